@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use zk_core::model::{Concurrency, Effects, ToolSpec};
 
 /// The specification of a tool whose arguments are a `T`.
@@ -14,6 +14,26 @@ pub(crate) fn spec<T: JsonSchema>(name: &str, description: &str) -> Arc<ToolSpec
     let mut schema = Value::from(settings.into_generator().into_root_schema_for::<T>());
     slim(&mut schema);
     ToolSpec::new(name, description, schema)
+}
+
+/// A specification whose arguments `change` describes by what the host set.
+pub(crate) fn spec_with<T: JsonSchema>(
+    name: &str,
+    description: &str,
+    change: impl FnOnce(&mut Map<String, Value>),
+) -> Arc<ToolSpec> {
+    let mut spec = ToolSpec::clone(&spec::<T>(name, description));
+    if let Some(Value::Object(arguments)) = spec.schema.get_mut("properties") {
+        change(arguments);
+    }
+    Arc::new(spec)
+}
+
+/// Gives an argument its description.
+pub(crate) fn describe(arguments: &mut Map<String, Value>, name: &str, text: String) {
+    if let Some(Value::Object(argument)) = arguments.get_mut(name) {
+        argument.insert("description".to_owned(), text.into());
+    }
 }
 
 /// The `path` of a call that reads, which is the working directory unless it says otherwise.

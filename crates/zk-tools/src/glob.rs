@@ -6,10 +6,11 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
-use zk_core::model::{Approved, CallKind, Concurrency, Display, Effects, ToolError, ToolOutput, ToolSpec};
+use zk_core::model::{Approved, CallKind, Concurrency, Effects, ToolError, ToolOutput, ToolSpec};
 use zk_core::service::{CallPlace, Resolved, Tool, ToolCx, WalkOptions};
 
-use crate::text::count;
+use crate::text::{count, listing};
+use crate::tool_names::ToolNames;
 use crate::work::{blocking, files, go_on, path_error};
 use crate::{ToolsOptions, args, walk};
 
@@ -56,13 +57,13 @@ impl Tool for Glob {
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let args: Args = call.parse()?;
         let files = files(&cx.cx)?;
-        let (cwd, most) = (cx.cwd.clone(), self.most);
+        let (cwd, most, tools) = (cx.cwd.clone(), self.most, ToolNames::of(&cx.cx));
         blocking(&cx.cx, move |stop| {
             let start = args.path.as_deref().unwrap_or(".");
-            let start = files.resolve(&cwd, start).map_err(|error| path_error(&error))?;
+            let start = files.resolve(&cwd, start).map_err(|error| path_error(&error, &tools))?;
             let (dirs, pattern) = walk::split_pattern(&args.pattern);
             let base = if dirs.is_empty() { "." } else { dirs };
-            let base = walk::base(&*files, &start.path, base).map_err(|error| path_error(&error))?;
+            let base = walk::base(&*files, &start.path, base).map_err(|error| path_error(&error, &tools))?;
             let options = WalkOptions {
                 ignored: args.ignored.unwrap_or(false),
                 only: Some(walk::anywhere(pattern, !dirs.is_empty())),
@@ -77,7 +78,7 @@ impl Tool for Glob {
                 ControlFlow::Continue(())
             });
             go_on(stop)?;
-            let report = report.map_err(|error| path_error(&error))?;
+            let report = report.map_err(|error| path_error(&error, &tools))?;
             let total = newest.total;
             let mut text = String::new();
             for file in newest.finish() {
@@ -85,6 +86,8 @@ impl Tool for Glob {
                 text.push('\n');
             }
             let mut notes = Vec::new();
+            let line = format!("{} for {}", count(total, "file"), args.pattern);
+            let display = listing(text.lines(), line);
             if total == 0 {
                 text = format!("No file matches `{}`", args.pattern);
                 if args.ignored != Some(true) {
@@ -97,8 +100,7 @@ impl Tool for Glob {
             if !notes.is_empty() {
                 text.push_str(&format!("({})", notes.join("; ")));
             }
-            let line = format!("{} for {}", count(total, "file"), args.pattern);
-            Ok(ToolOutput::text(text).with_display(Display::Line { text: line }))
+            Ok(ToolOutput::text(text).with_display(display))
         })
         .await
     }

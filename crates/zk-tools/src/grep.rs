@@ -4,10 +4,11 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
-use zk_core::model::{Approved, CallKind, Concurrency, Display, Effects, ToolError, ToolOutput, ToolSpec};
+use zk_core::model::{Approved, CallKind, Concurrency, Effects, ToolError, ToolOutput, ToolSpec};
 use zk_core::service::{CallPlace, SearchFound, SearchMode, SearchQuery, Tool, ToolCx, WalkOptions};
 
-use crate::text::{count, size};
+use crate::text::{count, listing, size};
+use crate::tool_names::ToolNames;
 use crate::work::{blocking, files, go_on, path_error};
 use crate::{ToolsOptions, args, caps, walk};
 
@@ -38,7 +39,6 @@ struct Args {
     ignore_case: Option<bool>,
     /// Lines around each match
     context: Option<usize>,
-    /// Results, default 250; 0 = all
     head_limit: Option<usize>,
     /// Results to skip
     offset: Option<usize>,
@@ -61,7 +61,12 @@ impl Grep {
     /// The tool.
     #[must_use]
     pub fn new(options: &ToolsOptions) -> Self {
-        Self { spec: args::spec::<Args>("grep", "Search file contents."), most: options.grep_results }
+        let most = options.grep_results;
+        let usual = if most == 0 { "all".to_owned() } else { most.to_string() };
+        let spec = args::spec_with::<Args>("grep", "Search file contents.", |arguments| {
+            args::describe(arguments, "head_limit", format!("Results, default {usual}; 0 = all"));
+        });
+        Self { spec, most }
     }
 }
 
@@ -74,13 +79,13 @@ impl Tool for Grep {
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let args: Args = call.parse()?;
         let files = files(&cx.cx)?;
-        let cwd = cx.cwd.clone();
+        let (cwd, tools) = (cx.cwd.clone(), ToolNames::of(&cx.cx));
         let limit = args.head_limit.unwrap_or(self.most);
         let offset = args.offset.unwrap_or(0);
         let mode = args.mode.unwrap_or_default();
         blocking(&cx.cx, move |stop| {
             let start = args.path.as_deref().unwrap_or(".");
-            let base = walk::base(&*files, &cwd, start).map_err(|error| path_error(&error))?;
+            let base = walk::base(&*files, &cwd, start).map_err(|error| path_error(&error, &tools))?;
             let query = SearchQuery {
                 pattern: args.pattern,
                 ignore_case: args.ignore_case.unwrap_or(false),
@@ -97,9 +102,9 @@ impl Tool for Grep {
                 max_bytes: caps::RESULT_BYTES,
                 line_bytes: caps::SHOWN_LINE_BYTES,
             };
-            let found = files.search(&base, &query, stop).map_err(|error| path_error(&error))?;
+            let found = files.search(&base, &query, stop).map_err(|error| path_error(&error, &tools))?;
             go_on(stop)?;
-            Ok(render(&found, mode, offset, limit, &query.pattern))
+            Ok(render(&found, mode, (offset, limit), &query))
         })
         .await
     }
@@ -131,7 +136,12 @@ impl From<Mode> for SearchMode {
     }
 }
 
-fn render(found: &SearchFound, mode: Mode, offset: usize, limit: usize, pattern: &str) -> ToolOutput {
+fn render(
+    found: &SearchFound,
+    mode: Mode,
+    (offset, limit): (usize, usize),
+    query: &SearchQuery,
+) -> ToolOutput {
     let limit = if limit == 0 { usize::MAX } else { limit };
     let shown: Vec<&str> = found.results.iter().take(limit).map(String::as_str).collect();
     let mut text = String::new();
@@ -144,8 +154,10 @@ fn render(found: &SearchFound, mode: Mode, offset: usize, limit: usize, pattern:
     if shown.is_empty() && !found.capped {
         notes.push(if found.skipped > 0 {
             format!("there are only {} results", found.skipped)
-        } else {
+        } else if query.walk.ignored {
             "no match".to_owned()
+        } else {
+            "no match; ignored files were left out".to_owned()
         });
     } else if found.capped {
         let most = size(caps::RESULT_BYTES as u64);
@@ -170,6 +182,6 @@ fn render(found: &SearchFound, mode: Mode, offset: usize, limit: usize, pattern:
         Mode::Files | Mode::Count => "file",
         Mode::Content => "line",
     };
-    let line = format!("{} for {pattern}", count(shown.len(), what));
-    ToolOutput::text(text).with_display(Display::Line { text: line })
+    let line = format!("{} for {}", count(shown.len(), what), query.pattern);
+    ToolOutput::text(text).with_display(listing(shown, line))
 }

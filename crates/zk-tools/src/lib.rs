@@ -51,6 +51,7 @@ mod recall;
 mod shell;
 mod text;
 mod todo;
+mod tool_names;
 mod walk;
 mod work;
 mod write_file;

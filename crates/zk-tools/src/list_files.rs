@@ -4,12 +4,13 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
-use zk_core::model::{Approved, CallKind, Concurrency, Display, Effects, ToolError, ToolOutput, ToolSpec};
+use zk_core::model::{Approved, CallKind, Concurrency, Effects, ToolError, ToolOutput, ToolSpec};
 use zk_core::service::{CallPlace, FileKind, Tool, ToolCx};
 
 use crate::args;
 use crate::caps::LISTED_NAMES as MOST;
-use crate::text::{count, minute, size};
+use crate::text::{count, listing, minute, size};
+use crate::tool_names::ToolNames;
 use crate::work::{blocking, files, path_error};
 
 /// Lists a directory: directories end with `/`, links with `@`, files have their size and when they changed (UTC).
@@ -54,11 +55,11 @@ impl Tool for ListFiles {
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let args: Args = call.parse()?;
         let files = files(&cx.cx)?;
-        let cwd = cx.cwd.clone();
+        let (cwd, tools) = (cx.cwd.clone(), ToolNames::of(&cx.cx));
         blocking(&cx.cx, move |_| {
             let path = args.path.as_deref().unwrap_or(".");
-            let at = files.resolve(&cwd, path).map_err(|error| path_error(&error))?;
-            let found = files.list(&at).map_err(|error| path_error(&error))?;
+            let at = files.resolve(&cwd, path).map_err(|error| path_error(&error, &tools))?;
+            let found = files.list(&at).map_err(|error| path_error(&error, &tools))?;
             let mut text = String::new();
             for (name, stat) in found.iter().take(MOST) {
                 text.push_str(name);
@@ -75,13 +76,15 @@ impl Tool for ListFiles {
                 }
                 text.push('\n');
             }
+            let line = format!("{} in {}", count(found.len(), "name"), at.shown);
+            let display = listing(text.lines(), line);
             if found.is_empty() {
                 text.push_str("(the directory is empty)");
             } else if found.len() > MOST {
-                text.push_str(&format!("({MOST} of {} names; use glob to narrow it down)", found.len()));
+                let next = tools.advise("glob", |glob| format!("; use {glob} to narrow it down"));
+                text.push_str(&format!("({MOST} of {} names{next})", found.len()));
             }
-            let line = format!("{} in {}", count(found.len(), "name"), at.shown);
-            Ok(ToolOutput::text(text).with_display(Display::Line { text: line }))
+            Ok(ToolOutput::text(text).with_display(display))
         })
         .await
     }

@@ -8,6 +8,7 @@ use zk_core::model::{Block, Display, Document, Image, ToolContent, ToolError, To
 
 use crate::pdf;
 use crate::text::{count, size};
+use crate::tool_names::ToolNames;
 use crate::work::io_error;
 
 /// The most bytes at the beginning of a file that tell its kind.
@@ -48,17 +49,22 @@ impl Media {
         shown: &str,
         len: u64,
         file: &mut dyn Read,
+        tools: &ToolNames,
     ) -> Result<(ToolOutput, Vec<u8>), ToolError> {
         let (kind, most, smaller) = match self {
-            Self::Image(kind) => (kind, IMAGE_BYTES, "make it smaller with shell"),
+            Self::Image(kind) => {
+                (kind, IMAGE_BYTES, tools.advise("shell", |shell| format!("; make it smaller with {shell}")))
+            }
             Self::Pdf => (
                 "application/pdf",
                 DOCUMENT_BYTES,
-                "take pages or text out of it with shell (pdftotext, qpdf)",
+                tools.advise("shell", |shell| {
+                    format!("; take pages or text out of it with {shell} (pdftotext, qpdf)")
+                }),
             ),
         };
         let marker = |why: String| {
-            let text = format!("[`{shown}` is {kind} of {}, not shown: {why}; {smaller}]", size(len));
+            let text = format!("[`{shown}` is {kind} of {}, not shown: {why}{smaller}]", size(len));
             (ToolOutput::text(text.clone()).with_display(Display::Line { text }), Vec::new())
         };
         if len > most {
@@ -83,10 +89,10 @@ impl Media {
                 let name = shown.rsplit('/').next().map(str::to_owned);
                 let data = STANDARD.encode(&bytes);
                 let pages = pdf::pages(&bytes).map(|pages| format!(", {}", count(pages as usize, "page")));
-                let hint = format!(
-                    "{}; where it cannot be shown, `pdftotext FILE -` in shell gives its text",
-                    pages.unwrap_or_default()
-                );
+                let text = tools.advise("shell", |shell| {
+                    format!("; where it cannot be shown, `pdftotext FILE -` in {shell} gives its text")
+                });
+                let hint = format!("{}{text}", pages.unwrap_or_default());
                 (Block::Document(Document { media_type: kind.to_owned(), name, data }), hint)
             }
         };

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use zk_core::events::{
     AgentBeforeStart, AgentDone, BeforeStart, ContextReduced, SessionBeforeCompact, SessionBeforeFork,
-    SessionBeforeSwitch, SessionBeforeTree, SessionLoaded,
+    SessionBeforeSwitch, SessionBeforeTree, SessionLoaded, ToolAfter,
 };
 use zk_core::kernel::{BoxError, Cx, Plugin, Reach, Scope};
 use zk_core::model::Message;
@@ -59,7 +59,12 @@ impl ToolsPlugin {
             "present_plan" => Arc::new(PresentPlan::new()),
             "read_file" => Arc::new(ReadFile::new(options, state)),
             "recall" => Arc::new(Recall::new()),
-            "shell" => Arc::new(Shell::new(options).with_jobs(self.jobs.clone())),
+            "shell" => {
+                let shell = Shell::new(options);
+                let has_jobs =
+                    options.only.as_ref().is_none_or(|only| only.iter().any(|name| name == "jobs"));
+                Arc::new(if has_jobs { shell.with_jobs(self.jobs.clone()) } else { shell })
+            }
             "todo_read" => Arc::new(TodoRead::new(self.todos.clone())),
             "todo_write" => Arc::new(TodoWrite::new(self.todos.clone())),
             "write_file" => Arc::new(WriteFile::new(options, state)),
@@ -127,6 +132,10 @@ impl ToolsPlugin {
             if cx.origin().depth > 0 {
                 one.forget_reader(&reader(cx));
             }
+        });
+        let one = state();
+        scope.on_sync_at(reach, move |after: &ToolAfter, _| {
+            one.take_result(&after.call.call_id, &after.content)
         });
         let one = state();
         scope.on_sync_at(reach, move |_: &SessionBeforeCompact, _| one.forget_shown());

@@ -3,9 +3,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use zk_core::kernel::Cx;
+use zk_core::model::{Block, CallId, ToolContent};
 use zk_core::service::ContextId;
 
 use crate::fingerprint::Fingerprint;
+
+/// The most results that are waited for at a time.
+const AWAITED: usize = 1_024;
 
 /// What each agent's model has seen of which file. One for a whole tree of agents: they take turns at a file, and a
 /// change by one of them is noticed by all others that saw the file before.
@@ -21,6 +25,7 @@ use crate::fingerprint::Fingerprint;
 #[derive(Debug, Default)]
 pub struct ReadState {
     files: Mutex<HashMap<Key, Seen>>,
+    awaited: Mutex<HashMap<CallId, Awaited>>,
     locks: Mutex<HashMap<PathBuf, Weak<Mutex<()>>>>,
 }
 
@@ -33,8 +38,31 @@ struct Seen {
     /// The last line such that all lines up to it were shown.
     upto: u64,
     whole: bool,
+    /// Why a read did not show it as it is.
+    flaw: Option<Flaw>,
     /// Which slices of this very content the conversation contains.
     shown: HashSet<Slice>,
+}
+
+/// A read whose result may still be cut before the model gets it.
+#[derive(Debug)]
+pub(crate) struct ReadNote {
+    /// Whether it repeats one.
+    pub(crate) repeats: bool,
+    key: Key,
+    content: Fingerprint,
+    slice: Slice,
+    /// What was known before it.
+    upto: u64,
+    whole: bool,
+}
+
+/// A result on its way to the model.
+#[derive(Debug)]
+struct Awaited {
+    note: ReadNote,
+    text: Fingerprint,
+    bytes: usize,
 }
 
 /// Who reads and writes in this context: what the model of one agent has before it.
@@ -49,6 +77,20 @@ pub(crate) struct Slice {
     pub(crate) offset: u64,
     pub(crate) limit: u64,
     pub(crate) max_bytes: u64,
+    pub(crate) raw: bool,
+}
+
+/// Why what a read showed is not what is in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flaw {
+    /// Some of its bytes are not text.
+    Bytes,
+    /// A secret, or characters that nobody sees.
+    Hidden,
+    /// Its text is in another encoding than UTF-8.
+    Encoding,
+    /// The cells of a notebook, or an image.
+    Form,
 }
 
 /// What a read showed.
@@ -58,8 +100,8 @@ pub(crate) struct Shown {
     pub(crate) lines: Option<(u64, u64)>,
     /// Whether the last line shown is the last of the file, and whole.
     pub(crate) to_the_end: bool,
-    /// Whether what was shown is exactly what is in the file.
-    pub(crate) faithful: bool,
+    /// Why what was shown is not exactly what is in the file.
+    pub(crate) flaw: Option<Flaw>,
 }
 
 /// How a file compares to what the model saw of it.
@@ -69,8 +111,8 @@ pub(crate) enum Known {
     Never,
     /// It is as it was, and the model knows all of it.
     Whole,
-    /// It is as it was, and the model knows a part of it.
-    Part,
+    /// It is as it was, and the model knows a part of it, or not all of it as it is.
+    Part(Option<Flaw>),
     /// It changed.
     Changed,
 }
@@ -100,7 +142,7 @@ impl ReadState {
         self.files().retain(|(of, _), _| of != reader);
     }
 
-    /// Notes a read; says whether it repeats one.
+    /// Notes a read. Once its result is made, [`await_result`](Self::await_result) takes the note.
     pub(crate) fn note_read(
         &self,
         reader: &str,
@@ -108,21 +150,57 @@ impl ReadState {
         content: Fingerprint,
         slice: Slice,
         shown: Shown,
-    ) -> bool {
+    ) -> ReadNote {
         let mut files = self.files();
-        let seen = files.entry(key(reader, path)).or_insert_with(|| Seen::new(content));
+        let key = key(reader, path);
+        let seen = files.entry(key.clone()).or_insert_with(|| Seen::new(content));
         if seen.content != content {
             *seen = Seen::new(content);
         }
+        let (upto, whole) = (seen.upto, seen.whole);
+        seen.flaw = shown.flaw.or(seen.flaw);
         match shown.lines {
-            Some((first, last)) if shown.faithful && first <= seen.upto + 1 => {
+            Some((first, last)) if shown.flaw.is_none() && first <= seen.upto + 1 => {
                 seen.upto = seen.upto.max(last);
                 seen.whole |= shown.to_the_end;
             }
-            None if shown.faithful => seen.whole |= shown.to_the_end,
+            None if shown.flaw.is_none() => seen.whole |= shown.to_the_end,
             Some(_) | None => {}
         }
-        !seen.shown.insert(slice)
+        let repeats = !seen.shown.insert(slice);
+        ReadNote { repeats, key, content, slice, upto, whole }
+    }
+
+    /// Waits for the result of a read to come to the model as `text`.
+    pub(crate) fn await_result(&self, call: &CallId, note: ReadNote, text: &str) {
+        let mut awaited = self.awaited.lock().unwrap_or_else(PoisonError::into_inner);
+        // Calls outside of any agent, whose results nobody tells of.
+        if awaited.len() >= AWAITED {
+            awaited.clear();
+        }
+        let text = (Fingerprint::of(text.as_bytes()), text.len());
+        awaited.insert(call.clone(), Awaited { note, text: text.0, bytes: text.1 });
+    }
+
+    /// Takes a result as the model gets it: what was cut from it, the model did not see.
+    pub(crate) fn take_result(&self, call: &CallId, content: &ToolContent) {
+        let awaited = self.awaited.lock().unwrap_or_else(PoisonError::into_inner).remove(call);
+        let Some(Awaited { note, text, bytes }) = awaited else { return };
+        let parts = match content {
+            ToolContent::Text(text) => Some(text.as_str()),
+            ToolContent::Blocks(blocks) => blocks.first().and_then(Block::as_text),
+        };
+        // Notes may follow it.
+        let given = parts.and_then(|given| given.as_bytes().get(..bytes));
+        if given.is_some_and(|given| Fingerprint::of(given) == text) {
+            return;
+        }
+        if let Some(seen) = self.files().get_mut(&note.key)
+            && seen.content == note.content
+        {
+            seen.shown.remove(&note.slice);
+            (seen.upto, seen.whole) = (note.upto, note.whole);
+        }
     }
 
     /// Notes what the model wrote, or was shown in a message; `whole` if it now knows all of it.
@@ -144,7 +222,7 @@ impl ReadState {
             None => Known::Never,
             Some(seen) if seen.content != content => Known::Changed,
             Some(seen) if seen.whole => Known::Whole,
-            Some(_) => Known::Part,
+            Some(seen) => Known::Part(seen.flaw),
         }
     }
 
@@ -171,6 +249,6 @@ fn key(reader: &str, path: &Path) -> Key {
 
 impl Seen {
     fn new(content: Fingerprint) -> Self {
-        Self { content, upto: 0, whole: false, shown: HashSet::new() }
+        Self { content, upto: 0, whole: false, flaw: None, shown: HashSet::new() }
     }
 }

@@ -1,5 +1,10 @@
 use std::time::SystemTime;
 
+use zk_core::model::Display;
+
+/// Lines of a result that a person is shown at most.
+const LISTED: usize = 500;
+
 /// The longest beginning of `text` of at most `max` bytes that ends between two characters.
 pub(crate) fn head(text: &str, max: usize) -> &str {
     text.get(..text.floor_char_boundary(max)).unwrap_or(text)
@@ -20,6 +25,20 @@ pub(crate) fn one_line(text: &str, max: usize) -> String {
 /// `1 line`, `2 lines`.
 pub(crate) fn count(n: usize, what: &str) -> String {
     if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+}
+
+/// Lines of a result for a person, and one that counts them: the last, which is shown where there is little room.
+pub(crate) fn listing<'a>(lines: impl IntoIterator<Item = &'a str>, summary: String) -> Display {
+    let mut lines: Vec<String> = lines.into_iter().take(LISTED + 1).map(str::to_owned).collect();
+    if lines.len() > LISTED {
+        lines.truncate(LISTED);
+        lines.push("…".to_owned());
+    }
+    if lines.is_empty() {
+        return Display::Line { text: summary };
+    }
+    lines.push(summary);
+    Display::Lines { lines }
 }
 
 /// A size for people.

@@ -1,9 +1,12 @@
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 use zk_core::kernel::Cx;
 use zk_core::model::{ToolError, ToolErrorKind};
 use zk_core::service::{Exec, Files, PathError};
+
+use crate::tool_names::ToolNames;
 
 /// The path service.
 pub(crate) fn files(cx: &Cx) -> Result<Arc<dyn Files>, ToolError> {
@@ -53,7 +56,7 @@ pub(crate) fn go_on(stop: &CancellationToken) -> Result<(), ToolError> {
 }
 
 /// A path error as the model is told it.
-pub(crate) fn path_error(error: &PathError) -> ToolError {
+pub(crate) fn path_error(error: &PathError, tools: &ToolNames) -> ToolError {
     let kind = match error {
         PathError::Outside { .. } | PathError::Protected { .. } => ToolErrorKind::Denied,
         PathError::Missing { .. } => ToolErrorKind::NotFound,
@@ -63,19 +66,37 @@ pub(crate) fn path_error(error: &PathError) -> ToolError {
         PathError::Io { .. } => ToolErrorKind::Failed,
     };
     let next = match error {
-        PathError::Missing { .. } => "; glob and list_files show what is there",
-        PathError::Kind { what, .. } if what == "a directory" => "; list_files shows what is in it",
-        PathError::Kind { .. }
-        | PathError::Outside { .. }
-        | PathError::Protected { .. }
-        | PathError::Invalid { .. }
-        | PathError::Pattern { .. }
-        | PathError::Io { .. } => "",
+        PathError::Missing { .. } => {
+            let named: Vec<String> =
+                ["glob", "list_files"].iter().filter_map(|name| tools.get(name)).collect();
+            match named.as_slice() {
+                [] => String::new(),
+                [one] => format!("; {one} shows what is there"),
+                both => format!("; {} show what is there", both.join(" and ")),
+            }
+        }
+        PathError::Kind { what, .. } if what == "a directory" => {
+            tools.advise("list_files", |list| format!("; {list} shows what is in it"))
+        }
+        PathError::Protected { .. } => "; ask the user for what you need of it".to_owned(),
+        PathError::Invalid { .. } => "; give the path of a file in the working directory".to_owned(),
+        PathError::Io { source, .. } => next_step(source).to_owned(),
+        PathError::Kind { .. } | PathError::Outside { .. } | PathError::Pattern { .. } => String::new(),
     };
     ToolError::new(kind, format!("{error}{next}"))
 }
 
 /// An input or output error on `path`.
 pub(crate) fn io_error(doing: &str, path: &str, error: &std::io::Error) -> ToolError {
-    ToolError::failed(format!("cannot {doing} `{path}`: {error}"))
+    ToolError::failed(format!("cannot {doing} `{path}`: {error}{}", next_step(error)))
+}
+
+/// What to do where the system refuses to read or write.
+fn next_step(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::PermissionDenied => "; use another file, or ask the user to allow it",
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "; ask the user to make room on the disk",
+        ErrorKind::ReadOnlyFilesystem => "; write elsewhere, nothing can be written there",
+        _ => "; try again, and tell the user if it stays so",
+    }
 }

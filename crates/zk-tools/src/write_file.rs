@@ -11,8 +11,9 @@ use zk_core::model::{
 use zk_core::service::{CallPlace, Files, PathError, Resolved, Tool, ToolCx};
 
 use crate::fingerprint::{Fingerprint, HASHED_UP_TO};
-use crate::read_state::{Known, reader};
+use crate::read_state::{Flaw, Known, reader};
 use crate::text::{count, head, size};
+use crate::tool_names::ToolNames;
 use crate::work::{blocking, files, go_on, io_error, path_error};
 use crate::{ReadState, ToolsOptions, args, diff};
 
@@ -58,12 +59,12 @@ impl Tool for WriteFile {
         let Args { path, content } = call.parse()?;
         let files = files(&cx.cx)?;
         let (cwd, state, read_first) = (cx.cwd.clone(), self.state.clone(), self.read_first);
-        let reader = reader(&cx.cx);
+        let (reader, tools) = (reader(&cx.cx), ToolNames::of(&cx.cx));
         blocking(&cx.cx, move |stop| {
-            let at = files.resolve(&cwd, &path).map_err(|error| path_error(&error))?;
+            let at = files.resolve(&cwd, &path).map_err(|error| path_error(&error, &tools))?;
             let lock = state.lock(&at.path);
             let _turn = lock.lock().unwrap_or_else(PoisonError::into_inner);
-            let old = existing(&*files, &at)?;
+            let old = existing(&*files, &at, &tools)?;
             let new = Fingerprint::of(content.as_bytes());
             if let Some(old) = &old {
                 if old.fingerprint == new {
@@ -72,13 +73,13 @@ impl Tool for WriteFile {
                     return Ok(ToolOutput::text(text.clone()).with_display(Display::Line { text }));
                 }
                 let known = state.known(&reader, &at.path, old.fingerprint);
-                may_overwrite(known, read_first, old.len).map_err(|why| {
+                may_overwrite(known, read_first, old.len, &tools).map_err(|why| {
                     let now = if known == Known::Changed { now(old, &content) } else { String::new() };
                     refuse(&at.shown, &format!("{why}{now}"))
                 })?;
             }
             go_on(stop)?;
-            files.write(&at, content.as_bytes()).map_err(|error| path_error(&error))?;
+            files.write(&at, content.as_bytes()).map_err(|error| path_error(&error, &tools))?;
             state.note_content(&reader, &at.path, new, true);
             let verb = if old.is_some() { "Updated" } else { "Created" };
             let lines = count(content.lines().count(), "line");
@@ -101,10 +102,10 @@ impl Tool for WriteFile {
     /// The difference to what is there now; the arguments show a new file whole.
     async fn preview(&self, args: &Value, place: &CallPlace) -> Option<Display> {
         let Args { path, content } = Args::deserialize(args).ok()?;
-        let (files, cwd) = (files(&place.cx).ok()?, place.cwd.clone());
+        let (files, cwd, tools) = (files(&place.cx).ok()?, place.cwd.clone(), ToolNames::of(&place.cx));
         let drawn = blocking(&place.cx, move |_| {
-            let at = files.resolve(&cwd, &path).map_err(|error| path_error(&error))?;
-            let old = existing(&*files, &at)?;
+            let at = files.resolve(&cwd, &path).map_err(|error| path_error(&error, &tools))?;
+            let old = existing(&*files, &at, &tools)?;
             Ok(old.map(|old| match old.bytes.is_empty() && old.len > 0 {
                 true => Display::Line { text: format!("replaces the {} of `{}`", size(old.len), at.shown) },
                 false => diff::preview(&at.shown, &old.bytes, content.as_bytes()),
@@ -126,13 +127,13 @@ struct Old {
     bytes: Vec<u8>,
 }
 
-fn existing(files: &dyn Files, at: &Resolved) -> Result<Option<Old>, ToolError> {
+fn existing(files: &dyn Files, at: &Resolved, tools: &ToolNames) -> Result<Option<Old>, ToolError> {
     let mut file = match files.open(at, None) {
         Ok(file) => file,
         Err(PathError::Missing { .. }) => return Ok(None),
-        Err(error) => return Err(path_error(&error)),
+        Err(error) => return Err(path_error(&error, tools)),
     };
-    let stat = files.stat(at).map_err(|error| path_error(&error))?;
+    let stat = files.stat(at).map_err(|error| path_error(&error, tools))?;
     if stat.len > HASHED_UP_TO {
         return Ok(Some(Old { fingerprint: Fingerprint::of_stat(&stat), len: stat.len, bytes: Vec::new() }));
     }
@@ -141,17 +142,33 @@ fn existing(files: &dyn Files, at: &Resolved) -> Result<Option<Old>, ToolError> 
     Ok(Some(Old { fingerprint: Fingerprint::of(&bytes), len: stat.len, bytes }))
 }
 
-fn may_overwrite(known: Known, read_first: bool, len: u64) -> Result<(), &'static str> {
-    match known {
-        Known::Whole => Ok(()),
-        Known::Never if !read_first || len == 0 => Ok(()),
-        Known::Never => Err("it exists and you have not read it; read it first"),
-        Known::Changed => Err("it changed since you last saw it; read it again first"),
-        Known::Part => Err(
-            "you have seen only a part of it (or not all of its bytes are text, or a secret in it was not shown), and \
-             writing would replace all of it; use edit, or read the rest first",
-        ),
-    }
+fn may_overwrite(known: Known, read_first: bool, len: u64, tools: &ToolNames) -> Result<(), String> {
+    let edit = || tools.advise("edit", |edit| format!("; change parts of it with {edit}"));
+    let why = match known {
+        Known::Whole => return Ok(()),
+        Known::Never if !read_first || len == 0 => return Ok(()),
+        Known::Never => "it exists and you have not read it; read it first".to_owned(),
+        Known::Changed => "it changed since you last saw it; read it again first".to_owned(),
+        Known::Part(None) => {
+            let or_edit = tools.advise("edit", |edit| format!(", or change parts of it with {edit}"));
+            format!(
+                "you have seen only a part of it, and writing would replace all of it; read the rest first{or_edit}"
+            )
+        }
+        Known::Part(Some(Flaw::Bytes)) => {
+            format!("not all of its bytes are text, and writing would replace those that you did not see{}", edit())
+        }
+        Known::Part(Some(Flaw::Hidden)) => {
+            format!("a secret in it was not shown, or characters that nobody sees, and writing would replace them{}", edit())
+        }
+        Known::Part(Some(Flaw::Encoding)) => {
+            "its text is not in UTF-8, and writing would change that; convert it first, for example with iconv".to_owned()
+        }
+        Known::Part(Some(Flaw::Form)) => {
+            "you have not seen its source; read it with `raw: true` first".to_owned()
+        }
+    };
+    Err(why)
 }
 
 /// What stands where the new content would, for a model whose view of the file is out of date.

@@ -5,6 +5,7 @@ use zk_core::model::{ToolError, ToolErrorKind};
 use super::matching::{Found, How, Place, find, without_numbers};
 use super::nearest;
 use crate::text::count;
+use crate::tool_names::ToolNames;
 
 /// One edit.
 #[derive(Clone, Debug)]
@@ -116,15 +117,19 @@ fn line_numbers(content: &[u8], places: &[Place]) -> Vec<usize> {
 
 impl Failure {
     /// What the model is told; `which` names the edit among several.
-    pub(super) fn explain(self, path: &str, which: &str) -> ToolError {
+    pub(super) fn explain(self, path: &str, which: &str, tools: &ToolNames) -> ToolError {
         let (kind, text) = match self {
             Self::Empty => (
                 ToolErrorKind::InvalidArgs,
-                "old_string is empty; give the text to replace, or use write_file for a new file".to_owned(),
+                format!(
+                    "old_string is empty; give the text to replace{}",
+                    tools.advise("write_file", |write| format!(", or use {write} for a new file"))
+                ),
             ),
             Self::Same => (
                 ToolErrorKind::InvalidArgs,
-                "old_string and new_string are the same; nothing to do".to_owned(),
+                "old_string and new_string are the same; leave this edit out, or say what should differ"
+                    .to_owned(),
             ),
             Self::Ambiguous(lines) => {
                 let shown: Vec<String> = lines.iter().take(10).map(ToString::to_string).collect();

@@ -14,6 +14,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
+use zk_core::kernel::Cx;
 use zk_core::model::{
     Approved, Concurrency, Display, Effects, ToolError, ToolErrorKind, ToolOutput, ToolSpec,
 };
@@ -22,6 +23,7 @@ use zk_core::service::{CallPlace, Files, Resolved, Tool, ToolCx};
 use crate::fingerprint::{Fingerprint, HASHED_UP_TO};
 use crate::read_state::{Known, reader};
 use crate::text::{count, size};
+use crate::tool_names::ToolNames;
 use crate::work::{blocking, files, go_on, io_error, path_error};
 use crate::{ReadState, ToolsOptions, args, diff};
 use change::{Changed, Replacement};
@@ -153,7 +155,9 @@ impl Tool for MultiEdit {
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let (path, edits) = call.parse::<MultiEditArgs>()?.into_edits();
         if edits.is_empty() {
-            return Err(ToolError::invalid("`edits` is empty; there is nothing to do"));
+            return Err(ToolError::invalid(
+                "`edits` is empty; give at least one, with old_string and new_string",
+            ));
         }
         self.common.run(path, edits, cx).await
     }
@@ -179,22 +183,23 @@ impl Tool for MultiEdit {
 
 /// The difference the edits would make to what is there now.
 async fn preview(path: String, edits: Vec<Replacement>, place: &CallPlace) -> Option<Display> {
-    let (files, cwd) = (files(&place.cx).ok()?, place.cwd.clone());
+    let (files, cwd, tools) = (files(&place.cx).ok()?, place.cwd.clone(), ToolNames::of(&place.cx));
     let drawn = blocking(&place.cx, move |stop| {
-        let at = files.resolve(&cwd, &path).map_err(|error| path_error(&error))?;
-        let old = read(&*files, &at)?;
-        let (new, _) = edited(&at, &old, &edits, stop)?;
+        let at = files.resolve(&cwd, &path).map_err(|error| path_error(&error, &tools))?;
+        let old = read(&*files, &at, &tools)?;
+        let (new, _) = edited(&at, &old, &edits, &tools, stop)?;
         Ok(diff::preview(&at.shown, &old, &new))
     });
     drawn.await.ok()
 }
 
 /// The bytes of a file that can be edited.
-fn read(files: &dyn Files, at: &Resolved) -> Result<Vec<u8>, ToolError> {
-    let mut file = files.open(at, None).map_err(|error| path_error(&error))?;
-    let stat = files.stat(at).map_err(|error| path_error(&error))?;
+fn read(files: &dyn Files, at: &Resolved, tools: &ToolNames) -> Result<Vec<u8>, ToolError> {
+    let mut file = files.open(at, None).map_err(|error| path_error(&error, tools))?;
+    let stat = files.stat(at).map_err(|error| path_error(&error, tools))?;
     if stat.len > HASHED_UP_TO {
-        let text = format!("`{}` has {}, too much for this tool; use shell (sed)", at.shown, size(stat.len));
+        let next = tools.advise("shell", |shell| format!("; use {shell} (sed)"));
+        let text = format!("`{}` has {}, too much for this tool{next}", at.shown, size(stat.len));
         return Err(ToolError::failed(text));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(stat.len).unwrap_or(0) + 1);
@@ -207,6 +212,7 @@ fn edited(
     at: &Resolved,
     old: &[u8],
     edits: &[Replacement],
+    tools: &ToolNames,
     stop: &CancellationToken,
 ) -> Result<(Vec<u8>, Vec<Done>), ToolError> {
     let mut new = old.to_vec();
@@ -219,7 +225,7 @@ fn edited(
             } else {
                 String::new()
             };
-            failure.explain(&at.shown, &which)
+            failure.explain(&at.shown, &which, tools)
         })?;
         new = content;
         done.push((lines, how));
@@ -241,8 +247,8 @@ impl Common {
 
     async fn run(&self, path: String, edits: Vec<Replacement>, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let files = files(&cx.cx)?;
-        let (cwd, this, reader) = (cx.cwd.clone(), self.clone(), reader(&cx.cx));
-        blocking(&cx.cx, move |stop| this.change(&*files, (&cwd, &path), &edits, &reader, stop)).await
+        let (cwd, this, cx_of_call) = (cx.cwd.clone(), self.clone(), cx.cx.clone());
+        blocking(&cx.cx, move |stop| this.change(&*files, (&cwd, &path), &edits, &cx_of_call, stop)).await
     }
 
     fn change(
@@ -250,20 +256,21 @@ impl Common {
         files: &dyn Files,
         (cwd, path): (&Path, &str),
         edits: &[Replacement],
-        reader: &str,
+        cx: &Cx,
         stop: &CancellationToken,
     ) -> Result<ToolOutput, ToolError> {
-        let at = files.resolve(cwd, path).map_err(|error| path_error(&error))?;
+        let (reader, tools) = (reader(cx), ToolNames::of(cx));
+        let at = files.resolve(cwd, path).map_err(|error| path_error(&error, &tools))?;
         let lock = self.state.lock(&at.path);
         let _turn = lock.lock().unwrap_or_else(PoisonError::into_inner);
-        let old = read(files, &at)?;
+        let old = read(files, &at, &tools)?;
         let content = Fingerprint::of(&old);
-        self.may_change(reader, &at, (content, &old), edits)?;
+        self.may_change(&reader, &at, (content, &old), edits)?;
 
-        let (new, done) = edited(&at, &old, edits, stop)?;
+        let (new, done) = edited(&at, &old, edits, &tools, stop)?;
         go_on(stop)?;
-        files.write(&at, &new).map_err(|error| path_error(&error))?;
-        self.state.note_content(reader, &at.path, Fingerprint::of(&new), false);
+        files.write(&at, &new).map_err(|error| path_error(&error, &tools))?;
+        self.state.note_content(&reader, &at.path, Fingerprint::of(&new), false);
         let display = diff::display(&at.shown, &old, &new);
         Ok(ToolOutput::text(change::report(&at.shown, &done)).with_display(display))
     }
@@ -278,14 +285,14 @@ impl Common {
     ) -> Result<(), ToolError> {
         let refuse = |why: String| Err(ToolError::new(ToolErrorKind::Failed, why));
         match self.state.known(reader, &at.path, content) {
-            Known::Whole | Known::Part => Ok(()),
+            Known::Whole | Known::Part(_) => Ok(()),
             Known::Never if !self.read_first => Ok(()),
             Known::Never => {
                 refuse(format!("`{}` was not changed: you have not read it; read it first", at.shown))
             }
             Known::Changed => {
-                let old = edits.first().map(|edit| edit.old.as_str()).unwrap_or_default();
-                let now = nearest::current(bytes, old);
+                let olds: Vec<&str> = edits.iter().map(|edit| edit.old.as_str()).collect();
+                let now = nearest::current(bytes, &olds);
                 // The model now knows this region: the same call again is a decision, not an accident.
                 self.state.note_part(reader, &at.path, content);
                 refuse(format!(

@@ -31,20 +31,37 @@ pub(super) fn nearest(content: &[u8], wanted: &str) -> Option<String> {
     (likeness >= ALIKE).then(|| numbered(&lines, start, height))
 }
 
-/// What stands where `wanted` is or was, for a model whose view of the file is out of date.
-pub(super) fn current(content: &[u8], wanted: &str) -> String {
+/// Regions of a file that are shown of one call.
+const REGIONS: usize = 5;
+
+/// What stands where each of `wanted` is or was, for a model whose view of the file is out of date.
+pub(super) fn current(content: &[u8], wanted: &[&str]) -> String {
+    let mut regions: Vec<String> = Vec::new();
+    for region in wanted.iter().filter_map(|wanted| region(content, wanted)) {
+        if !regions.contains(&region) {
+            regions.push(region);
+        }
+    }
+    let shown = match regions.as_slice() {
+        [] => return "Nothing in it is like old_string any more; read it again.".to_owned(),
+        all => all.get(..REGIONS).unwrap_or(all).join("\n…\n"),
+    };
+    let more = match regions.len().saturating_sub(REGIONS) {
+        0 => String::new(),
+        more => format!("\n({more} more regions; read it again for them)"),
+    };
+    format!("It now reads there:\n{shown}{more}")
+}
+
+fn region(content: &[u8], wanted: &str) -> Option<String> {
     let place = find(content, wanted, "").and_then(|found| found.places.into_iter().next());
-    let shown = match place {
+    match place {
         Some(place) => {
             let before = content.get(..place.matched.start).unwrap_or_default();
             let line = before.iter().filter(|byte| **byte == b'\n').count();
             Some(numbered(&lines(content), line.saturating_sub(2), wanted.lines().count() + 4))
         }
         None => nearest(content, wanted),
-    };
-    match shown {
-        Some(shown) => format!("It now reads there:\n{shown}"),
-        None => "Nothing in it is like old_string any more; read it again.".to_owned(),
     }
 }
 

@@ -3,6 +3,7 @@ use unicode_normalization::UnicodeNormalization;
 
 use super::change::{Failure, Replacement, apply};
 use super::matching::{How, find, without_numbers};
+use crate::tool_names::ToolNames;
 
 fn edit(old: &str, new: &str) -> Replacement {
     Replacement { old: old.into(), new: new.into(), all: false }
@@ -103,7 +104,11 @@ fn an_addition_keeps_what_it_is_added_to() {
 fn an_ambiguous_text_is_refused_with_its_lines() {
     assert_eq!(apply(b"a\nb\na\n\na", &edit("a", "x")).unwrap_err(), Failure::Ambiguous(vec![1, 3, 5]));
     assert_eq!(apply(b"aaa", &edit("aa", "x")).unwrap_err(), Failure::Ambiguous(vec![1, 1]));
-    let error = apply(b"a\nb\na\n", &edit("a", "x")).unwrap_err().explain("f.rs", "");
+    let error = apply(b"a\nb\na\n", &edit("a", "x")).unwrap_err().explain(
+        "f.rs",
+        "",
+        &ToolNames::of(&zk_core::kernel::Bus::new().cx()),
+    );
     assert_eq!(
         error.message,
         "old_string stands 2 times in `f.rs`, at lines 1, 3; add surrounding lines to make it unique, or set \
@@ -126,7 +131,7 @@ fn a_text_that_is_not_there_shows_what_is_most_like_it() {
     let content = "fn alpha() {}\nfn beta(count: usize) -> usize {\n    count + 1\n}\nfn gamma() {}\n";
     let failure =
         apply(content.as_bytes(), &edit("fn beta(n: usize) -> usize {\n    n + 1", "x")).unwrap_err();
-    let message = failure.explain("f.rs", "").message;
+    let message = failure.explain("f.rs", "", &ToolNames::of(&zk_core::kernel::Bus::new().cx())).message;
     assert_eq!(
         message,
         "old_string is not in `f.rs`. Most like it:\n2\tfn beta(count: usize) -> usize {\n3\t    count + 1\nCopy the \

@@ -21,7 +21,7 @@ pub(super) fn parse(text: &str) -> Result<Url, ToolError> {
     let text = text.trim();
     if text.len() > LONGEST {
         return Err(ToolError::invalid(format!(
-            "an address may have {LONGEST} bytes, this has {}",
+            "an address may have {LONGEST} bytes, this has {}; leave out what the page does not need",
             text.len()
         )));
     }
@@ -37,7 +37,8 @@ pub(super) fn parse(text: &str) -> Result<Url, ToolError> {
 /// Whether a page at `url` may be asked for at all, before its host is looked up.
 pub(super) fn check(url: &Url) -> Result<(), ToolError> {
     if !matches!(url.scheme(), "http" | "https") {
-        let text = format!("`{}:` cannot be fetched, only https: and http:", url.scheme());
+        let text =
+            format!("`{}:` cannot be fetched, only https: and http:; give an address of those", url.scheme());
         return Err(ToolError::new(ToolErrorKind::Denied, text));
     }
     if !url.username().is_empty() || url.password().is_some() {
@@ -45,7 +46,7 @@ pub(super) fn check(url: &Url) -> Result<(), ToolError> {
         return Err(ToolError::new(ToolErrorKind::Denied, text));
     }
     if url.host_str().is_none_or(str::is_empty) {
-        return Err(ToolError::invalid("the address has no host"));
+        return Err(ToolError::invalid("the address has no host; write it as https://HOST/PATH"));
     }
     Ok(())
 }
@@ -91,12 +92,13 @@ impl Guard {
         let found = match bare.parse::<IpAddr>() {
             Ok(address) => vec![SocketAddr::new(address, port)],
             Err(_) => self.lookup.lookup(bare, port).await.map_err(|error| {
-                let text = format!("`{}` is not fetched: {bare} cannot be looked up ({error})", named(url));
+                let text = format!("`{}` is not fetched: {bare} cannot be looked up ({error}); check the address, or try again", named(url));
                 ToolError::new(ToolErrorKind::NotFound, text)
             })?,
         };
         if found.is_empty() {
-            let text = format!("`{}` is not fetched: {bare} has no address", named(url));
+            let text =
+                format!("`{}` is not fetched: {bare} has no address; check how it is spelled", named(url));
             return Err(ToolError::new(ToolErrorKind::NotFound, text));
         }
         // The port is that of the page, whatever a resolver says.

@@ -8,12 +8,13 @@ use zk_core::model::{Block, Document, Image, MediaTypes, ToolContent, ToolError}
 use super::get::Page;
 use super::{html, named};
 use crate::text::{is_binary, size};
+use crate::tool_names::ToolNames;
 
 /// How far into a page its encoding may be named.
 const DECLARED_WITHIN: usize = 2_048;
 
 /// The content of a page: text, an image or a document.
-pub(super) fn content(page: &Page, raw: bool) -> Result<ToolContent, ToolError> {
+pub(super) fn content(page: &Page, raw: bool, tools: &ToolNames) -> Result<ToolContent, ToolError> {
     let kind = page.content_type.split(';').next().unwrap_or_default().trim();
     if MediaTypes::WEB.contains(&kind) && !page.is_cut {
         let image = Image::new(kind, STANDARD.encode(&page.bytes));
@@ -27,9 +28,10 @@ pub(super) fn content(page: &Page, raw: bool) -> Result<ToolContent, ToolError> 
     if !is_text(kind) || is_binary(&page.bytes) {
         let kind = if kind.is_empty() { "binary data" } else { kind };
         return Err(ToolError::failed(format!(
-            "`{}` is {kind} of {}, which cannot be shown; `curl -o FILE` in shell keeps it in a file",
+            "`{}` is {kind} of {}, which cannot be shown{}",
             named(&page.url),
-            size(page.bytes.len() as u64)
+            size(page.bytes.len() as u64),
+            tools.advise("shell", |shell| format!("; `curl -o FILE` in {shell} keeps it in a file"))
         )));
     }
     let text = decode(&page.bytes, &page.content_type);

@@ -64,7 +64,7 @@ impl Getter {
             at = to;
         }
         let text = format!(
-            "`{}` redirects more than {} times; it is not followed further",
+            "`{}` redirects more than {} times; it is not followed further; look for the address it ends at",
             named(&at),
             self.redirects
         );
@@ -83,7 +83,10 @@ impl Getter {
         let content_type = text_of(response.headers(), &CONTENT_TYPE).to_ascii_lowercase();
         let encoding = text_of(response.headers(), &CONTENT_ENCODING);
         if !matches!(encoding.trim(), "" | "identity") {
-            let text = format!("`{}` is sent in an encoding that nobody asked for ({encoding})", named(&url));
+            let text = format!(
+                "`{}` is sent in an encoding that nobody asked for ({encoding}); look for the same elsewhere",
+                named(&url)
+            );
             return Err(ToolError::failed(text));
         }
         let mut body = Received::default();
@@ -111,7 +114,11 @@ impl Getter {
 fn location(at: &Url, headers: &HeaderMap) -> Result<Url, ToolError> {
     let to = text_of(headers, &LOCATION);
     at.join(&to).ok().filter(|_| !to.is_empty()).ok_or_else(|| {
-        ToolError::failed(format!("`{}` redirects to no address: {}", named(at), one_line(&to, 200)))
+        ToolError::failed(format!(
+            "`{}` redirects to no address: {}; look for the same elsewhere",
+            named(at),
+            one_line(&to, 200)
+        ))
     })
 }
 
@@ -129,5 +136,9 @@ fn text_of(headers: &HeaderMap, name: &HeaderName) -> String {
 
 fn broken(url: &Url, error: &reqwest::Error) -> ToolError {
     let what = if error.is_connect() { "cannot be reached" } else { "did not answer as it should" };
-    ToolError::failed(format!("`{}` {what}: {}", named(url), root_cause(error)))
+    ToolError::failed(format!(
+        "`{}` {what}: {}; check the address, or try again",
+        named(url),
+        root_cause(error)
+    ))
 }

@@ -24,6 +24,7 @@ use zk_core::service::{CallPlace, Tool, ToolCx};
 
 use crate::args;
 use crate::text::{one_line, size};
+use crate::tool_names::ToolNames;
 use crate::work::stopped;
 use address::{Guard, Lookup, SystemLookup};
 use get::{Fetched, Getter};
@@ -155,7 +156,8 @@ impl Tool for Fetch {
                 });
                 let raw = raw == Some(true);
                 // A page of megabytes takes a while to convert.
-                let converted = tokio::task::spawn_blocking(move || body::content(&page, raw));
+                let tools = ToolNames::of(&cx.cx);
+                let converted = tokio::task::spawn_blocking(move || body::content(&page, raw, &tools));
                 let content = tokio::select! {
                     biased;
                     () = stop.cancelled() => return Err(stopped()),

@@ -14,6 +14,7 @@ use zk_core::service::{CallPlace, DeniedAct, Exit, Tool, ToolCx};
 
 use super::{Job, JobInfo, JobPhase, Jobs, read_new};
 use crate::text::{count, one_line, size};
+use crate::tool_names::ToolNames;
 use crate::work::stopped;
 use crate::{Compression, ToolsOptions, args};
 
@@ -100,7 +101,7 @@ impl Tool for JobsTool {
         let text = match args.action {
             Action::List => {
                 let jobs = self.jobs.list();
-                return Ok(ToolOutput::text(list(&jobs)).with_display(table(&jobs)));
+                return Ok(ToolOutput::text(list(&jobs, &ToolNames::of(&cx.cx))).with_display(table(&jobs)));
             }
             Action::Tail => self.report(&*self.find(args.id.as_deref())?, cx),
             Action::Wait => {
@@ -179,9 +180,10 @@ fn table(jobs: &[JobInfo]) -> Display {
     Display::Table { head, rows: jobs.iter().map(row).collect() }
 }
 
-fn list(jobs: &[JobInfo]) -> String {
+fn list(jobs: &[JobInfo], tools: &ToolNames) -> String {
     if jobs.is_empty() {
-        return "(no jobs; `shell` with background starts one)".to_owned();
+        let next = tools.advise("shell", |shell| format!("; `{shell}` with background starts one"));
+        return format!("(no jobs{next})");
     }
     let line = |job: &JobInfo| {
         let detached = if job.detached { ", detached" } else { "" };

@@ -11,11 +11,11 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use zk_core::kernel::Cx;
 use zk_core::model::{
-    Approved, CallKind, Concurrency, Display, Effects, ToolError, ToolErrorKind, ToolOutput, ToolSpec,
+    Approved, CallKind, Concurrency, Effects, ToolError, ToolErrorKind, ToolOutput, ToolSpec,
 };
 use zk_core::service::{BlobId, Blobs, CallPlace, Tool, ToolCx};
 
-use crate::text::{count, one_line};
+use crate::text::{count, listing, one_line};
 use crate::work::{blocking, go_on, io_error};
 use crate::{OutputDir, args};
 use line::Line;
@@ -85,8 +85,10 @@ impl Tool for Recall {
         blocking(&cx.cx, move |stop| {
             let kept = place.open(&args.handle)?;
             let text = page(kept, &args, stop)?;
-            let line = format!("{} of {}", count(text.lines().count(), "line"), one_line(&args.handle, 100));
-            Ok(ToolOutput::text(text).with_display(Display::Line { text: line }))
+            let shown = text.lines().count().saturating_sub(1);
+            let line = format!("{} of {}", count(shown, "line"), one_line(&args.handle, 100));
+            let display = listing(text.lines().take(shown), line);
+            Ok(ToolOutput::text(text).with_display(display))
         })
         .await
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use zk_core::model::{
     Approved, CommandExit, Concurrency, Display, Effect, Effects, ToolError, ToolErrorKind, ToolOutput,
     ToolSpec,
@@ -23,6 +23,7 @@ use crate::jobs::{JobStart, Jobs};
 use crate::output::OutputPlace;
 use crate::policy::CutOutput;
 use crate::text::one_line;
+use crate::tool_names::ToolNames;
 use crate::work::exec;
 use crate::{Compression, ToolsOptions, args};
 use tail::{Printed, Tail};
@@ -51,9 +52,8 @@ pub struct Shell {
 #[derive(Debug, Deserialize, JsonSchema)]
 struct Args {
     command: String,
-    /// Default 120000, at most 600000
     timeout_ms: Option<u64>,
-    /// Answer at once with a job id; see `jobs`
+    /// Answer at once with a job id
     background: Option<bool>,
     /// With background: go on after this program ends
     detach: Option<bool>,
@@ -64,9 +64,8 @@ struct Args {
 #[expect(dead_code, reason = "for its schema; the call reads the usual arguments")]
 struct SandboxArgs {
     command: String,
-    /// Default 120000, at most 600000
     timeout_ms: Option<u64>,
-    /// Answer at once with a job id; see `jobs`
+    /// Answer at once with a job id
     background: Option<bool>,
     /// Ask the user to run this one command outside of the sandbox, after it was denied something
     outside: Option<Outside>,
@@ -82,14 +81,25 @@ impl Shell {
     /// The tool.
     #[must_use]
     pub fn new(options: &ToolsOptions) -> Self {
+        Self { spec: Self::specify(options, false), options: options.clone(), jobs: None }
+    }
+
+    fn specify(options: &ToolsOptions, has_jobs: bool) -> Arc<ToolSpec> {
         let about =
             "Run a bash command in the working directory. No input, no terminal; each call starts afresh.";
-        let spec = if options.outside {
-            args::spec::<SandboxArgs>("shell", about)
-        } else {
-            args::spec::<Args>("shell", about)
+        let (usual, most) = (options.shell_timeout.as_millis(), options.shell_timeout_max.as_millis());
+        let describe = |arguments: &mut Map<String, Value>| {
+            args::describe(arguments, "timeout_ms", format!("Default {usual}, at most {most}"));
+            if !has_jobs {
+                arguments.remove("background");
+                arguments.remove("detach");
+            }
         };
-        Self { spec, options: options.clone(), jobs: None }
+        if options.outside {
+            args::spec_with::<SandboxArgs>("shell", about, describe)
+        } else {
+            args::spec_with::<Args>("shell", about, describe)
+        }
     }
 
     /// Why a call wants to leave the sandbox, if it does and there is one.
@@ -101,13 +111,17 @@ impl Shell {
     /// Also runs commands in the background, as one of these jobs.
     #[must_use]
     pub fn with_jobs(mut self, jobs: Arc<Jobs>) -> Self {
+        self.spec = Self::specify(&self.options, true);
         self.jobs = Some(jobs);
         self
     }
 
     async fn start_job(&self, args: Args, exec: &dyn Exec, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
-        let Some(jobs) = &self.jobs else {
-            return Err(ToolError::failed("commands cannot run in the background here"));
+        let tool = ToolNames::of(&cx.cx).get("jobs");
+        let (Some(jobs), Some(tool)) = (&self.jobs, tool) else {
+            return Err(ToolError::failed(
+                "commands cannot run in the background here, nothing could look after them; run it without background",
+            ));
         };
         let asked = args.timeout_ms.map(Duration::from_millis);
         let limit = self.options.job_timeout_max;
@@ -135,7 +149,7 @@ impl Shell {
             (None, None) => "it ends with this conversation".to_owned(),
         };
         Ok(ToolOutput::text(format!(
-            "{} started; {end}. `jobs` reads its output, waits for it and kills it",
+            "{} started; {end}. `{tool}` reads its output, waits for it and kills it",
             job.id
         )))
     }
@@ -148,12 +162,16 @@ impl Shell {
         }
     }
 
-    fn footer(&self, outcome: &ExecOutcome) -> String {
+    fn footer(&self, outcome: &ExecOutcome, asked: Option<u64>) -> String {
         let mut notes = Vec::new();
         if self.options.shell_footer
             && let Exit::Code(code) = outcome.exit
         {
             notes.push(format!("exit {code}, {}ms", outcome.elapsed.as_millis()));
+        }
+        let most = self.options.shell_timeout_max.as_millis();
+        if let Some(asked) = asked.filter(|asked| u128::from(*asked) > most) {
+            notes.push(format!("timeout_ms was {most} instead of {asked}, no more is allowed"));
         }
         if !outcome.survivors.is_empty() && matches!(outcome.exit, Exit::Code(_) | Exit::Signal(_)) {
             let pids: Vec<String> = outcome.survivors.iter().take(8).map(ToString::to_string).collect();
@@ -232,7 +250,7 @@ impl Tool for Shell {
             Exit::Stopped => CommandExit::Stopped,
         };
         let display = Display::Command { lines, total_lines, exit };
-        let footer = self.footer(&outcome);
+        let footer = self.footer(&outcome, args.timeout_ms);
         let text = join(&output, &footer);
         let note_cut = |text: &str| {
             if let (Some(cut), Some(compression)) = (cut, cx.cx.service::<Compression>()) {
@@ -258,9 +276,14 @@ impl Tool for Shell {
             }
             Exit::TimedOut => {
                 let most = self.options.shell_timeout_max.as_millis();
+                let has_jobs = self.jobs.is_some() && ToolNames::of(&cx.cx).get("jobs").is_some();
+                let serves = if has_jobs {
+                    ", and what serves on belongs in the background: `background: true`"
+                } else {
+                    ""
+                };
                 let note = format!(
-                    "(took longer than {}ms and was ended with all it started{}; timeout_ms allows up to {most}, and \
-                     what serves on belongs in the background: `background: true`)",
+                    "(took longer than {}ms and was ended with all it started{}; timeout_ms allows up to {most}{serves})",
                     timeout.as_millis(),
                     remain(&outcome)
                 );

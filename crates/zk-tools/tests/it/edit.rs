@@ -133,3 +133,19 @@ async fn parallel_edits_of_one_file_are_all_made() {
         assert_eq!(desk.get("a.txt"), new.into_iter().map(line).collect::<String>(), "seed {seed}");
     }
 }
+
+#[tokio::test]
+async fn a_stale_multi_edit_is_shown_each_of_its_regions() {
+    let desk = Desk::new();
+    let text: String = (0..100).map(|n| format!("let value_{n} = {n};\n")).collect();
+    desk.put("a.rs", &text);
+    desk.ok("read_file", json!({ "path": "a.rs" })).await;
+    desk.put("a.rs", text.replace("value_90 = 90", "value_90 = 91"));
+    let edits = json!([
+        { "old_string": "let value_10 = 10;", "new_string": "let ten = 10;" },
+        { "old_string": "let value_90 = 90;", "new_string": "let ninety = 90;" },
+    ]);
+    let error = desk.err("multi_edit", json!({ "path": "a.rs", "edits": edits })).await;
+    assert!(error.message.contains("11\tlet value_10 = 10;"), "{error}");
+    assert!(error.message.contains("91\tlet value_90 = 91;"), "{error}");
+}

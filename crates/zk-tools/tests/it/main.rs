@@ -1,6 +1,7 @@
 //! The tools as an agent calls them, on real files and with real commands.
 #![expect(clippy::unwrap_used, reason = "a helper of a test that cannot go on fails the test")]
 
+mod advice;
 mod campaign;
 mod cancel;
 mod caps;

@@ -83,3 +83,37 @@ async fn a_large_text_is_read_in_parts_that_the_call_names() {
     let page = desk.ok("read_file", json!({ "path": "large", "offset": 199_999 })).await;
     assert_eq!(page, "199999\ta line of text\n200000\ta line of text\n");
 }
+
+#[tokio::test]
+async fn the_source_of_a_notebook_is_read_and_then_written() {
+    let desk = Desk::new();
+    let source =
+        json!({ "nbformat": 4, "cells": [{ "cell_type": "code", "source": "1 + 1", "outputs": [] }] });
+    desk.put("a.ipynb", source.to_string());
+    desk.ok("read_file", json!({ "path": "a.ipynb" })).await;
+    let write = json!({ "path": "a.ipynb", "content": "{}" });
+    let error = desk.err("write_file", write.clone()).await;
+    assert!(
+        error.message.ends_with("you have not seen its source; read it with `raw: true` first"),
+        "{error}"
+    );
+    let raw = desk.ok("read_file", json!({ "path": "a.ipynb", "raw": true })).await;
+    assert_eq!(raw, format!("1\t{source}\n"));
+    desk.ok("write_file", write).await;
+}
+
+#[tokio::test]
+async fn a_text_in_utf_16_is_read_and_not_turned_into_utf_8() {
+    let desk = Desk::new();
+    for is_little in [true, false] {
+        let text = "\u{feff}grüße\r\nzwei\r\n";
+        let bytes = text
+            .encode_utf16()
+            .flat_map(|unit| if is_little { unit.to_le_bytes() } else { unit.to_be_bytes() });
+        desk.put("a.txt", bytes.collect::<Vec<u8>>());
+        let shown = desk.ok("read_file", json!({ "path": "a.txt" })).await;
+        assert_eq!(shown, "1\tgrüße\n2\tzwei\n(lines end with CR LF; the file is UTF-16, shown as UTF-8)");
+        let error = desk.err("write_file", json!({ "path": "a.txt", "content": "x" })).await;
+        assert!(error.message.contains("its text is not in UTF-8"), "{error}");
+    }
+}

@@ -44,7 +44,7 @@ async fn a_long_file_is_paged_and_says_how_to_go_on() {
     let page = desk.ok("read_file", json!({ "path": "long", "max_bytes": 20 })).await;
     assert_eq!(page, "1\tline 1\n2\tline 2\n(lines 1-2 of 4500; continue with offset=3)");
     let error = desk.err("read_file", json!({ "path": "long", "offset": 4501 })).await;
-    assert_eq!(error.message, "`long` has 4500 lines; there is no line 4501");
+    assert_eq!(error.message, "`long` has 4500 lines; there is no line 4501, give a lower offset");
 }
 
 #[tokio::test]
@@ -54,7 +54,8 @@ async fn a_line_too_long_is_cut_between_characters() {
     let page = desk.ok("read_file", json!({ "path": "wide", "max_bytes": 11 })).await;
     assert_eq!(
         page,
-        "1\tééééé\n(line 1 is cut, it does not fit into max_bytes; lines 1-1 of 2; continue with offset=2)"
+        "1\tééééé\n(line 1 is cut after byte 10, it does not fit into max_bytes; in shell, `sed -n 1p FILE | tail -c +11 | \
+         head -c 2000` shows more of it; lines 1-1 of 2; continue with offset=2)"
     );
 }
 

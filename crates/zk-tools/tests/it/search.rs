@@ -26,7 +26,7 @@ async fn grep_names_files_in_order_and_leaves_ignored_ones_out() {
     assert_eq!(found, "app.log\nsrc/deep/helper.rs\nsrc/main.rs\ntarget/out.rs\n");
     let found = desk.ok("grep", json!({ "pattern": "helper", "path": "src", "glob": "deep/*.rs" })).await;
     assert_eq!(found, "src/deep/helper.rs\n");
-    assert_eq!(desk.ok("grep", json!({ "pattern": "nowhere" })).await, "(no match)");
+    assert_eq!(desk.ok("grep", json!({ "pattern": "nowhere" })).await, "(no match; ignored files were left out)");
 }
 
 #[tokio::test]
@@ -137,4 +137,21 @@ async fn glob_has_a_cap() {
     let found = desk.ok("glob", json!({ "pattern": "*.txt" })).await;
     assert_eq!(found.lines().count(), 201);
     assert!(found.ends_with("(200 newest of 230; narrow the pattern for the others)"));
+}
+
+#[tokio::test]
+async fn a_person_sees_what_was_found_and_how_much() {
+    let desk = Desk::new();
+    desk.put("a.txt", "needle\n");
+    desk.put("b.txt", "needle\n");
+    let lines =
+        async |tool: &str, args: serde_json::Value| match desk.output(tool, args).await.unwrap().display {
+            Some(zk_core::model::Display::Lines { lines }) => lines,
+            other => panic!("{tool}: {other:?}"),
+        };
+    assert_eq!(lines("grep", json!({ "pattern": "needle" })).await, ["a.txt", "b.txt", "2 files for needle"]);
+    let found = lines("glob", json!({ "pattern": "a.*" })).await;
+    assert_eq!(found, ["a.txt", "1 file for a.*"]);
+    let listed = lines("list_files", json!({})).await;
+    assert!(listed[0].starts_with("a.txt  7 B") && listed[2] == "2 names in .", "{listed:?}");
 }

@@ -169,3 +169,21 @@ async fn a_large_file_that_was_read_in_part_is_edited() {
     desk.ok("edit", args.clone()).await;
     assert!(desk.get("big.txt").starts_with("1st\n0123"));
 }
+
+#[tokio::test]
+async fn what_was_cut_from_a_read_does_not_count_as_seen() {
+    let desk = Desk::new();
+    let content = "a line of a file that is long\n".repeat(25_000);
+    // The results of one turn have room for four of these.
+    for n in 0..6 {
+        desk.put(&format!("{n}.txt"), &content);
+        let text =
+            desk.whole("read_file", json!({ "path": format!("{n}.txt"), "limit": 0, "max_bytes": 0 })).await;
+        assert_eq!(text.contains("[cut: all results of one turn"), n > 3, "{n}: {}", text.len());
+    }
+    desk.ok("write_file", json!({ "path": "0.txt", "content": "known\n" })).await;
+    let error = desk.err("write_file", json!({ "path": "5.txt", "content": "new\n" })).await;
+    assert!(error.message.contains("you have seen only a part of it"), "{error}");
+    let again = desk.ok("read_file", json!({ "path": "5.txt", "limit": 0, "max_bytes": 0 })).await;
+    assert!(again.starts_with("1\ta line"), "{}", &again[..100]);
+}
