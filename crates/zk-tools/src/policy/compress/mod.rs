@@ -228,9 +228,8 @@ impl Handler<ToolTransform> for Compress {
             }
         };
         let after = shorter.len();
-        // What the model would have got without this.
-        self.shared.before.fetch_add(text.len() as u64, Ordering::Relaxed);
-        self.shared.after.fetch_add(after.min(text.len()) as u64, Ordering::Relaxed);
+        self.shared.before.fetch_add(before as u64, Ordering::Relaxed);
+        self.shared.after.fetch_add(after as u64, Ordering::Relaxed);
         let note = format!(
             "[{} became {}: {what}; {name} is in {}{}]",
             size(before as u64),
