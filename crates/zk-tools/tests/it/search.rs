@@ -26,7 +26,10 @@ async fn grep_names_files_in_order_and_leaves_ignored_ones_out() {
     assert_eq!(found, "app.log\nsrc/deep/helper.rs\nsrc/main.rs\ntarget/out.rs\n");
     let found = desk.ok("grep", json!({ "pattern": "helper", "path": "src", "glob": "deep/*.rs" })).await;
     assert_eq!(found, "src/deep/helper.rs\n");
-    assert_eq!(desk.ok("grep", json!({ "pattern": "nowhere" })).await, "(no match; ignored files were left out)");
+    assert_eq!(
+        desk.ok("grep", json!({ "pattern": "nowhere" })).await,
+        "(no match; ignored files were left out)"
+    );
 }
 
 #[tokio::test]
