@@ -47,9 +47,10 @@ fn test(policy: &SandboxPolicy, environment: Environment) -> Outcome<(SandboxExe
     Ok((exec, found))
 }
 
-/// What commands may reach: the project's directory, and what `[sandbox]` adds.
+/// What commands may reach: the directory worked in, the repository around it, and what `[sandbox]` adds.
 fn policy(app: &AppContext) -> SandboxPolicy {
-    let mut policy = SandboxPolicy::new(&app.cwd).limits(limits::of_commands(&app.settings));
+    let mut policy =
+        SandboxPolicy::new(&app.cwd).project(&app.project).limits(limits::of_commands(&app.settings));
     let home = app.env.path("HOME");
     if let Some(home) = &home {
         policy = policy.home(home);

@@ -44,7 +44,6 @@ pub struct SandboxExec {
     exec: ProcessExec,
     placeholders: OnceLock<Placeholders>,
     wanted: Vec<Placeholder>,
-    writable: Vec<PathBuf>,
     limits: Vec<String>,
     denials: Arc<Denials>,
     supervision: Supervision,
@@ -127,7 +126,6 @@ impl SandboxExec {
             wanted: places.placeholders,
             limits: places.limits,
             denials: Arc::new(Denials::of(&plan)),
-            writable: plan.writable,
             supervision,
             plan: encoded,
             network: plan.network,
@@ -210,8 +208,7 @@ impl SandboxExec {
 
     /// Makes the placeholders, once: nothing is made for a conversation that runs no command.
     fn keep_names_free(&self) {
-        self.placeholders
-            .get_or_init(|| Placeholders::make(self.wanted.clone(), &self.writable, self.state.as_deref()));
+        self.placeholders.get_or_init(|| Placeholders::make(self.wanted.clone(), self.state.as_deref()));
     }
 
     /// Runs this program inside to try what a description says; the acts that worked, if all were tried.

@@ -73,6 +73,12 @@ fn is_empty(dir: &Path) -> bool {
     fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none())
 }
 
+/// Whether a directory is the work tree of a repository, as far as the names that git looks for tell.
+pub(super) fn is_repository(tree: &Path) -> bool {
+    let dot_git = tree.join(".git");
+    dot_git.is_file() || fs::symlink_metadata(dot_git.join("HEAD")).is_ok()
+}
+
 /// Adds the rules for one directory of git.
 pub(super) fn protect_directory(dir: &Path, places: &mut Places) {
     let file = dir.join("config");

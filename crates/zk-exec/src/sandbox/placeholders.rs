@@ -1,6 +1,6 @@
 //! Names that a mount can protect only if something has them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{Read, Seek, Write};
@@ -13,27 +13,51 @@ use super::plan::Placeholder;
 
 /// Empty directories and files that this process made, or another one that did not live to remove them.
 ///
-/// They are listed in a file before they are made. Whoever has a sandbox over them holds a shared lock on that file; the
-/// last one removes them.
+/// They are listed in a file before they are made, one for each directory that has some, so that sandboxes over parts of
+/// one project share it. Whoever has a sandbox over them holds a shared lock on that file; the last one removes them.
 #[derive(Debug)]
 pub(super) struct Placeholders {
-    made: Mutex<Vec<Placeholder>>,
-    journal: Option<Mutex<File>>,
+    made: Mutex<Vec<Made>>,
+}
+
+/// Those in one directory.
+#[derive(Debug)]
+struct Made {
+    placeholders: Vec<Placeholder>,
+    journal: Option<File>,
 }
 
 impl Placeholders {
     /// Makes those that are missing. One that cannot be made, as on a read-only disk, needs no protection.
-    pub(super) fn make(wanted: Vec<Placeholder>, roots: &[PathBuf], state: Option<&Path>) -> Self {
-        let journal = state.and_then(|state| open_journal(state, roots));
+    pub(super) fn make(wanted: Vec<Placeholder>, state: Option<&Path>) -> Self {
+        let mut wanted_in: BTreeMap<PathBuf, Vec<Placeholder>> = BTreeMap::new();
+        for placeholder in wanted {
+            let dir = placeholder.path().parent().map(Path::to_owned).unwrap_or_default();
+            wanted_in.entry(dir).or_default().push(placeholder);
+        }
+        let made = wanted_in.into_iter().map(|(dir, wanted)| Made::make(&dir, wanted, state)).collect();
+        Self { made: Mutex::new(made) }
+    }
+
+    /// Removes them, unless somebody else still has a sandbox over them.
+    pub(super) fn remove(&self) {
+        let made = std::mem::take(&mut *self.made.lock().unwrap_or_else(PoisonError::into_inner));
+        made.iter().for_each(Made::remove);
+    }
+}
+
+impl Made {
+    fn make(dir: &Path, wanted: Vec<Placeholder>, state: Option<&Path>) -> Self {
+        let journal = state.and_then(|state| open_journal(state, dir));
         let listed = journal.as_ref().map(read_list).unwrap_or_default();
         let missing = |placeholder: &Placeholder| {
             fs::symlink_metadata(placeholder.path()).is_err() || listed.contains(placeholder.path())
         };
-        let made: Vec<Placeholder> = wanted.into_iter().filter(missing).collect();
+        let placeholders: Vec<Placeholder> = wanted.into_iter().filter(missing).collect();
         if let Some(journal) = &journal {
-            list(journal, made.iter().filter(|placeholder| !listed.contains(placeholder.path())));
+            list(journal, placeholders.iter().filter(|placeholder| !listed.contains(placeholder.path())));
         }
-        for placeholder in &made {
+        for placeholder in &placeholders {
             let _ = match placeholder {
                 Placeholder::Directory(path) => fs::create_dir(path),
                 Placeholder::File(path, text) => {
@@ -41,23 +65,19 @@ impl Placeholders {
                 }
             };
         }
-        Self { made: Mutex::new(made), journal: journal.map(Mutex::new) }
+        Self { placeholders, journal }
     }
 
-    /// Removes them, unless somebody else still has a sandbox over them.
-    pub(super) fn remove(&self) {
-        let made = std::mem::take(&mut *self.made.lock().unwrap_or_else(PoisonError::into_inner));
-        if made.is_empty() {
+    fn remove(&self) {
+        if self.placeholders.is_empty() {
             return;
         }
-        let journal =
-            self.journal.as_ref().map(|journal| journal.lock().unwrap_or_else(PoisonError::into_inner));
-        if let Some(journal) = &journal
-            && flock(&**journal, FlockOperation::NonBlockingLockExclusive).is_err()
+        if let Some(journal) = &self.journal
+            && flock(journal, FlockOperation::NonBlockingLockExclusive).is_err()
         {
             return;
         }
-        for placeholder in &made {
+        for placeholder in &self.placeholders {
             // What somebody put something into meanwhile is not a placeholder any more.
             match placeholder {
                 Placeholder::Directory(path) => {
@@ -70,7 +90,7 @@ impl Placeholders {
                 }
             }
         }
-        if let Some(journal) = &journal {
+        if let Some(journal) = &self.journal {
             let _ = journal.set_len(0);
         }
     }
@@ -82,13 +102,13 @@ impl Drop for Placeholders {
     }
 }
 
-/// The list for these writable directories, with a shared lock on it.
-fn open_journal(state: &Path, roots: &[PathBuf]) -> Option<File> {
+/// The list for what is in `dir`, with a shared lock on it.
+fn open_journal(state: &Path, dir: &Path) -> Option<File> {
     let mut hasher = DefaultHasher::new();
-    roots.hash(&mut hasher);
-    let dir = state.join("sandbox");
-    fs::create_dir_all(&dir).ok()?;
-    let path = dir.join(format!("placeholders-{:016x}", hasher.finish()));
+    dir.hash(&mut hasher);
+    let lists = state.join("sandbox");
+    fs::create_dir_all(&lists).ok()?;
+    let path = lists.join(format!("placeholders-{:016x}", hasher.finish()));
     let file = File::options().read(true).append(true).create(true).open(path).ok()?;
     flock(&file, FlockOperation::LockShared).ok()?;
     Some(file)

@@ -91,12 +91,18 @@ impl Plan {
             check_width(&real, home.as_deref())?;
             places.writable.push(real);
         }
-        for root in places.writable.clone() {
-            git::protect_tree(&root, true, &mut places);
+        add_project(policy, home.as_deref(), &mut places);
+        let roots = places.writable.clone();
+        for root in &roots {
+            // A name that git looks for would make a directory of a repository a repository of its own.
+            let is_part = roots
+                .iter()
+                .any(|above| root != above && root.starts_with(above) && git::is_repository(above));
+            git::protect_tree(root, !is_part, &mut places);
             for (name, rule) in protect::names_anywhere().filter(|(name, _)| *name != ".git") {
-                protect_name(&root, name, rule, &mut places);
+                protect_name(root, name, rule, &mut places);
             }
-            look_through(&root, &mut places);
+            look_through(root, &mut places);
         }
         if let Some(home) = &home {
             protect_below_home(home, &mut places);
@@ -172,6 +178,24 @@ impl Plan {
         };
         from.is_empty().then_some(plan)
     }
+}
+
+/// Adds the repository around the workspace to what is written.
+fn add_project(policy: &SandboxPolicy, home: Option<&Path>, places: &mut Places) {
+    use std::os::unix::fs::PermissionsExt;
+    let Some(root) = policy.project.as_ref().and_then(|root| root.canonicalize().ok()) else { return };
+    let is_around =
+        places.writable.first().is_some_and(|workspace| workspace != &root && workspace.starts_with(&root));
+    if !is_around || !git::is_repository(&root) {
+        return;
+    }
+    let is_shared = fs::metadata(&root).is_ok_and(|found| found.permissions().mode() & 0o002 != 0);
+    let why = match check_width(&root, home) {
+        Err(SandboxError::TooWide { why, .. }) => why,
+        Ok(()) if is_shared => "everybody can write to it",
+        Ok(()) | Err(_) => return places.writable.push(root),
+    };
+    places.limits.push(format!("the repository {} is read-only: {why}", root.display()));
 }
 
 /// Refuses a directory whose start files or credentials a command could write.
@@ -276,7 +300,9 @@ fn with_ancestors(places: &Places) -> Vec<PathBuf> {
     let mut pins: BTreeSet<PathBuf> = places.pins.iter().cloned().collect();
     let protected = places.pins.iter().chain(&places.read_only).chain(&places.hidden);
     for path in protected {
-        let Some(root) = places.writable.iter().find(|root| path.starts_with(root)) else { continue };
+        // The outermost: what is between it and an inner one could be moved with the inner one.
+        let around = places.writable.iter().filter(|root| path.starts_with(root));
+        let Some(root) = around.min_by_key(|root| root.components().count()) else { continue };
         let above = path.ancestors().skip(1).take_while(|above| above.starts_with(root) && above != root);
         pins.extend(above.map(Path::to_owned));
     }

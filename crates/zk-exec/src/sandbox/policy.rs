@@ -16,6 +16,7 @@ use crate::Limits;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SandboxPolicy {
     pub(crate) writable: Vec<PathBuf>,
+    pub(crate) project: Option<PathBuf>,
     pub(crate) readable: Vec<PathBuf>,
     pub(crate) protected: Vec<PathBuf>,
     pub(crate) hidden: Vec<PathBuf>,
@@ -62,6 +63,7 @@ impl SandboxPolicy {
     pub fn new(workspace: impl Into<PathBuf>) -> Self {
         Self {
             writable: vec![workspace.into()],
+            project: None,
             readable: Vec::new(),
             protected: Vec::new(),
             hidden: Vec::new(),
@@ -79,6 +81,15 @@ impl SandboxPolicy {
     #[must_use]
     pub fn writable(mut self, path: impl Into<PathBuf>) -> Self {
         self.writable.push(path.into());
+        self
+    }
+
+    /// The repository that the workspace is a part of, which is written as well: `git commit`, a lock file and a build
+    /// directory above the workspace need it. One that is too wide for a sandbox, that everybody can write to, or that
+    /// is no repository around the workspace is left as it is.
+    #[must_use]
+    pub fn project(mut self, root: impl Into<PathBuf>) -> Self {
+        self.project = Some(root.into());
         self
     }
 

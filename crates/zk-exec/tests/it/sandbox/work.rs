@@ -186,23 +186,130 @@ class Tiny(unittest.TestCase):
     assert!(code != 0 && out.contains("FAILED (failures=1)"), "{out}");
 }
 
-#[tokio::test]
-async fn cargo_builds_and_runs_a_program() {
-    let (dir, policy) = workspace();
+/// What finds the cargo that built this test and its home; nothing, with a printed line, if none did.
+#[expect(clippy::disallowed_methods, reason = "where cargo keeps what it has downloaded")]
+fn cargo() -> Option<String> {
     let Some(cargo) = option_env!("CARGO").map(Path::new).and_then(Path::parent) else {
         println!("skipped: cargo did not build this");
-        return;
+        return None;
     };
+    let home = std::env::var_os("CARGO_HOME")
+        .or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cargo").into()));
+    let home = home.map(|home| format!("CARGO_HOME={} ", Path::new(&home).display())).unwrap_or_default();
+    Some(format!("export {home}PATH={}:$PATH;", cargo.display()))
+}
+
+/// A package that depends on a published one, which cargo has kept from building zk.
+fn package(dir: &Path, name: &str) {
+    let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.lock");
+    let lock = fs::read_to_string(lock).unwrap();
+    let version = lock.split("name = \"cfg-if\"\nversion = \"").nth(1).unwrap().split('"').next().unwrap();
+    fs::create_dir_all(dir.join("src")).unwrap();
+    let manifest = format!(
+        "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[dependencies]\ncfg-if = \"={version}\"\n"
+    );
+    fs::write(dir.join("Cargo.toml"), manifest).unwrap();
+    let main = "fn main() { cfg_if::cfg_if! { if #[cfg(unix)] { println!(\"built inside\") } } }\n";
+    fs::write(dir.join("src/main.rs"), main).unwrap();
+}
+
+/// With a dependency from cargo's own directory, which is read-only inside.
+#[tokio::test]
+async fn cargo_builds_and_runs_a_program_with_a_dependency() {
+    let (dir, policy) = workspace();
+    let Some(cargo) = cargo() else { return };
     let Some(exec) = sandboxed(&policy) else { return };
-    fs::create_dir(dir.path().join("src")).unwrap();
+    package(dir.path(), "tiny");
+    let outside = crate::support::supervised(crate::support::environment());
+    let control = format!("{cargo} cargo metadata -q --offline --format-version 1 > /dev/null");
+    let control = crate::support::bash(&outside, &control, dir.path(), None).await.0.unwrap();
+    if control.exit != Exit::Code(0) {
+        println!("skipped: cargo has not kept the dependency");
+        return;
+    }
+    fs::remove_file(dir.path().join("Cargo.lock")).unwrap();
+    works(&exec, dir.path(), &format!("{cargo} cargo run -q --offline"), "built inside").await;
+    let write = format!("{cargo} echo x > ${{CARGO_HOME:-$HOME/.cargo}}/zk-test");
+    assert_ne!(run(&exec, &write, dir.path()).await.0, 0);
+}
+
+/// The lock file, the build directory and the repository are above the directory that commands run in.
+#[tokio::test]
+async fn work_in_a_member_of_a_workspace_reaches_the_repository_around_it() {
+    let base = tempfile::tempdir().unwrap();
+    let top = base.path().join("top");
+    let member = top.join("crates/tiny");
+    package(&member, "tiny");
     fs::write(
-        dir.path().join("Cargo.toml"),
+        member.join("Cargo.toml"),
         "[package]\nname = \"tiny\"\nversion = \"0.1.0\"\nedition = \"2021\"\n",
     )
     .unwrap();
-    fs::write(dir.path().join("src/main.rs"), "fn main() { println!(\"built inside\") }").unwrap();
-    let build = format!("export PATH={}:$PATH; cargo --version && cargo run -q --offline", cargo.display());
-    works(&exec, dir.path(), &build, "built inside").await;
+    fs::write(member.join("src/main.rs"), "fn main() { println!(\"built inside\") }").unwrap();
+    fs::write(top.join("Cargo.toml"), "[workspace]\nmembers = [\"crates/*\"]\nresolver = \"2\"\n").unwrap();
+    fs::write(top.join(".gitignore"), "/target\n").unwrap();
+    repository(&top);
+    let policy = SandboxPolicy::new(&member).project(&top).home(base.path().join("home"));
+    let Some(exec) = sandboxed(&policy.state(base.path().join("state"))) else { return };
+    let commit =
+        "git add -A :/ && git -c user.name=a -c user.email=a@b commit -qm second && git log --oneline HEAD -- .";
+    works(&exec, &member, commit, "second").await;
+    works(&exec, &member, "git status --short; echo clean", "clean").await;
+    if let Some(cargo) = cargo() {
+        works(&exec, &member, &format!("{cargo} cargo run -q --offline"), "built inside").await;
+        assert!(top.join("target/debug/tiny").exists() && top.join("Cargo.lock").exists());
+    }
+    let (_, left) = run(&exec, "git status --short --untracked-files=all", &member).await;
+    assert_eq!(left.replace("?? ../../Cargo.lock\n", ""), "", "what is kept free is not in the way");
+    // Other tools take a directory of this name for the root of a repository, and what is ignored above it for kept.
+    assert!(!member.join(".git").exists() && !member.join("HEAD").exists());
+    for forbidden in [
+        "echo x > ../../.git/hooks/post-commit",
+        "git config a.b c",
+        "mv ../../.git ../../other",
+        "mkdir -p ../../.zk && echo x > ../../.zk/settings.toml",
+        "echo x > ../../.bashrc",
+        "echo x > .bashrc",
+        "cd ../.. && mv crates away && mkdir -p crates/tiny && echo x > crates/tiny/.bashrc",
+    ] {
+        let (code, out) = run(&exec, forbidden, &member).await;
+        assert_ne!(code, 0, "{forbidden}: {out}");
+    }
+    // Below the temporary directory that is in a directory of the sandbox.
+    run(&exec, "echo x > ../../../outside", &member).await;
+    assert!(!base.path().join("outside").exists());
+    exec.close().await;
+    assert!(!top.join(".bashrc").exists() && !member.join(".bashrc").exists());
+}
+
+#[tokio::test]
+async fn a_repository_that_is_too_wide_is_left_read_only_and_that_is_said() {
+    use std::os::unix::fs::PermissionsExt;
+    let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    repository(home.path());
+    fs::create_dir_all(home.path().join("shared/part")).unwrap();
+    repository(&home.path().join("shared"));
+    fs::set_permissions(home.path().join("shared"), fs::Permissions::from_mode(0o777)).unwrap();
+    fs::create_dir_all(home.path().join("plain/part")).unwrap();
+    for (project, part, told) in [
+        (".", "plain", "it contains the home directory, with the start files of shells"),
+        ("shared", "shared/part", "everybody can write to it"),
+        ("plain", "plain/part", ""),
+    ] {
+        let (project, part) = (home.path().join(project), home.path().join(part));
+        let policy = SandboxPolicy::new(&part).project(&project).home(home.path());
+        let Some(exec) = sandboxed(&policy) else { return };
+        let limits = exec.start().unwrap().limits;
+        assert_eq!(
+            limits.iter().any(|limit| limit.contains("is read-only: ")),
+            !told.is_empty(),
+            "{limits:?}"
+        );
+        assert!(limits.iter().any(|limit| limit.ends_with(told)) || told.is_empty(), "{limits:?}");
+        let (code, out) = run(&exec, &format!("echo x > {}/new", project.display()), &part).await;
+        assert!(code != 0 && !project.join("new").exists(), "{out}");
+        exec.close().await;
+    }
 }
 
 #[tokio::test]
