@@ -3,7 +3,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 
-use crate::surroundings::{PathPlace, ProgramPlace, Surroundings, by_name};
+use crate::surroundings::{PathPlace, ProgramPlace, Surroundings, by_name_at};
 
 /// Directories in which everybody can make files.
 const SHARED: [&str; 4] = ["/tmp", "/var/tmp", "/dev/shm", "/run"];
@@ -85,7 +85,8 @@ impl Surroundings for HostSurroundings {
     fn path(&self, path: &Path) -> PathPlace {
         let Some(real) = follow(path) else { return PathPlace::Outside };
         // Both count: a link named `.ssh`, and a link to what is in it.
-        match (by_name(&real, &self.roots), by_name(path, &self.roots)) {
+        let by_name = |path: &Path| by_name_at(path, &self.roots, self.home.as_deref());
+        match (by_name(&real), by_name(path)) {
             (PathPlace::Secret, _) | (_, PathPlace::Secret) => PathPlace::Secret,
             (PathPlace::Outside, _) => PathPlace::Outside,
             (PathPlace::Protected, _) | (_, PathPlace::Protected) => PathPlace::Protected,
@@ -193,10 +194,16 @@ mod tests {
             ("new/../../x", PathPlace::Outside),
             ("..", PathPlace::Outside),
             ("key/id", PathPlace::Secret),
+            ("../.kube/config", PathPlace::Secret),
+            ("../.vimrc", PathPlace::Outside),
+            (".claude/settings.json", PathPlace::Protected),
+            (".claude/skills/x", PathPlace::Inside),
             ("/etc/hosts", PathPlace::Outside),
         ] {
             assert_eq!(here.path(&work.join(path)), place, "{path}");
         }
+        let config = HostSurroundings::new(&[home.join(".config")], Some(&home), &[]);
+        assert_eq!(config.path(&home.join(".config/fish/config.fish")), PathPlace::Protected);
         let all_of_home = HostSurroundings::new(std::slice::from_ref(&home), Some(&home), &[]);
         assert_eq!(all_of_home.path(&home.join("notes")), PathPlace::Outside);
     }

@@ -1,5 +1,7 @@
 use std::path::{Component, Path, PathBuf};
 
+use zk_core::service::{GuardedPath, PathGuard};
+
 /// What the judge has to know of the machine: where names and paths lead.
 ///
 /// [`AssumedSurroundings`] goes by the text of a path alone. A host that runs what was judged gives an
@@ -62,20 +64,42 @@ impl Surroundings for AssumedSurroundings {
 /// Where a path lies by its text alone.
 #[must_use]
 pub fn by_name(path: &Path, roots: &[PathBuf]) -> PathPlace {
+    by_name_at(path, roots, None)
+}
+
+/// The same, where it is known whose home directory is where.
+pub(crate) fn by_name_at(path: &Path, roots: &[PathBuf], home: Option<&Path>) -> PathPlace {
     let path = normalise(path);
-    if path.components().any(|part| has_name(part, &SECRET)) {
+    // A name that cannot be compared may be any.
+    let Some(names) = names(&path) else { return PathPlace::Secret };
+    let below_home = home.and_then(|home| self::names(path.strip_prefix(home).ok()?)).unwrap_or_default();
+    let is_guarded = |guard: fn(PathGuard) -> bool, names: &[String]| {
+        let anywhere = GuardedPath::ANYWHERE.iter().filter(|guarded| guarded.is_among(names));
+        let at_home = GuardedPath::AT_HOME.iter().filter(|guarded| guarded.begins(&below_home));
+        anywhere.chain(at_home).any(|guarded| guard(guarded.guard))
+    };
+    let is_secret = |guard| guard == PathGuard::Secret;
+    if is_guarded(is_secret, &names) || names.iter().any(|name| PASSWORDS.contains(&name.as_str())) {
         return PathPlace::Secret;
     }
     let Some(inner) = roots.iter().find_map(|root| path.strip_prefix(root).ok()) else {
         return PathPlace::Outside;
     };
-    let is_protected = inner.components().any(|part| has_name(part, &PROTECTED));
-    if is_protected { PathPlace::Protected } else { PathPlace::Inside }
+    let inner = self::names(inner).unwrap_or_default();
+    if is_guarded(|guard| guard != PathGuard::Secret, &inner) {
+        PathPlace::Protected
+    } else {
+        PathPlace::Inside
+    }
 }
 
-fn has_name(part: Component<'_>, names: &[&str]) -> bool {
-    let Component::Normal(name) = part else { return false };
-    name.to_str().is_none_or(|name| names.iter().any(|known| known.eq_ignore_ascii_case(name)))
+/// The names of a path in lower case; nothing if one of them is no text.
+fn names(path: &Path) -> Option<Vec<String>> {
+    let names = path.components().filter_map(|part| match part {
+        Component::Normal(name) => Some(name),
+        Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir => None,
+    });
+    names.map(|name| Some(name.to_str()?.to_ascii_lowercase())).collect()
 }
 
 /// Takes `.` and `..` out of an absolute path by its text.
@@ -91,51 +115,5 @@ pub(crate) fn normalise(path: &Path) -> PathBuf {
     out
 }
 
-/// Names that hold credentials, wherever they are.
-const SECRET: [&str; 12] = [
-    ".ssh",
-    ".gnupg",
-    ".aws",
-    ".azure",
-    ".netrc",
-    "_netrc",
-    ".git-credentials",
-    ".pgpass",
-    ".pypirc",
-    ".vault-token",
-    "shadow",
-    "gshadow",
-];
-
-/// Names from which programs are started later.
-const PROTECTED: [&str; 29] = [
-    ".git",
-    "git~1",
-    ".gitconfig",
-    ".gitmodules",
-    ".zk",
-    ".bashrc",
-    ".bash_profile",
-    ".bash_login",
-    ".bash_logout",
-    ".bash_aliases",
-    ".profile",
-    ".zshrc",
-    ".zshenv",
-    ".zprofile",
-    ".zlogin",
-    ".zlogout",
-    ".kshrc",
-    ".cshrc",
-    ".tcshrc",
-    ".login",
-    ".xprofile",
-    ".xinitrc",
-    ".xsession",
-    ".xsessionrc",
-    ".pam_environment",
-    ".envrc",
-    ".husky",
-    ".vscode",
-    ".mcp.json",
-];
+/// Where the system keeps passwords: the judge asks about a copy of it as well.
+const PASSWORDS: [&str; 2] = ["shadow", "gshadow"];

@@ -170,6 +170,8 @@ fn read(files: &dyn HostFiles, path: &Path) -> Result<Option<Vec<u8>>, HostFileE
     match files.read(path, &HostRead::whole(MAX_BYTES).own_only()) {
         Ok(file) => Ok(Some(file.bytes)),
         Err(error) if error.is_missing() => Ok(None),
+        // A sandbox keeps the name free like this, so that no command takes it.
+        Err(HostFileError::NotRegular { .. }) if path.is_dir() => Ok(None),
         Err(error) => Err(error),
     }
 }

@@ -14,6 +14,7 @@ mod conversation;
 mod debug_dump;
 mod exec;
 mod files;
+mod guarded_paths;
 mod host_files;
 mod plugin_settings;
 mod prompt_section;
@@ -51,6 +52,7 @@ pub use files::{
     FileIdentity, FileKind, FileStat, FileWatch, Files, OnChange, PathError, Resolved, SearchFound,
     SearchMode, SearchQuery, WalkEntry, WalkOptions, WalkReport, WriteReceipt,
 };
+pub use guarded_paths::{GuardedPath, PathGuard};
 pub use host_files::{FileOwner, HostFile, HostFileError, HostFiles, HostRead, Overflow};
 pub use plugin_settings::{PluginSettings, PluginSettingsError, settings_of};
 pub use prompt_section::{FixedSection, PromptSection, drop_section, section_order};

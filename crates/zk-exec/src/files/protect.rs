@@ -1,5 +1,7 @@
 use std::path::{Component, Path, PathBuf};
 
+use zk_core::service::{GuardedPath, PathGuard};
+
 /// What a tool wants of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
@@ -7,138 +9,27 @@ pub(super) enum Access {
     Write,
 }
 
-/// What is done with what a rule names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rule {
-    /// Neither read nor written.
-    Secret,
-    /// Read, not written.
-    ReadOnly,
-}
-
-const CREDENTIALS: &str = "it holds credentials; a person has to do this";
-const GIT: &str = "programs are started from what is in it; use git commands";
-const ZK: &str = "it holds the settings of zk; a person has to change them";
-const START: &str = "programs are started from it; a person has to change it";
-const SYSTEM: &str = "it belongs to the system; a person has to change it";
 const PROCESS: &str = "it shows the memory and the environment of processes";
+const CREDENTIALS: &str = "it holds credentials; a person has to do this";
+const ZK: &str = "it holds the settings of zk; a person has to change them";
 
-/// Directories with their content and files, wherever they are. Compared without regard to case.
-const ANYWHERE: [(&str, Rule, &str); 34] = [
-    (".ssh", Rule::Secret, CREDENTIALS),
-    (".gnupg", Rule::Secret, CREDENTIALS),
-    (".aws", Rule::Secret, CREDENTIALS),
-    (".azure", Rule::Secret, CREDENTIALS),
-    (".netrc", Rule::Secret, CREDENTIALS),
-    ("_netrc", Rule::Secret, CREDENTIALS),
-    (".git-credentials", Rule::Secret, CREDENTIALS),
-    (".pgpass", Rule::Secret, CREDENTIALS),
-    (".pypirc", Rule::Secret, CREDENTIALS),
-    (".vault-token", Rule::Secret, CREDENTIALS),
-    (".git", Rule::ReadOnly, GIT),
-    ("git~1", Rule::ReadOnly, GIT),
-    (".gitconfig", Rule::ReadOnly, GIT),
-    (".zk", Rule::ReadOnly, ZK),
-    (".bashrc", Rule::ReadOnly, START),
-    (".bash_profile", Rule::ReadOnly, START),
-    (".bash_login", Rule::ReadOnly, START),
-    (".bash_logout", Rule::ReadOnly, START),
-    (".bash_aliases", Rule::ReadOnly, START),
-    (".profile", Rule::ReadOnly, START),
-    (".zshrc", Rule::ReadOnly, START),
-    (".zshenv", Rule::ReadOnly, START),
-    (".zprofile", Rule::ReadOnly, START),
-    (".zlogin", Rule::ReadOnly, START),
-    (".zlogout", Rule::ReadOnly, START),
-    (".kshrc", Rule::ReadOnly, START),
-    (".cshrc", Rule::ReadOnly, START),
-    (".tcshrc", Rule::ReadOnly, START),
-    (".login", Rule::ReadOnly, START),
-    (".xprofile", Rule::ReadOnly, START),
-    (".xinitrc", Rule::ReadOnly, START),
-    (".xsession", Rule::ReadOnly, START),
-    (".xsessionrc", Rule::ReadOnly, START),
-    (".pam_environment", Rule::ReadOnly, START),
-];
-
-/// As before, below the home directory only.
-const AT_HOME: [(&str, Rule, &str); 37] = [
-    (".config/gh", Rule::Secret, CREDENTIALS),
-    (".config/glab-cli", Rule::Secret, CREDENTIALS),
-    (".config/hub", Rule::Secret, CREDENTIALS),
-    (".config/gcloud", Rule::Secret, CREDENTIALS),
-    (".config/op", Rule::Secret, CREDENTIALS),
-    (".config/google-chrome", Rule::Secret, CREDENTIALS),
-    (".config/chromium", Rule::Secret, CREDENTIALS),
-    (".mozilla", Rule::Secret, CREDENTIALS),
-    (".thunderbird", Rule::Secret, CREDENTIALS),
-    (".password-store", Rule::Secret, CREDENTIALS),
-    (".local/share/keyrings", Rule::Secret, CREDENTIALS),
-    (".docker/config.json", Rule::Secret, CREDENTIALS),
-    (".kube", Rule::Secret, CREDENTIALS),
-    (".npmrc", Rule::Secret, CREDENTIALS),
-    (".my.cnf", Rule::Secret, CREDENTIALS),
-    (".gem/credentials", Rule::Secret, CREDENTIALS),
-    (".cargo/credentials", Rule::Secret, CREDENTIALS),
-    (".cargo/credentials.toml", Rule::Secret, CREDENTIALS),
-    (".terraform.d/credentials.tfrc.json", Rule::Secret, CREDENTIALS),
-    (".claude/.credentials.json", Rule::Secret, CREDENTIALS),
-    (".codex/auth.json", Rule::Secret, CREDENTIALS),
-    (".gemini/oauth_creds.json", Rule::Secret, CREDENTIALS),
-    (".cargo/config", Rule::ReadOnly, START),
-    (".cargo/config.toml", Rule::ReadOnly, START),
-    (".cargo/env", Rule::ReadOnly, START),
-    (".config/git", Rule::ReadOnly, GIT),
-    (".config/fish", Rule::ReadOnly, START),
-    (".config/autostart", Rule::ReadOnly, START),
-    (".config/systemd", Rule::ReadOnly, START),
-    (".config/environment.d", Rule::ReadOnly, START),
-    (".config/pip", Rule::ReadOnly, START),
-    (".config/nvim", Rule::ReadOnly, START),
-    (".vimrc", Rule::ReadOnly, START),
-    (".emacs", Rule::ReadOnly, START),
-    (".emacs.d", Rule::ReadOnly, START),
-    (".local/bin", Rule::ReadOnly, START),
-    ("library/launchagents", Rule::ReadOnly, START),
-];
-
-/// Absolute ones.
-const SYSTEM_WIDE: [(&str, Rule, &str); 5] = [
-    ("/etc/shadow", Rule::Secret, CREDENTIALS),
-    ("/etc/gshadow", Rule::Secret, CREDENTIALS),
-    ("/etc/sudoers", Rule::Secret, CREDENTIALS),
-    ("/etc", Rule::ReadOnly, SYSTEM),
-    ("/var/spool/cron", Rule::ReadOnly, SYSTEM),
-];
-
-/// What is done with a file or directory of this name, wherever it is.
+/// The guard of a file or directory, wherever it is.
 #[cfg_attr(not(feature = "sandbox"), expect(dead_code, reason = "the sandbox asks for it"))]
-pub(crate) fn rule_of_name(name: &str) -> Option<Rule> {
-    ANYWHERE.iter().find(|(known, _, _)| *known == name).map(|(_, rule, _)| *rule)
+pub(crate) fn guard_of(path: &Path) -> Option<PathGuard> {
+    GuardedPath::ANYWHERE.iter().find(|guarded| path.ends_with(guarded.path)).map(|guarded| guarded.guard)
 }
 
 /// Whether programs are started from a file of this name, wherever it is.
 pub(crate) fn is_start_file(name: &str) -> bool {
-    let is_file = |why: &str, known: &str| why == START || known == ".gitconfig";
-    ANYWHERE.iter().any(|(known, _, why)| *known == name && is_file(why, known))
+    GuardedPath::ANYWHERE
+        .iter()
+        .any(|guarded| guarded.is_file && guarded.path.rsplit('/').next() == Some(name))
 }
 
-/// Names that have a rule wherever they are.
+/// Paths below a home directory that are guarded.
 #[cfg_attr(not(feature = "sandbox"), expect(dead_code, reason = "the sandbox asks for it"))]
-pub(crate) fn names_anywhere() -> impl Iterator<Item = (&'static str, Rule)> {
-    ANYWHERE.iter().map(|(name, rule, _)| (*name, *rule))
-}
-
-/// Paths below a home directory that have a rule.
-#[cfg_attr(not(feature = "sandbox"), expect(dead_code, reason = "the sandbox asks for it"))]
-pub(crate) fn paths_at_home() -> impl Iterator<Item = (&'static str, Rule)> {
-    ANYWHERE.iter().chain(&AT_HOME).map(|(name, rule, _)| (*name, *rule))
-}
-
-/// Absolute paths of the system that have a rule.
-#[cfg_attr(not(feature = "sandbox"), expect(dead_code, reason = "the sandbox asks for it"))]
-pub(crate) fn paths_of_system() -> impl Iterator<Item = (&'static str, Rule)> {
-    SYSTEM_WIDE.iter().map(|(path, rule, _)| (*path, *rule))
+pub(crate) fn paths_at_home() -> impl Iterator<Item = &'static GuardedPath> {
+    GuardedPath::ANYWHERE.iter().chain(&GuardedPath::AT_HOME)
 }
 
 /// The files that no tool reads or writes, whatever is allowed otherwise.
@@ -149,7 +40,7 @@ pub(crate) fn paths_of_system() -> impl Iterator<Item = (&'static str, Rule)> {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Protection {
     home: Option<Place>,
-    places: Vec<(Place, Rule)>,
+    places: Vec<(Place, PathGuard)>,
 }
 
 /// A place of the host, with its names as they are compared.
@@ -172,18 +63,23 @@ impl Protection {
 
     /// Also a file or directory of the host's that is neither read nor written.
     pub(super) fn secret(&mut self, path: &Path) {
-        self.places.push((Place::new(physical(path)), Rule::Secret));
+        self.places.push((Place::new(physical(path)), PathGuard::Secret));
     }
 
     /// Also one that is not written.
     pub(super) fn read_only(&mut self, path: &Path) {
-        self.places.push((Place::new(physical(path)), Rule::ReadOnly));
+        self.places.push((Place::new(physical(path)), PathGuard::ReadOnly));
     }
 
     /// Why a path may not be used this way.
     pub(super) fn refusal(&self, path: &Path, access: Access) -> Option<&'static str> {
         let names = plain_names(path);
-        let applies = |rule: Rule| rule == Rule::Secret || access == Access::Write;
+        let applies = |guard: PathGuard| match guard {
+            PathGuard::Secret => true,
+            PathGuard::ReadOnly => access == Access::Write,
+            // Whoever approves calls was asked.
+            PathGuard::Asked => false,
+        };
         if let [first, second, ..] = names.as_slice()
             && first == "proc"
             && (second.bytes().all(|byte| byte.is_ascii_digit())
@@ -192,38 +88,37 @@ impl Protection {
         {
             return Some(PROCESS);
         }
-        let system = SYSTEM_WIDE.iter().find(|(place, rule, _)| applies(*rule) && is_below(&names, place));
-        let host = self.places.iter().find(|(place, rule)| {
-            applies(*rule) && !place.names.is_empty() && names.starts_with(&place.names)
+        let in_table = |table: &[GuardedPath], is_meant: &dyn Fn(&GuardedPath) -> bool| {
+            table
+                .iter()
+                .find(|guarded| applies(guarded.guard) && is_meant(guarded))
+                .map(|guarded| guarded.why)
+        };
+        let host = self.places.iter().find(|(place, guard)| {
+            applies(*guard) && !place.names.is_empty() && names.starts_with(&place.names)
         });
-        let host = host.map(|(_, rule)| match rule {
-            Rule::Secret => CREDENTIALS,
-            Rule::ReadOnly => ZK,
-        });
-        let anywhere =
-            ANYWHERE.iter().find(|(name, rule, _)| applies(*rule) && names.iter().any(|part| part == name));
-        system.map(|(_, _, why)| *why).or(host).or(anywhere.map(|(_, _, why)| *why)).or_else(|| {
-            let below = names.strip_prefix(self.home.as_ref()?.names.as_slice())?;
-            let found = AT_HOME.iter().find(|(place, rule, _)| applies(*rule) && is_below(below, place));
-            found.map(|(_, _, why)| *why)
-        })
+        let host = host.map(|(_, guard)| if *guard == PathGuard::Secret { CREDENTIALS } else { ZK });
+        let of_system = in_table(&GuardedPath::OF_SYSTEM, &|guarded| guarded.begins(&names));
+        of_system
+            .or(host)
+            .or_else(|| in_table(&GuardedPath::ANYWHERE, &|guarded| guarded.is_among(&names)))
+            .or_else(|| {
+                let below = names.strip_prefix(self.home.as_ref()?.names.as_slice())?;
+                in_table(&GuardedPath::AT_HOME, &|guarded| guarded.begins(below))
+            })
     }
 
     /// The files with credentials that are there now, to be found again under other names of theirs.
     pub(super) fn secret_files(&self) -> Vec<PathBuf> {
-        let secret = |rule: Rule| rule == Rule::Secret;
-        let mut places: Vec<PathBuf> = self
-            .places
-            .iter()
-            .filter(|(_, rule)| secret(*rule))
-            .map(|(place, _)| place.path.clone())
-            .collect();
-        places.extend(
-            SYSTEM_WIDE.iter().filter(|(_, rule, _)| secret(*rule)).map(|(place, _, _)| place.into()),
-        );
+        let is_secret = |guard: PathGuard| guard == PathGuard::Secret;
+        let own =
+            self.places.iter().filter(|(_, guard)| is_secret(*guard)).map(|(place, _)| place.path.clone());
+        let of_system = GuardedPath::OF_SYSTEM.iter().filter(|guarded| is_secret(guarded.guard));
+        let mut places: Vec<PathBuf> =
+            own.chain(of_system.map(|guarded| Path::new("/").join(guarded.path))).collect();
         if let Some(home) = &self.home {
-            let names = ANYWHERE.iter().chain(&AT_HOME).filter(|(_, rule, _)| secret(*rule));
-            places.extend(names.map(|(name, _, _)| home.path.join(name)));
+            let secrets = paths_at_home().filter(|guarded| is_secret(guarded.guard));
+            places.extend(secrets.map(|guarded| home.path.join(guarded.path)));
         }
         let inside = |place: &PathBuf| {
             let entries = place.read_dir().into_iter().flatten().take(256);
@@ -248,12 +143,6 @@ fn plain_names(path: &Path) -> Vec<String> {
             false => name.chars().filter(|char| !ignored(char)).flat_map(char::to_lowercase).collect(),
         })
         .collect()
-}
-
-/// Whether these names begin with those of a place in one of the tables, which are plain as they stand.
-fn is_below(names: &[String], place: &str) -> bool {
-    let mut names = names.iter();
-    place.trim_start_matches('/').split('/').all(|part| names.next().is_some_and(|name| name == part))
 }
 
 /// A path whose existing part has no links.
@@ -305,9 +194,16 @@ mod tests {
             assert!(protection.refusal(Path::new(path), Access::Read).is_some(), "{path}");
             assert!(protection.refusal(Path::new(path), Access::Write).is_some(), "{path}");
         }
-        for path in
-            ["/w/src/main.rs", "/w/.gitignore", "/w/.github/x.yml", "/w/.npmrc", "/w/ssh/x", "/proc/cpuinfo"]
-        {
+        for path in [
+            "/w/src/main.rs",
+            "/w/.envrc",
+            "/w/.claude/settings.json",
+            "/w/.gitignore",
+            "/w/.github/x.yml",
+            "/w/.npmrc",
+            "/w/ssh/x",
+            "/proc/cpuinfo",
+        ] {
             assert!(protection.refusal(Path::new(path), Access::Write).is_none(), "{path}");
         }
     }

@@ -8,8 +8,6 @@ use super::plan::{FRESH, Plan, RUNTIME};
 use super::policy::Network;
 use crate::files::protect;
 
-/// How much of what a command printed last is looked at.
-pub(super) const TAIL: usize = 8 * 1024;
 /// How many denials one command is told of.
 pub(super) const MOST: usize = 4;
 
@@ -57,19 +55,9 @@ impl Denials {
         }
     }
 
-    /// The denials that a failed command in `cwd` tells of in the end of its output. A failure alone is no proof: there
-    /// must be the words of the system for it, with a path or a host that the policy denies.
-    pub(super) fn in_output(&self, output: &str, cwd: &Path) -> Vec<Denial> {
-        let mut found: Vec<Denial> = Vec::new();
-        for denial in output.lines().filter_map(|line| self.in_line(line, cwd)) {
-            if found.len() < MOST && !found.contains(&denial) {
-                found.push(denial);
-            }
-        }
-        found
-    }
-
-    fn in_line(&self, line: &str, cwd: &Path) -> Option<Denial> {
+    /// The denial that a line of the output of a command in `cwd` tells of. A failure alone is no proof: there must be the
+    /// words of the system for it, with a path or a host that the policy denies.
+    pub(super) fn in_line(&self, line: &str, cwd: &Path) -> Option<Denial> {
         let says = |texts: &[&str]| texts.iter().any(|text| line.contains(text));
         if says(&NO_NETWORK) && self.network != Network::All {
             return Some(Denial {
@@ -212,9 +200,8 @@ mod tests {
             ),
             ("Error: connect ENETUNREACH 192.0.2.1:80", "connect to 192.0.2.1"),
         ] {
-            let found = denials(Network::None).in_output(line, here);
-            let told: Vec<String> = found.iter().map(ToString::to_string).collect();
-            assert!(told.len() == 1 && told[0].contains(expected), "{line}: {told:?}");
+            let told = denials(Network::None).in_line(line, here).map(|denial| denial.to_string());
+            assert!(told.as_ref().is_some_and(|told| told.contains(expected)), "{line}: {told:?}");
         }
     }
 
@@ -230,9 +217,9 @@ mod tests {
             "cat: ./src: Is a directory",
             "test failed: expected Read-only file system",
         ] {
-            assert_eq!(denials(Network::None).in_output(line, here), [], "{line}");
+            assert_eq!(denials(Network::None).in_line(line, here), None, "{line}");
         }
         let line = "curl: (6) Could not resolve host: example.org";
-        assert_eq!(denials(Network::All).in_output(line, here), []);
+        assert_eq!(denials(Network::All).in_line(line, here), None);
     }
 }

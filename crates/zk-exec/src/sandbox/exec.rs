@@ -13,6 +13,7 @@ use super::placeholders::Placeholders;
 use super::plan::{FRESH, Placeholder, Plan, RUNTIME};
 use super::planted::{self, Planted};
 use super::policy::{Network, SandboxPolicy};
+use super::printed::Printed;
 use super::probe::{self, Tried};
 use super::process::SandboxProcess;
 use super::proxy::{self, Proxy};
@@ -252,9 +253,10 @@ impl Exec for SandboxExec {
         self.keep_names_free();
         let cwd = request.cwd.clone();
         let (proxy, began) = (self.proxy.clone(), Instant::now());
+        let printed = Printed::of(&request);
         let inner = self.exec.spawn(request).await?;
         let rules = self.denials.clone();
-        Ok(Box::new(SandboxProcess { inner, rules, proxy, began, cwd, tail: Vec::new(), failed: false }))
+        Ok(Box::new(SandboxProcess { inner, rules, proxy, began, cwd, printed, failed: false }))
     }
 
     async fn spawn_detached(

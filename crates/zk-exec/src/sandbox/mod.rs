@@ -19,6 +19,7 @@ mod linux {
     mod placeholders;
     mod plan;
     mod planted;
+    mod printed;
     mod probe;
     mod process;
     mod proxy;

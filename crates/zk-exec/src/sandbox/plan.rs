@@ -5,10 +5,12 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use zk_core::service::{GuardedPath, PathGuard};
+
 use super::git;
 use super::policy::{Network, SandboxPolicy};
 use super::report::SandboxError;
-use crate::files::protect::{self, Rule};
+use crate::files::protect;
 use crate::wire::{put_all, put_len, take_len, take_paths};
 
 /// Directories that a command gets an empty one of its own in place of.
@@ -99,8 +101,8 @@ impl Plan {
                 .iter()
                 .any(|above| root != above && root.starts_with(above) && git::is_repository(above));
             git::protect_tree(root, !is_part, &mut places);
-            for (name, rule) in protect::names_anywhere().filter(|(name, _)| *name != ".git") {
-                protect_name(root, name, rule, &mut places);
+            for guarded in GuardedPath::ANYWHERE.iter().filter(|guarded| guarded.path != ".git") {
+                protect_name(root, guarded, &mut places);
             }
             look_through(root, &mut places);
         }
@@ -215,34 +217,43 @@ fn check_width(path: &Path, home: Option<&Path>) -> Result<(), SandboxError> {
     Err(SandboxError::TooWide { path: path.to_owned(), why })
 }
 
-fn add(places: &mut Places, path: PathBuf, rule: Rule) {
-    match rule {
-        Rule::Secret => places.hidden.push(path),
-        Rule::ReadOnly => places.read_only.push(path),
+fn add(places: &mut Places, path: PathBuf, guard: PathGuard) {
+    match guard {
+        PathGuard::Secret => places.hidden.push(path),
+        PathGuard::ReadOnly | PathGuard::Asked => places.read_only.push(path),
     }
 }
 
 /// Protects a name in a writable directory, also where nothing has it yet.
-fn protect_name(root: &Path, name: &str, rule: Rule, places: &mut Places) {
-    let path = root.join(name);
-    if name == ".zk" || protect::is_start_file(name) {
+fn protect_name(root: &Path, guarded: &GuardedPath, places: &mut Places) {
+    let path = root.join(guarded.path);
+    let above = path.parent().filter(|above| *above != root && fs::symlink_metadata(above).is_err());
+    if let Some(above) = above.map(Path::to_owned) {
+        // Nothing can be made in it either.
+        if !places.read_only.contains(&above) {
+            places.placeholders.push(Placeholder::Directory(above.clone()));
+            places.read_only.push(above);
+        }
+        return;
+    }
+    if guarded.is_file || guarded.guard == PathGuard::Asked || guarded.path == ".zk" {
         // A directory also for a file: git shows no empty one, and no shell reads one.
         places.placeholders.push(Placeholder::Directory(path.clone()));
     }
     if path.is_symlink() {
         places.limits.push(format!("{} is a link, which can be replaced", path.display()));
     }
-    add(places, path, rule);
+    add(places, path, guarded.guard);
 }
 
 /// Protects what programs are started from below the home directory, where a writable directory holds it.
 fn protect_below_home(home: &Path, places: &mut Places) {
-    for (name, rule) in protect::paths_at_home().filter(|(_, rule)| *rule == Rule::ReadOnly) {
-        let path = home.join(name);
+    for guarded in protect::paths_at_home().filter(|guarded| guarded.guard == PathGuard::ReadOnly) {
+        let path = home.join(guarded.path);
         if !places.writable.iter().any(|root| path.starts_with(root) && path != *root) {
             continue;
         }
-        match name {
+        match guarded.path {
             // Read as files by programs outside, which would stumble over a directory.
             ".cargo/config.toml" | ".cargo/env" => {
                 places.placeholders.push(Placeholder::File(path.clone(), ""));
@@ -253,17 +264,19 @@ fn protect_below_home(home: &Path, places: &mut Places) {
             }
             _ => places.placeholders.push(Placeholder::Directory(path.clone())),
         }
-        add(places, path, rule);
+        add(places, path, guarded.guard);
     }
 }
 
 fn hide(policy: &SandboxPolicy, home: Option<&Path>, places: &mut Places) {
+    let is_secret = |guarded: &&GuardedPath| guarded.guard == PathGuard::Secret;
     if let Some(home) = home {
-        let secrets = protect::paths_at_home().filter(|(_, rule)| *rule == Rule::Secret);
-        places.hidden.extend(secrets.map(|(path, _)| home.join(path)));
+        places
+            .hidden
+            .extend(protect::paths_at_home().filter(is_secret).map(|guarded| home.join(guarded.path)));
     }
-    let secrets = protect::paths_of_system().filter(|(_, rule)| *rule == Rule::Secret);
-    places.hidden.extend(secrets.map(|(path, _)| PathBuf::from(path)));
+    let of_system = GuardedPath::OF_SYSTEM.iter().filter(is_secret);
+    places.hidden.extend(of_system.map(|guarded| Path::new("/").join(guarded.path)));
     places.hidden.extend(policy.hidden.iter().map(|path| physical(path)));
 }
 
@@ -277,10 +290,10 @@ fn look_through(root: &Path, places: &mut Places) {
             let is_below_root = dir != root;
             if name == OsStr::new(".git") && is_below_root {
                 git::protect_tree(&dir, false, places);
-            } else if let Some(rule) = name.to_str().and_then(protect::rule_of_name)
+            } else if let Some(guard) = protect::guard_of(&entry.path())
                 && is_below_root
             {
-                add(places, entry.path(), rule);
+                add(places, entry.path(), guard);
             }
             let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
             if is_dir && depth > 0 && left > 0 && !SKIPPED.iter().any(|skipped| name == *skipped) {

@@ -5,17 +5,18 @@ use std::time::Instant;
 use async_trait::async_trait;
 use zk_core::service::{Denial, DeniedAct, ExecError, Exit, KillSignal, Process, ProcessEvent, TerminalSize};
 
-use super::denial::{Denials, MOST, TAIL};
+use super::denial::{Denials, MOST};
+use super::printed::Printed;
 use super::proxy::{Proxy, Refusal};
 
-/// A command in a sandbox, which remembers what it printed last.
+/// A command in a sandbox, which remembers some of what it printed.
 pub(super) struct SandboxProcess {
     pub(super) inner: Box<dyn Process>,
     pub(super) rules: Arc<Denials>,
     pub(super) proxy: Option<Proxy>,
     pub(super) began: Instant,
     pub(super) cwd: PathBuf,
-    pub(super) tail: Vec<u8>,
+    pub(super) printed: Printed,
     pub(super) failed: bool,
 }
 
@@ -24,12 +25,7 @@ impl Process for SandboxProcess {
     async fn next(&mut self) -> Result<Option<ProcessEvent>, ExecError> {
         let event = self.inner.next().await?;
         match &event {
-            Some(ProcessEvent::Output(_, bytes)) => {
-                self.tail
-                    .extend_from_slice(bytes.get(bytes.len().saturating_sub(TAIL)..).unwrap_or_default());
-                let surplus = self.tail.len().saturating_sub(TAIL);
-                self.tail.drain(..surplus);
-            }
+            Some(ProcessEvent::Output(stream, bytes)) => self.printed.add(*stream, bytes),
             Some(ProcessEvent::Exited(exit)) => self.failed = *exit != Exit::Code(0),
             Some(ProcessEvent::Closed(_)) | None => {}
         }
@@ -58,18 +54,22 @@ impl Process for SandboxProcess {
 
     fn denials(&self) -> Vec<Denial> {
         let limits = self.inner.denials();
-        if !self.failed || !limits.is_empty() {
+        if !limits.is_empty() {
             return limits;
         }
+        // Programs ask for hosts that they do without; it counts if the command failed, or says so itself.
+        let is_told = |target: &str| {
+            self.failed || self.printed.contains(target.rsplit_once(':').map_or(target, |(host, _)| host))
+        };
         let refused = self.proxy.iter().flat_map(|proxy| proxy.refused_since(self.began));
         let mut found: Vec<Denial> = Vec::new();
-        for Refusal { target, why, .. } in refused {
+        for Refusal { target, why, .. } in refused.filter(|refusal| is_told(&refusal.target)) {
             let denial = Denial { act: DeniedAct::Connect, target, reason: why };
             if found.len() < MOST && !found.contains(&denial) {
                 found.push(denial);
             }
         }
-        found.extend(self.rules.in_output(&String::from_utf8_lossy(&self.tail), &self.cwd));
+        found.extend(self.printed.denials(&self.rules, &self.cwd, self.failed));
         found
     }
 

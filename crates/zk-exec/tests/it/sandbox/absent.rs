@@ -9,7 +9,7 @@ use zk_exec::{SandboxPolicy, WorkspaceFiles};
 use super::{run, sandboxed};
 
 /// In a workspace without any of them.
-const RUN_LATER: [&str; 40] = [
+const RUN_LATER: [&str; 50] = [
     ".bashrc",
     ".bash_profile",
     ".bash_login",
@@ -50,6 +50,16 @@ const RUN_LATER: [&str; 40] = [
     "add/.gitconfig",
     "add/.zk/settings.toml",
     "add/.git/config",
+    ".envrc",
+    ".mcp.json",
+    ".gitmodules",
+    ".husky/pre-commit",
+    ".vscode/tasks.json",
+    ".claude/settings.json",
+    ".claude/settings.local.json",
+    "add/.envrc",
+    "add/.mcp.json",
+    "add/.claude/settings.json",
 ];
 
 /// Ways to make `$f`, of which one is enough.
@@ -103,8 +113,20 @@ async fn what_is_run_later_cannot_be_made_where_it_is_absent() {
 async fn what_is_run_later_is_not_changed_deeper_below_where_it_exists() {
     let base = tempfile::tempdir().unwrap();
     let work = base.path().join("work");
-    let names =
-        [".bashrc", ".zshrc", ".profile", ".gitconfig", ".zk/settings.toml", ".git/config", ".git/hooks/x"];
+    let names = [
+        ".bashrc",
+        ".zshrc",
+        ".profile",
+        ".gitconfig",
+        ".zk/settings.toml",
+        ".git/config",
+        ".git/hooks/x",
+        ".envrc",
+        ".mcp.json",
+        ".husky/pre-commit",
+        ".vscode/tasks.json",
+        ".claude/settings.json",
+    ];
     let deep: Vec<_> =
         names.iter().flat_map(|name| [format!("a/{name}"), format!("a/b/c/d/{name}")]).collect();
     for name in &deep {
@@ -124,6 +146,26 @@ async fn what_is_run_later_is_not_changed_deeper_below_where_it_exists() {
         }
     }
     exec.close().await;
+}
+
+/// A directory of another program is written, but for the files that it runs something from.
+#[tokio::test]
+async fn of_a_directory_with_some_guarded_files_the_others_are_written() {
+    let base = tempfile::tempdir().unwrap();
+    let work = base.path().join("work");
+    fs::create_dir_all(work.join(".claude/skills")).unwrap();
+    let policy = SandboxPolicy::new(&work).state(base.path().join("state"));
+    let Some(exec) = sandboxed(&policy) else { return };
+    let (code, out) = run(&exec, "echo x > .claude/skills/new && echo x > .claude/notes.md", &work).await;
+    assert_eq!(code, 0, "{out}");
+    for way in WAYS {
+        run(&exec, &format!("f=.claude/settings.json; {way}; true"), &work).await;
+        assert!(!work.join(".claude/settings.json").is_file(), "{way}");
+    }
+    let (code, _) = run(&exec, "mv .claude other; mkdir .claude && echo x > .claude/settings.json", &work).await;
+    assert_ne!(code, 0);
+    exec.close().await;
+    assert_eq!(names(&work.join(".claude")), ["notes.md", "skills"]);
 }
 
 #[tokio::test]

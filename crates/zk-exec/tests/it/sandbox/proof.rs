@@ -77,7 +77,30 @@ async fn a_failed_command_says_what_the_sandbox_denied_it() {
     assert_eq!((denials[0].act, denials[0].target.as_str()), (DeniedAct::Write, outside.to_str().unwrap()));
     let denials = told("echo x > .zk/settings.toml".to_owned()).await;
     assert!(denials[0].target.ends_with("work/.zk/settings.toml"), "{denials:?}");
-    assert_eq!(told(format!("touch {} || true", outside.display())).await, [], "it succeeded");
+    // A command that goes on in spite of it was denied it all the same.
+    let lines = "seq 20000";
+    for command in [
+        format!("touch {} || true", outside.display()),
+        format!("touch {} 2>&1 | tail -1", outside.display()),
+        format!("{lines}; touch {}; {lines} >&2", outside.display()),
+        format!("touch {}; {lines} >&2", outside.display()),
+    ] {
+        let denials = told(command.clone()).await;
+        assert_eq!(denials.len(), 1, "{command}: {denials:?}");
+        assert_eq!(denials[0].target.as_str(), outside.to_str().unwrap(), "{command}");
+    }
+    // What it only shows is none.
+    let log = format!("touch: cannot touch '{}': Read-only file system\n", outside.display());
+    fs::write(scene.work.join("build.log"), &log).unwrap();
+    for command in [
+        "cat build.log",
+        "grep -n Read-only build.log | tail -1",
+        "sed 's/^/64 | /' build.log >&2; true",
+        "git diff --no-index /dev/null build.log || true",
+        "test -w /usr || echo 'it is read-only'",
+    ] {
+        assert_eq!(told(command.to_owned()).await, [], "{command}");
+    }
     assert_eq!(told("cat missing".to_owned()).await, []);
 }
 

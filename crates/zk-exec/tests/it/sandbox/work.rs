@@ -251,8 +251,7 @@ async fn work_in_a_member_of_a_workspace_reaches_the_repository_around_it() {
     repository(&top);
     let policy = SandboxPolicy::new(&member).project(&top).home(base.path().join("home"));
     let Some(exec) = sandboxed(&policy.state(base.path().join("state"))) else { return };
-    let commit =
-        "git add -A :/ && git -c user.name=a -c user.email=a@b commit -qm second && git log --oneline HEAD -- .";
+    let commit = "git add -A :/ && git -c user.name=a -c user.email=a@b commit -qm second && git log --oneline HEAD -- .";
     works(&exec, &member, commit, "second").await;
     works(&exec, &member, "git status --short; echo clean", "clean").await;
     if let Some(cargo) = cargo() {

@@ -1,0 +1,194 @@
+use std::path::Path;
+
+use zk_core::service::{Denial, ExecRequest, OutputStream};
+
+use super::denial::{Denials, MOST};
+
+/// How much of each output is kept from its beginning, and as much from its end.
+const KEPT: usize = 8 * 1024;
+/// Programs that print what is in files: a message in their standard output is not about themselves.
+const SHOW_TEXT: [&str; 34] = [
+    "ag",
+    "awk",
+    "bat",
+    "cat",
+    "curl",
+    "cut",
+    "diff",
+    "dmesg",
+    "docker",
+    "echo",
+    "egrep",
+    "fgrep",
+    "find",
+    "gawk",
+    "git",
+    "grep",
+    "head",
+    "journalctl",
+    "jq",
+    "kubectl",
+    "less",
+    "ls",
+    "more",
+    "nl",
+    "printf",
+    "rg",
+    "sed",
+    "sort",
+    "strings",
+    "tac",
+    "tail",
+    "xargs",
+    "xxd",
+    "zcat",
+];
+/// First words of messages without a colon behind them.
+const TELLERS: [&str; 4] = ["npm", "pnpm", "thread", "yarn"];
+
+/// The beginning and the end of an output.
+#[derive(Debug, Default)]
+struct Kept {
+    head: Vec<u8>,
+    tail: Vec<u8>,
+}
+
+impl Kept {
+    fn add(&mut self, bytes: &[u8]) {
+        let room = KEPT.saturating_sub(self.head.len()).min(bytes.len());
+        let (head, rest) = bytes.split_at(room);
+        self.head.extend_from_slice(head);
+        self.tail.extend_from_slice(rest.get(rest.len().saturating_sub(KEPT)..).unwrap_or_default());
+        let surplus = self.tail.len().saturating_sub(KEPT);
+        self.tail.drain(..surplus);
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&[self.head.as_slice(), &self.tail].concat()).into_owned()
+    }
+}
+
+/// What a command printed, as far as it is looked through for denials.
+#[derive(Debug)]
+pub(super) struct Printed {
+    stdout: Kept,
+    stderr: Kept,
+    shows_text: bool,
+}
+
+impl Printed {
+    pub(super) fn of(request: &ExecRequest) -> Self {
+        Self { stdout: Kept::default(), stderr: Kept::default(), shows_text: shows_text(request) }
+    }
+
+    pub(super) fn add(&mut self, stream: OutputStream, bytes: &[u8]) {
+        match stream {
+            OutputStream::Stdout => self.stdout.add(bytes),
+            OutputStream::Stderr => self.stderr.add(bytes),
+        }
+    }
+
+    pub(super) fn contains(&self, name: &str) -> bool {
+        [&self.stdout, &self.stderr].iter().any(|kept| kept.text().contains(name))
+    }
+
+    /// The denials that the output tells of. Of a command that succeeded only messages count: whole lines that begin
+    /// with who says it, and none in the standard output of a program that shows files.
+    pub(super) fn denials(&self, rules: &Denials, cwd: &Path, failed: bool) -> Vec<Denial> {
+        let mut found: Vec<Denial> = Vec::new();
+        for (kept, is_own) in [(&self.stderr, true), (&self.stdout, !self.shows_text)] {
+            let text = kept.text();
+            let lines = text.lines().filter(|line| failed || (is_own && is_message(line)));
+            for denial in lines.filter_map(|line| rules.in_line(line, cwd)) {
+                if found.len() < MOST && !found.contains(&denial) {
+                    found.push(denial);
+                }
+            }
+        }
+        found
+    }
+}
+
+/// Whether a line begins as messages do: with a program, or with the name of an error.
+fn is_message(line: &str) -> bool {
+    let first = line.split(char::is_whitespace).next().unwrap_or_default();
+    let is_name = |name: &str| {
+        name.chars().all(|char| char.is_alphanumeric() || "./_+-[]".contains(char))
+            && name.chars().any(char::is_alphabetic)
+    };
+    TELLERS.contains(&first) || first.strip_suffix(':').is_some_and(is_name)
+}
+
+/// Whether the standard output of a command may be what is in files: any pipeline of it begins with a program that
+/// shows them.
+fn shows_text(request: &ExecRequest) -> bool {
+    let name = |word: &str| word.rsplit('/').next().is_some_and(|name| SHOW_TEXT.contains(&name));
+    let script = match request.args.as_slice() {
+        [flag, script] if flag == "-c" => script.to_string_lossy(),
+        _ => return name(&request.program.to_string_lossy()),
+    };
+    // A pipe alone continues a pipeline; everything else that stands between commands begins one.
+    let script = script.replace("||", "\n").replace("2>&1", " ").replace("|&", "|");
+    script.split(['\n', ';', '&', '(', '{']).any(|pipeline| {
+        let words = pipeline.split('|').next().unwrap_or_default().split_whitespace();
+        let is_setting = |word: &&str| {
+            word.contains('=') || ["!", "do", "then", "else", "if", "while", "time"].contains(word)
+        };
+        words.into_iter().find(|word| !is_setting(word)).is_some_and(name)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_beginning_and_the_end_of_an_output_are_kept() {
+        let mut kept = Kept::default();
+        kept.add(b"first\n");
+        for _ in 0..1000 {
+            kept.add(&[b'x'; 100]);
+        }
+        kept.add(b"\nlast");
+        let text = kept.text();
+        assert!(
+            text.starts_with("first\nx") && text.ends_with("x\nlast") && text.len() == 2 * KEPT,
+            "{}",
+            text.len()
+        );
+    }
+
+    #[test]
+    fn messages_of_programs_are_told_from_text_that_they_show() {
+        for (line, expected) in [
+            ("touch: cannot touch '/usr/x': Read-only file system", true),
+            ("bash: line 1: /usr/x: Read-only file system", true),
+            ("OSError: [Errno 30] Read-only file system: '/opt/x'", true),
+            ("npm error EROFS: read-only file system, mkdir '/home/me/.npm'", true),
+            ("./configure: line 7: /usr/x: Read-only file system", true),
+            ("64 |     (\"touch: cannot touch '/usr/x': Read-only file system\"", false),
+            ("+ echo \"touch: '/usr/x': Read-only file system\"", false),
+            ("src/denial.rs:64: touch: cannot touch '/usr/x': Read-only file system", false),
+            ("    touch: cannot touch '/usr/x': Read-only file system", false),
+            ("1: touch: cannot touch '/usr/x': Read-only file system", false),
+        ] {
+            assert_eq!(is_message(line), expected, "{line}");
+        }
+        for (script, expected) in [
+            ("touch /usr/x || true", false),
+            ("make 2>&1 | tail -5", false),
+            ("cd sub && cargo build 2>&1 | grep error", false),
+            ("A=1 npm test; exit 0", false),
+            ("cat build.log", true),
+            ("cd sub; A=1 /bin/cat build.log | tail", true),
+            ("touch /usr/x; grep -rn Read-only src", true),
+            ("if true; then cat x; fi", true),
+            ("make |& tail -5", false),
+        ] {
+            assert_eq!(shows_text(&ExecRequest::shell(script, "/")), expected, "{script}");
+        }
+        assert!(
+            shows_text(&ExecRequest::new("/bin/cat", "/")) && !shows_text(&ExecRequest::new("touch", "/"))
+        );
+    }
+}
