@@ -83,7 +83,9 @@ pub(crate) fn run(app: &AppContext) -> Outcome<Exit> {
     for (program, used) in PROGRAMS {
         tell(program_found(app, program, used));
     }
-    tell(sandbox(app));
+    for finding in sandbox(app) {
+        tell(finding);
+    }
     tell(permissions(app));
     tell(terminal(app));
     screen.finish()?;
@@ -91,7 +93,7 @@ pub(crate) fn run(app: &AppContext) -> Outcome<Exit> {
 }
 
 /// Sets a sandbox up as `--context sandbox` does.
-fn sandbox(app: &AppContext) -> Finding {
+fn sandbox(app: &AppContext) -> Vec<Finding> {
     let environment = zk_exec::Environment::filtered(app.env.all().clone());
     let report = sandbox::tested(app, environment).and_then(|(exec, test)| {
         let report = exec.start().map_err(crate::exit::Failure::failed)?;
@@ -101,9 +103,12 @@ fn sandbox(app: &AppContext) -> Finding {
         Ok((report, test)) => {
             let when = if test.cached { ", since the machine was started" } else { "" };
             let text = format!("sandbox: {report}; {} attempts to leave it failed{when}", test.held.len());
-            if report.missing().next().is_none() { fine(text) } else { warning(text) }
+            let whole = report.missing().next().is_none();
+            let limits =
+                report.limits.iter().map(|limit| warning(format!("sandbox: {}", visible_line(limit))));
+            std::iter::once(if whole { fine(text) } else { warning(text) }).chain(limits).collect()
         }
-        Err(error) => warning(format!("sandbox: {error}")),
+        Err(error) => vec![warning(format!("sandbox: {error}"))],
     }
 }
 

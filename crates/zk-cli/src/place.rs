@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use zk_core::kernel::{BoxError, Bus, Plugin, Scope};
 use zk_core::service::{Exec, Files};
-use zk_exec::{DockerExec, DockerOptions, OverlaidFiles, Remote, RemoteError, WorkspaceFiles};
+use zk_exec::{DockerExec, DockerOptions, Limits, OverlaidFiles, Remote, RemoteError, WorkspaceFiles};
 
 use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
@@ -74,7 +74,8 @@ pub(crate) fn socket(address: &str) -> Result<PathBuf, String> {
 pub(crate) enum Place {
     Here,
     Docker(Arc<DockerExec>),
-    Remote(Remote),
+    /// With what each command may use there.
+    Remote(Remote, Limits),
 }
 
 impl Place {
@@ -87,8 +88,11 @@ impl Place {
                 exec.check().map_err(Failure::failed)?;
                 Self::Docker(Arc::new(exec))
             }
-            ContextName::Remote(socket) => Self::Remote(Remote::connect(socket).map_err(Failure::failed)?),
-            ContextName::Ssh(host) => Self::Remote(far(app, &host)?),
+            ContextName::Remote(socket) => Self::Remote(
+                Remote::connect(socket).map_err(Failure::failed)?,
+                limits::of_commands(&app.settings),
+            ),
+            ContextName::Ssh(host) => Self::Remote(far(app, &host)?, limits::of_commands(&app.settings)),
         })
     }
 
@@ -108,7 +112,7 @@ impl Place {
     pub(crate) fn with_outputs(self, local: WorkspaceFiles, outputs: &Path) -> Arc<dyn Files> {
         let remote = match self {
             Self::Here | Self::Docker(_) => return Arc::new(local),
-            Self::Remote(remote) => remote,
+            Self::Remote(remote, _) => remote,
         };
         let outputs = outputs.canonicalize().unwrap_or_else(|_| outputs.to_owned());
         Arc::new(OverlaidFiles::new(Arc::new(remote.files()), Arc::new(local), outputs))
@@ -135,6 +139,9 @@ fn far(app: &AppContext, host: &FarHost) -> Outcome<Remote> {
 fn docker(app: &AppContext, image: String) -> DockerOptions {
     let mut options = DockerOptions::new(image, &app.cwd);
     options.limits = limits::of_commands(&app.settings);
+    options.project = Some(app.project.clone());
+    options.home = app.env.path("HOME");
+    options.state.clone_from(&app.dirs.state);
     options.network = app.settings.flag("docker.network");
     let of_environment = || app.env.get("DOCKER_HOST")?.to_str()?.strip_prefix("unix://");
     if let Some(socket) = app.settings.text("docker.socket").or_else(of_environment) {
@@ -156,8 +163,8 @@ impl Plugin for Place {
                 let exec = exec.clone();
                 scope.on_close(async move || exec.close().await);
             }
-            Self::Remote(remote) => {
-                scope.provide_service::<dyn Exec>(Arc::new(remote.exec()));
+            Self::Remote(remote, limits) => {
+                scope.provide_service::<dyn Exec>(Arc::new(remote.exec().limited(*limits)));
                 scope.provide_service::<dyn Files>(Arc::new(remote.files()));
             }
         }

@@ -38,7 +38,7 @@ pub use docker::{DockerExec, DockerOptions};
 pub use environment::Environment;
 pub use files::WorkspaceFiles;
 pub use host_files::LocalHostFiles;
-pub use limits::Limits;
+pub use limits::{BoundedExec, Limits};
 pub use overlay::OverlaidFiles;
 pub use plugin::{LocalExec, LocalPlugin};
 pub use process::{ProcessExec, Supervision, run_supervisor};

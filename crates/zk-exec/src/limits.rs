@@ -1,4 +1,5 @@
-use zk_core::service::{Denial, DeniedAct};
+use async_trait::async_trait;
+use zk_core::service::{Denial, DeniedAct, Exec, ExecError, ExecRequest, Process};
 
 use crate::wire::{put_len, take_len};
 
@@ -18,6 +19,7 @@ use crate::wire::{put_len, take_len};
 /// assert!(limits.output.is_none());
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "remote", derive(serde::Serialize, serde::Deserialize))]
 pub struct Limits {
     /// Bytes of memory.
     pub memory: Option<u64>,
@@ -25,6 +27,14 @@ pub struct Limits {
     pub processes: Option<u32>,
     /// Bytes that it may print.
     pub output: Option<u64>,
+}
+
+/// Commands whose limits are tightened one by one: what an exec-server serves.
+#[async_trait]
+pub trait BoundedExec: Exec {
+    /// Starts a command as [`Exec::spawn`] does, within these limits and those of this context.
+    async fn spawn_within(&self, request: ExecRequest, limits: Limits)
+    -> Result<Box<dyn Process>, ExecError>;
 }
 
 /// A limit that a command went over.
@@ -55,6 +65,21 @@ impl Exceeded {
 }
 
 impl Limits {
+    /// The lower one of each.
+    pub(crate) fn within(self, other: Self) -> Self {
+        fn lower<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
+            match (one, other) {
+                (Some(one), Some(other)) => Some(one.min(other)),
+                (one, other) => one.or(other),
+            }
+        }
+        Self {
+            memory: lower(self.memory, other.memory),
+            processes: lower(self.processes, other.processes),
+            output: lower(self.output, other.output),
+        }
+    }
+
     /// The limits without those that something else enforces.
     pub(crate) fn without(self, by_cgroup: Self) -> Self {
         Self {

@@ -3,7 +3,9 @@ use std::sync::Arc;
 use zk_core::kernel::{BoxError, Plugin, Scope};
 use zk_core::service::{Exec, Files, HostFiles};
 
-use crate::{Environment, LocalHostFiles, ProcessExec, SandboxExec, Supervision, WorkspaceFiles};
+use crate::{
+    BoundedExec, Environment, LocalHostFiles, ProcessExec, SandboxExec, Supervision, WorkspaceFiles,
+};
 
 /// Serves `dyn Exec`, `dyn Files` and `dyn HostFiles` of this machine, and ends what commands left running when its scope
 /// closes.
@@ -42,6 +44,15 @@ impl LocalExec {
     /// The same as a service.
     #[must_use]
     pub fn exec(&self) -> Arc<dyn Exec> {
+        match self {
+            Self::Process(exec) => exec.clone(),
+            Self::Sandbox(exec) => exec.clone(),
+        }
+    }
+
+    /// The same for an exec-server, whose clients may tighten the limits.
+    #[must_use]
+    pub fn bounded(&self) -> Arc<dyn BoundedExec> {
         match self {
             Self::Process(exec) => exec.clone(),
             Self::Sandbox(exec) => exec.clone(),

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tokio::signal::unix::{SignalKind, signal};
-use zk_core::service::{Exec, Files};
-use zk_exec::{Environment, ExecServer, LocalExec, serve_tunnel};
+use zk_core::service::Files;
+use zk_exec::{BoundedExec, Environment, ExecServer, LocalExec, serve_tunnel};
 
 use crate::app::{AppContext, runtime};
 use crate::exit::{Exit, Failure, Outcome};
@@ -39,9 +39,9 @@ pub(crate) fn exec_server(app: &AppContext, listen: Option<&str>) -> Outcome<Exi
                 Some(socket) => {
                     let server = bind(socket)?;
                     print_stderr(&format!("zk: serving {} at {}", app.cwd.display(), socket.display()));
-                    server.serve(served.exec(), files).await.map_err(Failure::failed)
+                    server.serve(served.bounded(), files).await.map_err(Failure::failed)
                 }
-                None => serve_pipes(app, served.exec(), files).await,
+                None => serve_pipes(app, served.bounded(), files).await,
             }
         };
         let ended = tokio::select! {
@@ -60,7 +60,7 @@ fn bind(socket: &Path) -> Outcome<ExecServer> {
 }
 
 /// Serves the program at the other end of standard input and output.
-async fn serve_pipes(app: &AppContext, exec: Arc<dyn Exec>, files: Arc<dyn Files>) -> Outcome<()> {
+async fn serve_pipes(app: &AppContext, exec: Arc<dyn BoundedExec>, files: Arc<dyn Files>) -> Outcome<()> {
     let dir = PrivateDir::make(&app.env).map_err(Failure::failed)?;
     let socket = dir.socket();
     let server = bind(&socket)?;

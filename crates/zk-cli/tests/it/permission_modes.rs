@@ -298,6 +298,7 @@ fn where_namespaces_are_refused_auto_refuses_and_a_named_sandbox_says_what_is_le
     let (code, told, written, requests) = run(&["--permission-mode", "auto"]);
     assert_eq!((written, requests), (false, 0), "{told}");
     assert!(code != Some(0) && told.contains("the sandbox cannot be set up"), "{code:?} {told}");
+    assert!(told.contains("`sysctl user.max_user_namespaces=10000` allows it"), "{told}");
     let (code, told, written, _) = run(&["--permission-mode", "all"]);
     assert_eq!((code, written), (Some(0), true), "{told}");
     assert!(told.contains("commands are held by Landlock and seccomp alone"), "{told}");

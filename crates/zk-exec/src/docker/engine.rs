@@ -36,12 +36,16 @@ pub(super) enum EngineError {
     Refused { doing: &'static str, status: StatusCode, message: String },
     #[error("the container engine was asked to {doing} and gave an answer that is none: {answer}")]
     Garbage { doing: &'static str, answer: String },
+    /// What to do about an image without a program.
+    #[error("{0}")]
+    Lacks(String),
 }
 
 impl From<EngineError> for io::Error {
     fn from(error: EngineError) -> Self {
         let kind = match &error {
             EngineError::Refused { status: StatusCode::NOT_FOUND, .. } => io::ErrorKind::NotFound,
+            EngineError::Lacks(_) => io::ErrorKind::NotFound,
             EngineError::Unreachable { .. } | EngineError::Refused { .. } | EngineError::Garbage { .. } => {
                 io::ErrorKind::Other
             }

@@ -1,13 +1,15 @@
 //! Commands in a container, over the interface of its engine.
 
 mod engine;
+mod mounts;
 mod process;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
 
 use async_trait::async_trait;
 use hyper::Method;
@@ -16,7 +18,9 @@ use tokio::sync::Mutex;
 use zk_core::service::{EnvPolicy, Exec, ExecError, ExecRequest, Input, Process};
 
 use crate::Limits;
+use crate::sandbox::Placeholders;
 use engine::{Engine, EngineError, Stream};
+use mounts::Mounts;
 use process::{Containered, DockerProcess};
 
 /// The variable by which the processes of a command are found.
@@ -27,10 +31,6 @@ static SERIAL: AtomicU64 = AtomicU64::new(0);
 /// How many processes there may be in a container, unless something else is said.
 const PROCESSES: u32 = 4096;
 
-/// What programs of the person's later run from: read-only in the container, where it exists.
-const PROTECTED: [&str; 7] =
-    [".git/hooks", ".git/config", ".git/info", ".git/commondir", ".git/modules", ".zk", ".envrc"];
-
 /// Which container commands run in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DockerOptions {
@@ -40,6 +40,12 @@ pub struct DockerOptions {
     pub image: String,
     /// The directory that is mounted at its own path and written to.
     pub workspace: PathBuf,
+    /// The repository that it is a part of, which is mounted as well; see [`SandboxPolicy::project`].
+    pub project: Option<PathBuf>,
+    /// The person's home: it is never mounted as a whole.
+    pub home: Option<PathBuf>,
+    /// A private directory of the host for what has to outlive a crash: the list of the names that are kept free.
+    pub state: Option<PathBuf>,
     /// Whether it has the engine's usual network; otherwise none but its own loopback.
     pub network: bool,
     /// Memory and processes of all commands together, and the output of each.
@@ -54,6 +60,9 @@ impl DockerOptions {
             socket: "/var/run/docker.sock".into(),
             image: image.into(),
             workspace: workspace.into(),
+            project: None,
+            home: None,
+            state: None,
             network: false,
             limits: Limits::default(),
         }
@@ -65,24 +74,28 @@ impl DockerOptions {
 /// | | in the container |
 /// |---|---|
 /// | user | the one who runs this program, without capabilities, and without means to gain any |
-/// | workspace | mounted at its own path and written; `.git/{config,hooks,info}` and `.zk` are read-only where they exist |
+/// | workspace | mounted at its own path and written; what the [sandbox](crate::SandboxExec) guards in it is guarded here, too |
 /// | files | those of the image |
 /// | network | none, or the engine's |
 /// | environment | that of the image, and what a command is granted |
 ///
 /// The container ends and is removed with this program, however that ends: its first process waits for the end of a
-/// connection that only this program holds.
+/// connection that only this program holds. Where a guarded file was replaced on the host, the next command gets a new
+/// container, since the mount over the old file is gone; commands that run stay in the old one.
 #[derive(Debug)]
 pub struct DockerExec {
     engine: Engine,
     options: DockerOptions,
-    container: Mutex<Option<Container>>,
+    container: Mutex<Option<Arc<Container>>>,
+    /// Names that are kept free on the host for as long as there may be a container.
+    kept_free: std::sync::Mutex<Vec<Placeholders>>,
 }
 
 /// A container that runs, for as long as the connection to its first process.
 #[derive(Debug)]
 struct Container {
     id: String,
+    mounts: Mounts,
     /// Its first process ends with this.
     _life: Stream,
 }
@@ -91,7 +104,8 @@ impl DockerExec {
     /// Commands as `options` say. Nothing is started yet.
     #[must_use]
     pub fn new(options: DockerOptions) -> Self {
-        Self { engine: Engine::new(&options.socket), options, container: Mutex::new(None) }
+        let engine = Engine::new(&options.socket);
+        Self { engine, options, container: Mutex::new(None), kept_free: std::sync::Mutex::default() }
     }
 
     /// Whether somebody listens at the engine's socket.
@@ -111,7 +125,7 @@ impl DockerExec {
     /// # Errors
     /// What the engine says: it cannot be reached, it has no such image, or a mount is refused.
     pub async fn start(&self) -> io::Result<()> {
-        self.container_id().await.map(drop)
+        self.container().await.map(drop)
     }
 
     /// Removes the container with everything in it.
@@ -121,19 +135,22 @@ impl DockerExec {
             // It is gone, or goes with the end of its connection.
             let _ = self.engine.call("remove the container", Method::DELETE, &path, None).await;
         }
+        self.kept_free.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    async fn container_id(&self) -> io::Result<String> {
+    async fn container(&self) -> io::Result<Arc<Container>> {
         let mut container = self.container.lock().await;
         if let Some(container) = &*container
+            && container.mounts.are_current()
             && self.is_running(&container.id).await
         {
-            return Ok(container.id.clone());
+            return Ok(container.clone());
         }
-        let made = self.make().await?;
-        let id = made.id.clone();
-        *container = Some(made);
-        Ok(id)
+        let (mounts, kept_free) = Mounts::of(&self.options).map_err(io::Error::other)?;
+        self.kept_free.lock().unwrap_or_else(PoisonError::into_inner).push(kept_free);
+        let made = Arc::new(self.make(mounts).await?);
+        *container = Some(made.clone());
+        Ok(made)
     }
 
     async fn is_running(&self, id: &str) -> bool {
@@ -144,13 +161,8 @@ impl DockerExec {
         found.is_ok_and(|found| found.pointer("/State/Running") == Some(&Value::Bool(true)))
     }
 
-    async fn make(&self) -> Result<Container, EngineError> {
+    async fn make(&self, mounts: Mounts) -> Result<Container, EngineError> {
         let DockerOptions { image, workspace, network, limits, .. } = &self.options;
-        let mount = |path: &Path, read_only: bool| json!({ "Type": "bind", "Source": path, "Target": path, "ReadOnly": read_only });
-        let protected = PROTECTED.iter().map(|name| workspace.join(name)).filter(|path| path.exists());
-        let mounts: Vec<Value> = std::iter::once(mount(workspace, false))
-            .chain(protected.map(|path| mount(&path, true)))
-            .collect();
         let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let body = json!({
             "Image": image,
@@ -166,7 +178,7 @@ impl DockerExec {
             "HostConfig": {
                 "AutoRemove": true,
                 "Init": true,
-                "Mounts": mounts,
+                "Mounts": mounts.list,
                 "NetworkMode": if *network { "bridge" } else { "none" },
                 "CapDrop": ["ALL"],
                 "SecurityOpt": ["no-new-privileges"],
@@ -186,9 +198,9 @@ impl DockerExec {
         if let Err(error) = self.engine.call("start the container", Method::POST, &start, None).await {
             let path = format!("/containers/{id}?force=true");
             let _ = self.engine.call("remove the container", Method::DELETE, &path, None).await;
-            return Err(error);
+            return Err(named(error, image, "cat"));
         }
-        Ok(Container { id, _life: life })
+        Ok(Container { id, mounts, _life: life })
     }
 
     async fn start_command(&self, request: &ExecRequest) -> io::Result<DockerProcess> {
@@ -196,7 +208,7 @@ impl DockerExec {
             let why = "a container has no environment of this machine to give";
             return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         }
-        let container = self.container_id().await?;
+        let container = self.container().await?;
         let mark = format!("{}.{}", std::process::id(), SERIAL.fetch_add(1, Ordering::Relaxed));
         let place = Containered { engine: self.engine.clone(), container, mark };
         let mut argv = vec![text(&request.program)?];
@@ -218,14 +230,39 @@ impl DockerExec {
             "Cmd": argv,
             "WorkingDir": request.cwd,
         });
-        let (id, stream) = place.exec(&body, is_terminal).await?;
-        let process = DockerProcess::new(argv.swap_remove(0), place, (id, stream), is_terminal, reads)
-            .limited(self.options.limits);
+        let program = argv.swap_remove(0);
+        let image = &self.options.image;
+        let (id, stream) =
+            place.exec(&body, is_terminal).await.map_err(|error| named(error, image, &program))?;
+        let missing = lacks(image, &program);
+        let process =
+            DockerProcess::new(program, request.cwd.clone(), place, (id, stream), is_terminal, reads)
+                .limited(self.options.limits)
+                .explained(missing);
         if let Some(size) = request.terminal {
             process.set_size(size).await?;
         }
         Ok(process)
     }
+}
+
+/// The engine's refusal to start a program, in plain words where the image does not have it.
+fn named(error: EngineError, image: &str, program: &str) -> EngineError {
+    match error {
+        EngineError::Refused { message, .. } if says_missing(&message) => {
+            EngineError::Lacks(lacks(image, program))
+        }
+        other => other,
+    }
+}
+
+fn lacks(image: &str, program: &str) -> String {
+    format!("the image {image} has no `{program}`; choose one that has it, or add it to this one")
+}
+
+/// Whether an engine says that there is no such program.
+fn says_missing(message: &str) -> bool {
+    message.contains("executable file") && message.contains("not found")
 }
 
 fn text(text: &OsStr) -> io::Result<String> {

@@ -1,4 +1,6 @@
 use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -11,8 +13,8 @@ use zk_core::service::{
     Denial, ExecError, Exit, KillSignal, OutputStream, Process, ProcessEvent, TerminalSize,
 };
 
-use super::MARK;
-use super::engine::{Engine, Stream};
+use super::engine::{Engine, EngineError, Stream};
+use super::{Container, MARK, says_missing};
 use crate::Limits;
 use crate::limits::Exceeded;
 
@@ -41,14 +43,18 @@ echo looked"#;
 #[derive(Clone, Debug)]
 pub(super) struct Containered {
     pub(super) engine: Engine,
-    pub(super) container: String,
+    pub(super) container: Arc<Container>,
     pub(super) mark: String,
 }
 
 impl Containered {
     /// Starts something in the container: its id and its connection.
-    pub(super) async fn exec(&self, body: &Value, is_terminal: bool) -> io::Result<(String, Stream)> {
-        let path = format!("/containers/{}/exec", self.container);
+    pub(super) async fn exec(
+        &self,
+        body: &Value,
+        is_terminal: bool,
+    ) -> Result<(String, Stream), EngineError> {
+        let path = format!("/containers/{}/exec", self.container.id);
         let made = self.engine.call("prepare the command", Method::POST, &path, Some(body)).await?;
         let id = made.get("Id").and_then(Value::as_str).unwrap_or_default().to_owned();
         let how = json!({ "Detach": false, "Tty": is_terminal });
@@ -79,10 +85,13 @@ impl Containered {
         Ok(text.lines().filter_map(|line| line.trim().parse().ok()).collect())
     }
 
+    async fn state(&self, id: &str) -> Result<Value, EngineError> {
+        self.engine.call("look at the command", Method::GET, &format!("/exec/{id}/json"), None).await
+    }
+
     /// How the command ended, if it has.
     async fn exit(&self, id: &str) -> io::Result<Option<Exit>> {
-        let state =
-            self.engine.call("look at the command", Method::GET, &format!("/exec/{id}/json"), None).await?;
+        let state = self.state(id).await?;
         if state.get("Running") == Some(&Value::Bool(true)) {
             return Ok(None);
         }
@@ -148,6 +157,9 @@ impl Frames {
 /// A command in a container. Dropping it ends everything that carries its mark.
 pub(super) struct DockerProcess {
     program: String,
+    cwd: PathBuf,
+    /// What to say if the image does not have the program.
+    missing: String,
     place: Containered,
     id: String,
     frames: Frames,
@@ -166,6 +178,7 @@ pub(super) struct DockerProcess {
 impl DockerProcess {
     pub(super) fn new(
         program: String,
+        cwd: PathBuf,
         place: Containered,
         (id, stream): (String, Stream),
         is_terminal: bool,
@@ -182,6 +195,8 @@ impl DockerProcess {
         };
         Self {
             program,
+            cwd,
+            missing: String::new(),
             place,
             id,
             frames,
@@ -200,6 +215,28 @@ impl DockerProcess {
     pub(super) fn limited(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
+    }
+
+    pub(super) fn explained(mut self, missing: String) -> Self {
+        self.missing = missing;
+        self
+    }
+
+    /// Fails if these first bytes are the engine's, which could not find the program. Older engines say so in its output.
+    async fn check_started(&mut self, first: &[u8]) -> Result<(), ExecError> {
+        if !["OCI runtime", "crun", "runc"].iter().any(|name| first.starts_with(name.as_bytes()))
+            || !says_missing(&String::from_utf8_lossy(first))
+        {
+            return Ok(());
+        }
+        let state = self.place.state(&self.id).await.map_err(|error| self.lost(error.into()))?;
+        // A command that prints the same is a process.
+        if state.get("Pid").and_then(Value::as_i64).unwrap_or_default() != 0 {
+            return Ok(());
+        }
+        (self.is_open, self.armed) = (false, false);
+        let source = EngineError::Lacks(self.missing.clone()).into();
+        Err(ExecError::Spawn { program: self.program.clone(), cwd: self.cwd.clone(), source })
     }
 
     /// Counts what was printed; what is above the limit is left out, and has the command killed.
@@ -247,6 +284,9 @@ impl Process for DockerProcess {
                 tokio::select! {
                     piece = self.frames.next() => match piece {
                         Some((stream, mut bytes)) => {
+                            if self.printed == 0 {
+                                self.check_started(&bytes).await?;
+                            }
                             self.count(&mut bytes).await?;
                             return Ok(Some(ProcessEvent::Output(stream, bytes)));
                         }

@@ -14,7 +14,10 @@ const CREDENTIALS: &str = "it holds credentials; a person has to do this";
 const ZK: &str = "it holds the settings of zk; a person has to change them";
 
 /// The guard of a file or directory, wherever it is.
-#[cfg_attr(not(feature = "sandbox"), expect(dead_code, reason = "the sandbox asks for it"))]
+#[cfg_attr(
+    not(any(feature = "docker", feature = "sandbox")),
+    expect(dead_code, reason = "the sandbox asks for it")
+)]
 pub(crate) fn guard_of(path: &Path) -> Option<PathGuard> {
     GuardedPath::ANYWHERE.iter().find(|guarded| path.ends_with(guarded.path)).map(|guarded| guarded.guard)
 }
@@ -27,7 +30,6 @@ pub(crate) fn is_start_file(name: &str) -> bool {
 }
 
 /// Paths below a home directory that are guarded.
-#[cfg_attr(not(feature = "sandbox"), expect(dead_code, reason = "the sandbox asks for it"))]
 pub(crate) fn paths_at_home() -> impl Iterator<Item = &'static GuardedPath> {
     GuardedPath::ANYWHERE.iter().chain(&GuardedPath::AT_HOME)
 }

@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use zk_core::service::{EnvPolicy, Exec, ExecError, ExecRequest, Process};
 
-use crate::{Environment, Limits};
+use crate::{BoundedExec, Environment, Limits};
 use ends::Ends;
 use launch::Launch;
 use local::LocalProcess;
@@ -187,14 +187,7 @@ impl ProcessExec {
 #[async_trait]
 impl Exec for ProcessExec {
     async fn spawn(&self, request: ExecRequest) -> Result<Box<dyn Process>, ExecError> {
-        let program = request.program.to_string_lossy().into_owned();
-        let mark = format!("{}.{}", self.mark, self.serial.fetch_add(1, Ordering::Relaxed));
-        let (started, ends) = self.start(&request, mark).await.map_err(|source| ExecError::Spawn {
-            program: program.clone(),
-            cwd: request.cwd.clone(),
-            source: explain(source, &request),
-        })?;
-        Ok(Box::new(LocalProcess::new(program, started, ends, self.limits)))
+        self.spawn_within(request, Limits::default()).await
     }
 
     async fn spawn_detached(
@@ -212,14 +205,39 @@ impl Exec for ProcessExec {
     }
 }
 
+#[async_trait]
+impl BoundedExec for ProcessExec {
+    async fn spawn_within(
+        &self,
+        request: ExecRequest,
+        limits: Limits,
+    ) -> Result<Box<dyn Process>, ExecError> {
+        let limits = self.limits.within(limits);
+        let program = request.program.to_string_lossy().into_owned();
+        let mark = format!("{}.{}", self.mark, self.serial.fetch_add(1, Ordering::Relaxed));
+        let (started, ends) =
+            self.start(&request, mark, limits).await.map_err(|source| ExecError::Spawn {
+                program: program.clone(),
+                cwd: request.cwd.clone(),
+                source: explain(source, &request),
+            })?;
+        Ok(Box::new(LocalProcess::new(program, started, ends, limits)))
+    }
+}
+
 impl ProcessExec {
-    async fn start(&self, request: &ExecRequest, mark: String) -> io::Result<(Started, Ends)> {
+    async fn start(
+        &self,
+        request: &ExecRequest,
+        mark: String,
+        limits: Limits,
+    ) -> io::Result<(Started, Ends)> {
         let mut launch = Launch::new(request, self.vars(request.environment)?, &mark);
         let (ends, of_command) = ends::open(request)?;
         let started = match &self.starter {
-            Starter::Supervisor(supervisor) => supervisor.spawn(&mut launch, self.limits, of_command).await?,
+            Starter::Supervisor(supervisor) => supervisor.spawn(&mut launch, limits, of_command).await?,
             Starter::Own(spawner) => {
-                launch.limits = self.limits;
+                launch.limits = limits;
                 let command = spawn::command(&launch, of_command);
                 spawner.spawn(command.into(), mark).await?
             }

@@ -12,16 +12,25 @@ use zk_core::service::{
 };
 
 use super::{Ask, Order, Told, WINDOW, frame};
+use crate::Limits;
 
 /// Commands behind a socket. What they started is ended with their connection, so also with either side.
 #[derive(Clone, Debug)]
 pub struct RemoteExec {
     socket: Arc<Path>,
+    limits: Limits,
 }
 
 impl RemoteExec {
     pub(super) fn new(socket: Arc<Path>) -> Self {
-        Self { socket }
+        Self { socket, limits: Limits::default() }
+    }
+
+    /// Limits what each command may use there, on top of what the server itself limits.
+    #[must_use]
+    pub fn limited(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
     }
 
     async fn start(&self, request: ExecRequest) -> io::Result<RemoteProcess> {
@@ -31,7 +40,7 @@ impl RemoteExec {
             io::Error::new(error.kind(), what)
         });
         let (mut from, mut to) = reached?.into_split();
-        frame::send_to(&mut to, &Ask::Spawn { request }, &[]).await?;
+        frame::send_to(&mut to, &Ask::Spawn { request, limits: self.limits }, &[]).await?;
         match frame::receive_from(&mut from).await? {
             (Told::Started, _) => {}
             (Told::Failed(why), _) => return Err(io::Error::other(why)),

@@ -21,13 +21,14 @@ use zk_core::service::{
     WalkOptions, WalkReport,
 };
 
+use crate::Limits;
 pub use exec::RemoteExec;
 pub use files::RemoteFiles;
 pub use server::ExecServer;
 pub use tunnel::{open_tunnel, serve_tunnel};
 
 /// The version of what is sent; both sides must have the same.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// How much of a command's output may be on its way before its reader has taken any of it.
 const WINDOW: u64 = 1 << 20;
@@ -151,8 +152,10 @@ enum Ask {
     Write {
         at: Resolved,
     },
+    /// The limits come on top of the server's.
     Spawn {
         request: ExecRequest,
+        limits: Limits,
     },
 }
 

@@ -3,14 +3,20 @@ use std::io;
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
-use zk_core::service::{Exec, ExecError, ExecRequest, Process, ProcessEvent};
+use zk_core::service::{ExecError, ExecRequest, Process, ProcessEvent};
 
 use super::{Order, Told, WINDOW, frame};
+use crate::{BoundedExec, Limits};
 
 /// Runs a command for as long as its connection holds.
-pub(super) async fn run(exec: &dyn Exec, request: ExecRequest, stream: UnixStream) -> io::Result<()> {
+pub(super) async fn run(
+    exec: &dyn BoundedExec,
+    request: ExecRequest,
+    limits: Limits,
+    stream: UnixStream,
+) -> io::Result<()> {
     let (from, mut to) = stream.into_split();
-    let process = match exec.spawn(request).await {
+    let process = match exec.spawn_within(request, limits).await {
         Ok(process) => process,
         Err(error) => {
             let why = match error {

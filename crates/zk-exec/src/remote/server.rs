@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use tokio::net::{UnixListener, UnixStream};
 use tokio_util::sync::CancellationToken;
-use zk_core::service::{Exec, Files, PathError, WalkEntry};
+use zk_core::service::{Files, PathError, WalkEntry};
 
 use super::{Answer, Ask, VERSION, Walked, Welcome, frame, order};
+use crate::BoundedExec;
 
 /// How many entries of a walk are sent at a time …
 const ENTRIES: usize = 256;
@@ -56,7 +57,7 @@ impl ExecServer {
     ///
     /// # Errors
     /// The system's, when nothing more can be heard at the socket.
-    pub async fn serve(&self, exec: Arc<dyn Exec>, files: Arc<dyn Files>) -> io::Result<()> {
+    pub async fn serve(&self, exec: Arc<dyn BoundedExec>, files: Arc<dyn Files>) -> io::Result<()> {
         loop {
             let (stream, _) = match self.listener.accept().await {
                 Ok(accepted) => accepted,
@@ -103,10 +104,10 @@ fn remove_stale(socket: &Path) -> io::Result<()> {
     }
 }
 
-async fn answer(mut stream: UnixStream, exec: &dyn Exec, files: Arc<dyn Files>) -> io::Result<()> {
+async fn answer(mut stream: UnixStream, exec: &dyn BoundedExec, files: Arc<dyn Files>) -> io::Result<()> {
     let (ask, bytes) = frame::receive_from::<Ask>(&mut stream).await?;
     match ask {
-        Ask::Spawn { request } => order::run(exec, request, stream).await,
+        Ask::Spawn { request, limits } => order::run(exec, request, limits, stream).await,
         ask => {
             let stream = stream.into_std()?;
             stream.set_nonblocking(false)?;

@@ -10,15 +10,17 @@ use zk_core::service::{Exec, ExecError, ExecRequest, Input, Process, ProcessEven
 
 use super::denial::Denials;
 use super::placeholders::Placeholders;
-use super::plan::{FRESH, Placeholder, Plan, RUNTIME};
+use super::places::Placeholder;
+use super::plan::{FRESH, Plan, RUNTIME};
 use super::planted::{self, Planted};
 use super::policy::{Network, SandboxPolicy};
 use super::printed::Printed;
 use super::probe::{self, Tried};
 use super::process::SandboxProcess;
 use super::proxy::{self, Proxy};
+use super::remedy;
 use super::report::{SandboxError, SandboxReport, SelfTest};
-use crate::{Environment, ProcessExec, Supervision};
+use crate::{BoundedExec, Environment, Limits, ProcessExec, Supervision};
 
 /// Runs commands on this machine, in a sandbox: the `dyn Exec` of the context `sandbox`.
 ///
@@ -144,7 +146,11 @@ impl SandboxExec {
     pub fn start(&self) -> Result<SandboxReport, SandboxError> {
         self.keep_names_free();
         let report = self.exec.start_sandbox();
-        let mut report = report.map_err(|error| SandboxError::Missing { what: error.to_string() })?;
+        let mut report = report.map_err(|error| {
+            let what = error.to_string();
+            let remedy = remedy::of_machine(&what).map(|remedy| format!(" ({remedy})")).unwrap_or_default();
+            SandboxError::Missing { what: what + &remedy }
+        })?;
         report.limits.clone_from(&self.limits);
         Ok(report)
     }
@@ -250,13 +256,7 @@ fn with_proxy(environment: Environment) -> Environment {
 #[async_trait]
 impl Exec for SandboxExec {
     async fn spawn(&self, request: ExecRequest) -> Result<Box<dyn Process>, ExecError> {
-        self.keep_names_free();
-        let cwd = request.cwd.clone();
-        let (proxy, began) = (self.proxy.clone(), Instant::now());
-        let printed = Printed::of(&request);
-        let inner = self.exec.spawn(request).await?;
-        let rules = self.denials.clone();
-        Ok(Box::new(SandboxProcess { inner, rules, proxy, began, cwd, printed, failed: false }))
+        self.spawn_within(request, Limits::default()).await
     }
 
     async fn spawn_detached(
@@ -266,5 +266,22 @@ impl Exec for SandboxExec {
     ) -> Result<Box<dyn Process>, ExecError> {
         // Refuses: nothing outlives the sandbox.
         self.exec.spawn_detached(request, output).await
+    }
+}
+
+#[async_trait]
+impl BoundedExec for SandboxExec {
+    async fn spawn_within(
+        &self,
+        request: ExecRequest,
+        limits: Limits,
+    ) -> Result<Box<dyn Process>, ExecError> {
+        self.keep_names_free();
+        let cwd = request.cwd.clone();
+        let (proxy, began) = (self.proxy.clone(), Instant::now());
+        let printed = Printed::of(&request);
+        let inner = self.exec.spawn_within(request, limits).await?;
+        let rules = self.denials.clone();
+        Ok(Box::new(SandboxProcess { inner, rules, proxy, began, cwd, printed, failed: false }))
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use zk_core::service::{HostFiles, HostRead};
 
-use super::plan::{Placeholder, Places};
+use super::places::{Placeholder, Places, is_empty};
 use crate::LocalHostFiles;
 
 /// How deep modules of a repository are looked for.
@@ -66,11 +66,6 @@ fn named_in(file: &Path, before: Option<&str>, base: &Path) -> Option<PathBuf> {
 fn read(file: &Path) -> Option<String> {
     let read = LocalHostFiles::new().read(file, &HostRead::whole(MAX_BYTES)).ok()?;
     Some(String::from_utf8_lossy(&read.bytes).into_owned())
-}
-
-/// Whether a directory has nothing in it, as a placeholder has.
-fn is_empty(dir: &Path) -> bool {
-    fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 /// Whether a directory is the work tree of a repository, as far as the names that git looks for tell.

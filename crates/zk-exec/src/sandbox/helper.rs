@@ -18,6 +18,7 @@ use super::plan::Plan;
 use super::policy::Network;
 use super::proxy::PORT;
 use super::report::{Layer, SandboxReport};
+use super::seccomp;
 use crate::wire::{put, put_len, take, take_len};
 
 /// More than any plan needs.
@@ -90,6 +91,7 @@ impl Inside {
 }
 
 fn make(plan: &Plan) -> io::Result<(Confinement, SandboxReport)> {
+    seccomp::check()?;
     mounts::build(plan)?;
     std::env::set_current_dir("/")?;
     let confinement = Confinement::prepare(plan)?;
@@ -130,6 +132,7 @@ fn without_namespaces(plan: &Plan) -> io::Result<(Confinement, SandboxReport)> {
             "namespaces are refused, and the kernel has no Landlock of version 3 or later",
         ));
     }
+    seccomp::check()?;
     std::env::set_current_dir("/")?;
     let confinement = Confinement::prepare(plan)?;
     let mut report = SandboxReport::default();

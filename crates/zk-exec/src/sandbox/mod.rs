@@ -1,28 +1,33 @@
 //! Commands that reach only what a policy names.
 
+#[cfg(any(feature = "docker", feature = "sandbox"))]
+mod git;
 mod hosts;
+#[cfg(any(feature = "docker", feature = "sandbox"))]
+mod placeholders;
+#[cfg(any(feature = "docker", feature = "sandbox"))]
+mod places;
 mod policy;
 mod report;
 
 #[cfg(feature = "sandbox")]
 #[path = "."]
 mod linux {
-    use super::{hosts, policy, report};
+    use super::{hosts, placeholders, places, policy, report};
 
     mod confine;
     mod denial;
     mod exec;
-    mod git;
     mod helper;
     mod mounts;
     mod namespaces;
-    mod placeholders;
     mod plan;
     mod planted;
     mod printed;
     mod probe;
     mod process;
     mod proxy;
+    mod remedy;
     mod seccomp;
     mod sys;
 
@@ -43,3 +48,8 @@ pub use linux::SandboxExec;
 pub(crate) use linux::{Confinement, Inside, Proxy, read_answer, receive_listener, run_probe, write_frame};
 pub use policy::{Network, SandboxPolicy};
 pub use report::{Layer, LayerState, SandboxError, SandboxReport, SelfTest};
+#[cfg(feature = "docker")]
+pub(crate) use {
+    placeholders::Placeholders,
+    places::{Placeholder, Places},
+};

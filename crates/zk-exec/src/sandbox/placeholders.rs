@@ -9,14 +9,14 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{FlockOperation, flock};
 
-use super::plan::Placeholder;
+use super::places::Placeholder;
 
 /// Empty directories and files that this process made, or another one that did not live to remove them.
 ///
 /// They are listed in a file before they are made, one for each directory that has some, so that sandboxes over parts of
 /// one project share it. Whoever has a sandbox over them holds a shared lock on that file; the last one removes them.
 #[derive(Debug)]
-pub(super) struct Placeholders {
+pub(crate) struct Placeholders {
     made: Mutex<Vec<Made>>,
 }
 
@@ -29,7 +29,7 @@ struct Made {
 
 impl Placeholders {
     /// Makes those that are missing. One that cannot be made, as on a read-only disk, needs no protection.
-    pub(super) fn make(wanted: Vec<Placeholder>, state: Option<&Path>) -> Self {
+    pub(crate) fn make(wanted: Vec<Placeholder>, state: Option<&Path>) -> Self {
         let mut wanted_in: BTreeMap<PathBuf, Vec<Placeholder>> = BTreeMap::new();
         for placeholder in wanted {
             let dir = placeholder.path().parent().map(Path::to_owned).unwrap_or_default();
@@ -40,9 +40,10 @@ impl Placeholders {
     }
 
     /// Removes them, unless somebody else still has a sandbox over them.
-    pub(super) fn remove(&self) {
+    pub(crate) fn remove(&self) {
         let made = std::mem::take(&mut *self.made.lock().unwrap_or_else(PoisonError::into_inner));
-        made.iter().for_each(Made::remove);
+        // What is in a directory before the directory.
+        made.iter().rev().for_each(Made::remove);
     }
 }
 

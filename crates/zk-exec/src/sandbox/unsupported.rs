@@ -3,7 +3,7 @@ use zk_core::service::{Exec, ExecError, ExecRequest, Process};
 
 use super::policy::SandboxPolicy;
 use super::report::{SandboxError, SandboxReport, SelfTest};
-use crate::{Environment, Supervision};
+use crate::{BoundedExec, Environment, Limits, Supervision};
 
 /// Stands for the sandbox in a build that has none: it cannot be made.
 #[derive(Debug)]
@@ -45,6 +45,13 @@ impl SandboxExec {
 #[async_trait]
 impl Exec for SandboxExec {
     async fn spawn(&self, _: ExecRequest) -> Result<Box<dyn Process>, ExecError> {
+        match self.never {}
+    }
+}
+
+#[async_trait]
+impl BoundedExec for SandboxExec {
+    async fn spawn_within(&self, _: ExecRequest, _: Limits) -> Result<Box<dyn Process>, ExecError> {
         match self.never {}
     }
 }

@@ -13,7 +13,7 @@ use zk_core::service::{
     Process, ProcessEvent, Resolved, SearchFound, SearchQuery, TerminalSize, WalkEntry, WalkOptions,
     WalkReport, WriteReceipt,
 };
-use zk_exec::{ExecServer, ProcessExec, Remote, RemoteError, WorkspaceFiles};
+use zk_exec::{ExecServer, Limits, ProcessExec, Remote, RemoteError, WorkspaceFiles};
 
 use crate::support::{bash_in, environment, eventually, pid_in, runs};
 
@@ -93,6 +93,9 @@ impl Drop for Far {
     }
 }
 
+/// How much a command of the server may print.
+const MOST: usize = 40 << 20;
+
 fn far() -> Far {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().canonicalize().unwrap().join("work");
@@ -102,7 +105,9 @@ fn far() -> Far {
     let server = runtime.block_on(async { ExecServer::bind(&socket) }).unwrap();
     let visited = Arc::new(AtomicUsize::new(0));
     let files = Arc::new(Counting(WorkspaceFiles::new([&root]).unwrap(), visited.clone()));
-    runtime.spawn(async move { server.serve(Arc::new(ProcessExec::new(environment())), files).await });
+    let own = Limits { output: Some(MOST as u64), ..Limits::default() };
+    let exec = ProcessExec::new(environment()).limited(own);
+    runtime.spawn(async move { server.serve(Arc::new(exec), files).await });
     let remote = Remote::connect(&socket).unwrap();
     Far { remote, root, visited, runtime: Some(runtime), _dir: dir }
 }
@@ -273,4 +278,28 @@ fn a_socket_is_taken_over_only_from_a_server_that_is_gone() {
     assert!(bind().unwrap_err().to_string().contains("a file of another kind"));
     let error = Remote::connect(dir.path().join("none")).unwrap_err();
     assert!(matches!(error, RemoteError::Unreachable { .. }), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_limits_of_both_sides_hold_for_a_command_behind_a_socket() {
+    let far = tokio::task::spawn_blocking(far).await.unwrap();
+    let little = Limits { output: Some(10_000), memory: Some(40 << 20), ..Limits::default() };
+    let exec = far.remote.exec().limited(little);
+    let (outcome, out) = bash_in(&exec, "yes", &far.root, None).await;
+    let outcome = outcome.unwrap();
+    assert_eq!((outcome.exit, out.len()), (Exit::Signal(9), 10_000));
+    assert_eq!(outcome.denials[0].to_string(), "stopped by a limit: output above 9 KiB (of one command)");
+    let large = "exec 2>&1; x=$(head -c 60000000 /dev/zero | tr '\\0' x); echo ${#x}";
+    let (outcome, out) = bash_in(&exec, large, &far.root, None).await;
+    let told: Vec<String> = outcome.unwrap().denials.iter().map(ToString::to_string).collect();
+    assert!(!out.contains("60000000"), "{out}");
+    assert_eq!(told, ["stopped by a limit: memory above 40 MiB (of one command)"], "{out}");
+    // Another client has no limits of this one, and none is above the server's.
+    let (outcome, out) = bash_in(&far.remote.exec(), "yes | head -c 20000", &far.root, None).await;
+    assert_eq!((outcome.unwrap().exit, out.len()), (Exit::Code(0), 20_000));
+    let much = far.remote.exec().limited(Limits { output: Some(1 << 30), ..Limits::default() });
+    let (outcome, out) = bash_in(&much, "yes", &far.root, None).await;
+    assert_eq!(outcome.unwrap().exit, Exit::Signal(9));
+    // What is on its way when the command is killed may be late.
+    assert!((MOST - (1 << 20)..=MOST).contains(&out.len()), "{}", out.len());
 }

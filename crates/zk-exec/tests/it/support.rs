@@ -23,11 +23,17 @@ pub(crate) fn supervision() -> Supervision {
 /// Not a test: the supervisor of the others.
 #[test]
 #[ignore = "started by another test"]
-#[expect(unsafe_code, reason = "the supervisor needs a process with one thread, which a test has not")]
 fn supervisor() {
+    fork_supervisor(|| ());
+}
+
+/// Runs a supervisor, after `before`, and waits for its end.
+#[expect(unsafe_code, reason = "the supervisor needs a process with one thread, which a test has not")]
+pub(crate) fn fork_supervisor(before: impl FnOnce()) {
     // SAFETY: the copy of the forking thread runs the supervisor, which is made for that, and ends with it.
     match unsafe { libc::fork() } {
         0 => {
+            before();
             let code = i32::from(zk_exec::run_supervisor().is_err());
             // SAFETY: ends the copy.
             unsafe { libc::_exit(code) }

@@ -48,6 +48,8 @@ struct Container {
 struct Command {
     made_of: Value,
     exit: Option<i64>,
+    /// Its process; 0 if there never was one.
+    runs_as: u32,
     size: Option<TerminalSize>,
 }
 
@@ -141,7 +143,10 @@ async fn answer(state: Arc<State>, request: Request<Incoming>) -> Result<Respons
         }
         (&Method::GET, ["exec", id, "json"]) => {
             let command = state.commands.lock().unwrap().get(*id).cloned().unwrap();
-            reply(StatusCode::OK, &json!({ "Running": command.exit.is_none(), "ExitCode": command.exit }))
+            reply(
+                StatusCode::OK,
+                &json!({ "Running": command.exit.is_none(), "ExitCode": command.exit, "Pid": command.runs_as }),
+            )
         }
         _ => reply(StatusCode::BAD_REQUEST, &json!({ "message": format!("{method} {path}?") })),
     })
@@ -215,11 +220,19 @@ impl State {
         }
         request.terminal = is_terminal.then_some(TerminalSize { rows: 24, columns: 80 });
         let (mut from, mut to) = tokio::io::split(stream);
+        let program = request.program.to_string_lossy().into_owned();
         let started = self.exec.spawn(request).await;
         let Ok(mut process) = started else {
-            self.end(id, 127);
+            let why = "executable file not found in $PATH: unknown";
+            let why = format!("OCI runtime exec failed: exec failed: exec: \"{program}\": {why}\r\n");
+            let mut frame = vec![1, 0, 0, 0];
+            frame.extend(u32::try_from(why.len()).unwrap().to_be_bytes());
+            frame.extend(why.as_bytes());
+            self.end(id, 126);
+            let _ = to.write_all(&frame).await;
             return;
         };
+        self.commands.lock().unwrap().get_mut(id).unwrap().runs_as = 7;
         let (mut typed, mut reads) = ([0; 4096], made_of["AttachStdin"] == true);
         loop {
             let size = self.commands.lock().unwrap().get_mut(id).unwrap().size.take();

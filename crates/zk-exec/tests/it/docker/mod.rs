@@ -2,10 +2,10 @@
 
 mod engine;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use zk_core::service::{
     EnvPolicy, Exec, ExecRequest, Exit, Input, KillSignal, OutputStream, ProcessEvent, TerminalSize,
@@ -57,8 +57,9 @@ async fn commands_run_in_one_container_with_their_streams_apart_and_their_exits(
     assert_eq!(host["AutoRemove"], true);
     let work = work.path().to_str().unwrap();
     assert_eq!(host["Mounts"][0], json!({"Type": "bind", "Source": work, "Target": work, "ReadOnly": false}));
-    assert_eq!(host["Mounts"][1]["ReadOnly"], true);
-    assert_eq!(host["Mounts"][1]["Target"], format!("{work}/.git/hooks"));
+    let targets: Vec<&str> =
+        host["Mounts"].as_array().unwrap().iter().map(|mount| mount["Target"].as_str().unwrap()).collect();
+    assert!(targets.contains(&format!("{work}/.git/hooks").as_str()), "{targets:?}");
     exec.close().await;
     assert_eq!(engine.containers().len(), 0, "it is removed with the context");
 }
@@ -179,20 +180,182 @@ async fn the_limits_of_a_container_are_the_engines_and_that_of_output_is_zks() {
     );
 }
 
-/// With the engine at the usual socket or the one of `DOCKER_HOST`, and the image with `bash` that `ZK_DOCKER_IMAGE`
-/// names.
+/// How a path is mounted: read-only or not, and from where.
+fn mount<'a>(made: &'a Value, path: &Path) -> Option<(&'a str, bool)> {
+    let mounts = made["HostConfig"]["Mounts"].as_array().unwrap();
+    let found = mounts.iter().find(|mount| mount["Target"] == path.to_str().unwrap())?;
+    Some((found["Source"].as_str().unwrap_or("memory"), found["ReadOnly"] == true))
+}
+
+/// Makes a repository, with one below it, and credentials.
+fn guarded(top: &Path) {
+    for dir in [".git/hooks", ".git/objects", "member/sub/.git/hooks", "member/.ssh"] {
+        std::fs::create_dir_all(top.join(dir)).unwrap();
+    }
+    for file in
+        [".git/HEAD", ".git/config", "member/sub/.git/HEAD", "member/sub/.git/config", "member/.netrc"]
+    {
+        std::fs::write(top.join(file), "as it was").unwrap();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn a_real_engine_does_the_same() {
+async fn what_is_guarded_in_the_workspace_is_mounted_over_itself_and_looked_at_before_each_command() {
+    let (engine, base) = (FakeEngine::start(IMAGE), tempfile::tempdir().unwrap());
+    let base = base.path().canonicalize().unwrap();
+    let (top, member) = (base.join("top"), base.join("top/member"));
+    guarded(&top);
+    let options = DockerOptions { socket: engine.socket(), ..DockerOptions::new(IMAGE, &member) };
+    let (project, state) = (Some(top.clone()), Some(base.join("state")));
+    let exec = DockerExec::new(DockerOptions { project, state, ..options });
+    bash_in(&exec, "true", &member, None).await.0.unwrap();
+    let made = engine.containers().remove(0);
+    let own = |path: &Path, read_only| Some((path.to_str().unwrap().to_owned(), read_only));
+    for (path, read_only) in [
+        ("", false),
+        ("member", false),
+        // As a mount point it is not moved away.
+        (".git", false),
+        (".git/config", true),
+        (".git/hooks", true),
+        (".git/commondir", true),
+        (".bashrc", true),
+        (".mcp.json", true),
+        (".claude", true),
+        ("member/.zk", true),
+        ("member/sub", false),
+        ("member/sub/.git/hooks", true),
+    ] {
+        let path = if path.is_empty() { top.clone() } else { top.join(path) };
+        let found = mount(&made, &path).map(|(from, read_only)| (from.to_owned(), read_only));
+        assert_eq!(found, own(&path, read_only), "{}", path.display());
+    }
+    assert_eq!(mount(&made, &member.join(".netrc")), Some(("/dev/null", true)));
+    assert_eq!(mount(&made, &member.join(".ssh")), Some(("memory", false)));
+    let mounts = made["HostConfig"]["Mounts"].as_array().unwrap();
+    let targets: Vec<&str> = mounts.iter().map(|mount| mount["Target"].as_str().unwrap()).collect();
+    assert!(targets.windows(2).all(|pair| Path::new(pair[0]) < Path::new(pair[1])), "{targets:?}");
+    assert!(top.join(".bashrc").is_dir());
+
+    bash_in(&exec, "true", &member, None).await.0.unwrap();
+    assert_eq!(engine.asked("POST /containers/create"), 1);
+    // As `git config` does it: the mount over the old file goes with it.
+    std::fs::write(top.join(".git/config.lock"), "another").unwrap();
+    std::fs::rename(top.join(".git/config.lock"), top.join(".git/config")).unwrap();
+    bash_in(&exec, "true", &member, None).await.0.unwrap();
+    assert_eq!(engine.asked("POST /containers/create"), 2, "the replaced file is protected again");
+    exec.close().await;
+    assert!(!top.join(".bashrc").exists() && !top.join(".git/commondir").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_without_the_program_is_told_in_one_sentence() {
+    let (engine, work) = (FakeEngine::start(IMAGE), tempfile::tempdir().unwrap());
+    let exec = docker(&engine, work.path());
+    lacks_a_program(&exec, work.path(), IMAGE).await;
+    // A command that prints the same is one that ran.
+    let words = "echo 'OCI runtime exec failed: executable file not found in $PATH'";
+    let (_, out) = bash_in(&exec, words, work.path(), None).await;
+    assert!(out.starts_with("OCI runtime"), "{out}");
+}
+
+async fn lacks_a_program(exec: &DockerExec, work: &Path, image: &str) {
+    let error = exec
+        .run(
+            ExecRequest::new("no-such-program", work),
+            &mut |_: OutputStream, _: &[u8]| (),
+            &CancellationToken::new(),
+        )
+        .await
+        .unwrap_err()
+        .to_string();
+    let told =
+        format!("the image {image} has no `no-such-program`; choose one that has it, or add it to this one");
+    assert!(error.ends_with(&told), "{error}");
+}
+
+#[tokio::test]
+async fn a_workspace_with_the_start_files_of_the_person_is_refused() {
+    let (engine, home) = (FakeEngine::start(IMAGE), tempfile::tempdir().unwrap());
+    let options = DockerOptions { socket: engine.socket(), ..DockerOptions::new(IMAGE, home.path()) };
+    let exec = DockerExec::new(DockerOptions { home: Some(home.path().to_owned()), ..options });
+    let error = exec.start().await.unwrap_err().to_string();
+    assert!(error.contains("it contains the home directory"), "{error}");
+}
+
+/// Ways to make or to replace `$f`.
+const WAYS: [&str; 5] = [
+    "mkdir -p \"$(dirname \"$f\")\"; echo owned > \"$f\"",
+    "rm -rf \"$f\"; echo owned > \"$f\"",
+    "mv \"$f\" away; echo owned > \"$f\"",
+    "d=$(dirname \"$f\"); mv \"$d\" away; mkdir -p \"$d\"; echo owned > \"$f\"",
+    "umount \"$f\"; echo owned > \"$f\"",
+];
+
+/// With the engine and the image of the next test.
+#[tokio::test(flavor = "multi_thread")]
+async fn in_a_real_container_nothing_is_made_or_replaced_that_runs_later() {
+    let Some((image, socket)) = real_engine() else { return };
+    let base = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let base = base.path().canonicalize().unwrap();
+    let (top, member) = (base.join("top"), base.join("top/member"));
+    guarded(&top);
+    let options = DockerOptions { socket, ..DockerOptions::new(&image, &member) };
+    let (project, state) = (Some(top.clone()), Some(base.join("state")));
+    let exec = DockerExec::new(DockerOptions { project, state, ..options });
+    for name in [
+        "../.git/config",
+        "../.git/hooks/pre-commit",
+        "../.git/commondir",
+        "../.git/info/attributes",
+        "../.bashrc",
+        "../.zk/settings.toml",
+        "../.mcp.json",
+        "../.claude/settings.json",
+        ".bashrc",
+        ".envrc",
+        ".husky/pre-commit",
+        "sub/.git/config",
+        "sub/.git/hooks/x",
+    ] {
+        let before = std::fs::read_to_string(member.join(name)).ok();
+        for way in WAYS {
+            let (_, out) = bash_in(&exec, &format!("exec 2>&1; f={name}; {way}; true"), &member, None).await;
+            let now = std::fs::read_to_string(member.join(name)).ok();
+            assert_eq!(now, before, "{name} by {way}: {out}");
+        }
+    }
+    let (_, out) = bash_in(&exec, "cat .netrc; ls .ssh; echo done", &member, None).await;
+    assert_eq!(out, "done\n", "credentials are not read");
+    // What git writes for a commit, and what is around the directory.
+    let work = "echo x > ../.git/index.lock && mv ../.git/index.lock ../.git/index && echo x > ../Cargo.lock && echo ok";
+    assert_eq!(bash_in(&exec, work, &member, None).await.1, "ok\n");
+    // A file that the person replaces meanwhile is protected again.
+    std::fs::write(top.join(".git/config.lock"), "another").unwrap();
+    std::fs::rename(top.join(".git/config.lock"), top.join(".git/config")).unwrap();
+    bash_in(&exec, "echo owned > ../.git/config", &member, None).await.0.unwrap();
+    assert_eq!(std::fs::read_to_string(top.join(".git/config")).unwrap(), "another");
+    lacks_a_program(&exec, &member, &image).await;
+    exec.close().await;
+    assert!(!top.join(".bashrc").exists() && !member.join(".envrc").exists());
+}
+
+/// The image with `bash` that `ZK_DOCKER_IMAGE` names, and the engine at the usual socket or the one of `DOCKER_HOST`.
+fn real_engine() -> Option<(String, PathBuf)> {
     let Some(image) = variable("ZK_DOCKER_IMAGE") else {
         println!("skipped: ZK_DOCKER_IMAGE names no image");
-        return;
+        return None;
     };
     let socket = variable("DOCKER_HOST").and_then(|host| Some(host.strip_prefix("unix://")?.to_owned()));
+    Some((image, socket.map_or_else(|| DockerOptions::new("", "/").socket, Into::into)))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_real_engine_does_the_same() {
+    let Some((image, socket)) = real_engine() else { return };
     let work = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(work.path().join(".git/hooks")).unwrap();
-    let options = DockerOptions::new(image, work.path());
-    let socket = socket.map_or(options.socket.clone(), Into::into);
-    let exec = DockerExec::new(DockerOptions { socket, ..options });
+    let exec = DockerExec::new(DockerOptions { socket, ..DockerOptions::new(image, work.path()) });
     exec.check().unwrap();
 
     keeps_streams_apart(&exec, work.path()).await;

@@ -162,7 +162,8 @@ async fn of_a_directory_with_some_guarded_files_the_others_are_written() {
         run(&exec, &format!("f=.claude/settings.json; {way}; true"), &work).await;
         assert!(!work.join(".claude/settings.json").is_file(), "{way}");
     }
-    let (code, _) = run(&exec, "mv .claude other; mkdir .claude && echo x > .claude/settings.json", &work).await;
+    let (code, _) =
+        run(&exec, "mv .claude other; mkdir .claude && echo x > .claude/settings.json", &work).await;
     assert_ne!(code, 0);
     exec.close().await;
     assert_eq!(names(&work.join(".claude")), ["notes.md", "skills"]);

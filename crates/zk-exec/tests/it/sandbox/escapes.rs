@@ -11,28 +11,32 @@ use zk_exec::{Environment, Layer, Network, SandboxExec, SandboxPolicy};
 use super::{has, sandboxed};
 use crate::support::{bash_in, environment, supervised, supervision};
 
-/// Attempts that fail outside too where the machine or its kernel does not have what they use.
-const DEPENDS_ON_THE_MACHINE: [&str; 20] = [
-    "tcp6",
-    "set_attribute",
-    "type_at_terminal",
-    "type_at_terminal_high_bits",
-    "io_uring",
-    "bpf",
-    "perf",
-    "userfault",
-    "nsenter",
-    "other_terminal",
-    "crypto_socket",
-    "vsock",
-    "second_numbers",
-    "other_architecture",
-    "netlink_audit",
-    "cgroup",
-    "block_device",
-    "module",
-    "sysrq",
-    "write_through_root_of_first",
+/// Attempts that fail outside too where the machine or its kernel does not have what they use, and what that is. All others have
+/// a target that is planted for them.
+const DEPENDS_ON_THE_MACHINE: [(&str, &str); 20] = [
+    ("tcp6", "no IPv6, as in many containers"),
+    ("set_attribute", "a file system without attributes of users"),
+    ("type_at_terminal", "newer kernels have typing at terminals switched off"),
+    ("type_at_terminal_high_bits", "newer kernels have typing at terminals switched off"),
+    ("io_uring", "switched off for the machine, as in Docker's filter"),
+    ("bpf", "switched off but for superusers"),
+    ("perf", "switched off but for superusers"),
+    ("userfault", "switched off but for superusers"),
+    ("nsenter", "no such program, or no right over the target's namespaces"),
+    ("other_terminal", "the terminal belongs to another user"),
+    ("crypto_socket", "a kernel without sockets for cryptography"),
+    ("vsock", "a kernel without sockets of virtual machines"),
+    ("second_numbers", "a kernel or processor without the second set of call numbers"),
+    ("other_architecture", "a kernel without the calls of 32 bits"),
+    ("netlink_audit", "a kernel without audit, or a network namespace of a container"),
+    ("cgroup", "control groups that are mounted read-only, as in containers"),
+    ("block_device", "no disk, or one that a container may not open"),
+    ("module", "a kernel without modules"),
+    ("sysrq", "a kernel without this key"),
+    (
+        "write_through_root_of_first",
+        "the first process is somebody else's, as in containers; that of the parent is tried as well",
+    ),
 ];
 
 /// Attempts that only a superuser succeeds with.
@@ -205,6 +209,11 @@ impl Scene {
     }
 }
 
+/// What a machine lacks on which an attempt fails outside as well.
+fn why_not_here(attempt: &str) -> Option<&'static str> {
+    DEPENDS_ON_THE_MACHINE.iter().find(|(name, _)| *name == attempt).map(|(_, why)| *why)
+}
+
 /// Whether the scene is where a sandbox has a directory of its own.
 fn is_below_tmp(scene: &Scene) -> bool {
     scene.at("work").starts_with("/tmp")
@@ -333,12 +342,16 @@ async fn each_escape_works_outside_of_a_sandbox() {
     found.extend(scene.run(&exec, "exec 9< /dev/null; export LEFT=CANARY;", "outside").await);
     let is_excused = |name: &str| {
         (name == "unmount_tmp" && is_below_tmp(&scene))
-            || DEPENDS_ON_THE_MACHINE.contains(&name)
+            || why_not_here(name).is_some()
             || (!is_superuser() && NEEDS_A_SUPERUSER.contains(&name))
     };
     let held: Vec<_> = found.iter().filter(|(name, how)| *how != "open" && !is_excused(name)).collect();
     assert!(held.is_empty(), "{held:#?}");
-    let excused: Vec<_> = found.iter().filter(|(_, how)| *how != "open").collect();
-    println!("{} of {} attempts succeed outside; not here: {excused:?}", open(&found).len(), found.len());
-    assert!(open(&found).len() >= 80, "{}", open(&found).len());
+    println!("{} of {} attempts succeed outside", open(&found).len(), found.len());
+    for (name, how) in found.iter().filter(|(_, how)| *how != "open") {
+        println!("not here: {name}: {how} ({})", why_not_here(name).unwrap_or("only a superuser may"));
+    }
+    // As many as there are without those that depend on something.
+    let excusable = found.keys().filter(|name| is_excused(name)).count();
+    assert!(open(&found).len() >= found.len() - excusable && found.len() >= 130, "{}", open(&found).len());
 }

@@ -2,6 +2,7 @@ mod absent;
 mod degraded;
 mod escapes;
 mod hosts;
+mod layers;
 mod proof;
 mod work;
 

@@ -1,0 +1,86 @@
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::DockerOptions;
+use crate::sandbox::{Placeholder, Placeholders, Places, SandboxError, SandboxPolicy};
+
+/// What a container has of this machine's files: the workspace, with what is guarded in it mounted over itself.
+///
+/// A mount point can be neither renamed nor removed, so that nothing takes the place of what is below it. A name that
+/// nothing has is taken by an empty directory of the host's, as in the sandbox.
+#[derive(Debug)]
+pub(super) struct Mounts {
+    /// As the engine wants them.
+    pub(super) list: Vec<Value>,
+    /// What was mounted or was not there, as it was then.
+    seen: Vec<(PathBuf, State)>,
+}
+
+/// What tells a file from one that replaced it: nothing if there is none.
+type State = Option<(u64, u64, bool)>;
+
+impl Mounts {
+    /// The mounts of a container that is made now, with the names that they keep free.
+    pub(super) fn of(options: &DockerOptions) -> Result<(Self, Placeholders), SandboxError> {
+        let mut policy = SandboxPolicy::new(&options.workspace);
+        if let Some(home) = &options.home {
+            policy = policy.home(home);
+        }
+        if let Some(project) = &options.project {
+            policy = policy.project(project);
+        }
+        let Places { writable, pins, read_only, hidden, placeholders, .. } = Places::of(&policy)?;
+        let is_inside = |path: &&PathBuf| writable.iter().any(|root| path.starts_with(root));
+        let directories: Vec<PathBuf> =
+            placeholders.iter().map(Placeholder::path).map(Path::to_owned).collect();
+        let placeholders = Placeholders::make(placeholders, options.state.as_deref());
+        // Of one path the strictest counts; a directory comes before what is in it.
+        let mut list: BTreeMap<&PathBuf, Value> = BTreeMap::new();
+        list.extend(writable.iter().map(|path| (path, bind(path, path, false))));
+        list.extend(pins.iter().filter(|path| is_plain(path)).map(|path| (path, bind(path, path, false))));
+        list.extend(
+            read_only.iter().filter(|path| is_plain(path)).map(|path| (path, bind(path, path, true))),
+        );
+        let hidden = hidden.iter().filter(is_inside);
+        list.extend(hidden.clone().filter(|path| is_plain(path)).map(|path| (path, cover(path))));
+        let watched = pins.iter().chain(&read_only).chain(hidden).chain(&directories);
+        let seen = watched.map(|path| (path.clone(), state(path))).collect();
+        Ok((Self { list: list.into_values().collect(), seen }, placeholders))
+    }
+
+    /// Whether everything is still what was mounted: whatever replaces a file on the host, as `git config` does, takes the
+    /// mount over it away.
+    pub(super) fn are_current(&self) -> bool {
+        self.seen.iter().all(|(path, then)| state(path) == *then)
+    }
+}
+
+fn bind(from: &Path, to: &Path, read_only: bool) -> Value {
+    json!({ "Type": "bind", "Source": from, "Target": to, "ReadOnly": read_only })
+}
+
+/// What stands in the place of something hidden.
+fn cover(path: &Path) -> Value {
+    if path.is_dir() {
+        json!({ "Type": "tmpfs", "Target": path, "TmpfsOptions": { "SizeBytes": 4096, "Mode": 0 } })
+    } else {
+        bind(Path::new("/dev/null"), path, true)
+    }
+}
+
+/// Whether something is there that can be mounted over itself.
+fn is_plain(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.is_file() || found.is_dir())
+}
+
+fn state(path: &Path) -> State {
+    let found = fs::symlink_metadata(path).ok()?;
+    // A repository in the place of an empty directory is protected in parts.
+    let is_empty = path.file_name().is_some_and(|name| name == ".git")
+        && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
+    Some((found.dev(), found.ino(), is_empty))
+}

@@ -1,0 +1,254 @@
+//! Which paths a policy means, of the files that are there.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use zk_core::service::{GuardedPath, PathGuard};
+
+use super::git;
+use super::policy::SandboxPolicy;
+use super::report::SandboxError;
+use crate::files::protect;
+
+/// How many directories below a writable one are looked through for repositories and protected names.
+const LOOKED_THROUGH: usize = 4000;
+const DEPTH: usize = 5;
+/// Large, and made by tools.
+const SKIPPED: [&str; 5] = ["node_modules", "target", ".venv", "__pycache__", ".git"];
+
+/// A file or directory that stands where nothing was, so that a mount can protect the name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Placeholder {
+    Directory(PathBuf),
+    /// With this content.
+    File(PathBuf, &'static str),
+}
+
+impl Placeholder {
+    pub(crate) fn path(&self) -> &Path {
+        match self {
+            Self::Directory(path) | Self::File(path, _) => path,
+        }
+    }
+}
+
+/// The physical paths of a policy, and what is to be done with each.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Places {
+    pub(crate) writable: Vec<PathBuf>,
+    pub(crate) pins: Vec<PathBuf>,
+    pub(crate) read_only: Vec<PathBuf>,
+    pub(crate) hidden: Vec<PathBuf>,
+    pub(crate) placeholders: Vec<Placeholder>,
+    pub(crate) limits: Vec<String>,
+}
+
+impl Places {
+    /// The places of a policy. Those that are mounted over others come in the order in which they are.
+    pub(crate) fn of(policy: &SandboxPolicy) -> Result<Self, SandboxError> {
+        let home = policy.home.as_ref().and_then(|home| home.canonicalize().ok());
+        let mut places = Places::default();
+        for (at, path) in policy.writable.iter().enumerate() {
+            let real = match path.canonicalize() {
+                Ok(real) => real,
+                Err(source) if at == 0 => return Err(SandboxError::Path { path: path.clone(), source }),
+                Err(_) => continue,
+            };
+            check_width(&real, home.as_deref())?;
+            places.writable.push(real);
+        }
+        add_project(policy, home.as_deref(), &mut places);
+        let roots = places.writable.clone();
+        for root in &roots {
+            // A name that git looks for would make a directory of a repository a repository of its own.
+            let is_part = roots
+                .iter()
+                .any(|above| root != above && root.starts_with(above) && git::is_repository(above));
+            git::protect_tree(root, !is_part, &mut places);
+            for guarded in GuardedPath::ANYWHERE.iter().filter(|guarded| guarded.path != ".git") {
+                protect_name(root, guarded, &mut places);
+            }
+            look_through(root, &mut places);
+        }
+        if let Some(home) = &home {
+            protect_below_home(home, &mut places);
+        }
+        places.read_only.extend(policy.protected.iter().map(|path| physical(path)));
+        hide(policy, home.as_deref(), &mut places);
+        places.hidden.sort();
+        places.hidden.dedup();
+        let hidden = &places.hidden;
+        if let Some(path) = places.writable.iter().find(|root| hidden.iter().any(|dir| root.starts_with(dir)))
+        {
+            let why = "it lies in a directory that is hidden from commands";
+            return Err(SandboxError::TooWide { path: path.clone(), why });
+        }
+        places.pins = outermost_first(with_ancestors(&places));
+        places.read_only = outermost_first(std::mem::take(&mut places.read_only));
+        Ok(places)
+    }
+}
+
+/// Adds the repository around the workspace to what is written.
+fn add_project(policy: &SandboxPolicy, home: Option<&Path>, places: &mut Places) {
+    use std::os::unix::fs::PermissionsExt;
+    let Some(root) = policy.project.as_ref().and_then(|root| root.canonicalize().ok()) else { return };
+    let is_around =
+        places.writable.first().is_some_and(|workspace| workspace != &root && workspace.starts_with(&root));
+    if !is_around || !git::is_repository(&root) {
+        return;
+    }
+    let is_shared = fs::metadata(&root).is_ok_and(|found| found.permissions().mode() & 0o002 != 0);
+    let why = match check_width(&root, home) {
+        Err(SandboxError::TooWide { why, .. }) => why,
+        Ok(()) if is_shared => "everybody can write to it",
+        Ok(()) | Err(_) => return places.writable.push(root),
+    };
+    places.limits.push(format!("the repository {} is read-only: {why}", root.display()));
+}
+
+/// Refuses a directory whose start files or credentials a command could write.
+fn check_width(path: &Path, home: Option<&Path>) -> Result<(), SandboxError> {
+    let why = if path == Path::new("/") {
+        "it is the root of all files"
+    } else if home.is_some_and(|home| home.starts_with(path)) {
+        "it contains the home directory, with the start files of shells"
+    } else if ["/etc", "/usr", "/bin", "/dev", "/proc", "/sys", "/run"]
+        .iter()
+        .any(|dir| path.starts_with(dir))
+    {
+        "it belongs to the system"
+    } else {
+        return Ok(());
+    };
+    Err(SandboxError::TooWide { path: path.to_owned(), why })
+}
+
+fn add(places: &mut Places, path: PathBuf, guard: PathGuard) {
+    match guard {
+        PathGuard::Secret => places.hidden.push(path),
+        PathGuard::ReadOnly | PathGuard::Asked => places.read_only.push(path),
+    }
+}
+
+/// Protects a name in a writable directory, also where nothing has it yet.
+fn protect_name(root: &Path, guarded: &GuardedPath, places: &mut Places) {
+    let path = root.join(guarded.path);
+    let is_free = |dir: &Path| fs::symlink_metadata(dir).is_err() || is_empty(dir);
+    let above = path.parent().filter(|above| *above != root && is_free(above));
+    if let Some(above) = above.map(Path::to_owned) {
+        // Nothing can be made in it either.
+        if !places.read_only.contains(&above) {
+            places.placeholders.push(Placeholder::Directory(above.clone()));
+            places.read_only.push(above);
+        }
+        return;
+    }
+    if guarded.is_file || guarded.guard == PathGuard::Asked || guarded.path == ".zk" {
+        // A directory also for a file: git shows no empty one, and no shell reads one.
+        places.placeholders.push(Placeholder::Directory(path.clone()));
+    }
+    if path.is_symlink() {
+        places.limits.push(format!("{} is a link, which can be replaced", path.display()));
+    }
+    add(places, path, guarded.guard);
+}
+
+/// Protects what programs are started from below the home directory, where a writable directory holds it.
+fn protect_below_home(home: &Path, places: &mut Places) {
+    for guarded in protect::paths_at_home().filter(|guarded| guarded.guard == PathGuard::ReadOnly) {
+        let path = home.join(guarded.path);
+        if !places.writable.iter().any(|root| path.starts_with(root) && path != *root) {
+            continue;
+        }
+        match guarded.path {
+            // Read as files by programs outside, which would stumble over a directory.
+            ".cargo/config.toml" | ".cargo/env" => {
+                places.placeholders.push(Placeholder::File(path.clone(), ""));
+            }
+            // Cargo prefers it to `config.toml`, also when it is empty.
+            ".cargo/config" if fs::symlink_metadata(&path).is_err() => {
+                places.limits.push(format!("{} can be created", path.display()));
+            }
+            _ => places.placeholders.push(Placeholder::Directory(path.clone())),
+        }
+        add(places, path, guarded.guard);
+    }
+}
+
+fn hide(policy: &SandboxPolicy, home: Option<&Path>, places: &mut Places) {
+    let is_secret = |guarded: &&GuardedPath| guarded.guard == PathGuard::Secret;
+    if let Some(home) = home {
+        places
+            .hidden
+            .extend(protect::paths_at_home().filter(is_secret).map(|guarded| home.join(guarded.path)));
+    }
+    let of_system = GuardedPath::OF_SYSTEM.iter().filter(is_secret);
+    places.hidden.extend(of_system.map(|guarded| Path::new("/").join(guarded.path)));
+    places.hidden.extend(policy.hidden.iter().map(|path| physical(path)));
+}
+
+/// Whether a directory has nothing in it, as a placeholder has.
+pub(super) fn is_empty(dir: &Path) -> bool {
+    fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none())
+}
+
+/// Finds repositories and protected names below a root.
+fn look_through(root: &Path, places: &mut Places) {
+    let mut left = LOOKED_THROUGH;
+    let mut todo = vec![(root.to_owned(), DEPTH)];
+    while let Some((dir, depth)) = todo.pop() {
+        for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let is_below_root = dir != root;
+            if name == OsStr::new(".git") && is_below_root {
+                git::protect_tree(&dir, false, places);
+            } else if let Some(guard) = protect::guard_of(&entry.path())
+                && is_below_root
+            {
+                add(places, entry.path(), guard);
+            }
+            let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if is_dir && depth > 0 && left > 0 && !SKIPPED.iter().any(|skipped| name == *skipped) {
+                left -= 1;
+                todo.push((entry.path(), depth - 1));
+            }
+        }
+    }
+    if left == 0 {
+        let root = root.display();
+        places.limits.push(format!("repositories deep inside {root} are not looked for: it is too large"));
+    }
+}
+
+/// The pins, and every directory between a writable root and what is protected there.
+fn with_ancestors(places: &Places) -> Vec<PathBuf> {
+    let mut pins: BTreeSet<PathBuf> = places.pins.iter().cloned().collect();
+    let protected = places.pins.iter().chain(&places.read_only).chain(&places.hidden);
+    for path in protected {
+        // The outermost: what is between it and an inner one could be moved with the inner one.
+        let around = places.writable.iter().filter(|root| path.starts_with(root));
+        let Some(root) = around.min_by_key(|root| root.components().count()) else { continue };
+        let above = path.ancestors().skip(1).take_while(|above| above.starts_with(root) && above != root);
+        pins.extend(above.map(Path::to_owned));
+    }
+    pins.into_iter().collect()
+}
+
+pub(super) fn outermost_first(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
+    paths.sort_by_key(|path| (path.components().count(), path.clone()));
+    paths.dedup();
+    paths
+}
+
+/// A path whose existing part has no links.
+pub(super) fn physical(path: &Path) -> PathBuf {
+    for above in path.ancestors() {
+        if let (Ok(real), Ok(rest)) = (above.canonicalize(), path.strip_prefix(above)) {
+            return real.join(rest);
+        }
+    }
+    path.to_owned()
+}

@@ -1,0 +1,176 @@
+//! Machines on which a layer is missing, as the sandbox itself finds them: system calls fail there as on a kernel without
+//! it. The mode that needs the layer is refused, with the reason.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
+use zk_exec::{Layer, SandboxError, SandboxExec, SandboxPolicy, Supervision};
+
+use super::{has, run};
+use crate::support::{environment, fork_supervisor};
+
+/// Becomes a supervisor on a machine where these calls fail with `errno`.
+fn supervise_without(calls: &[libc::c_long], errno: i32) {
+    let rules = calls.iter().map(|call| (*call, Vec::new())).collect::<BTreeMap<_, _>>();
+    let arch = TargetArch::try_from(std::env::consts::ARCH).unwrap();
+    let fails = SeccompAction::Errno(errno.unsigned_abs());
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, fails, arch).unwrap();
+    let filter = BpfProgram::try_from(filter).unwrap();
+    fork_supervisor(|| {
+        // A command inside is below such a filter already.
+        let _ = seccompiler::apply_filter(&filter);
+    });
+}
+
+#[test]
+#[ignore = "started by another test"]
+fn supervisor_without_landlock() {
+    supervise_without(&[libc::SYS_landlock_create_ruleset], libc::ENOSYS);
+}
+
+#[test]
+#[ignore = "started by another test"]
+fn supervisor_without_seccomp() {
+    // What is looked at first is whether there is such a call at all.
+    supervise_without(&[libc::SYS_seccomp], libc::ENOSYS);
+}
+
+#[test]
+#[ignore = "started by another test"]
+fn supervisor_without_namespaces() {
+    supervise_without(&[libc::SYS_unshare], libc::EPERM);
+}
+
+#[test]
+#[ignore = "started by another test"]
+fn supervisor_without_namespaces_and_landlock() {
+    supervise_without(&[libc::SYS_unshare, libc::SYS_landlock_create_ruleset], libc::EPERM);
+}
+
+#[test]
+#[ignore = "started by another test"]
+fn supervisor_without_mounts() {
+    supervise_without(&[libc::SYS_mount, libc::SYS_open_tree, libc::SYS_mount_setattr], libc::EPERM);
+}
+
+struct Machine {
+    base: tempfile::TempDir,
+    supervision: Supervision,
+}
+
+impl Machine {
+    fn without(what: &str) -> Self {
+        let own = std::env::current_exe().unwrap();
+        let name = format!("sandbox::layers::supervisor_without_{what}");
+        Self::with(Supervision::with(own, ["--ignored", "--exact", &name]))
+    }
+
+    fn with(supervision: Supervision) -> Self {
+        let base = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        fs::create_dir_all(base.path().join("work")).unwrap();
+        fs::create_dir_all(base.path().join("place/state")).unwrap();
+        Self { base, supervision }
+    }
+
+    fn policy(&self) -> SandboxPolicy {
+        SandboxPolicy::new(self.base.path().join("work")).state(self.base.path().join("place/state"))
+    }
+
+    fn exec(&self, policy: &SandboxPolicy) -> SandboxExec {
+        SandboxExec::new(policy, environment(), self.supervision.clone()).unwrap()
+    }
+
+    /// That no command runs under this policy, and why.
+    async fn refuses(&self, policy: &SandboxPolicy) -> String {
+        let exec = self.exec(policy);
+        let error = match (exec.start(), exec.self_test().await) {
+            (Err(error), Err(SandboxError::Missing { .. })) => error.to_string(),
+            other => panic!("{other:?}"),
+        };
+        assert!(error.starts_with("the sandbox cannot be set up: "), "{error}");
+        let work = self.base.path().join("work");
+        let (outcome, _) = crate::support::bash_in(&exec, "touch ran", &work, None).await;
+        assert!(outcome.is_err() && !work.join("ran").exists(), "{outcome:?}");
+        error
+    }
+}
+
+/// Whether this machine has what the tests take away from it.
+fn is_whole() -> bool {
+    super::sandboxed(&SandboxPolicy::new(tempfile::tempdir().unwrap().path())).is_some()
+}
+
+#[tokio::test]
+async fn without_landlock_the_mounts_hold_and_that_is_said() {
+    if !is_whole() {
+        return;
+    }
+    let machine = Machine::without("landlock");
+    let exec = machine.exec(&machine.policy());
+    let report = exec.start().unwrap();
+    assert!(!report.layer(Layer::Landlock).unwrap().present);
+    assert!(
+        report.to_string().contains("no Landlock (the kernel has none): file rules rest on mounts alone")
+    );
+    assert_eq!(exec.self_test().await.unwrap().held.len(), 10);
+    let outside = machine.base.path().join("outside");
+    let (code, _) = run(&exec, &format!("echo x > {}", outside.display()), machine.base.path()).await;
+    assert!(code != 0 && !outside.exists());
+    exec.close().await;
+}
+
+#[tokio::test]
+async fn without_seccomp_nothing_runs_and_that_is_said() {
+    if !is_whole() {
+        return;
+    }
+    let machine = Machine::without("seccomp");
+    for policy in [machine.policy(), machine.policy().landlock_only()] {
+        let told = machine.refuses(&policy).await;
+        assert!(told.contains("cannot filter system calls (seccomp)"), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn without_namespaces_landlock_is_what_is_left_and_without_that_nothing() {
+    if !is_whole() {
+        return;
+    }
+    let machine = Machine::without("namespaces");
+    let told = machine.refuses(&machine.policy()).await;
+    assert!(told.contains("cannot make a user namespace: Operation not permitted (os error 1) ("), "{told}");
+    let exec = machine.exec(&machine.policy().landlock_only());
+    assert_eq!(exec.self_test().await.unwrap().held.len(), 8);
+    exec.close().await;
+
+    let machine = Machine::without("namespaces_and_landlock");
+    let told = machine.refuses(&machine.policy().landlock_only()).await;
+    assert!(told.contains("the kernel has no Landlock of version 3 or later"), "{told}");
+}
+
+#[tokio::test]
+async fn without_mounts_nothing_runs_and_that_is_said() {
+    if !is_whole() {
+        return;
+    }
+    let machine = Machine::without("mounts");
+    let told = machine.refuses(&machine.policy()).await;
+    assert!(told.contains("cannot detach the mounts"), "{told}");
+}
+
+/// As in a container that shows only a part of `/proc`: the kernel gives nobody in it a whole one.
+#[tokio::test]
+async fn without_a_proc_of_its_own_nothing_runs_and_that_is_said() {
+    if !is_whole() || !has("unshare") {
+        return;
+    }
+    let own = std::env::current_exe().unwrap().display().to_string();
+    let covered = "mount -t tmpfs none /proc/sys && exec \"$@\"";
+    let supervisor = ["--ignored", "--exact", "support::supervisor"];
+    let user = if rustix::process::geteuid().is_root() { "-m" } else { "-Urm" };
+    let args = [&[user, "sh", "-c", covered, "sh", &own], supervisor.as_slice()].concat();
+    let machine = Machine::with(Supervision::with("/usr/bin/unshare", args));
+    let told = machine.refuses(&machine.policy()).await;
+    assert!(told.contains("cannot mount a fresh /proc"), "{told}");
+}
