@@ -341,6 +341,7 @@ async fn in_a_real_container_nothing_is_made_or_replaced_that_runs_later() {
 }
 
 /// The image with `bash` that `ZK_DOCKER_IMAGE` names, and the engine at the usual socket or the one of `DOCKER_HOST`.
+#[expect(clippy::print_stdout, reason = "a skipped test says so")]
 fn real_engine() -> Option<(String, PathBuf)> {
     let Some(image) = variable("ZK_DOCKER_IMAGE") else {
         println!("skipped: ZK_DOCKER_IMAGE names no image");

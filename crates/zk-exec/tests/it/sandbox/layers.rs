@@ -84,10 +84,9 @@ impl Machine {
     /// That no command runs under this policy, and why.
     async fn refuses(&self, policy: &SandboxPolicy) -> String {
         let exec = self.exec(policy);
-        let error = match (exec.start(), exec.self_test().await) {
-            (Err(error), Err(SandboxError::Missing { .. })) => error.to_string(),
-            other => panic!("{other:?}"),
-        };
+        let error = exec.start().unwrap_err().to_string();
+        let tested = exec.self_test().await;
+        assert!(matches!(tested, Err(SandboxError::Missing { .. })), "{tested:?}");
         assert!(error.starts_with("the sandbox cannot be set up: "), "{error}");
         let work = self.base.path().join("work");
         let (outcome, _) = crate::support::bash_in(&exec, "touch ran", &work, None).await;
