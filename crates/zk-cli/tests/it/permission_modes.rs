@@ -67,6 +67,48 @@ fn where_the_sandbox_holds_commands_run_in_it_unasked_and_elsewhere_nothing_chan
     );
 }
 
+/// As in a container that shows a part of `/proc` only.
+#[test]
+fn where_there_is_no_proc_of_its_own_auto_refuses_and_says_so() {
+    const COVERED: &str = "mount -t tmpfs none /proc/sys && exec \"$@\"";
+    let server = calls(json!({ "command": "touch made" }));
+    let person = Person::asking(&server);
+    if !Path::new("/usr/bin/unshare").exists() {
+        return;
+    }
+    let zk = program().to_str().unwrap();
+    let wrapped = ["--user", "--map-root-user", "--mount", "sh", "-c", COVERED, "sh", zk, "-p", "x"];
+    let asked = ["--context", "sandbox", "--permission-mode", "auto"];
+    let child = person.spawn(Path::new("/usr/bin/unshare"), &[&wrapped[..], &asked].concat(), Stdio::null());
+    let output = child.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    if told.contains("unshare: ") || told.contains("mount: ") {
+        // This machine lets nobody try.
+        return;
+    }
+    assert!(!output.status.success() && told.contains("cannot mount a fresh /proc"), "{told}");
+    assert!(!person.project().join("made").exists() && server.bodies().is_empty());
+}
+
+/// The repository is above the directory that zk was started in.
+#[test]
+fn a_commit_in_a_directory_of_a_repository_needs_no_question() {
+    let who = "git -c user.name=a -c user.email=a@b";
+    let server =
+        calls(json!({ "command": format!("git add -A . && {who} commit -qm done && git log --oneline") }));
+    let (person, has_sandbox) = with_default_context(&server);
+    person.write("member/file", "x");
+    let exec = |args: &[&str]| {
+        let child = person.spawn(Path::new("/usr/bin/git"), args, Stdio::null());
+        assert!(child.wait_with_output().unwrap().status.success(), "{args:?}");
+    };
+    exec(&["init", "-q"]);
+    let member = person.project().join("member");
+    let ended = person.run(&["-p", "go", "--cwd", member.to_str().unwrap()]);
+    assert_eq!(ended.stdout.contains(" done"), has_sandbox, "{} {}", ended.stdout, ended.stderr);
+    assert!(!person.project().join(".bashrc").exists() && !member.join(".bashrc").exists());
+}
+
 fn wants_outside(target: &Path) -> FakeServer {
     calls(
         json!({ "command": format!("touch {}", target.display()), "outside": { "reason": "it is denied" } }),

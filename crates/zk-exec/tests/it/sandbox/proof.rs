@@ -105,6 +105,19 @@ async fn a_failed_command_says_what_the_sandbox_denied_it() {
 }
 
 #[tokio::test]
+async fn a_command_that_is_to_outlive_the_program_is_refused_in_one_sentence() {
+    let scene = scene();
+    let Some(exec) = sandboxed(&SandboxPolicy::new(&scene.work)) else { return };
+    let request = ExecRequest::shell("touch ran", &scene.work);
+    let error = exec.spawn_detached(request, &scene.work.join("output")).await.err().unwrap().to_string();
+    assert!(
+        error.ends_with("commands end with the sandbox; run it in the background without detaching it"),
+        "{error}"
+    );
+    assert!(!scene.work.join("ran").exists());
+}
+
+#[tokio::test]
 async fn the_number_of_processes_is_bounded() {
     let scene = scene();
     let Some(exec) = sandboxed(&SandboxPolicy::new(&scene.work).processes(301)) else { return };
