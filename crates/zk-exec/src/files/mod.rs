@@ -10,16 +10,17 @@ mod search;
 mod walk;
 mod watch;
 
-use std::ffi::{CStr, OsStr};
+use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::{ControlFlow, Range};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, openat, statat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, openat, statat, unlinkat};
 use rustix::io::Errno;
 use tokio_util::sync::CancellationToken;
 use zk_core::service::{
@@ -254,7 +255,13 @@ impl WorkspaceFiles {
     fn open_path(&self, doing: &'static str, at: &Resolved) -> Result<OwnedFd, PathError> {
         let (root, rest) = self.locate(at)?;
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        self.door.open(root.fd.as_fd(), rest, flags).map_err(|errno| self.explain(doing, at, errno))
+        let fd =
+            self.door.open(root.fd.as_fd(), rest, flags).map_err(|errno| self.explain(doing, at, errno))?;
+        let has_name = rest.file_name().and_then(OsStr::to_str).is_some_and(protect::is_start_file);
+        let is_free = has_name
+            && fstat(&fd).is_ok_and(|stat| file_kind(&stat) == FileKind::Directory)
+            && self.open_directory(at).is_ok_and(is_empty);
+        if is_free { Err(self.explain(doing, at, Errno::NOENT)) } else { Ok(fd) }
     }
 }
 
@@ -383,7 +390,13 @@ impl Files for WorkspaceFiles {
         };
         let parent = rest.parent().unwrap_or(Path::new(""));
         let parent = self.door.make_dirs(root.fd.as_fd(), parent).map_err(fail)?;
-        let old = existing(&parent, name).map_err(fail)?;
+        let mut old = existing(&parent, name).map_err(fail)?;
+        let c_name = CString::new(name.as_bytes()).unwrap_or_default();
+        if old.as_ref().is_some_and(|old| is_placeholder(&parent, &c_name, old)) {
+            // Whoever approved this file wants it there; the sandbox protects it from its next command on.
+            unlinkat(&parent, name, AtFlags::REMOVEDIR).map_err(fail)?;
+            old = None;
+        }
         if let Some(old) = &old {
             if FileType::from_raw_mode(old.st_mode) == FileType::Symlink {
                 return Err(self.explain("write", at, Errno::LOOP));
@@ -413,8 +426,11 @@ fn is_placeholder(dir: &OwnedFd, name: &CStr, stat: &Stat) -> bool {
         return false;
     }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let entries = openat(dir, name, flags, Mode::empty()).and_then(Dir::new);
-    entries.is_ok_and(|mut entries| {
+    openat(dir, name, flags, Mode::empty()).is_ok_and(is_empty)
+}
+
+fn is_empty(dir: OwnedFd) -> bool {
+    Dir::new(dir).is_ok_and(|mut entries| {
         entries.all(|entry| entry.is_ok_and(|entry| matches!(entry.file_name().to_bytes(), b"." | b"..")))
     })
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use zk_core::service::{DeniedAct, Exec, ExecRequest, Files, OutputStream};
+use zk_core::service::{DeniedAct, Exec, ExecRequest, Files, OutputStream, PathError};
 use zk_exec::{SandboxPolicy, WorkspaceFiles};
 
 use super::{run, sandboxed};
@@ -167,6 +167,33 @@ async fn of_a_directory_with_some_guarded_files_the_others_are_written() {
     assert_ne!(code, 0);
     exec.close().await;
     assert_eq!(names(&work.join(".claude")), ["notes.md", "skills"]);
+}
+
+/// A file tool that somebody approved writes it; commands still do not.
+#[tokio::test]
+async fn what_a_person_approves_is_written_where_the_name_is_kept_free() {
+    let base = tempfile::tempdir().unwrap();
+    let work = base.path().join("work");
+    fs::create_dir(&work).unwrap();
+    let policy = SandboxPolicy::new(&work).state(base.path().join("state"));
+    let Some(exec) = sandboxed(&policy) else { return };
+    run(&exec, "true", &work).await;
+    let files = WorkspaceFiles::new([&work]).unwrap();
+    for name in [".mcp.json", ".husky/pre-commit", ".claude/settings.json"] {
+        let at = files.resolve(&work, name).unwrap();
+        assert!(matches!(files.stat(&at), Err(PathError::Missing { .. })), "{name}");
+        assert!(matches!(files.open(&at, None), Err(PathError::Missing { .. })), "{name}");
+        assert!(files.write(&at, b"approved").unwrap().created, "{name}");
+        for way in WAYS {
+            run(&exec, &format!("f={name}; {way}; true"), &work).await;
+            assert_eq!(fs::read_to_string(work.join(name)).unwrap(), "approved", "{name} by {way}");
+        }
+    }
+    let start = files.resolve(&work, ".bashrc").unwrap();
+    assert!(matches!(files.write(&start, b"x"), Err(PathError::Protected { .. })));
+    exec.close().await;
+    let left: Vec<_> = names(&work).into_iter().filter(|name| name.starts_with('.')).collect();
+    assert_eq!(left, [".claude", ".husky", ".mcp.json"]);
 }
 
 #[tokio::test]
