@@ -30,7 +30,7 @@ use zk_core::service::{
 
 use crate::host_files::other_than_regular;
 use beneath::Door;
-use protect::{Access, Protection};
+use protect::{Access, Protection, Reading};
 use walk::Walk;
 
 /// The files of a workspace on this machine.
@@ -141,7 +141,7 @@ impl WorkspaceFiles {
     fn root_of<'a>(&self, path: &'a Path) -> Option<(&Root, &'a Path)> {
         self.roots
             .iter()
-            .filter_map(|root| Some((root, path.strip_prefix(&root.path).ok()?)))
+            .filter_map(|root| Some((root, below(&root.path, path)?)))
             .max_by_key(|(root, _)| root.path.as_os_str().len())
     }
 
@@ -214,7 +214,7 @@ impl WorkspaceFiles {
     }
 
     fn shown(&self, path: &Path) -> String {
-        let main = self.roots.first().and_then(|root| path.strip_prefix(&root.path).ok());
+        let main = self.roots.first().and_then(|root| below(&root.path, path));
         match main {
             Some(rest) if rest.as_os_str().is_empty() => ".".to_owned(),
             Some(rest) => rest.display().to_string(),
@@ -238,11 +238,23 @@ impl WorkspaceFiles {
 
     /// Opens a regular file, of which nothing that was swapped in meanwhile can make another one.
     pub(super) fn open_file(&self, at: &Resolved) -> Result<File, PathError> {
-        let (root, rest) = self.locate(at)?;
+        let place = self.locate(at)?;
         self.check_protected(at, Access::Read)?;
         // Looked at before it is opened: opening a device can already do something.
         let looked = fstat(self.open_path("open", at)?).map_err(|errno| self.explain("open", at, errno))?;
         regular(&looked, at)?;
+        self.open_looked_at(place, at)
+    }
+
+    /// As [`open_file`](Self::open_file), for a file that its directory has just listed as a regular one.
+    fn open_listed(&self, at: &Resolved, reading: &mut Reading<'_>) -> Result<File, PathError> {
+        if let Some(why) = reading.refusal(&at.path) {
+            return Err(protected(at, Access::Read, why));
+        }
+        self.open_looked_at(self.locate(at)?, at)
+    }
+
+    fn open_looked_at(&self, (root, rest): (&Root, &Path), at: &Resolved) -> Result<File, PathError> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd =
             self.door.open(root.fd.as_fd(), rest, flags).map_err(|errno| self.explain("open", at, errno))?;
@@ -453,6 +465,19 @@ fn not_a_directory(at: &Resolved) -> PathError {
         what: "a file or below one".into(),
         wanted: "a directory".into(),
     }
+}
+
+/// A canonical path from a directory it lies in.
+fn below<'a>(dir: &Path, path: &'a Path) -> Option<&'a Path> {
+    let rest = path.as_os_str().as_bytes().strip_prefix(dir.as_os_str().as_bytes())?;
+    let rest = match rest {
+        [] => rest,
+        [b'/', rest @ ..] => rest,
+        // Only the root of the file system ends with what divides names.
+        _ if dir.parent().is_none() => rest,
+        _ => return None,
+    };
+    Some(Path::new(OsStr::from_bytes(rest)))
 }
 
 fn regular(stat: &Stat, at: &Resolved) -> Result<(), PathError> {

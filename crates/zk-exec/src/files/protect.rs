@@ -1,3 +1,4 @@
+use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
 use zk_core::service::{GuardedPath, PathGuard};
@@ -75,14 +76,17 @@ impl Protection {
 
     /// Why a path may not be used this way.
     pub(super) fn refusal(&self, path: &Path, access: Access) -> Option<&'static str> {
-        let names = plain_names(path);
+        self.refusal_of(&plain_names(path), access)
+    }
+
+    fn refusal_of(&self, names: &[String], access: Access) -> Option<&'static str> {
         let applies = |guard: PathGuard| match guard {
             PathGuard::Secret => true,
             PathGuard::ReadOnly => access == Access::Write,
             // Whoever approves calls was asked.
             PathGuard::Asked => false,
         };
-        if let [first, second, ..] = names.as_slice()
+        if let [first, second, ..] = names
             && first == "proc"
             && (second.bytes().all(|byte| byte.is_ascii_digit())
                 || second.ends_with("self")
@@ -100,10 +104,10 @@ impl Protection {
             applies(*guard) && !place.names.is_empty() && names.starts_with(&place.names)
         });
         let host = host.map(|(_, guard)| if *guard == PathGuard::Secret { CREDENTIALS } else { ZK });
-        let of_system = in_table(&GuardedPath::OF_SYSTEM, &|guarded| guarded.begins(&names));
+        let of_system = in_table(&GuardedPath::OF_SYSTEM, &|guarded| guarded.begins(names));
         of_system
             .or(host)
-            .or_else(|| in_table(&GuardedPath::ANYWHERE, &|guarded| guarded.is_among(&names)))
+            .or_else(|| in_table(&GuardedPath::ANYWHERE, &|guarded| guarded.is_among(names)))
             .or_else(|| {
                 let below = names.strip_prefix(self.home.as_ref()?.names.as_slice())?;
                 in_table(&GuardedPath::AT_HOME, &|guarded| guarded.begins(below))
@@ -133,18 +137,50 @@ impl Protection {
 }
 
 /// A path as it is compared: its names in lower case, without characters that some file systems ignore.
+/// What may be read, for many files one after the other of which most have their directory in common.
+pub(super) struct Reading<'a> {
+    protection: &'a Protection,
+    directory: PathBuf,
+    /// Those of the directory, as they are compared.
+    names: Vec<String>,
+}
+
+impl<'a> Reading<'a> {
+    pub(super) fn new(protection: &'a Protection) -> Self {
+        Self { protection, directory: PathBuf::new(), names: Vec::new() }
+    }
+
+    pub(super) fn refusal(&mut self, path: &Path) -> Option<&'static str> {
+        let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
+            return self.protection.refusal(path, Access::Read);
+        };
+        if directory.as_os_str() != self.directory.as_os_str() {
+            self.names = plain_names(directory);
+            self.directory = directory.to_owned();
+        }
+        self.names.push(plain_name(name));
+        let refusal = self.protection.refusal_of(&self.names, Access::Read);
+        self.names.pop();
+        refusal
+    }
+}
+
 fn plain_names(path: &Path) -> Vec<String> {
-    let ignored = |char: &char| matches!(char, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}');
     path.components()
         .filter_map(|part| match part {
-            Component::Normal(name) => Some(name.to_string_lossy()),
+            Component::Normal(name) => Some(plain_name(name)),
             Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir => None,
         })
-        .map(|name| match name.is_ascii() {
-            true => name.to_ascii_lowercase(),
-            false => name.chars().filter(|char| !ignored(char)).flat_map(char::to_lowercase).collect(),
-        })
         .collect()
+}
+
+fn plain_name(name: &OsStr) -> String {
+    let ignored = |char: &char| matches!(char, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}');
+    let name = name.to_string_lossy();
+    match name.is_ascii() {
+        true => name.to_ascii_lowercase(),
+        false => name.chars().filter(|char| !ignored(char)).flat_map(char::to_lowercase).collect(),
+    }
 }
 
 /// A path whose existing part has no links.

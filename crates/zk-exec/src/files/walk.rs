@@ -1,10 +1,11 @@
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use rustix::fs::{AtFlags, Dir, FileType, OFlags, fstat, statat};
 use rustix::io::Errno;
@@ -15,8 +16,11 @@ use zk_core::service::{
 
 use super::ignore_rules::{IgnoreRules, IgnoreTexts, MAX_BYTES};
 use super::protect::Access;
-use super::{Root, WorkspaceFiles, file_kind};
+use super::{Root, WorkspaceFiles, below, file_kind, modified};
 use crate::host_files::{LocalHostFiles, other_than_regular, read_limited};
+
+/// Levels whose directories are held open, however deep a tree is.
+const HELD_OPEN: usize = 64;
 
 /// One walk. Every directory is opened from the root's own descriptor with all links refused, as files are, so
 /// that nothing that is swapped in meanwhile leads outside.
@@ -31,6 +35,10 @@ pub(super) struct Walk<'a> {
 struct Level {
     /// From the root.
     dir: PathBuf,
+    /// The same, from the root of the file system.
+    path: PathBuf,
+    /// Held open for the dates of what is in it.
+    fd: Option<OwnedFd>,
     names: std::vec::IntoIter<(OsString, FileKind)>,
     rules: Arc<IgnoreRules>,
 }
@@ -45,22 +53,30 @@ impl<'a> Walk<'a> {
         Self { paths, root, options, only, report: WalkReport::default() }
     }
 
-    /// Hands over what was found, if it is wanted.
+    /// Hands over what was found, if it is wanted. `place` is its directory and its name there.
     fn visit(
         &self,
         start: &Path,
-        at: Resolved,
+        path: PathBuf,
         kind: FileKind,
+        place: Option<(&OwnedFd, &OsStr)>,
         visit: &mut dyn FnMut(WalkEntry) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         if let Some(only) = &self.only
-            && !(kind == FileKind::File
-                && at.path.strip_prefix(start).is_ok_and(|below| only.is_match(below)))
+            && !(kind == FileKind::File && below(start, &path).is_some_and(|below| only.is_match(below)))
         {
             return ControlFlow::Continue(());
         }
-        let dated = self.options.dates.then(|| self.paths.stat(&at).ok()).flatten();
-        visit(WalkEntry { modified: dated.and_then(|stat| stat.modified), at, kind })
+        let at = Resolved { shown: self.paths.shown(&path), path };
+        let modified = if self.options.dates { self.modified(&at, place) } else { None };
+        visit(WalkEntry { modified, at, kind })
+    }
+
+    fn modified(&self, at: &Resolved, place: Option<(&OwnedFd, &OsStr)>) -> Option<SystemTime> {
+        match place {
+            Some((dir, name)) => modified(&statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?),
+            None => self.paths.stat(at).ok()?.modified,
+        }
     }
 
     /// Visits what is below `start`, which is relative to the root; `start` itself if it is a file.
@@ -74,13 +90,15 @@ impl<'a> Walk<'a> {
         let stat = fstat(&handle).map_err(|errno| self.paths.explain("search", at, errno))?;
         let kind = file_kind(&stat);
         if kind != FileKind::Directory {
-            let _ = self.visit(&at.path, at.clone(), kind, visit);
+            let _ = self.visit(&at.path, at.path.clone(), kind, None, visit);
             return Ok(self.report);
         }
-        let names = self.names(start).map_err(|errno| self.paths.explain("search", at, errno))?;
+        let (names, fd) = self.names(start).map_err(|errno| self.paths.explain("search", at, errno))?;
         let above = self.rules_above(start);
         let rules = self.rules_of(start, &names, above);
-        let mut levels = vec![Level { dir: start.to_owned(), names: names.into_iter(), rules }];
+        let path = self.root.path.join(start);
+        let mut levels =
+            vec![Level { dir: start.to_owned(), path, fd: Some(fd), names: names.into_iter(), rules }];
         while let Some(level) = levels.last_mut() {
             let Some((name, kind)) = level.names.next() else {
                 levels.pop();
@@ -89,8 +107,7 @@ impl<'a> Walk<'a> {
             if name == ".git" {
                 continue;
             }
-            let below = level.dir.join(&name);
-            let path = self.root.path.join(&below);
+            let path = level.path.join(&name);
             let is_dir = kind == FileKind::Directory;
             if !self.options.ignored && level.rules.ignores(&path, is_dir) {
                 continue;
@@ -98,15 +115,18 @@ impl<'a> Walk<'a> {
             if is_dir && self.paths.protection.refusal(&path, Access::Read).is_some() {
                 continue;
             }
-            let rules = level.rules.clone();
-            let shown = self.paths.shown(&path);
-            if self.visit(&at.path, Resolved { path, shown }, kind, visit).is_break() {
+            let inside = is_dir.then(|| (level.dir.join(&name), path.clone(), level.rules.clone()));
+            let place = level.fd.as_ref().map(|dir| (dir, name.as_os_str()));
+            if self.visit(&at.path, path, kind, place, visit).is_break() {
                 break;
             }
             // A directory that cannot be read, or is none any more, is passed over.
-            if is_dir && let Ok(names) = self.names(&below) {
-                let rules = self.rules_of(&below, &names, rules);
-                levels.push(Level { dir: below, names: names.into_iter(), rules });
+            if let Some((dir, path, rules)) = inside
+                && let Ok((names, fd)) = self.names(&dir)
+            {
+                let rules = self.rules_of(&dir, &names, rules);
+                let fd = (levels.len() < HELD_OPEN).then_some(fd);
+                levels.push(Level { dir, path, fd, names: names.into_iter(), rules });
             }
         }
         Ok(self.report)
@@ -118,8 +138,8 @@ impl<'a> Walk<'a> {
         self.paths.door.open(self.root.fd.as_fd(), below, flags)
     }
 
-    /// The names in a directory, sorted.
-    fn names(&self, dir: &Path) -> Result<Vec<(OsString, FileKind)>, Errno> {
+    /// The names in a directory, sorted, and the directory.
+    fn names(&self, dir: &Path) -> Result<(Vec<(OsString, FileKind)>, OwnedFd), Errno> {
         let fd = self.open(dir, OFlags::DIRECTORY)?;
         let mut names = Vec::new();
         for entry in Dir::read_from(&fd)? {
@@ -144,7 +164,7 @@ impl<'a> Walk<'a> {
             names.push((OsString::from_vec(name.to_bytes().to_vec()), kind));
         }
         names.sort_by(|(a, _), (b, _)| a.cmp(b));
-        Ok(names)
+        Ok((names, fd))
     }
 
     /// The rules of a directory whose names are known.
@@ -191,7 +211,7 @@ impl<'a> Walk<'a> {
         let mut inner: Vec<&Path> = start.ancestors().skip(1).collect();
         inner.reverse();
         for dir in inner {
-            if let Ok(names) = self.names(dir) {
+            if let Ok((names, _)) = self.names(dir) {
                 rules = self.rules_of(dir, &names, rules);
             }
         }

@@ -2,6 +2,9 @@ mod lines;
 
 use std::io::{self, Read};
 use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError};
+use std::thread::Scope;
 
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
@@ -9,11 +12,14 @@ use tokio_util::sync::CancellationToken;
 use zk_core::service::{FileKind, Files, PathError, Resolved, SearchFound, SearchMode, SearchQuery};
 
 use super::WorkspaceFiles;
+use super::protect::Reading;
 use lines::{Counter, Lines};
 
 /// Files one thread takes at a time.
 const BATCH: usize = 64;
 const THREADS: usize = 4;
+/// Batches that may wait for one thread.
+const WAITING: usize = 4;
 
 /// Bytes of one line that are looked at. A file with a longer one cannot be searched.
 const SEARCHED_LINE_BYTES: usize = 4 << 20;
@@ -26,21 +32,33 @@ pub(super) fn search(
     stop: &CancellationToken,
 ) -> Result<SearchFound, PathError> {
     let matcher = matcher(&query.pattern, query.ignore_case)?;
-    let mut search = Search::new(files, query, &matcher, stop);
-    let report = files.walk(from, &query.walk, &mut |entry| match entry.kind {
-        _ if stop.is_cancelled() => ControlFlow::Break(()),
-        FileKind::File => search.add(entry.at),
-        FileKind::Directory | FileKind::Link | FileKind::Other => ControlFlow::Continue(()),
-    })?;
-    let found = search.finish().map_err(|source| super::failed("search", &from.shown, source))?;
-    Ok(SearchFound {
-        results: found.results.list,
-        skipped: found.results.skipped,
-        capped: found.results.capped,
-        unsearchable: found.unsearchable,
-        protected: found.protected,
-        notices: report.notices,
+    let task = Task { files, query, matcher: &matcher, stop };
+    std::thread::scope(|scope| {
+        let mut search = Search::new(task, scope);
+        let report = files.walk(from, &query.walk, &mut |entry| match entry.kind {
+            _ if stop.is_cancelled() => ControlFlow::Break(()),
+            FileKind::File => search.add(entry.at),
+            FileKind::Directory | FileKind::Link | FileKind::Other => ControlFlow::Continue(()),
+        })?;
+        let found = search.finish().map_err(|source| super::failed("search", &from.shown, source))?;
+        Ok(SearchFound {
+            results: found.results.list,
+            skipped: found.results.skipped,
+            capped: found.results.capped,
+            unsearchable: found.unsearchable,
+            protected: found.protected,
+            notices: report.notices,
+        })
     })
+}
+
+/// What every thread of one search reads.
+#[derive(Clone, Copy)]
+struct Task<'a> {
+    files: &'a WorkspaceFiles,
+    query: &'a SearchQuery,
+    matcher: &'a RegexMatcher,
+    stop: &'a CancellationToken,
 }
 
 /// What was found.
@@ -116,82 +134,126 @@ fn matcher(pattern: &str, ignore_case: bool) -> Result<RegexMatcher, PathError> 
         .map_err(|error| PathError::Pattern { what: "regular expression".into(), why: error.to_string() })
 }
 
-/// Searches files in the order in which they come, several at a time.
-struct Search<'a> {
-    files: &'a WorkspaceFiles,
-    query: &'a SearchQuery,
-    matcher: &'a RegexMatcher,
-    stop: &'a CancellationToken,
-    threads: usize,
+/// Searches files in the order in which they come, several at a time, while the tree is still being walked.
+struct Search<'scope, 'env> {
+    task: Task<'env>,
+    scope: &'scope Scope<'scope, 'env>,
+    workers: Vec<Worker>,
     batch: Vec<Resolved>,
+    /// Batches that were handed to workers in turn, and those whose results were taken back.
+    sent: usize,
+    taken: usize,
     found: Found,
     failure: Option<io::Error>,
 }
 
-impl<'a> Search<'a> {
-    fn new(
-        files: &'a WorkspaceFiles,
-        query: &'a SearchQuery,
-        matcher: &'a RegexMatcher,
-        stop: &'a CancellationToken,
-    ) -> Self {
-        let results = Results::new(query.skip, query.wanted, query.max_bytes);
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS);
+/// A thread that searches one batch after the other, and answers in that order.
+struct Worker {
+    batches: SyncSender<Vec<Resolved>>,
+    found: Receiver<Found>,
+}
+
+impl<'scope, 'env> Search<'scope, 'env> {
+    fn new(task: Task<'env>, scope: &'scope Scope<'scope, 'env>) -> Self {
+        let results = Results::new(task.query.skip, task.query.wanted, task.query.max_bytes);
         let found = Found { results, ..Found::default() };
-        Self { files, query, matcher, stop, threads, batch: Vec::new(), found, failure: None }
+        Self { task, scope, workers: Vec::new(), batch: Vec::new(), sent: 0, taken: 0, found, failure: None }
     }
 
     /// Takes a file; breaks when there is enough.
     fn add(&mut self, file: Resolved) -> ControlFlow<()> {
         self.batch.push(file);
-        if self.batch.len() >= BATCH * self.threads {
-            self.search_batch();
+        if self.batch.len() >= BATCH {
+            self.hand_over();
+            self.take_what_is_ready();
         }
-        if self.failure.is_some() || self.found.results.is_full() || self.stop.is_cancelled() {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
+        if self.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
     /// What was found in all files.
     fn finish(mut self) -> io::Result<Found> {
-        self.search_batch();
+        if self.workers.is_empty() {
+            self.search_here();
+        } else {
+            self.hand_over();
+        }
+        while self.taken < self.sent && !self.is_over() {
+            match self.next_worker().map(|worker| worker.found.recv()) {
+                Some(Ok(found)) => self.take(found),
+                Some(Err(_)) | None => self.fail(),
+            }
+        }
         self.failure.map_or(Ok(self.found), Err)
     }
 
-    fn search_batch(&mut self) {
-        let batch = std::mem::take(&mut self.batch);
-        let results = &self.found.results;
-        if batch.is_empty() || results.is_full() {
-            return;
-        }
-        let to_skip = results.to_skip - results.skipped;
+    fn is_over(&self) -> bool {
+        self.failure.is_some() || self.found.results.is_full() || self.task.stop.is_cancelled()
+    }
+
+    /// Gives the batch to the worker whose turn it is, and waits while that one is far behind.
+    fn hand_over(&mut self) {
         // While results are skipped, one thread counts them: it does not know how many the others would have.
-        if to_skip > 0 || batch.len() < 8 || self.threads == 1 {
-            part(self.files, &batch, (self.query, self.matcher), self.stop, &mut self.found);
-            return;
+        if self.task.query.skip > 0 {
+            return self.search_here();
         }
-        let (room, bytes_left) = (results.room - results.list.len(), results.bytes_left);
-        let (files, query, stop) = (self.files, (self.query, self.matcher), self.stop);
-        let parts: Vec<Option<Found>> = std::thread::scope(|scope| {
-            let search = |share| {
-                let mut found = Found { results: Results::new(0, room, bytes_left), ..Found::default() };
-                part(files, share, query, stop, &mut found);
-                found
-            };
-            let running: Vec<_> = batch
-                .chunks(batch.len().div_ceil(self.threads))
-                .map(|share| scope.spawn(move || search(share)))
-                .collect();
-            running.into_iter().map(|thread| thread.join().ok()).collect()
+        if self.workers.is_empty() {
+            let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS);
+            self.workers = (0..threads).map(|_| self.worker()).collect();
+        }
+        let batch = std::mem::take(&mut self.batch);
+        let at = self.sent % self.workers.len().max(1);
+        match self.workers.get(at).map(|worker| worker.batches.send(batch)) {
+            Some(Ok(())) => self.sent += 1,
+            Some(Err(_)) | None => self.fail(),
+        }
+    }
+
+    fn worker(&self) -> Worker {
+        let (batches, work) = mpsc::sync_channel::<Vec<Resolved>>(WAITING);
+        let (results, found) = mpsc::channel();
+        let (task, room, bytes) = (self.task, self.task.query.wanted, self.task.query.max_bytes);
+        self.scope.spawn(move || {
+            let mut searcher = searcher(task.query);
+            // A pattern that breaks the search ends this thread, which is told as a failure of the search.
+            let _ = catch_unwind(AssertUnwindSafe(|| {
+                for batch in work {
+                    let mut found = Found { results: Results::new(0, room, bytes), ..Found::default() };
+                    part(task, &batch, &mut searcher, &mut found);
+                    if results.send(found).is_err() {
+                        break;
+                    }
+                }
+            }));
         });
-        for part in parts {
-            match part {
-                Some(part) => self.found.add(part),
-                None => self.failure = Some(io::Error::other("the search broke; try a simpler pattern")),
+        Worker { batches, found }
+    }
+
+    fn search_here(&mut self) {
+        let batch = std::mem::take(&mut self.batch);
+        part(self.task, &batch, &mut searcher(self.task.query), &mut self.found);
+    }
+
+    fn next_worker(&self) -> Option<&Worker> {
+        self.workers.get(self.taken % self.workers.len().max(1))
+    }
+
+    fn take_what_is_ready(&mut self) {
+        while self.taken < self.sent && !self.is_over() {
+            match self.next_worker().map(|worker| worker.found.try_recv()) {
+                Some(Ok(found)) => self.take(found),
+                Some(Err(TryRecvError::Empty)) => break,
+                Some(Err(TryRecvError::Disconnected)) | None => self.fail(),
             }
         }
+    }
+
+    fn take(&mut self, found: Found) {
+        self.taken += 1;
+        self.found.add(found);
+    }
+
+    fn fail(&mut self) {
+        self.failure = Some(io::Error::other("the search broke; try a simpler pattern"));
     }
 }
 
@@ -206,28 +268,27 @@ impl Found {
     }
 }
 
-fn part(
-    files: &WorkspaceFiles,
-    batch: &[Resolved],
-    (query, matcher): (&SearchQuery, &RegexMatcher),
-    stop: &CancellationToken,
-    found: &mut Found,
-) {
-    let mut searcher = SearcherBuilder::new()
+fn searcher(query: &SearchQuery) -> Searcher {
+    SearcherBuilder::new()
         .binary_detection(BinaryDetection::quit(0))
         .line_number(query.mode == SearchMode::Content)
         .before_context(query.context)
         .after_context(query.context)
         .heap_limit(Some(SEARCHED_LINE_BYTES))
-        .build();
+        .build()
+}
+
+fn part(task: Task<'_>, batch: &[Resolved], searcher: &mut Searcher, found: &mut Found) {
+    let Task { files, query, matcher, stop } = task;
+    let mut reading = Reading::new(&files.protection);
     for file in batch {
         if found.results.is_full() || stop.is_cancelled() {
             break;
         }
-        match files.open_file(file) {
+        match files.open_listed(file, &mut reading) {
             Ok(reader) => {
                 let reader = Stoppable { reader, stop };
-                if one(reader, file, (query, matcher), &mut searcher, &mut found.results).is_err() {
+                if one(reader, file, (query, matcher), searcher, &mut found.results).is_err() {
                     found.unsearchable += 1;
                 }
             }
