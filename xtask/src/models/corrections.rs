@@ -1,3 +1,6 @@
+/// Where corrections are made: messages name it.
+pub(super) const FILE: &str = "xtask/src/models/corrections.rs";
+
 /// The providers of the catalogue, under zk's names for them. Others are left out.
 pub(super) const PROVIDERS: &[(&str, &str)] = &[
     ("anthropic", "anthropic"),
@@ -108,11 +111,32 @@ pub(super) struct Correction {
     pub(super) why: &'static str,
 }
 
+#[cfg_attr(not(test), expect(dead_code, reason = "the next correction may need any of them"))]
+#[derive(Clone)]
 pub(super) enum Change {
+    /// A model that the catalogue does not have.
+    Add(NewModel),
+    /// The largest prompt and answer together, in tokens.
+    Window(u64),
+    /// US dollars for a million tokens: input, output, read from a cache, written to one.
+    Price([&'static str; 4]),
     MaxOutput(u64),
     Efforts(&'static str),
     /// A second row, under this id.
     AlsoCalled(&'static str),
+}
+
+/// What a table says of one model, in its own words.
+#[derive(Clone, Copy)]
+pub(super) struct NewModel {
+    pub(super) window: u64,
+    pub(super) max_output: u64,
+    pub(super) price: [&'static str; 4],
+    pub(super) vision: bool,
+    /// `none`, `budget`, `effort` or `adaptive`.
+    pub(super) thinking: &'static str,
+    /// The levels of effort with the words the provider has for them; `-` for none.
+    pub(super) efforts: &'static str,
 }
 
 /// Whether `pattern` means `id`.

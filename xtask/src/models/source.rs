@@ -1,7 +1,9 @@
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value};
 
-use super::corrections::{CORRECTIONS, Change, LEFT_OUT, PROVIDERS, SHUTDOWNS, means};
+use super::corrections::{
+    CORRECTIONS, Change, Correction, FILE, LEFT_OUT, NewModel, PROVIDERS, SHUTDOWNS, means,
+};
 use super::table::{LEVELS, Row};
 
 /// The rows of the catalogue that zk has a use for, corrected.
@@ -9,8 +11,13 @@ use super::table::{LEVELS, Row};
 /// # Errors
 /// When a line cannot be read, or when a correction or an exception means no row any more.
 pub(super) fn read(text: &str) -> Result<Vec<Row>> {
+    read_with(text, CORRECTIONS)
+}
+
+/// As [`read`], with other corrections.
+pub(super) fn read_with(text: &str, corrections: &[Correction]) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
-    let (mut used, mut left_out) = (vec![false; CORRECTIONS.len()], vec![false; LEFT_OUT.len()]);
+    let (mut used, mut left_out) = (vec![false; corrections.len()], vec![false; LEFT_OUT.len()]);
     for (at, line) in text.lines().enumerate().skip(1) {
         let place = || format!("line {} of the catalogue", at + 1);
         let Some((api, mut row)) = row(line).with_context(place)? else { continue };
@@ -19,10 +26,21 @@ pub(super) fn read(text: &str) -> Result<Vec<Row>> {
             *seen = true;
             continue;
         }
-        for (correction, used) in CORRECTIONS.iter().zip(&mut used) {
+        for (correction, used) in corrections.iter().zip(&mut used) {
             if correction.provider == row.provider && means(correction.id, &row.id) {
                 *used = true;
                 match correction.change {
+                    Change::Add(_) => bail!(
+                        "the catalogue has {}/{} by now: take its `Change::Add` out of {FILE}",
+                        row.provider,
+                        row.id
+                    ),
+                    Change::Window(tokens) => row.window = tokens.to_string(),
+                    Change::Price(rates) => {
+                        row.rates = rates.map(str::to_owned);
+                        // The steps were those of the price that is corrected.
+                        row.tiers = "-".to_owned();
+                    }
                     Change::MaxOutput(most) => row.max_output = most.to_string(),
                     Change::Efforts(words) => row.efforts = words.to_owned(),
                     Change::AlsoCalled(id) => rows.push(Row { id: id.to_owned(), ..row.clone() }),
@@ -31,23 +49,52 @@ pub(super) fn read(text: &str) -> Result<Vec<Row>> {
         }
         rows.push(row);
     }
-    if let Some((correction, _)) = CORRECTIONS.iter().zip(&used).find(|(_, used)| !**used) {
-        let (provider, id, why) = (correction.provider, correction.id, correction.why);
-        bail!("the correction of {provider}/{id} ({why}) means no model any more: take it out");
+    for (correction, used) in corrections.iter().zip(&used) {
+        let Correction { provider, id, change, why } = correction;
+        match change {
+            Change::Add(model) => rows.push(added(provider, id, model)),
+            _ if *used => {}
+            _ => bail!(
+                "the correction of {provider}/{id} ({why}) means no model any more: take it out of {FILE}"
+            ),
+        }
     }
     if let Some((out, _)) = LEFT_OUT.iter().zip(&left_out).find(|(_, seen)| !**seen) {
-        bail!("leaving out {} of {} ({}) means no model any more: take it out", out.id, out.api, out.why);
+        bail!(
+            "leaving out {} of {} ({}) means no model any more: take it out of {FILE}",
+            out.id,
+            out.api,
+            out.why
+        );
     }
     for shutdown in SHUTDOWNS {
         for id in shutdown.ids {
             let is_it = |row: &&mut Row| row.provider == shutdown.provider && row.id == *id;
             let Some(row) = rows.iter_mut().find(is_it) else {
-                bail!("the shutdown of {}/{id} means no model any more: take it out", shutdown.provider);
+                bail!(
+                    "the shutdown of {}/{id} means no model any more: take it out of {FILE}",
+                    shutdown.provider
+                );
             };
             row.shutdown = shutdown.date.to_owned();
         }
     }
     Ok(rows)
+}
+
+fn added(provider: &str, id: &str, model: &NewModel) -> Row {
+    Row {
+        provider: provider.to_owned(),
+        id: id.to_owned(),
+        window: model.window.to_string(),
+        max_output: model.max_output.to_string(),
+        rates: model.price.map(str::to_owned),
+        tiers: "-".to_owned(),
+        vision: model.vision,
+        thinking: model.thinking,
+        efforts: model.efforts.to_owned(),
+        shutdown: "-".to_owned(),
+    }
 }
 
 /// One line and the API it is about; nothing for a provider zk does not know.

@@ -1,4 +1,4 @@
-use super::corrections::PROVIDERS;
+use super::corrections::{FILE, PROVIDERS};
 
 const HEAD: &str = "# provider\tid\twindow\tmax_output\tinput\toutput\tcache_read\tcache_write\ttiers\tvision\
                     \tthinking\tefforts\tshutdown";
@@ -88,7 +88,7 @@ pub(super) fn faults(text: &str) -> Vec<String> {
         }
         before = key;
         if !PROVIDERS.iter().any(|(_, name)| name == provider) {
-            fault(format!("`{provider}` is no provider of the mapping"));
+            fault(format!("`{provider}` is not among the PROVIDERS of {FILE}"));
         }
         if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_graphic()) {
             fault(format!("`{id}` is no id"));

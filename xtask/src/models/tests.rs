@@ -1,5 +1,5 @@
-use super::corrections::SHUTDOWNS;
-use super::source::read;
+use super::corrections::{CORRECTIONS, Change, Correction, NewModel, PROVIDERS, SHUTDOWNS};
+use super::source::{read, read_with};
 use super::table::{LEVELS, faults, write};
 
 const HEAD: &str =
@@ -60,6 +60,60 @@ fn corrections_outlive_what_the_catalogue_says() {
     assert!(line_of(&table, "ministral-3b-2512").contains("\t1000000\t131072\t"));
     let (one, other) = (line_of(&table, "deepseek-flash"), line_of(&table, "deepseek-v4-flash"));
     assert_eq!(one.replace("deepseek-flash", "deepseek-v4-flash"), other);
+}
+
+/// The corrections that there are, and `more`.
+fn with(more: Vec<(&'static str, &'static str, Change)>) -> Vec<Correction> {
+    let same = CORRECTIONS.iter().map(|Correction { provider, id, change, why }| Correction {
+        provider,
+        id,
+        change: change.clone(),
+        why,
+    });
+    same.chain(more.into_iter().map(|(provider, id, change)| Correction {
+        provider,
+        id,
+        change,
+        why: "a test",
+    }))
+    .collect()
+}
+
+const NEW: NewModel = NewModel {
+    window: 400_000,
+    max_output: 64_000,
+    price: ["1.5", "9", "0.15", "0"],
+    vision: true,
+    thinking: "effort",
+    efforts: "low,high",
+};
+
+#[test]
+fn a_new_model_and_a_corrected_price_and_window_outlive_what_the_catalogue_says() {
+    let corrections = with(vec![
+        ("mistral", "brand-new", Change::Add(NEW)),
+        ("deepseek", "deepseek-flash", Change::Price(["0.2", "0.4", "0.02", "0"])),
+        ("anthropic", "claude-sonnet-4-6", Change::Window(200_000)),
+    ]);
+    let table = write(&read_with(&catalogue(&[]), &corrections).unwrap());
+    assert_eq!(faults(&table), Vec::<String>::new());
+    assert_eq!(
+        line_of(&table, "brand-new"),
+        "mistral\tbrand-new\t400000\t64000\t1.5\t9\t0.15\t0\t-\tyes\teffort\tlow,high\t-"
+    );
+    assert!(line_of(&table, "deepseek-flash").contains("\t0.2\t0.4\t0.02\t0\t-\t"));
+    assert!(line_of(&table, "claude-sonnet-4-6").contains("\t200000\t"));
+    let known = "mistral\tbrand-new\tx\t262144\t131072\t0\t0\t0\t0\t\ttext\t\t";
+    let error = read_with(&catalogue(&[known]), &corrections).err().unwrap().to_string();
+    assert!(error.contains("mistral/brand-new") && error.contains("corrections.rs"), "{error}");
+}
+
+#[test]
+fn every_provider_of_the_catalogue_is_one_that_can_be_named() {
+    let vendors = include_str!("../../../crates/zk-providers/src/facts/vendors/table.rs");
+    for (_, name) in PROVIDERS {
+        assert!(vendors.contains(&format!("\"{name}\"")), "{name} is no vendor: see docs/guide-provider.md");
+    }
 }
 
 #[test]
