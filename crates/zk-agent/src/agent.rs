@@ -228,6 +228,55 @@ impl Agent {
         self.run_under(options.into(), self.inner.token.child_token(), Lineage::default())
     }
 
+    /// Runs and gives the answer as a `T`, whose fields are what the model is asked for.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use zk_agent::Agent;
+    /// # use zk_core::model::AgentError;
+    /// # use zk_testkit::{Script, ScriptedProvider};
+    /// use schemars::JsonSchema;
+    /// use serde::Deserialize;
+    ///
+    /// #[derive(Deserialize, JsonSchema)]
+    /// struct City {
+    ///     name: String,
+    ///     /// In millions
+    ///     people: f64,
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), AgentError> {
+    /// # let model = Script::new()
+    /// #     .turn(|t| t.call("__output__", serde_json::json!({ "name": "Lagos", "people": 16.5 })));
+    /// # let agent = Agent::builder(Arc::new(ScriptedProvider::new(model))).build()?;
+    /// let city: City = agent.run_as("Which city of Nigeria has the most people?").await?;
+    /// assert_eq!((&*city.name, city.people), ("Lagos", 16.5));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Agent::run`], whatever ends the run, and [`AgentError::Output`] where the answer is no `T` in the end.
+    #[cfg(feature = "typed")]
+    pub async fn run_as<T>(&self, options: impl Into<RunOptions>) -> Result<T, AgentError>
+    where
+        T: serde::de::DeserializeOwned + schemars::JsonSchema,
+    {
+        let mut options = options.into();
+        options.behavior.schema = Some(zk_core::model::schema_of::<T>());
+        let outcome = self.run(options)?.wait().await;
+        outcome.result?;
+        let output = outcome.stats.output.ok_or_else(|| {
+            AgentError::Output(
+                "the run ended before the model gave it; ask again, or go on with the run".into(),
+            )
+        })?;
+        serde_json::from_value(output).map_err(|error| {
+            AgentError::Output(format!("the answer follows its schema and is still no valid value: {error}"))
+        })
+    }
+
     pub(crate) fn run_under(
         &self,
         mut options: RunOptions,

@@ -2,6 +2,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use futures_util::Stream;
@@ -9,13 +10,16 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::WaitForCancellationFutureOwned;
-use zk_core::events::SteerKind;
+use zk_core::events::{SteerKind, StreamText};
 use zk_core::kernel::{AnyEvent, Bus, Cx, Reach, ScopeGuard};
 use zk_core::model::{AgentError, Block, Message, RunId, Stats, StopReason};
 use zk_core::service::RunEnded;
 
 use crate::budget::Purse;
 use crate::shared::RunShared;
+
+/// Events that may wait for their reader.
+const EVENTS_WAITING: usize = 16_384;
 
 /// Everything one prompt causes, as one handle.
 ///
@@ -171,21 +175,69 @@ impl Run {
 
     /// The events of this run and of its sub-agents, and of no other run on the bus, as data. Starts the run; call it before anything else
     /// starts it to see all events.
+    ///
+    /// A reader that falls 16,384 events behind misses those that follow, so that it holds up neither the run nor memory:
+    /// [`RunEvent::missed`] says how many.
     pub fn events(&mut self) -> RunEvents {
-        let (sender, receiver) = mpsc::unbounded_channel();
+        let (sender, receiver) = mpsc::channel(EVENTS_WAITING);
         let scope = self.bus.scope("run-events");
         let run: Arc<str> = self.shared.id.shared();
+        let missed = AtomicU64::new(0);
         scope.observe_at(Reach::Descendants, move |event: &dyn AnyEvent, cx: &Cx| {
             let is_ours = cx.run_id() == &*run || Lineage::of(cx).is_some_and(|runs| runs.contains(&run));
-            if is_ours && let Ok(data) = event.to_json() {
+            if !is_ours {
+                return;
+            }
+            let Ok(place) = sender.try_reserve() else {
+                missed.fetch_add(1, Ordering::Relaxed);
+                return;
+            };
+            if let Ok(data) = event.to_json() {
                 let origin = cx.origin();
+                let missed = missed.swap(0, Ordering::Relaxed);
                 let agent = origin.agent.clone();
-                let _ = sender.send(RunEvent { name: event.name(), agent, depth: origin.depth, data });
+                place.send(RunEvent { name: event.name(), agent, depth: origin.depth, missed, data });
             }
         });
         self.start();
         let over = Box::pin(self.shared.over.clone().cancelled_owned());
         RunEvents { receiver, over, _scope: scope.close_on_drop() }
+    }
+
+    /// The text of the run's answers as it arrives, without that of sub-agents. Starts the run; [`Run::wait`] still says how it ended.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use zk_agent::Agent;
+    /// # use zk_core::model::AgentError;
+    /// # use zk_testkit::{Script, ScriptedProvider};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), AgentError> {
+    /// # let model = Script::new().turn(|t| t.chunks(["Because of how air ", "scatters light."]));
+    /// # let agent = Agent::builder(Arc::new(ScriptedProvider::new(model))).build()?;
+    /// let mut run = agent.run("Why is the sky blue?")?;
+    /// let mut text = run.text();
+    /// let mut answer = String::new();
+    /// while let Some(piece) = text.next().await {
+    ///     answer.push_str(&piece);
+    /// }
+    /// run.wait().await.result?;
+    /// assert_eq!(answer, "Because of how air scatters light.");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn text(&mut self) -> RunText {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let scope = self.bus.scope("run-text");
+        let run: Arc<str> = self.shared.id.shared();
+        scope.on_sync(move |piece: &StreamText, cx: &Cx| {
+            if cx.run_id() == &*run {
+                let _ = sender.send(piece.delta.to_string());
+            }
+        });
+        self.start();
+        let over = Box::pin(self.shared.over.clone().cancelled_owned());
+        RunText { receiver, over, _scope: scope.close_on_drop() }
     }
 
     /// Waits for the end. Starts the run if nothing has yet.
@@ -228,13 +280,51 @@ pub struct RunEvent {
     pub agent: Arc<str>,
     /// 0 for the agent itself, more for its sub-agents.
     pub depth: u32,
+    /// Events before this one that the reader was too far behind for.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub missed: u64,
     /// The event's data.
     pub data: Value,
 }
 
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// The text of a run, piece by piece. Ends when the run is over and its agent idle.
+pub struct RunText {
+    receiver: mpsc::UnboundedReceiver<String>,
+    over: Pin<Box<WaitForCancellationFutureOwned>>,
+    _scope: ScopeGuard,
+}
+
+impl fmt::Debug for RunText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunText").field("waiting", &self.receiver.len()).finish_non_exhaustive()
+    }
+}
+
+impl RunText {
+    /// The next piece; nothing after the run's last one.
+    pub async fn next(&mut self) -> Option<String> {
+        std::future::poll_fn(|task| Pin::new(&mut *self).poll_next(task)).await
+    }
+}
+
+impl Stream for RunText {
+    type Item = String;
+
+    fn poll_next(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<String>> {
+        if !self.receiver.is_closed() && self.over.as_mut().poll(task).is_ready() {
+            self.receiver.close();
+        }
+        self.receiver.poll_recv(task)
+    }
+}
+
 /// The events of a run, in order. Ends when the run is over and its agent idle.
 pub struct RunEvents {
-    receiver: mpsc::UnboundedReceiver<RunEvent>,
+    receiver: mpsc::Receiver<RunEvent>,
     over: Pin<Box<WaitForCancellationFutureOwned>>,
     _scope: ScopeGuard,
 }

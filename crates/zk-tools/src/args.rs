@@ -1,19 +1,12 @@
 use std::sync::Arc;
 
 use schemars::JsonSchema;
-use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 use zk_core::model::{Concurrency, Effects, ToolSpec};
 
 /// The specification of a tool whose arguments are a `T`.
 pub(crate) fn spec<T: JsonSchema>(name: &str, description: &str) -> Arc<ToolSpec> {
-    let settings = SchemaSettings::draft2020_12().with(|settings| {
-        settings.inline_subschemas = true;
-        settings.meta_schema = None;
-    });
-    let mut schema = Value::from(settings.into_generator().into_root_schema_for::<T>());
-    slim(&mut schema);
-    ToolSpec::new(name, description, schema)
+    ToolSpec::of::<T>(name, description)
 }
 
 /// A specification whose arguments `change` describes by what the host set.
@@ -75,43 +68,5 @@ pub(crate) fn changes(args: &Value) -> Concurrency {
     match name {
         "" | "." | ".." | "?" => Concurrency::Exclusive,
         name => Concurrency::Resources(vec![format!("file:{}", name.trim_start_matches('@').to_lowercase())]),
-    }
-}
-
-/// Every byte of a schema is paid for in every request: what tells the model nothing goes.
-fn slim(schema: &mut Value) {
-    let Some(object) = schema.as_object_mut() else { return };
-    for noise in ["$schema", "title", "format", "default", "minimum"] {
-        object.remove(noise);
-    }
-    if let Some(Value::Array(types)) = object.get_mut("type") {
-        types.retain(|one| one != "null");
-        if let [one] = types.as_slice() {
-            let one = one.clone();
-            object.insert("type".to_owned(), one);
-        }
-    }
-    if let Some(Value::Array(values)) = object.get_mut("enum") {
-        values.retain(|one| !one.is_null());
-    }
-    if let Some(Value::Array(variants)) = object.get_mut("anyOf") {
-        variants.retain(|one| one.get("type") != Some(&Value::from("null")));
-        if let [one] = variants.as_mut_slice() {
-            let one = one.take();
-            object.remove("anyOf");
-            if let Value::Object(inner) = one {
-                for (key, value) in inner {
-                    object.entry(key).or_insert(value);
-                }
-            }
-            slim(schema);
-            return;
-        }
-    }
-    if let Some(Value::Object(properties)) = object.get_mut("properties") {
-        properties.values_mut().for_each(slim);
-    }
-    if let Some(items) = object.get_mut("items") {
-        slim(items);
     }
 }

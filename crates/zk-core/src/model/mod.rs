@@ -6,6 +6,8 @@
 
 mod address;
 mod approved;
+#[cfg(feature = "typed")]
+mod arg_schema;
 mod budget;
 mod call_kind;
 mod content;
@@ -25,6 +27,8 @@ pub mod wire;
 
 pub use address::is_public_address;
 pub use approved::{Approved, CallRef};
+#[cfg(feature = "typed")]
+pub use arg_schema::schema_of;
 pub use budget::{Budget, Spent};
 pub use call_kind::{CallKind, CallLocation};
 pub use content::{

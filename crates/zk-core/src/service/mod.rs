@@ -14,6 +14,8 @@ mod conversation;
 mod debug_dump;
 mod exec;
 mod files;
+#[cfg(feature = "typed")]
+mod fn_tool;
 mod guarded_paths;
 mod host_files;
 mod plugin_settings;
@@ -52,6 +54,8 @@ pub use files::{
     FileIdentity, FileKind, FileStat, FileWatch, Files, OnChange, PathError, Resolved, SearchFound,
     SearchMode, SearchQuery, WalkEntry, WalkOptions, WalkReport, WriteReceipt,
 };
+#[cfg(feature = "typed")]
+pub use fn_tool::FnTool;
 pub use guarded_paths::{GuardedPath, PathGuard};
 pub use host_files::{FileOwner, HostFile, HostFileError, HostFiles, HostRead, Overflow};
 pub use plugin_settings::{PluginSettings, PluginSettingsError, settings_of};

@@ -56,6 +56,14 @@ pub enum SetupError {
         /// What is wrong, and what there is.
         reason: String,
     },
+    /// The name of a model does not say whose it is.
+    #[error("`{name}` could be any provider's: write `provider/model`, with one of {known}")]
+    Model {
+        /// The name as given.
+        name: String,
+        /// The providers there are.
+        known: String,
+    },
     /// The service wants to know whose requests they are.
     #[error("{name} has to be told the account: sign in again")]
     Account {
