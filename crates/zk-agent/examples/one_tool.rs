@@ -1,30 +1,39 @@
-//! An agent with a tool of its own. A scripted model stands in for a real one.
+//! An agent with a tool that is a function, and an answer that is a struct. A scripted model stands in for a real one.
+//!
+//! `cargo run -p zk-agent --example one_tool --features typed`
 #![expect(clippy::print_stdout, reason = "an example shows its answer")]
 use std::sync::Arc;
 
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::json;
 use zk_agent::Agent;
-use zk_core::model::{AgentError, Approved, ToolError, ToolOutput, ToolSpec};
-use zk_core::service::{Tool, ToolCx};
+use zk_core::model::AgentError;
+use zk_core::service::{FnTool, ToolCx};
 use zk_testkit::{Script, ScriptedProvider};
 
-struct Roll(Arc<ToolSpec>);
+#[derive(Deserialize, JsonSchema)]
+struct Roll {
+    /// How many dice
+    dice: u32,
+}
 
-#[async_trait::async_trait]
-impl Tool for Roll {
-    fn spec(&self) -> &Arc<ToolSpec> {
-        &self.0
-    }
-    async fn call(&self, _: &Approved, _: &ToolCx) -> Result<ToolOutput, ToolError> {
-        Ok(ToolOutput::text("4"))
-    }
+#[derive(Deserialize, JsonSchema)]
+struct Sum {
+    sum: u32,
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), AgentError> {
-    let model = Script::new().turn(|t| t.call("roll", json!({}))).turn(|t| t.text("It is a 4."));
-    let tool = Roll(ToolSpec::new("roll", "Rolls a die.", json!({"type": "object"})));
-    let agent = Agent::builder(Arc::new(ScriptedProvider::new(model))).tool(Arc::new(tool)).build()?;
-    println!("{}", agent.run("Roll a die.")?.wait().await.text);
+    let roll = FnTool::new("roll", "Rolls dice.", |roll: Roll, _: ToolCx| async move {
+        Ok(vec!["4"; roll.dice as usize].join(", "))
+    });
+    let model = Script::new()
+        .turn(|t| t.call("roll", json!({ "dice": 2 })))
+        .turn(|t| t.call("__output__", json!({ "sum": 8 })));
+    let agent =
+        Agent::builder(Arc::new(ScriptedProvider::new(model))).tool(Arc::new(roll.reads_only())).build()?;
+    let answer: Sum = agent.run_as("Roll two dice. What is their sum?").await?;
+    println!("{}", answer.sum);
     Ok(())
 }

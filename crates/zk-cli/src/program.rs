@@ -157,7 +157,7 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         Job::Sessions(action) => commands::sessions(&app, action),
         Job::Context { id, json } => commands::context(&app, id.as_deref(), json),
         Job::Auth(action) => commands::auth(&app, action),
-        Job::ConfigSchema => commands::config_schema(&app),
+        Job::ConfigSchema { of_result } => commands::config_schema(&app, of_result),
         Job::ConfigShow { origin } => commands::config_show(&app, origin),
         Job::Doctor => doctor::run(&app),
         Job::Demo { keep } => demo::run(&app, keep),

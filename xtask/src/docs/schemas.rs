@@ -22,8 +22,12 @@ pub(super) fn pages(workspace: &Workspace, programs: &Path) -> Result<Vec<(Strin
             serde_json::from_slice::<Map<String, Value>>(&printed).context("the schemas are no JSON")?,
         );
     }
-    let settings = output(workspace, &programs.join("zk"), &["config", "schema"])?;
-    surfaces.insert("settings".into(), serde_json::from_slice(&settings).context("the schema is no JSON")?);
+    for (surface, args) in
+        [("settings", &["config", "schema"][..]), ("result", &["config", "schema", "--result"])]
+    {
+        let schema = output(workspace, &programs.join("zk"), args)?;
+        surfaces.insert(surface.into(), serde_json::from_slice(&schema).context("the schema is no JSON")?);
+    }
     surfaces
         .into_iter()
         .map(|(surface, schema)| {

@@ -39,4 +39,5 @@ mod thinking;
 mod tool_path;
 mod tools_per_turn;
 mod transform;
+mod typed;
 mod usage;

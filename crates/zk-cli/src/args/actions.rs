@@ -264,5 +264,9 @@ pub(crate) enum ConfigAction {
         origin: bool,
     },
     /// Print the JSON Schema of the settings, for editors
-    Schema,
+    Schema {
+        /// That of the object `--output-format json` prints instead
+        #[arg(long)]
+        result: bool,
+    },
 }

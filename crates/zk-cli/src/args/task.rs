@@ -45,7 +45,9 @@ pub(crate) enum Job {
         json: bool,
     },
     Auth(AuthAction),
-    ConfigSchema,
+    ConfigSchema {
+        of_result: bool,
+    },
     ConfigShow {
         origin: bool,
     },
@@ -165,7 +167,9 @@ impl Cli {
                     }
                     CliCommand::Context { id, json } => Job::Context { id, json },
                     CliCommand::Auth { action } => Job::Auth(action),
-                    CliCommand::Config { action: ConfigAction::Schema } => Job::ConfigSchema,
+                    CliCommand::Config { action: ConfigAction::Schema { result } } => {
+                        Job::ConfigSchema { of_result: result }
+                    }
                     CliCommand::Config { action: ConfigAction::Show { origin } } => {
                         Job::ConfigShow { origin }
                     }

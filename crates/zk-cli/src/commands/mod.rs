@@ -30,6 +30,7 @@ pub(crate) use trust::trust;
 
 use crate::app::AppContext;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::output::result::json_schema as result_schema;
 use crate::settings::json_schema;
 use crate::term::{Screen, Style};
 
@@ -38,9 +39,10 @@ pub(crate) fn config_show(app: &AppContext, origin: bool) -> Outcome<Exit> {
     print(app, &app.settings.lines(origin))
 }
 
-/// Prints the shape of the settings.
-pub(crate) fn config_schema(app: &AppContext) -> Outcome<Exit> {
-    let schema = serde_json::to_string_pretty(&json_schema()).map_err(Failure::failed)?;
+/// Prints the shape of the settings, or of what a run comes to.
+pub(crate) fn config_schema(app: &AppContext, of_result: bool) -> Outcome<Exit> {
+    let schema = if of_result { result_schema() } else { json_schema() };
+    let schema = serde_json::to_string_pretty(&schema).map_err(Failure::failed)?;
     print(app, &schema.lines().map(str::to_owned).collect::<Vec<_>>())
 }
 

@@ -1,5 +1,5 @@
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use zk_agent::RunOutcome;
 use zk_core::events::PermissionDecided;
 use zk_core::model::{AgentError, CallId, SessionId, StopReason, Usage};
@@ -9,10 +9,81 @@ use crate::exit::{Exit, Failure};
 use crate::mode::summary;
 use crate::output::{escape_controls, redact_json};
 
+/// The version of the result's shape: the second part grows with what is added, the first with what is taken away.
+const VERSION: &str = "1.0";
+
+/// The words of [`RunResult::subtype`].
+const SUBTYPES: [&str; 11] = [
+    "success",
+    "max_tokens",
+    "empty",
+    "refusal",
+    "incomplete",
+    "denied",
+    "auth",
+    "limit",
+    "aborted",
+    "context_exceeded",
+    "error",
+];
+
+/// The JSON Schema of what a run comes to.
+pub(crate) fn json_schema() -> Value {
+    let (text, count) = (json!({ "type": "string" }), json!({ "type": "integer", "minimum": 0 }));
+    let texts = json!({ "type": "array", "items": text });
+    let nullable = |kind: &str| json!({ "type": [kind, "null"] });
+    let denied = json!({
+        "type": "object",
+        "properties": { "tool": text, "reason": text },
+        "required": ["tool", "reason"],
+    });
+    let denial = json!({
+        "type": "object",
+        "properties": {
+            "tool": text, "call_id": text, "args": {}, "reasons": texts,
+            "allowed_by": nullable("string"), "flag": nullable("string"),
+        },
+        "required": ["tool", "call_id", "args", "reasons", "allowed_by", "flag"],
+    });
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "What a run comes to: the object of `--output-format json`, and the last line of `stream-json`",
+        "version": VERSION,
+        "type": "object",
+        "properties": {
+            "type": { "const": "result" },
+            "subtype": { "enum": SUBTYPES },
+            "result": text,
+            "is_error": { "type": "boolean" },
+            "stop_reason": text,
+            "turns": count,
+            "usage": {
+                "type": "object",
+                "properties": {
+                    "input": count, "output": count, "cache_read": count, "cache_write": count, "reasoning": count,
+                    "cache_write_1h": count, "billed": count, "unpriced": count, "last_read": count,
+                },
+                "required": ["input", "output", "cache_read", "cache_write", "reasoning"],
+            },
+            "cost": nullable("number"),
+            "session_id": nullable("string"),
+            "duration_ms": count,
+            "output": {},
+            "denied": { "type": "array", "items": denied },
+            "permission_denials": { "type": "array", "items": denial },
+            "error": text,
+        },
+        "required": [
+            "type", "subtype", "result", "is_error", "stop_reason", "turns", "usage", "cost", "session_id", "duration_ms",
+        ],
+        "additionalProperties": false,
+    })
+}
+
 /// What a run comes to: the one object of `--output-format json`, and the last line of `stream-json`.
 ///
 /// `is_error` holds exactly when the exit code is not 0.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct RunResult {
     #[serde(rename = "type")]
     kind: &'static str,
@@ -166,4 +237,78 @@ pub(crate) fn print_failure(failure: &Failure) {
     result.write(&mut line, &Redactor::new());
     // When standard output is gone, standard error has been told already.
     let _ = std::io::Write::write_all(&mut std::io::stdout(), &line);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every field of `value` is described, and every one that is required is there.
+    fn follows(value: &Value, schema: &Value) {
+        let fields = value.as_object().unwrap();
+        for (field, value) in fields {
+            let described = &schema["properties"][field];
+            assert!(!described.is_null(), "{field} is not described");
+            if let Some(words) = described["enum"].as_array() {
+                assert!(words.contains(value), "{field}: {value}");
+            }
+            if described["items"]["properties"].is_object() {
+                value.as_array().unwrap().iter().for_each(|item| follows(item, &described["items"]));
+            }
+            if described["properties"].is_object() {
+                follows(value, described);
+            }
+        }
+        for field in schema["required"].as_array().unwrap() {
+            assert!(fields.contains_key(field.as_str().unwrap()), "{field} is missing");
+        }
+    }
+
+    #[test]
+    fn what_is_printed_follows_the_schema() {
+        let full = RunResult {
+            kind: "result",
+            subtype: "denied",
+            result: "Done.".into(),
+            is_error: true,
+            stop_reason: "end_turn".into(),
+            turns: 2,
+            usage: Usage { input: 3, billed: Some(4), last_read: Some(1), ..Usage::default() },
+            cost: None,
+            session_id: Some("s".into()),
+            duration_ms: 5,
+            output: Some(json!({ "a": [1] })),
+            denied: vec![DeniedCall { tool: "shell".into(), reason: "no".into() }],
+            permission_denials: vec![PermissionDenial {
+                tool: "shell".into(),
+                call_id: "c".into(),
+                args: json!({ "command": "rm x" }),
+                reasons: vec!["it writes".into()],
+                allowed_by: Some("all".into()),
+                flag: None,
+            }],
+            error: Some("denied".into()),
+        };
+        let printed = serde_json::to_value(&full).unwrap();
+        follows(&printed, &json_schema());
+        assert_eq!(
+            printed.as_object().unwrap().len(),
+            json_schema()["properties"].as_object().unwrap().len()
+        );
+        for subtype in SUBTYPES {
+            let least = RunResult {
+                subtype,
+                session_id: None,
+                cost: Some(0.5),
+                output: None,
+                denied: Vec::new(),
+                permission_denials: Vec::new(),
+                error: None,
+                result: String::new(),
+                stop_reason: String::new(),
+                ..full.clone()
+            };
+            follows(&serde_json::to_value(least).unwrap(), &json_schema());
+        }
+    }
 }

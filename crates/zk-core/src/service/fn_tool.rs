@@ -13,8 +13,8 @@ use crate::service::{CallPlace, Tool, ToolCx};
 
 /// A tool made of a function.
 ///
-/// Its arguments are a struct: the fields are the parameters, their comments what the model is told of them, and
-/// arguments that do not fit never reach the function. A person is asked before each call, unless
+/// Its arguments are a struct: the fields are the parameters, their comments what the model is told of them. Arguments
+/// of other types go back to the model and never reach the function. A person is asked before each call, unless
 /// [`reads_only`](Self::reads_only) or [`effects`](Self::effects) says what a call does.
 ///
 /// ```
