@@ -63,7 +63,7 @@ async fn a_function_runs_with_arguments_that_fit_and_never_with_others() {
     assert!(unfit.1 && unfit.0.contains("dice"), "{unfit:?}");
     assert!(failed.1 && failed.0.contains("fell off the table"), "{failed:?}");
     // A number in a text is what the model meant.
-    assert_eq!(*fits, ("2 ones".to_owned(), false));
+    assert!(!fits.1 && fits.0.starts_with("2 ones\n"), "{fits:?}");
 }
 
 #[tokio::test]

@@ -25,16 +25,18 @@ pub struct CallRef {
 /// A call that passed its gates, with the arguments they saw.
 ///
 /// The only way to one is [`ToolGate::pass`](crate::events::ToolGate::pass), and nothing can change it
-/// afterwards: what was approved is what runs, whatever decorates the tool.
+/// afterwards: what was approved is what runs, whatever decorates the tool. Plugins are code of the program, trusted as
+/// such: one that takes other arguments through the gates of a bus of its own makes a call that nobody was asked about, as
+/// it could without any tool.
 ///
-/// ```compile_fail
+/// ```compile_fail,E0594
 /// # use zk_core::model::Approved;
 /// fn change(call: &mut Approved) {
 ///     *call.args() = serde_json::json!({ "command": "something else" });
 /// }
 /// ```
 ///
-/// ```compile_fail
+/// ```compile_fail,E0451
 /// # use zk_core::model::Approved;
 /// fn forge(call: &Approved) -> Approved {
 ///     Approved { args: serde_json::json!({ "command": "something else" }), ..call.clone() }
