@@ -199,3 +199,31 @@ fn a_session_killed_within_a_batch_knows_what_it_did() {
     println!("{tally:?}");
     assert!(tally.ended > 0, "{tally:?}");
 }
+
+/// The case that the killed sessions above meet by chance: the command runs when zk is killed.
+#[test]
+fn a_command_that_runs_when_zk_is_killed_is_unknown_once_and_never_repeated() {
+    let script = Script::answering(|asked: &Asked| {
+        match asked.messages.iter().any(|message| message.results().next().is_some()) {
+            true => Turn::new().text("that is all"),
+            false => Turn::new()
+                .call("shell", json!({"command": "echo x >> begun; sleep 600"}))
+                .call("shell", json!({"command": "echo x >> never"})),
+        }
+    });
+    let server = server(script);
+    let person = Person::asking(&server);
+    let mut child = person.spawn(program(), &["-p", "go", "--allow-all"], Stdio::null());
+    until("the command", || person.project().join("begun").exists());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let ended = person.run(&["-p", "on", "--continue", "--allow-all"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert_eq!(server.violations(), []);
+    let results = results(server.bodies().last().unwrap());
+    let count = |begin: &str| results.values().filter(|result| result.starts_with(begin)).count();
+    assert_eq!((count("Outcome unknown"), count("Interrupted: the program ended")), (1, 1), "{results:?}");
+    assert_eq!(ended.stderr.matches(": outcome unknown:").count(), 1, "{}", ended.stderr);
+    assert_eq!(fs::read_to_string(person.project().join("begun")).unwrap(), "x\n");
+    assert!(!person.project().join("never").exists());
+}
