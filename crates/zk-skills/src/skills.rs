@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use zk_core::events::ResourcesDiscover;
-use zk_core::kernel::{Cx, EmitError};
+use zk_core::kernel::{Cx, EmitError, Scope};
 use zk_core::model::{ToolError, ToolErrorKind};
 use zk_core::service::{ContextId, HostFiles, Trust};
 
@@ -64,9 +64,19 @@ struct State {
     set: Option<Arc<SkillSet>>,
     /// When somebody looked for them last.
     searched: Option<Instant>,
+    /// How often a source said that it has others, and how much of that the last search knew.
+    source_changes: u64,
+    searched_changes: u64,
     contexts: HashMap<Option<ContextId>, InUse>,
     /// The section of the system prompt, of the set it was made of.
     catalog: Option<(Arc<SkillSet>, Arc<str>)>,
+}
+
+impl State {
+    /// Whether a source has others that nobody has looked for.
+    fn is_stale(&self) -> bool {
+        self.searched_changes != self.source_changes
+    }
 }
 
 /// What one agent uses.
@@ -129,7 +139,7 @@ impl Skills {
     /// As [`Skills::resolve`].
     pub async fn refresh(&self, cx: &Cx) -> Result<Arc<SkillSet>, EmitError> {
         let fresh = |state: &State| {
-            let searched = state.searched.filter(|at| at.elapsed() < FRESH);
+            let searched = state.searched.filter(|at| at.elapsed() < FRESH && !state.is_stale());
             searched.and_then(|_| state.set.clone())
         };
         if let Some(set) = fresh(&self.state()) {
@@ -143,7 +153,7 @@ impl Skills {
         }
     }
 
-    /// Looks for them again. The set before stays where that fails.
+    /// Looks for them again at once, also in the middle of a run. The set before stays where that fails.
     ///
     /// # Errors
     /// As [`Skills::resolve`].
@@ -158,7 +168,29 @@ impl Skills {
         self.search(cx, true).await
     }
 
+    /// A source of skills has others now. Looks for them at once while no run is at work, and after its end otherwise, in a task
+    /// of `scope`: what a run began with stays until then.
+    ///
+    /// # Errors
+    /// As [`Skills::resolve`], for a search that is made at once.
+    pub async fn source_changed(&self, scope: &Scope, cx: &Cx) -> Result<(), EmitError> {
+        self.state().source_changes += 1;
+        if !*self.inner.running.borrow() {
+            return self.reload_idle(cx).await.map(|_| ());
+        }
+        let (skills, scope) = (self.clone(), scope.clone());
+        scope.clone().spawn(async move {
+            skills.idle().await;
+            if let Some(bus) = scope.bus().filter(|_| skills.state().is_stale()) {
+                // A failing handler is reported by the bus, and what was there stays.
+                let _ = skills.reload_idle(&bus.cx()).await;
+            }
+        });
+        Ok(())
+    }
+
     async fn search(&self, cx: &Cx, only_idle: bool) -> Result<Arc<SkillSet>, EmitError> {
+        let changes = self.state().source_changes;
         let (files, trust) = (cx.service::<dyn HostFiles>(), cx.service::<dyn Trust>());
         let mut roots = self.inner.options.roots.clone();
         if cx.bus().has_handlers::<ResourcesDiscover>() {
@@ -179,6 +211,7 @@ impl Skills {
                 return Ok(state.set.clone().unwrap_or_default());
             }
             state.searched = Some(Instant::now());
+            state.searched_changes = changes;
             match &state.set {
                 Some(before) if **before == found => return Ok(before.clone()),
                 // What a directory has that was read before and cannot be now is not known: what was there stays.

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use zk_core::kernel::{BoxError, Bus, Cx};
+use zk_core::kernel::{BoxError, Bus, Cx, Scope};
 use zk_mcp::{McpServers, McpSkills, RemoteSkill};
 use zk_skills::{ServedSkill, SkillHost, Skills};
 
@@ -36,20 +36,20 @@ pub(crate) fn offer_skills(bus: &Bus) -> Result<(), BoxError> {
         let host = ServerSkills { servers: servers.clone(), server: status.server.clone() };
         scope.provide::<dyn SkillHost>(&status.server, Arc::new(host))?;
     }
-    scope.on_async_with((), async |(): &(), _: &McpSkills, cx: &Cx| reload(cx).await);
+    scope.on_async_with(scope.clone(), async |scope: &Scope, _: &McpSkills, cx: &Cx| update(scope, cx).await);
     let early = scope.clone();
     scope.spawn(async move {
         // One may have been faster than this.
         if let Some(bus) = early.bus().filter(|_| !servers.skills().is_empty()) {
-            let _ = reload(&bus.cx()).await;
+            let _ = update(&early, &bus.cx()).await;
         }
     });
     Ok(())
 }
 
-async fn reload(cx: &Cx) -> Result<(), BoxError> {
+async fn update(scope: &Scope, cx: &Cx) -> Result<(), BoxError> {
     if let Some(skills) = cx.service::<Skills>() {
-        skills.reload(cx).await?;
+        skills.source_changed(scope, cx).await?;
     }
     Ok(())
 }

@@ -4,10 +4,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use zk_core::kernel::Bus;
+use async_trait::async_trait;
+use serde_json::json;
+use zk_agent::Agent;
+use zk_core::events::TurnAfter;
+use zk_core::kernel::{BoxError, Bus, Cx, Scope};
 use zk_core::service::{Command, FileOwner, HostFile, HostFileError, HostFiles, HostRead};
 use zk_exec::LocalHostFiles;
-use zk_skills::{CommandFilesPlugin, Skills, SkillsOptions};
+use zk_skills::{CommandFilesPlugin, ServedSkill, SkillHost, Skills, SkillsOptions, SkillsPlugin};
+use zk_testkit::{Script, ScriptedProvider};
 
 use crate::support::{Place, names};
 
@@ -39,6 +44,58 @@ async fn a_reload_that_fails_keeps_the_skills_that_were_there() {
     assert_eq!(names(&skills.reload(&bus.cx()).await.unwrap()), ["pdf"]);
     files.0.store(false, Ordering::Relaxed);
     assert_eq!(names(&skills.reload(&bus.cx()).await.unwrap()), ["pdf", "xls"]);
+}
+
+/// Serves one skill.
+struct Host;
+
+#[async_trait]
+impl SkillHost for Host {
+    fn skills(&self) -> Vec<ServedSkill> {
+        vec![ServedSkill {
+            uri: "skill://greet/SKILL.md".into(),
+            frontmatter: json!({"name": "greet", "description": "Greets people."}),
+            files: Vec::new(),
+            is_allowed: true,
+        }]
+    }
+
+    async fn read(&self, _: &str, _: &str, _: &Cx) -> Result<Vec<u8>, String> {
+        Err("nothing is read here".into())
+    }
+}
+
+#[tokio::test]
+async fn skills_that_a_server_lists_while_a_run_is_at_work_wait_for_its_end() {
+    let at = Place::new();
+    let bus = Bus::new();
+    bus.scope("files").provide_service::<dyn HostFiles>(Arc::new(LocalHostFiles::new()));
+    let plugin = SkillsPlugin::new(SkillsOptions::new(at.roots()));
+    bus.install(&plugin).unwrap();
+    let scope = bus.scope("server");
+    scope.on_async_with(scope.clone(), async |scope: &Scope, turn: &TurnAfter, cx: &Cx| {
+        if turn.turn == 1 && cx.item::<dyn SkillHost>("fake").is_none() {
+            scope.provide::<dyn SkillHost>("fake", Arc::new(Host))?;
+            cx.service::<Skills>().unwrap().source_changed(scope, cx).await?;
+        }
+        Ok::<_, BoxError>(())
+    });
+    let script = Script::new()
+        .turn(|turn| turn.call("nothing", json!({})))
+        .turn(|turn| turn.call("nothing", json!({})))
+        .turn(|turn| turn.text("Hi."))
+        .turn(|turn| turn.text("Hi."));
+    let provider = ScriptedProvider::new(script);
+    let agent = Agent::builder(Arc::new(provider.clone())).bus(bus).cwd(at.path("project")).build().unwrap();
+    for _ in 0..2 {
+        agent.run("Go").unwrap().wait().await.result.unwrap();
+    }
+    let requests = provider.requests();
+    let seen: Vec<(bool, usize)> = requests
+        .iter()
+        .map(|request| (request.system.contains("fake:greet"), request.tools.len()))
+        .collect();
+    assert_eq!(seen, [(false, 0), (false, 0), (false, 0), (true, 3)]);
 }
 
 #[tokio::test]
