@@ -181,6 +181,8 @@ impl Agent {
     }
 
     pub(crate) fn new(config: Config) -> Self {
+        let mut prefix = PrefixGuard::default();
+        prefix.restore(config.restored.as_deref().unwrap_or_default());
         Self {
             inner: Arc::new(AgentInner {
                 provider: config.provider,
@@ -210,7 +212,7 @@ impl Agent {
                     next_prompt: Vec::new(),
                     current: Weak::new(),
                     tools: ToolMemory::default(),
-                    prefix: PrefixGuard::default(),
+                    prefix,
                 }),
                 running: AtomicBool::new(false),
                 idle: Notify::new(),
@@ -438,7 +440,7 @@ impl Agent {
         state.unstored.clear();
         state.next_prompt.clear();
         state.tools = ToolMemory::default();
-        state.prefix.forget();
+        state.prefix.restore(&[]);
         self.inner.dedup.clear();
         set_up(&mut state);
         Ok(())
@@ -450,6 +452,7 @@ impl Agent {
         self.begin_anew(|state| {
             state.session = id;
             state.history = identified(messages);
+            state.prefix.restore(&entries);
             state.restored = Some(entries);
             state.env = Arc::default();
             if let Some(cwd) = cwd {

@@ -6,7 +6,7 @@ use zk_core::events::{
     SessionBeforeEnd, SessionEnd, SessionLoaded, SessionStart, SteerInject, SteerKind, SystemBefore,
 };
 use zk_core::kernel::{Cx, ScopeGuard};
-use zk_core::model::{AgentError, Message, Model, ModelRef, SessionId, ThinkingRequest};
+use zk_core::model::{AgentError, Message, Model, ModelRef, Role, SessionId, ThinkingRequest};
 use zk_core::service::{CustomEntry, QUERY_CONTEXT, RunStatus, TurnCwd};
 
 use crate::agent::AgentInner;
@@ -336,8 +336,20 @@ impl Driver {
         RunOutcome { run_id, result, text, stop, stats, unsent, abort_reason }
     }
 
-    /// What plugins append to the session before its run ends.
+    /// What is appended to the session before its run ends: by plugins, and what the first request of the next process is
+    /// compared with.
     async fn entries_at_the_end(&self, status: RunStatus) -> Vec<CustomEntry> {
+        let mut entries = self.entries_of_plugins(status).await;
+        let state = self.agent.state();
+        let is_answered = state.history.iter().any(|message| message.role == Role::Assistant);
+        if self.session.is_some() && is_answered {
+            let source = self.agent.bus.scope("zk-agent").source().clone();
+            entries.extend(state.prefix.entry().map(|entry| entry.by(&source)));
+        }
+        entries
+    }
+
+    async fn entries_of_plugins(&self, status: RunStatus) -> Vec<CustomEntry> {
         if !self.cx.bus().has_handlers::<SessionBeforeEnd>() {
             return Vec::new();
         }

@@ -1,34 +1,86 @@
 //! Compares each request with the one before it: what a provider has read and kept is the beginning that both have in
 //! common.
 
+mod parts;
+mod stored;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use zk_core::events::{PrefixBreak, PrefixCause, PrefixPart, SectionSize};
-use zk_core::model::{Block, Message, ModelRef, ToolSpec, TurnId, context_size};
-use zk_core::service::{Request, is_dynamic_context};
+use zk_core::model::{Message, ModelRef, ThinkingRequest, ToolSpec, TurnId, context_size};
+use zk_core::service::{Entry, NewEntry, Request, is_dynamic_context};
+
+use parts::Part;
+use stored::Stored;
 
 /// What was sent last, and what happened since that explains another beginning.
 #[derive(Debug, Default)]
 pub(crate) struct PrefixGuard {
-    last: Option<Sent>,
+    last: Last,
     /// Something was left out of the conversation.
     reduced: bool,
     /// The tools changed, and that was announced.
     tools_changed: bool,
-    /// The section that was another one at the beginning of the last runs, and of how many in a row.
-    reloaded: Option<(String, u32)>,
+    changes: SectionChanges,
 }
 
-/// Runs in a row that may begin with another text of one section: files are edited now and then, a clock goes on.
+/// The request that the next one is compared with.
+#[derive(Debug, Default)]
+enum Last {
+    #[default]
+    None,
+    Sent(Sent),
+    /// Of another process.
+    Stored(Box<Stored>),
+}
+
+/// How often a section may be another one at the beginning of a run: files are edited now and then, a clock goes on.
 const RELOADS: u32 = 2;
+
+/// Sections that were others at the beginning of runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+struct SectionChanges {
+    /// The one at the beginning of the last runs, and of how many in a row.
+    in_a_row: Option<(String, u32)>,
+    /// How often nothing of them changed but digits, in the whole conversation.
+    digits: BTreeMap<String, u32>,
+}
 
 #[derive(Debug)]
 struct Sent {
     model: ModelRef,
+    thinking: ThinkingRequest,
     system: Arc<str>,
     sections: Arc<[SectionSize]>,
     tools: Arc<[Arc<ToolSpec>]>,
     messages: Vec<Arc<Message>>,
+}
+
+/// What the next request does not begin with.
+struct Broken {
+    part: PrefixPart,
+    /// How many bytes of what was sent come from there on.
+    lost: usize,
+    /// Nothing of a section changed but digits.
+    only_digits: bool,
+}
+
+impl Broken {
+    fn new(part: PrefixPart, lost: usize) -> Self {
+        Self { part, lost, only_digits: false }
+    }
+}
+
+/// A request about to be sent.
+pub(crate) struct Next<'a> {
+    pub(crate) turn: &'a TurnId,
+    pub(crate) request: &'a Request,
+    pub(crate) sections: &'a Arc<[SectionSize]>,
+    /// Whether it is the first of its run.
+    pub(crate) is_first: bool,
+    /// Whether its provider reads the messages anew when other thinking is asked for.
+    pub(crate) thinking_counts: bool,
 }
 
 impl PrefixGuard {
@@ -42,37 +94,56 @@ impl PrefixGuard {
         self.tools_changed = true;
     }
 
-    /// Another conversation begins.
-    pub(crate) fn forget(&mut self) {
+    /// Another conversation begins, whose stored entries are these.
+    pub(crate) fn restore(&mut self, entries: &[Entry]) {
         *self = Self::default();
+        if let Some((stored, changes, reduced)) = Stored::of(entries) {
+            (self.changes, self.reduced) = (changes, reduced);
+            self.last = Last::Stored(Box::new(stored));
+        }
     }
 
-    /// Takes note of a request, which is the first of its run or not. Gives what breaks the beginning that it should share with the one before.
-    pub(crate) fn note(
-        &mut self,
-        turn: &TurnId,
-        request: &Request,
-        sections: &Arc<[SectionSize]>,
-        is_first: bool,
-    ) -> Option<PrefixBreak> {
+    /// What the first request of another process is to be compared with; nothing before one was sent.
+    pub(crate) fn entry(&self) -> Option<NewEntry> {
+        match &self.last {
+            Last::Sent(sent) => Stored::from(sent).entry(&self.changes),
+            Last::None | Last::Stored(_) => None,
+        }
+    }
+
+    /// Takes note of a request. Gives what breaks the beginning that it should share with the one before.
+    pub(crate) fn note(&mut self, next: &Next<'_>) -> Option<PrefixBreak> {
+        let Next { turn, request, is_first, .. } = *next;
         let sent = Sent {
             model: request.model.reference(),
+            thinking: request.thinking,
             system: request.system.clone(),
-            sections: sections.clone(),
+            sections: next.sections.clone(),
             tools: request.tools.clone(),
             messages: request.history.messages().to_vec(),
         };
         let reduced = std::mem::take(&mut self.reduced);
         let tools_changed = std::mem::take(&mut self.tools_changed);
-        let before = self.last.take();
-        let found = before.as_ref().and_then(|before| before.difference(&sent));
-        let is_other_model = before.as_ref().is_some_and(|before| before.model != sent.model);
-        self.last = Some(sent);
-        let goes_on_changing = is_first && self.note_reload(found.as_ref().map(|(part, _)| part));
-        let (part, lost) = found?;
+        let before = std::mem::replace(&mut self.last, Last::None);
+        let found = match &before {
+            Last::None => None,
+            Last::Sent(before) => before.difference(&sent, next.thinking_counts),
+            Last::Stored(before) => before.difference(&sent, next.thinking_counts),
+        };
+        let is_other_model = match &before {
+            Last::None => false,
+            Last::Sent(before) => before.model != sent.model,
+            Last::Stored(before) => before.model != sent.model,
+        };
+        let is_other_process = matches!(before, Last::Stored(_));
+        self.last = Last::Sent(sent);
+        let goes_on_changing = is_first && self.changes.note(found.as_ref());
+        let Broken { part, lost, .. } = found?;
         let cause = match &part {
             _ if is_other_model => PrefixCause::ModelSwitch,
+            PrefixPart::Thinking { .. } => PrefixCause::ThinkingChanged,
             PrefixPart::Tools { .. } if tools_changed => PrefixCause::ToolsChanged,
+            PrefixPart::Tools { .. } if is_other_process => PrefixCause::Reloaded,
             PrefixPart::Messages { .. } if reduced => PrefixCause::Reduction,
             // The text of a section is fixed for a run.
             PrefixPart::Section { .. } if is_first && !goes_on_changing => PrefixCause::Reloaded,
@@ -88,67 +159,84 @@ impl PrefixGuard {
     }
 }
 
-impl PrefixGuard {
+impl SectionChanges {
     /// Takes note of what a run began with that the one before had not. Gives whether that is a section which is another
-    /// one each time.
-    fn note_reload(&mut self, part: Option<&PrefixPart>) -> bool {
-        let Some(PrefixPart::Section { id, .. }) = part else {
-            self.reloaded = None;
+    /// one each time, or whose digits go on.
+    fn note(&mut self, found: Option<&Broken>) -> bool {
+        let Some(Broken { part: PrefixPart::Section { id, .. }, only_digits, .. }) = found else {
+            self.in_a_row = None;
             return false;
         };
-        let before = self.reloaded.take().filter(|(before, _)| before == id).map_or(0, |(_, times)| times);
-        self.reloaded = Some((id.clone(), before + 1));
-        before + 1 > RELOADS
+        let before = self.in_a_row.take().filter(|(before, _)| before == id).map_or(0, |(_, times)| times);
+        self.in_a_row = Some((id.clone(), before + 1));
+        // A clock that shows no seconds stays the same for several runs.
+        let digits = self.digits.entry(id.clone()).or_default();
+        *digits += u32::from(*only_digits);
+        before + 1 > RELOADS || (*only_digits && *digits > RELOADS)
     }
 }
 
 impl Sent {
-    /// The first part that is not in `next` as it is here, and how many bytes of what was sent come from there on.
-    /// Providers put tools before the system prompt, and that before the messages.
-    fn difference(&self, next: &Self) -> Option<(PrefixPart, usize)> {
+    /// The first part that is not in `next` as it is here. Providers put tools before the system prompt, and that before the
+    /// messages.
+    fn difference(&self, next: &Self, thinking_counts: bool) -> Option<Broken> {
         let messages = context_size(&self.messages);
         if self.model != next.model {
-            let all = messages + self.system.len() + tools_size(&self.tools);
-            return Some((PrefixPart::Section { id: "model".into(), source: next.model.to_string() }, all));
+            let all = messages + self.system.len() + size(&parts::of_tools(&self.tools));
+            return Some(Broken::new(of_model(&next.model), all));
         }
-        if !Arc::ptr_eq(&self.tools, &next.tools) {
-            let same =
-                self.tools.iter().zip(next.tools.iter()).take_while(|(one, other)| one == other).count();
-            if let Some(tool) = self.tools.get(same) {
-                let all = messages + self.system.len() + tools_size(&self.tools);
-                return Some((PrefixPart::Tools { first: tool.name.clone() }, all));
-            }
-            // Tools behind those that were there push everything else away from the beginning.
-            if let Some(tool) = next.tools.get(same) {
-                return Some((PrefixPart::Tools { first: tool.name.clone() }, messages + self.system.len()));
+        if !Arc::ptr_eq(&self.tools, &next.tools) && self.tools != next.tools {
+            let (before, after) = (parts::of_tools(&self.tools), parts::of_tools(&next.tools));
+            if let Some(broken) = of_tools(&before, &after, self.system.len() + messages) {
+                return Some(broken);
             }
         }
         if self.system != next.system {
-            let (section, at) = self.section(next);
-            return Some((section, messages + self.system.len().saturating_sub(at)));
+            let before = parts::of_system(&self.system, &self.sections);
+            let after = parts::of_system(&next.system, &next.sections);
+            if let Some(broken) = of_sections(&before, &after, messages) {
+                return Some(broken);
+            }
+        }
+        if thinking_counts && self.thinking != next.thinking {
+            return Some(Broken::new(of_thinking(&next.thinking), messages));
         }
         let same =
             self.messages.iter().zip(&next.messages).take_while(|(one, other)| continues(one, other)).count();
         let gone = self.messages.get(same..).filter(|gone| !gone.is_empty())?;
-        Some((PrefixPart::Messages { first: same }, context_size(gone)))
+        Some(Broken::new(PrefixPart::Messages { first: same }, context_size(gone)))
     }
+}
 
-    /// The section in which the system prompts differ, and where.
-    fn section(&self, next: &Self) -> (PrefixPart, usize) {
-        let at = self.system.bytes().zip(next.system.bytes()).take_while(|(one, other)| one == other).count();
-        let mut end = 0;
-        // An empty line stands between two.
-        let holds = |section: &&SectionSize| {
-            end += section.bytes + 2;
-            at < end
-        };
-        let found = next.sections.iter().find(holds).or_else(|| next.sections.last());
-        let (id, source) = found.map_or_else(
-            || ("system".to_owned(), "zk-agent".to_owned()),
-            |section| (section.id.clone(), section.source.clone()),
-        );
-        (PrefixPart::Section { id, source }, at)
-    }
+fn of_model(next: &ModelRef) -> PrefixPart {
+    PrefixPart::Section { id: "model".into(), source: next.to_string() }
+}
+
+fn of_thinking(next: &ThinkingRequest) -> PrefixPart {
+    PrefixPart::Thinking { level: next.level }
+}
+
+/// What breaks the tools, with `behind` bytes of the request behind them.
+fn of_tools(before: &[Part], after: &[Part], behind: usize) -> Option<Broken> {
+    let found = parts::difference(before, after)?;
+    // Tools behind those that were there push everything else away from the beginning.
+    let lost = behind + if found.is_behind { 0 } else { size(before) };
+    Some(Broken::new(PrefixPart::Tools { first: found.part.name.clone() }, lost))
+}
+
+/// What breaks the system prompt, with `behind` bytes of the request behind it.
+fn of_sections(before: &[Part], after: &[Part], behind: usize) -> Option<Broken> {
+    let found = parts::difference(before, after)?;
+    let (id, source) = (found.part.name.clone(), found.part.source.clone());
+    Some(Broken {
+        part: PrefixPart::Section { id, source },
+        lost: behind + size(before).saturating_sub(found.at),
+        only_digits: found.only_digits,
+    })
+}
+
+fn size(parts: &[Part]) -> usize {
+    parts.iter().map(|part| part.bytes).sum()
 }
 
 /// Whether `next` begins with what of `message` stays: what stood behind it for one request alone does not.
@@ -156,11 +244,7 @@ fn continues(message: &Arc<Message>, next: &Arc<Message>) -> bool {
     if Arc::ptr_eq(message, next) || message == next {
         return true;
     }
-    let kept = |block: &&Block| !is_dynamic_context(block);
+    let kept = |block: &&zk_core::model::Block| !is_dynamic_context(block);
     let mut theirs = next.content.iter().filter(kept);
     message.role == next.role && message.content.iter().filter(kept).all(|block| theirs.next() == Some(block))
-}
-
-fn tools_size(tools: &[Arc<ToolSpec>]) -> usize {
-    tools.iter().map(|tool| tool.name.len() + tool.description.len() + tool.schema.to_string().len()).sum()
 }

@@ -8,6 +8,7 @@ use zk_core::model::{AgentError, ErrorKind, Message, ModelRef, Phase, ProviderEr
 use zk_core::service::{ContextId, ContextWindow, Request, ToolChoice};
 
 use crate::driver::Driver;
+use crate::prefix_guard::Next;
 use crate::thinking::{decayed, output_limit, usual_limit};
 use crate::tools::ToolNews;
 use crate::turn::Turn;
@@ -112,7 +113,14 @@ impl Driver {
             cache: self.behavior.cache.unwrap_or(true),
             session: self.session.as_ref().map(SessionId::shared),
         };
-        let broken = self.agent.state().prefix.note(&turn.id, &request, &self.sections, turn.number == 1);
+        let next = Next {
+            turn: &turn.id,
+            request: &request,
+            sections: &self.sections,
+            is_first: turn.number == 1,
+            thinking_counts: provider.thinking_breaks_prefix(&self.model),
+        };
+        let broken = self.agent.state().prefix.note(&next);
         if let Some(broken) = broken {
             cx.emit(broken).await?;
         }

@@ -4,24 +4,35 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::json;
 use zk_core::events::{PrefixBreak, SessionBeforeEnd};
-use zk_core::kernel::{BoxError, Bus, Cx, Reach, Scope};
+use zk_core::kernel::{BoxError, Bus, Cx, HookOptions, Reach, Scope};
 use zk_core::service::{NewEntry, SessionLog};
 use zk_tools::OutputCompressed;
 
 /// Who appends these entries, and what they are called.
 pub(crate) const SOURCE: &str = "cost";
 pub(crate) const BREAK: &str = "prefix-break";
+/// How deep the sub-agent is whose request it was; absent for the agent's own.
+pub(crate) const DEPTH: &str = "depth";
 pub(crate) const SAVINGS: &str = "output-savings";
 
-/// Keeps with the session what breaks the beginning of its requests.
+/// Keeps with the session what breaks the beginning of its requests, and of those of its sub-agents.
 pub(crate) fn note_breaks(bus: &Bus) {
     let scope = bus.scope(SOURCE);
-    scope.on_async_with(scope.clone(), async |scope: &Scope, broken: &PrefixBreak, cx: &Cx| {
-        if let Some(log) = cx.service::<dyn SessionLog>() {
-            log.append(scope, NewEntry::hidden(BREAK, 1, serde_json::to_value(broken)?)).await?;
-        }
-        Ok::<_, BoxError>(())
-    });
+    let everywhere = HookOptions { reach: Some(Reach::Descendants), ..HookOptions::default() };
+    scope.on_async_with_at(
+        everywhere,
+        scope.clone(),
+        async |scope: &Scope, broken: &PrefixBreak, cx: &Cx| {
+            if let Some(log) = cx.service::<dyn SessionLog>() {
+                let mut data = serde_json::to_value(broken)?;
+                if cx.origin().depth > 0 {
+                    data[DEPTH] = cx.origin().depth.into();
+                }
+                log.append(scope, NewEntry::hidden(BREAK, 1, data)).await?;
+            }
+            Ok::<_, BoxError>(())
+        },
+    );
 }
 
 /// Keeps with the session how much smaller the outputs of commands became before the model got them: one entry for each

@@ -25,6 +25,7 @@ mod models;
 mod order;
 mod output;
 mod plugin_failures;
+mod prefix;
 mod presets;
 mod random;
 mod retries;

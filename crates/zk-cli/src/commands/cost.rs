@@ -8,7 +8,7 @@ use zk_session::read_matching;
 use super::print;
 use crate::app::{AppContext, runtime};
 use crate::args::actions::{CostAction, CostBy};
-use crate::cost_records::{BREAK, SAVINGS, SOURCE};
+use crate::cost_records::{BREAK, DEPTH, SAVINGS, SOURCE};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mode::summary::shorten;
 use crate::sessions::{given, refused, store};
@@ -204,8 +204,8 @@ fn why(app: &AppContext, id: &str) -> Outcome<Exit> {
     }
     if lines.len() == answered {
         lines.push(
-            "every request began as the one before it, as far as they were compared: the first one after a start or a resume \
-             is compared with none"
+            "every request began as the one before it, as far as they were compared: one behind a run that was killed is \
+             compared with none"
                 .to_owned(),
         );
     }
@@ -219,11 +219,13 @@ fn describe(time_ms: u64, data: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or("?").to_owned();
     let what = match part["part"].as_str() {
         Some("tools") => format!("the tools differ from `{}` on", text(&part["first"])),
+        Some("thinking") => format!("the thinking asked for is {}", text(&part["level"])),
         Some("section") => format!("section `{}` of `{}` differs", text(&part["id"]), text(&part["source"])),
         _ => format!("the messages differ from number {} on", part["first"]),
     };
     let cause = match data["cause"].as_str() {
         Some("model_switch") => "another model is asked",
+        Some("thinking_changed") => "the provider keeps messages for the same thinking only",
         Some("tools_changed") => "tools came, went or changed",
         Some("reduction") => "the conversation was made shorter",
         Some("reloaded") => "files or settings changed between two runs",
@@ -231,5 +233,6 @@ fn describe(time_ms: u64, data: &Value) -> String {
     };
     let cost = data["cost"].as_f64().map(|cost| format!(", about ${cost:.4}")).unwrap_or_default();
     let day = zk_skills::date(time_ms / 1000);
-    format!("{day}: {what} ({cause}); about {} tokens were read anew{cost}", data["lost_tokens"])
+    let whose = if data[DEPTH].is_u64() { "in a sub-agent, " } else { "" };
+    format!("{day}: {whose}{what} ({cause}); about {} tokens were read anew{cost}", data["lost_tokens"])
 }

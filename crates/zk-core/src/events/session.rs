@@ -153,7 +153,8 @@ pub struct SessionEnd {
     pub from: usize,
     /// … up to, not including, this one.
     pub to: usize,
-    /// What plugins appended at `session:before-end`, to be stored before the end is.
+    /// What plugins appended at `session:before-end`, and what the next process compares its first request with: to be stored
+    /// before the end is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub entries: Vec<CustomEntry>,
 }

@@ -11,7 +11,9 @@ use serde_json::Value;
 use super::notify;
 use crate::kernel::{Absorb, Event, Fold, Source};
 use crate::model::wire::Repair;
-use crate::model::{Block, Budget, Message, ModelRef, Spent, ThinkingRequest, TurnId, TurnUsage, Usage};
+use crate::model::{
+    Block, Budget, Message, ModelRef, Spent, ThinkingLevel, ThinkingRequest, TurnId, TurnUsage, Usage,
+};
 
 /// The system prompt about to be sent. A handler answers with the whole new prompt, for this turn only. A
 /// prompt that differs from turn to turn costs the provider's cache.
@@ -65,7 +67,7 @@ notify!(PrefixBreak, "prefix:break");
 pub enum PrefixPart {
     /// The tools.
     Tools {
-        /// The first that differs.
+        /// The first that changed, came or left.
         first: String,
     },
     /// A section of the system prompt.
@@ -75,9 +77,14 @@ pub enum PrefixPart {
         /// Who registered it.
         source: String,
     },
+    /// The thinking asked for, where the messages are read anew for another.
+    Thinking {
+        /// The level that is asked for now.
+        level: ThinkingLevel,
+    },
     /// The messages.
     Messages {
-        /// The first that differs, from 0.
+        /// The first that differs, from 0. For the first request of a process it may be one before that.
         first: usize,
     },
 }
@@ -89,11 +96,13 @@ pub enum PrefixPart {
 pub enum PrefixCause {
     /// Another model is asked.
     ModelSwitch,
+    /// Other thinking is asked for, and the provider keeps messages for the same only.
+    ThinkingChanged,
     /// Tools came, went or changed, which `tools:changed` told.
     ToolsChanged,
     /// The conversation is sent shorter, which `context:reduced` told.
     Reduction,
-    /// A section of the system prompt is another one in a new run: its files or settings changed.
+    /// A section of the system prompt is another one in a new run, or the tools in a new process: files or settings changed.
     Reloaded,
     /// Nothing: something that should stay as it is does not.
     Unexplained,

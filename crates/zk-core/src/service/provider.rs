@@ -65,6 +65,12 @@ pub trait Provider: Send + Sync {
         self.inner().is_some_and(|inner| inner.native_output(model, schema, with_tools))
     }
 
+    /// Whether a request to `model` that asks for other thinking than the one before makes it read the messages anew, which it
+    /// has kept otherwise.
+    fn thinking_breaks_prefix(&self, model: &Model) -> bool {
+        self.inner().is_some_and(|inner| inner.thinking_breaks_prefix(model))
+    }
+
     /// Sends a request. The stream ends with exactly one [`StreamEvent::Done`] or one error; a response that
     /// breaks off is an error, never a short success.
     ///

@@ -64,6 +64,12 @@ pub trait Dialect: Send + Sync + 'static {
         false
     }
 
+    /// As [`Provider::thinking_breaks_prefix`](zk_core::service::Provider::thinking_breaks_prefix).
+    fn thinking_breaks_prefix(&self, model: &Model) -> bool {
+        let _ = model;
+        false
+    }
+
     /// Changes what the protocol cannot express, before each attempt and before tokens are counted.
     fn prepare(&self, request: Request) -> Request {
         request

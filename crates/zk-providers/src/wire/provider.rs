@@ -115,6 +115,10 @@ impl<D: Dialect> Provider for HttpProvider<D> {
         self.dialect.native_output(model, schema, with_tools)
     }
 
+    fn thinking_breaks_prefix(&self, model: &Model) -> bool {
+        self.dialect.thinking_breaks_prefix(model)
+    }
+
     fn stream(&self, request: Request, cx: &Cx) -> EventStream {
         let request = self.dialect.prepare(request);
         let events = self.send(&request, Attempt::First, cx);

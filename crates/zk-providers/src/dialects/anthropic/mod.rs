@@ -170,6 +170,11 @@ impl Dialect for AnthropicDialect {
         has_formats(&model.id) && strict_schema::strict(schema, schema_limits::MESSAGES).is_some()
     }
 
+    /// Its caches of tools and system prompt stay; that of the messages holds for the same thinking parameters.
+    fn thinking_breaks_prefix(&self, _: &Model) -> bool {
+        true
+    }
+
     fn prepare(&self, mut request: Request) -> Request {
         request.history = self.rejected.remove_from(request.history);
         request
