@@ -1,13 +1,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use zk_core::kernel::{Bus, Plugin, Scope};
 use zk_core::model::{AgentError, Message, Model, SessionId, ThinkingRequest};
-use zk_core::service::{Entry, Provider, Tool};
+use zk_core::service::{CurrentCwd, Entry, Provider, Tool};
 
-use crate::agent::{Agent, Config};
+use crate::agent::{Agent, AgentInner, Config};
 use crate::models;
 use crate::spawn::{self, SpawnOptions};
 use crate::tools::{Aliases, check_tools};
@@ -252,6 +252,7 @@ impl AgentBuilder {
             cwd: self.cwd,
         });
         models::offer(&agent, &scope);
+        scope.provide_service::<dyn CurrentCwd>(Arc::new(AgentCwd(Arc::downgrade(&agent.inner))));
         if let Some(options) = self.spawn {
             spawn::offer(&agent, options, &scope)?;
         }
@@ -260,6 +261,15 @@ impl AgentBuilder {
         }
         agent.inner.keep(std::mem::take(&mut installed.0));
         Ok(agent)
+    }
+}
+
+/// Where an agent works.
+struct AgentCwd(Weak<AgentInner>);
+
+impl CurrentCwd for AgentCwd {
+    fn cwd(&self) -> Option<PathBuf> {
+        self.0.upgrade().map(|agent| agent.state().cwd.clone())
     }
 }
 

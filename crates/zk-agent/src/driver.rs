@@ -156,7 +156,7 @@ impl Driver {
             return Err(AgentError::Aborted);
         }
         self.announce_restored().await?;
-        let Some(prompt) = self.read_input().await? else { return Ok(()) };
+        let Some((prompt, added_by_input)) = self.read_input().await? else { return Ok(()) };
         self.cx
             .emit(SessionStart {
                 session_id: self.session.clone(),
@@ -176,6 +176,8 @@ impl Driver {
         if !asked.is_empty() {
             self.commit(self.turns(asked, MessagesCause::Prompt)).await?;
         }
+        let added_by_input = added_by_input.into_iter().map(|message| message.identified().shared());
+        let added: Vec<_> = added_by_input.chain(added).collect();
         if !added.is_empty() {
             self.commit(self.turns(added, MessagesCause::Harness)).await?;
         }

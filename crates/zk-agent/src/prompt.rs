@@ -6,10 +6,10 @@ use zk_core::model::{AgentError, Block, Message};
 use crate::driver::Driver;
 
 impl Driver {
-    /// The prompt after the `input` event; nothing if a handler dealt with it.
-    pub(crate) async fn read_input(&mut self) -> Result<Option<Option<Vec<Block>>>, AgentError> {
-        let Some(blocks) = self.options.prompt.take() else { return Ok(Some(None)) };
-        Ok(self.read_blocks(blocks).await?.map(Some))
+    /// The prompt after the `input` event, if there is one, and what handlers added to it; nothing if one dealt with it.
+    pub(crate) async fn read_input(&mut self) -> Result<Option<(Option<Vec<Block>>, Vec<Message>)>, AgentError> {
+        let Some(blocks) = self.options.prompt.take() else { return Ok(Some((None, Vec::new()))) };
+        Ok(self.read_blocks(blocks).await?.map(|(blocks, added)| (Some(blocks), added)))
     }
 
     /// What a person typed into the run, after the `input` event; without what a handler dealt with. Messages of plugins
@@ -25,17 +25,18 @@ impl Driver {
                 read.push(message.clone());
                 continue;
             }
-            if let Some(content) = self.read_blocks(message.content.clone()).await? {
+            if let Some((content, added)) = self.read_blocks(message.content.clone()).await? {
                 read.push(Message { content, ..Message::clone(message) }.shared());
+                read.extend(added.into_iter().map(|message| message.identified().shared()));
             }
         }
         Ok(read)
     }
 
-    /// What is left of something typed after the `input` event; nothing if a handler dealt with it.
-    async fn read_blocks(&self, blocks: Vec<Block>) -> Result<Option<Vec<Block>>, AgentError> {
+    /// What is left of something typed after the `input` event, and what handlers added to it; nothing if one dealt with it.
+    async fn read_blocks(&self, blocks: Vec<Block>) -> Result<Option<(Vec<Block>, Vec<Message>)>, AgentError> {
         if !self.cx.bus().has_listeners::<Input>() {
-            return Ok(Some(blocks));
+            return Ok(Some((blocks, Vec::new())));
         }
         let mut images = Vec::new();
         let mut others = Vec::new();
@@ -52,7 +53,7 @@ impl Driver {
                 other => others.push(other),
             }
         }
-        let input = self.cx.emit(Input { text, images, handled: false }).await?;
+        let input = self.cx.emit(Input { text, images, handled: false, added: Vec::new() }).await?;
         if input.handled {
             return Ok(None);
         }
@@ -64,7 +65,7 @@ impl Driver {
         if is_blank(&blocks) {
             return Err(AgentError::Usage("the handlers of `input` left nothing of the prompt".into()));
         }
-        Ok(Some(blocks))
+        Ok(Some((blocks, input.added)))
     }
 }
 

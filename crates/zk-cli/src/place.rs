@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use zk_core::kernel::{BoxError, Bus, Plugin, Scope};
-use zk_core::service::{Exec, Files};
+use zk_core::kernel::{BoxError, Bus, Cx, Plugin, Scope};
+use zk_core::service::{Exec, Files, TurnCwd};
 use zk_exec::{DockerExec, DockerOptions, Limits, OverlaidFiles, Remote, RemoteError, WorkspaceFiles};
 
 use crate::app::AppContext;
@@ -106,6 +106,16 @@ impl Place {
             }
         };
         roots.and_then(|roots| roots.into_iter().next()).unwrap_or_else(|| app.cwd.clone())
+    }
+
+    /// The directory of this machine that a conversation works in by now.
+    pub(crate) fn now(app: &AppContext, cx: &Cx) -> PathBuf {
+        match ContextName::of(app) {
+            ContextName::Process | ContextName::Sandbox | ContextName::Docker(_) => {
+                TurnCwd::of(cx).unwrap_or_else(|| app.cwd.clone())
+            }
+            ContextName::Remote(_) | ContextName::Ssh(_) => app.cwd.clone(),
+        }
     }
 
     /// The files of the place, with the directory of this machine where a session's large results are.

@@ -7,12 +7,13 @@ use zk_core::service::{
     ContextProducer, FixedSection, PromptSection, Questions, section_order, visible_line,
 };
 use zk_skills::{
-    BudgetPart, CommandFilesPlugin, ContextStreams, EnvironmentPart, GitPart, InstructionsLoaded,
+    BudgetPart, CommandFilesFound, CommandFilesPlugin, ContextStreams, EnvironmentPart, GitPart, InstructionsLoaded,
     InstructionsPlugin,
 };
 
 use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
+use crate::mode::OWN_COMMANDS;
 use crate::settings::Settings;
 
 /// Who the agent is. As all of the prompt it stays the same for a whole session, so that providers can cache it: no date,
@@ -119,12 +120,19 @@ pub(crate) fn install_context(app: &AppContext, bus: &Bus) -> Outcome<()> {
     scope.provide::<dyn ContextProducer>("git", git).map_err(Failure::failed)?;
     bus.install(&BudgetPart::default()).map_err(Failure::failed)?;
     let user = crate::skills::command_dirs(app);
-    bus.install(&CommandFilesPlugin::new(&app.cwd, &app.project, user)).map_err(Failure::failed)?;
+    let files = CommandFilesPlugin::new(&app.cwd, &app.project, user).reserving(OWN_COMMANDS);
+    bus.install(&files).map_err(Failure::failed)?;
     Ok(())
 }
 
-/// Tells of instructions that are not read.
+/// Tells of instructions that are not read, and of commands that are not used.
 pub(crate) fn tell(app: &AppContext, bus: &Bus) {
+    let notices = app.notices.clone();
+    bus.scope("command-notices").on_sync(move |found: &CommandFilesFound, _: &Cx| {
+        for conflict in &found.conflicts {
+            notices.show(&format!("warning: {}", visible_line(conflict)));
+        }
+    });
     let notices = app.notices.clone();
     bus.scope("instruction-notices").on_sync(move |loaded: &InstructionsLoaded, _: &Cx| {
         for skipped in &loaded.skipped {

@@ -1,7 +1,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use async_trait::async_trait;
-use zk_core::kernel::{BoxError, Plugin, Scope};
+use zk_core::kernel::{BoxError, Bus, Plugin, Scope};
 use zk_core::model::{AgentError, SessionId};
 use zk_core::service::{ConversationError, OpenedSession, Provider, SessionOpener, StoreError, SwitchTarget};
 
@@ -9,11 +9,13 @@ use crate::app::AppContext;
 use crate::args::Resume;
 use crate::compose;
 use crate::exit::{Failure, Outcome};
+use crate::place::Place;
 use crate::sessions::{self, Kept, Session};
 
 /// The sessions of one conversation, one after the other: opens each, and closes it when it is left.
 pub(crate) struct SessionSwitch {
     app: AppContext,
+    bus: Bus,
     /// Knows the models that sessions began with.
     provider: Arc<dyn Provider>,
     state: Mutex<State>,
@@ -27,10 +29,15 @@ struct State {
 }
 
 impl SessionSwitch {
-    pub(crate) fn new(app: &AppContext, provider: Arc<dyn Provider>, first: Session) -> Arc<Self> {
+    pub(crate) fn new(
+        app: &AppContext,
+        bus: &Bus,
+        provider: Arc<dyn Provider>,
+        first: Session,
+    ) -> Arc<Self> {
         let state = State { current: Arc::new(first), left: Vec::new() };
-        let app = app.clone();
-        Arc::new_cyclic(|me| Self { app, provider, state: Mutex::new(state), me: me.clone() })
+        let (app, bus) = (app.clone(), bus.clone());
+        Arc::new_cyclic(|me| Self { app, bus, provider, state: Mutex::new(state), me: me.clone() })
     }
 
     /// The present session.
@@ -57,11 +64,13 @@ impl SessionSwitch {
     }
 
     async fn begin(&self, target: &SwitchTarget) -> Result<Session, ConversationError> {
+        // A new session is one of the directory that is worked in by now.
+        let app = AppContext { cwd: Place::now(&self.app, &self.bus.cx()), ..self.app.clone() };
         let resume = match target {
             SwitchTarget::New => None,
             SwitchTarget::Session(id) => Some(Resume::Id(id.to_string())),
             SwitchTarget::Fork(entry) => {
-                let copied = self.current().copy_up_to(&self.app, entry).await.map_err(refused)?;
+                let copied = self.current().copy_up_to(&app, entry).await.map_err(refused)?;
                 Some(Resume::Id(copied.to_string()))
             }
             SwitchTarget::Branch(_) => {
@@ -69,7 +78,7 @@ impl SessionSwitch {
                 return Err(ConversationError::Unsupported { what, reason });
             }
         };
-        sessions::begin(&self.app, resume.as_ref()).await.map_err(refused)
+        sessions::begin(&app, resume.as_ref()).await.map_err(refused)
     }
 }
 

@@ -1,17 +1,23 @@
 //! Where the skills of a conversation are, by the settings.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use zk_core::kernel::{Bus, Cx, Plugin};
 use zk_core::service::{Trust, visible_line};
 use zk_exec::WorkspaceFiles;
+use zk_mcp::McpServers;
 use zk_skills::{
-    Skill, SkillApproval, SkillFiles, SkillRoots, SkillSet, SkillsOptions, SkillsPlugin, SkillsResolved,
+    Skill, SkillApproval, SkillFiles, SkillRoots, SkillSet, Skills, SkillsOptions, SkillsPlugin, SkillsResolved,
     discover, scan,
 };
+use zk_view::ViewDriver;
 
-use crate::app::AppContext;
+use crate::app::{AppContext, runtime};
+use crate::compose::{self, HostOptions};
+use crate::exit::{Failure, Outcome};
+use crate::sessions::Session;
 
 /// The directories with skills that a person has of their own, the first before the others.
 pub(crate) fn user_dirs(app: &AppContext) -> Vec<PathBuf> {
@@ -81,10 +87,17 @@ pub(crate) fn watch_own(app: &AppContext, bus: &Bus) {
 /// Tells of skills that are not used.
 pub(crate) fn tell(app: &AppContext, bus: &Bus) {
     let notices = app.notices.clone();
+    let told: Mutex<Vec<String>> = Mutex::default();
     bus.scope("skill-notices").on_sync(move |found: &SkillsResolved, _: &Cx| {
         for broken in &found.broken {
             notices.show(&format!("warning: skill {}", visible_line(broken)));
         }
+        let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+        if !found.shadowed.is_empty() && *told != found.shadowed {
+            let shadowed = visible_line(&found.shadowed.join("; "));
+            notices.show(&format!("warning: skills are not used because others have their names: {shadowed}"));
+        }
+        told.clone_from(&found.shadowed);
         if !found.untrusted.is_empty() {
             let names = visible_line(&found.untrusted.join(", "));
             notices.show(&format!(
@@ -97,6 +110,31 @@ pub(crate) fn tell(app: &AppContext, bus: &Bus) {
 /// The skills that are found now, without asking anybody.
 pub(crate) fn find(app: &AppContext) -> SkillSet {
     discover(&roots(app), &app.host_files, Some(&*app.trust))
+}
+
+/// How long MCP servers may take to list theirs for a person who asks for all skills.
+const LISTING: Duration = Duration::from_secs(10);
+
+/// The same with the skills that plugins and MCP servers have, for which servers are started.
+pub(crate) fn find_all(app: &AppContext) -> Outcome<SkillSet> {
+    let has_others = !app.settings.additions.plugins.is_empty() || !app.settings.mcp_servers().0.is_empty();
+    if !has_others || !app.settings.flag("skills.enabled") {
+        return Ok(find(app));
+    }
+    runtime()?.block_on(async {
+        let host = HostOptions { ui: None, questions: None, allow_all: false, view: ViewDriver::new() };
+        let bus = compose::bus(app, &Session::default(), host)?;
+        bus.warm_up();
+        if let Some(servers) = bus.service::<McpServers>() {
+            servers.warm_up(LISTING).await;
+        }
+        let found = match bus.service::<Skills>() {
+            Some(skills) => Some(skills.reload(&bus.cx()).await.map_err(Failure::failed)?),
+            None => None,
+        };
+        bus.close().await;
+        Ok(found.map_or_else(|| find(app), |set| SkillSet::clone(&set)))
+    })
 }
 
 /// The skills of this project that nobody approved; only its directories are looked into.

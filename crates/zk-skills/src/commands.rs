@@ -1,15 +1,18 @@
 //! Slash commands as files: a prompt with places for arguments.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use zk_core::events::{Input, InputReply};
-use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
+use serde::Serialize;
+use zk_core::kernel::{BoxError, Cx, Event, Notify, Plugin, Scope};
 use zk_core::service::{Command, HostFiles, HostRead, ToolCx, Trust, TrustItem, TurnCwd, match_command};
 
 use crate::prompt_command::PromptCommand;
 use crate::skill::{Manifest, SkillSource, frontmatter, is_own};
+use crate::workplace::Workplace;
 use crate::{arguments, interpolate};
 
 /// The kind that commands of a project are approved as; only then commands in their text run.
@@ -38,22 +41,40 @@ pub struct CommandFile {
     pub source: SkillSource,
     /// What it does, for a list.
     pub help: String,
+    /// Files of the same name that are not used for it.
+    pub shadowed: Vec<PathBuf>,
 }
 
-/// Finds the commands of the project `root` for work in `cwd`, and those of the person in `user`. The first of a name
-/// counts: those of the project from the working directory up, then the person's. Calls block for as long as the file
-/// system does.
+/// The commands that are files were looked for, and are others than before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CommandFilesFound {
+    /// Their names.
+    pub commands: Vec<String>,
+    /// Files that are not used, because something else has their name.
+    pub conflicts: Vec<String>,
+}
+
+impl Event for CommandFilesFound {
+    const NAME: &'static str = "commands:found";
+    const CANCELLABLE: bool = false;
+    type Reply = ();
+    type Mode = Notify;
+}
+
+/// Finds the commands of the person in `user`, and those of the project `root` for work in `cwd`. The first of a name
+/// counts: the person's, so that no project takes their place, then those of the project from the working directory up. Calls
+/// block for as long as the file system does.
 #[must_use]
 pub fn command_files(cwd: &Path, root: &Path, user: &[PathBuf], files: &dyn HostFiles) -> Vec<CommandFile> {
     let mut found = BTreeMap::new();
+    for dir in user {
+        look(dir, SkillSource::User, None, files, &mut found);
+    }
     let top = if cwd.starts_with(root) { root } else { cwd };
     for dir in cwd.ancestors().take_while(|dir| dir.starts_with(top)) {
         for kind in PROJECT {
             look(&dir.join(kind), SkillSource::Project, Some(top), files, &mut found);
         }
-    }
-    for dir in user {
-        look(dir, SkillSource::User, None, files, &mut found);
     }
     found.into_values().collect()
 }
@@ -78,8 +99,14 @@ fn look(
         let how = HostRead { beneath: fence.map(Path::to_path_buf), ..HostRead::whole(MAX_BYTES).own_only() };
         let Ok(file) = files.read(&path, &how) else { continue };
         let text = String::from_utf8_lossy(&file.bytes);
-        let help = help(&text);
-        found.entry(name.clone()).or_insert(CommandFile { name, path, source, help });
+        match found.entry(name.clone()) {
+            Entry::Vacant(place) => {
+                let help = help(&text);
+                place.insert(CommandFile { name, path, source, help, shadowed: Vec::new() });
+            }
+            Entry::Occupied(mut first) if first.get().path != path => first.get_mut().shadowed.push(path),
+            Entry::Occupied(_) => {}
+        }
     }
 }
 
@@ -126,63 +153,95 @@ fn parts(text: &str) -> (Manifest, &str) {
 /// Makes the files commands of the conversation: `/NAME arguments`, typed or given as a prompt.
 #[derive(Clone, Debug)]
 pub struct CommandFilesPlugin {
-    cwd: PathBuf,
-    root: PathBuf,
+    begun: Workplace,
     user: Vec<PathBuf>,
-    found: Arc<Mutex<Option<Arc<Vec<CommandFile>>>>>,
+    /// Names that are the program's.
+    reserved: Arc<[String]>,
     /// The commands that a person is offered, with what takes them away.
     offered: Arc<tokio::sync::Mutex<Option<Offered>>>,
 }
 
-type Offered = (Arc<Vec<CommandFile>>, Scope);
+type Offered = (Vec<CommandFile>, Scope);
+
+/// The files of all names, and where they were looked for.
+#[derive(Default)]
+struct Found {
+    files: Vec<CommandFile>,
+    at: Workplace,
+}
 
 impl CommandFilesPlugin {
-    /// The commands for work in `cwd` of the project `root`, and those of the person in `user`.
+    /// The commands for work in `cwd` of the project `root`, or where the conversation works by now, and those of the person in
+    /// `user`.
     #[must_use]
     pub fn new(cwd: &Path, root: &Path, user: Vec<PathBuf>) -> Self {
-        let (cwd, root) = (cwd.to_path_buf(), root.to_path_buf());
-        Self { cwd, root, user, found: Arc::default(), offered: Arc::default() }
+        Self { begun: Workplace::new(cwd, root), user, reserved: Arc::default(), offered: Arc::default() }
+    }
+
+    /// Leaves out files with these names, which are the program's.
+    #[must_use]
+    pub fn reserving(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.reserved = names.into_iter().map(Into::into).collect();
+        self
     }
 
     /// Looks for the files again, and offers the commands that they are now.
     pub async fn refresh(&self, cx: &Cx) {
         let mut offered = self.offered.lock().await;
-        let commands = self.find(cx).await;
-        if offered.as_ref().is_some_and(|(before, _)| **before == *commands) {
+        let found = self.find(cx).await.files;
+        if offered.as_ref().is_some_and(|(before, _)| *before == found) {
             return;
         }
         if let Some((_, before)) = offered.take() {
             before.close().await;
         }
         let scope = cx.bus().scope("command-files");
-        for command in commands.iter() {
-            let item = Arc::new(PromptCommand { name: command.name.clone(), help: command.help.clone() });
-            // A name that the program has is the program's.
-            let _ = scope.provide::<dyn Command>(&command.name, item);
+        let mut conflicts = Vec::new();
+        for command in &found {
+            let CommandFile { name, path, help, shadowed, .. } = command;
+            let unused = |path: &Path, why: String| format!("/{name} of {} is not used: {why}", path.display());
+            let has = |path: &Path| format!("{} has that name, too", path.display());
+            conflicts.extend(shadowed.iter().map(|other| unused(other, has(path))));
+            if self.is_reserved(name) {
+                conflicts.push(unused(path, format!("zk has a command /{name} of its own")));
+                continue;
+            }
+            let item = Arc::new(PromptCommand { name: name.clone(), help: help.clone() });
+            if let Err(taken) = scope.provide::<dyn Command>(name, item) {
+                conflicts.push(unused(path, taken.to_string()));
+            }
         }
-        *offered = Some((commands, scope));
+        let commands = found.iter().map(|command| command.name.clone());
+        let commands = commands.filter(|name| !self.is_reserved(name)).collect();
+        *offered = Some((found, scope));
+        drop(offered);
+        // A failing handler is reported by the bus.
+        let _ = cx.emit(CommandFilesFound { commands, conflicts }).await;
     }
 
     /// Whether there may be any: a look at the directories alone.
-    fn may_have_some(&self) -> bool {
-        let top = if self.cwd.starts_with(&self.root) { &self.root } else { &self.cwd };
-        let dirs = self.cwd.ancestors().take_while(|dir| dir.starts_with(top));
+    fn may_have_some(&self, at: &Workplace) -> bool {
+        let top = if at.cwd.starts_with(&at.project) { &at.project } else { &at.cwd };
+        let dirs = at.cwd.ancestors().take_while(|dir| dir.starts_with(top));
         let project = dirs.flat_map(|dir| PROJECT.iter().map(move |kind| dir.join(kind)));
         project.chain(self.user.iter().cloned()).any(|dir| dir.is_dir())
     }
 
-    async fn find(&self, cx: &Cx) -> Arc<Vec<CommandFile>> {
-        let Some(files) = cx.service::<dyn HostFiles>() else { return Arc::default() };
-        let plugin = self.clone();
+    fn is_reserved(&self, name: &str) -> bool {
+        self.reserved.iter().any(|reserved| reserved == name)
+    }
+
+    async fn find(&self, cx: &Cx) -> Found {
+        let Some(files) = cx.service::<dyn HostFiles>() else { return Found::default() };
+        let (plugin, cwd) = (self.clone(), TurnCwd::of(cx));
         let found = tokio::task::spawn_blocking(move || {
-            if !plugin.may_have_some() {
-                return Vec::new();
-            }
-            command_files(&plugin.cwd, &plugin.root, &plugin.user, &*files)
+            let at = plugin.begun.moved(cwd, &*files);
+            let any = plugin.may_have_some(&at);
+            let find = || command_files(&at.cwd, &at.project, &plugin.user, &*files);
+            let files = if any { find() } else { Vec::new() };
+            Found { files, at }
         });
-        let found = Arc::new(found.await.unwrap_or_default());
-        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(found.clone());
-        found
+        found.await.unwrap_or_default()
     }
 
     /// The prompt that a line asks for; nothing if it is no command of a file.
@@ -190,7 +249,8 @@ impl CommandFilesPlugin {
         let Some(rest) = text.strip_prefix('/') else { return Ok(None) };
         // Read now: a file may have come since the last prompt.
         let found = self.find(cx).await;
-        let named = |name: &str| found.iter().find(|command| command.name == name).cloned();
+        let usable = || found.files.iter().filter(|command| !self.is_reserved(&command.name));
+        let named = |name: &str| usable().find(|command| command.name == name).cloned();
         let Some((command, given)) = match_command(rest, named) else { return Ok(None) };
         let files = cx.service::<dyn HostFiles>().ok_or("nothing here reads files")?;
         let path = command.path.clone();
@@ -202,25 +262,21 @@ impl CommandFilesPlugin {
         if !placed && !given.trim().is_empty() {
             prompt.push_str(&format!("\n\n{}", given.trim()));
         }
-        if self.may_run(&command, &bytes, cx) {
-            prompt = interpolate::interpolate(
-                &prompt,
-                &ToolCx::new(cx.clone(), TurnCwd::of(cx).unwrap_or_else(|| self.cwd.clone())),
-            )
-            .await;
+        if may_run(&command, &bytes, &found.at.project, cx) {
+            prompt = interpolate::interpolate(&prompt, &ToolCx::new(cx.clone(), TurnCwd::of(cx).unwrap_or(found.at.cwd))).await;
         }
         Ok(Some(prompt))
     }
+}
 
-    /// Whether commands in a text may be run, through the gates: those of a project once it was approved.
-    fn may_run(&self, command: &CommandFile, bytes: &[u8], cx: &Cx) -> bool {
-        if command.source != SkillSource::Project {
-            return true;
-        }
-        let name = command_trust_name(command, &self.root);
-        let item = TrustItem { project: &self.root, kind: TRUST_COMMAND, name: &name, bytes };
-        cx.service::<dyn Trust>().is_some_and(|trust| trust.is_trusted(&item))
+/// Whether commands in a text may be run, through the gates: those of a project once it was approved.
+fn may_run(command: &CommandFile, bytes: &[u8], project: &Path, cx: &Cx) -> bool {
+    if command.source != SkillSource::Project {
+        return true;
     }
+    let name = command_trust_name(command, project);
+    let item = TrustItem { project, kind: TRUST_COMMAND, name: &name, bytes };
+    cx.service::<dyn Trust>().is_some_and(|trust| trust.is_trusted(&item))
 }
 
 /// What a command of a project is called in the trust store: its file below the project.

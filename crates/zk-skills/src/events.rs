@@ -14,6 +14,8 @@ pub struct SkillsResolved {
     pub untrusted: Vec<String>,
     /// Skills that cannot be used: their places, and why.
     pub broken: Vec<String>,
+    /// Skills that are not used because another one has their name: the name, where they are, and where that is.
+    pub shadowed: Vec<String>,
     /// Whether others were there before.
     pub reloaded: bool,
 }

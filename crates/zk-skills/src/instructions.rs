@@ -7,6 +7,7 @@ pub(crate) use plugin::with_text;
 pub use plugin::{InstructionsLoaded, InstructionsPlugin, limit};
 
 mod plugin;
+mod shell;
 #[cfg(test)]
 mod tests;
 

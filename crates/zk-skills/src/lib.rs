@@ -39,9 +39,12 @@ mod skill;
 mod skills;
 mod tools;
 mod watch;
+mod workplace;
 
 pub use catalog::catalog;
-pub use commands::{CommandFile, CommandFilesPlugin, TRUST_COMMAND, command_files, command_trust_name};
+pub use commands::{
+    CommandFile, CommandFilesFound, CommandFilesPlugin, TRUST_COMMAND, command_files, command_trust_name,
+};
 pub use context::{BudgetPart, ContextStreams, EnvironmentPart, GitPart, date};
 pub use discover::{
     BrokenSkill, SkillApproval, SkillRoots, SkillSet, TRUST_FILES, TRUST_HEAD, discover, place,

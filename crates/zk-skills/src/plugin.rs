@@ -2,7 +2,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use zk_core::events::{
-    AgentBeforeStart, AgentDone, BeforeStart, ContextReduced, ProviderRequest, RequestPatch, Ruling,
+    AgentBeforeStart, AgentDone, BeforeStart, ContextReduced, Input, InputReply, ProviderRequest, RequestPatch, Ruling,
     SessionLoaded, SessionStart, SessionSwitch, ToolGate,
 };
 use zk_core::kernel::{BoxError, Cx, HookOptions, Plugin, Reach, Scope, Stage};
@@ -72,8 +72,8 @@ impl Plugin for SkillsPlugin {
             skills.clone(),
             async |skills: &Skills, _: &SessionStart, cx: &Cx| {
                 skills.note_run(true);
-                // Between runs: what a run began with stays until its end.
-                skills.refresh(cx).await?;
+                // What a run began with stays until its end.
+                skills.begin_run(cx).await?;
                 Ok::<_, BoxError>(())
             },
         );
@@ -87,6 +87,7 @@ impl Plugin for SkillsPlugin {
             Ok::<_, BoxError>(())
         });
         scope.on_async_with(skills.clone(), before_start);
+        scope.on_async_with(skills.clone(), during_run);
         scope.on_async_with_at(
             everywhere,
             skills.clone(),
@@ -189,21 +190,34 @@ async fn before_start(
     cx: &Cx,
 ) -> Result<Option<BeforeStart>, BoxError> {
     let Some(prompt) = &start.prompt else { return Ok(None) };
-    let text = prompt.text();
-    let Some(rest) = text.strip_prefix(PREFIX) else { return Ok(None) };
+    let message = asked_for(skills, &prompt.text(), cx).await;
+    Ok(message.map(|message| BeforeStart { messages: vec![message], system: None }))
+}
+
+/// The same for what a person types into a run: it counts from where that is delivered.
+async fn during_run(skills: &Skills, input: &Input, cx: &Cx) -> Result<Option<InputReply>, BoxError> {
+    if !skills.is_running() {
+        return Ok(None);
+    }
+    let message = asked_for(skills, &input.text, cx).await;
+    Ok(message.map(|message| InputReply::Add { messages: vec![message] }))
+}
+
+/// The text of the skill that a text begins with, or why there is none; nothing where the conversation has it.
+async fn asked_for(skills: &Skills, text: &str, cx: &Cx) -> Option<Message> {
+    let rest = text.strip_prefix(PREFIX)?;
     let (name, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-    let tool_cx = ToolCx::new(cx.with_service(Arc::new(TurnEnv::default())), skills.cwd());
+    let tool_cx = ToolCx::new(cx.with_service(Arc::new(TurnEnv::default())), skills.cwd(cx));
     let given = skills.activate(name, arguments, ActivatedBy::Explicit, &tool_cx).await;
     let text = match given {
         Ok(Some(text)) => text,
-        Ok(None) => return Ok(None),
+        Ok(None) => return None,
         // The person sees it, and the model does not guess at it.
         Err(error) => {
             format!("The user asked for the skill `{name}`, which cannot be used: {}", error.message)
         }
     };
-    let message = Message::injected(text, format!("skill:{name}"));
-    Ok(Some(BeforeStart { messages: vec![message], system: None }))
+    Some(Message::injected(text, format!("skill:{name}")))
 }
 
 /// The names and texts of the skills that a stored conversation used, the last one last.

@@ -56,7 +56,7 @@ pub(crate) fn register(scope: &Scope, skills: &Skills) {
             seen.calls.remove(at).1
         };
         let set = known.found()?;
-        let (cwd, root) = (known.cwd(), known.project());
+        let (cwd, root) = (known.cwd(cx), known.project());
         let about = |skill: &&Arc<Skill>| files.iter().any(|file| is_about(skill, &cwd.join(file), &root));
         let found: Vec<&Arc<Skill>> = set.for_model().filter(about).collect();
         let mut seen = lock(&noted);

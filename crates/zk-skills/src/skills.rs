@@ -10,13 +10,14 @@ use std::time::{Duration, Instant};
 use zk_core::events::ResourcesDiscover;
 use zk_core::kernel::{Cx, EmitError, Scope};
 use zk_core::model::{ToolError, ToolErrorKind};
-use zk_core::service::{ContextId, HostFiles, Trust};
+use zk_core::service::{ContextId, HostFiles, Trust, TurnCwd};
 
 use crate::catalog::catalog;
-use crate::discover::{SkillApproval, SkillRoots, SkillSet, dirs, discover};
+use crate::discover::{SkillApproval, SkillRoots, SkillSet, dirs, discover, place};
 use crate::events::{SkillsCatalog, SkillsResolved};
 use crate::served::served;
 use crate::skill::{Skill, SkillSource};
+use crate::workplace::Workplace;
 
 /// How many skills may be in use at once, unless said otherwise.
 const MAX_ACTIVE: usize = 3;
@@ -57,13 +58,17 @@ struct Inner {
     search: tokio::sync::Mutex<()>,
     /// Whether a run is at work, whose skills stay as they are.
     running: tokio::sync::watch::Sender<bool>,
+    /// Told when they are those of another directory.
+    moved: tokio::sync::Notify,
 }
 
 #[derive(Default)]
 struct State {
     set: Option<Arc<SkillSet>>,
-    /// When somebody looked for them last.
-    searched: Option<Instant>,
+    /// For work in which directory somebody looked for them last, and when.
+    searched: Option<(PathBuf, Instant)>,
+    /// Where the set is for.
+    place: Option<Workplace>,
     /// How often a source said that it has others, and how much of that the last search knew.
     source_changes: u64,
     searched_changes: u64,
@@ -104,6 +109,7 @@ impl Skills {
                 state: Mutex::default(),
                 search: tokio::sync::Mutex::default(),
                 running: tokio::sync::watch::Sender::new(false),
+                moved: tokio::sync::Notify::new(),
             }),
         }
     }
@@ -133,14 +139,24 @@ impl Skills {
         }
     }
 
-    /// The skills as they are now, unless somebody has just looked for them. Where nothing changed, nothing happens.
+    /// The skills as they are now, unless somebody has just looked for them, or a run is at work. Where nothing changed, nothing
+    /// happens.
     ///
     /// # Errors
     /// As [`Skills::resolve`].
     pub async fn refresh(&self, cx: &Cx) -> Result<Arc<SkillSet>, EmitError> {
+        match self.found().filter(|_| *self.inner.running.borrow()) {
+            Some(set) => Ok(set),
+            None => self.begin_run(cx).await,
+        }
+    }
+
+    /// The skills for a run that begins.
+    pub(crate) async fn begin_run(&self, cx: &Cx) -> Result<Arc<SkillSet>, EmitError> {
+        let cwd = self.cwd(cx);
         let fresh = |state: &State| {
-            let searched = state.searched.filter(|at| at.elapsed() < FRESH && !state.is_stale());
-            searched.and_then(|_| state.set.clone())
+            let is_fresh = |(at, when): &(PathBuf, Instant)| *at == cwd && when.elapsed() < FRESH;
+            state.set.clone().filter(|_| state.searched.as_ref().is_some_and(is_fresh) && !state.is_stale())
         };
         if let Some(set) = fresh(&self.state()) {
             return Ok(set);
@@ -193,25 +209,32 @@ impl Skills {
         let changes = self.state().source_changes;
         let (files, trust) = (cx.service::<dyn HostFiles>(), cx.service::<dyn Trust>());
         let mut roots = self.inner.options.roots.clone();
+        let asked = self.cwd(cx);
         if cx.bus().has_handlers::<ResourcesDiscover>() {
-            let answers = cx.emit(ResourcesDiscover { cwd: roots.cwd.clone() }).await?;
+            let answers = cx.emit(ResourcesDiscover { cwd: asked.clone() }).await?;
             let dirs = answers.into_iter().flat_map(|answer| answer.reply.skills);
             roots.configured.extend(dirs.filter(|dir| dir.is_absolute()));
         }
+        let cwd = asked.clone();
         let found = tokio::task::spawn_blocking(move || {
             let files = files?;
-            Some(discover(&roots, &*files, trust.as_deref()))
+            let place = Workplace::new(&roots.cwd, &roots.project).moved(Some(cwd), &*files);
+            (roots.cwd, roots.project) = (place.cwd.clone(), place.project.clone());
+            Some((discover(&roots, &*files, trust.as_deref()), place))
         });
         // A search that broke, or a host that reads no files: what was there stays.
-        let Ok(Some(mut found)) = found.await else { return Ok(self.found().unwrap_or_default()) };
+        let Ok(Some((mut found, place))) = found.await else { return Ok(self.found().unwrap_or_default()) };
         self.add_served(&mut found, cx);
         let (set, reloaded) = {
             let mut state = self.state();
             if only_idle && *self.inner.running.borrow() {
                 return Ok(state.set.clone().unwrap_or_default());
             }
-            state.searched = Some(Instant::now());
+            state.searched = Some((asked, Instant::now()));
             state.searched_changes = changes;
+            if state.place.replace(place.clone()).is_some_and(|before| before != place) {
+                self.inner.moved.notify_one();
+            }
             match &state.set {
                 Some(before) if **before == found => return Ok(before.clone()),
                 // What a directory has that was read before and cannot be now is not known: what was there stays.
@@ -234,6 +257,7 @@ impl Skills {
             broken: broken
                 .map(|skill| format!("{}: {}", skill.path.display(), skill.diagnostic.message))
                 .collect(),
+            shadowed: set.shadowed.iter().map(|(skill, first)| shadow(skill, first)).collect(),
             reloaded,
         })
         .await?;
@@ -268,6 +292,11 @@ impl Skills {
     }
 }
 
+/// A skill whose name another one has, in words.
+fn shadow(skill: &Skill, first: &str) -> String {
+    format!("{} of {} (used is that of {first})", skill.name(), place(skill))
+}
+
 /// Whether the files of a skill may be used as they are now.
 pub(crate) fn check_approval(
     skill: &Skill,
@@ -296,18 +325,33 @@ pub(crate) fn check_approval(
 }
 
 impl Skills {
-    /// The root of the project.
+    /// The root of the project that they are of.
     pub(crate) fn project(&self) -> PathBuf {
-        self.inner.options.roots.project.clone()
+        self.place().project
+    }
+
+    fn place(&self) -> Workplace {
+        let begun = || Workplace::new(&self.inner.options.roots.cwd, &self.inner.options.roots.project);
+        self.state().place.clone().unwrap_or_else(begun)
     }
 
     /// The directories they are looked for in, there or not.
     pub(crate) fn dirs(&self) -> Vec<PathBuf> {
-        dirs(&self.inner.options.roots)
+        let Workplace { cwd, project } = self.place();
+        dirs(&SkillRoots { cwd, project, ..self.inner.options.roots.clone() })
+    }
+
+    /// Waits until they are looked for in another directory.
+    pub(crate) async fn moved(&self) {
+        self.inner.moved.notified().await;
     }
 
     pub(crate) fn is_watched(&self) -> bool {
         self.inner.options.watched
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        *self.inner.running.borrow()
     }
 
     /// A run begins, or ended.
@@ -321,8 +365,8 @@ impl Skills {
         let _ = self.inner.running.subscribe().wait_for(|running| !running).await;
     }
 
-    /// The directory that commands of a skill run in which a person asked for.
-    pub(crate) fn cwd(&self) -> PathBuf {
-        self.inner.options.roots.cwd.clone()
+    /// Where the conversation of `cx` works.
+    pub(crate) fn cwd(&self, cx: &Cx) -> PathBuf {
+        TurnCwd::of(cx).unwrap_or_else(|| self.inner.options.roots.cwd.clone())
     }
 }

@@ -1,6 +1,6 @@
 //! Looks for skills again when their directories change, while no run is at work.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,13 +39,14 @@ pub(crate) fn register(scope: &Scope, skills: &Skills) {
             if files.is_empty() {
                 return;
             }
-            if watch_new(&skills, &files, &sender, &mut watches).await {
+            if watch_new(&skills, &skills.cwd(&bus.cx()), &files, &sender, &mut watches).await {
                 // What changed between the search and the watch was told to nobody.
                 skills.idle().await;
                 let _ = skills.reload_idle(&bus.cx()).await;
             }
-            if !quiet_after_change(&mut changes).await {
-                return;
+            tokio::select! {
+                is_open = quiet_after_change(&mut changes) => if !is_open { return },
+                () = skills.moved() => {}
             }
             skills.idle().await;
             // A failing handler is reported by the bus, and what was there stays.
@@ -57,13 +58,14 @@ pub(crate) fn register(scope: &Scope, skills: &Skills) {
 /// Watches what was not there before. Gives whether there was any.
 async fn watch_new(
     skills: &Skills,
+    cwd: &Path,
     files: &[Arc<dyn Files>],
     sender: &Sender<()>,
     watches: &mut Vec<(PathBuf, Box<dyn FileWatch>)>,
 ) -> bool {
     watches.retain(|(dir, _)| dir.is_dir());
     let known: Vec<PathBuf> = watches.iter().map(|(dir, _)| dir.clone()).collect();
-    let (files, cwd, sender) = (files.to_vec(), skills.cwd(), sender.clone());
+    let (files, cwd, sender) = (files.to_vec(), cwd.to_path_buf(), sender.clone());
     let dirs = skills.dirs();
     let begun = tokio::task::spawn_blocking(move || {
         let new = dirs.into_iter().filter(|dir| !known.contains(dir) && dir.is_dir());

@@ -42,7 +42,7 @@ impl Row {
     fn of(skill: &Skill, state: &'static str) -> Self {
         Self {
             name: skill.name().to_owned(),
-            path: place(skill),
+            path: address(skill),
             source: skill.source,
             state,
             about: skill.manifest.description.split_whitespace().collect::<Vec<_>>().join(" "),
@@ -62,6 +62,11 @@ impl Row {
             "description": self.about,
         })
     }
+}
+
+/// Where a skill is, or is to be had.
+fn address(skill: &Skill) -> String {
+    skill.served.as_ref().map_or_else(|| place(skill), |served| served.entry.uri.clone())
 }
 
 fn rows(set: &SkillSet) -> Vec<Row> {
@@ -91,7 +96,7 @@ fn rows(set: &SkillSet) -> Vec<Row> {
 }
 
 fn list(app: &AppContext, json: bool) -> Outcome<Exit> {
-    let rows = rows(&skills::find(app));
+    let rows = rows(&skills::find_all(app)?);
     if json {
         return print_json(app, rows.iter().map(Row::json).collect());
     }
@@ -123,7 +128,7 @@ fn print_json(app: &AppContext, rows: Vec<Value>) -> Outcome<Exit> {
 }
 
 fn show(app: &AppContext, name: &str) -> Outcome<Exit> {
-    let set = skills::find(app);
+    let set = skills::find_all(app)?;
     let all = || set.skills.iter().chain(&set.untrusted);
     let Some(skill) = all().find(|skill| skill.name() == name) else {
         let hint = suggest::did_you_mean(name, all().map(|skill| skill.name()));
@@ -133,7 +138,7 @@ fn show(app: &AppContext, name: &str) -> Outcome<Exit> {
         format!("name: {}", skill.name()),
         format!("description: {}", skill.manifest.description),
         format!("source: {}", skill.source.as_str()),
-        format!("place: {}", place(skill)),
+        format!("place: {}", address(skill)),
     ];
     let manifest = &skill.manifest;
     for (key, value) in [
@@ -152,6 +157,11 @@ fn show(app: &AppContext, name: &str) -> Outcome<Exit> {
     }
     lines.extend(skill.diagnostics.iter().map(Diagnostic::to_string));
     lines.extend(skills::suspicions(app, skill));
+    if let Some(served) = &skill.served {
+        lines.extend(served.entry.files.iter().map(|(uri, _)| format!("file: {uri}")));
+        lines.push(format!("its text is read from {} when it is used", served.host));
+        return print(app, &lines.iter().map(|line| visible_line(line)).collect::<Vec<_>>());
+    }
     let bundle = Bundle::of(skill).map_err(Failure::failed)?;
     lines.extend(bundle.resources().iter().map(|file| format!("file: {file}")));
     let lines: Vec<String> = lines.iter().map(|line| visible_line(line)).collect();
@@ -162,12 +172,12 @@ fn show(app: &AppContext, name: &str) -> Outcome<Exit> {
 fn check(app: &AppContext, paths: &[PathBuf], json: bool) -> Outcome<Exit> {
     let mut rows = Vec::new();
     if paths.is_empty() {
-        rows = self::rows(&skills::find(app));
+        rows = self::rows(&skills::find_all(app)?);
     }
     for path in paths {
         let dir = match app.cwd.join(path).canonicalize() {
             Ok(dir) => dir,
-            Err(error) => match named(app, path) {
+            Err(error) => match named(app, path)? {
                 Some(row) => {
                     rows.push(row);
                     continue;
@@ -218,9 +228,9 @@ fn check(app: &AppContext, paths: &[PathBuf], json: bool) -> Outcome<Exit> {
 }
 
 /// The skill that is found here under a name.
-fn named(app: &AppContext, name: &Path) -> Option<Row> {
-    let all = rows(&skills::find(app));
-    all.into_iter().find(|row| Path::new(&row.name) == name && row.state != "shadowed")
+fn named(app: &AppContext, name: &Path) -> Outcome<Option<Row>> {
+    let all = rows(&skills::find_all(app)?);
+    Ok(all.into_iter().find(|row| Path::new(&row.name) == name && row.state != "shadowed"))
 }
 
 /// The directory of skills to change.

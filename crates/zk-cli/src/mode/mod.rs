@@ -4,6 +4,7 @@ mod headless;
 mod interactive;
 mod job_rows;
 pub(crate) mod lines;
+mod own_commands;
 pub(crate) mod painter;
 mod permission_modes;
 mod prompt_command;
@@ -15,6 +16,7 @@ mod told;
 use std::io::IsTerminal;
 
 pub(crate) use job_rows::JobRows;
+pub(crate) use own_commands::OWN_COMMANDS;
 pub(crate) use permission_modes::PermissionModes;
 
 use crate::app::AppContext;

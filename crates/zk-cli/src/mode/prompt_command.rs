@@ -4,7 +4,9 @@ use tokio_util::sync::CancellationToken;
 use zk_agent::Agent;
 use zk_core::service::{Command, CommandOutcome, match_command};
 use zk_mcp::McpServers;
+use zk_skills::CommandFilesPlugin;
 
+use super::OWN_COMMANDS;
 use crate::exit::{Failure, Outcome};
 
 /// The names of commands for prompts of MCP servers begin so.
@@ -25,8 +27,15 @@ pub(super) async fn prompt_of(
     if is_of_server && let Some(servers) = cx.service::<McpServers>() {
         let _ = stop.run_until_cancelled(servers.prompts_ready()).await;
     }
+    // One may not have been looked for yet.
+    if let Some(files) = cx.service::<CommandFilesPlugin>() {
+        files.refresh(&cx).await;
+    }
     let name = line.split_whitespace().next().unwrap_or_default();
     let Some((command, args)) = match_command(line, |name| cx.item::<dyn Command>(name)) else {
+        if OWN_COMMANDS.contains(&name) {
+            return Err(for_conversations(name));
+        }
         if !is_of_server {
             return Ok(None);
         }
@@ -37,10 +46,14 @@ pub(super) async fn prompt_of(
     match stop.run_until_cancelled(command.run(args, &cx)).await {
         Some(Ok(CommandOutcome::Prompt(prompt))) => Ok(Some(prompt)),
         Some(Ok(CommandOutcome::Done | CommandOutcome::Show(_) | CommandOutcome::Quit)) => {
-            Err(Failure::usage(format!("/{name} is for conversations; `zk` on a terminal begins one")))
+            Err(for_conversations(name))
         }
         Some(Err(error)) => Err(Failure::usage(format!("/{name}: {error}"))),
         // The run that would follow is stopped, too, and says so.
         None => Ok(None),
     }
+}
+
+fn for_conversations(name: &str) -> Failure {
+    Failure::usage(format!("/{name} is for conversations; `zk` on a terminal begins one"))
 }

@@ -50,3 +50,34 @@ fn a_conversation_moves_to_another_directory_and_no_further_than_it_may_work() {
     assert!(last.contains("here.txt") && !last.contains("deeper/here.txt"), "{last}");
     assert_eq!(server.violations(), []);
 }
+
+#[test]
+fn skills_commands_and_sessions_follow_a_conversation_to_another_directory() {
+    let server = server(Script::answering(|_| Turn::new().text("Seen. END")));
+    let person = Person::asking(&server);
+    person.write(".git/HEAD", "ref: refs/heads/main\n");
+    person.write("inner/.agents/skills/quiet/SKILL.md", "---\nname: quiet\ndescription: Speaks softly.\n---\nHush.\n");
+    person.write("inner/.zk/commands/there.md", "Look around there.");
+    let trusted = person.run(&["trust", "add", "--cwd", "inner"]);
+    assert_eq!(trusted.code, 0, "{}", trusted.stderr);
+    let Some(mut terminal) = Terminal::open(&person, "") else { return };
+    terminal.expect("› ");
+    terminal.keys("/there\r");
+    terminal.expect("there is no command /there");
+    terminal.expect("› ");
+    terminal.keys("/cd inner\r");
+    terminal.expect("skills there: quiet");
+    terminal.expect("› ");
+    terminal.keys("/new\r");
+    terminal.expect("› ");
+    terminal.keys("/there\r");
+    terminal.expect("END");
+    terminal.expect("› ");
+    terminal.keys("/quit\r");
+    terminal.rest();
+    let body = server.bodies()[0].to_string();
+    assert!(body.contains("Look around there.") && body.contains("Speaks softly."), "{body}");
+    let (there, here) = (person.run(&["sessions", "list", "--cwd", "inner"]), person.run(&["sessions", "list"]));
+    assert!(there.stdout.contains("Look around there") || there.stdout.contains("/there"), "{}", there.stdout);
+    assert!(!here.stdout.contains("there."), "{}", here.stdout);
+}

@@ -29,7 +29,7 @@ fn fake_server() {
     }
 }
 
-fn definition(script: &FakeMcpScript) -> Value {
+pub(crate) fn definition(script: &FakeMcpScript) -> Value {
     json!({
         "command": std::env::current_exe().unwrap(),
         "args": ["mcp::fake_server", "--exact", "--nocapture", "--test-threads=1"],
@@ -498,6 +498,12 @@ fn a_skill_of_a_server_is_used_by_its_own_name_once_it_is_allowed_and_only_as_it
         let own = person.home().join(".agents/skills/greet");
         std::fs::create_dir_all(&own).unwrap();
         std::fs::write(own.join("SKILL.md"), "---\nname: greet\ndescription: Mine\n---\nMine.\n").unwrap();
+        let listed = person.run(&["skills", "list"]).stdout;
+        assert!(listed.contains("fake:greet") && listed.contains("Greets "), "{listed}");
+        let shown = person.run(&["skills", "show", "fake:greet"]).stdout;
+        assert!(shown.contains(uri) && shown.contains("read from fake when it is used"), "{shown}");
+        let checked = person.run(&["skills", "check", "fake:greet"]);
+        assert!(checked.code == 0 && checked.stdout.contains("skill://greet/SKILL.md: valid"), "{}{}", checked.stdout, checked.stderr);
         let ended = run(&person, &["--allow-all"]);
         assert_eq!(ended.code, 0, "{}", ended.stderr);
         let bodies = server.bodies();

@@ -1,15 +1,20 @@
 //! What every request of a session begins with, in every dialect.
 
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use zk_agent::{Agent, SpawnOptions};
-use zk_core::events::TurnAfter;
-use zk_core::kernel::{Bus, Cx, plugin_fn};
+use zk_core::events::{PrefixBreak, PrefixCause, PrefixPart, TurnAfter};
+use zk_core::kernel::{BoxError, Bus, Cx, HookOptions, Reach, plugin_fn};
 use zk_core::model::{Approved, Message, Role, ToolError, ToolOutput, ToolSpec};
-use zk_core::service::{Provider, RunControl, Tool, ToolCx};
+use zk_core::service::{PromptSection, Provider, RunControl, Tool, ToolCx, section_order};
+use zk_exec::{Environment, LocalPlugin, WorkspaceFiles};
+use zk_mcp::{McpPlugin, ServerConfig};
 use zk_providers::{Connection, Vendor};
+use zk_skills::{SkillRoots, SkillsOptions, SkillsPlugin};
 use zk_testkit::{FakeMcpScript, FakeServer, Script, Turn};
 
 use crate::zk::{Person, server};
@@ -199,14 +204,62 @@ impl Tool for Echo {
     }
 }
 
-#[tokio::test]
-async fn steering_and_sub_agents_leave_the_beginning_of_every_request_as_it_was_in_every_dialect() {
+/// A time that is another one whenever it is asked for.
+struct Ticking(AtomicU32);
+
+#[async_trait]
+impl PromptSection for Ticking {
+    fn order(&self) -> i32 {
+        section_order::PLACE
+    }
+
+    async fn text(&self, _: &Cx) -> Result<String, BoxError> {
+        Ok(format!("It is 12:{:02}.", self.0.fetch_add(1, Ordering::Relaxed)))
+    }
+}
+
+/// What a session may have, in a directory with a skill: files, commands, skills, an MCP server, and somebody who steers.
+fn session_bus(dir: &Path) -> Bus {
+    let skill = dir.join("skills/pdf");
+    std::fs::create_dir_all(&skill).unwrap();
+    std::fs::write(skill.join("SKILL.md"), "---\nname: pdf\ndescription: Reads.\n---\nDo it.\n").unwrap();
+    let bus = Bus::new();
+    let environment = Environment::filtered([("PATH", "/usr/local/bin:/usr/bin:/bin")]);
+    bus.install(&LocalPlugin::new(environment, WorkspaceFiles::new([dir]).unwrap())).unwrap();
+    let roots = SkillRoots {
+        cwd: dir.to_path_buf(),
+        project: dir.to_path_buf(),
+        configured: vec![dir.join("skills")],
+        ..SkillRoots::default()
+    };
+    bus.install(&SkillsPlugin::new(SkillsOptions::new(roots))).unwrap();
+    let fake = ServerConfig::read("fake", &crate::mcp::definition(&FakeMcpScript::default())).unwrap();
+    bus.install(&McpPlugin::new([fake], dir)).unwrap();
+    let steering = plugin_fn("steering", |scope| {
+        scope.on_sync(|turn: &TurnAfter, cx: &Cx| {
+            if turn.turn.is_multiple_of(10)
+                && let Some(run) = cx.service::<dyn RunControl>()
+            {
+                run.steer(Message::user_text(format!("Hurry up after turn {}.", turn.turn))).unwrap();
+            }
+        });
+        Ok(())
+    });
+    bus.install(&steering).unwrap();
+    bus
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn skills_servers_steering_and_sub_agents_of_one_session_leave_the_beginning_of_every_request_in_every_dialect() {
     for name in ["anthropic", "openai", "gemini", "openai_compat", "ollama"] {
         let server = server(Script::answering(|asked| {
             let answers = asked.messages.iter().filter(|message| message.role == Role::Assistant).count();
             let is_child = asked.messages[0].text().contains("subtask");
             match answers % TURNS {
+                _ if answers >= 2 * TURNS => Turn::new().text(format!("Answer {answers}.")),
                 2 if is_child => Turn::new().text("The subtask is done."),
+                1 => Turn::new().call("skills_use", json!({"skill": "pdf"})),
+                3 => Turn::new().call("mcp_fake_echo", json!({"text": "from a server"})),
                 5 if !is_child => Turn::new().call("spawn", json!({"task": "a subtask"})),
                 n if n + 1 == TURNS => Turn::new().text(format!("Answer {answers}.")),
                 n => Turn::new().call("echo", json!({"text": format!("{n}")})),
@@ -219,50 +272,67 @@ async fn steering_and_sub_agents_leave_the_beginning_of_every_request_as_it_was_
         };
         let vendor = Vendor::named(name).unwrap();
         let provider: Arc<dyn Provider> = vendor.provider(Connection::at(&url).key("k").named(name)).unwrap();
-        let bus = Bus::new();
-        let steering = plugin_fn("steering", |scope| {
-            scope.on_sync(|turn: &TurnAfter, cx: &Cx| {
-                if turn.turn.is_multiple_of(10)
-                    && let Some(run) = cx.service::<dyn RunControl>()
-                {
-                    run.steer(Message::user_text(format!("Hurry up after turn {}.", turn.turn))).unwrap();
-                }
-            });
-            Ok(())
+        let temp = tempfile::tempdir().unwrap();
+        let bus = session_bus(&temp.path().canonicalize().unwrap());
+        let breaks: Arc<Mutex<Vec<(PrefixPart, PrefixCause)>>> = Arc::default();
+        let seen = breaks.clone();
+        let everywhere = HookOptions { reach: Some(Reach::Descendants), ..HookOptions::default() };
+        bus.scope("test").on_sync_at(everywhere, move |event: &PrefixBreak, _: &Cx| {
+            seen.lock().unwrap().push((event.part.clone(), event.cause));
         });
-        bus.install(&steering).unwrap();
         let spec = ToolSpec::new(
             "echo",
             "Echoes.",
             json!({"type": "object", "properties": {"text": {"type": "string"}}}),
         );
         let agent = Agent::builder(provider.clone())
-            .bus(bus)
+            .bus(bus.clone())
             .model(provider.model("m"))
             .system("Be brief.")
             .tool(Arc::new(Echo(spec)))
             .spawn(SpawnOptions::default())
+            .cwd(temp.path())
             .build()
             .unwrap();
         for prompt in ["go on", "and on"] {
             agent.run(prompt).unwrap().wait().await.result.unwrap();
         }
         assert_eq!(server.violations(), [], "{name}");
+        assert_eq!(*breaks.lock().unwrap(), [], "{name}");
         let is_child = |(messages, _): &(Vec<Value>, Value)| {
             messages.iter().take(2).any(|message| message.to_string().contains("subtask"))
         };
         let (children, own): (Vec<_>, Vec<_>) = server.bodies().iter().map(parts).partition(is_child);
         assert_eq!((own.len(), children.len()), (2 * TURNS, 2 * 3), "{name}");
-        assert!(
-            own.last().unwrap().0.iter().any(|message| message.to_string().contains("Hurry up")),
-            "{name}"
-        );
+        let last = format!("{:?}", own.last().unwrap().0);
+        for part in ["Hurry up", "from a server", "Do it.", "The subtask is done."] {
+            assert!(last.contains(part), "{name}: {part}");
+        }
         let runs = std::iter::once(&own[..]).chain(children.chunks(3));
         for (at, pair) in runs.flat_map(|run| run.windows(2)).enumerate() {
             let ((before, head), (after, next_head)) = (&pair[0], &pair[1]);
             assert_eq!(head, next_head, "{name}, request {}", at + 2);
             assert_eq!(before[..], after[..before.len()], "{name}, request {}", at + 2);
         }
+        let is_child = |body: &String| body.contains("a subtask") && !body.contains("Hurry up") && !body.contains("go on");
+        let raw: Vec<String> = raw_bodies(&server).into_iter().filter(|body| !is_child(body)).collect();
+        assert_eq!(raw.len(), 2 * TURNS, "{name}");
+        for (at, pair) in raw.windows(2).enumerate() {
+            assert_extends(&pair[0], &pair[1], &format!("{name}, request {}", at + 2));
+        }
+        // A clock in the prompt of the same session.
+        let clock = Arc::new(Ticking(AtomicU32::new(0)));
+        bus.scope("clockmaker").provide::<dyn PromptSection>("clock", clock).unwrap();
+        for _ in 0..4 {
+            agent.run("once more").unwrap().wait().await.result.unwrap();
+        }
+        let part = PrefixPart::Section { id: "clock".into(), source: "clockmaker".into() };
+        use PrefixCause::{Reloaded, Unexplained};
+        // It may be a file that came and was edited, at first.
+        let expected = [Reloaded, Reloaded, Unexplained, Unexplained].map(|cause| (part.clone(), cause));
+        assert_eq!(*breaks.lock().unwrap(), expected, "{name}");
+        agent.close().await;
+        bus.close().await;
     }
 }
 

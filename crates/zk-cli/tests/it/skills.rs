@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use zk_testkit::{Script, Turn};
 
 use crate::terminal::Terminal;
-use crate::zk::{Person, server};
+use crate::zk::{Person, server, until};
 
 const PDF: &str = "---\nname: pdf\ndescription: Reads PDF files.\n---\nTake $1.\n";
 
@@ -171,4 +171,68 @@ fn a_skill_that_a_person_trusted_a_moment_ago_can_be_asked_for_with_the_first_pr
     terminal.rest();
     let messages = server.bodies()[0]["messages"].to_string();
     assert!(messages.contains("/skill:pdf page") && messages.contains("Take page."), "{messages}");
+}
+
+#[test]
+fn a_command_of_a_project_takes_neither_the_name_of_a_persons_own_nor_that_of_zk_and_both_are_told() {
+    let server = server(Script::answering(|asked| Turn::new().text(asked.last_user_text())));
+    let person = Person::asking(&server);
+    person.write(".zk/commands/review.md", "Send it away.").write(".zk/commands/context.md", "Anything.");
+    std::fs::create_dir_all(person.home().join(".claude/commands")).unwrap();
+    std::fs::write(person.home().join(".claude/commands/review.md"), "Read it.").unwrap();
+    let ended = person.run(&["-p", "/review"]);
+    assert!(ended.stdout.contains("Read it."), "{}{}", ended.stdout, ended.stderr);
+    for part in ["/review of ", ".claude/commands/review.md has that name", "zk has a command /context of its own"] {
+        assert!(ended.stderr.contains(part), "{part} in {}", ended.stderr);
+    }
+    let refused = person.run(&["-p", "/context"]);
+    assert_eq!(refused.code, 2, "{}", refused.stdout);
+    assert!(refused.stderr.contains("/context is for conversations"), "{}", refused.stderr);
+    assert_eq!(server.bodies().len(), 1);
+}
+
+#[test]
+fn a_skill_whose_name_another_one_has_is_told_once() {
+    let server = server(Script::answering(|_| Turn::new().text("Hello.")));
+    let person = Person::asking(&server);
+    for dir in [".agents/skills/pdf", ".claude/skills/pdf"] {
+        std::fs::create_dir_all(person.home().join(dir)).unwrap();
+        std::fs::write(person.home().join(dir).join("SKILL.md"), PDF).unwrap();
+    }
+    let ended = person.run(&["-p", "Hello"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let told: Vec<&str> = ended.stderr.lines().filter(|line| line.contains("others have their names")).collect();
+    assert_eq!(told.len(), 1, "{}", ended.stderr);
+    assert!(told[0].contains("pdf of ") && told[0].contains(".claude/skills/pdf (used is that of"), "{told:?}");
+}
+
+#[test]
+fn a_skill_and_a_command_that_are_typed_during_a_run_take_effect_in_it_and_behind_it() {
+    let script = Script::new()
+        .turn(|turn| turn.call("shell", json!({"command": "touch begun; sleep 2"})))
+        .turn(|turn| turn.text("Steered. END"))
+        .turn(|turn| turn.text("All done. STOP"));
+    let server = server(script);
+    let person = Person::asking(&server);
+    let dir = person.home().join(".agents/skills/pdf");
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::write(dir.join("SKILL.md"), PDF).unwrap();
+    let Some(mut terminal) = Terminal::open(&person, "--screen inline --allow-all 'go'") else { return };
+    until("the command", || person.project().join("begun").exists());
+    terminal.keys("/skill:pdf page\r");
+    terminal.keys("!echo mi''ne\r");
+    terminal.keys("then this\t");
+    // They are seen while they wait.
+    terminal.expect("!echo mi''ne");
+    terminal.expect("then this");
+    terminal.expect("END");
+    terminal.expect("mine");
+    terminal.expect("STOP");
+    terminal.keys("\u{4}");
+    assert_eq!(terminal.code(), Some(0));
+    let bodies = server.bodies();
+    let (steered, last) = (bodies[1]["messages"].to_string(), bodies[2]["messages"].to_string());
+    assert!(steered.contains("Take page.") && !steered.contains("mine"), "{steered}");
+    let (ran, asked) = (last.find("\\nmine"), last.find("then this"));
+    assert!(ran.is_some() && ran < asked, "{last}");
 }

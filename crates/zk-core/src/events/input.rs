@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::kernel::{Absorb, BoxError, Event, First, Fold, Source, WireReply};
-use crate::model::Image;
+use crate::model::{Image, Message};
 
 /// A person typed something, before anything is expanded. Each handler sees the text as changed so far; one
 /// that has handled it ends the matter.
@@ -19,6 +19,9 @@ pub struct Input {
     pub images: Vec<Image>,
     /// Whether a handler dealt with it: no model is asked.
     pub handled: bool,
+    /// What joins the conversation behind it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub added: Vec<Message>,
 }
 
 /// An answer to [`Input`]. No answer leaves it as it is. In JSON `{"transform": {"text": "…"}}` or `"handled"`.
@@ -34,6 +37,12 @@ pub enum InputReply {
     },
     /// It is dealt with; later handlers are not asked.
     Handled,
+    /// Go on with it as it is, and with these messages behind it. For handlers in this process.
+    #[serde(skip_deserializing)]
+    Add {
+        /// The messages.
+        messages: Vec<Message>,
+    },
 }
 
 impl WireReply for InputReply {
@@ -56,6 +65,10 @@ impl Absorb for Input {
                 if let Some(images) = images {
                     self.images = images;
                 }
+                ControlFlow::Continue(())
+            }
+            InputReply::Add { messages } => {
+                self.added.extend(messages);
                 ControlFlow::Continue(())
             }
             InputReply::Handled => {

@@ -89,11 +89,18 @@ pub struct TurnEnv(pub BTreeMap<String, String>);
 pub struct TurnCwd(pub PathBuf);
 
 impl TurnCwd {
-    /// Where `cx` works, if that is known as an absolute path.
+    /// Where `cx` works, if that is known as an absolute path: in its turn, or now outside of turns.
     #[must_use]
     pub fn of(cx: &Cx) -> Option<PathBuf> {
-        cx.service::<Self>().map(|cwd| cwd.0.clone()).filter(|cwd| cwd.is_absolute())
+        let turn = cx.service::<Self>().map(|cwd| cwd.0.clone());
+        turn.or_else(|| cx.service::<dyn CurrentCwd>()?.cwd()).filter(|cwd| cwd.is_absolute())
     }
+}
+
+/// The directory that the next turn of an agent works in: a service of its bus, which the agent provides.
+pub trait CurrentCwd: Send + Sync {
+    /// The directory; nothing once the agent is gone.
+    fn cwd(&self) -> Option<PathBuf>;
 }
 
 /// Which conversation it is, and what it is doing.

@@ -42,7 +42,7 @@ pub use context_producer::{
     ContextMode, ContextProducer, DYNAMIC_CONTEXT, QUERY_CONTEXT, is_dynamic_context,
 };
 pub use conversation::{
-    Conversation, ConversationError, ConversationState, Delivery, OpenedSession, SessionOpener, Submitted,
+    Conversation, ConversationError, ConversationState, CurrentCwd, Delivery, OpenedSession, SessionOpener, Submitted,
     SwitchTarget, TurnCwd, TurnEnv,
 };
 pub use debug_dump::DebugDump;

@@ -112,7 +112,7 @@ fn agent(all: &mut Vec<Box<dyn AnyEvent>>) {
             source: "zk-skills".into(),
             error: "the folder is gone".into(),
         },
-        Input { text: "hi".into(), images: Vec::new(), handled: false },
+        Input { text: "hi".into(), images: Vec::new(), handled: false, added: Vec::new() },
         UserBash { command: "ls".into(), private: true },
         SpawnBefore { child: "helper".into(), depth: 1, prompt: "look".into(), model: model() },
         SpawnComplete { child: "helper".into(), depth: 1, stats: Stats::default() },

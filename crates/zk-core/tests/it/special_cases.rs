@@ -36,7 +36,7 @@ fn gate() -> ToolGate {
 }
 
 fn input(text: &str) -> Input {
-    Input { text: text.into(), images: Vec::new(), handled: false }
+    Input { text: text.into(), images: Vec::new(), handled: false, added: Vec::new() }
 }
 
 #[tokio::test]

@@ -6,6 +6,8 @@ use async_trait::async_trait;
 use zk_core::kernel::{BoxError, Cx};
 use zk_core::service::{Clock, ContextMode, ContextProducer, HostFiles, HostRead, SystemClock, TurnCwd};
 
+use crate::workplace::Workplace;
+
 /// Where the agent works: directory, operating system and date.
 #[derive(Clone, Debug)]
 pub struct EnvironmentPart {
@@ -62,7 +64,7 @@ pub struct GitPart {
 }
 
 impl GitPart {
-    /// The repository whose work tree is `root`.
+    /// The repository whose work tree is `root`, or the one that a run works in by now.
     #[must_use]
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
@@ -77,8 +79,9 @@ impl ContextProducer for GitPart {
 
     async fn text(&self, cx: &Cx) -> Result<Option<String>, BoxError> {
         let Some(files) = cx.service::<dyn HostFiles>() else { return Ok(None) };
-        let root = self.root.clone();
-        Ok(tokio::task::spawn_blocking(move || head(&root, &*files)).await?)
+        let (begun, cwd) = (Workplace::new(&self.root, &self.root), TurnCwd::of(cx));
+        let find = move || head(&begun.moved(cwd, &*files).project, &*files);
+        Ok(tokio::task::spawn_blocking(find).await?)
     }
 }
 

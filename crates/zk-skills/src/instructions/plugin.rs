@@ -9,8 +9,9 @@ use zk_core::kernel::{BoxError, Cx, Event, HookOptions, Notify, Plugin, Reach, S
 use zk_core::model::{Block, CallId, Effect, Effects, ToolContent};
 use zk_core::service::{ContextId, HostFiles, PinnedContext, PromptSection, TurnCwd, section_order};
 
-use super::{Instruction, Instructions, MAX_BYTES, Skipped, instructions, nearest, own};
+use super::{Instruction, Instructions, MAX_BYTES, Skipped, instructions, nearest, own, shell};
 use crate::catalog::escape;
+use crate::workplace::Workplace;
 
 /// The most calls whose directories are remembered until they have a result.
 const MAX_CALLS: usize = 64;
@@ -32,8 +33,9 @@ pub struct InstructionsPlugin {
 struct Told {
     /// Announced last.
     loaded: Option<InstructionsLoaded>,
-    /// Files in the system prompt, canonical.
+    /// Files in the system prompt, canonical, and the directory that it is for.
     prompt: BTreeSet<PathBuf>,
+    prompt_cwd: Option<PathBuf>,
     /// What came with results, by agent.
     results: HashMap<Option<ContextId>, Known>,
     /// Directories that calls work in which have no result yet.
@@ -88,7 +90,8 @@ impl InstructionsPlugin {
 
     /// Reads the files for work in `cwd`. Calls block for as long as the file system does.
     fn read(&self, cwd: &Path, files: &dyn HostFiles) -> Instructions {
-        let mut found = instructions(cwd, &self.root, files);
+        let place = Workplace::new(&self.cwd, &self.root).moved(Some(cwd.to_path_buf()), files);
+        let mut found = instructions(cwd, &place.project, files);
         let Some(path) = &self.own else { return found };
         match own(path, files) {
             Ok(None) => {}
@@ -104,7 +107,7 @@ impl InstructionsPlugin {
     }
 
     /// The text of the section, and what is to be announced if it is news.
-    fn section(&self, found: &Instructions) -> (String, Option<InstructionsLoaded>) {
+    fn section(&self, cwd: PathBuf, found: &Instructions) -> (String, Option<InstructionsLoaded>) {
         let loaded = InstructionsLoaded {
             files: found.files.iter().map(|file| file.path.clone()).collect(),
             cut: found.files.iter().find(|file| file.cut).map(|file| file.path.clone()),
@@ -117,6 +120,7 @@ impl InstructionsPlugin {
         let mut told = self.told();
         let real = found.files.iter().filter_map(|file| file.path.canonicalize().ok());
         told.prompt = real.collect();
+        told.prompt_cwd = Some(cwd);
         told.results.values_mut().for_each(|known| known.looked.clear());
         let news = (told.loaded.as_ref() != Some(&loaded)).then(|| loaded.clone());
         told.loaded = Some(loaded);
@@ -125,25 +129,38 @@ impl InstructionsPlugin {
         (texts.collect::<Vec<_>>().join("\n\n"), news)
     }
 
-    /// Remembers where a call works, if that is below the working directory.
+    /// The directory whose instructions the system prompt has: a turn may work below it by now.
+    fn prompt_cwd(&self, cx: &Cx) -> PathBuf {
+        let known = self.told().prompt_cwd.clone();
+        known.unwrap_or_else(|| self.cwd(cx))
+    }
+
+    /// Remembers where a call works, if that is below the directory of the system prompt.
     fn begin(&self, begin: &ToolBegin, cx: &Cx) {
-        let cwd = self.cwd(cx);
+        let (cwd, top) = (self.cwd(cx), self.prompt_cwd(cx));
         let Effects::Known { list } = &begin.effects else { return };
         let mut dirs = Vec::new();
         for effect in list {
-            let (Effect::Reads { paths } | Effect::Writes { paths }) = effect else { continue };
-            for path in paths {
-                let mut path = cwd.join(path);
-                // A name with an extension is a file's. The instructions of a directory with such a name come with the
-                // first file in it.
-                if path.extension().is_some() {
-                    path.pop();
+            match effect {
+                Effect::Reads { paths } | Effect::Writes { paths } => {
+                    dirs.extend(paths.iter().map(|path| {
+                        let mut path = cwd.join(path);
+                        // A name with an extension is a file's. The instructions of a directory with such a name come with
+                        // the first file in it.
+                        if path.extension().is_some() {
+                            path.pop();
+                        }
+                        path
+                    }));
                 }
-                let is_below = path.starts_with(&cwd) && path != cwd;
-                // What is above a place counts as much as its own.
-                dirs.extend(is_below.then_some(path));
+                Effect::Executes { command: Some(command), .. } => dirs.push(shell::directory(command, &cwd)),
+                Effect::Executes { command: None, .. }
+                | Effect::Network { .. }
+                | Effect::LeavesContext { .. } => {}
             }
         }
+        // What is above a place counts as much as its own.
+        dirs.retain(|dir| dir.starts_with(&top) && *dir != top);
         if !dirs.is_empty() {
             let mut told = self.told();
             if told.calls.len() == MAX_CALLS {
@@ -166,8 +183,11 @@ impl InstructionsPlugin {
             dirs
         };
         let Some(files) = cx.service::<dyn HostFiles>().filter(|_| !dirs.is_empty()) else { return Ok(None) };
-        let (cwd, root) = (self.cwd(cx), self.root.clone());
-        let find = move || (nearest(&dirs, &cwd, &root, &*files), dirs);
+        let (cwd, begun) = (self.prompt_cwd(cx), Workplace::new(&self.cwd, &self.root));
+        let find = move || {
+            let root = begun.moved(Some(cwd.clone()), &*files).project;
+            (nearest(&dirs, &cwd, &root, &*files), dirs)
+        };
         let (found, dirs) = tokio::task::spawn_blocking(find).await?;
         let mut told = self.told();
         let Told { prompt, results, .. } = &mut *told;
@@ -240,8 +260,9 @@ impl PromptSection for InstructionsPlugin {
     async fn text(&self, cx: &Cx) -> Result<String, BoxError> {
         let files = cx.service::<dyn HostFiles>().ok_or("nothing here reads files")?;
         let (reader, cwd) = (self.clone(), self.cwd(cx));
-        let found = tokio::task::spawn_blocking(move || reader.read(&cwd, &*files)).await?;
-        let (text, news) = self.section(&found);
+        let at = cwd.clone();
+        let found = tokio::task::spawn_blocking(move || reader.read(&at, &*files)).await?;
+        let (text, news) = self.section(cwd, &found);
         if let Some(news) = news {
             cx.emit(news).await?;
         }

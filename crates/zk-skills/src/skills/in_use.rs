@@ -71,7 +71,7 @@ impl Skills {
         self.check_room(&skill, &cx.cx)?;
         let files =
             cx.cx.service::<dyn HostFiles>().ok_or_else(|| ToolError::failed("nothing here reads files"))?;
-        let (trust, project) = (cx.cx.service::<dyn Trust>(), self.inner.options.roots.project.clone());
+        let (trust, project) = (cx.cx.service::<dyn Trust>(), self.project());
         let reading = skill.clone();
         let (body, bundle) = match &skill.served {
             Some(served) => {

@@ -13,4 +13,5 @@ mod quarantine;
 #[cfg(test)]
 mod reload;
 #[cfg(test)]
+mod steer;
 mod support;

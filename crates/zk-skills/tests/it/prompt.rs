@@ -9,7 +9,9 @@ use zk_agent::Agent;
 use zk_core::events::{BudgetOutcome, RunBudgetReached, TurnAfter};
 use zk_core::kernel::{BoxError, Bus, Cx};
 use zk_core::model::{Budget, Spent};
-use zk_core::service::{Clock, ContextMode, ContextProducer, HostFiles, Trust, TrustItem};
+use zk_core::service::{
+    Clock, Command, ContextMode, ContextProducer, CurrentCwd, HostFiles, Trust, TrustItem,
+};
 use zk_exec::{Environment, LocalHostFiles, LocalPlugin, WorkspaceFiles};
 use zk_skills::{
     BudgetPart, CommandFilesPlugin, ContextStreams, EnvironmentPart, GitPart, InstructionsPlugin,
@@ -167,7 +169,7 @@ async fn a_command_in_a_file_becomes_a_prompt_with_its_arguments() {
         "project/.claude/commands/git/commit.md",
         "---\ndescription: Commits.\nargument-hint: [what]\n---\nCommit $1.\n",
     );
-    at.write("home/commands/review.md", "Review it.").write("home/commands/git/commit.md", "Not this one.");
+    at.write("home/commands/review.md", "Review it.").write("project/.zk/commands/review.md", "Not this one.");
     let rig = rig(&at, says(5), |bus| drop(bus.install(&with_commands(&at)).unwrap()));
     for prompt in
         ["/git:commit all", "/git  commit  nothing", "/review the diff", "/etc/hosts is wrong", "/unknown x"]
@@ -344,4 +346,51 @@ async fn a_run_whose_budget_is_nearly_used_up_is_told_so_behind_its_next_request
     assert_eq!((told(0), told(1)), (false, true), "{:?}", rig.last());
     rig.run("Two").await;
     assert!(!told(2), "the next run has not heard of it");
+}
+
+/// Works in another directory than it began in.
+struct Moved(std::path::PathBuf);
+
+impl CurrentCwd for Moved {
+    fn cwd(&self) -> Option<std::path::PathBuf> {
+        Some(self.0.clone())
+    }
+}
+
+#[tokio::test]
+async fn the_branch_and_the_commands_are_those_of_the_project_that_is_worked_in_by_now() {
+    let at = Place::new();
+    at.write("project/.git/HEAD", "ref: refs/heads/first\n").write("project/.zk/commands/first.md", "One.");
+    at.write("other/.git/HEAD", "ref: refs/heads/second\n").write("other/.zk/commands/second.md", "Two.");
+    let bus = Bus::new();
+    bus.scope("files").provide_service::<dyn HostFiles>(Arc::new(LocalHostFiles::new()));
+    bus.install(&with_commands(&at)).unwrap();
+    let commands = bus.service::<CommandFilesPlugin>().unwrap();
+    let git = GitPart::new(at.path("project"));
+    let look = async || {
+        commands.refresh(&bus.cx()).await;
+        let names = bus.items::<dyn Command>().iter().map(|item| item.name.to_string()).collect::<Vec<_>>();
+        (git.text(&bus.cx()).await.unwrap().unwrap(), names)
+    };
+    assert_eq!(look().await, ("branch first".to_owned(), vec!["first".to_owned()]));
+    let moved = Arc::new(Moved(at.path("other")));
+    bus.scope("agent").provide_service::<dyn CurrentCwd>(moved);
+    assert_eq!(look().await, ("branch second".to_owned(), vec!["second".to_owned()]));
+}
+
+#[tokio::test]
+async fn instructions_of_a_subdirectory_come_with_the_first_command_that_works_there() {
+    let at = Place::new();
+    at.write("project/AGENTS.md", "Root.").write("project/a/AGENTS.md", "Of a.").write("project/b/AGENTS.md", "Of b.");
+    let run = |command: &str| ("shell", json!({ "command": command }));
+    let script = calls(&[run("ls a"), run("cd a && ls"), run("cd a && ls"), run("cd 'b'; cd ../b; ls")]);
+    let rig = rig(&at, script, |bus| drop(bus.install(&instructions(&at)).unwrap()));
+    rig.run("Look").await;
+    let mut told = Vec::new();
+    for request in rig.provider.requests().iter().skip(1) {
+        let last = request.history.messages().last().unwrap().clone();
+        let text: Vec<String> = last.results().map(|result| format!("{:?}", result.content)).collect();
+        told.push((text[0].contains("Of a."), text[0].contains("Of b.")));
+    }
+    assert_eq!(told, [(false, false), (true, false), (false, false), (false, true)]);
 }

@@ -195,7 +195,10 @@ impl App {
             actions.extend([Action::Remember(text.clone()), Action::Beside(text)]);
             return;
         }
-        if is_running && (self.is_busy || self.composer.text().starts_with(['/', '!'])) {
+        // A skill that is asked for is part of a prompt, and a command of the person's own waits in the queue.
+        let waits = self.composer.text().starts_with('!');
+        let is_command = self.composer.text().starts_with('/') && !self.composer.text().starts_with("/skill:");
+        if is_running && (self.is_busy || is_command) {
             self.hint = Some("commands wait for the end of the run: Esc stops it");
             return;
         }
@@ -206,8 +209,8 @@ impl App {
         actions.push(Action::Remember(text.clone()));
         actions.push(match (is_running, steers) {
             (false, _) => Action::Line(text),
-            (true, true) => Action::Intent(Intent::Steer { text }),
-            (true, false) => Action::Intent(Intent::Submit { text }),
+            (true, true) if !waits => Action::Intent(Intent::Steer { text }),
+            (true, _) => Action::Intent(Intent::Submit { text }),
         });
     }
 

@@ -15,6 +15,7 @@ use super::line_editor::LineEditor;
 use super::screen_kind::ScreenKind;
 use super::worker::{Opened, Work};
 use crate::exit::{Failure, Outcome};
+use crate::place::Place;
 
 impl InlineScreen {
     pub(super) async fn act(
@@ -55,7 +56,8 @@ impl InlineScreen {
         let Some(opened) = self.opened.get() else { return app.insert(path) };
         let model = opened.agent.model();
         let added = if model.capabilities.vision {
-            opened.attachments.add(&self.app, path)
+            let cwd = Place::now(&self.app, &opened.agent.bus().cx());
+            opened.attachments.add(&self.app, &cwd, path)
         } else {
             Err(format!("{} does not see images: the path stays text", model.reference()))
         };

@@ -19,8 +19,8 @@ pub(super) struct Attachments(Arc<Mutex<Vec<(String, Image)>>>);
 
 impl Attachments {
     /// Reads an image and gives the mark that stands for it; or why it is none.
-    pub(super) fn add(&self, app: &AppContext, path: &str) -> Result<String, String> {
-        let file = app.cwd.join(path);
+    pub(super) fn add(&self, app: &AppContext, cwd: &Path, path: &str) -> Result<String, String> {
+        let file = cwd.join(path);
         let cannot = |why: &str| format!("cannot attach {}: {why}", file.display());
         let read = app.host_files.read(&file, &HostRead::whole(MOST));
         let bytes = read.map_err(|error| cannot(&error.to_string()))?.bytes;

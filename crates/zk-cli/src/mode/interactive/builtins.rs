@@ -6,6 +6,7 @@ use super::screen_kind::{ScreenKind, WantedScreen};
 use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
 use crate::mode::permission_modes::{PermissionModes, explain};
+use crate::place::Place;
 use crate::term::terminal_size;
 use crate::{commands, compose, model_name, sessions};
 use async_trait::async_trait;
@@ -125,7 +126,7 @@ impl Command for Builtin {
             BuiltinKind::Models => models::list(args, &self.context.agent.model().reference(), cx).await?,
             BuiltinKind::Provider => self.context.provider(args).await?,
             BuiltinKind::Screen => self.context.screen(args)?,
-            BuiltinKind::Sessions => self.context.sessions().await?,
+            BuiltinKind::Sessions => self.context.sessions(cx).await?,
             BuiltinKind::Show => self.context.show(args)?,
             BuiltinKind::Thinking => self.context.thinking(args).await?,
             BuiltinKind::Tools => tools(cx),
@@ -275,9 +276,9 @@ impl CommandContext {
         }
     }
 
-    async fn sessions(&self) -> Result<String, BoxError> {
+    async fn sessions(&self, cx: &Cx) -> Result<String, BoxError> {
         let store = sessions::store(&self.app).map_err(|failure| failure.message)?;
-        let filter = SessionFilter { cwd: Some(self.app.cwd.clone()), limit: Some(20), unanswered: false };
+        let filter = SessionFilter { cwd: Some(Place::now(&self.app, cx)), limit: Some(20), unanswered: false };
         let lines = commands::session_lines(&store.list(&filter).await?, false);
         Ok(if lines.is_empty() { "there are none yet".to_owned() } else { lines.join("\n") })
     }

@@ -16,12 +16,16 @@ use crate::args::Prompt;
 use crate::commands::window_commands;
 use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
+use crate::mode::OWN_COMMANDS;
 use crate::mode::permission_modes::{PermissionModes, explain};
 use crate::mode::shared_screen::SharedScreen;
 use crate::session_switch::SessionSwitch;
 use crate::sessions::{self, Kept, Session};
 use crate::signals::Signals;
 use crate::term::{Screen, Style};
+
+/// Told when a command begins and ends.
+type OnBusy = Arc<dyn Fn(bool) + Send + Sync>;
 
 /// A conversation with a person: the agent, where it is shown, and what is typed.
 pub(super) struct Chat {
@@ -35,6 +39,8 @@ pub(super) struct Chat {
     pub(super) ui: Arc<TerminalUi>,
     /// Draws the conversation in lines; nothing where somebody else draws it.
     pub(super) lines: Mutex<Option<Lines>>,
+    /// Told when a command begins and ends of which the view knows nothing.
+    on_busy: Mutex<Option<OnBusy>>,
     _following: Attending,
     /// Images that were attached to what is typed.
     pub(super) attachments: Attachments,
@@ -88,7 +94,7 @@ impl Chat {
         let bus = compose::bus(&app, &Session::default(), options)?;
         let model = compose::model(&app, &*provider, &session).await?;
         let agent = compose::agent(&app, &bus, provider.clone(), model, &session)?;
-        let sessions = SessionSwitch::new(&app, provider.clone(), session);
+        let sessions = SessionSwitch::new(&app, &bus, provider.clone(), session);
         let conversation = AgentConversation::stored(agent.clone(), sessions.clone(), &sessions.parts()?)
             .await
             .map_err(Failure::failed)?;
@@ -104,6 +110,7 @@ impl Chat {
         commands.push(directory::command());
         let scope = bus.scope("commands");
         for command in commands {
+            debug_assert!(OWN_COMMANDS.contains(&command.name()), "/{} is not reserved", command.name());
             // A file cannot take the name of one of zk's own.
             scope.provide_replacing::<dyn Command>(command.name(), command.clone());
         }
@@ -124,6 +131,7 @@ impl Chat {
             _following: following,
             attachments: Attachments::default(),
             wanted,
+            on_busy: Mutex::default(),
         };
         Ok((chat, app))
     }
@@ -152,6 +160,16 @@ impl Chat {
                 self.screen.line(Style::Dim, &line);
             }
         }
+    }
+
+    /// Has `tell` told when a command begins and ends of which the view knows nothing.
+    pub(super) fn on_busy(&self, tell: impl Fn(bool) + Send + Sync + 'static) {
+        *self.on_busy.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(tell));
+    }
+
+    pub(super) fn tell_busy(&self, is_busy: bool) {
+        let tell = self.on_busy.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        tell.iter().for_each(|tell| tell(is_busy));
     }
 
     pub(super) fn cycle_mode(&self) {

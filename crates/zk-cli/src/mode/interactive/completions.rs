@@ -1,5 +1,5 @@
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,7 @@ use zk_tui::{Asked, Offered};
 use super::session_commands::prompts;
 use super::worker::{Note, Opened};
 use crate::app::AppContext;
+use crate::place::Place;
 use crate::sessions;
 
 /// Paths that are offered at most.
@@ -39,6 +40,8 @@ pub(super) struct Completions {
 /// What is known by now.
 #[derive(Default)]
 pub(super) struct Known {
+    /// Where the files and sessions are of.
+    cwd: PathBuf,
     files: Names,
     models: Names,
     sessions: Names,
@@ -68,10 +71,10 @@ impl Completions {
         let Some(opened) = self.opened.get() else { return Offered::default() };
         match asked {
             Asked::Command => commands(opened),
-            Asked::File | Asked::ShellWord => self.files(opened),
+            Asked::File | Asked::ShellWord => self.files(opened, &self.cwd(opened)),
             Asked::Argument(command) => match command.as_str() {
                 "model" => self.models(opened),
-                "resume" => self.sessions(),
+                "resume" => self.sessions(self.cwd(opened)),
                 "tree" => self.prompts(opened),
                 "screen" => fixed(&["inline", "full", "plain"]),
                 "permissions" => fixed(&["read-only", "ask", "accept-edits", "auto", "all"]),
@@ -81,16 +84,29 @@ impl Completions {
         }
     }
 
-    fn files(&self, opened: &Opened) -> Offered {
+    /// Where the conversation works by now. What is known of another directory is forgotten.
+    fn cwd(&self, opened: &Opened) -> PathBuf {
+        let cwd = Place::now(&self.app, &opened.agent.bus().cx());
+        let mut known = self.known();
+        if known.cwd != cwd {
+            (known.files, known.sessions) = (Names::default(), Names::default());
+            known.cwd.clone_from(&cwd);
+        }
+        cwd
+    }
+
+    fn files(&self, opened: &Opened, cwd: &Path) -> Offered {
         let mut known = self.known();
         if known.files.is_due()
             && let Some(files) = opened.agent.bus().service::<dyn Files>()
         {
-            let (completions, cwd) = (self.clone(), self.app.cwd.clone());
+            let (completions, cwd) = (self.clone(), cwd.to_path_buf());
             tokio::task::spawn_blocking(move || {
                 let names = walk(&*files, &cwd);
-                completions
-                    .found(|known| &mut known.files, Offered { names: names.into(), ..Offered::default() });
+                if completions.known().cwd == cwd {
+                    let offered = Offered { names: names.into(), ..Offered::default() };
+                    completions.found(|known| &mut known.files, offered);
+                }
             });
         }
         known.files.offered.clone()
@@ -108,12 +124,12 @@ impl Completions {
         known.models.offered.clone()
     }
 
-    fn sessions(&self) -> Offered {
+    fn sessions(&self, cwd: PathBuf) -> Offered {
         let mut known = self.known();
         if known.sessions.is_due() {
             let completions = self.clone();
             tokio::spawn(async move {
-                let offered = completions.stored().await;
+                let offered = completions.stored(cwd).await;
                 completions.found(|known| &mut known.sessions, offered);
             });
         }
@@ -136,10 +152,9 @@ impl Completions {
         known.prompts.offered.clone()
     }
 
-    async fn stored(&self) -> Offered {
+    async fn stored(&self, cwd: PathBuf) -> Offered {
         let Ok(store) = sessions::store(&self.app) else { return Offered::default() };
-        let cwd = Some(self.app.cwd.clone());
-        let filter = SessionFilter { cwd, limit: Some(SESSIONS), unanswered: false };
+        let filter = SessionFilter { cwd: Some(cwd), limit: Some(SESSIONS), unanswered: false };
         let listed = store.list(&filter).await.unwrap_or_default();
         let names = listed.iter().map(|info| info.id.as_str().to_owned()).collect();
         Offered { names, notes: listed.into_iter().map(|info| info.title).collect() }

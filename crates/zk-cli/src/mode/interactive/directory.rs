@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use zk_core::kernel::{BoxError, Cx};
-use zk_core::service::{Command, CommandOutcome, Conversation, FileKind, Files, PathError};
+use zk_core::service::{
+    Command, CommandOutcome, Conversation, FileKind, Files, PathError, TurnCwd, visible_line,
+};
+use zk_skills::Skills;
 
 /// The command.
 pub(super) fn command() -> Arc<dyn Command> {
@@ -37,10 +40,25 @@ impl Command for DirectoryCommand {
             PathError::Outside { .. } => format!("{error}; `zk --add-dir DIR` adds one"),
             error => error.to_string(),
         })?;
-        let text = format!("tools and commands work in {} from the next turn on", dir.display());
-        conversation.set_cwd(dir);
+        let mut text = format!("tools and commands work in {} from the next turn on", dir.display());
+        conversation.set_cwd(dir.clone());
+        let skills = new_skills(&cx.with_service(Arc::new(TurnCwd(dir)))).await;
+        if !skills.is_empty() {
+            text.push_str(&format!("\nskills there: {}", visible_line(&skills.join(", "))));
+        }
         Ok(CommandOutcome::Show(text))
     }
+}
+
+/// Looks for skills where `cx` works, and gives the names of those that come with it. During a run nothing changes.
+async fn new_skills(cx: &Cx) -> Vec<String> {
+    let Some(skills) = cx.service::<Skills>() else { return Vec::new() };
+    let before = skills.found();
+    // What fails is reported by the bus.
+    let Ok(now) = skills.refresh(cx).await else { return Vec::new() };
+    let is_new = |name: &str| before.as_ref().is_none_or(|before| before.get(name).is_none());
+    let names = now.skills.iter().map(|skill| skill.name()).filter(|name| is_new(name));
+    names.map(str::to_owned).collect()
 }
 
 /// The directory that is called `wanted` in `now`, if tools may work there.

@@ -37,14 +37,35 @@ impl Chat {
             return LineOutcome::Done;
         }
         if let Some(command) = line.strip_prefix('!') {
-            let (command, private) = command.strip_prefix('!').map_or((command, false), |rest| (rest, true));
-            let work = |stop| bash::run(self, command.trim(), private, stop);
-            return self.interruptible(work).await.unwrap_or_else(|outcome| outcome);
+            return self.run_own(command).await;
         }
         match self.command(line).await {
             Err(outcome) => outcome,
             Ok(outcome) => self.apply(line, outcome).await,
         }
+    }
+
+    /// Runs a command of the person's own, which began with `!`.
+    async fn run_own(&self, command: &str) -> LineOutcome {
+        let (command, private) = command.strip_prefix('!').map_or((command, false), |rest| (rest, true));
+        let work = |stop| bash::run(self, command.trim(), private, stop);
+        self.interruptible(work).await.unwrap_or_else(|outcome| outcome)
+    }
+
+    /// Does what a text asks for that waited in the queue: a prompt, or a command of the person's own, behind which the next one
+    /// follows.
+    pub(super) async fn run_text(&self, text: &str) -> LineOutcome {
+        let Some(command) = text.strip_prefix('!') else { return self.run_prompt(text).await };
+        self.screen.line(Style::Bold, &format!("› {text}"));
+        self.tell_busy(true);
+        let outcome = self.run_own(command).await;
+        self.tell_busy(false);
+        let next = self.view.view().queue.iter().find(|queued| !queued.steers).cloned();
+        if let Some(next) = next.filter(|_| matches!(outcome, LineOutcome::Done)) {
+            self.view.intent(&Intent::Unqueue { id: next.id });
+            self.view.intent(&Intent::Submit { text: next.text.unsanitised().to_owned() });
+        }
+        outcome
     }
 
     /// Does what the view asks of its host.
@@ -53,7 +74,7 @@ impl Chat {
         while let Some(effect) = self.view.take_effect() {
             match effect {
                 // The outcome of a run is printed here.
-                Effect::Run { text } => outcome = self.run_prompt(&text).await,
+                Effect::Run { text } => outcome = self.run_text(&text).await,
                 Effect::LoadBody { id } => {
                     if !load_body(&self.view, &self.sessions, &id).await {
                         self.screen.line(Style::Yellow, "this output is not kept any more");

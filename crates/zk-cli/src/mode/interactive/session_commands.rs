@@ -18,6 +18,7 @@ use crate::app::AppContext;
 use crate::commands::session_lines;
 use crate::mode::lines;
 use crate::mode::summary::shorten;
+use crate::place::Place;
 use crate::session_switch::SessionSwitch;
 use crate::sessions::{self, Kept};
 use crate::term::Style;
@@ -86,9 +87,9 @@ impl Command for SessionCommand {
         }
     }
 
-    async fn run(&self, args: &str, _: &Cx) -> Result<CommandOutcome, BoxError> {
+    async fn run(&self, args: &str, cx: &Cx) -> Result<CommandOutcome, BoxError> {
         let lines = match (self.kind, args) {
-            (Kind::Resume, "") => self.list().await?,
+            (Kind::Resume, "") => self.list(cx).await?,
             (Kind::Resume, id) => {
                 let store = sessions::store(&self.app).map_err(|failure| failure.message)?;
                 let id = zk_session::find_matching(&store, id).await?;
@@ -106,9 +107,9 @@ impl Command for SessionCommand {
 }
 
 impl SessionCommand {
-    async fn list(&self) -> Result<Vec<String>, BoxError> {
+    async fn list(&self, cx: &Cx) -> Result<Vec<String>, BoxError> {
         let store = sessions::store(&self.app).map_err(|failure| failure.message)?;
-        let cwd = Some(self.app.cwd.clone());
+        let cwd = Some(Place::now(&self.app, cx));
         let mut listed = store.list(&SessionFilter { cwd, limit: Some(LISTED), unanswered: false }).await?;
         let present = self.conversation.state().session;
         listed.retain(|info| Some(&info.id) != present.as_ref());

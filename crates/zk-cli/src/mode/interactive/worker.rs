@@ -100,6 +100,11 @@ impl Worker {
             wanted: chat.wanted.clone(),
         };
         let _ = self.opened.set(opened);
+        let notes = self.notes.clone();
+        chat.on_busy(move |is_busy| {
+            // The screen may have ended.
+            let _ = notes.send(Note::Busy(is_busy));
+        });
         // What was asked for meanwhile is known from now on.
         self.tell(if chooses { Note::ChooseSession } else { Note::Names });
         let exit = loop {
@@ -110,7 +115,14 @@ impl Worker {
             let outcome = match work {
                 None | Some(Work::Quit) => break Exit::Done,
                 Some(Work::Line(line)) => self.line(&chat, line.trim()).await,
-                Some(Work::Effect(Effect::Run { text })) => chat.run_prompt(&text).await,
+                Some(Work::Effect(Effect::Run { text })) => {
+                    let outcome = chat.run_text(&text).await;
+                    // What follows a command of the person's own is known only now.
+                    match chat.follow_view().await {
+                        LineOutcome::Done => outcome,
+                        next => next,
+                    }
+                }
                 Some(Work::Effect(effect)) => {
                     if let Some(Effect::GiveBack { text }) =
                         chat.view.carry_out(&chat.conversation, effect).await

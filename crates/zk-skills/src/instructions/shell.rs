@@ -1,0 +1,64 @@
+use std::path::{Component, Path, PathBuf};
+
+/// Where a command line works that begins in `cwd`: what the `cd`s at its beginning lead to. A directory that only a shell knows
+/// the name of ends the matter.
+pub(super) fn directory(command: &str, cwd: &Path) -> PathBuf {
+    let mut at = cwd.to_path_buf();
+    let mut rest = command.trim_start();
+    while let Some((dir, more)) = change(rest) {
+        for part in Path::new(dir).components() {
+            match part {
+                Component::ParentDir => _ = at.pop(),
+                Component::CurDir => {}
+                Component::Prefix(_) | Component::RootDir | Component::Normal(_) => at.push(part),
+            }
+        }
+        rest = more;
+    }
+    at
+}
+
+/// The plain name that a `cd` leads to, with which a command line begins, and what follows it.
+fn change(line: &str) -> Option<(&str, &str)> {
+    let line = line.strip_prefix("cd")?;
+    let line = line.strip_prefix([' ', '\t'])?.trim_start_matches([' ', '\t']);
+    let (name, rest) = match line.chars().next()? {
+        quote @ ('\'' | '"') => line.get(1..)?.split_once(quote)?,
+        _ => line.split_at(line.find([' ', '\t', ';', '&', '\n']).unwrap_or(line.len())),
+    };
+    let is_plain = |c: char| c.is_alphanumeric() || "._-/+@, ".contains(c);
+    if name.is_empty() || name.starts_with('-') || !name.chars().all(is_plain) {
+        return None;
+    }
+    let rest = rest.trim_start_matches([' ', '\t']);
+    let rest = rest.strip_prefix("&&").or_else(|| rest.strip_prefix([';', '\n']))?;
+    Some((name, rest.trim_start()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_line_works_where_the_changes_at_its_beginning_lead() {
+        for (command, wanted) in [
+            ("ls", "/work"),
+            ("cd sub && ls", "/work/sub"),
+            ("  cd sub/inner; make && cd else", "/work/sub/inner"),
+            ("cd 'a b' && cd \"c\"\nls", "/work/a b/c"),
+            ("cd /other && ls", "/other"),
+            ("cd .. && cd ./x && ls", "/x"),
+            // Not known without a shell, or of no consequence.
+            ("cd $HOME && ls", "/work"),
+            ("cd ~/x && ls", "/work"),
+            ("cd sub || ls", "/work"),
+            ("cd sub & ls", "/work"),
+            ("cd - && ls", "/work"),
+            ("cd sub", "/work"),
+            ("cdrecord && ls", "/work"),
+            ("(cd sub && ls)", "/work"),
+        ] {
+            assert_eq!(directory(command, Path::new("/work")), Path::new(wanted), "{command}");
+        }
+    }
+}
