@@ -294,6 +294,7 @@ async fn skills_servers_steering_and_sub_agents_of_one_session_leave_the_beginni
             .cwd(temp.path())
             .build()
             .unwrap();
+        agent.warm_up().await.unwrap();
         for prompt in ["go on", "and on"] {
             agent.run(prompt).unwrap().wait().await.result.unwrap();
         }

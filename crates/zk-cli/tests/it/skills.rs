@@ -209,7 +209,7 @@ fn a_skill_whose_name_another_one_has_is_told_once() {
 #[test]
 fn a_skill_and_a_command_that_are_typed_during_a_run_take_effect_in_it_and_behind_it() {
     let script = Script::new()
-        .turn(|turn| turn.call("shell", json!({"command": "touch begun; sleep 2"})))
+        .turn(|turn| turn.call("shell", json!({"command": "touch begun; until [ -e go ]; do sleep 0.1; done"})))
         .turn(|turn| turn.text("Steered. END"))
         .turn(|turn| turn.text("All done. STOP"));
     let server = server(script);
@@ -219,12 +219,17 @@ fn a_skill_and_a_command_that_are_typed_during_a_run_take_effect_in_it_and_behin
     std::fs::write(dir.join("SKILL.md"), PDF).unwrap();
     let Some(mut terminal) = Terminal::open(&person, "--screen inline --allow-all 'go'") else { return };
     until("the command", || person.project().join("begun").exists());
-    terminal.keys("/skill:pdf page\r");
-    terminal.keys("!echo mi''ne\r");
-    terminal.keys("then this\t");
-    // They are seen while they wait.
-    terminal.expect("!echo mi''ne");
-    terminal.expect("then this");
+    // Keys that come all at once are a paste.
+    for (keys, end) in [("/skill:pdf page", "\r"), ("!echo mi''ne", "\r"), ("then this", "\t")] {
+        terminal.keys(keys);
+        terminal.expect(keys);
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        terminal.keys(end);
+        // It is seen while it waits.
+        terminal.expect(keys);
+        std::thread::sleep(std::time::Duration::from_millis(300));
+    }
+    person.write("go", "");
     terminal.expect("END");
     terminal.expect("mine");
     terminal.expect("STOP");
