@@ -7,7 +7,9 @@ use crate::driver::Driver;
 
 impl Driver {
     /// The prompt after the `input` event, if there is one, and what handlers added to it; nothing if one dealt with it.
-    pub(crate) async fn read_input(&mut self) -> Result<Option<(Option<Vec<Block>>, Vec<Message>)>, AgentError> {
+    pub(crate) async fn read_input(
+        &mut self,
+    ) -> Result<Option<(Option<Vec<Block>>, Vec<Message>)>, AgentError> {
         let Some(blocks) = self.options.prompt.take() else { return Ok(Some((None, Vec::new()))) };
         Ok(self.read_blocks(blocks).await?.map(|(blocks, added)| (Some(blocks), added)))
     }
@@ -34,7 +36,10 @@ impl Driver {
     }
 
     /// What is left of something typed after the `input` event, and what handlers added to it; nothing if one dealt with it.
-    async fn read_blocks(&self, blocks: Vec<Block>) -> Result<Option<(Vec<Block>, Vec<Message>)>, AgentError> {
+    async fn read_blocks(
+        &self,
+        blocks: Vec<Block>,
+    ) -> Result<Option<(Vec<Block>, Vec<Message>)>, AgentError> {
         if !self.cx.bus().has_listeners::<Input>() {
             return Ok(Some((blocks, Vec::new())));
         }

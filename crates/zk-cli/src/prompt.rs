@@ -7,8 +7,8 @@ use zk_core::service::{
     ContextProducer, FixedSection, PromptSection, Questions, section_order, visible_line,
 };
 use zk_skills::{
-    BudgetPart, CommandFilesFound, CommandFilesPlugin, ContextStreams, EnvironmentPart, GitPart, InstructionsLoaded,
-    InstructionsPlugin,
+    BudgetPart, CommandFilesFound, CommandFilesPlugin, ContextStreams, EnvironmentPart, GitPart,
+    InstructionsLoaded, InstructionsPlugin,
 };
 
 use crate::app::AppContext;

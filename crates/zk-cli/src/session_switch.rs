@@ -29,12 +29,7 @@ struct State {
 }
 
 impl SessionSwitch {
-    pub(crate) fn new(
-        app: &AppContext,
-        bus: &Bus,
-        provider: Arc<dyn Provider>,
-        first: Session,
-    ) -> Arc<Self> {
+    pub(crate) fn new(app: &AppContext, bus: &Bus, provider: Arc<dyn Provider>, first: Session) -> Arc<Self> {
         let state = State { current: Arc::new(first), left: Vec::new() };
         let (app, bus) = (app.clone(), bus.clone());
         Arc::new_cyclic(|me| Self { app, bus, provider, state: Mutex::new(state), me: me.clone() })

@@ -9,8 +9,8 @@ use zk_core::service::{Trust, visible_line};
 use zk_exec::WorkspaceFiles;
 use zk_mcp::McpServers;
 use zk_skills::{
-    Skill, SkillApproval, SkillFiles, SkillRoots, SkillSet, Skills, SkillsOptions, SkillsPlugin, SkillsResolved,
-    discover, scan,
+    Skill, SkillApproval, SkillFiles, SkillRoots, SkillSet, Skills, SkillsOptions, SkillsPlugin,
+    SkillsResolved, discover, scan,
 };
 use zk_view::ViewDriver;
 

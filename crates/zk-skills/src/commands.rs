@@ -5,8 +5,8 @@ use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use zk_core::events::{Input, InputReply};
 use serde::Serialize;
+use zk_core::events::{Input, InputReply};
 use zk_core::kernel::{BoxError, Cx, Event, Notify, Plugin, Scope};
 use zk_core::service::{Command, HostFiles, HostRead, ToolCx, Trust, TrustItem, TurnCwd, match_command};
 
@@ -199,7 +199,8 @@ impl CommandFilesPlugin {
         let mut conflicts = Vec::new();
         for command in &found {
             let CommandFile { name, path, help, shadowed, .. } = command;
-            let unused = |path: &Path, why: String| format!("/{name} of {} is not used: {why}", path.display());
+            let unused =
+                |path: &Path, why: String| format!("/{name} of {} is not used: {why}", path.display());
             let has = |path: &Path| format!("{} has that name, too", path.display());
             conflicts.extend(shadowed.iter().map(|other| unused(other, has(path))));
             if self.is_reserved(name) {
@@ -263,7 +264,11 @@ impl CommandFilesPlugin {
             prompt.push_str(&format!("\n\n{}", given.trim()));
         }
         if may_run(&command, &bytes, &found.at.project, cx) {
-            prompt = interpolate::interpolate(&prompt, &ToolCx::new(cx.clone(), TurnCwd::of(cx).unwrap_or(found.at.cwd))).await;
+            prompt = interpolate::interpolate(
+                &prompt,
+                &ToolCx::new(cx.clone(), TurnCwd::of(cx).unwrap_or(found.at.cwd)),
+            )
+            .await;
         }
         Ok(Some(prompt))
     }

@@ -2,8 +2,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use zk_core::events::{
-    AgentBeforeStart, AgentDone, BeforeStart, ContextReduced, Input, InputReply, ProviderRequest, RequestPatch, Ruling,
-    SessionLoaded, SessionStart, SessionSwitch, ToolGate,
+    AgentBeforeStart, AgentDone, BeforeStart, ContextReduced, Input, InputReply, ProviderRequest,
+    RequestPatch, Ruling, SessionLoaded, SessionStart, SessionSwitch, ToolGate,
 };
 use zk_core::kernel::{BoxError, Cx, HookOptions, Plugin, Reach, Scope, Stage};
 use zk_core::model::{Message, ModelRef, Role, ThinkingRequest, ToolContent};

@@ -82,16 +82,18 @@ impl Stored {
             return Some(Broken::new(of_model(&next.model), size(&self.tools) + system + messages));
         }
         let tools = || of_tools(&self.tools, &parts::of_tools(&next.tools), system + messages);
-        let sections = || {
-            of_sections(&self.sections, &parts::of_system(&next.system, &next.sections), messages)
-        };
+        let sections =
+            || of_sections(&self.sections, &parts::of_system(&next.system, &next.sections), messages);
         let thinking = || {
             let is_other = thinking_counts && self.thinking != next.thinking;
             is_other.then(|| Broken::new(of_thinking(&next.thinking), messages))
         };
         let conversation = || {
             let held = parts::broken_after(&self.messages, &next.messages)?;
-            Some(Broken::new(PrefixPart::Messages { first: held.messages }, messages.saturating_sub(held.bytes)))
+            Some(Broken::new(
+                PrefixPart::Messages { first: held.messages },
+                messages.saturating_sub(held.bytes),
+            ))
         };
         tools().or_else(sections).or_else(thinking).or_else(conversation)
     }

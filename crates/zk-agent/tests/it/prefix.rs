@@ -156,7 +156,8 @@ async fn process(
     provide(&bus, "first", FixedSection::new(1, texts[0]));
     provide(&bus, "second", FixedSection::new(2, texts[1]));
     if let Some(more) = transform {
-        bus.scope("transform").on_sync(move |event: &SystemTransform, _: &Cx| Some(format!("{}{more}", event.system)));
+        bus.scope("transform")
+            .on_sync(move |event: &SystemTransform, _: &Cx| Some(format!("{}{more}", event.system)));
     }
     let seen = breaks(&bus);
     let kept: Arc<Mutex<Vec<CustomEntry>>> = Arc::default();

@@ -56,7 +56,10 @@ fn skills_commands_and_sessions_follow_a_conversation_to_another_directory() {
     let server = server(Script::answering(|_| Turn::new().text("Seen. END")));
     let person = Person::asking(&server);
     person.write(".git/HEAD", "ref: refs/heads/main\n");
-    person.write("inner/.agents/skills/quiet/SKILL.md", "---\nname: quiet\ndescription: Speaks softly.\n---\nHush.\n");
+    person.write(
+        "inner/.agents/skills/quiet/SKILL.md",
+        "---\nname: quiet\ndescription: Speaks softly.\n---\nHush.\n",
+    );
     person.write("inner/.zk/commands/there.md", "Look around there.");
     let trusted = person.run(&["trust", "add", "--cwd", "inner"]);
     assert_eq!(trusted.code, 0, "{}", trusted.stderr);
@@ -77,7 +80,12 @@ fn skills_commands_and_sessions_follow_a_conversation_to_another_directory() {
     terminal.rest();
     let body = server.bodies()[0].to_string();
     assert!(body.contains("Look around there.") && body.contains("Speaks softly."), "{body}");
-    let (there, here) = (person.run(&["sessions", "list", "--cwd", "inner"]), person.run(&["sessions", "list"]));
-    assert!(there.stdout.contains("Look around there") || there.stdout.contains("/there"), "{}", there.stdout);
+    let (there, here) =
+        (person.run(&["sessions", "list", "--cwd", "inner"]), person.run(&["sessions", "list"]));
+    assert!(
+        there.stdout.contains("Look around there") || there.stdout.contains("/there"),
+        "{}",
+        there.stdout
+    );
     assert!(!here.stdout.contains("there."), "{}", here.stdout);
 }

@@ -503,7 +503,12 @@ fn a_skill_of_a_server_is_used_by_its_own_name_once_it_is_allowed_and_only_as_it
         let shown = person.run(&["skills", "show", "fake:greet"]).stdout;
         assert!(shown.contains(uri) && shown.contains("read from fake when it is used"), "{shown}");
         let checked = person.run(&["skills", "check", "fake:greet"]);
-        assert!(checked.code == 0 && checked.stdout.contains("skill://greet/SKILL.md: valid"), "{}{}", checked.stdout, checked.stderr);
+        assert!(
+            checked.code == 0 && checked.stdout.contains("skill://greet/SKILL.md: valid"),
+            "{}{}",
+            checked.stdout,
+            checked.stderr
+        );
         let ended = run(&person, &["--allow-all"]);
         assert_eq!(ended.code, 0, "{}", ended.stderr);
         let bodies = server.bodies();

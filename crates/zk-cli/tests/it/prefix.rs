@@ -250,7 +250,8 @@ fn session_bus(dir: &Path) -> Bus {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn skills_servers_steering_and_sub_agents_of_one_session_leave_the_beginning_of_every_request_in_every_dialect() {
+async fn skills_servers_steering_and_sub_agents_of_one_session_leave_the_beginning_of_every_request_in_every_dialect()
+ {
     for name in ["anthropic", "openai", "gemini", "openai_compat", "ollama"] {
         let server = server(Script::answering(|asked| {
             let answers = asked.messages.iter().filter(|message| message.role == Role::Assistant).count();
@@ -315,7 +316,9 @@ async fn skills_servers_steering_and_sub_agents_of_one_session_leave_the_beginni
             assert_eq!(head, next_head, "{name}, request {}", at + 2);
             assert_eq!(before[..], after[..before.len()], "{name}, request {}", at + 2);
         }
-        let is_child = |body: &String| body.contains("a subtask") && !body.contains("Hurry up") && !body.contains("go on");
+        let is_child = |body: &String| {
+            body.contains("a subtask") && !body.contains("Hurry up") && !body.contains("go on")
+        };
         let raw: Vec<String> = raw_bodies(&server).into_iter().filter(|body| !is_child(body)).collect();
         assert_eq!(raw.len(), 2 * TURNS, "{name}");
         for (at, pair) in raw.windows(2).enumerate() {

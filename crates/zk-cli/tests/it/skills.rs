@@ -182,7 +182,9 @@ fn a_command_of_a_project_takes_neither_the_name_of_a_persons_own_nor_that_of_zk
     std::fs::write(person.home().join(".claude/commands/review.md"), "Read it.").unwrap();
     let ended = person.run(&["-p", "/review"]);
     assert!(ended.stdout.contains("Read it."), "{}{}", ended.stdout, ended.stderr);
-    for part in ["/review of ", ".claude/commands/review.md has that name", "zk has a command /context of its own"] {
+    for part in
+        ["/review of ", ".claude/commands/review.md has that name", "zk has a command /context of its own"]
+    {
         assert!(ended.stderr.contains(part), "{part} in {}", ended.stderr);
     }
     let refused = person.run(&["-p", "/context"]);
@@ -201,15 +203,21 @@ fn a_skill_whose_name_another_one_has_is_told_once() {
     }
     let ended = person.run(&["-p", "Hello"]);
     assert_eq!(ended.code, 0, "{}", ended.stderr);
-    let told: Vec<&str> = ended.stderr.lines().filter(|line| line.contains("others have their names")).collect();
+    let told: Vec<&str> =
+        ended.stderr.lines().filter(|line| line.contains("others have their names")).collect();
     assert_eq!(told.len(), 1, "{}", ended.stderr);
-    assert!(told[0].contains("pdf of ") && told[0].contains(".claude/skills/pdf (used is that of"), "{told:?}");
+    assert!(
+        told[0].contains("pdf of ") && told[0].contains(".claude/skills/pdf (used is that of"),
+        "{told:?}"
+    );
 }
 
 #[test]
 fn a_skill_and_a_command_that_are_typed_during_a_run_take_effect_in_it_and_behind_it() {
     let script = Script::new()
-        .turn(|turn| turn.call("shell", json!({"command": "touch begun; until [ -e go ]; do sleep 0.1; done"})))
+        .turn(|turn| {
+            turn.call("shell", json!({"command": "touch begun; until [ -e go ]; do sleep 0.1; done"}))
+        })
         .turn(|turn| turn.text("Steered. END"))
         .turn(|turn| turn.text("All done. STOP"));
     let server = server(script);

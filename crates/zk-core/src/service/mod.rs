@@ -42,8 +42,8 @@ pub use context_producer::{
     ContextMode, ContextProducer, DYNAMIC_CONTEXT, QUERY_CONTEXT, is_dynamic_context,
 };
 pub use conversation::{
-    Conversation, ConversationError, ConversationState, CurrentCwd, Delivery, OpenedSession, SessionOpener, Submitted,
-    SwitchTarget, TurnCwd, TurnEnv,
+    Conversation, ConversationError, ConversationState, CurrentCwd, Delivery, OpenedSession, SessionOpener,
+    Submitted, SwitchTarget, TurnCwd, TurnEnv,
 };
 pub use debug_dump::DebugDump;
 pub use exec::{

@@ -169,7 +169,8 @@ async fn a_command_in_a_file_becomes_a_prompt_with_its_arguments() {
         "project/.claude/commands/git/commit.md",
         "---\ndescription: Commits.\nargument-hint: [what]\n---\nCommit $1.\n",
     );
-    at.write("home/commands/review.md", "Review it.").write("project/.zk/commands/review.md", "Not this one.");
+    at.write("home/commands/review.md", "Review it.")
+        .write("project/.zk/commands/review.md", "Not this one.");
     let rig = rig(&at, says(5), |bus| drop(bus.install(&with_commands(&at)).unwrap()));
     for prompt in
         ["/git:commit all", "/git  commit  nothing", "/review the diff", "/etc/hosts is wrong", "/unknown x"]
@@ -381,7 +382,9 @@ async fn the_branch_and_the_commands_are_those_of_the_project_that_is_worked_in_
 #[tokio::test]
 async fn instructions_of_a_subdirectory_come_with_the_first_command_that_works_there() {
     let at = Place::new();
-    at.write("project/AGENTS.md", "Root.").write("project/a/AGENTS.md", "Of a.").write("project/b/AGENTS.md", "Of b.");
+    at.write("project/AGENTS.md", "Root.")
+        .write("project/a/AGENTS.md", "Of a.")
+        .write("project/b/AGENTS.md", "Of b.");
     let run = |command: &str| ("shell", json!({ "command": command }));
     let script = calls(&[run("ls a"), run("cd a && ls"), run("cd a && ls"), run("cd 'b'; cd ../b; ls")]);
     let rig = rig(&at, script, |bus| drop(bus.install(&instructions(&at)).unwrap()));

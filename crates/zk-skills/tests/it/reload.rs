@@ -91,10 +91,8 @@ async fn skills_that_a_server_lists_while_a_run_is_at_work_wait_for_its_end() {
         agent.run("Go").unwrap().wait().await.result.unwrap();
     }
     let requests = provider.requests();
-    let seen: Vec<(bool, usize)> = requests
-        .iter()
-        .map(|request| (request.system.contains("fake:greet"), request.tools.len()))
-        .collect();
+    let seen: Vec<(bool, usize)> =
+        requests.iter().map(|request| (request.system.contains("fake:greet"), request.tools.len())).collect();
     assert_eq!(seen, [(false, 0), (false, 0), (false, 0), (true, 3)]);
 }
 

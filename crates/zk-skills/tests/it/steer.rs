@@ -50,8 +50,14 @@ async fn a_skill_that_a_run_is_steered_with_counts_from_there_on() {
         .map(|message| format!("{}: {}", message.injected_by.as_deref().unwrap_or("-"), message.text()))
         .collect();
     assert!(texts[0] == "-: Go" && texts[1] == "steer: /skill:pdf page", "{texts:?}");
-    assert!(texts[2].starts_with("skill:pdf: <skill_content") && texts[2].contains("Take page."), "{texts:?}");
-    assert!(texts[4].starts_with("skill:none: ") && texts[4].contains("there is no skill `none`"), "{texts:?}");
+    assert!(
+        texts[2].starts_with("skill:pdf: <skill_content") && texts[2].contains("Take page."),
+        "{texts:?}"
+    );
+    assert!(
+        texts[4].starts_with("skill:none: ") && texts[4].contains("there is no skill `none`"),
+        "{texts:?}"
+    );
     let requests = provider.requests();
     assert!(format!("{:?}", requests[1].history.messages().last()).contains("Take page."));
     assert_eq!(recorder.named("skills:activated")[0]["via"], "explicit");

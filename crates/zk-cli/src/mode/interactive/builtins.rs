@@ -278,7 +278,8 @@ impl CommandContext {
 
     async fn sessions(&self, cx: &Cx) -> Result<String, BoxError> {
         let store = sessions::store(&self.app).map_err(|failure| failure.message)?;
-        let filter = SessionFilter { cwd: Some(Place::now(&self.app, cx)), limit: Some(20), unanswered: false };
+        let filter =
+            SessionFilter { cwd: Some(Place::now(&self.app, cx)), limit: Some(20), unanswered: false };
         let lines = commands::session_lines(&store.list(&filter).await?, false);
         Ok(if lines.is_empty() { "there are none yet".to_owned() } else { lines.join("\n") })
     }

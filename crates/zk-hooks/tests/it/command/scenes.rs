@@ -236,7 +236,12 @@ async fn conversations_that_begin_and_end_are_told_with_their_ids() {
     scene.bus.install(&CommandHooks::new(set, scene.path())).unwrap();
     scene.bus.scope("session").provide_service(Arc::new(SessionId::from("s1")));
     let cx = scene.bus.cx();
-    let input = || zk_core::events::Input { text: "Hi.".into(), images: Vec::new(), handled: false, added: Vec::new() };
+    let input = || zk_core::events::Input {
+        text: "Hi.".into(),
+        images: Vec::new(),
+        handled: false,
+        added: Vec::new(),
+    };
     cx.emit(input()).await.unwrap();
     let to = Some(SessionId::from("s2"));
     cx.emit(SessionSwitch { from: Some(SessionId::from("s1")), to, entries: Arc::default() }).await.unwrap();
