@@ -25,8 +25,8 @@ pub(crate) fn note_breaks(bus: &Bus) {
         async |scope: &Scope, broken: &PrefixBreak, cx: &Cx| {
             if let Some(log) = cx.service::<dyn SessionLog>() {
                 let mut data = serde_json::to_value(broken)?;
-                if cx.origin().depth > 0 {
-                    data[DEPTH] = cx.origin().depth.into();
+                if let Some(data) = data.as_object_mut().filter(|_| cx.origin().depth > 0) {
+                    data.insert(DEPTH.to_owned(), cx.origin().depth.into());
                 }
                 log.append(scope, NewEntry::hidden(BREAK, 1, data)).await?;
             }
