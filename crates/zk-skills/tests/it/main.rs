@@ -14,4 +14,5 @@ mod quarantine;
 mod reload;
 #[cfg(test)]
 mod steer;
+#[cfg(test)]
 mod support;
