@@ -1,7 +1,9 @@
+mod marks;
 mod vi;
 
 use unicode_segmentation::UnicodeSegmentation;
 
+use self::marks::Marks;
 use crate::paint::Caret;
 use crate::row::{Row, Span};
 use crate::style::Style;
@@ -35,8 +37,7 @@ pub(crate) struct Buffer {
     was_killing: bool,
     /// What was yanked last, and which of the killed texts it was.
     yanked: Option<(usize, usize, usize)>,
-    /// Marks that stand for pasted text.
-    folded: Vec<(String, String)>,
+    marks: Marks,
 }
 
 impl Buffer {
@@ -50,25 +51,16 @@ impl Buffer {
 
     /// The whole text, with what marks stand for.
     pub(crate) fn expanded(&self) -> String {
-        let (mut out, mut rest) = (String::new(), self.text.as_str());
-        while let Some((at, mark, content)) = self
-            .folded
-            .iter()
-            .filter_map(|(mark, content)| Some((rest.find(mark.as_str())?, mark, content)))
-            .min_by_key(|(at, _, _)| *at)
-        {
-            out.push_str(rest.get(..at).unwrap_or_default());
-            out.push_str(content);
-            rest = rest.get(at + mark.len()..).unwrap_or_default();
-        }
-        out + rest
+        self.marks.expand(&self.text)
     }
 
     /// Takes the whole text, expanded.
     pub(crate) fn take(&mut self) -> String {
         let text = self.expanded();
-        let killed = std::mem::take(&mut self.killed);
-        *self = Self { killed, ..Self::default() };
+        let (killed, mut marks) = (std::mem::take(&mut self.killed), std::mem::take(&mut self.marks));
+        // What was killed can still be put in, with what its marks stand for.
+        marks.keep_those_in(&killed);
+        *self = Self { killed, marks, ..Self::default() };
         text
     }
 
@@ -99,16 +91,15 @@ impl Buffer {
         }
         let size =
             if lines > 1 { format!("{lines} lines") } else { format!("{} KB", text.len().div_ceil(1024)) };
-        let mark = format!("[paste {}: {size}]", self.folded.len() + 1);
+        let mark = self.marks.fold(&size, text);
         self.insert(&mark);
-        self.folded.push((mark, text));
     }
 
     /// Puts in a mark that stands for something which is not text, and is taken away as a whole.
     pub(crate) fn attach(&mut self, mark: &str) {
         self.insert(mark);
         self.insert(" ");
-        self.folded.push((mark.to_owned(), mark.to_owned()));
+        self.marks.attach(mark);
     }
 
     pub(crate) fn back(&mut self) {
@@ -205,7 +196,8 @@ impl Buffer {
 
     /// Puts `text` in the place of what stands between `from` and the caret.
     pub(crate) fn replace_from(&mut self, from: usize, text: &str) {
-        if from > self.caret || !self.text.is_char_boundary(from) {
+        // A part of a mark is none of the text.
+        if from > self.caret || !self.text.is_char_boundary(from) || self.not_within(from) != from {
             return;
         }
         let text = &harmless(text);
@@ -265,7 +257,7 @@ impl Buffer {
     }
 
     fn go(&mut self, to: usize) {
-        (self.caret, self.was_typing) = (to.min(self.text.len()), false);
+        (self.caret, self.was_typing) = (self.not_within(to.min(self.text.len())), false);
         (self.was_killing, self.yanked) = (false, None);
     }
 
@@ -306,31 +298,28 @@ impl Buffer {
     /// Where the grapheme before the caret begins; a mark is one.
     fn before(&self) -> usize {
         let before = self.text.get(..self.caret).unwrap_or_default();
-        if let Some((mark, _)) = self.folded.iter().find(|(mark, _)| before.ends_with(mark.as_str())) {
-            return self.caret - mark.len();
-        }
-        before.grapheme_indices(true).next_back().map_or(0, |(at, _)| at)
+        let grapheme = || before.grapheme_indices(true).next_back().map_or(0, |(at, _)| at);
+        self.mark_before().unwrap_or_else(grapheme)
     }
 
     fn after(&self) -> usize {
         let after = self.text.get(self.caret..).unwrap_or_default();
-        if let Some((mark, _)) = self.folded.iter().find(|(mark, _)| after.starts_with(mark.as_str())) {
-            return self.caret + mark.len();
-        }
-        self.caret + after.graphemes(true).next().map_or(0, str::len)
+        let grapheme = || self.caret + after.graphemes(true).next().map_or(0, str::len);
+        self.mark_after().unwrap_or_else(grapheme)
     }
 
     fn word_before(&self) -> usize {
         let before = self.text.get(..self.caret).unwrap_or_default();
         let words = before.trim_end();
-        words.char_indices().rev().find(|(_, c)| c.is_whitespace()).map_or(0, |(at, c)| at + c.len_utf8())
+        let blank = words.char_indices().rev().find(|(_, c)| c.is_whitespace());
+        self.not_within(blank.map_or(0, |(at, c)| at + c.len_utf8()))
     }
 
     fn word_after(&self) -> usize {
         let after = self.text.get(self.caret..).unwrap_or_default();
         let blanks = after.len() - after.trim_start().len();
         let word = after.trim_start().find(char::is_whitespace).unwrap_or(after.trim_start().len());
-        self.caret + blanks + word
+        self.behind_mark(self.caret + blanks + word)
     }
 
     fn line_start(&self) -> usize {
@@ -390,6 +379,59 @@ mod tests {
         assert_eq!(buffer.text(), "see ");
         buffer.paste("two\nlines\u{1b}[2J");
         assert_eq!(buffer.take(), "see two\nlines[2J");
+    }
+
+    #[test]
+    fn a_mark_is_one_unit_for_every_move_and_cut() {
+        let lines: String = (0..30).map(|n| format!("line {n}\n")).collect();
+        let mark = "[paste 1: 30 lines]";
+        let pasted = || {
+            let mut buffer = typed("see ");
+            buffer.paste(&lines);
+            buffer
+        };
+        let mut buffer = pasted();
+        buffer.kill_word();
+        assert_eq!(buffer.text(), "see ");
+        buffer.yank();
+        assert_eq!(buffer.expanded(), format!("see {lines}"));
+        buffer.left(true);
+        assert_eq!(buffer.before_caret(), "see ");
+        buffer.right(true);
+        assert_eq!(buffer.before_caret(), format!("see {mark}"));
+        buffer.left(true);
+        assert_eq!(buffer.words_ahead(1, false), mark.len());
+        buffer.kill_grapheme();
+        assert_eq!(buffer.text(), "see ");
+        // By lines: a column within a mark is its beginning.
+        let mut buffer = pasted();
+        buffer.insert("\n123456789");
+        assert!(buffer.up());
+        assert_eq!(buffer.before_caret(), "see ");
+        let mut buffer = typed("!cat ");
+        buffer.paste(&lines);
+        let word = buffer.text().rfind(' ').unwrap() + 1;
+        buffer.replace_from(word, "lines.txt ");
+        assert_eq!(buffer.expanded(), format!("!cat {lines}"), "a completion does not break it");
+        let mut buffer = typed("a b ");
+        buffer.attach("[image 1]");
+        (0..2).for_each(|_| buffer.left(true));
+        buffer.right(true);
+        buffer.kill_word();
+        assert_eq!(buffer.text(), "a  [image 1] ");
+    }
+
+    #[test]
+    fn a_mark_that_was_cut_stands_for_its_paste_in_the_next_text_too() {
+        let paste = |name: &str| (0..30).map(|n| format!("{name} {n}\n")).collect::<String>();
+        let mut buffer = Buffer::default();
+        buffer.paste(&paste("old"));
+        buffer.kill_word();
+        assert_eq!(buffer.take(), "");
+        buffer.paste(&paste("new"));
+        assert_eq!(buffer.text(), "[paste 2: 30 lines]");
+        buffer.yank();
+        assert_eq!(buffer.take(), paste("new") + &paste("old"));
     }
 
     #[test]

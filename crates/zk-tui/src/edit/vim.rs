@@ -16,6 +16,30 @@ impl Vim {
         self.is_normal
     }
 
+    /// Whether the next key begins a command.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.is_normal && self.operator.is_none() && self.count == 0
+    }
+
+    /// The commands, and what each does.
+    pub(crate) fn help() -> Vec<(String, &'static str)> {
+        let commands = [
+            ("i a I A o O", "type: here, behind, at the beginning or end of the line, on a new one"),
+            ("h l 0 ^ $", "left, right, to the beginning or end of the line"),
+            ("w b e", "a word on, back, to its end"),
+            ("j k gg G", "a line down or up, to the first or last one"),
+            ("x X", "take away a character: here, before"),
+            ("d c y", "cut, change, copy: with w, b, e, $ or 0, or twice for the line"),
+            ("D C S", "cut or change the rest of the line, change all of it"),
+            ("p P", "put in what was cut: behind, here"),
+            ("u", "undo"),
+            ("2 … 9", "repeat the next command"),
+            ("Enter", "send; during a run: steer it"),
+            ("Esc", "stop the run; what is typed stays"),
+        ];
+        commands.into_iter().map(|(keys, what)| (keys.to_owned(), what)).collect()
+    }
+
     /// Keys are text again.
     pub(crate) fn insert(&mut self) {
         *self = Self::default();

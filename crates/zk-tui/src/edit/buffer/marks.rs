@@ -1,0 +1,94 @@
+use super::Buffer;
+
+/// Marks in a text that stand for something else: pasted text, or something attached.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Marks {
+    /// Each mark, and what it stands for.
+    known: Vec<(String, String)>,
+    /// Pastes that were folded so far: no number stands for two of them.
+    pastes: usize,
+}
+
+impl Marks {
+    /// A new mark for a pasted text of this size.
+    pub(super) fn fold(&mut self, size: &str, text: String) -> String {
+        self.pastes += 1;
+        let mark = format!("[paste {}: {size}]", self.pastes);
+        self.known.push((mark.clone(), text));
+        mark
+    }
+
+    /// A mark that stands for itself.
+    pub(super) fn attach(&mut self, mark: &str) {
+        if self.known.iter().all(|(known, _)| known != mark) {
+            self.known.push((mark.to_owned(), mark.to_owned()));
+        }
+    }
+
+    /// Forgets the pastes whose marks are in none of the texts.
+    pub(super) fn keep_those_in(&mut self, texts: &[String]) {
+        let is_kept = |mark: &str| texts.iter().any(|text| text.contains(mark));
+        self.known.retain(|(mark, content)| mark == content || is_kept(mark));
+    }
+
+    /// The first mark in a text: where it stands, and what it stands for.
+    fn first_in(&self, text: &str) -> Option<(usize, &str, &str)> {
+        let places = self.known.iter().filter_map(|(mark, content)| {
+            let at = text.find(mark.as_str())?;
+            Some((at, mark.as_str(), content.as_str()))
+        });
+        places.min_by_key(|(at, _, _)| *at)
+    }
+
+    /// A text with what its marks stand for.
+    pub(super) fn expand(&self, text: &str) -> String {
+        let (mut out, mut rest) = (String::new(), text);
+        while let Some((at, mark, content)) = self.first_in(rest) {
+            out.push_str(rest.get(..at).unwrap_or_default());
+            out.push_str(content);
+            rest = rest.get(at + mark.len()..).unwrap_or_default();
+        }
+        out + rest
+    }
+
+    /// The mark that the byte `at` of a text is within: where it begins and where it ends.
+    fn around(&self, text: &str, at: usize) -> Option<(usize, usize)> {
+        let mut from = 0;
+        while let Some((place, mark, _)) = self.first_in(text.get(from..)?) {
+            let (begin, end) = (from + place, from + place + mark.len());
+            if begin >= at {
+                return None;
+            }
+            if at < end {
+                return Some((begin, end));
+            }
+            from = end;
+        }
+        None
+    }
+}
+
+/// Places in a text between its units: a grapheme is one, and so is a mark.
+impl Buffer {
+    /// `at`, or where the mark begins that it is within.
+    pub(super) fn not_within(&self, at: usize) -> usize {
+        self.marks.around(&self.text, at).map_or(at, |(begin, _)| begin)
+    }
+
+    /// `at`, or where the mark ends that it is within.
+    pub(super) fn behind_mark(&self, at: usize) -> usize {
+        self.marks.around(&self.text, at).map_or(at, |(_, end)| end)
+    }
+
+    /// Where the mark begins that ends at the caret.
+    pub(super) fn mark_before(&self) -> Option<usize> {
+        let before = self.caret.checked_sub(1)?;
+        self.marks.around(&self.text, before).filter(|(_, end)| *end == self.caret).map(|(begin, _)| begin)
+    }
+
+    /// Where the mark ends that begins at the caret.
+    pub(super) fn mark_after(&self) -> Option<usize> {
+        let (begin, end) = self.marks.around(&self.text, self.caret + 1)?;
+        (begin == self.caret).then_some(end)
+    }
+}
