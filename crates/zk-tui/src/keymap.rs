@@ -148,6 +148,9 @@ impl Keymap {
                 lines.push((keys.join(" "), *what));
             }
         }
+        if self.vim {
+            lines.push(("Esc ?".to_owned(), "behind a text: the commands of vi"));
+        }
         lines
     }
 }
@@ -205,6 +208,7 @@ fn describe(key: &Key) -> String {
         | Key::Synchronized(_)
         | Key::Ground { .. }
         | Key::Size { .. }
+        | Key::Version(_)
         | Key::Answered
         | Key::Focus(_) => format!("{key:?}"),
     }

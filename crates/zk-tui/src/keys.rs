@@ -1,6 +1,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::time::Duration;
+
 /// What a person does at a terminal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Key {
@@ -47,10 +49,28 @@ pub enum Key {
         /// Its columns.
         columns: usize,
     },
+    /// The terminal said its name and its version.
+    Version(String),
     /// The terminal said what it is: what it was asked before is answered too, or never will be.
     Answered,
     /// The person turned to this terminal, or away from it.
     Focus(bool),
+}
+
+impl Key {
+    /// Whether the terminal said it, and no person.
+    #[must_use]
+    pub fn is_reply(&self) -> bool {
+        matches!(
+            self,
+            Self::Synchronized(_)
+                | Self::Ground { .. }
+                | Self::Size { .. }
+                | Self::Version(_)
+                | Self::Answered
+                | Self::Focus(_)
+        )
+    }
 }
 
 /// Where a key moves to.
@@ -80,6 +100,8 @@ const PARAMETERS: usize = 32;
 const STRING: usize = 64;
 /// How the string begins that says what colour the ground has.
 const GROUND: &[u8] = b"11;";
+/// How the string begins that says what the terminal is called.
+const VERSION: &[u8] = b">|";
 /// The most bytes of a paste: what is more is left out.
 const PASTE: usize = 16 * 1024 * 1024;
 const PASTE_END: &[u8] = b"\x1b[201~";
@@ -87,6 +109,8 @@ const PASTE_END: &[u8] = b"\x1b[201~";
 const PASTE_WAITS: u8 = 33;
 /// Moments for which `ESC` is held back while the terminal owes an answer, whose beginning it may be.
 const ESCAPE_WAITS: u8 = 3;
+/// How long an answer of the terminal is awaited: one that never comes shall not delay Escape for good.
+const REPLY: Duration = Duration::from_secs(1);
 
 /// Makes keys of the bytes a terminal sends, in whatever pieces they come. What a terminal answers to a query is never a
 /// key.
@@ -96,8 +120,9 @@ pub struct KeyDecoder {
     /// The beginning of a character.
     partial: Vec<u8>,
     parameters: Vec<u8>,
-    /// A string that the terminal sends, as far as it is looked at.
+    /// A string that the terminal sends, as far as it is looked at, and what began it.
     string: Vec<u8>,
+    string_begin: u8,
     /// Keys of what looked like the beginning of a string, and was none.
     taken_back: Vec<Key>,
     /// A paste that has begun, and for how many moments nothing of it has come.
@@ -108,6 +133,9 @@ pub struct KeyDecoder {
     /// Whether the terminal still owes an answer: `ESC` that stood alone may have been its beginning.
     is_owed: bool,
     escaped: bool,
+    now: Duration,
+    /// When the terminal was asked last.
+    asked: Duration,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -119,14 +147,20 @@ enum State {
     Single,
     String,
     StringEscape,
-    /// `]` after an `ESC` that stood alone: a string that comes late, if it goes on like one.
+    /// `]` or `P` after an `ESC` that stood alone: a string that comes late, if it goes on like one.
     Late,
 }
 
 impl KeyDecoder {
     /// A query was sent that the terminal may answer late.
     pub fn expect_reply(&mut self) {
-        self.is_owed = true;
+        (self.is_owed, self.asked) = (true, self.now);
+    }
+
+    /// What is taken in from now on came at `now`, on a clock of the caller's: an answer is not awaited for ever.
+    pub fn set_time(&mut self, now: Duration) {
+        self.now = now;
+        self.is_owed = self.is_owed && now < self.asked + REPLY;
     }
 
     /// The keys that end within `bytes`.
@@ -189,8 +223,9 @@ impl KeyDecoder {
                 self.parameters.clear();
                 (State::Control, None)
             }
-            (State::Ground, b']') if escaped && self.is_owed => {
+            (State::Ground, b']' | b'P') if escaped && self.is_owed => {
                 self.string.clear();
+                self.string_begin = byte;
                 (State::Late, None)
             }
             (State::Late, _) => return self.late(byte),
@@ -204,10 +239,7 @@ impl KeyDecoder {
             (State::Escape, b'O') => (State::Single, None),
             (State::Escape, b']' | b'P' | b'_' | b'^' | b'X') => {
                 self.string.clear();
-                // Of the others nothing is looked at.
-                if byte != b']' {
-                    self.string.resize(STRING, 0);
-                }
+                self.string_begin = byte;
                 (State::String, None)
             }
             (State::Escape, b'\r' | b'\n') => (State::Ground, Some(Key::Newline)),
@@ -222,7 +254,7 @@ impl KeyDecoder {
                 }
                 (State::Control, None)
             }
-            (State::String, 0x07) | (State::StringEscape, b'\\') => (State::Ground, self.ground()),
+            (State::String, 0x07) | (State::StringEscape, b'\\') => (State::Ground, self.end_string()),
             (State::String | State::StringEscape, 0x1b) => (State::StringEscape, None),
             (State::String | State::StringEscape, _) => {
                 if self.string.len() < STRING {
@@ -270,23 +302,36 @@ impl KeyDecoder {
         }
     }
 
-    /// A byte behind `]` that came after an `ESC` which stood alone: of a reply that comes late, or typed.
+    /// A byte behind `]` or `P` that came after an `ESC` which stood alone: of a reply that comes late, or typed.
     fn late(&mut self, byte: u8) -> Option<Key> {
         self.string.push(byte);
-        if GROUND.starts_with(&self.string) {
-            self.state = if self.string == GROUND { State::String } else { State::Late };
+        let reply = if self.string_begin == b']' { GROUND } else { VERSION };
+        if reply.starts_with(&self.string) {
+            self.state = if self.string == reply { State::String } else { State::Late };
             return None;
         }
         self.state = State::Ground;
         self.string.pop();
-        let typed = std::iter::once(b']').chain(std::mem::take(&mut self.string));
+        let typed = std::iter::once(self.string_begin).chain(std::mem::take(&mut self.string));
         self.taken_back.extend(typed.map(|byte| Key::Char(byte.into())));
         self.byte(byte)
     }
 
-    /// What the string that just ended says of the ground, if it is about that.
-    fn ground(&mut self) -> Option<Key> {
+    /// What the string says that just ended, if anything.
+    fn end_string(&mut self) -> Option<Key> {
         let string = std::mem::take(&mut self.string);
+        match self.string_begin {
+            b']' => Self::ground(&string),
+            b'P' => {
+                let version = string.strip_prefix(VERSION)?;
+                Some(Key::Version(String::from_utf8_lossy(version).into_owned()))
+            }
+            _ => None,
+        }
+    }
+
+    /// What a string says of the ground, if it is about that.
+    fn ground(string: &[u8]) -> Option<Key> {
         let text = std::str::from_utf8(string.strip_prefix(GROUND)?).ok()?;
         let colour = text.strip_prefix("rgb:").or_else(|| text.strip_prefix("rgba:"))?;
         let mut parts = colour.split('/').map(|part| {

@@ -7,6 +7,7 @@ use self::resizing::Resizing;
 use crate::notice::Notices;
 use crate::row::{Looks, Row};
 use crate::style::Theme;
+use crate::terminals::KnownTerminal;
 use crate::text::{columns, graphemes, soft_split};
 
 /// Size of a terminal.
@@ -111,6 +112,14 @@ impl InlineScreen {
     #[must_use]
     pub fn size(&self) -> Size {
         self.size
+    }
+
+    /// The terminal said its name and version: what is known of it holds, whatever its environment says.
+    pub(crate) fn set_version(&mut self, version: &str) {
+        let Some(known) = KnownTerminal::of(version) else { return };
+        self.abilities.reflows = known.reflows;
+        self.abilities.notices = known.notices.unwrap_or(self.abilities.notices);
+        self.abilities.tmux |= known.is_tmux;
     }
 
     /// What it can do.

@@ -12,9 +12,11 @@ pub(crate) struct FullScreen {
     is_known: bool,
 }
 
-/// Goes to the alternate screen, and back. Terminals keep what is asked of their keys for each screen apart.
-pub(crate) const ENTER: &str = "\u{1b}[?1049h\u{1b}[>1u";
-pub(crate) const LEAVE: &str = "\u{1b}[<u\u{1b}[?1049l";
+/// Goes to the alternate screen, and back. Terminals keep what is asked of their keys for each screen apart. The wheel of a
+/// mouse shall not count as arrow keys (mode 1007), which would move in what is typed: how that was is saved and restored;
+/// it is on where a terminal cannot save it.
+pub(crate) const ENTER: &str = "\u{1b}[?1049h\u{1b}[>1u\u{1b}[?1007s\u{1b}[?1007l";
+pub(crate) const LEAVE: &str = "\u{1b}[<u\u{1b}[?1007h\u{1b}[?1007r\u{1b}[?1049l";
 
 impl FullScreen {
     /// What the screen shows is not known any more.

@@ -65,6 +65,8 @@ impl Span {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Row {
     spans: Vec<Span>,
+    /// Whether it goes on with the line of the row above, which was broken where the screen ends.
+    goes_on: bool,
 }
 
 impl Row {
@@ -91,6 +93,15 @@ impl Row {
 
     pub(crate) fn append(&mut self, row: &Self) {
         row.spans.iter().for_each(|span| self.push(span.clone()));
+    }
+
+    /// The row as one that goes on with the line of the row above.
+    pub(crate) fn going_on(self) -> Self {
+        Self { goes_on: true, ..self }
+    }
+
+    pub(crate) fn goes_on(&self) -> bool {
+        self.goes_on
     }
 
     pub(crate) fn spans(&self) -> &[Span] {
@@ -217,8 +228,9 @@ mod tests {
 
     #[test]
     fn only_safe_targets_become_links() {
-        let encoded =
-            |target: &str| Row { spans: vec![Span::new(Style::PLAIN, "x").linked(target)] }.encode(ALL, None);
+        let encoded = |target: &str| {
+            Row { spans: vec![Span::new(Style::PLAIN, "x").linked(target)], goes_on: false }.encode(ALL, None)
+        };
         assert_eq!(encoded("https://a.b/c"), "\u{1b}]8;;https://a.b/c\u{1b}\\x\u{1b}]8;;\u{1b}\\");
         for target in ["javascript:alert(1)", "file:///etc/passwd", "https://a\u{1b}\\b", "mailto:a@b.c"] {
             assert_eq!(encoded(target), "x", "{target}");

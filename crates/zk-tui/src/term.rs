@@ -1,9 +1,10 @@
 //! The terminal itself: its modes and what is typed at it.
 
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::getpgrp;
@@ -21,14 +22,13 @@ use crate::paint_full::LEAVE as LEAVE_ALTERNATE;
 /// line, shorter than a person notices.
 const SEQUENCE: i64 = 30_000_000;
 
-/// How often a process in the background looks whether the terminal is its own again, in nanoseconds.
-const AWAY: i64 = 250_000_000;
-
 /// Marks pastes, tells whether the person looks at it, tells Shift-Enter from Enter where the terminal can, and asks whether
 /// it shows frames at once.
 const ENTER: &str = "\u{1b}[?2004h\u{1b}[?1004h\u{1b}[>1u\u{1b}[?2026$p";
 /// Asks what colour the ground has.
 const GROUND: &str = "\u{1b}]11;?\u{1b}\\";
+/// Asks for its name and its version.
+const VERSION: &str = "\u{1b}[>0q";
 /// Asks what it is, which every terminal answers: answers to other questions come before that, or never.
 const LAST: &str = "\u{1b}[c";
 /// Takes all of it back, and shows the caret.
@@ -55,6 +55,15 @@ enum Entered {
     Never,
 }
 
+/// What a terminal is asked beside what each of them is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Queries {
+    /// Which colour its ground has.
+    pub ground: bool,
+    /// Its name and its version.
+    pub version: bool,
+}
+
 /// Columns and rows that a conversation needs to be of use.
 const SMALL: (u16, u16) = (20, 5);
 
@@ -69,13 +78,14 @@ impl Modes {
         Ok(Self(Arc::new(State { usual, entered: Mutex::new(Entered::No), is_alternate })))
     }
 
-    /// Gives keys one by one and unseen, also those that are signals otherwise. `asks_ground`: the terminal is asked what
-    /// colour its ground has.
+    /// Gives keys one by one and unseen, also those that are signals otherwise, and asks the terminal some questions.
     ///
     /// # Errors
     /// The terminal is gone.
-    pub fn enter(&self, asks_ground: bool) -> io::Result<()> {
-        self.begin(&format!("{ENTER}{}{LAST}", if asks_ground { GROUND } else { "" }))
+    pub fn enter(&self, Queries { ground, version }: Queries) -> io::Result<()> {
+        let ground = if ground { GROUND } else { "" };
+        let version = if version { VERSION } else { "" };
+        self.begin(&format!("{ENTER}{ground}{version}{LAST}"))
     }
 
     /// As [`enter`](Self::enter), and leaves what else a terminal can do to whoever draws on it.
@@ -233,6 +243,8 @@ pub enum Typed {
     Keys(Vec<Key>),
     /// What was typed, for a program that reads it itself: see [`Input::read_bytes`].
     Bytes(Vec<u8>),
+    /// The terminal is somebody else's: nothing is read until [`Input::resume`].
+    Away,
     /// Nobody is at the terminal any more.
     Gone,
 }
@@ -244,7 +256,7 @@ pub struct Input {
     /// Whether the terminal was asked something else.
     is_asked: Arc<AtomicBool>,
     /// Its end is the thread's.
-    _wake: UnixStream,
+    wake: UnixStream,
 }
 
 /// Where what is read goes.
@@ -282,12 +294,18 @@ impl Input {
                 let _ = reading.sender.send(Typed::Gone);
             }
         })?;
-        Ok(Self { typed, is_asked, _wake: wake })
+        Ok(Self { typed, is_asked, wake })
     }
 
     /// The terminal is asked something now, last of all what it is: its answer is no text, however late it comes.
     pub fn expect_reply(&self) {
         self.is_asked.store(true, Ordering::SeqCst);
+    }
+
+    /// The process is in the foreground again, after [`Typed::Away`].
+    pub fn resume(&self) {
+        // A thread that ended reads nothing more.
+        let _ = (&self.wake).write(&[0]);
     }
 
     /// The next keys.
@@ -298,25 +316,25 @@ impl Input {
 
 fn read(Reading { woken, sender, is_asked }: &Reading) -> io::Result<()> {
     let stdin = io::stdin();
-    let mut decoder = KeyDecoder::default();
+    let (mut decoder, began) = (KeyDecoder::default(), Instant::now());
     decoder.expect_reply();
     let mut buffer = [0; 4096];
     loop {
         // In the background the keys are for somebody else, and reading them would stop the process.
         let is_ours = is_in_foreground();
+        if !is_ours && sender.send(Typed::Away).is_err() {
+            return Ok(());
+        }
         let input = if is_ours { PollFlags::IN } else { PollFlags::empty() };
         let mut fds = [PollFd::new(&stdin, input), PollFd::new(woken, PollFlags::IN)];
-        let wait = match is_ours {
-            false => Some(AWAY),
-            true => decoder.is_within().then_some(SEQUENCE),
-        };
+        let wait = (is_ours && decoder.is_within()).then_some(SEQUENCE);
         let wait = wait.map(|tv_nsec| Timespec { tv_sec: 0, tv_nsec });
         match poll(&mut fds, wait.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let [typed, woken] = fds.map(|fd| fd.revents());
-        if !woken.is_empty() {
+        let [typed, wakes] = fds.map(|fd| fd.revents());
+        if !wakes.is_empty() && matches!((&*woken).read(&mut buffer), Ok(0) | Err(_)) {
             return Ok(());
         }
         if !is_ours && !typed.is_empty() {
@@ -325,6 +343,7 @@ fn read(Reading { woken, sender, is_asked }: &Reading) -> io::Result<()> {
         if !is_in_foreground() {
             continue;
         }
+        decoder.set_time(began.elapsed());
         if is_asked.swap(false, Ordering::SeqCst) {
             decoder.expect_reply();
         }

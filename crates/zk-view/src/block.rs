@@ -152,6 +152,24 @@ pub enum AnswerEnd {
     },
 }
 
+impl AnswerEnd {
+    /// What to say of it; nothing of an answer that is whole.
+    #[must_use]
+    pub fn remark(&self) -> Option<String> {
+        let remark = match self {
+            Self::Whole => return None,
+            Self::MaxTokens => "cut by the output limit: say `go on` for the rest",
+            Self::WindowFull => "cut: the context window was full",
+            Self::Empty => "the model said nothing",
+            Self::Refused => "the model refused to answer",
+            Self::Stopped => "stopped",
+            Self::Broken => "broke off",
+            Self::Other { reason } => return Some(format!("ended with `{reason}`")),
+        };
+        Some(remark.to_owned())
+    }
+}
+
 /// How a run ended, and what it took.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -1,8 +1,7 @@
 //! What a view shows, in lines for a person.
 
 use zk_view::{
-    Activity, AnswerEnd, Block, Body, Call, CallState, Content, DiffLine, DiffReader, Form, NoteLevel,
-    Status, Text,
+    Activity, Block, Body, Call, CallState, Content, DiffLine, DiffReader, Form, NoteLevel, Status, Text,
 };
 
 use super::summary::counted;
@@ -44,7 +43,7 @@ fn content(content: &Content) -> Vec<(Style, String)> {
         Content::Injected { by, text } => plain(&format!("› ({by}) {}", text.as_str().trim_end())),
         Content::Answer { text, end } => {
             let mut lines: Vec<_> = plain(text.as_str().trim_end());
-            lines.extend(answer_end(end).map(|end| (Style::Yellow, format!("({end})"))));
+            lines.extend(end.remark().map(|end| (Style::Yellow, format!("({end})"))));
             lines
         }
         Content::Call(shown) => {
@@ -72,19 +71,6 @@ fn content(content: &Content) -> Vec<(Style, String)> {
             vec![(style, text.as_str().to_owned())]
         }
         Content::Thinking { .. } | Content::End(_) => Vec::new(),
-    }
-}
-
-fn answer_end(end: &AnswerEnd) -> Option<String> {
-    match end {
-        AnswerEnd::Whole => None,
-        AnswerEnd::MaxTokens => Some("cut by the output limit: say `go on` for the rest".to_owned()),
-        AnswerEnd::WindowFull => Some("cut: the context window was full".to_owned()),
-        AnswerEnd::Empty => Some("the model said nothing".to_owned()),
-        AnswerEnd::Refused => Some("the model refused to answer".to_owned()),
-        AnswerEnd::Stopped => Some("stopped".to_owned()),
-        AnswerEnd::Broken => Some("broke off".to_owned()),
-        AnswerEnd::Other { reason } => Some(format!("ended with `{reason}`")),
     }
 }
 

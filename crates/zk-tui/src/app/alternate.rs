@@ -9,19 +9,21 @@ use crate::paint_full::{ENTER, FullScreen, LEAVE};
 use crate::row::Row;
 use crate::style::Style;
 
-/// What is drawn on the alternate screen.
-#[derive(Debug)]
-pub(super) struct Alternate {
-    screen: FullScreen,
-    pager: Pager,
-}
-
+/// The conversation on the alternate screen.
 impl App {
     /// Draws the conversation on the alternate screen from now on, or below what the terminal shows already. What closed
     /// meanwhile is printed there when this one is left.
     pub fn set_full(&mut self, is_full: bool) {
         (self.is_full, self.is_paging) = (is_full, false);
         self.is_dirty = true;
+    }
+
+    /// Shows all of the conversation from now on: the next key is for that already.
+    pub(super) fn open_pager(&mut self) {
+        self.is_paging = true;
+        let size = self.screen.size();
+        let pager = self.pager.get_or_insert_with(|| Pager::new(size.width, self.mask));
+        pager.set_height(size.height.saturating_sub(1));
     }
 
     /// Whether the alternate screen is in use, or is to be with the next frame.
@@ -51,12 +53,18 @@ impl App {
                 let closed = self.transcript.take_closed(usize::MAX);
                 let closed = self.masked(closed);
                 let out = self.screen.frame(&closed, &[], Some(Caret::default())) + &self.screen.clear();
-                let pager = Pager::new(self.screen.size().width, self.mask);
-                self.alternate = Some(Alternate { screen: FullScreen::default(), pager });
+                self.alternate = Some(FullScreen::default());
                 out + ENTER
             }
-            (false, Some(_)) => self.leave_alternate(),
-            (true, Some(_)) | (false, None) => String::new(),
+            (false, Some(_)) => {
+                self.pager = None;
+                self.leave_alternate()
+            }
+            (false, None) => {
+                self.pager = None;
+                String::new()
+            }
+            (true, Some(_)) => String::new(),
         }
     }
 
@@ -69,23 +77,28 @@ impl App {
 
     pub(super) fn resize_alternate(&mut self) {
         let width = self.screen.size().width;
-        if let Some(Alternate { screen, pager }) = &mut self.alternate {
+        if let Some(screen) = &mut self.alternate {
             screen.forget();
+        }
+        if let Some(pager) = &mut self.pager {
             pager.set_width(width);
         }
     }
 
     /// Another conversation is shown from now on.
     pub(super) fn renew_pager(&mut self) {
-        let (width, mask) = (self.screen.size().width, self.mask);
-        if let Some(alternate) = &mut self.alternate {
-            alternate.pager = Pager::new(width, mask);
+        let (size, mask) = (self.screen.size(), self.mask);
+        if let Some(pager) = &mut self.pager {
+            *pager = Pager::new(size.width, mask);
+            pager.set_height(size.height.saturating_sub(1));
         }
     }
 
     /// The bytes of a frame of the alternate screen.
     pub(super) fn alternate_frame(&mut self) -> String {
-        let Some(Alternate { mut screen, mut pager }) = self.alternate.take() else { return String::new() };
+        let Some(mut screen) = self.alternate.take() else { return String::new() };
+        let mask = self.mask;
+        let mut pager = self.pager.take().unwrap_or_else(|| Pager::new(self.screen.size().width, mask));
         let size = self.screen.size();
         let (below, caret) = if self.is_paging {
             let waits = (!self.transcript.view().cards.is_empty()).then_some("a question waits: q");
@@ -111,7 +124,7 @@ impl App {
             column: caret.column.min(size.width.saturating_sub(1)),
         });
         let frame = screen.frame(&rows, caret, size, self.screen.abilities());
-        self.alternate = Some(Alternate { screen, pager });
+        (self.alternate, self.pager) = (Some(screen), Some(pager));
         frame
     }
 
@@ -119,7 +132,7 @@ impl App {
     pub(super) fn press_alternate(&mut self, key: &Key, now: Duration) -> bool {
         let page = self.screen.size().height / 2;
         let pages = self.agent_pages();
-        let Some(Alternate { pager, .. }) = &mut self.alternate else { return false };
+        let Some(pager) = &mut self.pager else { return false };
         let (log, view) = match &pages {
             Some((log, view)) => (log, view),
             None => (self.transcript.log(), self.transcript.view()),
@@ -139,9 +152,11 @@ impl App {
                         card.redrawn(size.width, now);
                     }
                 }
-                PagerKey::Copy(text) => {
-                    if !self.copy(&text) {
-                        self.hint = Some("too long for the clipboard of a terminal");
+                PagerKey::Copy { text, done } => {
+                    let said =
+                        if self.copy(&text) { done } else { "too long for the clipboard of a terminal" };
+                    if let Some(pager) = &mut self.pager {
+                        pager.say(said);
                     }
                 }
             }

@@ -30,12 +30,19 @@ impl App {
         }
     }
 
-    pub(super) fn press_typed(&mut self, typed: &[Key], now: Duration, actions: &mut Vec<Action>) {
+    /// Keys for the question or the draft; `is_burst` if others were read with them.
+    pub(super) fn press_typed(
+        &mut self,
+        typed: &[Key],
+        is_burst: bool,
+        now: Duration,
+        actions: &mut Vec<Action>,
+    ) {
         let Some(card) = &mut self.card else {
             typed.iter().for_each(|key| self.press(key, actions));
             return;
         };
-        let outcomes = card.press(typed, now);
+        let outcomes = card.press(typed, is_burst, now);
         let is_draft = outcomes.iter().any(|outcome| matches!(outcome, Outcome::Draft(_)));
         outcomes.into_iter().for_each(|outcome| self.outcome(outcome, actions));
         if is_draft {

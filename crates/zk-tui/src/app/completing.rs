@@ -7,7 +7,7 @@ impl App {
     pub(super) fn list_names(&mut self) {
         let old = self.list.take();
         // What a person types to a shell is listed when it is asked for.
-        let is_live = |asked: &Asked| *asked != Asked::ShellWord;
+        let is_live = |asked: &Asked| !matches!(asked, Asked::Program | Asked::ShellWord);
         let before = self.composer.before_caret();
         if asked(before).is_some_and(|(asked, _, _)| is_live(&asked)) {
             self.list = List::of(before, old, &self.completer);

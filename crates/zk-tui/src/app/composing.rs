@@ -3,14 +3,14 @@ use std::time::Duration;
 use zk_view::{Content, Intent};
 
 use super::{AGAIN, Action, App};
+use crate::edit::Vim;
 use crate::keys::{Direction, Key};
 use crate::layout::list_room;
 use crate::paint::Size;
 use crate::pick::Place;
 use crate::question::press_buffer;
 use crate::row::Row;
-use crate::style::Style;
-use crate::text::columns;
+use crate::view::key_table;
 
 impl App {
     /// What a key counts as, by the keys of the person; nothing if it did its work already.
@@ -24,48 +24,17 @@ impl App {
         if !is_for_text {
             return Some(key);
         }
+        if key == Key::Char('?') && self.vim.is_ready() {
+            self.shows_keys = true;
+            return None;
+        }
         self.vim.press(&key, &mut self.composer)
     }
 
     /// The keys that work now, and what each does.
     pub(super) fn key_rows(&self, size: Size) -> Vec<Row> {
-        let help = self.keymap.help();
-        let room = list_room(size);
-        let wide = help.iter().map(|(keys, _)| columns(keys)).max().unwrap_or_default();
-        let row = |(keys, what): &(String, &'static str)| {
-            let pad = " ".repeat(2 + wide.saturating_sub(columns(keys)));
-            Row::of(Style::CYAN, keys).with(Style::DIM, &pad).with(Style::PLAIN, what)
-        };
-        if help.len() <= room {
-            return help.iter().map(row).collect();
-        }
-        // Short ones share a row, the last ones first.
-        let middle = size.width / 2;
-        let short = |(keys, what): &(String, &'static str)| {
-            let row = Row::of(Style::CYAN, keys).with(Style::PLAIN, "  ").with(Style::PLAIN, what);
-            (row.columns() < middle).then_some(row)
-        };
-        let (mut rows, mut left, mut over) = (Vec::new(), help.as_slice(), help.len() - room);
-        while let Some((last, before)) = left.split_last() {
-            left = before;
-            let pair = before.split_last().filter(|_| over > 0);
-            if let Some((first, rest)) = pair
-                && let (Some(mut both), Some(second)) = (short(first), short(last))
-            {
-                both = both.clone().with(Style::PLAIN, &" ".repeat(middle - both.columns()));
-                both.append(&second);
-                rows.push(both);
-                (left, over) = (rest, over - 1);
-            } else {
-                rows.push(row(last));
-            }
-        }
-        rows.reverse();
-        if rows.len() > room {
-            rows.truncate(room.saturating_sub(1));
-            rows.push(Row::of(Style::DIM, "… more keys in a larger terminal"));
-        }
-        rows
+        let help = if self.vim.is_normal() { Vim::help() } else { self.keymap.help() };
+        key_table(&help, size.width, list_room(size))
     }
 
     pub(super) fn escape(&mut self, actions: &mut Vec<Action>) {
@@ -110,11 +79,7 @@ impl App {
         match key {
             Key::Enter => self.enter_text(true, actions),
             Key::Tab => self.tab(actions),
-            Key::Ctrl('d') if self.composer.is_empty() => {
-                if !self.is_running() {
-                    actions.push(Action::Quit);
-                }
-            }
+            Key::Ctrl('d') if self.composer.is_empty() => self.end_of_input(actions),
             Key::Ctrl('x') => self.is_prefixed = true,
             Key::Ctrl('e') if is_prefixed => actions.push(Action::Edit(self.composer.expanded())),
             Key::Ctrl('g') => actions.push(Action::Edit(self.composer.expanded())),
@@ -146,6 +111,18 @@ impl App {
                 self.list_names();
             }
         }
+    }
+
+    /// Ends the conversation; once what the host does is done, but not while a run goes on.
+    fn end_of_input(&mut self, actions: &mut Vec<Action>) {
+        if self.has_run() {
+            self.hint = Some("Esc stops the run, then Ctrl-D ends the conversation");
+            return;
+        }
+        if self.is_busy {
+            self.hint = Some("the conversation ends once this is done: Esc stops it");
+        }
+        actions.push(Action::Quit);
     }
 
     /// A key of a search; false if it ends the search and is for the text that was found.

@@ -131,7 +131,7 @@ impl App {
             };
         }
         let mut card = self.card.as_ref().map(CardState::rows).unwrap_or_default();
-        if self.card.is_none() && self.composer.text() == "?" {
+        if self.card.is_none() && (self.shows_keys || self.composer.text() == "?") {
             card = self.key_rows(size);
         }
         Parts { open: Vec::new(), card, queue, status, composer, caret: Some(caret) }

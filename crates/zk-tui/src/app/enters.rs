@@ -7,9 +7,20 @@ use crate::keys::Key;
 const PASTING: Duration = Duration::from_millis(8);
 
 impl App {
-    /// Makes line ends of the Enters of a paste that the terminal does not mark. One at the end of several keys that came
-    /// together is held back for a moment: more of the paste may come.
-    pub(super) fn settle_enters(&mut self, keys: Vec<Key>, now: Duration) -> Vec<Key> {
+    /// Makes line ends of the Enters of a paste that the terminal does not mark. One at the end is held back for a moment
+    /// if it came with other keys, or right behind them: more of the paste may come.
+    pub(super) fn settle_enters(&mut self, keys: Vec<Key>, is_burst: bool, now: Duration) -> Vec<Key> {
+        let is_behind_text = self.text_came.is_some_and(|came| now < came + PASTING);
+        let mut settled = self.settle_all_enters(keys, now);
+        if (is_burst || is_behind_text) && settled.last() == Some(&Key::Enter) {
+            settled.pop();
+            self.held_enter = Some(now);
+        }
+        settled
+    }
+
+    /// As [`settle_enters`](Self::settle_enters), where nothing more can come.
+    pub(super) fn settle_all_enters(&mut self, keys: Vec<Key>, now: Duration) -> Vec<Key> {
         let is_text = |key: Option<&Key>| {
             matches!(key, Some(Key::Char(_) | Key::Enter | Key::Newline | Key::Tab | Key::Paste(_)))
         };
@@ -18,12 +29,13 @@ impl App {
             let goes_on = now < held + PASTING && is_text(keys.first());
             settled.push(if goes_on { Key::Newline } else { Key::Enter });
         }
-        let count = keys.len();
+        if !keys.is_empty() {
+            self.text_came = Some(now);
+        }
         let mut rest = keys.into_iter().peekable();
         while let Some(key) = rest.next() {
             match key {
                 Key::Enter if is_text(rest.peek()) => settled.push(Key::Newline),
-                Key::Enter if count > 1 && rest.peek().is_none() => self.held_enter = Some(now),
                 key => settled.push(key),
             }
         }
@@ -39,7 +51,7 @@ impl App {
     pub(super) fn press_held_enter(&mut self, now: Duration, actions: &mut Vec<Action>) {
         if self.enter_due().is_some_and(|due| due <= now) {
             self.held_enter = None;
-            self.press_typed(&[Key::Enter], now, actions);
+            self.press_typed(&[Key::Enter], false, now, actions);
         }
     }
 }

@@ -4,22 +4,23 @@ mod completing;
 mod composing;
 mod drawing;
 mod enters;
+mod notifying;
 mod picking;
+mod pressing;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use zk_view::{Activity, Intent, Patch, View, sanitise};
 
-use self::alternate::Alternate;
 use self::asking::describe_card;
 use crate::edit::{Buffer, History, Recall, Vim};
 use crate::keymap::Keymap;
-use crate::keys::Key;
 use crate::layout::card_room;
-use crate::notice::notice_sequence;
+use crate::pager::Pager;
 use crate::paint::{Abilities, Caret, InlineScreen, Size};
-use crate::pick::{Completer, List, Picker, Place};
+use crate::paint_full::FullScreen;
+use crate::pick::{Completer, List, Picker};
 use crate::question::CardState;
 use crate::row::Row;
 use crate::style::Style;
@@ -112,12 +113,16 @@ pub struct App {
     /// Whether Ctrl-X was pressed, which makes another key of the next one.
     is_prefixed: bool,
     card: Option<CardState>,
+    /// Whether the keys are listed until the next one.
+    shows_keys: bool,
     /// The host runs something of its own.
     is_busy: bool,
     hint: Option<&'static str>,
     interrupted: Option<Duration>,
-    /// When Enter came at the end of several keys: more may follow.
+    /// When Enter came behind keys that came just before: more may follow.
     held_enter: Option<Duration>,
+    /// When text was typed last.
+    text_came: Option<Duration>,
     drawn: Option<Duration>,
     /// When the last frames were drawn, oldest first.
     frames: VecDeque<Duration>,
@@ -129,15 +134,19 @@ pub struct App {
     is_left: bool,
     mask: Mask,
     is_harmless: IsHarmless,
-    /// What the alternate screen shows, while it is in use.
-    alternate: Option<Alternate>,
+    /// The alternate screen, while it is in use.
+    alternate: Option<FullScreen>,
+    /// What the alternate screen shows of the conversation, while it is wanted.
+    pager: Option<Pager>,
     /// The person wants the alternate screen for all of the conversation.
     is_full: bool,
     /// The person looks at the conversation on the alternate screen.
     is_paging: bool,
     model: ModelFacts,
-    /// Whether the person looks at this terminal, as far as it tells.
-    is_focused: bool,
+    /// Whether the person looks at this terminal; nothing as long as it does not tell.
+    is_focused: Option<bool>,
+    /// What to tell a person who presses no key until then, where nobody knows whether they look.
+    late_notice: Option<(Duration, String)>,
     /// Bytes for the terminal itself, to be written with the next frame.
     pending: String,
 }
@@ -174,12 +183,15 @@ impl App {
             agent: None,
             is_prefixed: false,
             model: ModelFacts::default(),
-            is_focused: true,
+            is_focused: None,
+            late_notice: None,
             card: None,
+            shows_keys: false,
             is_busy: false,
             hint: None,
             interrupted: None,
             held_enter: None,
+            text_came: None,
             drawn: None,
             frames: VecDeque::with_capacity(FRAMES),
             is_pressed: false,
@@ -189,6 +201,7 @@ impl App {
             mask: |_| None,
             is_harmless: |_| false,
             alternate: None,
+            pager: None,
             is_full: false,
             is_paging: false,
             pending: String::new(),
@@ -237,23 +250,17 @@ impl App {
         let first = view.cards.first();
         if self.card.as_ref().map(|card| card.card().id) != first.map(|card| card.id) {
             let card = first.cloned();
+            // What it was about is answered.
+            self.late_notice = None;
             if let Some(card) = &card {
                 let text = describe_card(card);
-                self.notify(&text);
+                self.notify(text, now);
             }
             // What was typed to find something is not an answer.
             self.picker = None;
             self.ask(card, now);
         } else if is_over {
-            self.notify("the run has ended");
-        }
-    }
-
-    /// Tells a person who looks elsewhere.
-    fn notify(&mut self, text: &str) {
-        if !self.is_focused {
-            let Abilities { notices, tmux, .. } = self.screen.abilities();
-            self.pending += &notice_sequence(*notices, *tmux, text);
+            self.notify("the run has ended".to_owned(), now);
         }
     }
 
@@ -311,11 +318,16 @@ impl App {
         self.is_dirty = true;
     }
 
-    /// Puts a text in the place of what is being typed.
-    pub fn set_draft(&mut self, text: &str) {
-        self.composer.set(text);
+    /// Puts `edited` in the place of `before`, which an editor was given. What was given back meanwhile stands before it.
+    pub fn end_edit(&mut self, before: &str, edited: &str) {
+        let draft = self.draft();
+        self.composer.set(edited);
         self.list = None;
         self.draft_changed();
+        let given = draft.strip_suffix(before).unwrap_or(&draft).trim_end_matches('\n');
+        if !given.is_empty() {
+            self.give_back(given);
+        }
     }
 
     /// Puts a mark into what is being typed, which stands for something attached and is taken away as a whole.
@@ -343,37 +355,6 @@ impl App {
         }
     }
 
-    /// Takes in keys that were read at once.
-    pub fn keys(&mut self, keys: &[Key], now: Duration) -> Vec<Action> {
-        let mut actions = Vec::new();
-        let mut typed = Vec::new();
-        (self.is_dirty, self.is_pressed) = (true, true);
-        for key in keys {
-            let Some(key) = self.turned(key) else { continue };
-            match &key {
-                Key::Synchronized(agreed) => self.screen.set_synchronized(*agreed),
-                Key::Ground { is_light } => self.screen.set_ground(*is_light),
-                Key::Size { rows, columns } => self.screen.set_reported_size(*rows, *columns),
-                Key::Answered => self.screen.end_answer(),
-                Key::Focus(is_focused) => self.is_focused = *is_focused,
-                Key::Ctrl('z') => actions.push(Action::Suspend),
-                key if self.press_picker(key, &mut actions) => {}
-                key if self.press_alternate(key, now) => {}
-                Key::Ctrl('o') => self.open_picker(Place::Commands),
-                Key::Ctrl('t') => self.is_paging = true,
-                Key::Escape => self.escape(&mut actions),
-                Key::Ctrl('c') => self.interrupt(now, &mut actions),
-                Key::BackTab => actions.push(Action::NextMode),
-                key => typed.push(key.clone()),
-            }
-        }
-        if !typed.is_empty() {
-            let typed = self.settle_enters(typed, now);
-            self.press_typed(&typed, now, &mut actions);
-        }
-        actions
-    }
-
     /// When [`tick`](Self::tick) or [`frame`](Self::frame) has something to do; nothing while nothing changes.
     #[must_use]
     pub fn next_tick(&self) -> Option<Duration> {
@@ -383,12 +364,14 @@ impl App {
         let frame = self.is_dirty.then(|| self.drawn.map_or(Duration::ZERO, |drawn| drawn + FRAME));
         let frame = frame.max(self.waits_until().filter(|_| self.is_dirty));
         let card = self.card.as_ref().and_then(CardState::next_tick);
-        frame.into_iter().chain(card).chain(self.enter_due()).min()
+        let notice = self.late_notice.as_ref().map(|(due, _)| *due);
+        frame.into_iter().chain(card).chain(self.enter_due()).chain(notice).min()
     }
 
     /// Time passed.
     pub fn tick(&mut self, now: Duration) -> Vec<Action> {
         let mut actions = Vec::new();
+        self.tell_late(now);
         if self.held_enter.is_some() {
             self.is_dirty = true;
             self.press_held_enter(now, &mut actions);
@@ -442,8 +425,10 @@ impl App {
     pub fn enter(&mut self, now: Duration) {
         (self.is_left, self.alternate) = (false, None);
         self.screen.forget();
-        if let Some(card) = self.card.take() {
-            self.ask(Some(card.card().clone()), now);
+        let size = self.screen.size();
+        if let Some(card) = &mut self.card {
+            card.resize(size.width, card_room(size), now);
+            card.redrawn(size.width, now);
         }
         self.is_dirty = true;
     }
@@ -463,7 +448,11 @@ impl App {
     }
 
     fn is_running(&self) -> bool {
+        self.is_busy || self.has_run()
+    }
+
+    fn has_run(&self) -> bool {
         let status = &self.transcript.view().status;
-        self.is_busy || status.run_ms.is_some() || status.activity != Activity::Idle
+        status.run_ms.is_some() || status.activity != Activity::Idle
     }
 }

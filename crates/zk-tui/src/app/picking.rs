@@ -50,7 +50,8 @@ impl App {
                 }
             }
             Picked::Agent(name) => {
-                (self.agent, self.is_paging) = (Some(name), true);
+                self.agent = Some(name);
+                self.open_pager();
                 self.renew_pager();
             }
         }

@@ -54,9 +54,7 @@ fn answers_of_a_terminal_are_never_keys_however_late_and_split() {
             let mut pressed = decoder.push(reply.get(..at).unwrap().as_bytes());
             pressed.extend(decoder.idle());
             pressed.extend(decoder.push(reply.get(at..).unwrap().as_bytes()));
-            pressed.retain(|key| {
-                !matches!(key, Key::Synchronized(_) | Key::Ground { .. } | Key::Size { .. } | Key::Answered)
-            });
+            pressed.retain(|key| !key.is_reply());
             assert_eq!(pressed, [], "{reply:?} split at {at}");
         }
     }
@@ -75,9 +73,7 @@ fn answers_of_a_terminal_are_never_keys_however_late_and_split() {
             pressed.extend(decoder.push(&[byte]));
             pressed.extend(decoder.idle());
         }
-        pressed.retain(|key| {
-            !matches!(key, Key::Synchronized(_) | Key::Ground { .. } | Key::Size { .. } | Key::Answered)
-        });
+        pressed.retain(|key| !key.is_reply());
         assert_eq!(pressed, [], "{reply:?} byte by byte");
     }
 }
@@ -117,6 +113,40 @@ fn what_is_typed_behind_escape_is_text_although_an_answer_is_awaited() {
     decoder.push(b"\x1b[?62;22c\x1b");
     assert_eq!(decoder.idle(), Some(Key::Escape));
     assert_eq!(decoder.push(b"]11;x"), "]11;x".chars().map(Key::Char).collect::<Vec<_>>());
+}
+
+#[test]
+fn escape_is_not_held_back_for_an_answer_that_does_not_come_within_a_second() {
+    let at = Duration::from_millis;
+    for (asked, pressed, is_held) in
+        [(0, 900, true), (0, 1000, false), (5000, 5500, true), (5000, 9000, false)]
+    {
+        let mut decoder = KeyDecoder::default();
+        decoder.set_time(at(asked));
+        decoder.expect_reply();
+        decoder.set_time(at(pressed));
+        decoder.push(b"\x1b");
+        decoder.set_time(at(pressed + 30));
+        assert_eq!(decoder.idle().is_none(), is_held, "asked at {asked} ms, pressed at {pressed} ms");
+    }
+}
+
+#[test]
+fn a_terminal_says_its_name_and_version_however_split() {
+    let reply = b"\x1bP>|WezTerm 20240203-110809\x1b\\";
+    let version = Key::Version("WezTerm 20240203-110809".to_owned());
+    assert_eq!(keys(reply), [version.clone()]);
+    let mut decoder = KeyDecoder::default();
+    decoder.expect_reply();
+    assert_eq!(decoder.push(b"\x1b"), []);
+    assert_eq!(escape(&mut decoder), Some(Key::Escape));
+    assert_eq!(decoder.push(&reply[1..]), [version]);
+    assert_eq!(keys(b"\x1bP1$r0m\x1b\\x"), [Key::Char('x')], "another answer is none of it");
+    let mut decoder = KeyDecoder::default();
+    decoder.expect_reply();
+    decoder.push(b"\x1b");
+    assert_eq!(escape(&mut decoder), Some(Key::Escape));
+    assert_eq!(decoder.push(b"P>x"), "P>x".chars().map(Key::Char).collect::<Vec<_>>());
 }
 
 #[test]

@@ -140,12 +140,18 @@ const LANGUAGES: &[Language] = &[
 /// Bytes up to which a line is coloured: what a frame spends on it is bounded by that.
 const LONGEST: usize = 4096;
 
+/// Bytes of code that are coloured in one answer: one that comes at once costs its frame about two milliseconds. It depends
+/// on the text alone, so that the same answer has the same rows however it comes.
+pub(super) const COLOURED: usize = 128 * 1024;
+
 /// Colours the lines of one block of code.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Highlighter {
     kind: Kind,
     /// What is still open: its end.
     open: Option<Open>,
+    /// Bytes that are still coloured.
+    left: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -180,7 +186,17 @@ impl Highlighter {
             Some(language) => Kind::Known(language),
             None => Kind::Unknown,
         };
-        Self { kind, open: None }
+        Self { kind, open: None, left: COLOURED }
+    }
+
+    /// With so many bytes that are coloured.
+    pub(super) fn within(self, left: usize) -> Self {
+        Self { left, ..self }
+    }
+
+    /// Bytes that are still coloured.
+    pub(super) fn left(&self) -> usize {
+        self.left
     }
 
     /// The row of the next line, which is never broken.
@@ -190,7 +206,14 @@ impl Highlighter {
             Kind::Diff => Row::of(diff_style(line), line),
             // A line that no person reads is not worth the time of a frame.
             Kind::Known(_) if line.len() > LONGEST => Row::of(Style::PLAIN, line),
-            Kind::Known(language) => self.code(language, line),
+            Kind::Known(_) if line.len() > self.left => {
+                self.left = 0;
+                Row::of(Style::PLAIN, line)
+            }
+            Kind::Known(language) => {
+                self.left -= line.len();
+                self.code(language, line)
+            }
         }
     }
 

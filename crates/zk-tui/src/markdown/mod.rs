@@ -15,7 +15,7 @@ mod table;
 mod tests;
 
 use self::growing_table::GrowingTable;
-use self::highlight::Highlighter;
+use self::highlight::{COLOURED, Highlighter};
 use self::lines::{Fence, Starts, indent_of, starts};
 use self::render::{Item, render};
 use crate::row::Row;
@@ -50,6 +50,8 @@ pub struct Markdown {
     began: bool,
     /// The open block goes on where the one before was cut, or is the next item of its list: no blank row between.
     joins: bool,
+    /// Bytes of code that are still coloured.
+    colours_left: usize,
 }
 
 #[derive(Debug)]
@@ -85,6 +87,7 @@ impl Markdown {
             is_rest: false,
             began: false,
             joins: false,
+            colours_left: COLOURED,
         }
     }
 
@@ -205,6 +208,7 @@ impl Markdown {
     fn line(&mut self, line: &str) {
         if let Open::Fence(fence, highlighter) = &mut self.open {
             if fence.is_closed_by(line) {
+                self.colours_left = highlighter.left();
                 self.open = Open::Nothing;
             } else {
                 self.ready.push(highlighter.line(&fence.strip(line)));
@@ -303,7 +307,7 @@ impl Markdown {
                     self.ready.push(Row::default());
                 }
                 (self.began, self.joins) = (true, false);
-                let highlighter = Highlighter::of(fence.info(line));
+                let highlighter = Highlighter::of(fence.info(line)).within(self.colours_left);
                 self.open = Open::Fence(fence, highlighter);
                 return;
             }

@@ -354,3 +354,16 @@ proptest! {
         prop_assert_eq!(found, expected, "{}\nshown as\n{}", source, shown);
     }
 }
+
+#[test]
+fn code_beyond_what_an_answer_colours_is_plain_wherever_it_is_split() {
+    let line = "let a = 1;\n";
+    let block = format!("```rust\n{}```\n", line.repeat(7000));
+    let source = block.repeat(2);
+    let whole = rows_of(&[&source], 80);
+    let coloured = whole.iter().filter(|row| row.spans().len() > 1).count();
+    assert_eq!(coloured, COLOURED / (line.len() - 1));
+    assert!(whole.len() > coloured);
+    let (one, other) = source.split_at(source.len() * 3 / 5 + 3);
+    assert_eq!(rows_of(&[one, other], 80), whole);
+}

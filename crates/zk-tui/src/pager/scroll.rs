@@ -5,7 +5,7 @@ use crate::app::Mask;
 use crate::keys::{Direction, Key};
 use crate::row::Row;
 use crate::style::{Style, Tone};
-use crate::view::Detail;
+use crate::view::{Detail, key_table};
 
 /// A place in a log: an entry, and one of its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,8 +21,8 @@ pub(crate) enum PagerKey {
     Done,
     /// Closes the pager.
     Leave,
-    /// A text to copy.
-    Copy(String),
+    /// A text to copy, and what to say once it is.
+    Copy { text: String, done: &'static str },
 }
 
 /// What of a conversation is in sight. It shows the end until the person goes elsewhere.
@@ -43,7 +43,25 @@ pub(crate) struct Pager {
     words: String,
     /// What the last search came to.
     pub(super) note: Option<String>,
+    /// Whether its keys are listed until the next one.
+    shows_keys: bool,
 }
+
+/// The keys of a pager, and what each does.
+const KEYS: [(&str, &str); 12] = [
+    ("q Esc Ctrl-C Ctrl-T", "back to the conversation"),
+    ("↑ ↓ k j", "a row up or down"),
+    ("PgUp PgDn b Space", "a page up or down"),
+    ("Ctrl-U", "half a page up"),
+    ("Home End g G", "to the beginning or the end"),
+    ("[ ]", "to the prompt above or below"),
+    ("/", "search upwards"),
+    ("n N", "the next hit above, or below"),
+    ("e", "more of each block, or less"),
+    ("v", "select lines, which y copies"),
+    ("y", "copy the answer in sight"),
+    ("Ctrl-Z", "stop zk itself; `fg` goes on"),
+];
 
 impl Pager {
     pub(crate) fn new(width: usize, mask: Mask) -> Self {
@@ -59,6 +77,7 @@ impl Pager {
             typing: None,
             words: String::new(),
             note: None,
+            shows_keys: false,
         }
     }
 
@@ -67,6 +86,16 @@ impl Pager {
             self.width = width;
             self.draw_anew();
         }
+    }
+
+    /// Rows that are to be in sight, before the first of them is drawn.
+    pub(crate) fn set_height(&mut self, height: usize) {
+        self.height = height.max(1);
+    }
+
+    /// Says something until the next key.
+    pub(crate) fn say(&mut self, text: &str) {
+        self.note = Some(text.to_owned());
     }
 
     fn draw_anew(&mut self) {
@@ -91,6 +120,10 @@ impl Pager {
     /// The rows in sight, at most `height`.
     pub(crate) fn rows(&mut self, height: usize, log: &Log, view: &View) -> Vec<Row> {
         self.height = height.max(1);
+        if self.shows_keys {
+            let keys: Vec<_> = KEYS.iter().map(|(keys, what)| ((*keys).to_owned(), *what)).collect();
+            return key_table(&keys, self.width, height);
+        }
         let top = match self.top {
             Some(top) => top,
             None => self.last_top(log, view),
@@ -128,13 +161,16 @@ impl Pager {
         };
         row.with(
             Style::DIM,
-            &format!("q returns · / search · [ ] prompts · {detail} · v select · y copy · {place}"),
+            &format!("q returns · ? keys · / search · [ ] prompts · {detail} · v select · y copy · {place}"),
         )
     }
 
     /// A key, which changes what is in sight.
     pub(crate) fn press(&mut self, key: &Key, log: &Log, view: &View) -> PagerKey {
         self.note = None;
+        if std::mem::take(&mut self.shows_keys) && *key == Key::Char('?') {
+            return PagerKey::Done;
+        }
         if let Some(words) = &mut self.typing {
             match key {
                 Key::Char(c) => words.push(*c),
@@ -183,12 +219,12 @@ impl Pager {
                 };
                 self.draw_anew();
             }
+            Key::Char('?') => self.shows_keys = true,
             Key::Char('v') => self.begin_selecting(log, view),
             Key::Char('y') => {
                 let bottom = self.bottom(log, view);
                 if let Some(text) = log.answer_before(bottom, view) {
-                    self.note = Some("the answer is copied".to_owned());
-                    return PagerKey::Copy(text);
+                    return PagerKey::Copy { text, done: "the answer is copied" };
                 }
                 self.note = Some("there is no answer to copy".to_owned());
             }

@@ -34,8 +34,7 @@ impl Pager {
             Key::Char('y') | Key::Enter => {
                 let Some(text) = self.selected_text(log, view) else { return PagerKey::Done };
                 self.selected = None;
-                self.note = Some("the lines are copied".to_owned());
-                return PagerKey::Copy(text);
+                return PagerKey::Copy { text, done: "the lines are copied" };
             }
             _ => {}
         }
@@ -78,13 +77,20 @@ impl Pager {
     fn selected_text(&mut self, log: &Log, view: &View) -> Option<String> {
         let (one, other) = self.selected?;
         let (mut at, last) = (one.min(other), one.max(other));
-        let mut lines = Vec::new();
+        let mut text: Option<String> = None;
         loop {
             let rows = self.drawer.rows(at.entry, log, view);
-            lines.extend(rows.get(at.row).map(|row| row.text().trim_end().to_owned()));
+            if let Some(row) = rows.get(at.row) {
+                text = Some(match text {
+                    None => row.text(),
+                    // The screen broke it, not whoever wrote it.
+                    Some(line) if row.goes_on() => line + &row.text(),
+                    Some(lines) => format!("{}\n{}", lines.trim_end_matches(' '), row.text()),
+                });
+            }
             match self.after(at, log, view).filter(|next| *next <= last) {
                 Some(next) => at = next,
-                None => return Some(lines.join("\n")),
+                None => return text.map(|text| text.trim_end().to_owned()),
             }
         }
     }

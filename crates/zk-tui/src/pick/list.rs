@@ -19,7 +19,9 @@ pub enum Asked {
     Argument(String),
     /// A path, without its `@`.
     File,
-    /// A path within a command of the person's own, after `!`.
+    /// A program that a command of the person's own begins with, after `!`.
+    Program,
+    /// A path within a command of the person's own.
     ShellWord,
 }
 
@@ -50,7 +52,12 @@ pub(crate) fn asked(before: &str) -> Option<(Asked, usize, &str)> {
     }
     if before.starts_with('!') {
         let from = from.max(before.len() - before.trim_start_matches('!').len());
-        return Some((Asked::ShellWord, from, before.get(from..).unwrap_or_default()));
+        let word = before.get(from..).unwrap_or_default();
+        // Behind a pipe, and behind what else ends a command, another one begins.
+        let is_first =
+            before.get(..from).is_some_and(|before| before.trim_end().ends_with(['!', '|', '&', ';', '(']));
+        let asked = if is_first && !word.contains('/') { Asked::Program } else { Asked::ShellWord };
+        return Some((asked, from, word));
     }
     let (command, argument) = before.strip_prefix('/')?.split_once(' ')?;
     let is_one = !argument.contains(char::is_whitespace) && !command.contains('/');
@@ -187,7 +194,11 @@ mod tests {
             ("see @src/ma", Some((Asked::File, 5, "src/ma"))),
             ("see /mo", None),
             ("!ls sr", Some((Asked::ShellWord, 4, "sr"))),
-            ("!!ls", Some((Asked::ShellWord, 2, "ls"))),
+            ("!!ls", Some((Asked::Program, 2, "ls"))),
+            ("! ls", Some((Asked::Program, 2, "ls"))),
+            ("!./ru", Some((Asked::ShellWord, 1, "./ru"))),
+            ("!ls | gr", Some((Asked::Program, 6, "gr"))),
+            ("!make && ./ru", Some((Asked::ShellWord, 9, "./ru"))),
             ("words", None),
             ("", None),
         ] {

@@ -10,7 +10,7 @@ use crate::paint::Caret;
 use crate::row::Row;
 use crate::style::Style;
 use crate::text::{clip, columns};
-use crate::view::agent_facts;
+use crate::view::{agent_facts, key_table};
 
 /// Entries that are ranked: who wants others types another letter.
 const RANKED: usize = 500;
@@ -131,13 +131,33 @@ pub(crate) struct Picker {
     query: String,
     found: Vec<usize>,
     chosen: usize,
+    /// Whether its keys are listed until the next one.
+    shows_keys: bool,
 }
+
+/// The keys of a picker, and what each does.
+const KEYS: [(&str, &str); 7] = [
+    ("letters", "find what has them, in this order"),
+    ("↑ ↓ Ctrl-P Ctrl-N", "another one"),
+    ("PgUp PgDn", "a page of them"),
+    ("Tab Shift-Tab", "another list"),
+    ("Ctrl-U Ctrl-W", "clear the letters"),
+    ("Esc Ctrl-C Ctrl-D Ctrl-O", "close it"),
+    ("Ctrl-Z", "stop zk itself; `fg` goes on"),
+];
 
 impl Picker {
     pub(crate) fn new(place: Place, completer: &Completer, view: &View) -> Self {
         let (offered, searched) = (Offered::default(), Arc::default());
-        let mut picker =
-            Self { place, offered, searched, query: String::new(), found: Vec::new(), chosen: 0 };
+        let mut picker = Self {
+            place,
+            offered,
+            searched,
+            query: String::new(),
+            found: Vec::new(),
+            chosen: 0,
+            shows_keys: false,
+        };
         picker.go_to(place, completer, view);
         picker
     }
@@ -186,7 +206,9 @@ impl Picker {
             let at = Place::ALL.iter().position(|place| *place == self.place).unwrap_or_default();
             Place::ALL.get((at + by) % Place::ALL.len()).copied().unwrap_or(self.place)
         };
+        let showed_keys = std::mem::take(&mut self.shows_keys);
         match key {
+            Key::Char('?') if self.query.is_empty() => self.shows_keys = !showed_keys,
             Key::Escape | Key::Ctrl('c' | 'o' | 'd') => return PickerKey::Leave,
             Key::Tab => self.go_to(step(1), completer, view),
             Key::BackTab => self.go_to(step(Place::ALL.len() - 1), completer, view),
@@ -243,6 +265,11 @@ impl Picker {
 
     /// The rows of the list, `room` at most.
     pub(crate) fn rows(&self, width: usize, room: usize) -> Vec<Row> {
+        if self.shows_keys {
+            let keys = KEYS.iter().map(|(keys, what)| ((*keys).to_owned(), *what));
+            let keys: Vec<_> = [("Enter".to_owned(), self.place.hint())].into_iter().chain(keys).collect();
+            return key_table(&keys, width, room);
+        }
         let mut title = Row::default();
         for place in Place::ALL {
             let style = if place == self.place { Style { bold: true, ..Style::CYAN } } else { Style::DIM };
@@ -262,7 +289,7 @@ impl Picker {
             RANKED => format!("many fit · {}", self.place.hint()),
             count => format!("{count} fit · {}", self.place.hint()),
         };
-        rows.push(Row::of(Style::DIM, &format!("  {hint} · Tab: others · Esc closes")));
+        rows.push(Row::of(Style::DIM, &format!("  {hint} · Tab: others · ?: keys · Esc closes")));
         rows
     }
 

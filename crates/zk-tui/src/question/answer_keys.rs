@@ -73,6 +73,20 @@ impl Choice {
             Self::Once | Self::Session | Self::WiderSession | Self::No | Self::NoWithWords => false,
         }
     }
+
+    /// The choice in words.
+    #[must_use]
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::Once => "yes, once",
+            Self::Session => "yes, for this session",
+            Self::Always => "yes, always",
+            Self::WiderSession => "yes, all of these for this session",
+            Self::WiderAlways => "yes, all of these, always",
+            Self::No => "no",
+            Self::NoWithWords => "no, with words",
+        }
+    }
 }
 
 /// The choices of one question.
@@ -179,9 +193,14 @@ impl<K: AnswerKey> AnswerKeys<K> {
 
     /// What keys that were read at once, at `now`, mean.
     pub fn press(&mut self, keys: &[K], now: Duration) -> Vec<Effect<K>> {
+        self.press_part(keys, keys.len() > 1, now)
+    }
+
+    /// As [`press`](Self::press); `is_burst` if others were read with them.
+    pub(crate) fn press_part(&mut self, keys: &[K], is_burst: bool, now: Duration) -> Vec<Effect<K>> {
         match keys {
             [] => Vec::new(),
-            [key] if now >= self.deaf_until => self.press_one(key, now),
+            [key] if !is_burst && now >= self.deaf_until => self.press_one(key, now),
             keys => {
                 let mut effects = self.unchoose(now);
                 effects.extend(keys.iter().map(|key| self.draft(key, now)));
@@ -330,7 +349,12 @@ impl LineFocus {
     /// Whether keys that were read at once, at `now`, are for the line; the draft's if not. The first key after a
     /// moment without any turns to the line, unless it is Enter or pasted: those may have been on their way.
     pub fn hears<K: AnswerKey>(&mut self, keys: &[K], now: Duration) -> bool {
-        let turns = matches!(keys, [key] if key.letter().is_some());
+        self.hears_part(keys, keys.len() > 1, now)
+    }
+
+    /// As [`hears`](Self::hears); `is_burst` if others were read with them.
+    pub(crate) fn hears_part<K: AnswerKey>(&mut self, keys: &[K], is_burst: bool, now: Duration) -> bool {
+        let turns = matches!(keys, [key] if !is_burst && key.letter().is_some());
         if now >= self.deaf_until && (self.is_focused || (turns && !self.is_typing)) {
             self.is_focused = true;
             return true;

@@ -5,6 +5,7 @@ use zk_view::{Card, Intent};
 
 use super::answer_keys::{AnswerKeys, Choice, Effect, LineFocus, Offer};
 use super::frame::{Frame, key_rows};
+use super::line_choice::LineChoice;
 use crate::edit::Buffer;
 use crate::keys::{Direction, Key};
 use crate::row::Row;
@@ -31,6 +32,14 @@ pub(crate) struct CardState {
 struct Line {
     typed: Buffer,
     focus: LineFocus,
+    /// Whether the last answer was none that the question has.
+    is_mistyped: bool,
+}
+
+impl Line {
+    fn new(focus: LineFocus) -> Self {
+        Self { typed: Buffer::default(), focus, is_mistyped: false }
+    }
 }
 
 /// What came of keys.
@@ -47,7 +56,7 @@ impl CardState {
     pub(crate) fn new(card: Card, has_draft: bool, width: usize, room: usize, now: Duration) -> Self {
         let line = match &card.question {
             Question::Select { .. } | Question::Input { .. } => {
-                Some(Line { typed: Buffer::default(), focus: LineFocus::new(has_draft, now) })
+                Some(Line::new(LineFocus::new(has_draft, now)))
             }
             Question::Approve(_) | Question::Confirm { .. } => None,
         };
@@ -107,16 +116,18 @@ impl CardState {
         }
     }
 
-    /// Keys that were read at once.
-    pub(crate) fn press(&mut self, keys: &[Key], now: Duration) -> Vec<Outcome> {
+    /// Keys that were read at once; `is_burst` if others were with them.
+    pub(crate) fn press(&mut self, keys: &[Key], is_burst: bool, now: Duration) -> Vec<Outcome> {
         if self.is_too_large() {
             return keys.iter().cloned().map(Outcome::Draft).collect();
         }
-        if let [Key::Alt('q')] = keys {
+        if let ([Key::Alt('q')], false) = (keys, is_burst) {
             self.focus(now);
             return Vec::new();
         }
-        if let [Key::Move { to: to @ (Direction::PageUp | Direction::PageDown), .. }] = keys {
+        if let ([Key::Move { to: to @ (Direction::PageUp | Direction::PageDown), .. }], false) =
+            (keys, is_burst)
+        {
             match to {
                 Direction::PageUp => self.scroll(self.from.saturating_sub(self.body_room()), now),
                 Direction::PageDown => self.scroll(self.next().unwrap_or(self.from), now),
@@ -125,9 +136,9 @@ impl CardState {
             return Vec::new();
         }
         if self.line.is_some() {
-            return self.press_line(keys, now);
+            return self.press_line(keys, is_burst, now);
         }
-        let effects = self.keys.press(keys, now);
+        let effects = self.keys.press_part(keys, is_burst, now);
         effects.into_iter().filter_map(|effect| self.effect(effect, now)).collect()
     }
 
@@ -163,12 +174,17 @@ impl CardState {
                     };
                     format!("└ [{key}] again, or Enter, allows this from now on")
                 }
-                chosen => format!("└ → {} · Enter confirms", describe(chosen)),
+                chosen => format!("└ → {} · Enter confirms", chosen.describe()),
             };
             return Some(vec![Row::of(Style::YELLOW, &text)]);
         }
         if self.is_worded() {
             return Some(vec![Row::of(Style::BOLD, "└ Words for the model · Enter sends them")]);
+        }
+        if let (true, Question::Select { options, .. }) =
+            (self.line.as_ref().is_some_and(|line| line.is_mistyped), &self.card.question)
+        {
+            return Some(vec![LineChoice::remark(options.len())]);
         }
         if !self.is_typing() {
             return None;
@@ -220,7 +236,7 @@ impl CardState {
                 None
             }
             Effect::Answer(Choice::NoWithWords) => {
-                self.line = Some(Line { typed: Buffer::default(), focus: LineFocus::wanted() });
+                self.line = Some(Line::new(LineFocus::wanted()));
                 None
             }
             Effect::Answer(choice) => {
@@ -238,41 +254,49 @@ impl CardState {
                     Choice::Always => UiAnswer::Always,
                     Choice::No | Choice::NoWithWords => UiAnswer::No { message: None },
                 };
-                Some(self.answer(answer, describe(choice).to_owned()))
+                Some(self.answer(answer, choice.describe().to_owned()))
             }
         }
     }
 
-    fn press_line(&mut self, keys: &[Key], now: Duration) -> Vec<Outcome> {
+    fn press_line(&mut self, keys: &[Key], is_burst: bool, now: Duration) -> Vec<Outcome> {
         let Some(line) = &mut self.line else { return Vec::new() };
-        if !line.focus.hears(keys, now) {
+        if !line.focus.hears_part(keys, is_burst, now) {
             return keys.iter().cloned().map(Outcome::Draft).collect();
         }
         for key in keys {
-            match key {
-                Key::Enter => {
-                    let text = line.typed.take().trim().to_owned();
-                    return vec![self.line_answer(text)];
-                }
-                key => press_buffer(&mut line.typed, key),
+            let Some(line) = &mut self.line else { break };
+            line.is_mistyped = false;
+            if *key != Key::Enter {
+                press_buffer(&mut line.typed, key);
+                continue;
+            }
+            let text = line.typed.take().trim().to_owned();
+            if let Some(outcome) = self.line_answer(text) {
+                return vec![outcome];
+            }
+            if let Some(line) = &mut self.line {
+                line.is_mistyped = true;
             }
         }
         Vec::new()
     }
 
-    fn line_answer(&self, text: String) -> Outcome {
+    /// The answer that a line gives; nothing if it is none that the question has.
+    fn line_answer(&self, text: String) -> Option<Outcome> {
         let shown = visible_lines(&text).join(" ");
         let answer = match &self.card.question {
             Question::Approve(_) | Question::Confirm { .. } => {
                 UiAnswer::No { message: (!text.is_empty()).then_some(text) }
             }
-            Question::Select { options, .. } => match text.parse::<usize>() {
-                Ok(number) if (1..=options.len()).contains(&number) => UiAnswer::Choice { index: number - 1 },
-                Ok(_) | Err(_) => UiAnswer::No { message: None },
+            Question::Select { options, .. } => match LineChoice::of(&text, options.len()) {
+                LineChoice::Option(index) => UiAnswer::Choice { index },
+                LineChoice::None => UiAnswer::No { message: None },
+                LineChoice::Mistyped => return None,
             },
             Question::Input { .. } => UiAnswer::Text { text },
         };
-        self.answer(answer, shown)
+        Some(self.answer(answer, shown))
     }
 
     fn answer(&self, answer: UiAnswer, shown: String) -> Outcome {
@@ -309,18 +333,6 @@ fn offer(question: &Question, more: bool) -> Offer {
         Question::Confirm { .. } | Question::Select { .. } | Question::Input { .. } => {
             Offer { session: false, always: false, wider: None, words: false, more }
         }
-    }
-}
-
-fn describe(choice: Choice) -> &'static str {
-    match choice {
-        Choice::Once => "yes, once",
-        Choice::Session => "yes, for this session",
-        Choice::Always => "yes, always",
-        Choice::WiderSession => "yes, all of these for this session",
-        Choice::WiderAlways => "yes, all of these, always",
-        Choice::No => "no",
-        Choice::NoWithWords => "no, with words",
     }
 }
 
@@ -363,6 +375,7 @@ pub(crate) fn press_buffer(buffer: &mut Buffer, key: &Key) {
         | Key::Synchronized(_)
         | Key::Ground { .. }
         | Key::Size { .. }
+        | Key::Version(_)
         | Key::Answered
         | Key::Focus(_) => {}
     }

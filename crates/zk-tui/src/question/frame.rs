@@ -94,7 +94,7 @@ impl Frame {
                 wrap(GUTTER, INDENT, Style::PLAIN, &format!("{number}{line}"), width, &mut frame.body);
             }
         }
-        let keys = if options.is_empty() { "└ Type a line" } else { "└ Type a number" };
+        let keys = if options.is_empty() { "└ Type a line" } else { "└ Type a number, or n for none" };
         frame.keys = key_rows(&format!("{keys} · Enter answers"), width);
         frame
     }

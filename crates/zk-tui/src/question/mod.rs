@@ -3,6 +3,8 @@
 pub mod answer_keys;
 mod card;
 mod frame;
+mod line_choice;
 
 pub(crate) use card::{CardState, Outcome, press_buffer};
 pub use frame::Frame;
+pub use line_choice::LineChoice;

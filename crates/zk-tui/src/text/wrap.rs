@@ -38,7 +38,7 @@ pub(crate) fn soft_split(row: &Row, width: usize) -> Vec<Row> {
             if taken + wide > width && taken > 0 {
                 part.push(span.part(&std::mem::take(&mut text)));
                 rows.push(std::mem::take(&mut part));
-                taken = 0;
+                (part, taken) = (Row::default().going_on(), 0);
             }
             // What is wider than the screen cannot be shown on it.
             if wide <= width {
@@ -134,6 +134,7 @@ mod tests {
     fn a_row_is_split_where_a_terminal_would() {
         let rows = soft_split(&Row::of(Style::PLAIN, "ab漢字c"), 3);
         assert_eq!(rows.iter().map(Row::text).collect::<Vec<_>>(), ["ab", "漢", "字c"]);
+        assert_eq!(rows.iter().map(Row::goes_on).collect::<Vec<_>>(), [false, true, true]);
         assert_eq!(soft_split(&Row::of(Style::PLAIN, "漢"), 1).len(), 1);
         assert_eq!(soft_split(&Row::of(Style::PLAIN, "full "), 4).len(), 1, "a blank at the end is not seen");
     }

@@ -1,5 +1,5 @@
 use zk_core::service::RunStatus;
-use zk_view::{AnswerEnd, Block, Body, Call, CallState, Content, Form, NoteLevel, RunEnd, Text};
+use zk_view::{Block, Body, Call, CallState, Content, Form, NoteLevel, RunEnd, Text};
 
 use super::counted;
 use crate::row::Row;
@@ -94,7 +94,7 @@ pub(crate) fn block_rows(block: &Block, width: usize, detail: Detail) -> Vec<Row
             rows
         }
         Content::Answer { end, .. } => {
-            let end = answer_end(end).map(|end| Row::of(Style::YELLOW, &format!("({end})")));
+            let end = end.remark().map(|end| Row::of(Style::YELLOW, &format!("({end})")));
             end.into_iter().collect()
         }
         Content::Call(call) => {
@@ -191,19 +191,6 @@ fn prompt(mark: &str, text: &Text, width: usize) -> Vec<Row> {
 
 fn wrapped(style: Style, line: &str, width: usize) -> Vec<Row> {
     wrap(&Row::of(style, line), &Row::default(), &Row::default(), width)
-}
-
-fn answer_end(end: &AnswerEnd) -> Option<String> {
-    match end {
-        AnswerEnd::Whole => None,
-        AnswerEnd::MaxTokens => Some("cut by the output limit: say `go on` for the rest".to_owned()),
-        AnswerEnd::WindowFull => Some("cut: the context window was full".to_owned()),
-        AnswerEnd::Empty => Some("the model said nothing".to_owned()),
-        AnswerEnd::Refused => Some("the model refused to answer".to_owned()),
-        AnswerEnd::Stopped => Some("stopped".to_owned()),
-        AnswerEnd::Broken => Some("broke off".to_owned()),
-        AnswerEnd::Other { reason } => Some(format!("ended with `{reason}`")),
-    }
 }
 
 /// How a run ended, and what it took.

@@ -3,11 +3,13 @@
 mod block;
 mod diff;
 mod group;
+mod keys;
 mod status;
 
 pub(crate) use block::{Detail, Kind, block_rows, kind, open_rows, thought_row};
 pub(crate) use diff::whole_diff;
 pub(crate) use group::Reads;
+pub(crate) use keys::key_table;
 pub use status::ModelFacts;
 pub(crate) use status::{agent_facts, agent_rows, job_rows, queue_rows, status_row};
 

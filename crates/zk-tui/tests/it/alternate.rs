@@ -107,7 +107,7 @@ fn the_full_screen_scrolls_by_itself_keeps_what_is_typed_and_prints_all_at_its_e
     }
 }
 
-fn decode_base64(text: &str) -> Vec<u8> {
+pub(crate) fn decode_base64(text: &str) -> Vec<u8> {
     let letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let (mut bytes, mut bits, mut count) = (Vec::new(), 0usize, 0);
     for c in text.trim_end_matches('=').chars() {

@@ -17,6 +17,8 @@ mod person;
 #[cfg(test)]
 mod picking;
 #[cfg(test)]
+mod pressing;
+#[cfg(test)]
 mod recorded;
 #[cfg(test)]
 mod reflow;

@@ -32,6 +32,7 @@ pub(crate) fn desk_of(size: Size) -> Desk {
             Asked::Command => &["help", "hello", "model"],
             Asked::Argument(command) if command == "model" => &["claude-opus-5", "gpt-6"],
             Asked::Argument(_) => &[],
+            Asked::Program => &["cargo", "cat"],
             Asked::File | Asked::ShellWord => &["src/main.rs", "docs/", "docs/main.md"],
         };
         Offered { names: names.iter().map(ToString::to_string).collect(), ..Offered::default() }
@@ -223,6 +224,11 @@ fn names_are_completed() {
     desk.type_in("g6");
     desk.keys("\t");
     assert_eq!(desk.app.draft(), "/model gpt-6 ");
+    desk.keys("\x15");
+    desk.type_in("!car");
+    assert!(!desk.shown().contains("❯"));
+    desk.keys("\t");
+    assert_eq!(desk.app.draft(), "!cargo ");
     desk.keys("\x15");
     desk.type_in("!cat mn");
     assert!(!desk.shown().contains("❯"));

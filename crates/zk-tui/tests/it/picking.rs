@@ -108,6 +108,28 @@ fn a_question_mark_alone_lists_the_keys_as_they_are() {
 }
 
 #[test]
+fn a_question_mark_lists_the_keys_of_vi_of_the_pager_and_of_the_picker_until_the_next_key() {
+    use zk_tui::Keymap;
+    let mut desk = desk();
+    desk.app = desk.app.with_keys(Keymap::default().vim(true));
+    desk.type_in("a word");
+    desk.keys("\x1b");
+    for (opens, sign, closes) in [
+        ("", "cut, change, copy", "h"),
+        ("\x14", "to the prompt above or below", "q"),
+        ("\x0f", "find what has them", "\x1b"),
+    ] {
+        desk.keys(opens);
+        assert!(!desk.emulator.screen().contains(sign), "{}", desk.emulator.screen());
+        desk.keys("?");
+        assert!(desk.emulator.screen().contains(sign), "{}", desk.emulator.screen());
+        desk.keys(closes);
+        assert!(!desk.emulator.screen().contains(sign), "{}", desk.emulator.screen());
+    }
+    assert_eq!(desk.app.draft(), "a word");
+}
+
+#[test]
 fn the_keys_of_vi_edit_and_enter_still_sends() {
     use zk_tui::Keymap;
     let mut desk = desk();

@@ -1,6 +1,6 @@
-//! What the terminal can do and how it is told, by its environment and the settings.
+//! What the terminal can do and how it is told, by its environment and the settings, until it says itself what it is.
 
-use zk_tui::{Abilities, Looks, Notices, Theme};
+use zk_tui::{Abilities, Looks, Notices, Queries, Theme};
 
 use crate::app::AppContext;
 use crate::env::Env;
@@ -63,4 +63,9 @@ pub(super) fn abilities(app: &AppContext) -> Abilities {
             .then(|| app.cwd.display().to_string().into()),
         reflows: !is_screen && reflowing.iter().any(|name| env.get(name).is_some()),
     }
+}
+
+/// What the terminal is asked: the console of Linux would print the questions.
+pub(super) fn queries(app: &AppContext, abilities: &Abilities) -> Queries {
+    Queries { ground: abilities.follows_ground, version: app.env.text("TERM") != Some("linux") }
 }

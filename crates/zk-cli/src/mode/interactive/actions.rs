@@ -3,7 +3,7 @@
 use zk_core::model::Message;
 use zk_core::service::Conversation;
 use zk_tools::Jobs;
-use zk_tui::{Action, App, Modes};
+use zk_tui::{Action, App, Modes, Queries};
 use zk_view::{Effect, Intent, NoteLevel};
 
 use super::beside;
@@ -159,18 +159,23 @@ impl InlineScreen {
         self.write(&bytes, app).map_err(cannot)?;
         self.guard.modes().leave();
         self.guard.modes().enter_raw().map_err(cannot)?;
-        Ok(Box::pin(Editing::begin(&self.app, opened, text).await?.finish()))
+        let result = Box::pin(Editing::begin(&self.app, opened, text).await?.finish());
+        Ok(Edited { before: text.to_owned(), result })
     }
 
     /// Takes the terminal back, and the text that was edited.
-    pub(super) fn end_editing(&self, edited: Result<String, String>, app: &mut App) -> std::io::Result<()> {
+    pub(super) fn end_editing(
+        &self,
+        edited: Result<(String, String), String>,
+        app: &mut App,
+    ) -> std::io::Result<()> {
         self.guard.modes().leave();
-        self.guard.modes().enter(false)?;
+        self.guard.modes().enter(Queries::default())?;
         let bytes = app.resize(Modes::size(), self.began.elapsed());
         self.write(&bytes, app)?;
         app.enter(self.began.elapsed());
         match edited {
-            Ok(text) => app.set_draft(&text),
+            Ok((before, text)) => app.end_edit(&before, &text),
             Err(why) => app.print(zk_tui::Style::YELLOW, &why),
         }
         Ok(())

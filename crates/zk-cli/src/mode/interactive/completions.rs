@@ -1,4 +1,7 @@
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::ops::ControlFlow;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,7 +15,7 @@ use zk_tui::{Asked, Offered};
 use super::session_commands::prompts;
 use super::worker::{Note, Opened};
 use crate::app::AppContext;
-use crate::place::Place;
+use crate::place::{ContextName, Place};
 use crate::sessions;
 
 /// Paths that are offered at most.
@@ -43,6 +46,7 @@ pub(super) struct Known {
     /// Where the files and sessions are of.
     cwd: PathBuf,
     files: Names,
+    programs: Names,
     models: Names,
     sessions: Names,
     prompts: Names,
@@ -71,6 +75,7 @@ impl Completions {
         let Some(opened) = self.opened.get() else { return Offered::default() };
         match asked {
             Asked::Command => commands(opened),
+            Asked::Program => self.programs(),
             Asked::File | Asked::ShellWord => self.files(opened, &self.cwd(opened)),
             Asked::Argument(command) => match command.as_str() {
                 "model" => self.models(opened),
@@ -110,6 +115,21 @@ impl Completions {
             });
         }
         known.files.offered.clone()
+    }
+
+    /// The programs that a command may begin with; none where commands run on another machine or in a container.
+    fn programs(&self) -> Offered {
+        let is_here = matches!(ContextName::of(&self.app), ContextName::Process | ContextName::Sandbox);
+        let mut known = self.known();
+        if is_here && known.programs.is_due() {
+            let (completions, path) = (self.clone(), self.app.env.get("PATH").map(ToOwned::to_owned));
+            tokio::task::spawn_blocking(move || {
+                let names = programs(&path.unwrap_or_default());
+                let offered = Offered { names: names.into(), ..Offered::default() };
+                completions.found(|known| &mut known.programs, offered);
+            });
+        }
+        known.programs.offered.clone()
     }
 
     fn models(&self, opened: &Opened) -> Offered {
@@ -190,6 +210,22 @@ async fn models(cx: &Cx) -> Offered {
         names: reply.models.iter().map(|model| model.reference().to_string()).collect(),
         notes: reply.models.iter().map(|model| note(model.window)).collect(),
     }
+}
+
+/// The programs in the directories of a `PATH`.
+fn programs(path: &OsStr) -> Vec<String> {
+    let entries =
+        std::env::split_paths(path).filter_map(|directory| std::fs::read_dir(directory).ok()).flatten();
+    let name = |entry: std::io::Result<std::fs::DirEntry>| {
+        let entry = entry.ok()?;
+        // A link to a program is one.
+        let about = std::fs::metadata(entry.path()).ok()?;
+        let is_program = about.is_file() && about.permissions().mode() & 0o111 != 0;
+        let name = entry.file_name().into_string().ok()?;
+        (is_program && !name.contains(|c: char| c.is_control() || c.is_whitespace())).then_some(name)
+    };
+    let names: BTreeSet<String> = entries.filter_map(name).take(FILES).collect();
+    names.into_iter().collect()
 }
 
 /// The files below a directory that no ignore file leaves out, shorter paths first.

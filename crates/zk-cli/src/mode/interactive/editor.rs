@@ -77,7 +77,7 @@ impl Editing {
                 typed = self.input.next() => match typed {
                     // An editor that reads no more is about to end.
                     Typed::Bytes(bytes) => drop(self.process.write(&bytes).await),
-                    Typed::Keys(_) => {}
+                    Typed::Keys(_) | Typed::Away => {}
                     Typed::Gone => return Err("nobody is at the terminal any more".to_owned()),
                 },
                 _ = resized.recv() => {

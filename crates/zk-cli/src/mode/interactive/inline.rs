@@ -8,10 +8,10 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
-use zk_tui::{Action, App, Completer, Input, ModelFacts, Modes, Typed};
+use zk_tui::{Action, App, Completer, Input, ModelFacts, Modes, Queries, Typed};
 use zk_view::{Reader, ViewDriver};
 
-use super::abilities::abilities;
+use super::abilities::{abilities, queries};
 use super::beside;
 use super::completions::Completions;
 use super::desk::Desk;
@@ -126,7 +126,7 @@ impl InlineScreen {
         let mut hung_up = signal(SignalKind::hangup()).map_err(cannot)?;
         let mut continued = signal(SignalKind::from_raw(CONTINUED)).map_err(cannot)?;
         let abilities = abilities(&self.app);
-        self.guard.begin_drawing(abilities.follows_ground).map_err(cannot)?;
+        self.guard.begin_drawing(queries(&self.app, &abilities)).map_err(cannot)?;
         let mut input = Some(Input::read().map_err(cannot)?);
         let mut editing: Option<Edited> = None;
         let mut drafts = Drafts::new(&self.app, DRAFT);
@@ -142,7 +142,7 @@ impl InlineScreen {
         }
         app.set_full(self.is_full);
         let mut working = pin!(working);
-        let mut is_closed = false;
+        let (mut is_closed, mut is_unread) = (false, false);
         let exit = loop {
             let tick = app.next_tick().map(|at| self.began + at).into_iter().chain(drafts.due()).min();
             let tick_at = tick.unwrap_or(self.began);
@@ -167,6 +167,7 @@ impl InlineScreen {
                         }
                     }
                     Typed::Bytes(_) => {}
+                    Typed::Away => is_unread = true,
                     Typed::Gone => break Ok(WorkEnd::Exit(Exit::Terminated)),
                 },
                 patches = reader.next(), if !is_closed => match patches {
@@ -219,10 +220,18 @@ impl InlineScreen {
                     }
                 }
             }
+            // Who prints is never far ahead of what is drawn.
+            while let Ok((style, text)) = printed.try_recv() {
+                self.print(&mut app, style, &text);
+            }
             drafts.note(|| app.unsent());
             app.set_model(self.model());
             if editing.is_none() {
                 self.follow_terminal(&mut app).map_err(cannot)?;
+                if let Some(input) = input.as_ref().filter(|_| is_unread && !self.is_away) {
+                    is_unread = false;
+                    input.resume();
+                }
             }
             if !self.is_away {
                 let frame = app.frame(self.began.elapsed());
@@ -283,7 +292,7 @@ impl InlineScreen {
                 self.is_away = false;
                 // Modes that are still on were not given back.
                 self.guard.modes().leave();
-                self.guard.modes().enter(false)?;
+                self.guard.modes().enter(Queries::default())?;
                 app.enter(self.began.elapsed());
                 let bytes = app.resize(Modes::size(), self.began.elapsed());
                 self.write(&bytes, app)?;
@@ -335,12 +344,16 @@ impl InlineScreen {
 }
 
 /// A text that is being edited elsewhere.
-pub(super) type Edited = std::pin::Pin<Box<dyn Future<Output = Result<String, String>>>>;
+pub(super) struct Edited {
+    /// As the editor was given it.
+    pub(super) before: String,
+    pub(super) result: std::pin::Pin<Box<dyn Future<Output = Result<String, String>>>>,
+}
 
-/// The text that an editor gives; waits for good where there is none.
-async fn edited(editing: Option<&mut Edited>) -> Result<String, String> {
+/// The text that an editor was given, and the one that it gives; waits for good where there is none.
+async fn edited(editing: Option<&mut Edited>) -> Result<(String, String), String> {
     match editing {
-        Some(editing) => editing.await,
+        Some(Edited { before, result }) => Ok((before.clone(), result.await?)),
         None => std::future::pending().await,
     }
 }

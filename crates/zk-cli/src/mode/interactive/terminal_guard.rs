@@ -4,7 +4,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use zk_tui::Modes;
+use zk_tui::{Modes, Queries};
 
 use super::tty::Tty;
 use crate::signals::stop_process;
@@ -51,8 +51,8 @@ impl TerminalGuard {
     }
 
     /// A screen draws from now on, until [`end_drawing`](Self::end_drawing).
-    pub(super) fn begin_drawing(&self, asks_ground: bool) -> io::Result<()> {
-        self.0.modes.enter(asks_ground)?;
+    pub(super) fn begin_drawing(&self, queries: Queries) -> io::Result<()> {
+        self.0.modes.enter(queries)?;
         self.0.is_drawn.store(true, Ordering::SeqCst);
         Ok(())
     }
@@ -138,7 +138,7 @@ mod tests {
         let guard = TerminalGuard::of_stdin(tty).unwrap();
         let _restored = Restored(guard.clone());
         guard.hold_panics();
-        guard.begin_drawing(false).unwrap();
+        guard.begin_drawing(Queries::default()).unwrap();
         panic!("broken on purpose");
     }
 

@@ -23,6 +23,7 @@ pub(super) fn edit(text: &mut String, key: &Key) {
         | Key::Synchronized(_)
         | Key::Ground { .. }
         | Key::Size { .. }
+        | Key::Version(_)
         | Key::Answered
         | Key::Focus(_) => {}
     }

@@ -122,6 +122,7 @@ impl Inner {
                 | Key::Synchronized(_)
                 | Key::Ground { .. }
                 | Key::Size { .. }
+                | Key::Version(_)
                 | Key::Answered
                 | Key::Focus(_) => {}
             }

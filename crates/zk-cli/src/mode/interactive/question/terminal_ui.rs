@@ -1,7 +1,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use zk_core::service::{Approval, Question, QuestionId, Ui, UiAnswer, WiderKind, visible_lines};
-use zk_tui::{Frame, Key, Row};
+use zk_tui::{Frame, Key, LineChoice, Row};
 use zk_view::{Card, Drained, Intent, Patch, Reader, ViewDriver};
 
 use super::{Choice, Effect, Offer};
@@ -124,13 +124,17 @@ impl TerminalUi {
                 })
             }
             Question::Select { text, options } => {
-                let line = self.line(&Frame::of_input(text, options, width), false).await;
-                line.map(|line| match line.parse::<usize>() {
-                    Ok(number) if (1..=options.len()).contains(&number) => {
-                        UiAnswer::Choice { index: number - 1 }
+                let mut line = self.line(&Frame::of_input(text, options, width), false).await;
+                loop {
+                    match line.map(|line| LineChoice::of(&line, options.len())) {
+                        None => break None,
+                        Some(LineChoice::Option(index)) => break Some(UiAnswer::Choice { index }),
+                        Some(LineChoice::None) => break Some(UiAnswer::No { message: None }),
+                        Some(LineChoice::Mistyped) => {
+                            line = self.read_line(&[LineChoice::remark(options.len())], true).await;
+                        }
                     }
-                    Ok(_) | Err(_) => UiAnswer::No { message: None },
-                })
+                }
             }
             Question::Input { text } => {
                 let line = self.line(&Frame::of_input(text, &[], width), false).await;
@@ -208,7 +212,7 @@ impl TerminalUi {
                         drawn = self.screen.lock().written();
                     }
                     Effect::Chosen(choice) if self.screen.has_keys() => {
-                        let text = format!("→ {} · Enter confirms", describe(choice));
+                        let text = format!("→ {} · Enter confirms", choice.describe());
                         let before = self.screen.lock().written();
                         status = Some(StatusLine::show(&self.screen, &text));
                         // Where lines stay, it is one of them.
@@ -217,7 +221,7 @@ impl TerminalUi {
                     Effect::Chosen(_) => {}
                     Effect::Answer(choice) => {
                         drop(keys);
-                        self.screen.line(Style::Dim, &format!("  {}", describe(choice)));
+                        self.screen.line(Style::Dim, &format!("  {}", choice.describe()));
                         return Some(choice);
                     }
                 }
@@ -244,17 +248,5 @@ impl TerminalUi {
     fn draw(&self, rows: &[Row]) {
         let mut screen = self.screen.lock();
         rows.iter().for_each(|row| screen.exact_line(row.style().into(), &row.text()));
-    }
-}
-
-fn describe(choice: Choice) -> &'static str {
-    match choice {
-        Choice::Once => "yes, once",
-        Choice::Session => "yes, for this session",
-        Choice::Always => "yes, always",
-        Choice::WiderSession => "yes, all of these for this session",
-        Choice::WiderAlways => "yes, all of these, always",
-        Choice::No => "no",
-        Choice::NoWithWords => "no, with words",
     }
 }

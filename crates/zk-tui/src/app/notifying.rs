@@ -1,0 +1,41 @@
+use std::time::Duration;
+
+use super::App;
+use crate::notice::notice_sequence;
+use crate::paint::Abilities;
+
+/// How long without a key a person counts as away whose terminal does not tell whether they look at it.
+const AWAY: Duration = Duration::from_secs(10);
+
+/// Notices for a person who looks elsewhere.
+impl App {
+    /// Tells a person who looks elsewhere.
+    pub(super) fn notify(&mut self, text: String, now: Duration) {
+        match self.is_focused {
+            Some(true) => {}
+            Some(false) => self.tell(&text),
+            None => self.late_notice = Some((now + AWAY, text)),
+        }
+    }
+
+    /// The terminal said whether the person looks at it.
+    pub(super) fn set_focused(&mut self, is_focused: bool) {
+        self.is_focused = Some(is_focused);
+        if let Some((_, text)) = self.late_notice.take().filter(|_| !is_focused) {
+            self.tell(&text);
+        }
+    }
+
+    /// Tells a person who pressed no key.
+    pub(super) fn tell_late(&mut self, now: Duration) {
+        if let Some((_, text)) = self.late_notice.take_if(|(due, _)| *due <= now) {
+            self.tell(&text);
+        }
+    }
+
+    fn tell(&mut self, text: &str) {
+        let Abilities { notices, tmux, .. } = self.screen.abilities();
+        self.pending += &notice_sequence(*notices, *tmux, text);
+        self.is_dirty = true;
+    }
+}

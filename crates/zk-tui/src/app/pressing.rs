@@ -1,0 +1,79 @@
+use std::time::Duration;
+
+use super::{Action, App};
+use crate::keys::Key;
+use crate::pick::Place;
+
+/// Keys, each of them in its turn.
+impl App {
+    /// Takes in keys that were read at once.
+    pub fn keys(&mut self, keys: &[Key], now: Duration) -> Vec<Action> {
+        let mut actions = Vec::new();
+        (self.is_dirty, self.is_pressed) = (true, true);
+        let mut text = Vec::new();
+        if keys.iter().any(|key| !key.is_reply()) {
+            self.late_notice = None;
+        }
+        let is_burst = keys.iter().filter(|key| !key.is_reply()).count() > 1;
+        for key in keys {
+            if key.is_reply() {
+                self.hear(key);
+                continue;
+            }
+            self.shows_keys = false;
+            // Text is taken in as a whole, so that a line end within it is known; before anything else acts.
+            if !self.is_text(key) {
+                self.press_text(&mut text, is_burst, now, &mut actions);
+            }
+            let Some(key) = self.turned(key) else { continue };
+            match &key {
+                Key::Ctrl('z') => actions.push(Action::Suspend),
+                key if self.press_picker(key, &mut actions) => {}
+                key if self.press_alternate(key, now) => {}
+                Key::Ctrl('o') => self.open_picker(Place::Commands),
+                Key::Ctrl('t') => self.open_pager(),
+                Key::Escape => self.escape(&mut actions),
+                Key::Ctrl('c') => self.interrupt(now, &mut actions),
+                Key::BackTab => actions.push(Action::NextMode),
+                key if is_part_of_text(key) => text.push(key.clone()),
+                key => self.press_typed(std::slice::from_ref(key), is_burst, now, &mut actions),
+            }
+        }
+        if !text.is_empty() {
+            let settled = self.settle_enters(text, is_burst, now);
+            self.press_typed(&settled, is_burst, now, &mut actions);
+        }
+        actions
+    }
+
+    /// What a terminal says of itself.
+    fn hear(&mut self, reply: &Key) {
+        match reply {
+            Key::Synchronized(agreed) => self.screen.set_synchronized(*agreed),
+            Key::Ground { is_light } => self.screen.set_ground(*is_light),
+            Key::Size { rows, columns } => self.screen.set_reported_size(*rows, *columns),
+            Key::Version(version) => self.screen.set_version(version),
+            Key::Answered => self.screen.end_answer(),
+            Key::Focus(is_focused) => self.set_focused(*is_focused),
+            _ => {}
+        }
+    }
+
+    /// Whether a key is a part of a text, whatever else came with it.
+    fn is_text(&self, key: &Key) -> bool {
+        let is_taken = self.is_paging || self.picker.is_some() || self.vim.is_normal();
+        !is_taken && self.keymap.turn(key).is_some_and(|key| is_part_of_text(&key))
+    }
+
+    /// Presses text behind which something else came: an Enter at its end is one.
+    fn press_text(&mut self, text: &mut Vec<Key>, is_burst: bool, now: Duration, actions: &mut Vec<Action>) {
+        let settled = self.settle_all_enters(std::mem::take(text), now);
+        if !settled.is_empty() {
+            self.press_typed(&settled, is_burst, now, actions);
+        }
+    }
+}
+
+fn is_part_of_text(key: &Key) -> bool {
+    matches!(key, Key::Char(_) | Key::Enter | Key::Newline | Key::Tab | Key::Paste(_))
+}

@@ -1,0 +1,42 @@
+use crate::row::Row;
+use crate::style::Style;
+use crate::text::columns;
+
+/// The rows of keys and what each does, in `room` rows at most: short ones share a row where there are too many.
+pub(crate) fn key_table(keys: &[(String, &'static str)], width: usize, room: usize) -> Vec<Row> {
+    let wide = keys.iter().map(|(keys, _)| columns(keys)).max().unwrap_or_default();
+    let row = |(keys, what): &(String, &'static str)| {
+        let pad = " ".repeat(2 + wide.saturating_sub(columns(keys)));
+        Row::of(Style::CYAN, keys).with(Style::DIM, &pad).with(Style::PLAIN, what)
+    };
+    if keys.len() <= room {
+        return keys.iter().map(row).collect();
+    }
+    // Short ones share a row, the last ones first.
+    let middle = width / 2;
+    let short = |(keys, what): &(String, &'static str)| {
+        let row = Row::of(Style::CYAN, keys).with(Style::PLAIN, "  ").with(Style::PLAIN, what);
+        (row.columns() < middle).then_some(row)
+    };
+    let (mut rows, mut left, mut over) = (Vec::new(), keys, keys.len() - room);
+    while let Some((last, before)) = left.split_last() {
+        left = before;
+        let pair = before.split_last().filter(|_| over > 0);
+        if let Some((first, rest)) = pair
+            && let (Some(mut both), Some(second)) = (short(first), short(last))
+        {
+            both = both.clone().with(Style::PLAIN, &" ".repeat(middle - both.columns()));
+            both.append(&second);
+            rows.push(both);
+            (left, over) = (rest, over - 1);
+        } else {
+            rows.push(row(last));
+        }
+    }
+    rows.reverse();
+    if rows.len() > room {
+        rows.truncate(room.saturating_sub(1));
+        rows.push(Row::of(Style::DIM, "… more keys in a larger terminal"));
+    }
+    rows
+}
