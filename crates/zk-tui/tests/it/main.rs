@@ -11,6 +11,8 @@ mod escapes;
 #[cfg(test)]
 mod figures;
 #[cfg(test)]
+mod foreign;
+#[cfg(test)]
 mod paint;
 #[cfg(test)]
 mod person;

@@ -8,6 +8,7 @@ use zk_tui::{Abilities, App, Key, KeyDecoder, Looks, Offered, Size, Style, Theme
 use zk_view::{Patch, View};
 
 use crate::emulator::{BEFORE, Emulator};
+use crate::foreign::Foreign;
 use crate::person::card;
 use crate::reflow::{Reflowing, Reflows};
 use crate::replay::block;
@@ -57,11 +58,65 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// The terminal of a session.
+enum Terminal {
+    Plain(Emulator),
+    /// One that breaks lines anew, which the screen knows.
+    Reflowing(Reflowing),
+    /// As well, and written by others.
+    Foreign(Foreign),
+}
+
+impl Terminal {
+    fn resize(&mut self, size: Size) {
+        match self {
+            Self::Plain(terminal) => terminal.resize(size),
+            Self::Reflowing(terminal) => terminal.resize(size),
+            Self::Foreign(terminal) => terminal.resize(size),
+        }
+    }
+
+    /// What it answers to bytes.
+    fn send(&mut self, bytes: &str) -> String {
+        match self {
+            Self::Plain(terminal) => {
+                terminal.send(bytes);
+                String::new()
+            }
+            Self::Reflowing(terminal) => {
+                terminal.send(bytes);
+                let Size { width, height } = terminal.size();
+                let asks = bytes.contains("\u{1b}[18t");
+                if asks { format!("\u{1b}[8;{height};{width}t\u{1b}[?62c") } else { String::new() }
+            }
+            Self::Foreign(terminal) => {
+                terminal.send(bytes);
+                terminal.take_replies()
+            }
+        }
+    }
+
+    fn text(&mut self) -> String {
+        match self {
+            Self::Plain(terminal) => terminal.all_rows().join("\n"),
+            Self::Reflowing(terminal) => terminal.text(),
+            Self::Foreign(terminal) => terminal.text(),
+        }
+    }
+
+    /// The least width that takes nothing of what is written away.
+    fn least_width(&self) -> usize {
+        match self {
+            Self::Plain(_) => 20,
+            Self::Reflowing(_) => 1,
+            Self::Foreign(_) => 2,
+        }
+    }
+}
+
 struct Session {
     app: App,
-    emulator: Emulator,
-    /// The same on a terminal that breaks lines anew, drawn by a screen that knows it.
-    reflowing: Option<Reflowing>,
+    terminal: Terminal,
     now: Duration,
     marks: Vec<String>,
     draft: String,
@@ -69,32 +124,21 @@ struct Session {
 }
 
 impl Session {
-    fn new(size: Size, reflows: Option<Reflows>) -> Self {
+    fn new(size: Size, terminal: Terminal) -> Self {
         let looks = Looks { theme: Theme::Dark, links: true };
-        let abilities = Abilities { looks, reflows: reflows.is_some(), ..Abilities::PLAIN };
+        let reflows = !matches!(terminal, Terminal::Plain(_));
+        let abilities = Abilities { looks, reflows, ..Abilities::PLAIN };
         let app = App::new(View::default(), size, abilities, Vec::new(), Box::new(|_| Offered::default()));
-        let (emulator, now) = (Emulator::new(size), Duration::from_secs(1));
-        let reflowing = reflows.map(|reflows| Reflowing::new(size, reflows));
-        Self { app, emulator, reflowing, now, marks: Vec::new(), draft: String::new(), n: 0 }
+        let now = Duration::from_secs(1);
+        Self { app, terminal, now, marks: Vec::new(), draft: String::new(), n: 0 }
     }
 
     fn send(&mut self, bytes: &str) {
-        match &mut self.reflowing {
-            Some(reflowing) => {
-                reflowing.send(bytes);
-                if bytes.contains("\u{1b}[18t") {
-                    let Size { width: columns, height: rows } = reflowing.size();
-                    let _ = self.app.keys(&[Key::Size { rows, columns }, Key::Answered], self.now);
-                }
-            }
-            None => self.emulator.send(bytes),
-        }
-    }
-
-    fn resize_terminal(&mut self, size: Size) {
-        match &mut self.reflowing {
-            Some(reflowing) => reflowing.resize(size),
-            None => self.emulator.resize(size),
+        let replies = self.terminal.send(bytes);
+        if !replies.is_empty() {
+            let keys = KeyDecoder::default().push(replies.as_bytes());
+            assert!(keys.iter().all(Key::is_reply), "{replies:?}: {keys:?}");
+            let _ = self.app.keys(&keys, self.now);
         }
     }
 
@@ -211,15 +255,15 @@ impl Session {
             }
             Step::Resize(width, height) => {
                 let size = Size::new(*width, *height);
-                self.resize_terminal(size);
+                self.terminal.resize(size);
                 self.tell_size(size);
             }
             Step::ResizeLate(sizes, told) => {
                 // A terminal that does not reflow cuts off what it has no columns for.
-                let least = if self.reflowing.is_some() { 1 } else { 20 };
+                let least = self.terminal.least_width();
                 let sizes: Vec<Size> =
                     sizes.iter().map(|(width, height)| Size::new((*width).max(least), *height)).collect();
-                sizes.iter().for_each(|size| self.resize_terminal(*size));
+                sizes.iter().for_each(|size| self.terminal.resize(*size));
                 let last = sizes[sizes.len() - 1];
                 self.tell_size(*sizes.get(*told).unwrap_or(&last));
                 self.step(&Step::Prompt);
@@ -249,10 +293,11 @@ impl Session {
 #[test]
 fn what_is_typed_on_a_terminal_that_is_narrower_than_was_told_takes_no_closed_row_away() {
     for reflows in [Reflows::Away, Reflows::Back] {
-        let mut session = Session::new(Size::new(20, 3), Some(reflows));
+        let size = Size::new(20, 3);
+        let mut session = Session::new(size, Terminal::Reflowing(Reflowing::new(size, reflows)));
         let late = |sizes: [(usize, usize); 2]| Step::ResizeLate(sizes.to_vec(), 0);
         session.run(&[late([(1, 1), (1, 1)]), late([(13, 1), (1, 12)])]).unwrap();
-        let text = session.reflowing.as_ref().map(Reflowing::text).unwrap_or_default();
+        let text = session.terminal.text();
         session.check(&text).unwrap();
     }
 }
@@ -271,10 +316,13 @@ proptest! {
         steps in proptest::collection::vec(step(), 1..25),
         (width, height) in (20..90usize, 3..24usize),
     ) {
-        let mut session = Session::new(Size::new(width, height), None);
+        let size = Size::new(width, height);
+        let mut session = Session::new(size, Terminal::Plain(Emulator::new(size)));
         session.run(&steps)?;
-        session.emulator.check_untouched("a session");
-        let text = session.emulator.all_rows().join("\n");
+        if let Terminal::Plain(emulator) = &session.terminal {
+            emulator.check_untouched("a session");
+        }
+        let text = session.terminal.text();
         session.check(&text)?;
     }
 
@@ -285,9 +333,28 @@ proptest! {
         (width, height) in (20..90usize, 3..24usize),
         reflows in prop_oneof![Just(Reflows::Away), Just(Reflows::Back)],
     ) {
-        let mut session = Session::new(Size::new(width, height), Some(reflows));
+        let size = Size::new(width, height);
+        let mut session = Session::new(size, Terminal::Reflowing(Reflowing::new(size, reflows)));
         session.run(&steps)?;
-        let text = session.reflowing.as_ref().map(Reflowing::text).unwrap_or_default();
+        let text = session.terminal.text();
+        session.check(&text)?;
+    }
+
+    /// The same on a terminal that others wrote, which answers by itself.
+    #[test]
+    fn a_session_on_a_terminal_that_others_wrote_leaves_each_row_once_and_the_draft_whole(
+        steps in proptest::collection::vec(step(), 1..25),
+        (width, height) in (20..90usize, 3..24usize),
+    ) {
+        let size = Size::new(width, height);
+        let mut terminal = Foreign::new(size);
+        terminal.send(&format!("{BEFORE}\r\n"));
+        let mut session = Session::new(size, Terminal::Foreign(terminal));
+        session.run(&steps)?;
+        if let Terminal::Foreign(foreign) = &session.terminal {
+            foreign.check_untouched();
+        }
+        let text = session.terminal.text();
         session.check(&text)?;
     }
 }

@@ -1,0 +1,99 @@
+//! A terminal that others wrote: it breaks its lines anew, and answers what it is asked.
+
+use std::sync::{Arc, Mutex};
+
+use alacritty_terminal::Term;
+use alacritty_terminal::event::{Event, EventListener};
+use alacritty_terminal::grid::Dimensions;
+use alacritty_terminal::index::{Column, Line};
+use alacritty_terminal::term::cell::Flags;
+use alacritty_terminal::term::{Config, TermMode};
+use alacritty_terminal::vte::ansi::Processor;
+use zk_tui::Size;
+
+/// What the terminal writes to the program.
+#[derive(Clone, Default)]
+struct Replies(Arc<Mutex<String>>);
+
+impl EventListener for Replies {
+    fn send_event(&self, event: Event) {
+        if let Event::PtyWrite(text) = event {
+            self.0.lock().unwrap().push_str(&text);
+        }
+    }
+}
+
+struct Cells(Size);
+
+impl Dimensions for Cells {
+    fn total_lines(&self) -> usize {
+        self.0.height
+    }
+
+    fn screen_lines(&self) -> usize {
+        self.0.height
+    }
+
+    fn columns(&self) -> usize {
+        self.0.width
+    }
+}
+
+pub(crate) struct Foreign {
+    term: Term<Replies>,
+    parser: Processor,
+    replies: Replies,
+    modes: TermMode,
+}
+
+impl Foreign {
+    pub(crate) fn new(size: Size) -> Self {
+        let replies = Replies::default();
+        let config = Config { scrolling_history: 100_000, kitty_keyboard: true, ..Config::default() };
+        let term = Term::new(config, &Cells(size), replies.clone());
+        let modes = *term.mode();
+        Self { term, parser: Processor::new(), replies, modes }
+    }
+
+    pub(crate) fn send(&mut self, bytes: &str) {
+        self.parser.advance(&mut self.term, bytes.as_bytes());
+    }
+
+    /// What it answered since.
+    pub(crate) fn take_replies(&self) -> String {
+        std::mem::take(&mut self.replies.0.lock().unwrap())
+    }
+
+    pub(crate) fn resize(&mut self, size: Size) {
+        self.term.resize(Cells(size));
+    }
+
+    /// All lines as they were written, one below the other, without what stands behind the last text.
+    pub(crate) fn text(&self) -> String {
+        let grid = self.term.grid();
+        let (mut text, mut line) = (String::new(), String::new());
+        for row in grid.topmost_line().0..=grid.bottommost_line().0 {
+            let cells = &grid[Line(row)];
+            let mut goes_on = false;
+            for column in 0..grid.columns() {
+                let cell = &cells[Column(column)];
+                goes_on = cell.flags.contains(Flags::WRAPLINE);
+                if !cell.flags.intersects(Flags::WIDE_CHAR_SPACER | Flags::LEADING_WIDE_CHAR_SPACER) {
+                    line.push(cell.c);
+                    line.extend(cell.zerowidth().unwrap_or_default());
+                }
+            }
+            if !goes_on {
+                text.push_str(line.trim_end());
+                text.push('\n');
+                line.clear();
+            }
+        }
+        text.trim_end().to_owned()
+    }
+
+    /// Fails if a mode is other than on a new terminal.
+    pub(crate) fn check_untouched(&self) {
+        assert_eq!(*self.term.mode(), self.modes);
+    }
+}
