@@ -120,6 +120,11 @@ impl Row {
         self.spans.iter().map(|span| span.text.as_str()).collect()
     }
 
+    /// Bytes of its text.
+    pub(crate) fn text_len(&self) -> usize {
+        self.spans.iter().map(|span| span.text.len()).sum()
+    }
+
     /// The style that it begins with.
     #[must_use]
     pub fn style(&self) -> Style {

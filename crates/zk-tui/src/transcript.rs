@@ -12,6 +12,12 @@ use crate::view::{Detail, Kind, Reads, block_rows, kind, open_rows, thought_row}
 /// The most rows of the last exchange that are shown of a session that is gone on with.
 const EXCHANGE: usize = 60;
 
+/// Bytes of printed rows that may wait, such as while the alternate screen is in use: the oldest are left out beyond that.
+const WAITING: usize = 64 * 1024 * 1024;
+
+/// What a row takes beside its text.
+const ROW: usize = 128;
+
 /// The rows of a conversation: closed ones, which are given once, and those that may still change.
 ///
 /// Blocks are given in their order, an open answer as far as it is complete. A running call holds up what comes after
@@ -31,6 +37,10 @@ pub struct Transcript {
     log: Log,
     /// What the runs cost, in US dollars.
     spent: f64,
+    /// Bytes of the printed rows that wait.
+    waiting: usize,
+    /// Printed rows that waited and were left out.
+    left_out: usize,
 }
 
 #[derive(Debug)]
@@ -65,8 +75,18 @@ impl Transcript {
         let done = view.blocks.iter().filter(|block| block.closed).map(|block| block.id.clone()).collect();
         let log = Log::of(&view);
         let spent = view.blocks.iter().map(|block| cost(block)).sum();
-        let mut transcript =
-            Self { width, room: None, view, items: VecDeque::new(), done, last: Kind::Hidden, log, spent };
+        let mut transcript = Self {
+            width,
+            room: None,
+            view,
+            items: VecDeque::new(),
+            done,
+            last: Kind::Hidden,
+            log,
+            spent,
+            waiting: 0,
+            left_out: 0,
+        };
         transcript.take_in_all();
         transcript
     }
@@ -152,7 +172,24 @@ impl Transcript {
     /// Rows of the program, which stay as they are.
     pub fn print(&mut self, rows: Vec<Row>) {
         self.log.rows(&rows);
+        self.waiting += bytes_of(&rows);
         self.items.push_back(Item::Rows(rows));
+        if self.waiting > WAITING {
+            self.leave_out();
+        }
+    }
+
+    /// Leaves the oldest half of the printed rows out.
+    fn leave_out(&mut self) {
+        let Self { items, waiting, left_out, .. } = self;
+        items.retain(|item| match item {
+            Item::Rows(rows) if *waiting > WAITING / 2 => {
+                *waiting -= bytes_of(rows);
+                *left_out += rows.len();
+                false
+            }
+            Item::Rows(_) | Item::Block { .. } => true,
+        });
     }
 
     /// The rows that are closed by now and were not given yet. What is open keeps at most `room` rows.
@@ -360,7 +397,14 @@ impl Transcript {
                 continue;
             }
             match (item, block) {
-                (Item::Rows(printed), _) => self.give_rows(Kind::Log, printed, rows),
+                (Item::Rows(printed), _) => {
+                    self.waiting = self.waiting.saturating_sub(bytes_of(&printed));
+                    if let count @ 1.. = std::mem::take(&mut self.left_out) {
+                        let note = format!("… {count} rows before this were too many to keep");
+                        self.give_rows(Kind::Log, vec![Row::of(Style::YELLOW, &note)], rows);
+                    }
+                    self.give_rows(Kind::Log, printed, rows);
+                }
                 (Item::Block { id, answer }, Some(block)) => {
                     if let Some(mut answer) = answer {
                         let ready = answer.markdown.take_ready();
@@ -422,6 +466,10 @@ impl Transcript {
     }
 }
 
+fn bytes_of(rows: &[Row]) -> usize {
+    rows.iter().map(|row| ROW + row.text_len()).sum()
+}
+
 /// What a run cost whose end a block shows.
 fn cost(block: &Block) -> f64 {
     if let Content::End(end) = &block.content { end.cost.unwrap_or_default() } else { 0.0 }
@@ -432,5 +480,27 @@ fn is_apart(last: Kind, next: Kind) -> bool {
     match (last, next) {
         (Kind::Hidden, _) | (_, Kind::Hidden) | (Kind::Log, Kind::Log) => false,
         (Kind::Prose, _) | (_, Kind::Prose) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn printed_rows_that_wait_are_bounded_and_the_newest_are_kept() {
+        let mut transcript = Transcript::new(View::default(), 80);
+        let row = Row::of(Style::PLAIN, &"x".repeat(1024 * 1024));
+        for _ in 0..200 {
+            transcript.print(vec![row.clone()]);
+        }
+        transcript.print(vec![Row::of(Style::PLAIN, "the last one")]);
+        let rows = transcript.take_closed(0);
+        let left_out: usize = rows[0].text().split(' ').nth(1).unwrap().parse().unwrap();
+        assert_eq!(left_out + rows.len() - 1, 201);
+        assert!((32..=64).contains(&rows.len()), "{}", rows.len());
+        assert_eq!(rows.last().unwrap().text(), "the last one");
+        transcript.print(vec![Row::of(Style::PLAIN, "one more")]);
+        assert_eq!(transcript.take_closed(0).len(), 1);
     }
 }
