@@ -1,14 +1,15 @@
 //! Conversations on the inline screen.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 use zk_testkit::{Script, Turn};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::screen::switches;
 use crate::terminal::{Terminal, counting};
-use crate::zk::{Person, program, server};
+use crate::zk::{LONG, Person, program, server};
 
 #[test]
 fn the_inline_screen_streams_keeps_what_is_typed_and_gives_the_terminal_back() {
@@ -319,6 +320,75 @@ fn a_line_without_an_end_is_shown_in_parts() {
     terminal.expect("exit code 130");
     terminal.keys("\u{4}");
     assert_eq!(terminal.code(), Some(0));
+}
+
+#[test]
+fn in_the_background_it_wakes_up_once_a_second_and_in_front_again_it_hears_keys() {
+    let server = counting();
+    let person = Person::asking(&server);
+    let Some((mut terminal, pid)) = drawn(&person, "bg; echo in-the-back; sleep 8; fg") else { return };
+    terminal.expect("1 turn ·");
+    terminal.keys("\u{1a}");
+    terminal.expect("in-the-back");
+    // Readable, but for somebody else.
+    terminal.keys("x\n");
+    std::thread::sleep(Duration::from_millis(1500));
+    let pid = pid.as_raw_nonzero().get();
+    let before = switches(pid);
+    std::thread::sleep(Duration::from_secs(4));
+    let woken = switches(pid) - before;
+    // A wake-up may be some switches; a second timer, or one of several times a second, is many more.
+    assert!(woken <= 14, "{woken} switches in 4 seconds");
+    terminal.expect("\u{1b}[>1u");
+    terminal.keys("typed in front");
+    terminal.expect("typed in front");
+    terminal.keys("\u{3}\u{4}");
+    assert_eq!(terminal.code(), Some(0));
+}
+
+/// Megabytes of a line that has no end: few, unless `ZK_LINE_MB` says otherwise.
+#[expect(clippy::disallowed_methods, reason = "whoever runs a campaign says how large it is")]
+fn line_mb() -> u64 {
+    std::env::var("ZK_LINE_MB").ok().and_then(|mb| mb.parse().ok()).unwrap_or(8)
+}
+
+/// The most memory that a process had, in megabytes.
+fn peak_mb(pid: Pid) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
+}
+
+#[test]
+fn a_line_of_any_length_and_bytes_that_are_no_text_are_shown_in_bounded_memory() {
+    for screen in ["inline", "full"] {
+        let server = counting();
+        let person = Person::asking(&server).with("ZK_SCREEN", screen);
+        let run = format!("sh -c 'echo pid=$$.; exec {} go'", program().display());
+        let Some(mut terminal) = Terminal::run(&person, &run) else { return };
+        terminal.expect("pid=");
+        let pid = Pid::from_raw(terminal.until(".").parse().unwrap()).unwrap();
+        terminal.expect("1 turn ·");
+        let before = peak_mb(pid);
+        let bytes = line_mb() * 1024 * 1024;
+        terminal.keys(&format!(
+            "!head -c {bytes} /dev/zero | tr '\\0' x; printf 'a\\377\\303b\\n'; echo be''hind\r"
+        ));
+        // What is seen is as long as the line: only its end is kept.
+        let (mut seen, begun) = (String::new(), Instant::now());
+        while !seen.contains("a\u{fffd}\u{fffd}b") || !seen.contains("behind") {
+            assert!(begun.elapsed() < LONG * (1 + u32::try_from(line_mb()).unwrap() / 4), "{seen}");
+            std::thread::sleep(Duration::from_millis(20));
+            seen += &terminal.take();
+            let from = seen.len().saturating_sub(4096);
+            seen.drain(..(from..=seen.len()).find(|at| seen.is_char_boundary(*at)).unwrap());
+        }
+        let grown = peak_mb(pid) - before;
+        println!("{screen}: {before} MB before, {grown} MB more");
+        assert!(grown < 250, "{screen}: {grown} MB");
+        terminal.keys("\u{4}");
+        assert_eq!(terminal.code(), Some(0));
+    }
 }
 
 #[test]

@@ -26,6 +26,8 @@ mod failures;
 #[cfg(test)]
 mod flags;
 #[cfg(test)]
+mod histories;
+#[cfg(test)]
 mod inline;
 #[cfg(test)]
 mod jobs;

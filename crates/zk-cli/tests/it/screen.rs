@@ -165,7 +165,7 @@ fn resume_without_an_id_lets_the_person_choose_the_session() {
 }
 
 /// How often the threads of a process gave up the processor or lost it.
-fn switches(pid: i32) -> u64 {
+pub(crate) fn switches(pid: i32) -> u64 {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let of = |task: std::fs::DirEntry| {
         let status = std::fs::read_to_string(task.path().join("status")).unwrap_or_default();

@@ -89,6 +89,11 @@ impl Terminal {
         before
     }
 
+    /// Takes what was written and not expected yet.
+    pub(crate) fn take(&self) -> String {
+        std::mem::take(&mut self.seen.lock().unwrap())
+    }
+
     /// Bytes that were written and not expected yet.
     pub(crate) fn seen_len(&self) -> usize {
         self.seen.lock().unwrap().len()
