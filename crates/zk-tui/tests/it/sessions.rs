@@ -64,7 +64,7 @@ enum Terminal {
     /// One that breaks lines anew, which the screen knows.
     Reflowing(Reflowing),
     /// As well, and written by others.
-    Foreign(Foreign),
+    Foreign(Box<Foreign>),
 }
 
 impl Terminal {
@@ -349,7 +349,7 @@ proptest! {
         let size = Size::new(width, height);
         let mut terminal = Foreign::new(size);
         terminal.send(&format!("{BEFORE}\r\n"));
-        let mut session = Session::new(size, Terminal::Foreign(terminal));
+        let mut session = Session::new(size, Terminal::Foreign(Box::new(terminal)));
         session.run(&steps)?;
         if let Terminal::Foreign(foreign) = &session.terminal {
             foreign.check_untouched();
