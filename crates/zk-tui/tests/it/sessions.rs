@@ -60,9 +60,9 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// The terminal of a session.
 enum Terminal {
-    Plain(Emulator),
+    Plain(Box<Emulator>),
     /// One that breaks lines anew, which the screen knows.
-    Reflowing(Reflowing),
+    Reflowing(Box<Reflowing>),
     /// As well, and written by others.
     Foreign(Box<Foreign>),
 }
@@ -294,7 +294,7 @@ impl Session {
 fn what_is_typed_on_a_terminal_that_is_narrower_than_was_told_takes_no_closed_row_away() {
     for reflows in [Reflows::Away, Reflows::Back] {
         let size = Size::new(20, 3);
-        let mut session = Session::new(size, Terminal::Reflowing(Reflowing::new(size, reflows)));
+        let mut session = Session::new(size, Terminal::Reflowing(Box::new(Reflowing::new(size, reflows))));
         let late = |sizes: [(usize, usize); 2]| Step::ResizeLate(sizes.to_vec(), 0);
         session.run(&[late([(1, 1), (1, 1)]), late([(13, 1), (1, 12)])]).unwrap();
         let text = session.terminal.text();
@@ -317,7 +317,7 @@ proptest! {
         (width, height) in (20..90usize, 3..24usize),
     ) {
         let size = Size::new(width, height);
-        let mut session = Session::new(size, Terminal::Plain(Emulator::new(size)));
+        let mut session = Session::new(size, Terminal::Plain(Box::new(Emulator::new(size))));
         session.run(&steps)?;
         if let Terminal::Plain(emulator) = &session.terminal {
             emulator.check_untouched("a session");
@@ -334,7 +334,7 @@ proptest! {
         reflows in prop_oneof![Just(Reflows::Away), Just(Reflows::Back)],
     ) {
         let size = Size::new(width, height);
-        let mut session = Session::new(size, Terminal::Reflowing(Reflowing::new(size, reflows)));
+        let mut session = Session::new(size, Terminal::Reflowing(Box::new(Reflowing::new(size, reflows))));
         session.run(&steps)?;
         let text = session.terminal.text();
         session.check(&text)?;
