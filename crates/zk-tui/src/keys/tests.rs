@@ -135,7 +135,7 @@ fn escape_is_not_held_back_for_an_answer_that_does_not_come_within_a_second() {
 fn a_terminal_says_its_name_and_version_however_split() {
     let reply = b"\x1bP>|WezTerm 20240203-110809\x1b\\";
     let version = Key::Version("WezTerm 20240203-110809".to_owned());
-    assert_eq!(keys(reply), [version.clone()]);
+    assert_eq!(keys(reply), std::slice::from_ref(&version));
     let mut decoder = KeyDecoder::default();
     decoder.expect_reply();
     assert_eq!(decoder.push(b"\x1b"), []);
