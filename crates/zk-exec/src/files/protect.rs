@@ -14,13 +14,20 @@ const PROCESS: &str = "it shows the memory and the environment of processes";
 const CREDENTIALS: &str = "it holds credentials; a person has to do this";
 const ZK: &str = "it holds the settings of zk; a person has to change them";
 
-/// The guard of a file or directory, wherever it is.
+/// The guard of an entry of a directory, wherever that is.
 #[cfg_attr(
     not(any(feature = "docker", feature = "sandbox")),
     expect(dead_code, reason = "the sandbox asks for it")
 )]
-pub(crate) fn guard_of(path: &Path) -> Option<PathGuard> {
-    GuardedPath::ANYWHERE.iter().find(|guarded| path.ends_with(guarded.path)).map(|guarded| guarded.guard)
+pub(crate) fn guard_of(dir: &Path, name: &OsStr) -> Option<PathGuard> {
+    let name = name.to_str()?;
+    // Of the many entries of a project most are ruled out by this alone.
+    let mut alike = GuardedPath::ANYWHERE.iter().filter(|guarded| guarded.path.ends_with(name));
+    let is_meant = |guarded: &&GuardedPath| match guarded.path.rsplit_once('/') {
+        Some((above, last)) => last == name && dir.ends_with(above),
+        None => guarded.path == name,
+    };
+    alike.find(is_meant).map(|guarded| guarded.guard)
 }
 
 /// Whether programs are started from a file of this name, wherever it is.

@@ -205,7 +205,7 @@ fn look_through(root: &Path, places: &mut Places) {
             let is_below_root = dir != root;
             if name == OsStr::new(".git") && is_below_root {
                 git::protect_tree(&dir, false, places);
-            } else if let Some(guard) = protect::guard_of(&entry.path())
+            } else if let Some(guard) = protect::guard_of(&dir, &name)
                 && is_below_root
             {
                 add(places, entry.path(), guard);
