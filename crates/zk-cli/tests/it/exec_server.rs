@@ -30,7 +30,7 @@ fn a_conversation_works_where_an_exec_server_is() {
     assert_eq!((ended.code, ended.stdout.trim()), (0, "done"), "{}", ended.stderr);
     let all = serde_json::to_string(&server.bodies()).unwrap();
     let pwd = far.project().display().to_string();
-    for expected in [pwd.as_str(), "far.txt:1:needle in a far place", "all of it is in "] {
+    for expected in [pwd.as_str(), "far.txt:1:needle in a far place", "the whole of it is in "] {
         assert!(all.contains(expected), "{expected}: {all}");
     }
     assert_eq!(std::fs::read_to_string(far.project().join("made.txt")).unwrap(), "made\n");
@@ -108,7 +108,7 @@ fn a_conversation_works_on_a_host_that_ssh_reaches_over_one_pair_of_pipes() {
     assert_eq!((ended.code, ended.stdout.trim()), (0, "done"), "{}", ended.stderr);
     let all = serde_json::Value::from(server.bodies()).to_string();
     let pwd = far.project().display().to_string();
-    for expected in [pwd.as_str(), "far.txt:1:needle in a far place", "all of it is in ", "199999"] {
+    for expected in [pwd.as_str(), "far.txt:1:needle in a far place", "the whole of it is in ", "199999"] {
         assert!(all.contains(expected), "{expected}: {all}");
     }
     let read = |name: &str| std::fs::read_to_string(far.project().join(name)).unwrap();
