@@ -1,9 +1,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
 use reqwest::Url;
 use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use zk_auth::Http;
 
@@ -12,6 +14,8 @@ use crate::secret_values::SecretValues;
 
 /// The largest answer, in bytes.
 pub(crate) const LARGEST: usize = 16 << 20;
+/// The longest pause before a stream that broke is opened again.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// The address of a server, and what every request to it has.
 pub(crate) struct Place {
@@ -47,11 +51,15 @@ impl Place {
 
     /// Streamable HTTP.
     pub(crate) fn transport(self) -> StreamableHttpClientTransport<Authorised> {
-        let config = StreamableHttpClientTransportConfig::with_uri(self.url.as_str())
+        let mut backoff = ExponentialBackoff::default();
+        backoff.max_delay = Some(LONGEST_PAUSE);
+        let mut config = StreamableHttpClientTransportConfig::with_uri(self.url.as_str())
             .custom_headers(self.headers)
             .max_json_response_size(LARGEST)
             .max_sse_event_size(LARGEST)
-            .reinit_on_expired_session(true);
+            // A server that began anew may have other tools: it is connected to anew, so that they are compared.
+            .reinit_on_expired_session(false);
+        config.retry_config = Arc::new(backoff);
         StreamableHttpClientTransport::with_client(self.client, config)
     }
 }

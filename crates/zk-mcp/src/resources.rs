@@ -121,7 +121,7 @@ async fn list(server: &Arc<Server>) -> String {
     let listing = async {
         let connection = server.connection_for_call().await.map_err(|error| error.message)?;
         let resources = connection.resources().await?;
-        Ok::<_, String>((resources, connection.resource_templates().await))
+        Ok::<_, String>((resources, connection.resource_templates().await?))
     };
     match tokio::time::timeout(LISTING, listing).await {
         Ok(Ok((resources, templates))) => {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use zk_core::model::{Approved, Concurrency, Disclosure, ToolError, ToolErrorKind, ToolOutput, ToolSpec};
 use zk_core::service::{Tool, ToolCx};
 
-use crate::client::{CallEnd, CallRequest};
+use crate::client::{CallEnd, CallRequest, Connection};
 use crate::config::ServerConfig;
 use crate::sanitize::{clean_schema, clean_text};
 use crate::server::Server;
@@ -57,11 +57,7 @@ impl Tool for McpTool {
     }
 
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
-        let connection = tokio::select! {
-            connection = self.server.connection_for_call() => connection,
-            () = cx.cx.stop_token().cancelled() => return Err(self.failed(&CallEnd::Stopped)),
-        };
-        let mut connection = connection?;
+        let mut connection = self.connection(cx).await?;
         let args = call.args().as_object().cloned().unwrap_or_default();
         let ServerConfig { request_idle, tool_idle, .. } = &self.server.config;
         let idle = *tool_idle.get(&self.name).unwrap_or(request_idle);
@@ -77,11 +73,14 @@ impl Tool for McpTool {
             };
             match connection.call(request).await {
                 Ok(result) => break result,
-                // Its list says which arguments are headers, too: it is listed again, and compared.
-                Err(CallEnd::Headers(_)) if !is_repeated => {
+                // Its list says which arguments are headers, too: it is listed again, and compared. So is that of a server
+                // that began anew.
+                Err(end @ (CallEnd::Headers(_) | CallEnd::SessionEnded)) if !is_repeated => {
                     is_repeated = true;
-                    connection.changed().note_tools();
-                    connection = self.server.connection_for_call().await?;
+                    if let CallEnd::Headers(_) = end {
+                        connection.changed().note_tools();
+                    }
+                    connection = self.connection(cx).await?;
                 }
                 Err(end) => {
                     if let CallEnd::SignIn = end {
@@ -108,21 +107,32 @@ impl Tool for McpTool {
 }
 
 impl McpTool {
+    async fn connection(&self, cx: &ToolCx) -> Result<Arc<Connection>, ToolError> {
+        tokio::select! {
+            connection = self.server.connection_for_call() => connection,
+            () = cx.cx.stop_token().cancelled() => Err(self.failed(&CallEnd::Stopped)),
+        }
+    }
+
     fn failed(&self, end: &CallEnd) -> ToolError {
         let kind = match end {
             CallEnd::TimedOut(_) => ToolErrorKind::TimedOut,
             CallEnd::Stopped => ToolErrorKind::Aborted,
             CallEnd::SignIn => ToolErrorKind::Denied,
-            CallEnd::Refused(_) | CallEnd::Headers(_) | CallEnd::Closed(_) | CallEnd::Strange(_) => {
-                ToolErrorKind::Failed
-            }
+            CallEnd::Refused(_)
+            | CallEnd::Headers(_)
+            | CallEnd::Closed(_)
+            | CallEnd::SessionEnded
+            | CallEnd::Strange(_) => ToolErrorKind::Failed,
         };
         let name = self.server.name();
         let next = match end {
             CallEnd::SignIn if self.server.config.takes_sign_in() => format!(": `zk mcp login {name}`"),
             CallEnd::SignIn => "; ask the user to sign in".to_owned(),
             CallEnd::Refused(_) => "; correct the call, or do it another way".to_owned(),
-            CallEnd::TimedOut(_) | CallEnd::Closed(_) => "; try again, or do it another way".to_owned(),
+            CallEnd::TimedOut(_) | CallEnd::Closed(_) | CallEnd::SessionEnded => {
+                "; try again, or do it another way".to_owned()
+            }
             CallEnd::Headers(_) | CallEnd::Strange(_) => "; do it another way, or tell the user".to_owned(),
             CallEnd::Stopped => String::new(),
         };

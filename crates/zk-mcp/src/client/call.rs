@@ -44,6 +44,8 @@ pub(crate) enum CallEnd {
     Stopped,
     /// The connection is gone.
     Closed(String),
+    /// The server no longer knows the session: nothing of the request was carried out.
+    SessionEnded,
     /// The answer makes no sense.
     Strange(String),
     /// It wants a sign-in, or one that is good for more.
@@ -61,6 +63,7 @@ impl fmt::Display for CallEnd {
             }
             Self::Stopped => f.write_str("stopped"),
             Self::Closed(why) => write!(f, "the connection is gone: {why}"),
+            Self::SessionEnded => f.write_str("it does not know the session any more"),
             Self::Strange(what) => write!(f, "it answered something that is no answer: {what}"),
             Self::SignIn => f.write_str("it wants a person to sign in for this"),
         }
@@ -83,7 +86,18 @@ impl Connection {
             ServiceError::Cancelled { .. } => CallEnd::Stopped,
             ServiceError::TransportClosed => CallEnd::Closed(self.fault()),
             ServiceError::TransportSend(error) if wants_sign_in(&*error.error) => CallEnd::SignIn,
-            ServiceError::TransportSend(error) => CallEnd::Closed(root_cause(&*error.error)),
+            ServiceError::TransportSend(error) => match loss(&*error.error) {
+                Some(Loss::Session) => {
+                    self.lose("it does not know the session any more".to_owned(), true);
+                    CallEnd::SessionEnded
+                }
+                Some(Loss::Server) => {
+                    let why = root_cause(&*error.error);
+                    self.lose(why.clone(), false);
+                    CallEnd::Closed(why)
+                }
+                None => CallEnd::Closed(root_cause(&*error.error)),
+            },
             other => CallEnd::Strange(other.to_string()),
         }
     }
@@ -217,14 +231,36 @@ impl Connection {
 
 /// Whether what was sent came back with a challenge.
 pub(super) fn wants_sign_in(error: &(dyn std::error::Error + 'static)) -> bool {
-    let mut error = Some(error);
-    while let Some(current) = error {
-        if is_challenge(current) {
-            return true;
-        }
-        error = current.source();
-    }
-    false
+    causes(error).any(is_challenge)
+}
+
+/// Why nothing more can be sent on a connection.
+enum Loss {
+    /// The server does not know the session.
+    Session,
+    /// The server is not there.
+    Server,
+}
+
+fn causes<'a>(
+    error: &'a (dyn std::error::Error + 'static),
+) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
+    std::iter::successors(Some(error), |error| error.source())
+}
+
+#[cfg(feature = "http")]
+fn loss(error: &(dyn std::error::Error + 'static)) -> Option<Loss> {
+    use rmcp::transport::streamable_http_client::StreamableHttpError;
+    causes(error).find_map(|error| match error.downcast_ref::<crate::auth::Failed>()? {
+        StreamableHttpError::SessionExpired => Some(Loss::Session),
+        StreamableHttpError::Client(error) if error.is_connect() => Some(Loss::Server),
+        _ => None,
+    })
+}
+
+#[cfg(not(feature = "http"))]
+fn loss(_: &(dyn std::error::Error + 'static)) -> Option<Loss> {
+    None
 }
 
 #[cfg(feature = "http")]

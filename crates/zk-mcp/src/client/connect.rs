@@ -3,16 +3,13 @@
 use std::collections::HashSet;
 use std::fmt::Display;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use rmcp::model::{
-    JsonRpcMessage, Prompt, ProtocolVersion, RequestId, Resource, ResourceTemplate, ServerPeerInfo, Skill,
-    SubscriptionFilter, Tool,
-};
+use rmcp::model::{JsonRpcMessage, Prompt, ProtocolVersion, RequestId, ServerPeerInfo};
 use rmcp::service::{
-    ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer, RoleClient, RunningService,
-    RxJsonRpcMessage, Subscription, TxJsonRpcMessage,
+    ClientCacheConfig, ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer, RoleClient,
+    RunningService, RxJsonRpcMessage, TxJsonRpcMessage,
 };
 use rmcp::transport::Transport;
 use tokio::sync::Semaphore;
@@ -193,6 +190,8 @@ impl Connecting<'_> {
                 fault.as_ref().and_then(|fault| fault.lock().unwrap_or_else(PoisonError::into_inner).clone());
             describe(&error, known, self.server)
         })?;
+        // A listing that was kept, maybe one that the server no longer has, is none that can be compared with what was accepted.
+        service.peer().set_response_cache_config(ClientCacheConfig::disabled()).await;
         let info = service.peer().peer_info();
         let has_handshake = info.as_ref().is_none_or(|info| info.protocol_version.has_initialize());
         Ok(Connection {
@@ -202,6 +201,7 @@ impl Connecting<'_> {
             era: if has_handshake { with_handshake } else { ServerEra::Modern },
             ended,
             fault,
+            lost: OnceLock::new(),
             service: tokio::sync::Mutex::new(Some(service)),
         })
     }
@@ -260,7 +260,16 @@ pub(crate) struct Connection {
     /// Cancelled when the server can send nothing more.
     pub(crate) ended: CancellationToken,
     fault: Option<Arc<Mutex<Option<String>>>>,
+    /// Set where the server is not there any more.
+    lost: OnceLock<Lost>,
     service: tokio::sync::Mutex<Option<RunningService<RoleClient, Handler>>>,
+}
+
+/// Why nothing more can be sent on a connection.
+struct Lost {
+    why: String,
+    /// Whether it is only the session that the server does not know any more.
+    is_session: bool,
 }
 
 /// A prompt that a server offers.
@@ -320,55 +329,28 @@ impl Connection {
             .fault
             .as_ref()
             .and_then(|fault| fault.lock().unwrap_or_else(PoisonError::into_inner).clone());
-        fault.unwrap_or_else(|| "it closed the connection".to_owned())
+        let lost = || self.lost.get().map(|lost| lost.why.clone());
+        fault.or_else(lost).unwrap_or_else(|| "it closed the connection".to_owned())
     }
 
-    pub(crate) async fn tools(&self) -> Result<Vec<Tool>, String> {
-        if !self.has_tools() {
-            return Ok(Vec::new());
-        }
-        self.peer.list_all_tools().await.map_err(|error| self.explain(&error))
+    pub(super) fn has_skills(&self) -> bool {
+        self.info.as_ref().is_some_and(|info| info.capabilities.supports_skills())
     }
 
-    pub(crate) async fn prompts(&self) -> Result<Vec<Prompted>, String> {
-        if !self.has_prompts() {
-            return Ok(Vec::new());
-        }
-        let prompts = self.peer.list_all_prompts().await.map_err(|error| self.explain(&error))?;
-        Ok(prompts.into_iter().map(Prompted::from).collect())
+    /// Whether the revision that was agreed on begins with a handshake.
+    pub(super) fn has_handshake(&self) -> bool {
+        self.info.as_ref().is_none_or(|info| info.protocol_version.has_initialize())
     }
 
-    pub(crate) async fn resources(&self) -> Result<Vec<Resource>, String> {
-        if !self.has_resources() {
-            return Ok(Vec::new());
-        }
-        self.peer.list_all_resources().await.map_err(|error| self.explain(&error))
+    /// Notes that nothing more can be sent: this connection is over, and another one is made.
+    pub(super) fn lose(&self, why: String, is_session: bool) {
+        let _ = self.lost.set(Lost { why, is_session });
+        self.ended.cancel();
     }
 
-    /// The templates of resources whose addresses are filled in; none where the server knows no templates.
-    pub(crate) async fn resource_templates(&self) -> Vec<ResourceTemplate> {
-        if !self.has_resources() {
-            return Vec::new();
-        }
-        self.peer.list_all_resource_templates().await.unwrap_or_default()
-    }
-
-    pub(crate) async fn skills(&self) -> Result<Vec<Skill>, String> {
-        if !self.info.as_ref().is_some_and(|info| info.capabilities.supports_skills()) {
-            return Ok(Vec::new());
-        }
-        self.peer.list_all_skills().await.map_err(|error| self.explain(&error))
-    }
-
-    /// Hears of changed lists where a server tells of them only to who asked for that.
-    pub(crate) async fn subscribe(&self) -> Option<Subscription> {
-        let info = self.info.as_ref()?;
-        if info.protocol_version.has_initialize() {
-            return None;
-        }
-        let wanted = SubscriptionFilter::builder();
-        let wanted = wanted.tools_list_changed().prompts_list_changed().resources_list_changed().build();
-        self.peer.listen(wanted).await.ok()
+    /// Whether the connection ended only because the server does not know the session any more.
+    pub(crate) fn has_lost_session(&self) -> bool {
+        self.lost.get().is_some_and(|lost| lost.is_session)
     }
 
     /// Ends the connection, and the program with it.

@@ -3,6 +3,7 @@
 mod call;
 mod connect;
 mod handler;
+mod lists;
 mod result;
 mod sampling;
 mod task;

@@ -36,6 +36,8 @@ const SHARED: &str = "! an earlier version accepted one list for all servers wit
 /// The most prompts of one server.
 const MOST_PROMPTS: usize = 200;
 const MOST_BYTES: usize = 8 << 20;
+/// The count of changed lists of a listing that failed.
+const UNKNOWN: u64 = u64::MAX;
 
 /// The tools of a server as they are registered.
 #[derive(Default)]
@@ -134,19 +136,32 @@ impl Server {
             Ok(Err(why)) => why,
             Err(_) => format!("it did not list them within {} s", LIST.as_secs()),
         };
-        // What it offers is not known: nothing of it runs.
-        let changes = vec![format!("! it said that its tools are others, and then: {failed}")];
+        if connection.ended.is_cancelled() {
+            // The next connection is listed before anything uses it.
+            return;
+        }
+        // What it offers is not known: nothing of it runs, and the next call asks for the list again.
+        *self.applied.lock().await = UNKNOWN;
+        let changes = vec![format!("! its tools may be others, and it does not list them: {failed}")];
         let digest = String::new();
         let state = ServerState::Quarantined { changes: changes.clone(), digest: digest.clone() };
+        let is_known = self.live.borrow().state == state;
         self.set(state, Some(connection.clone()));
-        self.emit(McpQuarantine { server: self.config.name.clone(), changes, digest }).await;
+        if !is_known {
+            self.emit(McpQuarantine { server: self.config.name.clone(), changes, digest }).await;
+        }
     }
 
     /// A connection whose tools are those that were accepted, for one call.
     pub(crate) async fn connection_for_call(&self) -> Result<Arc<Connection>, ToolError> {
-        let connection = self.connection(self.config.start_cap).await;
-        if let Ok(connection) = &connection {
-            self.refresh(connection).await;
+        let mut connection = self.connection(self.config.start_cap).await;
+        // That of a server whose tools are not accepted, too: they may be the accepted ones by now.
+        let current = self.live.borrow().connection.clone();
+        if let Some(current) = current {
+            self.refresh(&current).await;
+            if connection.is_err() || current.ended.is_cancelled() {
+                connection = self.connection(self.config.start_cap).await;
+            }
         }
         match &self.live.borrow().state {
             ServerState::Quarantined { changes, digest } => {
@@ -211,7 +226,11 @@ impl Server {
         if self.config.skills == ServerPermission::Deny {
             return;
         }
-        let Ok(Ok(listed)) = timeout(LIST, connection.skills()).await else { return };
+        let listed = match timeout(LIST, connection.skills()).await {
+            Ok(Ok(listed)) => listed,
+            Ok(Err(why)) => return self.note(&format!("its skills are not known: {why}")),
+            Err(_) => return self.note("its skills are not known: it did not list them in time"),
+        };
         let listed = skills::usable(listed);
         let names = listed.iter().map(|skill| skill.name().to_owned()).collect();
         if *self.skills() == listed {
@@ -242,7 +261,11 @@ impl Server {
         if self.config.trust == ServerTrust::Untrusted {
             return;
         }
-        let Ok(Ok(prompts)) = timeout(LIST, connection.prompts()).await else { return };
+        let prompts = match timeout(LIST, connection.prompts()).await {
+            Ok(Ok(prompts)) => prompts,
+            Ok(Err(why)) => return self.note(&format!("its prompts are not known: {why}")),
+            Err(_) => return self.note("its prompts are not known: it did not list them in time"),
+        };
         let scope = bus.scope(format!("mcp:{}", self.name()));
         let mut taken = BTreeSet::new();
         for prompt in prompts.into_iter().take(MOST_PROMPTS) {

@@ -16,7 +16,7 @@ use crate::stdio::LogSink;
 /// The first pause before a server is tried again, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
-/// How often a server is tried by itself since it last worked.
+/// How often a server is tried by itself since it last worked for longer than the longest pause.
 const ATTEMPTS: u32 = 5;
 /// How long a server has to be quiet about its lists before they are listed again, and how long it is waited for that.
 const QUIET: Duration = Duration::from_millis(250);
@@ -27,26 +27,35 @@ const LONGEST_REST: Duration = Duration::from_secs(60);
 impl Server {
     /// Starts the server, and again when it fails or ends. Never returns before the server is closed.
     pub(crate) async fn run(self: Arc<Self>) {
-        // Attempts and failures since it last worked, and whether it ever did.
+        // Attempts and failures since it last worked for a while, and whether it ever did.
         let (mut attempt, mut failures, mut has_worked) = (0, 0, false);
         while !matches!(self.live.borrow().state, ServerState::Closed) {
             attempt += 1;
             let failure = match self.bootstrap(attempt).await {
                 Ok(connection) => {
-                    (attempt, failures, has_worked) = (0, 0, true);
+                    has_worked = true;
                     let began = Instant::now();
                     self.serve(&connection).await;
                     if matches!(self.live.borrow().state, ServerState::Closed) {
                         return;
                     }
+                    if began.elapsed() > LONGEST_PAUSE {
+                        (attempt, failures) = (0, 0);
+                    }
                     let why = connection.fault();
                     connection.close().await;
+                    if connection.has_lost_session() && failures == 0 {
+                        // Servers end sessions that were quiet for long: that is no failure yet.
+                        failures = 1;
+                        self.restart();
+                        continue;
+                    }
                     self.failure(FailureStage::Connection, began.elapsed(), &why)
                 }
                 Err(failure) => failure,
             };
             failures += 1;
-            let pause = pause(failures);
+            let pause = pause(failures, LONGEST_PAUSE);
             // No attempt is better than the last one before a person signed in.
             let again = attempt < ATTEMPTS && failure.stage != FailureStage::Auth;
             // One that worked is waited for; one that never did keeps nobody waiting.
@@ -63,14 +72,19 @@ impl Server {
             } else {
                 self.retry.notified().await;
             }
-            self.live.send_if_modified(|live| {
-                let is_closed = matches!(live.state, ServerState::Closed);
-                if !is_closed {
-                    live.state = ServerState::Starting;
-                }
-                !is_closed
-            });
+            self.restart();
         }
+    }
+
+    /// Is being started from now on, unless it was closed.
+    fn restart(&self) {
+        self.live.send_if_modified(|live| {
+            let is_closed = matches!(live.state, ServerState::Closed);
+            if !is_closed {
+                live.state = ServerState::Starting;
+            }
+            !is_closed
+        });
     }
 
     async fn tell(&self, failure: &ServerFailure, retry_in_ms: Option<u64>) {
@@ -197,27 +211,47 @@ impl Server {
                 rest = next_rest(rest, self.listed().digest() != before);
             }
         };
-        let subscribed = async {
-            if let Some(mut subscription) = connection.subscribe().await {
+        tokio::select! {
+            () = connection.ended.cancelled() => {}
+            () = watch => {}
+            () = subscribed(connection) => {}
+        }
+    }
+}
+
+/// Notes the changed lists that a server tells of in a stream, and opens the stream again when it broke. Never returns.
+async fn subscribed(connection: &Connection) {
+    let (mut breaks, mut is_again) = (0, false);
+    loop {
+        let began = Instant::now();
+        match connection.subscribe().await {
+            Ok(None) => return std::future::pending().await,
+            Ok(Some(mut subscription)) => {
+                if is_again {
+                    note_all(connection.changed());
+                }
                 while let Ok(Some(what)) = subscription.next().await {
                     match what {
                         ServerNotification::ToolListChangedNotification(_) => {
-                            connection.changed().note_tools()
+                            connection.changed().note_tools();
                         }
                         _ => connection.changed().note_others(),
                     }
                 }
-                // What was missed since is not known.
-                connection.changed().note_tools();
             }
-            std::future::pending::<()>().await;
-        };
-        tokio::select! {
-            () = connection.ended.cancelled() => {}
-            () = watch => {}
-            () = subscribed => {}
+            Err(_) => {}
         }
+        // What it would have said since is not known.
+        note_all(connection.changed());
+        is_again = true;
+        breaks = if began.elapsed() < LONGEST_REST { breaks + 1 } else { 1 };
+        sleep(pause(breaks, LONGEST_REST)).await;
     }
+}
+
+fn note_all(changed: &ListChanged) {
+    changed.note_tools();
+    changed.note_others();
 }
 
 /// Waits until a server said that one of its lists is another one, and then says nothing more for a while: many
@@ -235,9 +269,9 @@ fn next_rest(rest: Duration, was_another: bool) -> Duration {
 }
 
 /// The pause after so many failures in a row: twice as long each time, and never the same for two servers.
-fn pause(failures: u32) -> Duration {
+fn pause(failures: u32, longest: Duration) -> Duration {
     let doubled = FIRST_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(8));
-    doubled.min(LONGEST_PAUSE).mul_f64(0.75 + fastrand::f64() * 0.25)
+    doubled.min(longest).mul_f64(0.75 + fastrand::f64() * 0.25)
 }
 
 #[cfg(test)]
@@ -248,7 +282,7 @@ mod tests {
     fn pauses_double_from_one_second_to_eight_and_differ() {
         for (failures, longest) in [(0, 1), (1, 1), (2, 2), (3, 4), (4, 8), (5, 8), (u32::MAX, 8)] {
             let longest = Duration::from_secs(longest);
-            let pauses: Vec<Duration> = (0..50).map(|_| pause(failures)).collect();
+            let pauses: Vec<Duration> = (0..50).map(|_| pause(failures, LONGEST_PAUSE)).collect();
             assert!(pauses.iter().all(|one| *one <= longest && *one >= longest.mul_f64(0.75)), "{pauses:?}");
             assert!(pauses.iter().any(|one| *one != pauses[0]), "{failures}");
         }

@@ -23,7 +23,11 @@ mod http;
 #[cfg(test)]
 mod late;
 #[cfg(test)]
+mod lists;
+#[cfg(test)]
 mod pins;
+#[cfg(test)]
+mod restarts;
 #[cfg(test)]
 mod rpc;
 #[cfg(test)]

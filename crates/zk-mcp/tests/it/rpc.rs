@@ -13,7 +13,15 @@ pub(crate) type Answer = Result<Value, (i64, &'static str)>;
 pub(crate) async fn serve(
     answer: impl Fn(&str, &Value, &Asked) -> Option<Answer> + Send + Sync + 'static,
 ) -> Web {
-    Web::start(move |asked, _| {
+    serve_at("127.0.0.1:0", answer).await
+}
+
+/// The same at an address.
+pub(crate) async fn serve_at(
+    address: &str,
+    answer: impl Fn(&str, &Value, &Asked) -> Option<Answer> + Send + Sync + 'static,
+) -> Web {
+    Web::start_at(address, move |asked, _| {
         if asked.method != "POST" {
             return Said::status(405);
         }
@@ -22,6 +30,11 @@ pub(crate) async fn serve(
             return Said::status(202);
         };
         let capabilities = json!({"tools": {}, "resources": {}});
+        if method == "subscriptions/listen"
+            && let Some(Ok(mut filter)) = answer(method, &message["params"], asked)
+        {
+            return acknowledged(id, filter.take());
+        }
         let answered = answer(method, &message["params"], asked).unwrap_or_else(|| match method {
             "server/discover" => {
                 Ok(json!({"supportedVersions": ["2026-07-28"], "capabilities": capabilities}))
@@ -48,14 +61,29 @@ pub(crate) async fn serve(
     .await
 }
 
+/// A stream of notifications that the server acknowledges and that breaks at once.
+fn acknowledged(id: &Value, filter: Value) -> Said {
+    let params = json!({"_meta": {"io.modelcontextprotocol/subscriptionId": id}, "notifications": filter});
+    let method = "notifications/subscriptions/acknowledged";
+    let message = json!({"jsonrpc": "2.0", "method": method, "params": params});
+    Said { body: format!("data: {message}\n\n"), ..Said::status(200) }
+        .with("content-type", "text/event-stream")
+}
+
 /// A host with that server, ready.
 pub(crate) async fn host(web: &Web, more: Value) -> Host {
+    let host = host_of(web, more).await;
+    assert!(matches!(host.state(), ServerState::Ready { .. }), "{:?}", host.state());
+    host
+}
+
+/// A host with that server, ready or not.
+pub(crate) async fn host_of(web: &Web, more: Value) -> Host {
     let mut definition = json!({"url": format!("{}/mcp", web.url)});
     definition.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let config = ServerConfig::read("far", &definition).unwrap();
     let host = Host::new(McpPlugin::new([config], "/"));
     host.servers.warm_up(LONG).await;
-    assert!(matches!(host.state(), ServerState::Ready { .. }), "{:?}", host.state());
     host
 }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
 
 /// A request.
 #[derive(Clone, Debug, Default)]
@@ -54,16 +55,24 @@ impl Said {
 pub(crate) struct Web {
     pub(crate) url: String,
     asked: Arc<Mutex<Vec<Asked>>>,
+    serving: JoinHandle<()>,
 }
 
 impl Web {
     /// Answers with `answer`, which is told the address of the server.
     pub(crate) async fn start(answer: impl Fn(&Asked, &str) -> Said + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::start_at("127.0.0.1:0", answer).await
+    }
+
+    pub(crate) async fn start_at(
+        address: &str,
+        answer: impl Fn(&Asked, &str) -> Said + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind(address).await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
         let (seen, base, answer) = (asked.clone(), url.clone(), Arc::new(answer));
-        tokio::spawn(async move {
+        let serving = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let (seen, base, answer) = (seen.clone(), base.clone(), answer.clone());
                 tokio::spawn(async move {
@@ -84,7 +93,14 @@ impl Web {
                 });
             }
         });
-        Self { url, asked }
+        Self { url, asked, serving }
+    }
+
+    /// Ends the server, and gives its address.
+    pub(crate) async fn stop(self) -> String {
+        self.serving.abort();
+        let _ = self.serving.await;
+        self.url.trim_start_matches("http://").to_owned()
     }
 
     pub(crate) fn asked(&self, path: &str) -> Vec<Asked> {

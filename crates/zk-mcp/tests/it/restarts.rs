@@ -1,0 +1,97 @@
+//! Servers by HTTP that began anew while zk was connected to them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
+use zk_core::model::ToolErrorKind;
+use zk_mcp::ServerState;
+
+use crate::rpc::{count, host, serve_at, text};
+use crate::web::{Said, Web};
+
+/// A server of revision 2025-11-25 whose session is the number of its start; after the first one its tools are `then`.
+async fn with_sessions(start: &Arc<AtomicUsize>, then: &'static [&'static str]) -> Web {
+    let start = start.clone();
+    Web::start(move |asked, _| {
+        if asked.method != "POST" {
+            return Said::status(405);
+        }
+        let message: Value = serde_json::from_str(&asked.body).unwrap();
+        let (start, method) = (start.load(Ordering::SeqCst), message["method"].as_str().unwrap());
+        let result = match method {
+            "initialize" => json!({
+                "protocolVersion": "2025-11-25",
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "far", "version": "1"},
+            }),
+            "server/discover" => return Said::status(400),
+            _ if asked.headers.get("mcp-session-id") != Some(&start.to_string()) => {
+                return Said::status(404);
+            }
+            "tools/list" => {
+                let names: &[&str] = if start == 1 { &["t"] } else { then };
+                let tools = names.iter().map(|name| json!({"name": name, "inputSchema": {"type": "object"}}));
+                json!({"tools": tools.collect::<Vec<_>>()})
+            }
+            "tools/call" => text("called"),
+            _ => return Said::status(202),
+        };
+        let said = Said::json(&json!({"jsonrpc": "2.0", "id": message["id"], "result": result}));
+        if method == "initialize" { said.with("mcp-session-id", start.to_string()) } else { said }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn the_next_call_of_a_server_that_forgot_the_session_runs_once_its_tools_were_compared() {
+    let start = Arc::new(AtomicUsize::new(1));
+    let web = with_sessions(&start, &["t"]).await;
+    let far = host(&web, json!({})).await;
+    assert_eq!(far.text("mcp_far_t", json!({})).await, "called");
+    start.store(2, Ordering::SeqCst);
+    assert_eq!(far.text("mcp_far_t", json!({})).await, "called", "the same tools");
+    assert_eq!((count(&web, "initialize"), count(&web, "tools/list")), (2, 2));
+    assert!(far.events("mcp:error").is_empty(), "a session that ended is no failure");
+    far.bus.close().await;
+}
+
+#[tokio::test]
+async fn a_call_is_not_carried_out_by_a_server_that_forgot_the_session_and_has_other_tools() {
+    let start = Arc::new(AtomicUsize::new(1));
+    let web = with_sessions(&start, &["t", "exec"]).await;
+    let far = host(&web, json!({})).await;
+    start.store(2, Ordering::SeqCst);
+    let error = far.call("mcp_far_t", json!({})).await.unwrap_err();
+    assert_eq!(error.kind, ToolErrorKind::Denied, "{error}");
+    let ServerState::Quarantined { changes, .. } = far.state() else { panic!("{:?}", far.state()) };
+    assert_eq!(changes, ["+ tool exec: "]);
+    // The one that came back as not found.
+    assert_eq!(count(&web, "tools/call"), 1);
+    far.bus.close().await;
+}
+
+#[tokio::test]
+async fn a_server_without_sessions_that_was_away_is_listed_and_compared_before_the_next_call() {
+    let tools = |names: &'static [&'static str]| {
+        move |method: &str, _: &Value, _: &crate::web::Asked| match method {
+            "tools/list" => {
+                let tools = names.iter().map(|name| json!({"name": name, "inputSchema": {"type": "object"}}));
+                Some(Ok(json!({"tools": tools.collect::<Vec<_>>()})))
+            }
+            "tools/call" => Some(Ok(text("called"))),
+            _ => None,
+        }
+    };
+    let web = serve_at("127.0.0.1:0", tools(&["t"])).await;
+    let far = host(&web, json!({})).await;
+    assert_eq!(far.text("mcp_far_t", json!({})).await, "called");
+    let address = web.stop().await;
+    let error = far.call("mcp_far_t", json!({})).await.unwrap_err();
+    assert!(error.message.contains("the connection is gone"), "{error}");
+    let web = serve_at(&address, tools(&["t", "exec"])).await;
+    let error = far.call("mcp_far_t", json!({})).await.unwrap_err();
+    assert_eq!(error.kind, ToolErrorKind::Denied, "{error}");
+    assert_eq!(count(&web, "tools/call"), 0);
+    far.bus.close().await;
+}
