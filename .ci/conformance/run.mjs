@@ -128,7 +128,8 @@ async function serverScenarios() {
   proxy.close();
 }
 
-// Scenarios of the extension for skills, which no revision requires: what lists them, and what is told to use them.
+// Scenarios of the extension for skills, which no revision requires. Their servers offer the same: what differs is whether a
+// person takes the skill into use, which only the name of the scenario says.
 async function skillScenarios() {
   let good = 0;
   const names = ["no-prefetch", "verify-digest", "verify-size", "verify-frontmatter"];

@@ -46,22 +46,15 @@ impl PinStore for MemoryPins {
     }
 }
 
-/// What a server says it has: its instructions and its tools, as they came but for what nobody reads (`_meta`).
+/// What a server says it has: its instructions and its tools, as they came. What only programs read (`_meta`) counts as well:
+/// a front end may come to follow it, to a page of the server for example.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Listing(Value);
 
 impl Listing {
     /// A list of tools, each as JSON. Their order does not count.
     pub(crate) fn new(instructions: Option<&str>, tools: impl IntoIterator<Item = Value>) -> Self {
-        let mut tools: Vec<Value> = tools
-            .into_iter()
-            .map(|mut tool| {
-                if let Value::Object(tool) = &mut tool {
-                    tool.remove("_meta");
-                }
-                tool
-            })
-            .collect();
+        let mut tools: Vec<Value> = tools.into_iter().collect();
         tools.sort_by_cached_key(canonical);
         let mut listing = serde_json::Map::new();
         listing.extend(instructions.map(|text| ("instructions".to_owned(), Value::from(text))));
@@ -181,6 +174,7 @@ mod tests {
             "inputSchema": {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]},
             "outputSchema": {"type": "object"},
             "annotations": {"readOnlyHint": true},
+            "_meta": {"ui": {"a": 2, "b": 1}},
         })
     }
 
@@ -190,8 +184,8 @@ mod tests {
     }
 
     #[test]
-    fn order_of_keys_order_of_tools_and_meta_are_no_change() {
-        let text = r#"{"annotations":{"readOnlyHint":true},"outputSchema":{"type":"object"},"_meta":{"at":"now"},
+    fn order_of_keys_and_order_of_tools_are_no_change() {
+        let text = r#"{"annotations":{"readOnlyHint":true},"outputSchema":{"type":"object"},"_meta":{"ui":{"b":1,"a":2}},
             "inputSchema":{"required":["path"],"properties":{"path":{"type":"string"}},"type":"object"},
             "description":"Reads a file","title":"Read","name":"read"}"#;
         let same: Value = serde_json::from_str(text).unwrap();
@@ -236,6 +230,8 @@ mod tests {
             assert!(changes.contains(part), "{part}: {changes}");
         }
         assert!(changes(vec![tool()], Some("Be evil"))[0].contains("instructions"));
+        let page = changes(with("/_meta/ui", json!({"a": 2, "b": "ui://evil"})), Some("Be kind"));
+        assert!(page[0].contains("_meta, ui, b") && page[0].contains("ui://evil"), "{page:?}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Tools that the model is told of only once it searched for them.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
 use serde::Deserialize;
@@ -9,6 +10,8 @@ use zk_core::kernel::Scope;
 use zk_core::model::{Approved, Concurrency, Disclosure, Effects, ToolError, ToolOutput, ToolSpec};
 use zk_core::service::{CallPlace, RunTool, RunTools, Tool, ToolCx};
 
+use crate::resources::Servers;
+
 /// The name of the tool. A host that has one of its own keeps it, and unlocks tools itself.
 pub(crate) const NAME: &str = "tool_search";
 /// The names of tools of servers begin so.
@@ -16,13 +19,16 @@ const PREFIX: &str = "mcp_";
 /// The most tools that one search gives.
 const LIMIT: usize = 20;
 
-/// Registers the search.
-pub(crate) fn register(scope: &Scope) {
-    let _ = scope.provide::<dyn Tool>(NAME, Arc::new(ToolSearch::new()));
+/// Registers the search in the tools of `servers`.
+pub(crate) fn register(scope: &Scope, servers: Servers) {
+    let _ = scope.provide::<dyn Tool>(NAME, Arc::new(ToolSearch::new(servers)));
 }
 
 /// Searches the tools of servers, and lets the run call those it finds.
-struct ToolSearch(Arc<ToolSpec>);
+struct ToolSearch {
+    spec: Arc<ToolSpec>,
+    servers: Servers,
+}
 
 #[derive(Deserialize)]
 struct Args {
@@ -34,7 +40,7 @@ struct Args {
 }
 
 impl ToolSearch {
-    fn new() -> Self {
+    fn new(servers: Servers) -> Self {
         let schema = json!({
             "type": "object",
             "properties": {
@@ -50,20 +56,32 @@ impl ToolSearch {
         });
         let about = "Finds tools of MCP servers by name, words or server, and gives their schemas. A tool can be \
                      called once it was found.";
-        Self(ToolSpec::new(NAME, about, schema))
+        Self { spec: ToolSpec::new(NAME, about, schema), servers }
+    }
+
+    /// The names of the tools of a server. Its own name does not tell them from those of another one that begins so.
+    fn of_server(&self, name: &str) -> Result<BTreeSet<String>, ToolError> {
+        let servers: Vec<_> = self.servers.iter().filter_map(Weak::upgrade).collect();
+        let Some(server) = servers.iter().find(|server| server.name() == name) else {
+            let names: Vec<&str> = servers.iter().map(|server| server.name()).collect();
+            return Err(ToolError::invalid(format!(
+                "there is no MCP server `{name}`; there are: {}",
+                names.join(", ")
+            )));
+        };
+        Ok(server.status().tools.into_iter().collect())
     }
 }
 
 impl Args {
-    fn finds(&self, tool: &RunTool) -> bool {
-        let is_of_server = |server: &String| {
-            tool.name.strip_prefix(PREFIX).is_some_and(|rest| rest.starts_with(&format!("{server}_")))
-        };
+    fn finds(&self, tool: &RunTool, of_server: Option<&BTreeSet<String>>) -> bool {
         let text = format!("{} {}", tool.name, tool.spec.description).to_lowercase();
         let has_words =
             |query: &String| query.to_lowercase().split_whitespace().all(|word| text.contains(word));
         let is_named = self.names.is_empty() || self.names.iter().any(|name| **name == *tool.name);
-        is_named && self.server.as_ref().is_none_or(is_of_server) && self.query.as_ref().is_none_or(has_words)
+        is_named
+            && of_server.is_none_or(|names| names.contains(&*tool.name))
+            && self.query.as_ref().is_none_or(has_words)
     }
 }
 
@@ -75,7 +93,7 @@ pub(crate) fn is_searched(tool: &RunTool) -> bool {
 #[async_trait]
 impl Tool for ToolSearch {
     fn spec(&self) -> &Arc<ToolSpec> {
-        &self.0
+        &self.spec
     }
 
     fn effects(&self, _: &Value, _: &CallPlace) -> Effects {
@@ -91,7 +109,8 @@ impl Tool for ToolSearch {
         let tools = cx.cx.service::<dyn RunTools>();
         let tools = tools.ok_or_else(|| ToolError::failed("tools can be searched in a run only"))?;
         let all: Vec<RunTool> = tools.tools().into_iter().filter(is_searched).collect();
-        let found: Vec<&RunTool> = all.iter().filter(|tool| args.finds(tool)).collect();
+        let of_server = args.server.as_deref().map(|name| self.of_server(name)).transpose()?;
+        let found: Vec<&RunTool> = all.iter().filter(|tool| args.finds(tool, of_server.as_ref())).collect();
         let limit = args.limit.unwrap_or(LIMIT).max(args.names.len());
         let mut lines = Vec::new();
         for tool in found.iter().take(limit) {

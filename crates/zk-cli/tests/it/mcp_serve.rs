@@ -99,6 +99,22 @@ fn a_served_run_works_like_a_run_without_a_person_and_can_be_gone_on_with() {
     assert!(models.bodies().last().unwrap()["messages"].to_string().contains("make a file"));
 }
 
+#[test]
+fn a_served_run_goes_past_the_rules_before_anything_of_it_begins() {
+    let models = server(Script::new().turn(|turn| turn.text("Never.")));
+    let person = Person::new();
+    let env = [("ANTHROPIC_BASE_URL", &*models.url()), ("ANTHROPIC_API_KEY", "test-key-of-the-served-zk")];
+    person.write("rules.toml", "[permissions]\ndeny = [\"tool(run)\"]\n");
+    zk_as_server(&person, &["--config", "rules.toml"], &env);
+    let refused = person.run(&["mcp", "call", "zk", "run", r#"{"prompt":"make a file"}"#]);
+    assert_eq!(refused.code, 1, "{}{}", refused.stdout, refused.stderr);
+    assert!(models.bodies().is_empty(), "no model was asked");
+    let decided = crate::permission_modes::audit(&person);
+    assert!(decided.iter().any(|one| one["record"] == "decided" && one["tool"] == "run"), "{decided:?}");
+    let sessions = person.run(&["sessions", "list"]);
+    assert!(!sessions.stdout.contains("make a file"), "{}", sessions.stdout);
+}
+
 /// The program as an HTTP server, ended when the test is.
 struct Serving {
     child: Child,

@@ -296,7 +296,7 @@ impl Server {
             && self.shared.has_search
             && self.shared.is_search_offered.set(()).is_ok()
         {
-            search::register(&self.scope);
+            search::register(&self.scope, self.shared.all.get().cloned().unwrap_or_default());
         }
         let next = self.made(tools, own);
         self.listed().pending = None;

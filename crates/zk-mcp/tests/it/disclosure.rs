@@ -69,6 +69,47 @@ async fn a_lazy_tool_is_named_in_the_prompt_found_by_a_search_and_then_called() 
 }
 
 #[tokio::test]
+async fn a_search_in_one_server_finds_nothing_of_another_whose_name_begins_so() {
+    let server = |name: &str| {
+        let mut definition = fake(&FakeMcpScript::default());
+        definition["disclosure"] = json!("lazy");
+        ServerConfig::read(name, &definition).unwrap()
+    };
+    let host = Host::new(McpPlugin::new([server("a"), server("a_b")], "/").waiting(LONG));
+    let seen: Arc<Mutex<Vec<Asked>>> = Arc::default();
+    let sink = seen.clone();
+    let script = Script::answering(move |asked: &Asked| {
+        sink.lock().unwrap().push(asked.clone());
+        match asked.number {
+            1 => Turn::new().call("tool_search", json!({"server": "a", "query": "gives text"})),
+            2 => Turn::new().call("tool_search", json!({"server": "a_b", "query": "gives text"})),
+            3 => Turn::new().call("tool_search", json!({"server": "b"})),
+            _ => Turn::new().text("Done."),
+        }
+    });
+    let agent =
+        Agent::builder(Arc::new(ScriptedProvider::new(script))).bus(host.bus.clone()).build().unwrap();
+    agent.run("Echo x.").unwrap().wait().await.result.unwrap();
+    host.bus.close().await;
+    let result = |asked: usize| seen.lock().unwrap()[asked].results()[0].clone();
+    assert!(
+        result(1).text.contains("\"mcp_a_echo\"") && !result(1).text.contains("mcp_a_b_echo"),
+        "{:?}",
+        result(1)
+    );
+    assert!(
+        result(2).text.contains("\"mcp_a_b_echo\"") && !result(2).text.contains("mcp_a_echo"),
+        "{:?}",
+        result(2)
+    );
+    let unknown = result(3);
+    assert!(
+        unknown.is_error && unknown.text.contains("there is no MCP server `b`; there are: a, a_b"),
+        "{unknown:?}"
+    );
+}
+
+#[tokio::test]
 async fn a_lazy_tool_that_was_not_searched_for_is_refused() {
     let asked = asked(|number| match number {
         1 => Turn::new().call("mcp_fake_echo", json!({"text": "guessed"})),

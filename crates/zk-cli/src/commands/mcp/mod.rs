@@ -1,6 +1,7 @@
 //! `zk mcp`: the servers that are set up, their tools, and their logs.
 
 mod edit;
+mod run_tool;
 mod serve;
 mod sign_in;
 

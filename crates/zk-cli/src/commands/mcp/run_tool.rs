@@ -1,0 +1,150 @@
+//! The tool `run` of `zk mcp serve`: zk itself works on a prompt.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use zk_agent::RunOptions;
+use zk_core::events::ToolBefore;
+use zk_core::kernel::Cx;
+use zk_core::model::{Approved, CallKind, Concurrency, Effects, ToolError, ToolOutput, ToolSpec};
+use zk_core::service::{CallPlace, Progress, Tool, ToolCx};
+use zk_mcp::ServedTool;
+
+use super::serve::host;
+use crate::app::AppContext;
+use crate::args::Resume;
+use crate::compose;
+use crate::exit::Failure;
+use crate::sessions::{self, Session};
+
+/// Its name.
+pub(super) const RUN: &str = "run";
+
+/// Has zk work on a prompt. It is called through the rules, hooks and gates of every other tool.
+pub(super) struct RunTool {
+    app: AppContext,
+    spec: Arc<ToolSpec>,
+}
+
+impl RunTool {
+    pub(super) fn new(app: &AppContext) -> Self {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "prompt": {"type": "string", "description": "What to do, with everything zk has to know for it"},
+                "session": {"type": "string", "description": "The session of an earlier answer, to go on with it"},
+            },
+            "required": ["prompt"],
+        });
+        let about = "Has zk, a coding agent, work on a task in the project, and gives its answer.";
+        Self { app: app.clone(), spec: ToolSpec::new(RUN, about, schema) }
+    }
+
+    /// As clients see it.
+    pub(super) fn served(&self) -> ServedTool {
+        let output = json!({
+            "type": "object",
+            "properties": {
+                "answer": {"type": "string"},
+                "session": {"type": "string", "description": "Goes on with this conversation"},
+            },
+            "required": ["answer"],
+        });
+        ServedTool { spec: self.spec.clone(), is_read_only: false, output_schema: Some(output) }
+    }
+}
+
+#[async_trait]
+impl Tool for RunTool {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.spec
+    }
+
+    fn concurrency(&self, _: &Value) -> Concurrency {
+        Concurrency::Shared
+    }
+
+    /// A run changes nothing by itself: what it does passes the gates of its own bus, which has the same policy.
+    fn effects(&self, _: &Value, _: &CallPlace) -> Effects {
+        Effects::none()
+    }
+
+    fn starts_calls(&self) -> bool {
+        true
+    }
+
+    fn kind(&self) -> Option<CallKind> {
+        Some(CallKind::Delegate)
+    }
+
+    fn summary(&self, args: &Value) -> String {
+        let prompt = args.get("prompt").and_then(Value::as_str).unwrap_or_default();
+        format!("run: {}", prompt.lines().next().unwrap_or_default())
+    }
+
+    async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
+        run(&self.app, call.args(), &cx.progress, cx.cx.stop_token()).await
+    }
+}
+
+/// One run as `zk -p` has it, with a session and a bus of its own.
+async fn run(
+    app: &AppContext,
+    args: &Value,
+    progress: &Progress,
+    stop: &CancellationToken,
+) -> Result<ToolOutput, ToolError> {
+    let text = |name: &str| args.get(name).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
+    let Some(prompt) = text("prompt") else { return Err(ToolError::failed("`prompt` is required")) };
+    let resume = text("session").map(|id| Resume::Id(id.to_owned()));
+    let failed = |failure: Failure| ToolError::failed(failure.message);
+    let session = sessions::begin(app, resume.as_ref()).await.map_err(failed)?;
+    let id = session.open.as_ref().map(|open| open.id().to_string());
+    let ran = drive(app, &session, prompt, progress, stop).await;
+    let closed = session.close().await;
+    let answer = ran?;
+    closed.map_err(|error| ToolError::failed(format!("session not saved: {error}")))?;
+    let mut details = json!({ "answer": answer });
+    if let (Some(id), Value::Object(details)) = (id, &mut details) {
+        details.insert("session".to_owned(), id.into());
+    }
+    Ok(ToolOutput { details: Some(details), ..ToolOutput::text(answer) })
+}
+
+async fn drive(
+    app: &AppContext,
+    session: &Session,
+    prompt: &str,
+    progress: &Progress,
+    stop: &CancellationToken,
+) -> Result<String, ToolError> {
+    let failed = |failure: Failure| ToolError::failed(failure.message);
+    let endpoint = app.endpoint().await.map_err(failed)?;
+    let provider = compose::provider(app, &endpoint).await.map_err(failed)?;
+    let bus = compose::bus(app, session, host(app)).map_err(failed)?;
+    let shown = progress.clone();
+    bus.scope("served-run").on_sync(move |event: &ToolBefore, _: &Cx| shown.show(&event.summary));
+    let outcome = async {
+        let model = compose::model(app, &*provider, session).await.map_err(failed)?;
+        let agent = compose::agent(app, &bus, provider, model, session).map_err(failed)?;
+        let run =
+            agent.run(RunOptions::from(prompt)).map_err(|error| ToolError::failed(error.to_string()))?;
+        let handle = run.handle();
+        let mut wait = std::pin::pin!(run.wait());
+        let outcome = tokio::select! {
+            outcome = &mut wait => outcome,
+            () = stop.cancelled() => {
+                handle.abort_because("the client gave it up");
+                wait.await
+            }
+        };
+        agent.close().await;
+        outcome.result.map_err(|error| ToolError::failed(app.redactor.redact(&error.to_string())))?;
+        Ok(app.redactor.redact(&outcome.text).into_owned())
+    }
+    .await;
+    bus.close().await;
+    outcome
+}
