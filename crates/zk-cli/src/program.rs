@@ -64,8 +64,11 @@ fn usage_hint(error: &clap::Error) -> Option<&'static str> {
         Some(ContextValue::String(invalid)) => invalid.as_str(),
         Some(_) | None => return None,
     };
+    // A command has its own arguments.
+    let usage = error.get(ContextKind::Usage).map(ToString::to_string);
+    let takes_prompt = usage.is_none_or(|usage| usage.contains("PROMPT"));
     match error.kind() {
-        ErrorKind::UnknownArgument if !invalid.starts_with('-') => {
+        ErrorKind::UnknownArgument if !invalid.starts_with('-') && takes_prompt => {
             Some("zk: put a prompt of several words in quotes: zk -p \"what is this\"")
         }
         ErrorKind::InvalidValue if invalid.starts_with("--resume") => {

@@ -29,6 +29,8 @@
 //! library that speaks the protocol stays inside: none of its types appear in what this crate exports.
 
 #[cfg(feature = "http")]
+mod answer;
+#[cfg(feature = "http")]
 mod auth;
 mod canonical;
 mod catalogue;

@@ -73,6 +73,9 @@ pub(crate) struct McpAdd {
     /// What to call it
     pub(crate) name: String,
     /// Its address, for a server that is reached by HTTP
+    #[arg(value_name = "URL", conflicts_with = "url")]
+    pub(crate) address: Option<String>,
+    /// The same
     #[arg(long, value_name = "URL")]
     pub(crate) url: Option<String>,
     /// A variable for its program, NAME=VALUE; ${VAR} stands for one of your own

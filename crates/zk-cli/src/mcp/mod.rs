@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zk_auth::FileStore;
-use zk_core::kernel::{Bus, Cx, Plugin, Scope};
+use zk_core::kernel::{Bus, Cx, Plugin};
 use zk_core::service::{Exec, visible_line, visible_lines};
 use zk_exec::{Environment, ProcessExec, Supervision};
 use zk_mcp::{
@@ -143,26 +143,32 @@ fn unchanged(
 
 /// Keeps what becomes of servers for `zk mcp list`.
 pub(crate) fn record(app: &AppContext, bus: &Bus) {
+    record_with(app, bus, Records::keep);
+}
+
+/// The same, with what writes a record.
+fn record_with(app: &AppContext, bus: &Bus, keep: fn(&Records, &str, &str)) {
     let Some(dir) = app.dirs.mcp().filter(|_| bus.service::<McpServers>().is_some()) else { return };
     let records = Arc::new(Records::new(dir, app.redactor.clone()));
     let scope = bus.scope("mcp-status");
-    let keep = |scope: &Scope, records: &Arc<Records>| {
-        let (of_start, of_error, of_quarantine) = (records.clone(), records.clone(), records.clone());
-        scope.on_sync(move |event: &McpConnect, _: &Cx| {
-            of_start.keep(&event.server, &format!("ready, {} tools", event.tools.len()));
-        });
-        scope.on_sync(move |event: &McpError, _: &Cx| of_error.keep(&event.server, &event.error));
-        scope.on_sync(move |event: &McpQuarantine, _: &Cx| {
-            let McpQuarantine { server, changes, digest } = event;
-            let state = if digest.is_empty() {
-                format!("its tools are not known: {}", changes.join("; "))
-            } else {
-                format!("its tools changed and wait for `zk mcp accept {server} {digest}`")
-            };
-            of_quarantine.keep(server, &state);
-        });
-    };
-    keep(&scope, &records);
+    let (of_start, of_error, of_quarantine) = (records.clone(), records.clone(), records);
+    scope.on_sync(move |event: &McpConnect, _: &Cx| {
+        keep(&of_start, &event.server, &format!("ready, {} tools", event.tools.len()));
+    });
+    scope.on_sync(move |event: &McpError, _: &Cx| {
+        // Its name stands in the same line.
+        let prefix = format!("MCP server {} cannot be used: ", event.server);
+        keep(&of_error, &event.server, event.error.strip_prefix(&prefix).unwrap_or(&event.error));
+    });
+    scope.on_sync(move |event: &McpQuarantine, _: &Cx| {
+        let McpQuarantine { server, changes, digest } = event;
+        let state = if digest.is_empty() {
+            format!("its tools are not known: {}", changes.join("; "))
+        } else {
+            format!("its tools changed and wait for `zk mcp accept {server} {digest}`")
+        };
+        keep(&of_quarantine, server, &state);
+    });
 }
 
 /// Servers on a bus of their own, for a command.
@@ -182,7 +188,7 @@ impl Session {
         let longest = servers.iter().map(|server| server.start_cap).max().unwrap_or_default();
         let bus = Bus::new();
         bus.install(&make(app, servers).exec(exec.clone())).map_err(Failure::failed)?;
-        record(app, &bus);
+        record_with(app, &bus, Records::keep_unless_used);
         let servers =
             bus.service::<McpServers>().ok_or_else(|| Failure::failed("MCP servers are not there"))?;
         let longest = longest + Duration::from_secs(1);

@@ -70,6 +70,14 @@ impl Records {
         });
     }
 
+    /// The same for a command that starts servers for itself: what a conversation that runs said last is left as it is.
+    pub(crate) fn keep_unless_used(&self, server: &str, state: &str) {
+        let is_used = |known: Known| known.pid != std::process::id() && known.is_running();
+        if !self.known(server).is_some_and(is_used) {
+            self.keep(server, state);
+        }
+    }
+
     /// How a server was when it was used last, if that is known.
     pub(crate) fn known(&self, server: &str) -> Option<Known> {
         let text = std::fs::read(self.dir.join("status").join(format!("{server}.json"))).ok()?;
@@ -83,18 +91,49 @@ impl Known {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let minutes = now.saturating_sub(self.at) / 60;
         let state = &self.state;
-        if std::path::Path::new(&format!("/proc/{}", self.pid)).exists() {
+        if self.is_running() {
             format!("{state} (zk {})", self.pid)
         } else {
-            format!("{state} ({} ago)", ago(minutes))
+            format!("{state} ({})", ago(minutes))
         }
+    }
+
+    /// Whether the program that used it still runs.
+    fn is_running(&self) -> bool {
+        std::path::Path::new(&format!("/proc/{}", self.pid)).exists()
     }
 }
 
 fn ago(minutes: u64) -> String {
     match minutes {
-        0..60 => format!("{minutes} min"),
-        60..2880 => format!("{} h", minutes / 60),
-        _ => format!("{} days", minutes / 1440),
+        0 => "just now".to_owned(),
+        1..60 => format!("{minutes} min ago"),
+        60..2880 => format!("{} h ago", minutes / 60),
+        _ => format!("{} days ago", minutes / 1440),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_conversation_that_runs_says_of_a_server_outlives_commands_beside_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let records = Records::new(dir.path().to_owned(), Arc::default());
+        records.keep_unless_used("docs", "ready, 3 tools");
+        assert_eq!(records.known("docs").unwrap().state, "ready, 3 tools");
+        let of = |pid: u32| {
+            let known = Known { state: "ready in a conversation".to_owned(), pid, at: 0 };
+            let path = dir.path().join("status/docs.json");
+            std::fs::write(path, serde_json::to_vec(&known).unwrap()).unwrap();
+        };
+        // The first process of a machine always runs.
+        of(1);
+        records.keep_unless_used("docs", "failed");
+        assert_eq!(records.known("docs").unwrap().describe(), "ready in a conversation (zk 1)");
+        of(u32::MAX);
+        records.keep_unless_used("docs", "failed");
+        assert_eq!(records.known("docs").unwrap().state, "failed");
     }
 }

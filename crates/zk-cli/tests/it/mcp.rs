@@ -292,6 +292,14 @@ fn servers_are_added_listed_called_and_removed() {
     let failed = person.run(&["mcp", "call", "fake", "fail"]);
     assert_eq!((failed.code, failed.stdout.trim()), (1, "it is broken"));
     assert_eq!(person.run(&["mcp", "call", "fake", "no_such_tool"]).code, 2);
+    let address = person.run(&["mcp", "add", "far", "https://mcp.example.com/v1"]);
+    assert_eq!(address.code, 0, "{}", address.stderr);
+    assert!(person.run(&["mcp", "list"]).stdout.contains("https://mcp.example.com/v1"));
+    assert_eq!(person.run(&["mcp", "remove", "far"]).code, 0);
+    let bare = person.run(&["mcp", "add", "docs", "docs-server"]);
+    assert!(bare.code == 2 && bare.stderr.contains("`zk mcp add docs -- docs-server`"), "{}", bare.stderr);
+    let several = person.run(&["mcp", "add", "docs", "docs-server", "more"]);
+    assert!(several.code == 2 && !several.stderr.contains("prompt"), "{}", several.stderr);
     let removed = person.run(&["mcp", "remove", "fake"]);
     assert_eq!(removed.code, 0, "{}", removed.stderr);
     let left = std::fs::read_to_string(person.home().join("settings.toml")).unwrap();

@@ -14,9 +14,11 @@ use rmcp::transport::streamable_http_client::{
 };
 use secrecy::ExposeSecret;
 use sse_stream::Sse;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::challenge::Challenge;
 use super::credentials::ServerAuth;
+use crate::answer::checked;
 use crate::http::LARGEST;
 
 /// Why a request to a server failed.
@@ -30,6 +32,8 @@ pub(crate) struct Authorised {
     /// Nothing where the settings have a header `Authorization` of their own: then nobody signs in.
     auth: Option<Arc<ServerAuth>>,
     refused: Refused,
+    /// Ends requests that nobody waits for any more: the task of a transport waits for the first ones, whoever dropped it.
+    cut: CancellationToken,
 }
 
 /// Whether a request was answered with a status from 400 to 499, and no more than that.
@@ -44,7 +48,7 @@ impl Refused {
 
 impl Authorised {
     pub(crate) fn new(client: Client, auth: Option<Arc<ServerAuth>>) -> Self {
-        Self { client, auth, refused: Refused::default() }
+        Self { client, auth, refused: Refused::default(), cut: CancellationToken::new() }
     }
 
     /// What is known of refused requests from then on.
@@ -52,11 +56,19 @@ impl Authorised {
         self.refused.clone()
     }
 
+    /// Ends all requests when it is dropped.
+    pub(crate) fn cut_on_drop(&self) -> DropGuard {
+        self.cut.clone().drop_guard()
+    }
+
     async fn send<T, F>(&self, send: impl Fn(Option<String>) -> F) -> Result<T, Failed>
     where
         F: Future<Output = Result<T, Failed>>,
     {
-        let sent = self.send_with_token(send).await;
+        let sent = tokio::select! {
+            sent = self.send_with_token(send) => sent,
+            () = self.cut.cancelled() => Err(StreamableHttpError::TransportChannelClosed),
+        };
         if let Err(StreamableHttpError::UnexpectedServerResponse(text)) = &sent
             && text.starts_with("HTTP 4")
         {
@@ -91,6 +103,24 @@ impl Authorised {
     }
 }
 
+impl Authorised {
+    async fn post(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        headers: HashMap<HeaderName, HeaderValue>,
+        limits: StreamableHttpResponseLimits,
+    ) -> Result<StreamableHttpPostResponse, Failed> {
+        self.send(|token| {
+            let (uri, session, headers) = (uri.clone(), session_id.clone(), headers.clone());
+            let message = message.clone();
+            self.client.post_message_with_response_limits(uri, message, session, token, headers, limits)
+        })
+        .await
+    }
+}
+
 /// Servers of before 2025-06-18 answer 401 without saying more.
 fn challenged(error: Failed) -> Failed {
     match error {
@@ -109,11 +139,10 @@ impl StreamableHttpClient for Authorised {
         uri: Arc<str>,
         message: ClientJsonRpcMessage,
         session_id: Option<Arc<str>>,
-        token: Option<String>,
+        _: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<StreamableHttpPostResponse, Failed> {
-        let limits = StreamableHttpResponseLimits::default();
-        self.post_message_with_response_limits(uri, message, session_id, token, headers, limits).await
+        self.post(uri, message, session_id, headers, StreamableHttpResponseLimits::default()).await
     }
 
     async fn post_message_with_response_limits(
@@ -125,12 +154,8 @@ impl StreamableHttpClient for Authorised {
         headers: HashMap<HeaderName, HeaderValue>,
         limits: StreamableHttpResponseLimits,
     ) -> Result<StreamableHttpPostResponse, Failed> {
-        self.send(|token| {
-            let (uri, session, headers) = (uri.clone(), session_id.clone(), headers.clone());
-            let message = message.clone();
-            self.client.post_message_with_response_limits(uri, message, session, token, headers, limits)
-        })
-        .await
+        let answer = self.post(uri, message.clone(), session_id, headers, limits).await?;
+        checked(&message, answer)
     }
 
     async fn delete_session(

@@ -235,6 +235,7 @@ pub(super) fn wants_sign_in(error: &(dyn std::error::Error + 'static)) -> bool {
 }
 
 /// Why nothing more can be sent on a connection.
+#[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only servers by HTTP are lost like this"))]
 enum Loss {
     /// The server does not know the session.
     Session,

@@ -13,7 +13,7 @@ use rmcp::service::{
 };
 use rmcp::transport::Transport;
 use tokio::sync::Semaphore;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 use zk_core::service::Exec;
 
@@ -142,19 +142,19 @@ impl Connecting<'_> {
                 let transport = started.await.map_err(ConnectError::start)?;
                 drop(permit);
                 let fault = Some(transport.fault());
-                self.agree(transport, fault, lifecycle, ServerEra::Handshake).await
+                self.agree(transport, fault, None, lifecycle, ServerEra::Handshake).await
             }
             #[cfg(feature = "http")]
             ServerTransport::Http { url, headers } => {
                 let place = crate::http::Place::new(self.http, url, headers, self.auth.clone())
                     .map_err(ConnectError::start)?;
-                let refused = place.client.refused();
+                let (refused, cut) = (place.client.refused(), Some(place.client.cut_on_drop()));
                 let agreed = if attempt == Attempt::As(ServerEra::EventStream) {
                     let transport = EventStreamTransport::open(&place).await;
                     let transport = transport.map_err(|error| self.unopened(&error))?;
-                    self.agree(transport, None, lifecycle, ServerEra::EventStream).await
+                    self.agree(transport, None, cut, lifecycle, ServerEra::EventStream).await
                 } else {
-                    self.agree(place.transport(), None, lifecycle, ServerEra::Handshake).await
+                    self.agree(place.transport(), None, cut, lifecycle, ServerEra::Handshake).await
                 };
                 agreed.map_err(|error| ConnectError { is_refused: refused.get(), ..error })
             }
@@ -179,11 +179,12 @@ impl Connecting<'_> {
         &self,
         transport: T,
         fault: Option<Arc<Mutex<Option<String>>>>,
+        cut: Option<DropGuard>,
         lifecycle: ClientLifecycleMode,
         with_handshake: ServerEra,
     ) -> Result<Connection, ConnectError> {
         let ended = CancellationToken::new();
-        let transport = Guarded { inner: transport, ended: ended.clone(), open: Arc::default() };
+        let transport = Guarded { inner: transport, ended: ended.clone(), open: Arc::default(), _cut: cut };
         let agreed = self.handler.clone().serve_with_lifecycle(transport, lifecycle).await;
         let service = agreed.map_err(|error| {
             let known =
@@ -369,6 +370,8 @@ struct Guarded<T> {
     ended: CancellationToken,
     /// Requests without an answer.
     open: Arc<Mutex<HashSet<RequestId>>>,
+    /// What ends requests that are being sent.
+    _cut: Option<DropGuard>,
 }
 
 impl<T> Guarded<T> {

@@ -12,15 +12,15 @@ use crate::support::{Host, LONG, fake, processes};
 /// How many servers there are in the suite; `ZK_MCP_CHAOS=50` for all that are promised.
 const USUAL: usize = 7;
 /// How much more memory they may take, in bytes: a few messages of the largest size.
-const MEMORY: usize = 256 << 20;
+pub(crate) const MEMORY: usize = 256 << 20;
 
 #[expect(clippy::disallowed_methods, reason = "the size of a campaign is chosen outside")]
-fn servers() -> usize {
+pub(crate) fn servers() -> usize {
     std::env::var("ZK_MCP_CHAOS").ok().and_then(|count| count.parse().ok()).unwrap_or(USUAL)
 }
 
 /// Memory of this process, in bytes.
-fn resident() -> usize {
+pub(crate) fn resident() -> usize {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
     statm.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() * 4096
 }

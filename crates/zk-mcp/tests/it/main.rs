@@ -9,6 +9,8 @@ mod calls;
 #[cfg(test)]
 mod chaos;
 #[cfg(test)]
+mod chaos_http;
+#[cfg(test)]
 mod disclosure;
 #[cfg(test)]
 mod eras;

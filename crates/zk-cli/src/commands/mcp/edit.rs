@@ -13,8 +13,13 @@ use crate::sessions::make_private;
 use crate::trust::write_atomically;
 
 pub(super) fn add(app: &AppContext, add: McpAdd) -> Outcome<Exit> {
-    let McpAdd { name, url, env, header, command } = add;
-    let transport = match (url, command.split_first()) {
+    let McpAdd { name, address, url, env, header, command } = add;
+    if let Some(word) = address.as_deref().filter(|word| !word.contains("://")) {
+        return Err(Failure::usage(format!(
+            "`{word}` is no address; a command follows `--`, as in `zk mcp add {name} -- {word}`"
+        )));
+    }
+    let transport = match (url.or(address), command.split_first()) {
         (Some(url), None) => {
             ServerTransport::Http { url, headers: pairs(&header, ':', "--header \"NAME: VALUE\"")? }
         }
@@ -26,7 +31,8 @@ pub(super) fn add(app: &AppContext, add: McpAdd) -> Outcome<Exit> {
         },
         (_, _) => {
             return Err(Failure::usage(
-                "name either a command, as in `zk mcp add docs -- docs-server --stdio`, or an address with --url",
+                "name either a command, as in `zk mcp add docs -- docs-server --stdio`, or an address, as in \
+                 `zk mcp add docs https://mcp.example.com/v1`",
             ));
         }
     };

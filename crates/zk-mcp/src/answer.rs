@@ -1,0 +1,96 @@
+//! The answer to a request by HTTP: what it brings beside the response to that request is passed over.
+
+use futures_util::StreamExt;
+use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, RequestId};
+use rmcp::transport::streamable_http_client::{StreamableHttpError, StreamableHttpPostResponse};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+use sse_stream::Sse;
+
+use crate::auth::Failed;
+
+/// The answer to `message`, without what is no message and without responses to other requests: rmcp takes the first
+/// response of a stream for the one it waits for.
+pub(crate) fn checked(
+    message: &ClientJsonRpcMessage,
+    answer: StreamableHttpPostResponse,
+) -> Result<StreamableHttpPostResponse, Failed> {
+    let JsonRpcMessage::Request(request) = message else { return Ok(answer) };
+    let id = request.id.clone();
+    match answer {
+        StreamableHttpPostResponse::Sse(events, session) => {
+            // Events stay, empty, for what else they say: the place to go on from, and the pause before that.
+            let wanted = events.map(move |event| {
+                event.map(|event| Sse { data: event.data.filter(|data| is_wanted(data, &id)), ..event })
+            });
+            Ok(StreamableHttpPostResponse::Sse(wanted.boxed(), session))
+        }
+        StreamableHttpPostResponse::Json(message, session) => {
+            let other = match &message {
+                JsonRpcMessage::Response(response) => Some(&response.id),
+                JsonRpcMessage::Error(error) => error.id.as_ref(),
+                JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
+            };
+            match other.filter(|other| other.to_string() != id.to_string()) {
+                Some(other) => {
+                    let why = format!("it answered the request {id} with a response to {other}");
+                    Err(StreamableHttpError::UnexpectedServerResponse(why.into()))
+                }
+                None => Ok(StreamableHttpPostResponse::Json(message, session)),
+            }
+        }
+        other => Ok(other),
+    }
+}
+
+/// What tells a message from another one.
+#[derive(Deserialize)]
+struct Shape {
+    id: Option<Value>,
+    method: Option<IgnoredAny>,
+    error: Option<IgnoredAny>,
+}
+
+/// Whether a text is a message that is no response to another request than that of `id`.
+fn is_wanted(text: &str, id: &RequestId) -> bool {
+    match serde_json::from_str(text) {
+        Ok(Shape { method: Some(_), .. }) => true,
+        Ok(Shape { id: Some(Value::String(other)), .. }) => other == id.to_string(),
+        Ok(Shape { id: Some(other), .. }) => other.to_string() == id.to_string(),
+        // It says that it could not read the request.
+        Ok(Shape { id: None, error, .. }) => error.is_some(),
+        Err(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_messages_and_the_response_to_the_request_are_wanted() {
+        let id = RequestId::Number(7);
+        for text in [
+            r#"{"jsonrpc":"2.0","id":7,"result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":"7","result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32601,"message":"no"}}"#,
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"no"}}"#,
+            r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{}}"#,
+            r#"{"jsonrpc":"2.0","id":"s1","method":"roots/list"}"#,
+        ] {
+            assert!(is_wanted(text, &id), "{text}");
+        }
+        for text in [
+            r#"{"jsonrpc":"2.0","id":8,"result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":"x","error":{"code":1,"message":"no"}}"#,
+            r#"{"jsonrpc":"2.0","id":null,"result":{}}"#,
+            r#"{"no":"message"}"#,
+            "[1, 2]",
+            "Starting up...",
+            "",
+        ] {
+            assert!(!is_wanted(text, &id), "{text}");
+        }
+    }
+}
