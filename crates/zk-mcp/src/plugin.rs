@@ -210,6 +210,8 @@ impl Plugin for McpPlugin {
             #[cfg(feature = "http")]
             http: zk_auth::Http::new(),
             #[cfg(feature = "http")]
+            making: tokio::sync::Mutex::default(),
+            #[cfg(feature = "http")]
             credentials: self.credentials.clone(),
             pins: self.pins.clone(),
             eras: self.eras.clone(),

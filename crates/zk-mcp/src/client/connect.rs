@@ -23,6 +23,8 @@ use crate::era::ServerEra;
 #[cfg(feature = "http")]
 use crate::event_stream::EventStreamTransport;
 use crate::exposure::ServerTrust;
+#[cfg(feature = "http")]
+use crate::secret_values::SecretValues;
 use crate::status::FailureStage;
 use crate::stdio::{LogSink, Said, StdioTransport};
 use crate::transport::ServerTransport;
@@ -38,6 +40,9 @@ pub(crate) struct Connecting<'a> {
     pub(crate) exec: Option<Arc<dyn Exec>>,
     #[cfg(feature = "http")]
     pub(crate) http: &'a zk_auth::Http,
+    /// Held while a client is made.
+    #[cfg(feature = "http")]
+    pub(crate) making: &'a tokio::sync::Mutex<()>,
     /// The sign-in, for a server that can want one.
     #[cfg(feature = "http")]
     pub(crate) auth: Option<Arc<crate::auth::ServerAuth>>,
@@ -146,8 +151,7 @@ impl Connecting<'_> {
             }
             #[cfg(feature = "http")]
             ServerTransport::Http { url, headers } => {
-                let place = crate::http::Place::new(self.http, url, headers, self.auth.clone())
-                    .map_err(ConnectError::start)?;
+                let place = self.place(url, headers).await.map_err(ConnectError::start)?;
                 let (refused, cut) = (place.client.refused(), Some(place.client.cut_on_drop()));
                 let agreed = if attempt == Attempt::As(ServerEra::EventStream) {
                     let transport = EventStreamTransport::open(&place).await;
@@ -163,6 +167,17 @@ impl Connecting<'_> {
                 "this program was built without HTTP for MCP servers; build it with the feature `http`",
             )),
         }
+    }
+
+    /// The server at `url`, beside the thread of the conversation: the first client of a program reads certificates.
+    #[cfg(feature = "http")]
+    async fn place(&self, url: &str, headers: &SecretValues) -> Result<crate::http::Place, String> {
+        let (http, auth) = (self.http.clone(), self.auth.clone());
+        let (url, headers) = (url.to_owned(), headers.clone());
+        // One after the other, so that all of them share the first client.
+        let _making = self.making.lock().await;
+        let made = tokio::task::spawn_blocking(move || crate::http::Place::new(&http, &url, &headers, auth));
+        made.await.map_err(|error| error.to_string())?
     }
 
     /// Why there is no stream of events.

@@ -45,6 +45,9 @@ pub(crate) struct Shared {
     pub(crate) sandbox: Option<Arc<dyn Exec>>,
     #[cfg(feature = "http")]
     pub(crate) http: zk_auth::Http,
+    /// Held while an HTTP client is made.
+    #[cfg(feature = "http")]
+    pub(crate) making: tokio::sync::Mutex<()>,
     /// Where tokens are.
     #[cfg(feature = "http")]
     pub(crate) credentials: Arc<dyn zk_auth::CredentialStore>,

@@ -182,6 +182,8 @@ impl Server {
             #[cfg(feature = "http")]
             http: &self.shared.http,
             #[cfg(feature = "http")]
+            making: &self.shared.making,
+            #[cfg(feature = "http")]
             auth: self.auth.clone(),
             handler,
             log,
