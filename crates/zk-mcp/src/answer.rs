@@ -57,7 +57,9 @@ fn is_wanted(text: &str, id: &RequestId) -> bool {
     match serde_json::from_str(text) {
         Ok(Shape { method: Some(_), .. }) => true,
         Ok(Shape { id: Some(Value::String(other)), .. }) => other == id.to_string(),
-        Ok(Shape { id: Some(other), .. }) => other.to_string() == id.to_string(),
+        Ok(Shape { id: Some(other), .. }) => {
+            matches!(id, RequestId::Number(own) if other.as_i64() == Some(*own))
+        }
         // It says that it could not read the request.
         Ok(Shape { id: None, error, .. }) => error.is_some(),
         Err(_) => false,

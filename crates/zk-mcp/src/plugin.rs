@@ -219,6 +219,7 @@ impl Plugin for McpPlugin {
             log: self.log.clone(),
             answers: Some(Arc::new(AskPerson(scope.clone()))),
             taken: Mutex::new(BTreeSet::new()),
+            turns: tokio::sync::Mutex::default(),
             starts: Semaphore::new(STARTS),
             pumps: TaskTracker::new(),
             all: OnceLock::new(),

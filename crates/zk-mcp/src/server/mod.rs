@@ -58,6 +58,8 @@ pub(crate) struct Shared {
     pub(crate) answers: Option<Arc<dyn Answers>>,
     /// Canonical names of tools that are taken.
     pub(crate) taken: Mutex<BTreeSet<String>>,
+    /// Held by the server that begins to start.
+    pub(crate) turns: tokio::sync::Mutex<()>,
     /// How many programs are started at once: more of them would keep everything else waiting.
     pub(crate) starts: Semaphore,
     /// The tasks that own programs: a host can wait until all of them are gone.

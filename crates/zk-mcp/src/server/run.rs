@@ -16,6 +16,8 @@ use crate::stdio::LogSink;
 /// The first pause before a server is tried again, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
+/// How far the first steps of servers are apart: with many of them at once a conversation would wait for its thread.
+const TURN: Duration = Duration::from_millis(4);
 /// How often a server is tried by itself since it last worked for longer than the longest pause.
 const ATTEMPTS: u32 = 5;
 /// How long a server has to be quiet about its lists before they are listed again, and how long it is waited for that.
@@ -102,6 +104,9 @@ impl Server {
 
     /// One attempt, with its events.
     async fn bootstrap(&self, attempt: u32) -> Result<Arc<Connection>, ServerFailure> {
+        let turn = self.shared.turns.lock().await;
+        sleep(TURN).await;
+        drop(turn);
         let server = || self.config.name.clone();
         let transport = self.config.transport.as_str().to_owned();
         self.emit(McpBootstrapStart { server: server(), transport, attempt }).await;

@@ -178,7 +178,7 @@ async fn servers_by_http_that_misbehave_in_every_way_hang_nothing_leave_nothing_
     let mut configs = Vec::new();
     for at in 0..count {
         // Every fault in both eras.
-        let is_modern = (at / FAULTS.len()) % 2 == 0;
+        let is_modern = (at / FAULTS.len()).is_multiple_of(2);
         let server = Hostile { fault: FAULTS[at % FAULTS.len()], is_modern, open: open.clone() };
         let definition = json!({"url": server.start().await, "timeout": 300_000, "start_timeout": 300_000});
         configs.push(ServerConfig::read(&format!("s{at}"), &definition).unwrap());

@@ -31,9 +31,9 @@ pub(crate) async fn serve_at(
         };
         let capabilities = json!({"tools": {}, "resources": {}});
         if method == "subscriptions/listen"
-            && let Some(Ok(mut filter)) = answer(method, &message["params"], asked)
+            && let Some(Ok(filter)) = answer(method, &message["params"], asked)
         {
-            return acknowledged(id, filter.take());
+            return acknowledged(id, &filter);
         }
         let answered = answer(method, &message["params"], asked).unwrap_or_else(|| match method {
             "server/discover" => {
@@ -62,7 +62,7 @@ pub(crate) async fn serve_at(
 }
 
 /// A stream of notifications that the server acknowledges and that breaks at once.
-fn acknowledged(id: &Value, filter: Value) -> Said {
+fn acknowledged(id: &Value, filter: &Value) -> Said {
     let params = json!({"_meta": {"io.modelcontextprotocol/subscriptionId": id}, "notifications": filter});
     let method = "notifications/subscriptions/acknowledged";
     let message = json!({"jsonrpc": "2.0", "method": method, "params": params});
