@@ -254,7 +254,8 @@ fn loss(error: &(dyn std::error::Error + 'static)) -> Option<Loss> {
     use rmcp::transport::streamable_http_client::StreamableHttpError;
     causes(error).find_map(|error| match error.downcast_ref::<crate::auth::Failed>()? {
         StreamableHttpError::SessionExpired => Some(Loss::Session),
-        StreamableHttpError::Client(error) if error.is_connect() => Some(Loss::Server),
+        // It was not reached, or went away before it answered: whatever answers next may be another one.
+        StreamableHttpError::Client(error) if error.is_request() && !error.is_timeout() => Some(Loss::Server),
         _ => None,
     })
 }

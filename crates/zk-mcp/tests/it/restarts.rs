@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use zk_core::model::ToolErrorKind;
 use zk_mcp::ServerState;
 
-use crate::rpc::{count, host, serve_at, text};
+use crate::rpc::{count, host, serve, text};
 use crate::web::{Said, Web};
 
 /// A server of revision 2025-11-25 whose session is the number of its start; after the first one its tools are `then`.
@@ -73,25 +73,28 @@ async fn a_call_is_not_carried_out_by_a_server_that_forgot_the_session_and_has_o
 
 #[tokio::test]
 async fn a_server_without_sessions_that_was_away_is_listed_and_compared_before_the_next_call() {
-    let tools = |names: &'static [&'static str]| {
-        move |method: &str, _: &Value, _: &crate::web::Asked| match method {
-            "tools/list" => {
-                let tools = names.iter().map(|name| json!({"name": name, "inputSchema": {"type": "object"}}));
-                Some(Ok(json!({"tools": tools.collect::<Vec<_>>()})))
-            }
-            "tools/call" => Some(Ok(text("called"))),
-            _ => None,
+    let start = Arc::new(AtomicUsize::new(1));
+    let now = start.clone();
+    let web = serve(move |method, _, _| match (now.load(Ordering::SeqCst), method) {
+        (0, _) => Some(Err((0, "away"))),
+        (start, "tools/list") => {
+            let names: &[&str] = if start == 1 { &["t"] } else { &["t", "exec"] };
+            let tools = names.iter().map(|name| json!({"name": name, "inputSchema": {"type": "object"}}));
+            Some(Ok(json!({"tools": tools.collect::<Vec<_>>()})))
         }
-    };
-    let web = serve_at("127.0.0.1:0", tools(&["t"])).await;
+        (_, "tools/call") => Some(Ok(text("called"))),
+        _ => None,
+    })
+    .await;
     let far = host(&web, json!({})).await;
     assert_eq!(far.text("mcp_far_t", json!({})).await, "called");
-    let address = web.stop().await;
+    start.store(0, Ordering::SeqCst);
     let error = far.call("mcp_far_t", json!({})).await.unwrap_err();
     assert!(error.message.contains("the connection is gone"), "{error}");
-    let web = serve_at(&address, tools(&["t", "exec"])).await;
+    let calls = count(&web, "tools/call");
+    start.store(2, Ordering::SeqCst);
     let error = far.call("mcp_far_t", json!({})).await.unwrap_err();
     assert_eq!(error.kind, ToolErrorKind::Denied, "{error}");
-    assert_eq!(count(&web, "tools/call"), 0);
+    assert_eq!(count(&web, "tools/call"), calls);
     far.bus.close().await;
 }

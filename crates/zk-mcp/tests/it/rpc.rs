@@ -6,22 +6,14 @@ use zk_mcp::{McpPlugin, ServerConfig, ServerState};
 use crate::support::{Host, LONG};
 use crate::web::{Asked, Said, Web};
 
-/// The result of a request, or the code and the message of its error.
+/// The result of a request, or the code and the message of its error; with the code 0 there is no answer.
 pub(crate) type Answer = Result<Value, (i64, &'static str)>;
 
 /// A server with these tools and resources; `answer` has the other methods, with their parameters.
 pub(crate) async fn serve(
     answer: impl Fn(&str, &Value, &Asked) -> Option<Answer> + Send + Sync + 'static,
 ) -> Web {
-    serve_at("127.0.0.1:0", answer).await
-}
-
-/// The same at an address.
-pub(crate) async fn serve_at(
-    address: &str,
-    answer: impl Fn(&str, &Value, &Asked) -> Option<Answer> + Send + Sync + 'static,
-) -> Web {
-    Web::start_at(address, move |asked, _| {
+    Web::start(move |asked, _| {
         if asked.method != "POST" {
             return Said::status(405);
         }
@@ -51,6 +43,8 @@ pub(crate) async fn serve_at(
                 }
                 Said::json(&json!({"jsonrpc": "2.0", "id": id, "result": result}))
             }
+            // It is away.
+            Err((0, _)) => Said::status(0),
             Err((code, message)) => {
                 let error = json!({"code": code, "message": message});
                 let said = Said::json(&json!({"jsonrpc": "2.0", "id": id, "error": error}));

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
 
 /// A request.
 #[derive(Clone, Debug, Default)]
@@ -36,6 +35,7 @@ pub(crate) struct Said {
 }
 
 impl Said {
+    /// An answer without a body; with 0 the connection is closed without any.
     pub(crate) fn status(status: u16) -> Self {
         Self { status, headers: Vec::new(), body: String::new() }
     }
@@ -55,24 +55,16 @@ impl Said {
 pub(crate) struct Web {
     pub(crate) url: String,
     asked: Arc<Mutex<Vec<Asked>>>,
-    serving: JoinHandle<()>,
 }
 
 impl Web {
     /// Answers with `answer`, which is told the address of the server.
     pub(crate) async fn start(answer: impl Fn(&Asked, &str) -> Said + Send + Sync + 'static) -> Self {
-        Self::start_at("127.0.0.1:0", answer).await
-    }
-
-    pub(crate) async fn start_at(
-        address: &str,
-        answer: impl Fn(&Asked, &str) -> Said + Send + Sync + 'static,
-    ) -> Self {
-        let listener = TcpListener::bind(address).await.unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
         let (seen, base, answer) = (asked.clone(), url.clone(), Arc::new(answer));
-        let serving = tokio::spawn(async move {
+        tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let (seen, base, answer) = (seen.clone(), base.clone(), answer.clone());
                 tokio::spawn(async move {
@@ -80,6 +72,9 @@ impl Web {
                     let Some(request) = read(&mut stream).await else { return };
                     seen.lock().unwrap().push(request.clone());
                     let said = answer(&request, &base);
+                    if said.status == 0 {
+                        return;
+                    }
                     let mut head = format!(
                         "HTTP/1.1 {} X\r\nconnection: close\r\ncontent-length: {}\r\n",
                         said.status,
@@ -93,14 +88,7 @@ impl Web {
                 });
             }
         });
-        Self { url, asked, serving }
-    }
-
-    /// Ends the server, and gives its address.
-    pub(crate) async fn stop(self) -> String {
-        self.serving.abort();
-        let _ = self.serving.await;
-        self.url.trim_start_matches("http://").to_owned()
+        Self { url, asked }
     }
 
     pub(crate) fn asked(&self, path: &str) -> Vec<Asked> {
