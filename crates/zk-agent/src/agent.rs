@@ -11,7 +11,7 @@ use zk_core::kernel::{Bus, Scope};
 use zk_core::model::{AgentError, Message, Model, Role, SessionId, ThinkingRequest};
 use zk_core::service::{ContextId, Entry, OpenedSession, Provider, TurnEnv};
 
-use crate::budget::Ledger;
+use crate::budget::{Ledger, stored_spent};
 use crate::commit::{Commit, identified};
 use crate::driver::Driver;
 use crate::gates::DedupMemory;
@@ -183,6 +183,10 @@ impl Agent {
     pub(crate) fn new(config: Config) -> Self {
         let mut prefix = PrefixGuard::default();
         prefix.restore(config.restored.as_deref().unwrap_or_default());
+        let ledger = config.behavior.budget.and_then(Ledger::new);
+        if let (Some(ledger), Some(entries)) = (&ledger, &config.restored) {
+            ledger.restore(stored_spent(entries));
+        }
         Self {
             inner: Arc::new(AgentInner {
                 provider: config.provider,
@@ -194,7 +198,7 @@ impl Agent {
                 system: config.system,
                 tools: config.tools,
                 aliases: config.aliases,
-                ledger: config.behavior.budget.and_then(Ledger::new),
+                ledger,
                 behavior: config.behavior,
                 dedup: DedupMemory::default(),
                 token: CancellationToken::new(),
@@ -442,7 +446,12 @@ impl Agent {
         state.tools = ToolMemory::default();
         state.prefix.restore(&[]);
         self.inner.dedup.clear();
+        let before = state.session.clone();
         set_up(&mut state);
+        // Another branch of the same session costs what the session has cost so far.
+        if let Some(ledger) = self.inner.ledger.as_ref().filter(|_| state.session != before) {
+            ledger.restore(state.restored.as_deref().map(stored_spent).unwrap_or_default());
+        }
         Ok(())
     }
 

@@ -14,8 +14,8 @@ use zk_core::model::{
     TurnUsage, Usage, WireReady,
 };
 use zk_core::service::{
-    ContextId, EventStream, Request, RunControl, RunEnded, RunState, RunTool, RunTools, SideAnswer, SideCall,
-    StreamEvent, Tool, ToolChoice, UnknownTool,
+    CallPlace, ContextId, EventStream, Request, RunControl, RunEnded, RunState, RunTool, RunTools,
+    SideAnswer, SideCall, StreamEvent, Tool, ToolChoice, UnknownTool,
 };
 
 use crate::ToolSet;
@@ -128,6 +128,11 @@ impl RunControl for Control {
 }
 
 impl Control {
+    /// Where tools are asked what they do.
+    fn place(&self) -> CallPlace {
+        CallPlace { cx: self.agent.bus.cx(), cwd: ".".into() }
+    }
+
     async fn ask_beside(&self, call: SideCall, cx: &Cx, turn_id: TurnId) -> Result<SideAnswer, AgentError> {
         let SideCall { purpose, system, messages, model, max_tokens, limit } = call;
         if messages.is_empty() {
@@ -183,10 +188,11 @@ impl RunTools for Control {
     fn tools(&self) -> Vec<RunTool> {
         let unlocked = self.shared.unlocked().clone();
         let items = self.agent.bus.items::<dyn Tool>().into_iter();
+        let place = self.place();
         items
-            .filter(|item| self.tools.has(&item.name))
+            .filter(|item| self.tools.offers(&item.name, &*item.value, &place))
             .map(|item| {
-                let spec = item.value.spec().clone();
+                let spec = self.agent.aliases.spec(&item.name, item.value.spec());
                 let unlocked = spec.disclosure == Disclosure::Always || unlocked.contains(&*item.name);
                 RunTool { name: item.name, spec, unlocked }
             })
@@ -194,7 +200,8 @@ impl RunTools for Control {
     }
 
     fn unlock(&self, name: &str) -> Result<(), UnknownTool> {
-        let tool = self.tools.has(name).then(|| self.agent.bus.item::<dyn Tool>(name)).flatten();
+        let tool = self.agent.bus.item::<dyn Tool>(name);
+        let tool = tool.filter(|tool| self.tools.offers(name, &**tool, &self.place()));
         let Some(tool) = tool else { return Err(UnknownTool { name: name.to_owned() }) };
         if tool.spec().disclosure == Disclosure::Lazy {
             self.shared.unlocked().insert(name.to_owned());

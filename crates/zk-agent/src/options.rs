@@ -1,11 +1,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use zk_core::events::BudgetMode;
 use zk_core::kernel::Plugin;
-use zk_core::model::{Block, Budget, Model, ThinkingRequest};
+use zk_core::model::{Block, Budget, CallKind, Effect, Effects, Model, ThinkingRequest};
+use zk_core::service::{CallPlace, Tool};
 
 use crate::QueueMode;
 
@@ -18,7 +20,8 @@ pub struct Behavior {
     /// Output limit of one response in tokens; by default two fifths of the model's window, at most 65,536, and 16,384 where
     /// the window is not known.
     pub max_tokens: Option<u32>,
-    /// What may be spent: of an agent by all its runs and their sub-agents together, of a run by itself and its
+    /// What may be spent: of an agent by all its runs and their sub-agents together, in its present session and with
+    /// what the turns that are stored of that session have cost; of a run by itself and its
     /// sub-agents beside that. No limit by default. Before each request the most it could cost is held; when that does
     /// not fit, a person is asked, and where nobody is there the run ends with [`AgentError::Budget`](zk_core::model::AgentError::Budget).
     pub budget: Option<Budget>,
@@ -189,10 +192,13 @@ pub enum ToolSet {
     Only(Vec<String>),
     /// The others of a set.
     Except(Box<ToolSet>, Vec<String>),
+    /// Those of a set that change nothing, whatever their arguments are: they read, or get pages of the network. Judged
+    /// anew whenever the registered tools change.
+    Reading(Box<ToolSet>),
 }
 
 impl ToolSet {
-    /// Whether a tool of this name is in the set.
+    /// Whether a tool of this name is in the set, as far as its name tells: what it does is not looked at.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         let is_one_of = |names: &[String]| {
@@ -206,6 +212,20 @@ impl ToolSet {
             Self::None => false,
             Self::Only(names) => is_one_of(names),
             Self::Except(all, names) => all.has(name) && !is_one_of(names),
+            Self::Reading(all) => all.has(name),
+        }
+    }
+
+    /// Whether a tool is in the set.
+    pub(crate) fn offers(&self, name: &str, tool: &dyn Tool, place: &CallPlace) -> bool {
+        self.has(name) && (!self.only_reads() || changes_nothing(tool, place))
+    }
+
+    fn only_reads(&self) -> bool {
+        match self {
+            Self::All | Self::None | Self::Only(_) => false,
+            Self::Except(all, _) => all.only_reads(),
+            Self::Reading(_) => true,
         }
     }
 
@@ -215,8 +235,23 @@ impl ToolSet {
             Self::All | Self::None => Vec::new(),
             Self::Only(names) => names.iter().filter(|name| !name.ends_with('*')).collect(),
             Self::Except(all, _) => all.wanted().into_iter().filter(|name| self.has(name)).collect(),
+            // Those that do more are left out on purpose.
+            Self::Reading(_) => Vec::new(),
         }
     }
+}
+
+/// Whether no call of a tool changes anything.
+fn changes_nothing(tool: &dyn Tool, place: &CallPlace) -> bool {
+    // What is said of no arguments holds for all; a tool that cannot say it is not offered.
+    let judge = || (tool.effects(&Value::Object(Map::new()), place), tool.kind());
+    let Ok((effects, kind)) = catch_unwind(AssertUnwindSafe(judge)) else { return false };
+    let is_fetched = |effect: &Effect| matches!(effect, Effect::Reads { .. } | Effect::Network { .. });
+    let only_fetches = || match &effects {
+        Effects::Known { list } => list.iter().all(is_fetched),
+        Effects::Unknown => false,
+    };
+    effects.is_read_only() || (kind == Some(CallKind::Fetch) && only_fetches())
 }
 
 /// What one run is asked, and how it differs from the agent.

@@ -65,7 +65,7 @@ pub use jobs::{JobInfo, JobPhase, Jobs, JobsTool};
 pub use list_files::ListFiles;
 pub use options::{NAMES, ToolsOptions};
 pub use output::OutputDir;
-pub use person::{AskUser, PlanModes, PresentPlan};
+pub use person::{AskUser, InteractionTool, PlanModes, PresentPlan};
 pub use plugin::ToolsPlugin;
 pub use policy::{
     Compress, Compression, OutputCompressed, OutputHandles, PermissionControl, PermissionGate,

@@ -2,7 +2,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::Notify;
 use zk_core::model::{AgentError, Budget, Model, Spent, Usage};
-use zk_core::service::Request;
+use zk_core::service::{Entry, EntryKind, Request};
 
 use super::Quote;
 use super::quote::bytes_of;
@@ -52,6 +52,12 @@ impl Ledger {
         (!budget.is_unlimited()).then(ledger)
     }
 
+    /// Counts from what a conversation has cost so far.
+    pub(crate) fn restore(&self, spent: Spent) {
+        lock(&self.state).spent = spent;
+        self.freed.notify_waiters();
+    }
+
     /// Lets a person be asked again.
     pub(crate) fn begin_run(&self) {
         lock(&self.state).is_refused = false;
@@ -93,6 +99,28 @@ impl Ledger {
         });
         Budget { usd, tokens }
     }
+}
+
+/// What the turns of a stored conversation have cost.
+pub(crate) fn stored_spent(entries: &[Entry]) -> Spent {
+    let usages = entries.iter().filter_map(|entry| match &entry.kind {
+        EntryKind::Message { usage, .. } => usage.as_ref(),
+        EntryKind::Usage { usage } => Some(usage),
+        EntryKind::Model { .. }
+        | EntryKind::Thinking { .. }
+        | EntryKind::RunStart { .. }
+        | EntryKind::RunEnd { .. }
+        // Its message follows it.
+        | EntryKind::OpenTurn { .. }
+        | EntryKind::CallBegin { .. }
+        | EntryKind::CallEnd { .. }
+        | EntryKind::CallData { .. }
+        | EntryKind::Custom(_) => None,
+    });
+    usages.fold(Spent::default(), |sum, turn| {
+        let tokens = turn.usage.read() + turn.usage.output;
+        sum + Spent { usd: turn.cost.unwrap_or_default(), tokens }
+    })
 }
 
 /// The budgets that a request has to fit: of its run, its agent, and those above.

@@ -6,5 +6,5 @@ mod ledger;
 mod quote;
 
 pub(crate) use afford::afford_aside;
-pub(crate) use ledger::{Hold, Ledger, Purse};
+pub(crate) use ledger::{Hold, Ledger, Purse, stored_spent};
 pub(crate) use quote::{Estimator, Quote};

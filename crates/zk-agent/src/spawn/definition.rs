@@ -40,6 +40,7 @@ impl AgentDefinition {
             (Some(_), ToolSet::Except(all, names)) => {
                 ToolSet::Except(Box::new(self.tools_under(all)), names.clone())
             }
+            (Some(_), ToolSet::Reading(all)) => ToolSet::Reading(Box::new(self.tools_under(all))),
             (Some(own), parent) => {
                 ToolSet::Only(own.iter().filter(|name| parent.has(name)).cloned().collect())
             }

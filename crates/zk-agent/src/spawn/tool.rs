@@ -182,6 +182,11 @@ impl Tool for SpawnTool {
 
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let task = call.args().get("task").and_then(Value::as_str).unwrap_or_default();
+        if task.trim().is_empty() {
+            return Err(ToolError::invalid(
+                "`task` is empty; say what the sub-agent is to do, it knows nothing of this conversation",
+            ));
+        }
         let parent = self.parent.upgrade().ok_or_else(|| ToolError::failed("the parent agent is gone"))?;
         let agent = match call.args().get("agent").and_then(Value::as_str) {
             None | Some("") => None,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use zk_core::kernel::{Bus, Item};
 use zk_core::model::{AgentError, ToolSpec};
-use zk_core::service::Tool;
+use zk_core::service::{CallPlace, Tool};
 
 use super::Aliases;
 use super::call::catch_panic;
@@ -22,7 +22,8 @@ const TYPES: [&str; 7] = ["string", "number", "integer", "boolean", "object", "a
 /// [`AgentError::Usage`] that names the tool, and what is wrong with its name or its schema.
 pub(crate) fn check_tools(bus: &Bus, set: &ToolSet, aliases: &Aliases) -> Result<(), AgentError> {
     let items = bus.items::<dyn Tool>();
-    let mut offered = items.iter().filter(|item| set.has(&item.name));
+    let place = CallPlace { cx: bus.cx(), cwd: ".".into() };
+    let mut offered = items.iter().filter(|item| set.offers(&item.name, &*item.value, &place));
     offered.try_for_each(|item| offer(item, aliases, None).map(drop)).map_err(AgentError::Usage)
 }
 

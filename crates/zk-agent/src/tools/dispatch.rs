@@ -99,6 +99,7 @@ impl Driver {
             failure = failure.or(settled.unrecorded).or_else(check);
             results.push(Block::ToolResult(settled.result));
         }
+        self.shared.repeats().end_batch(&failures);
         Batch { results, bytes, failure: failure.or(parked) }
     }
 }

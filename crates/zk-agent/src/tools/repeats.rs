@@ -1,17 +1,17 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use zk_core::model::{AgentError, ToolCall, ToolResult};
 
-/// How often in a row the same call may fail in the same way before the run ends: a model that repeats itself
+/// In how many batches in a row the same call may fail in the same way before the run ends: a model that repeats itself
 /// so often does not recover by itself, and pays for every try.
 const MOST_IDENTICAL_FAILURES: u32 = 5;
 
-/// Counts failures that repeat each other.
+/// Counts failures that repeat those of the batches before.
 #[derive(Debug, Default)]
 pub(crate) struct RepeatedFailures {
-    last: u64,
-    count: u32,
+    /// In how many batches in a row each failure came.
+    counts: BTreeMap<u64, u32>,
 }
 
 impl RepeatedFailures {
@@ -24,17 +24,21 @@ impl RepeatedFailures {
         batch: &mut BTreeSet<u64>,
     ) -> Option<AgentError> {
         if !result.is_error {
-            *self = Self::default();
             return None;
         }
         let digest = digest(call, result);
         if !batch.insert(digest) {
             return None;
         }
-        self.count = if self.last == digest { self.count + 1 } else { 1 };
-        self.last = digest;
-        (self.count >= MOST_IDENTICAL_FAILURES)
-            .then(|| AgentError::Stuck { tool: call.name.clone(), failures: self.count })
+        let count = self.counts.entry(digest).or_default();
+        *count += 1;
+        let failures = *count;
+        (failures >= MOST_IDENTICAL_FAILURES).then(|| AgentError::Stuck { tool: call.name.clone(), failures })
+    }
+
+    /// Forgets the failures that did not come again in the batch that ended, whose failures are in `batch`.
+    pub(crate) fn end_batch(&mut self, batch: &BTreeSet<u64>) {
+        self.counts.retain(|digest, _| batch.contains(digest));
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use zk_core::events::{ToolChange, ToolChangeKind, ToolLeftOut};
 use zk_core::kernel::Bus;
 use zk_core::model::{Disclosure, Message, ToolSpec};
-use zk_core::service::{Tool, ToolChoice};
+use zk_core::service::{CallPlace, Tool, ToolChoice};
 
 use super::Aliases;
 use super::alias::Renamed;
@@ -79,7 +79,8 @@ impl Toolbox {
         memory.order.retain(|name| registered.contains(name.as_str()));
         let before = memory.known.take();
         let (mut tools, mut known, mut left_out) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-        for item in items.iter().filter(|item| self.set.has(&item.name)) {
+        let place = CallPlace { cx: bus.cx(), cwd: ".".into() };
+        for item in items.iter().filter(|item| self.set.offers(&item.name, &*item.value, &place)) {
             let (name, source) = (item.name.to_string(), item.source.to_string());
             let earlier = before.as_ref().and_then(|before| before.get(&name));
             match offer(item, &self.aliases, earlier.map(|known| &known.spec)) {

@@ -7,8 +7,12 @@ use futures_util::StreamExt;
 use serde_json::json;
 use zk_agent::{Agent, AgentBuilder, Behavior, RunOptions, RunOutcome, SpawnOptions};
 use zk_core::kernel::Cx;
-use zk_core::model::{AgentError, Budget, Model, Rates, Spent, Usage, WireRules};
-use zk_core::service::{EventStream, Provider, Question, Questions, Request, StreamEvent, UiAnswer};
+use zk_core::model::{
+    AgentError, Block, Budget, EntryId, Message, Model, ModelRef, Rates, Spent, TurnId, TurnUsage, Usage, WireRules,
+};
+use zk_core::service::{
+    Entry, EntryKind, EventStream, Provider, Question, Questions, Request, StreamEvent, UiAnswer,
+};
 use zk_testkit::{Asked, Recorder, Script, ScriptedProvider, Turn};
 
 use crate::support::assert_sound;
@@ -300,4 +304,28 @@ async fn a_run_that_waits_for_the_answer_can_be_stopped() {
     let (outcome, ()) = tokio::join!(run.wait(), stopping);
     assert!(matches!(outcome.result, Err(AgentError::Aborted)));
     assert!(front_end.pending().is_empty());
+}
+
+/// The stored message of a turn that cost so many tokens.
+fn stored(tokens: u64) -> Entry {
+    let usage = TurnUsage {
+        turn_id: TurnId::fresh(),
+        model: ModelRef::new("scripted", "scripted-1"),
+        usage: Usage { output: tokens, ..Usage::default() },
+        cost: None,
+    };
+    let message = Message::assistant(vec![Block::text("before")]).shared();
+    let kind = EntryKind::Message { message, usage: Some(usage) };
+    Entry { id: EntryId::fresh(), parent: None, time_ms: 0, kind }
+}
+
+#[tokio::test]
+async fn a_conversation_that_goes_on_has_spent_what_is_stored_of_it() {
+    let budget = Budget::tokens(60_000);
+    let tree = Tree::new(budget, |_| 0, |builder| builder.restored(vec![stored(40_000), stored(19_900)]));
+    let error = tree.run("go on").await.result.unwrap_err();
+    let AgentError::Budget { spent, .. } = &error else { panic!("{error}") };
+    assert_eq!((spent.tokens, tree.requests()), (59_900, 0));
+    let tree = Tree::new(budget, |_| 0, |builder| builder.restored(vec![stored(40_000)]));
+    tree.run("go on").await.result.unwrap();
 }

@@ -144,6 +144,15 @@ async fn five_identical_failures_in_a_row_end_the_run_as_stuck() {
     assert_eq!((&*tool, failures, outcome.stats.turns), ("fail", 5, 5));
 }
 
+#[tokio::test]
+async fn two_failures_that_repeat_each_other_in_every_answer_end_the_run_as_stuck() {
+    let fail = |turn: Turn, why: &str| turn.call("fail", json!({ "why": why }));
+    let rig = rig(Script::answering(move |_| fail(fail(Turn::new(), "no such file"), "denied")));
+    let outcome = rig.run("go").await;
+    let Err(AgentError::Stuck { failures, .. }) = outcome.result else { panic!("{:?}", outcome.result) };
+    assert_eq!((failures, outcome.stats.turns), (5, 5));
+}
+
 /// The model has not seen the first of them when it makes the others.
 #[tokio::test]
 async fn identical_failures_in_one_answer_count_once() {

@@ -11,10 +11,10 @@ use zk_core::events::{SessionMessages, ToolResultsAfter};
 use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
 use zk_core::model::wire::Repair;
 use zk_core::model::{
-    Approved, Block, Concurrency, Disclosure, Message, Role, ToolError, ToolOutput, ToolSpec, WireReady,
-    WireRules,
+    Approved, Block, Concurrency, Disclosure, Effects, Message, Role, ToolError, ToolOutput, ToolSpec,
+    WireReady, WireRules,
 };
-use zk_core::service::{Provider, Tool, ToolCx};
+use zk_core::service::{CallPlace, Provider, Tool, ToolCx};
 use zk_testkit::{Recorder, Script, ScriptedProvider};
 
 pub(crate) struct Rig {
@@ -182,6 +182,7 @@ pub(crate) struct TestTool {
     body: Body,
     kind: Kind,
     cancels_siblings: bool,
+    effects: Effects,
 }
 
 impl TestTool {
@@ -199,6 +200,7 @@ impl TestTool {
             body: Box::new(move |args, cx| Box::pin(body(args, cx))),
             kind: Box::new(|_| Concurrency::Exclusive),
             cancels_siblings: false,
+            effects: Effects::Unknown,
         }
     }
 
@@ -244,6 +246,12 @@ impl TestTool {
         self
     }
 
+    /// It reads files, and nothing else.
+    pub(crate) fn reading(mut self) -> Self {
+        self.effects = Effects::reads(["."]);
+        self
+    }
+
     pub(crate) fn cancels_siblings(mut self) -> Self {
         self.cancels_siblings = true;
         self
@@ -262,6 +270,10 @@ impl Tool for TestTool {
 
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         (self.body)(call.args().clone(), cx.clone()).await
+    }
+
+    fn effects(&self, _: &Value, _: &CallPlace) -> Effects {
+        self.effects.clone()
     }
 
     fn concurrency(&self, args: &Value) -> Concurrency {

@@ -252,3 +252,22 @@ async fn a_schema_that_is_no_json_schema_fails_the_build_and_names_the_tool_and_
         assert!(bus.items::<dyn Tool>().is_empty());
     }
 }
+
+#[tokio::test]
+async fn a_set_of_tools_that_only_read_takes_in_those_that_come_later() {
+    let reading = |name: &str| TestTool::new(name, async |_, _| Ok(ToolOutput::text("ok"))).reading().arc();
+    let script = Script::answering(|asked| match asked.results().len() {
+        0 => Turn::new().call("look", json!({})),
+        _ => Turn::new().text("done"),
+    });
+    let set = ToolSet::Except(Box::new(ToolSet::Reading(Box::new(ToolSet::All))), vec!["hide".into()]);
+    let rig = rig_with(script, |builder| builder.tools(set).tool(reading("look")).tool(reading("hide")));
+    let source = rig.scope("late");
+    let kept = source.clone();
+    source.on_sync(move |_: &ToolBefore, _: &Cx| {
+        kept.provide::<dyn Tool>("peek", reading("peek")).unwrap();
+        kept.provide::<dyn Tool>("poke", tool("poke")).unwrap();
+    });
+    rig.run("go").await.result.unwrap();
+    assert_eq!(offered(&rig), ["look", "look peek"]);
+}

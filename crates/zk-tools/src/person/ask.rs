@@ -1,14 +1,11 @@
-use std::sync::Arc;
-
-use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use zk_core::kernel::Cx;
-use zk_core::model::{Approved, CallKind, Display, Effects, ToolError, ToolOutput, ToolSpec};
-use zk_core::service::{CallPlace, Question, Tool, ToolCx, UiAnswer};
+use zk_core::model::{Display, ToolError, ToolOutput};
+use zk_core::service::{Question, ToolCx, UiAnswer};
 
-use super::ask;
+use super::{InteractionTool, ask, interaction, parse};
 use crate::args;
 use crate::text::one_line;
 
@@ -34,9 +31,7 @@ const NEXT: &str = "decide by yourself, and say in your answer what you assumed"
 /// assert_eq!(AskUser::new().summary(&args), "ask: Which port?");
 /// ```
 #[derive(Debug)]
-pub struct AskUser {
-    spec: Arc<ToolSpec>,
-}
+pub struct AskUser(InteractionTool);
 
 #[derive(Debug, Deserialize, JsonSchema)]
 struct Args {
@@ -45,69 +40,45 @@ struct Args {
     options: Option<Vec<String>>,
 }
 
-impl Default for AskUser {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl AskUser {
     /// The tool.
     #[must_use]
     pub fn new() -> Self {
-        Self { spec: args::spec::<Args>("ask_user", "Ask the user, and wait for the answer.") }
+        let spec = args::spec::<Args>("ask_user", "Ask the user, and wait for the answer.");
+        let tool = InteractionTool::of(spec, ask_user)
+            .summarized(|args| format!("ask: {}", one_line(args::text(args, "question"), 120)))
+            .prompting(
+                "Ask with `ask_user` only what neither the task nor the project answers, before you build on a guess.",
+            );
+        Self(tool)
     }
 }
 
-#[async_trait]
-impl Tool for AskUser {
-    fn spec(&self) -> &Arc<ToolSpec> {
-        &self.spec
-    }
+interaction!(AskUser);
 
-    async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
-        let Args { question, options } = call.parse()?;
-        let options = options.unwrap_or_default();
-        let bytes = question.len() + options.iter().map(String::len).sum::<usize>();
-        if question.trim().is_empty() || options.iter().any(|option| option.trim().is_empty()) {
-            return Err(ToolError::invalid("neither the question nor an option may be empty"));
+async fn ask_user(args: Value, cx: ToolCx) -> Result<ToolOutput, ToolError> {
+    let Args { question, options } = parse("ask_user", args)?;
+    let options = options.unwrap_or_default();
+    let bytes = question.len() + options.iter().map(String::len).sum::<usize>();
+    if question.trim().is_empty() || options.iter().any(|option| option.trim().is_empty()) {
+        return Err(ToolError::invalid("neither the question nor an option may be empty"));
+    }
+    if bytes > LONGEST || options.len() > MOST {
+        let text = format!("a question may have {MOST} options and {LONGEST} bytes with them; ask for less");
+        return Err(ToolError::invalid(text));
+    }
+    let answer = if options.is_empty() {
+        words(question.clone(), &cx.cx).await?
+    } else {
+        choice(&question, options, &cx.cx).await?
+    };
+    let (text, shown) = match answer {
+        Some(answer) => {
+            (format!("The user answers: {answer}"), format!("answered: {}", one_line(&answer, 200)))
         }
-        if bytes > LONGEST || options.len() > MOST {
-            let text =
-                format!("a question may have {MOST} options and {LONGEST} bytes with them; ask for less");
-            return Err(ToolError::invalid(text));
-        }
-        let answer = if options.is_empty() {
-            words(question.clone(), &cx.cx).await?
-        } else {
-            choice(&question, options, &cx.cx).await?
-        };
-        let (text, shown) = match answer {
-            Some(answer) => {
-                (format!("The user answers: {answer}"), format!("answered: {}", one_line(&answer, 200)))
-            }
-            None => (format!("The user does not want to answer; {NEXT}"), "not answered".to_owned()),
-        };
-        Ok(ToolOutput::text(text).with_display(Display::Line { text: shown }))
-    }
-
-    fn effects(&self, _: &Value, _: &CallPlace) -> Effects {
-        Effects::none()
-    }
-
-    fn kind(&self) -> Option<CallKind> {
-        Some(CallKind::Ask)
-    }
-
-    fn summary(&self, args: &Value) -> String {
-        format!("ask: {}", one_line(args::text(args, "question"), 120))
-    }
-
-    fn prompt(&self) -> Option<&str> {
-        Some(
-            "Ask with `ask_user` only what neither the task nor the project answers, before you build on a guess.",
-        )
-    }
+        None => (format!("The user does not want to answer; {NEXT}"), "not answered".to_owned()),
+    };
+    Ok(ToolOutput::text(text).with_display(Display::Line { text: shown }))
 }
 
 async fn words(text: String, cx: &Cx) -> Result<Option<String>, ToolError> {

@@ -1,21 +1,35 @@
 //! Tools that ask the person in front of the agent.
 
 mod ask;
+mod interaction;
 mod plan;
 
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use zk_core::kernel::Cx;
 use zk_core::model::{ToolError, ToolErrorKind};
 use zk_core::service::{Question, Questions, UiAnswer};
 
 pub use ask::AskUser;
+pub use interaction::InteractionTool;
+use interaction::interaction;
 pub use plan::{PlanModes, PresentPlan};
 
 use crate::work::stopped;
 
 /// How long a person may take for one question.
 const PATIENCE: Duration = Duration::from_secs(3_600);
+
+/// The arguments of a call.
+fn parse<T: DeserializeOwned>(tool: &str, args: Value) -> Result<T, ToolError> {
+    serde_json::from_value(args).map_err(|error| {
+        ToolError::invalid(format!(
+            "these arguments do not fit {tool}: {error}; correct them and call it again"
+        ))
+    })
+}
 
 /// Asks the person. `next` is what the model is told to do where nobody answers.
 async fn ask(question: Question, cx: &Cx, next: &str) -> Result<UiAnswer, ToolError> {

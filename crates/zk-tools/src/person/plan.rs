@@ -1,13 +1,10 @@
-use std::sync::Arc;
-
-use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
-use zk_core::model::{Approved, CallKind, Display, Effects, ToolError, ToolOutput, ToolSpec};
-use zk_core::service::{CallPlace, Question, Tool, ToolCx, UiAnswer};
+use zk_core::model::{Display, ToolError, ToolOutput};
+use zk_core::service::{Question, ToolCx, UiAnswer};
 
-use super::ask;
+use super::{InteractionTool, ask, interaction, parse};
 use crate::args;
 use crate::text::one_line;
 
@@ -40,9 +37,7 @@ pub trait PlanModes: Send + Sync {
 /// assert_eq!(PresentPlan::new().summary(&args), "present a plan: # Move the parser…");
 /// ```
 #[derive(Debug)]
-pub struct PresentPlan {
-    spec: Arc<ToolSpec>,
-}
+pub struct PresentPlan(InteractionTool);
 
 #[derive(Debug, Deserialize, JsonSchema)]
 struct Args {
@@ -50,20 +45,21 @@ struct Args {
     plan: String,
 }
 
-impl Default for PresentPlan {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl PresentPlan {
     /// The tool.
     #[must_use]
     pub fn new() -> Self {
         let about = "Show the user a plan of what you are about to do, and wait for approval.";
-        Self { spec: args::spec::<Args>("present_plan", about) }
+        let tool = InteractionTool::of(args::spec::<Args>("present_plan", about), present_plan)
+            .summarized(|args| format!("present a plan: {}", one_line(args::text(args, "plan"), 100)))
+            .prompting(
+                "Asked for a plan, read what you need, then show it with `present_plan` before you change anything.",
+            );
+        Self(tool)
     }
 }
+
+interaction!(PresentPlan);
 
 /// What the person wants.
 enum Verdict {
@@ -72,64 +68,39 @@ enum Verdict {
     Rejected(Option<String>),
 }
 
-#[async_trait]
-impl Tool for PresentPlan {
-    fn spec(&self) -> &Arc<ToolSpec> {
-        &self.spec
+async fn present_plan(args: Value, cx: ToolCx) -> Result<ToolOutput, ToolError> {
+    let Args { plan } = parse("present_plan", args)?;
+    if plan.trim().is_empty() || plan.len() > LONGEST {
+        let text = format!("a plan has 1 to {LONGEST} bytes, this one has {}", plan.len());
+        return Err(ToolError::invalid(text));
     }
-
-    async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
-        let Args { plan } = call.parse()?;
-        if plan.trim().is_empty() || plan.len() > LONGEST {
-            let text = format!("a plan has 1 to {LONGEST} bytes, this one has {}", plan.len());
-            return Err(ToolError::invalid(text));
+    let modes = cx.cx.service::<dyn PlanModes>();
+    let ways = modes.as_ref().map(|modes| modes.ways()).filter(|ways| !ways.is_empty());
+    let ways = ways.unwrap_or_else(|| vec!["Approve".to_owned()]);
+    let text = match verdict(&plan, &ways, &cx).await? {
+        Verdict::Approved(way) => {
+            let mut text = "The user approves the plan. Carry it out.".to_owned();
+            match modes.map(|modes| modes.choose(way)) {
+                Some(Ok(Some(holds))) => text.push_str(&format!(" {holds}")),
+                Some(Err(why)) => text.push_str(&format!(" The mode stays as it is: {why}.")),
+                Some(Ok(None)) | None => {}
+            }
+            text
         }
-        let modes = cx.cx.service::<dyn PlanModes>();
-        let ways = modes.as_ref().map(|modes| modes.ways()).filter(|ways| !ways.is_empty());
-        let ways = ways.unwrap_or_else(|| vec!["Approve".to_owned()]);
-        let text = match verdict(&plan, &ways, cx).await? {
-            Verdict::Approved(way) => {
-                let mut text = "The user approves the plan. Carry it out.".to_owned();
-                match modes.map(|modes| modes.choose(way)) {
-                    Some(Ok(Some(holds))) => text.push_str(&format!(" {holds}")),
-                    Some(Err(why)) => text.push_str(&format!(" The mode stays as it is: {why}.")),
-                    Some(Ok(None)) | None => {}
-                }
-                text
-            }
-            Verdict::Change(Some(what)) => {
-                format!("The user wants the plan changed: {what}\nChange it and present it again.")
-            }
-            Verdict::Change(None) => {
-                "The user wants the plan changed and does not say how: ask, then present it again.".to_owned()
-            }
-            Verdict::Rejected(why) => {
-                let why = why.map_or_else(String::new, |why| format!(" ({why})"));
-                format!("The user rejects the plan{why}. Carry nothing of it out; ask what to do instead.")
-            }
-        };
-        let last = [String::new(), one_line(&text, 200)];
-        let lines = plan.lines().map(str::to_owned).chain(last).collect();
-        Ok(ToolOutput::text(text).with_display(Display::Lines { lines }))
-    }
-
-    fn effects(&self, _: &Value, _: &CallPlace) -> Effects {
-        Effects::none()
-    }
-
-    fn kind(&self) -> Option<CallKind> {
-        Some(CallKind::Ask)
-    }
-
-    fn summary(&self, args: &Value) -> String {
-        format!("present a plan: {}", one_line(args::text(args, "plan"), 100))
-    }
-
-    fn prompt(&self) -> Option<&str> {
-        Some(
-            "Asked for a plan, read what you need, then show it with `present_plan` before you change anything.",
-        )
-    }
+        Verdict::Change(Some(what)) => {
+            format!("The user wants the plan changed: {what}\nChange it and present it again.")
+        }
+        Verdict::Change(None) => {
+            "The user wants the plan changed and does not say how: ask, then present it again.".to_owned()
+        }
+        Verdict::Rejected(why) => {
+            let why = why.map_or_else(String::new, |why| format!(" ({why})"));
+            format!("The user rejects the plan{why}. Carry nothing of it out; ask what to do instead.")
+        }
+    };
+    let last = [String::new(), one_line(&text, 200)];
+    let lines = plan.lines().map(str::to_owned).chain(last).collect();
+    Ok(ToolOutput::text(text).with_display(Display::Lines { lines }))
 }
 
 async fn verdict(plan: &str, ways: &[String], cx: &ToolCx) -> Result<Verdict, ToolError> {

@@ -116,6 +116,38 @@ async fn an_edit_of_a_file_leaves_every_other_byte_as_it_was() {
     assert!(left <= 8, "{left} files: an edit left one of its own");
 }
 
+#[tokio::test]
+async fn several_edits_of_each_shape_leave_every_other_byte_as_it_was() {
+    let desk = Desk::new();
+    let (all, mut made) = (seeds("ZK_CAMPAIGN_BYTES", 100_000), 0);
+    for seed in 0..all {
+        let mut rng = Rng::with_seed(seed);
+        let [a, b, c, d, e] = std::array::from_fn(|_| bytes(&mut rng, 3));
+        let with = |one: &str, every: &str, quoted: &str| {
+            let (one, every, quoted) = (one.as_bytes(), every.as_bytes(), quoted.as_bytes());
+            [&*a, one, &*b, every, &*c, every, &*d, quoted, &*e].concat()
+        };
+        let content = with("<one>", "<every>", "say “hello”");
+        desk.put("a", &content);
+        let edits = json!([
+            { "old_string": "<every>", "new_string": "22", "replace_all": true },
+            { "old_string": "<one>", "new_string": "1" },
+            // Found although its quotes are others.
+            { "old_string": "say \"hello\"", "new_string": "said" },
+        ]);
+        let output = desk.output("multi_edit", json!({ "path": "a", "edits": edits })).await;
+        let found = std::fs::read(desk.root.join("a")).unwrap();
+        match output {
+            Ok(_) => {
+                assert_eq!(found, with("1", "22", "said"), "seed {seed}: {content:?}");
+                made += 1;
+            }
+            Err(error) => assert_eq!(found, content, "seed {seed}: {error}"),
+        }
+    }
+    assert!(made * 10 > all, "{made} of {all} were made");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn eight_edits_of_one_file_side_by_side_are_all_made_in_its_order() {
     let desk = Arc::new(Desk::new());

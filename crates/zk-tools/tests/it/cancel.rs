@@ -2,12 +2,14 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use zk_core::model::{ToolError, ToolErrorKind, ToolOutput};
+use zk_core::service::Questions;
 use zk_tools::{NAMES, Spill};
 
 use crate::support::Desk;
@@ -226,6 +228,37 @@ async fn what_is_done_with_jobs_ends_at_any_await_and_the_jobs_with_the_conversa
                     break;
                 }
             }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_question_that_nobody_answers_ends_at_any_await_and_is_no_longer_asked() {
+    for (name, args) in [
+        ("ask_user", json!({ "question": "?" })),
+        ("ask_user", json!({ "question": "?", "options": ["a", "b"] })),
+        ("present_plan", json!({ "plan": "1." })),
+    ] {
+        for (is_dropped, n) in (0..MOST).flat_map(|n| [(false, n), (true, n)]) {
+            let desk = desk();
+            let questions = Questions::new();
+            let front_end = questions.attach();
+            desk.bus.scope("terminal").provide_service(Arc::new(questions));
+            let (stop, what) = (desk.stop.clone(), format!("{name} at {n}, dropped: {is_dropped}"));
+            let mut asked = 0;
+            let result = at_await(n, desk.output(name, args.clone()), || {
+                asked = front_end.pending().len();
+                stop.cancel();
+                !is_dropped
+            })
+            .await;
+            match result {
+                Some(Err(error)) => assert_eq!(error.kind, ToolErrorKind::Aborted, "{what}"),
+                Some(Ok(output)) => panic!("{what}: {output:?}"),
+                None => assert!(is_dropped, "{what}"),
+            }
+            assert!(n == 0 || asked == 1, "{what}: it waited for the person");
+            assert!(front_end.pending().is_empty(), "{what}: it is still asked");
         }
     }
 }

@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use zk_core::model::ToolErrorKind;
 use zk_core::service::{FrontEnd, Question, Questions, Tool, UiAnswer};
-use zk_tools::{PlanModes, ToolsOptions};
+use zk_tools::{InteractionTool, PlanModes, ToolsOptions};
 
 use crate::support::Desk;
 
@@ -134,4 +134,30 @@ async fn approving_a_plan_chooses_the_mode_in_which_it_is_carried_out() {
     let (answer, _) = tokio::join!(desk.ok("present_plan", plan()), answers(&front_end, given));
     assert!(answer.ends_with("The mode stays as it is: it is fixed."), "{answer}");
     assert_eq!(*modes.0.lock().unwrap(), [1, 0]);
+}
+
+#[tokio::test]
+async fn a_host_makes_a_tool_that_waits_for_its_person() {
+    let (desk, front_end) = attended();
+    let schema = json!({ "type": "object", "properties": { "what": { "type": "string" } } });
+    let tool = InteractionTool::new("pick", "Have the user pick.", schema, async |args, cx| {
+        let questions = cx.cx.service::<Questions>().unwrap();
+        let question = Question::Input { text: format!("Which {}?", args["what"].as_str().unwrap()) };
+        match questions.ask(question, &cx.cx, std::time::Duration::from_secs(60)).await {
+            UiAnswer::Text { text } => {
+                let details = Some(json!({ "picked": text }));
+                Ok(zk_core::model::ToolOutput { details, ..zk_core::model::ToolOutput::text(text) })
+            }
+            other => Err(zk_core::model::ToolError::failed(format!("{other:?}"))),
+        }
+    });
+    let place = zk_core::service::CallPlace { cx: desk.bus.cx(), cwd: ".".into() };
+    assert!(tool.effects(&json!({}), &place).is_read_only());
+    desk.bus.scope("host").provide::<dyn Tool>("pick", Arc::new(tool)).unwrap();
+    let picking = desk.output("pick", json!({ "what": "colour" }));
+    let (output, asked) = tokio::join!(picking, answers(&front_end, vec![text("blue")]));
+    let output = output.unwrap();
+    assert_eq!(output.content.to_text(), "blue");
+    assert_eq!(output.details, Some(json!({ "picked": "blue" })));
+    assert_eq!(asked, [Question::Input { text: "Which colour?".to_owned() }]);
 }

@@ -1,9 +1,9 @@
-//! Two hundred outputs in the shapes that real programs print, each with the lines that somebody needs who has to mend
+//! Two hundred generated outputs in the shapes that real programs print, each with the lines that somebody needs who has to mend
 //! what failed. Ten of each kind, of different lengths and with their failures in different places.
 
 use fastrand::Rng;
 
-/// One recorded output.
+/// One generated output.
 pub(crate) struct Sample {
     pub(crate) command: String,
     pub(crate) text: String,

@@ -56,7 +56,7 @@ impl Bench {
 }
 
 #[tokio::test]
-async fn every_line_that_a_failing_test_needs_is_still_there_in_200_outputs() {
+async fn every_line_that_a_failing_test_needs_is_still_there_in_200_generated_outputs() {
     let bench = Bench::new();
     let corpus = corpus::corpus();
     assert_eq!(corpus.len(), 200);

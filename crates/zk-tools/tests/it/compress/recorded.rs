@@ -267,5 +267,8 @@ async fn outputs_of_real_programs_keep_every_line_that_somebody_needs() {
         100.0 - after as f64 * 100.0 / before.max(1) as f64
     );
     assert!(count > 0, "git, ls, find and grep are on every machine that builds this");
-    assert!(after <= before);
+    assert!(
+        after * 10 <= before * 9,
+        "a tenth of what programs print is noise: {before} bytes became {after}"
+    );
 }
