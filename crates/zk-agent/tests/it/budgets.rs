@@ -8,7 +8,8 @@ use serde_json::json;
 use zk_agent::{Agent, AgentBuilder, Behavior, RunOptions, RunOutcome, SpawnOptions};
 use zk_core::kernel::Cx;
 use zk_core::model::{
-    AgentError, Block, Budget, EntryId, Message, Model, ModelRef, Rates, Spent, TurnId, TurnUsage, Usage, WireRules,
+    AgentError, Block, Budget, EntryId, Message, Model, ModelRef, Rates, Spent, TurnId, TurnUsage, Usage,
+    WireRules,
 };
 use zk_core::service::{
     Entry, EntryKind, EventStream, Provider, Question, Questions, Request, StreamEvent, UiAnswer,
