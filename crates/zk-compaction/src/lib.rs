@@ -19,6 +19,7 @@
 //! No provider, no store, no tool. It sees messages and may have the run ask its model, and nothing it does
 //! changes a stored message.
 
+mod ask;
 mod before;
 mod budget;
 mod count;
@@ -28,6 +29,7 @@ mod ledger;
 mod line;
 mod lines;
 mod options;
+mod outcome;
 mod owner;
 mod pairs;
 mod pins;

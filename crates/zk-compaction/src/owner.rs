@@ -153,6 +153,7 @@ impl Owner {
             trigger: talk.trigger.clone(),
             asked: std::mem::take(&mut talk.asked),
             restored_usage: restored.usage,
+            taken_back: restored.taken_back,
             ..Talk::default()
         };
         if !restored.plans.is_empty() {

@@ -76,7 +76,7 @@ impl WindowStrategy for Pairs {
         }
         let state = lock(&self.state);
         let mut plan = WindowPlan::default();
-        for (at, message) in old_results(view.messages) {
+        for (at, message) in old_results(view.messages).filter(|(at, _)| *at >= view.taken_back) {
             let summaries = message.id.as_ref().and_then(|id| state.ready.get(id));
             if let Some(new) = summaries.and_then(|summaries| summarised(message, summaries)) {
                 plan.results += new.results().count();

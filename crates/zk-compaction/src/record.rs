@@ -1,4 +1,4 @@
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -53,6 +53,8 @@ pub(crate) struct Restored {
     pub(crate) plans: Vec<Planned>,
     /// What a provider counted last, since the last of them, and for which answer.
     pub(crate) usage: Option<(ModelRef, Usage, Arc<Message>)>,
+    /// The last of the messages that a person took back.
+    pub(crate) taken_back: Option<MessageId>,
 }
 
 /// Reads the records of `source` among the entries of a branch. What a newer version wrote is left out.
@@ -64,11 +66,21 @@ pub(crate) fn read(entries: &[Entry], source: &str) -> Restored {
         }
         let Some(data) = custom_of(entry, source, KIND, VERSION) else { continue };
         match Record::deserialize(data) {
-            Ok(Record::Plan(plan)) => restored.plans.push(plan),
-            Ok(Record::Undo) => {
-                undo(&mut restored.plans);
+            Ok(Record::Plan(plan)) => {
+                if is_compaction(&plan) {
+                    restored.taken_back = None;
+                }
+                restored.plans.push(plan);
             }
-            Ok(Record::Whole) => restored.plans.clear(),
+            Ok(Record::Undo) => {
+                let undone = undo(&mut restored.plans);
+                let ids = entries.iter().filter_map(|entry| message_of(entry)?.id.as_ref());
+                restored.taken_back = last_of(&undone, ids);
+            }
+            Ok(Record::Whole) => {
+                restored.plans.clear();
+                restored.taken_back = None;
+            }
             Err(_) => continue,
         }
         // It was counted for what is not sent any more.
@@ -92,13 +104,30 @@ pub(crate) fn compactions(plans: &[Planned]) -> u32 {
     u32::try_from(numbers.len()).unwrap_or(u32::MAX)
 }
 
-/// Takes the plans of the last compaction away, and those that were made of what it left. Gives whether there was one.
-pub(crate) fn undo(plans: &mut Vec<Planned>) -> bool {
+/// Takes the plans of the last compaction away, and those that were made of what it left. Gives them.
+pub(crate) fn undo(plans: &mut Vec<Planned>) -> Vec<Planned> {
     let Some(last) = plans.iter().rev().find(|plan| is_compaction(plan)).map(|plan| plan.number) else {
-        return false;
+        return Vec::new();
     };
-    plans.retain(|plan| plan.number < last);
-    true
+    let (stay, undone) = std::mem::take(plans).into_iter().partition(|plan| plan.number < last);
+    *plans = stay;
+    undone
+}
+
+/// The last message of a conversation, of which these are the ids in their order, that `plans` left out or changed.
+pub(crate) fn last_of<'a>(
+    plans: &[Planned],
+    ids: impl DoubleEndedIterator<Item = &'a MessageId>,
+) -> Option<MessageId> {
+    let replaced: HashSet<&MessageId> = plans.iter().flat_map(|plan| plan.change.replaced_ids()).collect();
+    let kept: HashSet<&MessageId> = plans.iter().filter_map(|plan| plan.change.cut_before()).collect();
+    let mut is_cut = false;
+    let is_changed = |id: &&MessageId| {
+        let is_last = is_cut || replaced.contains(id);
+        is_cut = kept.contains(id);
+        is_last
+    };
+    ids.rev().find(is_changed).cloned()
 }
 
 /// How a conversation is sent after `plans`.
@@ -168,7 +197,7 @@ mod tests {
         };
         let undone = |plans: &[(u32, Option<CompactionTrigger>)]| {
             let mut plans: Vec<Planned> = plans.iter().copied().map(plan).collect();
-            let was_one = undo(&mut plans);
+            let was_one = !undo(&mut plans).is_empty();
             (was_one, plans.into_iter().map(|plan| plan.number).collect::<Vec<_>>())
         };
         for trigger in [CompactionTrigger::Hard, CompactionTrigger::Overflow, CompactionTrigger::Manual] {

@@ -31,6 +31,8 @@ const SUMMED: usize = 64;
 /// what they take.
 #[derive(Debug)]
 struct Summed {
+    /// The first message that counts.
+    from: usize,
     last: Arc<Message>,
     count: usize,
     bytes: usize,
@@ -60,21 +62,22 @@ impl Tail {
 }
 
 impl Tail {
-    /// At least how many bytes the results take that are sent: a turn costs what it adds.
-    fn most(&self, messages: &[Arc<Message>], cx: &Cx) -> usize {
+    /// At least how many bytes the results take that are sent and count: a turn costs what it adds.
+    fn most(&self, view: &WindowView<'_>, cx: &Cx) -> usize {
+        let (messages, from) = (view.messages, view.taken_back);
         let Some(last) = messages.last() else { return 0 };
         let context = cx.service::<ContextId>().map(|context| (*context).clone());
         let mut summed = self.summed.lock().unwrap_or_else(PoisonError::into_inner);
         let known = summed.remove(&context).filter(|known| {
             let end = known.count.checked_sub(1).and_then(|end| messages.get(end));
-            end.is_some_and(|end| Arc::ptr_eq(end, &known.last))
+            known.from == from && end.is_some_and(|end| Arc::ptr_eq(end, &known.last))
         });
-        let (count, bytes) = known.map_or((0, 0), |known| (known.count, known.bytes));
+        let (count, bytes) = known.map_or((from, 0), |known| (known.count, known.bytes));
         let bytes = bytes + (count..messages.len()).map(|at| result_bytes(messages, at)).sum::<usize>();
         if summed.len() >= SUMMED {
             summed.clear();
         }
-        summed.insert(context, Summed { last: last.clone(), count: messages.len(), bytes });
+        summed.insert(context, Summed { from, last: last.clone(), count: messages.len(), bytes });
         bytes
     }
 
@@ -102,16 +105,18 @@ impl WindowStrategy for Tail {
     }
 
     async fn plan(&self, view: &WindowView<'_>, cx: &Cx) -> Result<Option<WindowPlan>, BoxError> {
-        if self.most(view.messages, cx) <= self.threshold {
+        if self.most(view, cx) <= self.threshold {
             return Ok(None);
         }
         self.forget(cx);
-        let bytes: usize = (0..view.messages.len()).map(|at| result_bytes(view.messages, at)).sum();
+        let counted = view.taken_back..view.messages.len();
+        let bytes: usize = counted.map(|at| result_bytes(view.messages, at)).sum();
         if bytes <= self.threshold {
             return Ok(None);
         }
         let mut plan = WindowPlan::default();
-        for (at, message) in old_results(view.messages, self.keep_turns) {
+        let old = old_results(view.messages, self.keep_turns).filter(|(at, _)| *at >= view.taken_back);
+        for (at, message) in old {
             if let Some((new, results)) = without_results(message, answer_before(view.messages, at)) {
                 plan.results += results;
                 plan.replace.push((at, new));

@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use zk_core::model::{Message, ModelRef, TurnId, Usage, context_size};
+use zk_core::model::{Message, MessageId, ModelRef, TurnId, Usage, context_size};
 use zk_core::service::{Reduction, WindowFill, WindowLevel};
 
 use crate::budget::Budget;
@@ -44,6 +44,8 @@ pub(crate) struct Talk {
     pub(crate) beside: Option<u64>,
     /// The turn of the request that was last prepared.
     pub(crate) turn: Option<TurnId>,
+    /// The last of the messages that a person took back from a compaction.
+    pub(crate) taken_back: Option<MessageId>,
     /// Whether twice as many tokens in what no provider has counted would exceed a threshold.
     pub(crate) hinges_on_count: bool,
 }
@@ -117,15 +119,19 @@ impl Talk {
         if fits {
             self.view.clear();
             self.plans.clear();
+            self.taken_back = None;
             self.unstored.push(Record::Whole);
         }
     }
 
     /// Takes the last compaction back. Gives whether there was one.
     pub(crate) fn undo(&mut self) -> bool {
-        if !record::undo(&mut self.plans) {
+        let undone = record::undo(&mut self.plans);
+        if undone.is_empty() {
             return false;
         }
+        let ids = self.history.iter().filter_map(|message| message.id.as_ref());
+        self.taken_back = record::last_of(&undone, ids);
         self.fill.compactions = record::compactions(&self.plans);
         self.fill.last = None;
         let messages = self.history.iter().filter_map(|message| Some((message.id.clone()?, message.clone())));
@@ -134,6 +140,12 @@ impl Talk {
         self.trigger.hold();
         true
     }
+}
+
+/// How many of the messages that are sent there are up to `last`; none where it is not sent.
+pub(crate) fn count_to(last: Option<&MessageId>, sent: &[Arc<Message>]) -> usize {
+    let at = last.and_then(|last| sent.iter().rposition(|message| message.id.as_ref() == Some(last)));
+    at.map_or(0, |at| at + 1)
 }
 
 /// Whether both are the same message: by their id, or as they are.

@@ -58,6 +58,16 @@ impl Change {
     pub(crate) fn is_empty(&self) -> bool {
         self.replaced.is_empty() && self.cut.is_none()
     }
+
+    /// The stored messages that are sent in another form.
+    pub(crate) fn replaced_ids(&self) -> impl Iterator<Item = &MessageId> {
+        self.replaced.iter().map(|replaced| &replaced.id)
+    }
+
+    /// The first stored message after the beginning that is not sent.
+    pub(crate) fn cut_before(&self) -> Option<&MessageId> {
+        self.cut.as_ref().map(|cut| &cut.first)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -12,6 +12,7 @@ mod soundness;
 mod stored;
 mod subgoal;
 mod summary;
+mod taken_back;
 mod tools;
 mod trigger;
 mod window;

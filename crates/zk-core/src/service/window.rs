@@ -181,6 +181,9 @@ pub struct WindowView<'a> {
     pub keep: usize,
     /// What the person asked a summary to heed.
     pub instructions: Option<&'a str>,
+    /// How many of the first messages a person took back from a compaction: they stay as they are, and do not count for a
+    /// threshold of a strategy's own, until the conversation is compacted again.
+    pub taken_back: usize,
 }
 
 /// What leaves a conversation, and what replaces it. Indices are those of [`WindowView::messages`].

@@ -1,0 +1,164 @@
+//! What a compaction came to, what has to outlive it, and what is said of both.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use zk_core::events::{CompactionTrigger, ContextFill, ContextTransform, PartKind, PartLeftOut};
+use zk_core::kernel::{BoxError, Cx, EmitError};
+use zk_core::model::{Message, TurnId};
+use zk_core::service::{Compacted, ContextId, WindowLevel};
+
+use crate::ask::note_change;
+use crate::budget::Budget;
+use crate::owner::Owner;
+use crate::pins;
+use crate::prepare::{Begun, Size};
+use crate::report::report;
+use crate::trigger::Came;
+
+impl Owner {
+    /// Attaches anew what has to outlive what was left out.
+    pub(crate) async fn pin(
+        &self,
+        event: &ContextTransform,
+        context: Option<&ContextId>,
+        begun: &mut Begun<'_>,
+        cx: &Cx,
+    ) -> Result<(), EmitError> {
+        let history = &event.messages;
+        // Whoever pins something takes it for sent.
+        if !self.lock().talk(context).view.has_cut(history) {
+            return Ok(());
+        }
+        let (pinned, failed) = pins::collect(history, &begun.sent, cx).await;
+        {
+            let mut state = self.lock();
+            let talk = state.talk(context);
+            if let Some(change) = talk.view.pin(history, &pinned) {
+                note_change(talk, &event.turn_id, "pinned", begun.trigger, change);
+                begun.sent = Cow::Owned(talk.view.sent(history).into_owned());
+            }
+        }
+        for pins::Failed { name, source, error } in failed {
+            self.leave_out(&name, &source, &error, cx).await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn measure(
+        &self,
+        event: &ContextTransform,
+        context: Option<&ContextId>,
+        sent: &[Arc<Message>],
+        budget: &Budget,
+    ) -> Size {
+        let mut state = self.lock();
+        let talk = state.talk(context);
+        talk.ledger.sync(sent, talk.view.version(), self.counter());
+        talk.measure(budget, event.window);
+        Size { tokens: talk.fill.estimate, bytes: talk.fill.bytes }
+    }
+
+    pub(crate) fn judge(
+        &self,
+        context: Option<&ContextId>,
+        budget: &Budget,
+        begun: &Begun<'_>,
+        after: Size,
+        at_ms: u64,
+    ) -> Came {
+        let mut state = self.lock();
+        let talk = state.talk(context);
+        let (before, now) = match budget.usable() {
+            Some(_) => (begun.before.tokens, after.tokens),
+            None => (begun.before.bytes as u64, after.bytes as u64),
+        };
+        if now < before {
+            talk.fill.compactions += 1;
+            talk.fill.last = Some(Compacted { before: begun.before.tokens, after: after.tokens, at_ms });
+        }
+        let came = talk.trigger.done(&self.options, before, now);
+        match (came, begun.trigger) {
+            // Whoever asked sees what it gave.
+            (Came::Stopped, Some(CompactionTrigger::Manual)) => {
+                talk.trigger.reset();
+                Came::TooLittle
+            }
+            (came, _) => came,
+        }
+    }
+
+    pub(crate) fn too_little(&self, before: Size, after: Size) -> String {
+        let freed = before.tokens.saturating_sub(after.tokens);
+        let least = (self.options.least_freed * 100.0).round();
+        format!("it freed {freed} of about {} tokens, less than {least} %", before.tokens)
+    }
+
+    /// Why no more is tried, what fills the window, and what can be done.
+    pub(crate) async fn breakdown(
+        &self,
+        context: Option<&ContextId>,
+        window: Option<u64>,
+        before: Size,
+        after: Size,
+        cx: &Cx,
+    ) -> String {
+        let sent = {
+            let mut state = self.lock();
+            let talk = state.talk(context);
+            let history = talk.history.clone();
+            talk.view.sent(&history).into_owned()
+        };
+        let report = report(&sent, self.counter(), cx).await;
+        let unlisted = match after.tokens.saturating_sub(report.tokens) {
+            0 => String::new(),
+            tokens => format!(", about {tokens} that nothing here accounts for"),
+        };
+        let of = window.map_or(String::new(), |window| format!(" of a window of {window}"));
+        format!(
+            "compaction freed too little twice in a row ({}); about {} tokens{of} stay: {}{unlisted}. Compact with \
+             instructions, take back what fills the window, go on with a model that has a larger window, or begin a \
+             new conversation; a new prompt goes on as it is",
+            self.too_little(before, after),
+            after.tokens,
+            report.largest(5),
+        )
+    }
+
+    pub(crate) async fn leave_out(
+        &self,
+        name: &str,
+        source: &str,
+        error: &BoxError,
+        cx: &Cx,
+    ) -> Result<(), EmitError> {
+        let left_out = PartLeftOut {
+            kind: PartKind::WindowStrategy,
+            name: name.to_owned(),
+            source: source.to_owned(),
+            error: error.to_string(),
+        };
+        cx.emit(left_out).await.map(drop)
+    }
+
+    pub(crate) async fn tell_fill(
+        &self,
+        turn: &TurnId,
+        context: Option<&ContextId>,
+        before: (u64, WindowLevel),
+        cx: &Cx,
+    ) -> Result<(), EmitError> {
+        let fill = self.lock().talk(context).fill;
+        if before == (fill.estimate, fill.level) {
+            return Ok(());
+        }
+        let event = || ContextFill {
+            turn_id: turn.clone(),
+            tokens: fill.estimate,
+            usable: fill.usable,
+            level: fill.level,
+            compactions: fill.compactions,
+        };
+        cx.emit_with(event).await.map(drop)
+    }
+}

@@ -1,0 +1,98 @@
+//! What a person took back from a compaction stays as it is until the conversation is compacted again.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use zk_compaction::{Shorten, Tail, Window, WindowOptions};
+use zk_core::events::{ContextTransform, SessionLoaded};
+use zk_core::kernel::{Bus, Cx};
+use zk_core::model::{Block, Message, ToolCall};
+use zk_core::service::{ContextId, ContextWindow, Reduction, SessionLog};
+
+use crate::stored::{Log, entries, messages};
+
+/// Bytes of each result, and of results in all from which `tail` leaves old ones out.
+const RESULT: usize = 400;
+const THRESHOLD: usize = 6 * RESULT;
+
+struct Rig {
+    bus: Bus,
+    cx: Cx,
+    context: Arc<ContextId>,
+    log: Arc<Log>,
+    history: Vec<Arc<Message>>,
+}
+
+fn rig() -> Rig {
+    let bus = Bus::new();
+    bus.install(&Window::with(WindowOptions { keep: 100, ..WindowOptions::default() })).unwrap();
+    bus.install(&Tail::default().threshold(THRESHOLD).keep_turns(2)).unwrap();
+    bus.install(&Shorten).unwrap();
+    let log = Arc::new(Log::default());
+    bus.scope("recorder").provide_service::<dyn SessionLog>(log.clone());
+    let context = Arc::new(ContextId::fresh());
+    let cx = bus.cx().with_service(context.clone());
+    Rig { bus, cx, context, log, history: vec![Message::user_text("go").identified().shared()] }
+}
+
+impl Rig {
+    /// The session of this conversation, in another process.
+    async fn resumed(&self) -> Self {
+        let mut resumed = rig();
+        let entries = entries(&self.history, &self.log);
+        resumed.history = messages(&entries);
+        resumed.cx.emit(SessionLoaded { session_id: None, entries: entries.into() }).await.unwrap();
+        resumed
+    }
+
+    async fn turn(&mut self, window: u64) -> Vec<Arc<Message>> {
+        let id = format!("c{}", self.history.len());
+        let call = Block::ToolCall(ToolCall::new(&*id, "shell", json!({})));
+        self.history.push(Message::assistant(vec![call]).identified().shared());
+        let result = Block::result(&*id, "x".repeat(RESULT), false);
+        self.history.push(Message::user(vec![result]).identified().shared());
+        self.send(window).await
+    }
+
+    async fn send(&self, window: u64) -> Vec<Arc<Message>> {
+        let turn_id = format!("t{}", self.history.len()).into();
+        let event = ContextTransform { turn_id, messages: self.history.clone(), window: Some(window) };
+        self.cx.emit(event).await.unwrap().messages
+    }
+
+    fn window(&self) -> Arc<dyn ContextWindow> {
+        self.bus.service::<dyn ContextWindow>().unwrap()
+    }
+}
+
+/// How many of the first messages are sent as they are stored.
+fn same(sent: &[Arc<Message>], history: &[Arc<Message>]) -> usize {
+    sent.iter().zip(history).take_while(|(sent, stored)| sent == stored).count()
+}
+
+#[tokio::test]
+async fn a_threshold_of_its_own_leaves_alone_what_a_person_took_back_also_after_a_resume() {
+    let room = 1_000_000;
+    let mut rig = rig();
+    for _ in 0..5 {
+        rig.turn(room).await;
+    }
+    rig.window().reduce(&rig.context, Reduction::default());
+    assert!(same(&rig.turn(room).await, &rig.history) < 3, "it was compacted");
+    assert!(rig.window().restore(&rig.context, &rig.cx).await.unwrap());
+    for mut rig in [rig.resumed().await, rig] {
+        for _ in 0..4 {
+            let sent = rig.turn(room).await;
+            assert_eq!(same(&sent, &rig.history), rig.history.len(), "all results together are too many");
+        }
+        for _ in 0..4 {
+            rig.turn(room).await;
+        }
+        let sent = rig.send(room).await;
+        // The compaction had left out the results of the first four turns.
+        assert_eq!(same(&sent, &rig.history), 1 + 2 * 4 + 1, "later ones leave, as ever");
+        // It is compacted when it comes close to not fitting, as any other conversation.
+        let sent = rig.turn(1000).await;
+        assert!(same(&sent, &rig.history) < 3, "{}", same(&sent, &rig.history));
+    }
+}
