@@ -16,8 +16,11 @@ pub(crate) const RECALL: &str = "conversation_recall";
 /// Messages in one answer.
 const PAGE: usize = 30;
 
-/// The most of one message, in bytes.
+/// The most of one message in one answer, in bytes.
 const MOST: usize = 16_000;
+
+/// The most of one line, in bytes: what is longer counts as several.
+const LINE: usize = 2000;
 
 /// Shows the model what left its context: the conversation is kept whole. Offered from the first compaction on.
 pub(crate) struct Recall {
@@ -30,7 +33,7 @@ impl Recall {
         let spec = ToolSpec::lazy(
             RECALL,
             "Looks up earlier messages of this conversation that left the context. `browse` lists them in a line \
-             each, from a number on; `search` finds those that contain all words; `expand` shows one in full. With \
+             each, from a number on; `search` finds those that contain all words; `expand` shows one in full, a long one from line `offset` on. With \
              `others`, browse and search find lines of earlier conversations about this project, the newest first.",
             json!({
                 "type": "object",
@@ -38,6 +41,8 @@ impl Recall {
                     "action": {"type": "string", "enum": ["browse", "search", "expand"]},
                     "number": {"type": "integer", "minimum": 1, "description": "browse: the first; expand: which"},
                     "query": {"type": "string", "description": "search: the words"},
+                    "offset": {"type": "integer", "minimum": 1, "description": "expand: the first line, from 1"},
+                    "limit": {"type": "integer", "minimum": 1, "description": "expand: lines"},
                     "others": {"type": "boolean", "description": "earlier conversations, not this one"}
                 },
                 "required": ["action"]
@@ -72,13 +77,13 @@ impl Tool for Recall {
             return others(args, cx).await.map(ToolOutput::text);
         }
         let history = self.history(cx);
-        let number =
-            args.get("number").and_then(Value::as_u64).and_then(|number| usize::try_from(number).ok());
+        let count = |name: &str| usize::try_from(args.get(name)?.as_u64()?).ok();
+        let number = count("number");
         let text = match args.get("action").and_then(Value::as_str) {
             Some("search") => {
                 search(&history, args.get("query").and_then(Value::as_str).unwrap_or_default())?
             }
-            Some("expand") => expand(&history, number)?,
+            Some("expand") => expand(&history, number, count("offset"), count("limit"))?,
             Some(_) | None => browse(&history, number.unwrap_or(1)),
         };
         Ok(ToolOutput::text(text))
@@ -181,18 +186,52 @@ fn search(history: &[Arc<Message>], query: &str) -> Result<String, ToolError> {
     })
 }
 
-fn expand(history: &[Arc<Message>], number: Option<usize>) -> Result<String, ToolError> {
+fn expand(
+    history: &[Arc<Message>],
+    number: Option<usize>,
+    offset: Option<usize>,
+    limit: Option<usize>,
+) -> Result<String, ToolError> {
     let message = number.and_then(|number| history.get(number.checked_sub(1)?)).ok_or_else(|| {
         let text = format!("`expand` needs the `number` of a message, from 1 to {}", history.len());
         ToolError::invalid(text)
     })?;
-    let mut text = full(message);
-    if text.len() > MOST {
-        let all = text.len();
-        text.truncate(text.floor_char_boundary(MOST));
-        let _ = write!(text, "\n(the first {MOST} of {all} bytes)");
+    let text = full(message);
+    if text.len() <= MOST && offset.is_none() && limit.is_none() {
+        return Ok(text);
     }
-    Ok(text)
+    let (from, limit) = (offset.unwrap_or(1).max(1), limit.unwrap_or(usize::MAX).max(1));
+    let (mut page, mut shown, mut count) = (String::new(), 0, 0);
+    for line in text.lines().flat_map(pieces) {
+        count += 1;
+        if count < from {
+            continue;
+        }
+        if shown == limit || (shown > 0 && page.len() + line.len() >= MOST) {
+            let _ = write!(page, "(more lines follow; continue with offset={count})");
+            return Ok(page);
+        }
+        shown += 1;
+        page.push_str(line);
+        page.push('\n');
+    }
+    // Writing to a string cannot fail.
+    let _ = match shown {
+        0 => write!(page, "(no line from line {from} on; there are {count})"),
+        _ => write!(page, "(the end; {count} lines in all)"),
+    };
+    Ok(page)
+}
+
+/// A line in pieces that are no longer than one may be.
+fn pieces(line: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(line);
+    std::iter::from_fn(move || {
+        let line = rest?;
+        let (piece, left) = line.split_at(line.floor_char_boundary(LINE));
+        rest = Some(left).filter(|left| !left.is_empty());
+        Some(piece)
+    })
 }
 
 fn listed<'a>(messages: impl Iterator<Item = (usize, &'a Arc<Message>)>) -> String {
@@ -237,4 +276,38 @@ fn excerpt(text: &str, lower: &str, words: &[String]) -> String {
         text.ceil_char_boundary((at + 200).min(text.len())),
     );
     text.get(start..end).unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_message_is_read_to_its_end_page_by_page() {
+        let mut said = (1..=3000).map(|line| format!("line {line} ünd more\n")).collect::<String>();
+        said.push_str(&"ä".repeat(20_000));
+        let history = [Message::user_text(said.as_str()).shared(), Message::user_text("short").shared()];
+        let (mut all, mut offset, mut pages) = (String::new(), None, 0);
+        loop {
+            let page = expand(&history, Some(1), offset, None).unwrap();
+            assert!(page.len() < MOST + 100, "{}", page.len());
+            let (lines, last) = page.rsplit_once('\n').unwrap();
+            all.push_str(lines);
+            all.push('\n');
+            pages += 1;
+            let Some(next) = last.strip_prefix("(more lines follow; continue with offset=") else {
+                assert_eq!(last, "(the end; 3020 lines in all)");
+                break;
+            };
+            offset = next.strip_suffix(')').unwrap().parse().ok();
+        }
+        assert_eq!(pages, 7);
+        assert_eq!(all.replace('\n', ""), said.replace('\n', ""), "nothing is lost and nothing comes twice");
+        let page = expand(&history, Some(1), Some(7), Some(2)).unwrap();
+        assert_eq!(page, "line 7 ünd more\nline 8 ünd more\n(more lines follow; continue with offset=9)");
+        let page = expand(&history, Some(1), Some(9999), None).unwrap();
+        assert_eq!(page, "(no line from line 9999 on; there are 3020)");
+        assert_eq!(expand(&history, Some(2), None, None).unwrap(), "short\n");
+        assert!(expand(&history, Some(3), None, None).unwrap_err().to_string().contains("from 1 to 2"));
+    }
 }
