@@ -29,7 +29,7 @@ const MIN_WINDOW: &str = "compaction.auto_consolidate_min_window";
 /// The owner of the context window and its strategies; none where the settings say so.
 pub(crate) fn plugins(settings: &Settings) -> Outcome<Vec<Arc<dyn Plugin>>> {
     let chosen = settings.text("compaction.strategy");
-    check(settings, chosen)?;
+    Choice::of(settings).check()?;
     if !settings.flag("shorten") {
         return Ok(Vec::new());
     }
@@ -64,28 +64,65 @@ pub(crate) fn shared_lines(app: &AppContext) -> Option<Arc<dyn Plugin>> {
     Some(Arc::new(SharedLines::new(path, &app.project, writes, app.redactor.clone())))
 }
 
-/// Refuses choices that contradict each other.
-fn check(settings: &Settings, chosen: Option<&str>) -> Outcome<()> {
-    let wrong = |what: &str, why: &str| {
-        let text = format!("{what}: {why}; take one of them out of the settings");
-        Err(Failure::usage(text))
-    };
-    let name = chosen.unwrap_or_default();
-    if !settings.flag("shorten") && chosen.is_some() {
-        let both = format!("`shorten = false` and `compaction.strategy = \"{name}\"`");
-        return wrong(&both, "one leaves every conversation as it is, the other makes it smaller");
+/// What the settings choose of ways to make a conversation smaller.
+#[derive(Clone, Copy)]
+struct Choice<'a> {
+    shorten: bool,
+    strategy: Option<&'a str>,
+    tail: bool,
+    tool_pairs: bool,
+    min_window: bool,
+}
+
+impl<'a> Choice<'a> {
+    fn of(settings: &'a Settings) -> Self {
+        Self {
+            shorten: settings.flag("shorten"),
+            strategy: settings.text("compaction.strategy"),
+            tail: settings.flag("compaction.tail"),
+            tool_pairs: settings.flag("compaction.tool_pairs"),
+            min_window: settings.count(MIN_WINDOW).is_some(),
+        }
     }
-    if matches!(name, "subgoal" | "subgoal_mig") && settings.flag("compaction.tail") {
-        let both = format!("`compaction.tail = true` and `compaction.strategy = \"{name}\"`");
-        return wrong(&both, "one leaves results out by their age, the other by what they belong to");
+
+    /// Refuses choices that contradict each other.
+    fn check(&self) -> Outcome<()> {
+        let strategy = self.strategy.map(|name| format!("compaction.strategy = \"{name}\""));
+        let name = self.strategy.unwrap_or_default();
+        let is_by_subgoal = matches!(name, "subgoal" | "subgoal_mig");
+        let (tail, tool_pairs) = ("compaction.tail = true", "compaction.tool_pairs = true");
+        let both = |one: &str, other: &str| format!("`{one}` and `{other}`");
+        let chosen = strategy.as_deref().unwrap_or_default();
+        let found = if !self.shorten {
+            let other = match (&strategy, self.tail, self.tool_pairs, self.min_window) {
+                (Some(strategy), ..) => Some(strategy.as_str()),
+                (None, true, ..) => Some(tail),
+                (None, false, true, _) => Some(tool_pairs),
+                (None, false, false, true) => Some(MIN_WINDOW),
+                (None, false, false, false) => None,
+            };
+            let why = "one leaves every conversation as it is, the other makes it smaller";
+            other.map(|other| (both("shorten = false", other), why))
+        } else if self.tail && self.tool_pairs {
+            let why = "one leaves older results out, the other sends a summary of each";
+            Some((both(tail, tool_pairs), why))
+        } else if self.tail && is_by_subgoal {
+            let why = "one leaves results out by their age, the other by what they belong to";
+            Some((both(tail, chosen), why))
+        } else if name == SERVER && (self.tail || self.tool_pairs) {
+            let why = "one leaves it to the provider what it keeps, the other decides about results here";
+            Some((both(if self.tail { tail } else { tool_pairs }, chosen), why))
+        } else if self.min_window && name != "focus" {
+            let text = format!("`{MIN_WINDOW}` without `compaction.strategy = \"focus\"`");
+            Some((text, "no other strategy merges anything"))
+        } else {
+            None
+        };
+        let refuse = |(what, why): (String, &str)| {
+            Failure::usage(format!("{what}: {why}; take one of them out of the settings"))
+        };
+        found.map_or(Ok(()), |found| Err(refuse(found)))
     }
-    if settings.count(MIN_WINDOW).is_some() && name != "focus" {
-        return wrong(
-            &format!("`{MIN_WINDOW}` without `compaction.strategy = \"focus\"`"),
-            "no other strategy merges anything",
-        );
-    }
-    Ok(())
 }
 
 /// Has a provider compact its context itself, where the settings say so: adds to the options of its dialect.
@@ -116,4 +153,68 @@ pub(crate) fn ask_server(
     };
     options.insert("context_management".to_owned(), asked);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_any_two_choices_those_that_contradict_each_other_are_refused_and_both_are_named() {
+        let none =
+            Choice { shorten: true, strategy: None, tail: false, tool_pairs: false, min_window: false };
+        let strategies = STRATEGIES.iter().map(|name| (*name, Choice { strategy: Some(name), ..none }));
+        let mut choices: Vec<(&str, Choice<'_>)> = vec![
+            ("shorten = false", Choice { shorten: false, ..none }),
+            ("tail", Choice { tail: true, ..none }),
+            ("tool_pairs", Choice { tool_pairs: true, ..none }),
+            ("auto_consolidate_min_window", Choice { min_window: true, ..none }),
+        ];
+        choices.extend(strategies);
+        let mut refused = Vec::new();
+        for (at, (name, one)) in choices.iter().enumerate() {
+            for (other_name, other) in &choices[at + 1..] {
+                let pair = Choice {
+                    shorten: one.shorten && other.shorten,
+                    strategy: one.strategy.or(other.strategy),
+                    tail: one.tail || other.tail,
+                    tool_pairs: one.tool_pairs || other.tool_pairs,
+                    min_window: one.min_window || other.min_window,
+                };
+                if one.strategy.is_some() && other.strategy.is_some() {
+                    // A setting has one value.
+                    continue;
+                }
+                if let Err(error) = pair.check() {
+                    let text = error.to_string();
+                    assert!(text.contains(name), "{name}, {other_name}: {text}");
+                    // One that needs another choice names that.
+                    let named = if pair.min_window && pair.shorten { "focus" } else { other_name };
+                    assert!(text.contains(named), "{name}, {other_name}: {text}");
+                    refused.push(format!("{name} + {other_name}"));
+                }
+            }
+        }
+        let mut expected: Vec<String> =
+            choices[1..].iter().map(|(name, _)| format!("shorten = false + {name}")).collect();
+        expected.extend(
+            [
+                "tail + tool_pairs",
+                "tail + auto_consolidate_min_window",
+                "tail + subgoal",
+                "tail + subgoal_mig",
+                "tail + server",
+                "tool_pairs + auto_consolidate_min_window",
+                "tool_pairs + server",
+                "auto_consolidate_min_window + summary",
+                "auto_consolidate_min_window + rolling",
+                "auto_consolidate_min_window + subgoal",
+                "auto_consolidate_min_window + subgoal_mig",
+                "auto_consolidate_min_window + shorten",
+                "auto_consolidate_min_window + server",
+            ]
+            .map(str::to_owned),
+        );
+        assert_eq!(refused, expected);
+    }
 }

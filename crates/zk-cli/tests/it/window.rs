@@ -63,6 +63,11 @@ fn ways_to_make_a_conversation_smaller_that_contradict_each_other_are_refused_at
         ("shorten = false\n[compaction]\nstrategy = \"rolling\"\n", "leaves every conversation as it is"),
         ("[compaction]\nstrategy = \"subgoal\"\ntail = true\n", "by their age"),
         ("[compaction]\nstrategy = \"subgoal_mig\"\ntail = true\n", "by their age"),
+        (
+            "[compaction]\ntool_pairs = true\ntail = true\n",
+            "`compaction.tail = true` and `compaction.tool_pairs = true`",
+        ),
+        ("shorten = false\n[compaction]\ntail = true\n", "`shorten = false` and `compaction.tail = true`"),
         ("[compaction]\nauto_consolidate_min_window = 3\n", "no other strategy merges"),
         (
             "[compaction]\nstrategy = \"focus\"\nauto_consolidate_min_window = 0\n",
