@@ -1,11 +1,14 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use zk_compaction::{ContextPart, ContextReport, LazyCounter, report, sent_of};
+use zk_core::kernel::Bus;
 use zk_core::model::Message;
 use zk_core::service::visible_line;
+use zk_mcp::{McpServers, ServerStatus};
 use zk_session::{load_history, read_matching};
 
-use super::print;
+use super::{mcp, print};
 use crate::app::{AppContext, runtime};
 use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
@@ -17,7 +20,7 @@ const PRINTED: usize = 12;
 
 /// Prints what fills the context of every request, or of the next request of a session.
 pub(crate) fn context(app: &AppContext, id: Option<&str>, json: bool) -> Outcome<Exit> {
-    let report = runtime()?.block_on(async {
+    let (report, absent) = runtime()?.block_on(async {
         let sent = match id {
             Some(id) => stored(app, id).await?,
             None => Vec::new(),
@@ -30,17 +33,32 @@ pub(crate) fn context(app: &AppContext, id: Option<&str>, json: bool) -> Outcome
         };
         let bus = compose::bus(app, &Session::default(), host)?;
         compose::install_sections(app, &bus)?;
+        let absent = wait_for_servers(app, &bus).await;
         let counter = LazyCounter::default().loaded();
         let mut report = report(&sent, &counter, &bus.cx()).await;
         report.add_system(&prompt::own(&app.settings), &counter);
         bus.close().await;
-        Ok::<_, Failure>(report)
+        Ok::<_, Failure>((report, absent))
     })?;
+    for line in absent {
+        app.notices.show(&format!("warning: without the tools of a server: {line}"));
+    }
     if json {
         let line = serde_json::to_string(&report).map_err(Failure::failed)?;
         return print(app, &[line]);
     }
     print(app, &lines(&report))
+}
+
+/// Waits for MCP servers for as long as their start may take, since their tools are part of every request. Gives what is
+/// wrong with those that are not there.
+async fn wait_for_servers(app: &AppContext, bus: &Bus) -> Vec<String> {
+    let Some(servers) = bus.service::<McpServers>() else { return Vec::new() };
+    let longest = app.settings.mcp_servers().0.iter().map(|server| server.start_cap).max();
+    servers.warm_up(longest.unwrap_or_default() + Duration::from_secs(1)).await;
+    let problem = |status: ServerStatus| mcp::problem(&status.server, &status.state);
+    let lines = servers.status().into_iter().filter_map(problem).map(|lines| lines.join("\n"));
+    lines.collect()
 }
 
 /// What is sent of a session.

@@ -74,6 +74,25 @@ fn a_model_calls_the_tool_of_a_server_in_the_settings() {
 }
 
 #[test]
+fn what_fills_the_context_counts_the_tools_of_servers_and_names_those_that_are_not_there() {
+    let person = Person::new();
+    // Without the wait of a run: this one waits for the start.
+    let fake = settings(&FakeMcpScript::default());
+    let broken = "[mcp.servers.broken]\ncommand = \"/nowhere/server\"\n";
+    person.settings(&format!("mcp.wait = 0\n{fake}{broken}"));
+    let shown = person.run(&["context"]);
+    assert_eq!(shown.code, 0, "{}", shown.stderr);
+    let tools = shown.stdout.lines().find(|line| line.contains(" tools ") && line.contains("mcp"));
+    assert!(tools.is_some_and(|line| line.ends_with("×11")), "{}", shown.stdout);
+    assert!(
+        shown.stderr.contains("without the tools of a server") && shown.stderr.contains("broken"),
+        "{}",
+        shown.stderr
+    );
+    assert!(!shown.stderr.contains("fake"), "{}", shown.stderr);
+}
+
+#[test]
 fn a_call_of_a_server_asks_unless_a_rule_allows_it() {
     for (rules, is_denied) in [("", true), ("\n[permissions]\nallow = [\"tool(mcp_fake_*)\"]\n", false)] {
         let server = server(echoing());

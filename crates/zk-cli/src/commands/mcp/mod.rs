@@ -111,7 +111,7 @@ async fn tools(app: &AppContext, server: Option<&str>) -> Outcome<Exit> {
 }
 
 /// Why a server cannot be used, in lines.
-fn problem(server: &str, state: &ServerState) -> Option<Vec<String>> {
+pub(super) fn problem(server: &str, state: &ServerState) -> Option<Vec<String>> {
     match state {
         ServerState::Ready { .. } => None,
         ServerState::Starting => Some(vec![format!("MCP server {server} is still being started")]),
