@@ -6,21 +6,35 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use tokio::time::{Instant, timeout_at};
 use zk_core::events::{CompactionTrigger, ContextReduced, ContextTransform};
 use zk_core::kernel::{BoxError, Cx, EmitError, Item};
 use zk_core::model::{Message, TurnId, context_size};
 use zk_core::service::{ContextId, WindowCause, WindowPlan, WindowStrategy, WindowView};
 
 use crate::before;
+use crate::late::{Late, Plan};
 use crate::owner::Owner;
 use crate::prepare::Begun;
 use crate::record::{Planned, Record};
 use crate::talk::Talk;
 use crate::view::Change;
 
-/// How long the strategies together may take before a request that is not to be made smaller: then it is sent as the
-/// one before was.
+/// How long a request waits for the strategies: then it is sent as it is, where it fits, and otherwise without what takes
+/// longer.
 const PREPARATION: Duration = Duration::from_secs(30);
+
+/// What of it is kept for the strategies after one that takes long.
+const SPARE: Duration = Duration::from_secs(3);
+
+/// What became of the strategies that were asked.
+#[derive(Default)]
+pub(crate) struct Asked {
+    /// Those that left something out, in order.
+    pub(crate) strategies: Vec<String>,
+    /// One whose plan is made while the request is sent as it is.
+    pub(crate) deferred: Option<String>,
+}
 
 /// What a plan left to be sent.
 pub(crate) struct Reduced {
@@ -30,29 +44,24 @@ pub(crate) struct Reduced {
 }
 
 impl Owner {
-    /// Asks the strategies by their order. Gives the names of those that left something out.
+    /// Asks the strategies by their order.
     pub(crate) async fn ask_all(
         &self,
         event: &ContextTransform,
         context: Option<&ContextId>,
         begun: &mut Begun<'_>,
         cx: &Cx,
-    ) -> Result<Vec<String>, EmitError> {
+    ) -> Result<Asked, EmitError> {
         let mut strategies: Vec<_> =
             cx.items::<dyn WindowStrategy>().into_iter().map(|item| (item.value.order(), item)).collect();
         strategies.sort_by(|(order, item), (other_order, other)| {
             order.cmp(other_order).then_with(|| item.name.cmp(&other.name))
         });
-        let cause = match begun.trigger {
-            None => WindowCause::Turn,
-            Some(CompactionTrigger::Soft) => WindowCause::Soft,
-            Some(CompactionTrigger::Hard | CompactionTrigger::Overflow | CompactionTrigger::Manual) => {
-                WindowCause::Full
-            }
-        };
+        let cause = begun.cause();
         let target = if cause == WindowCause::Full { begun.target } else { usize::MAX };
-        let preparation = tokio::time::Instant::now() + PREPARATION;
-        let mut left_something_out = Vec::new();
+        let preparation = Instant::now() + PREPARATION;
+        let enough = preparation - SPARE;
+        let mut asked = Asked::default();
         if cause == WindowCause::Full
             && let Some(summary) = begun.summary.take()
         {
@@ -61,7 +70,7 @@ impl Owner {
             match plan.and_then(|plan| plan.map(carry_out).transpose()) {
                 Ok(Some(reduced)) => {
                     self.tell_reduced(event, before::GIVEN, reduced, begun, cx).await?;
-                    left_something_out.push(before::GIVEN.to_owned());
+                    asked.strategies.push(before::GIVEN.to_owned());
                 }
                 Ok(None) => {}
                 Err(error) => self.leave_out_summary(&error, cx).await?,
@@ -71,31 +80,43 @@ impl Owner {
             if cause == WindowCause::Full && begun.bytes <= target {
                 break;
             }
-            let until = match cause {
-                WindowCause::Turn | WindowCause::Soft => preparation,
-                WindowCause::Full => tokio::time::Instant::now() + self.options.limit(),
-            };
-            let view = begun.view(event.window, cause, target);
-            let asked = match self.ask(&strategy, &view, until, cx).await {
-                Ok(Some(plan)) => {
-                    let plan = begun.without_taken_back(plan);
-                    let carry_out =
-                        |plan| self.carry_out(event, context, &strategy.name, begun.trigger, plan);
-                    plan.map(carry_out).transpose()
+            let answered = match cause {
+                WindowCause::Turn | WindowCause::Soft => {
+                    let view = begun.view(event.window, cause, target);
+                    let plan = self.ask(&strategy, &view, preparation, cx).await;
+                    plan.map(|plan| plan.filter(|_| !begun.is_planned_for))
                 }
-                Ok(None) => Ok(None),
-                Err(error) => Err(error),
+                WindowCause::Full => {
+                    let until = match begun.trigger {
+                        // Whoever asked for it waits for it.
+                        Some(CompactionTrigger::Manual) => Instant::now() + self.options.limit(),
+                        _ if begun.may_wait => preparation,
+                        _ if Instant::now() < enough => enough,
+                        _ => preparation,
+                    };
+                    let view = begun.view(event.window, cause, target);
+                    match self.ask_for_room(&strategy, &view, context, (until, begun.may_wait), cx).await {
+                        Ok(Some(plan)) => Ok(plan),
+                        Ok(None) => {
+                            asked.deferred = Some(strategy.name.to_string());
+                            break;
+                        }
+                        Err(error) => Err(error),
+                    }
+                }
             };
-            match asked {
+            let carry_out = |plan| self.carry_out(event, context, &strategy.name, begun.trigger, plan);
+            let plan = answered.map(|plan| plan.and_then(|plan| begun.without_taken_back(plan)));
+            match plan.and_then(|plan| plan.map(carry_out).transpose()) {
                 Ok(None) => {}
                 Ok(Some(reduced)) => {
                     self.tell_reduced(event, &strategy.name, reduced, begun, cx).await?;
-                    left_something_out.push(strategy.name.to_string());
+                    asked.strategies.push(strategy.name.to_string());
                 }
                 Err(error) => self.leave_out(&strategy.name, strategy.source.as_str(), &error, cx).await?,
             }
         }
-        Ok(left_something_out)
+        Ok(asked)
     }
 
     /// Goes on with what a plan left to be sent, and announces it.
@@ -123,21 +144,61 @@ impl Owner {
         Ok(())
     }
 
-    /// A strategy's plan.
+    /// A strategy's plan before a request that may be sent as it is.
     async fn ask(
         &self,
         strategy: &Item<dyn WindowStrategy>,
         view: &WindowView<'_>,
-        until: tokio::time::Instant,
+        until: Instant,
         cx: &Cx,
-    ) -> Result<Option<WindowPlan>, BoxError> {
-        let begun = tokio::time::Instant::now();
+    ) -> Plan {
+        let begun = Instant::now();
         // The call itself is made inside, so that nothing a strategy does can unwind further.
         let asked = AssertUnwindSafe(async { strategy.value.plan(view, cx).await }).catch_unwind();
-        match tokio::time::timeout_at(until, asked).await {
+        match timeout_at(until, asked).await {
             Ok(Ok(plan)) => plan,
             Ok(Err(_)) => Err("it panicked".into()),
             Err(_) => Err(format!("it took longer than {} s", (until - begun).as_secs()).into()),
+        }
+    }
+
+    /// A strategy's plan for less. Where it is not there at `until` and the request `may_wait`, it is made beside it and
+    /// this gives nothing.
+    async fn ask_for_room(
+        &self,
+        strategy: &Item<dyn WindowStrategy>,
+        view: &WindowView<'_>,
+        context: Option<&ContextId>,
+        (until, may_wait): (Instant, bool),
+        cx: &Cx,
+    ) -> Result<Option<Option<WindowPlan>>, BoxError> {
+        let (before, version) = {
+            let mut state = self.lock();
+            let talk = state.talk(context);
+            (talk.late.take(), talk.view.version())
+        };
+        let begin = || Late::begin(&self.scope, strategy, view, version, self.options.limit(), cx);
+        let mut late = match before {
+            // Whoever asks for something of its own gets it.
+            Some(late)
+                if view.instructions.is_none() && late.holds(&strategy.name, version, view.messages) =>
+            {
+                late
+            }
+            Some(_) | None => begin(),
+        };
+        let mut plan = late.wait(until).await;
+        if matches!(plan, Some(Err(_))) {
+            late = begin();
+            plan = late.wait(until).await;
+        }
+        match plan {
+            Some(plan) => plan?.map(Some),
+            None if may_wait => {
+                self.lock().talk(context).late = Some(late);
+                Ok(None)
+            }
+            None => Err(format!("it took longer than {} s", late.seconds()).into()),
         }
     }
 

@@ -25,6 +25,7 @@ mod budget;
 mod count;
 mod cut;
 mod focus;
+mod late;
 mod ledger;
 mod line;
 mod lines;

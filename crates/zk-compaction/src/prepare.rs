@@ -9,7 +9,9 @@ use zk_core::kernel::{Answer, Cx, Handler};
 use zk_core::model::Message;
 use zk_core::service::{ContextId, Reduction, RunTools, WindowCause, WindowLevel, WindowPlan, WindowView};
 
+use crate::ask::Asked;
 use crate::budget::Budget;
+use crate::late::Late;
 use crate::owner::{Owner, now_ms};
 use crate::recall::RECALL;
 use crate::report::spec_tokens;
@@ -27,6 +29,10 @@ pub(crate) struct Begun<'a> {
     was_whole: bool,
     /// Why the request is made smaller, if it is.
     pub(crate) trigger: Option<CompactionTrigger>,
+    /// Whether the request may be sent as it is while a plan is made.
+    pub(crate) may_wait: bool,
+    /// Whether a plan is being made, for what is sent now: no other may change that.
+    pub(crate) is_planned_for: bool,
     pub(crate) target: usize,
     keep: usize,
     pub(crate) before: Size,
@@ -44,6 +50,17 @@ pub(crate) struct Size {
 }
 
 impl Begun<'_> {
+    /// Why the strategies are asked.
+    pub(crate) fn cause(&self) -> WindowCause {
+        match self.trigger {
+            None => WindowCause::Turn,
+            Some(CompactionTrigger::Soft) => WindowCause::Soft,
+            Some(CompactionTrigger::Hard | CompactionTrigger::Overflow | CompactionTrigger::Manual) => {
+                WindowCause::Full
+            }
+        }
+    }
+
     /// The conversation as a strategy sees it.
     pub(crate) fn view(&self, window: Option<u64>, cause: WindowCause, target: usize) -> WindowView<'_> {
         WindowView {
@@ -96,11 +113,11 @@ impl Handler<ContextTransform> for Owner {
                 .await?;
             begun.trigger = None;
         }
-        let is_full = begun.trigger.is_some_and(|trigger| trigger != CompactionTrigger::Soft);
+        let is_full = begun.cause() == WindowCause::Full;
         if is_full {
             cx.emit(stage(CompactionStage::Began, &begun, begun.before.tokens, &[], None)).await?;
         }
-        let strategies = self.ask_all(event, context, &mut begun, cx).await?;
+        let Asked { strategies, deferred } = self.ask_all(event, context, &mut begun, cx).await?;
         if is_full && !strategies.is_empty() {
             self.pin(event, context, &mut begun, cx).await?;
         }
@@ -109,7 +126,10 @@ impl Handler<ContextTransform> for Owner {
         } else {
             self.measure(event, context, &begun.sent, &budget)
         };
-        if is_full {
+        if let Some(strategy) = deferred {
+            let note = format!("`{strategy}` takes long: it goes on while the conversation does");
+            cx.emit(stage(CompactionStage::Deferred, &begun, after.tokens, &strategies, Some(note))).await?;
+        } else if is_full {
             let came = self.judge(context, &budget, &begun, after, now_ms(cx));
             let (reached, note) = match came {
                 Came::Enough => (CompactionStage::Done, None),
@@ -164,11 +184,13 @@ impl Owner {
         let sent = talk.sync(&event.messages, self.counter());
         talk.measure(budget, event.window);
         let before = Size { tokens: talk.fill.estimate, bytes: talk.fill.bytes };
-        let trigger = talk.trigger.decide(
-            talk.fill.level,
-            budget.is_exceeded(before.tokens, before.bytes),
-            overflow.is_some(),
-        );
+        let exceeds = budget.is_exceeded(before.tokens, before.bytes);
+        let decided = talk.trigger.decide(talk.fill.level, exceeds, overflow.is_some());
+        let may_wait = decided == Some(CompactionTrigger::Hard) && !exceeds;
+        let is_small = matches!(decided, None | Some(CompactionTrigger::Soft));
+        let is_pending = talk.late.as_ref().is_some_and(Late::is_pending);
+        let is_planned_for = is_pending && (may_wait || is_small);
+        let trigger = decided.filter(|_| !is_planned_for);
         let target = overflow.unwrap_or_else(|| budget.target(event.window, before.bytes));
         if trigger.is_some_and(|trigger| trigger != CompactionTrigger::Soft) {
             talk.taken_back = None;
@@ -185,6 +207,8 @@ impl Owner {
             taken_back: count_to(talk.taken_back.as_ref(), &sent),
             was_whole: talk.view.is_whole(),
             trigger,
+            may_wait,
+            is_planned_for,
             target,
             keep: budget.keep(target),
             before,

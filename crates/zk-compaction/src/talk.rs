@@ -6,6 +6,7 @@ use zk_core::service::{Reduction, WindowFill, WindowLevel};
 
 use crate::budget::Budget;
 use crate::count::{ByteCounter, TokenCounter, count_message};
+use crate::late::Late;
 use crate::ledger::Ledger;
 use crate::record::{self, Planned, Record};
 use crate::trigger::Trigger;
@@ -28,6 +29,8 @@ pub(crate) struct Talk {
     pub(crate) number: u32,
     /// The turn that it was made in.
     pub(crate) numbered: Option<TurnId>,
+    /// A plan that takes longer than a request waits.
+    pub(crate) late: Option<Late>,
     /// What is not stored yet.
     pub(crate) unstored: Vec<Record>,
     /// The messages as they were last asked about.

@@ -3,6 +3,7 @@
 
 mod campaign;
 mod focus;
+mod late;
 mod never_twice;
 mod overflow;
 mod pairs;

@@ -147,4 +147,6 @@ pub enum CompactionStage {
     Stopped,
     /// A plugin kept the conversation as it is.
     Cancelled,
+    /// A strategy takes longer than a request waits: the request is sent as it is, and a later one is made smaller.
+    Deferred,
 }

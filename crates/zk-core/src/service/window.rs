@@ -146,8 +146,9 @@ pub trait WindowStrategy: Send + Sync {
     /// What should leave, and what replaces it; nothing when all of it may be sent.
     ///
     /// # Errors
-    /// A strategy that fails, panics, takes longer than a minute or answers with a plan that cannot be carried out
-    /// is left out and announced as [`PartLeftOut`](crate::events::PartLeftOut).
+    /// A strategy that fails, panics, takes too long or answers with a plan that cannot be carried out is left out and
+    /// announced as [`PartLeftOut`](crate::events::PartLeftOut). A request that fits waits half a minute, and the plan is
+    /// made meanwhile for a later one.
     async fn plan(&self, view: &WindowView<'_>, cx: &Cx) -> Result<Option<WindowPlan>, BoxError>;
 }
 
