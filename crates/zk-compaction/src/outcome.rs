@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use zk_core::events::{CompactionTrigger, ContextFill, ContextTransform, PartKind, PartLeftOut};
 use zk_core::kernel::{BoxError, Cx, EmitError};
-use zk_core::model::{Message, TurnId};
+use zk_core::model::{Message, TurnId, context_size};
 use zk_core::service::{Compacted, ContextId, WindowLevel};
 
 use crate::ask::note_change;
 use crate::budget::Budget;
+use crate::count::count_message;
 use crate::owner::Owner;
-use crate::pins;
+use crate::pins::{self, Pin};
 use crate::prepare::{Begun, Size};
 use crate::report::report;
 use crate::trigger::Came;
@@ -24,25 +25,63 @@ impl Owner {
         context: Option<&ContextId>,
         begun: &mut Begun<'_>,
         cx: &Cx,
-    ) -> Result<(), EmitError> {
+    ) -> Result<Vec<Pin>, EmitError> {
         let history = &event.messages;
         // Whoever pins something takes it for sent.
         if !self.lock().talk(context).view.has_cut(history) {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let (pinned, failed) = pins::collect(history, &begun.sent, cx).await;
         {
+            let messages: Vec<_> = pinned.iter().map(|pin| pin.message.clone()).collect();
             let mut state = self.lock();
             let talk = state.talk(context);
-            if let Some(change) = talk.view.pin(history, &pinned) {
+            if let Some(change) = talk.view.pin(history, &messages) {
                 note_change(talk, &event.turn_id, "pinned", begun.trigger, change);
                 begun.sent = Cow::Owned(talk.view.sent(history).into_owned());
+                begun.bytes = context_size(&begun.sent);
             }
         }
         for pins::Failed { name, source, error } in failed {
             self.leave_out(&name, &source, &error, cx).await?;
         }
-        Ok(())
+        Ok(pinned)
+    }
+
+    /// Has the present request not be sent, and no more be tried until somebody does something.
+    pub(crate) fn stop(&self, context: Option<&ContextId>, why: String) {
+        let mut state = self.lock();
+        let talk = state.talk(context);
+        talk.refusal = Some(why);
+        talk.trigger.stop();
+    }
+
+    /// What a person is told where what is pinned fills the window by itself.
+    pub(crate) fn describe_too_much_pinned(
+        &self,
+        context: Option<&ContextId>,
+        budget: &Budget,
+        window: Option<u64>,
+        pinned: &[Pin],
+    ) -> Option<String> {
+        let tokens = |pin: &Pin| count_message(&pin.message, self.counter());
+        let beside = self.lock().talk(context).beside.unwrap_or_default();
+        let all: u64 = pinned.iter().map(tokens).sum();
+        let bytes = pinned.iter().map(|pin| pin.message.size()).sum();
+        // Where the prompt and the tools alone are too much, it is they that are named.
+        if !budget.is_exceeded(beside + all, bytes) || budget.is_exceeded(beside, 0) {
+            return None;
+        }
+        let mut pinned: Vec<_> = pinned.iter().map(|pin| (tokens(pin), &pin.name)).collect();
+        pinned.sort_by_key(|(tokens, _)| std::cmp::Reverse(*tokens));
+        let listed: Vec<_> = pinned.iter().take(5).map(|(tokens, name)| format!("{name} {tokens}")).collect();
+        let of = window.map_or(String::new(), |window| format!(" of a window of {window}"));
+        Some(format!(
+            "what has to stay takes about {all} tokens{of} by itself: {}. Take back what has to stay, such as to-dos \
+             and sub-agents, go on with a model that has a larger window, or begin a new conversation; a new prompt \
+             goes on as it is",
+            listed.join(", ")
+        ))
     }
 
     pub(crate) fn measure(

@@ -10,7 +10,7 @@ use zk_core::service::PinnedContext;
 
 use crate::cut::is_prompt;
 use crate::report::SKILL;
-use crate::view::PINNED;
+use crate::view::{PINNED, is_pinned};
 
 /// How long one may take to say its text.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -20,6 +20,27 @@ const SKILLS: usize = 64_000;
 
 /// What the model is told of lines that a person wanted to be kept.
 const REMEMBER: &str = "[Said earlier in this conversation, word for word; still to be heeded]";
+
+/// Text that outlives what was left out.
+pub(crate) struct Pin {
+    /// What it is, for a person.
+    pub(crate) name: String,
+    pub(crate) message: Arc<Message>,
+}
+
+impl Pin {
+    fn new(name: impl Into<String>, text: String) -> Self {
+        Self { name: name.into(), message: Message::injected(text, PINNED).shared() }
+    }
+}
+
+/// About how many bytes of what is sent will be pinned once all of `history` left, as far as that is known before.
+pub(crate) fn expected(history: &[Arc<Message>], sent: &[Arc<Message>]) -> usize {
+    let before = sent.iter().filter(|message| is_pinned(message)).map(|message| message.size()).sum();
+    let lines: usize = remembered(history, &[]).iter().map(String::len).sum();
+    let skills: usize = skills(history, &[]).iter().map(|(_, text)| text.len()).sum();
+    (lines + skills).max(before)
+}
 
 /// One that said no text.
 pub(crate) struct Failed {
@@ -34,14 +55,14 @@ pub(crate) async fn collect(
     history: &[Arc<Message>],
     sent: &[Arc<Message>],
     cx: &Cx,
-) -> (Vec<Arc<Message>>, Vec<Failed>) {
+) -> (Vec<Pin>, Vec<Failed>) {
     let mut pinned = Vec::new();
     let lines = remembered(history, sent);
     if !lines.is_empty() {
-        pinned.push(Message::injected(format!("{REMEMBER}\n{}", lines.join("\n")), PINNED).shared());
+        pinned.push(Pin::new("lines to remember", format!("{REMEMBER}\n{}", lines.join("\n"))));
     }
-    pinned
-        .extend(skills(history, sent).into_iter().map(|(_, text)| Message::injected(text, PINNED).shared()));
+    let skills = skills(history, sent).into_iter();
+    pinned.extend(skills.map(|(name, text)| Pin::new(format!("the skill {name}"), text)));
     let mut failed = Vec::new();
     for item in cx.items::<dyn PinnedContext>() {
         let asked = AssertUnwindSafe(async { item.value.text(cx).await }).catch_unwind();
@@ -52,7 +73,7 @@ pub(crate) async fn collect(
         };
         match text {
             Ok(Some(text)) if !text.trim().is_empty() => {
-                pinned.push(Message::injected(text, PINNED).shared());
+                pinned.push(Pin::new(&*item.name, text));
             }
             Ok(_) => {}
             Err(error) => {

@@ -13,6 +13,7 @@ use crate::ask::Asked;
 use crate::budget::Budget;
 use crate::late::Late;
 use crate::owner::{Owner, now_ms};
+use crate::pins::{self, Pin};
 use crate::recall::RECALL;
 use crate::report::spec_tokens;
 use crate::talk::count_to;
@@ -59,6 +60,12 @@ impl Begun<'_> {
                 WindowCause::Full
             }
         }
+    }
+
+    /// Has more leave, for what is pinned in its place.
+    fn make_room_for(&mut self, pinned: &[Pin]) {
+        let size: usize = pinned.iter().map(|pin| pin.message.size()).sum();
+        (self.target, self.may_wait) = (self.target.saturating_sub(size), false);
     }
 
     /// The conversation as a strategy sees it.
@@ -117,27 +124,49 @@ impl Handler<ContextTransform> for Owner {
         if is_full {
             cx.emit(stage(CompactionStage::Began, &begun, begun.before.tokens, &[], None)).await?;
         }
-        let Asked { strategies, deferred } = self.ask_all(event, context, &mut begun, cx).await?;
+        let Asked { mut strategies, deferred } = self.ask_all(event, context, &mut begun, cx).await?;
+        let mut pinned = Vec::new();
+        let mut after = begun.before;
         if is_full && !strategies.is_empty() {
-            self.pin(event, context, &mut begun, cx).await?;
+            pinned = self.pin(event, context, &mut begun, cx).await?;
+            after = self.measure(event, context, &begun.sent, &budget);
+            // What is pinned takes room as well: more has to leave for it.
+            let is_too_much = budget.level(after.tokens, after.bytes) == WindowLevel::Hard;
+            if is_too_much && deferred.is_none() && !pinned.is_empty() {
+                begun.make_room_for(&pinned);
+                let more = self.ask_all(event, context, &mut begun, cx).await?.strategies;
+                if !more.is_empty() {
+                    pinned = self.pin(event, context, &mut begun, cx).await?;
+                    after = self.measure(event, context, &begun.sent, &budget);
+                }
+                strategies.extend(more);
+            }
+        } else if !strategies.is_empty() {
+            after = self.measure(event, context, &begun.sent, &budget);
         }
-        let after = if strategies.is_empty() {
-            begun.before
-        } else {
-            self.measure(event, context, &begun.sent, &budget)
-        };
+        let took_all = self.describe_too_much_pinned(context, &budget, event.window, &pinned);
         if let Some(strategy) = deferred {
             let note = format!("`{strategy}` takes long: it goes on while the conversation does");
             cx.emit(stage(CompactionStage::Deferred, &begun, after.tokens, &strategies, Some(note))).await?;
         } else if is_full {
             let came = self.judge(context, &budget, &begun, after, now_ms(cx));
-            let (reached, note) = match came {
-                Came::Enough => (CompactionStage::Done, None),
-                Came::TooLittle => (CompactionStage::Failed, Some(self.too_little(begun.before, after))),
-                Came::Stopped => {
+            let (reached, note) = match (took_all, came) {
+                // Whoever asked sees what it gave, and no request is about to be sent.
+                (Some(note), _) if begun.trigger == Some(CompactionTrigger::Manual) => {
+                    (CompactionStage::Failed, Some(note))
+                }
+                (Some(note), _) => {
+                    self.stop(context, note.clone());
+                    (CompactionStage::Stopped, Some(note))
+                }
+                (None, Came::Enough) => (CompactionStage::Done, None),
+                (None, Came::TooLittle) => {
+                    (CompactionStage::Failed, Some(self.too_little(begun.before, after)))
+                }
+                (None, Came::Stopped) => {
                     let note = self.breakdown(context, event.window, begun.before, after, cx).await;
                     if begun.trigger == Some(CompactionTrigger::Hard) {
-                        self.lock().talk(context).refusal = Some(note.clone());
+                        self.stop(context, note.clone());
                     }
                     (CompactionStage::Stopped, Some(note))
                 }
@@ -192,6 +221,13 @@ impl Owner {
         let is_planned_for = is_pending && (may_wait || is_small);
         let trigger = decided.filter(|_| !is_planned_for);
         let target = overflow.unwrap_or_else(|| budget.target(event.window, before.bytes));
+        let target = match trigger {
+            None | Some(CompactionTrigger::Soft) => target,
+            // What outlives the messages that leave counts as well.
+            Some(CompactionTrigger::Hard | CompactionTrigger::Overflow | CompactionTrigger::Manual) => {
+                target - pins::expected(&event.messages, &sent).min(target / 2)
+            }
+        };
         if trigger.is_some_and(|trigger| trigger != CompactionTrigger::Soft) {
             talk.taken_back = None;
         }

@@ -38,6 +38,11 @@ impl Trigger {
         self.held = true;
     }
 
+    /// Gives up until somebody does something: nothing that could be tried would help.
+    pub(crate) fn stop(&mut self) {
+        (self.failures, self.held) = (0, true);
+    }
+
     /// Leaves the conversation as it is for as long as after a compaction.
     pub(crate) fn pause(&mut self, options: &WindowOptions) {
         self.rest = options.cooldown;
@@ -88,7 +93,7 @@ impl Trigger {
         if self.failures < FAILURES {
             return Came::TooLittle;
         }
-        (self.failures, self.held) = (0, true);
+        self.stop();
         Came::Stopped
     }
 }

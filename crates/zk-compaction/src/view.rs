@@ -241,10 +241,14 @@ impl View {
         self.cut_of(history).is_some()
     }
 
-    /// Adds to what stands for the beginning of `history`; nothing if it has no such beginning.
+    /// Adds to what stands for the beginning of `history`; nothing if it has no such beginning, or has that already.
     pub(crate) fn pin(&mut self, history: &[Arc<Message>], pinned: &[Arc<Message>]) -> Option<Change> {
         let (at, _) = self.cut_of(history)?;
         let cut = self.cuts.get_mut(at)?;
+        let before = cut.head.iter().filter(|message| is_pinned(message)).count();
+        if before == pinned.len() && cut.head.ends_with(pinned) {
+            return None;
+        }
         cut.head.retain(|message| !is_pinned(message));
         cut.head.extend(pinned.iter().cloned());
         let cut = cut.stored(history);
@@ -293,7 +297,8 @@ impl Cut {
 /// Who a message with what is pinned is from.
 pub(crate) const PINNED: &str = "pinned";
 
-fn is_pinned(message: &Arc<Message>) -> bool {
+/// Whether it is what was pinned when something left.
+pub(crate) fn is_pinned(message: &Arc<Message>) -> bool {
     message.injected_by.as_deref() == Some(PINNED)
 }
 

@@ -79,7 +79,7 @@ fn what_fills_the_context_counts_the_tools_of_servers_and_names_those_that_are_n
     // Without the wait of a run: this one waits for the start.
     let fake = settings(&FakeMcpScript::default());
     let broken = "[mcp.servers.broken]\ncommand = \"/nowhere/server\"\n";
-    person.settings(&format!("mcp.wait = 0\n{fake}{broken}"));
+    person.settings(&format!("mcp.wait = 1\n{fake}{broken}"));
     let shown = person.run(&["context"]);
     assert_eq!(shown.code, 0, "{}", shown.stderr);
     let tools = shown.stdout.lines().find(|line| line.contains(" tools ") && line.contains("mcp"));

@@ -7,6 +7,7 @@ mod late;
 mod never_twice;
 mod overflow;
 mod pairs;
+mod pinned;
 mod plugins_asked;
 mod replay;
 mod soundness;

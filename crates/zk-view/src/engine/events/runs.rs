@@ -223,7 +223,9 @@ impl Reduce for ContextCompaction {
                 engine.own_activity(origin, Activity::Compacting { before: self.before });
             }
             // What it left out is told for itself, and whoever asked is answered.
-            CompactionStage::Done | CompactionStage::Deferred => engine.own_activity(origin, Activity::Starting),
+            CompactionStage::Done | CompactionStage::Deferred => {
+                engine.own_activity(origin, Activity::Starting)
+            }
             CompactionStage::Failed if origin.depth == 0 => {
                 engine.note(NoteLevel::Warning, &format!("compaction freed too little: {note}"));
             }

@@ -1,0 +1,108 @@
+//! What outlives compactions takes room in the window as well.
+
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use zk_agent::{Agent, AgentConversation};
+use zk_compaction::{Shorten, Window, WindowOptions};
+use zk_core::events::{CompactionStage, ContextCompaction};
+use zk_core::kernel::{BoxError, Bus, Cx};
+use zk_core::model::{AgentError, Model};
+use zk_core::service::{ContextWindow, Conversation, PinnedContext, Provider, WindowLevel};
+use zk_testkit::{Script, ScriptedProvider, Turn};
+
+struct Pinned(Mutex<String>);
+
+#[async_trait]
+impl PinnedContext for Pinned {
+    async fn text(&self, _: &Cx) -> Result<Option<String>, BoxError> {
+        Ok(Some(self.0.lock().unwrap().clone()))
+    }
+}
+
+struct Rig {
+    conversation: AgentConversation,
+    provider: ScriptedProvider,
+    pinned: Arc<Pinned>,
+    stages: Arc<Mutex<Vec<CompactionStage>>>,
+    /// Tokens that each compaction left.
+    left: Arc<Mutex<Vec<u64>>>,
+}
+
+/// A conversation with a window of 8,000 tokens, of which 6,000 may be sent, and answers of about 500.
+fn rig(pinned: usize) -> Rig {
+    let bus = Bus::new();
+    let options = WindowOptions { cooldown: 0, tokenizer: false, ..WindowOptions::default() };
+    bus.install(&Window::with(options)).unwrap();
+    bus.install(&Shorten).unwrap();
+    let pinned = Arc::new(Pinned(Mutex::new("Do it. ".repeat(pinned / 7))));
+    bus.scope("todo").provide::<dyn PinnedContext>("todo", pinned.clone()).unwrap();
+    let stages = Arc::<Mutex<Vec<_>>>::default();
+    let left = Arc::<Mutex<Vec<_>>>::default();
+    let (seen, after) = (stages.clone(), left.clone());
+    bus.scope("test").on_sync(move |event: &ContextCompaction, _: &Cx| {
+        seen.lock().unwrap().push(event.stage);
+        if event.stage == CompactionStage::Done {
+            after.lock().unwrap().push(event.after);
+        }
+    });
+    let provider = ScriptedProvider::new(Script::answering(|_| Turn::new().text("word ".repeat(400))));
+    let model = Model { window: Some(8000), ..provider.model("scripted") };
+    let agent = Agent::builder(Arc::new(provider.clone())).bus(bus).model(model).build().unwrap();
+    Rig { conversation: AgentConversation::new(agent), provider, pinned, stages, left }
+}
+
+impl Rig {
+    async fn say(&self, prompt: &str) -> Result<(), AgentError> {
+        self.conversation.run(prompt).await.unwrap().wait().await.result
+    }
+}
+
+#[tokio::test]
+async fn what_is_pinned_counts_and_more_leaves_for_it() {
+    // A compaction leaves about 2,700 tokens, of which what is pinned takes 1,750.
+    let rig = rig(7000);
+    for number in 0..40 {
+        rig.say(&format!("question {number}")).await.unwrap();
+        let agent = rig.conversation.agent();
+        let fill = agent.bus().service::<dyn ContextWindow>().unwrap().fill(&agent.context()).unwrap();
+        assert!(fill.level < WindowLevel::Hard, "{number}: {fill:?}");
+    }
+    let stages = rig.stages.lock().unwrap().clone();
+    assert!(stages.len() >= 4, "{stages:?}");
+    assert!(
+        stages.iter().all(|stage| matches!(stage, CompactionStage::Began | CompactionStage::Done)),
+        "{stages:?}"
+    );
+    // From the second on it is known beforehand what is pinned.
+    let left = rig.left.lock().unwrap().clone();
+    assert!(left.len() >= 3 && left[1..].iter().all(|left| *left < 3000), "{left:?}");
+    let sent = rig.provider.asked().pop().unwrap().messages;
+    let pinned = rig.pinned.0.lock().unwrap().clone();
+    let blocks = sent.iter().flat_map(|message| &message.content);
+    assert_eq!(blocks.filter(|block| block.as_text() == Some(&pinned)).count(), 1);
+}
+
+#[tokio::test]
+async fn what_is_pinned_and_fills_the_window_by_itself_ends_the_run_and_is_named_with_what_can_be_done() {
+    let rig = rig(30_000);
+    rig.say("Remember: be kind").await.unwrap();
+    let mut error = None;
+    for number in 0..20 {
+        if let Err(failed) = rig.say(&format!("question {number}")).await {
+            error = Some(failed);
+            break;
+        }
+    }
+    let Some(AgentError::ContextExceeded(why)) = error else { panic!("{error:?}") };
+    for part in ["by itself: todo 7", "of a window of 8000", "larger window", "new conversation"] {
+        assert!(why.message.contains(part), "{part}: {}", why.message);
+    }
+    assert_eq!(*rig.stages.lock().unwrap(), [CompactionStage::Began, CompactionStage::Stopped]);
+    let asked = rig.provider.asked().len();
+    // With less of it, the next prompt goes on.
+    *rig.pinned.0.lock().unwrap() = "Open: the door.".to_owned();
+    rig.conversation.compact(None).await.unwrap();
+    rig.say("go on").await.unwrap();
+    assert_eq!(rig.provider.asked().len(), asked + 1);
+}
