@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use zk_compaction::{Focus, Rolling, Shorten, Subgoal, Summary, Tail, ToolPairs, Window};
+use zk_compaction::{Focus, Rolling, Shorten, Subgoal, Summary, Tail, ToolPairs, Window, WindowOptions};
 use zk_core::kernel::Plugin;
-use zk_providers::VendorDialect;
+use zk_core::service::PluginSettings;
+use zk_providers::{CompactAt, VendorDialect};
 
 use crate::app::AppContext;
 use crate::endpoint::NamedProvider;
@@ -19,9 +20,6 @@ pub(crate) const STRATEGIES: &[&str] =
 
 /// The provider makes its context smaller itself.
 const SERVER: &str = "server";
-
-/// From how many tokens on OpenAI compacts; Anthropic does so at as many by itself.
-const THRESHOLD: u32 = 150_000;
 
 /// How often parts are merged, of the strategy `focus`.
 const MIN_WINDOW: &str = "compaction.auto_consolidate_min_window";
@@ -137,7 +135,7 @@ pub(crate) fn ask_server(
     let asked = match provider.vendor.dialect {
         _ if provider.ready.is_some() => None,
         VendorDialect::Anthropic => Some(json!({"edits": [{"type": "compact_20260112"}]})),
-        VendorDialect::Responses => Some(json!([{"type": "compaction", "compact_threshold": THRESHOLD}])),
+        VendorDialect::Responses => Some(json!([{"type": "compaction"}])),
         VendorDialect::Chat(_)
         | VendorDialect::Subscription
         | VendorDialect::Gemini
@@ -152,6 +150,14 @@ pub(crate) fn ask_server(
         )));
     };
     options.insert("context_management".to_owned(), asked);
+    if !options.contains_key("compact_at") {
+        let window: WindowOptions = PluginSettings::table(settings, Window::default().name())
+            .map_or_else(|| Ok(WindowOptions::default()), serde_json::from_value)
+            .map_err(|error| Failure::usage(format!("`[plugins.context-window]`: {error}")))?;
+        // Between both thresholds: what is done here comes after it, where it does not suffice.
+        let at = CompactAt { part: f64::midpoint(window.soft, window.hard), reserve: window.reserve };
+        options.insert("compact_at".to_owned(), serde_json::to_value(at).map_err(Failure::failed)?);
+    }
     Ok(())
 }
 

@@ -43,6 +43,7 @@ pub use dialects::chat::Compat;
 pub use dialects::gemini::Gemini;
 pub use dialects::ollama::{Ollama, OllamaOptions};
 pub use dialects::responses::{Responses, ResponsesBackend, ResponsesOptions};
+pub use encode::compact_at::CompactAt;
 pub use encode::effort::Efforts;
 pub use facts::catalogue::{
     Override, Overrides, ResolvedModel, Shutdown, known_efforts, known_model, known_models, known_providers,

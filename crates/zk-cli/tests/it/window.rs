@@ -91,7 +91,16 @@ fn the_provider_is_asked_to_compact_where_it_can_and_refused_where_it_cannot() {
     let ended = person.run(&["-p", "hello"]);
     assert_eq!((ended.code, ended.stdout.as_str()), (0, "done\n"), "{}", ended.stderr);
     let body = anthropic.bodies().pop().unwrap();
-    assert_eq!(body["context_management"]["edits"][0]["type"], "compact_20260112", "{body}");
+    let edit = &body["context_management"]["edits"][0];
+    assert_eq!(edit["type"], "compact_20260112", "{body}");
+    // Three quarters of a window of a million, without the reserve.
+    assert_eq!(edit["trigger"], json!({"type": "input_tokens", "value": 737_712}), "{body}");
+    person.settings(
+        "compaction.strategy = \"server\"\n[plugins.context-window]\nsoft = 0.2\nhard = 0.4\nreserve = 0\n",
+    );
+    assert_eq!(person.run(&["-p", "hello"]).code, 0);
+    let body = anthropic.bodies().pop().unwrap();
+    assert_eq!(body["context_management"]["edits"][0]["trigger"]["value"], 300_000, "{body}");
 
     let compatible = server(script());
     let other = Person::new();

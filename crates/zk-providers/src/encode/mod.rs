@@ -3,6 +3,7 @@
 
 pub(crate) mod args;
 pub(crate) mod block_label;
+pub(crate) mod compact_at;
 pub(crate) mod documents;
 pub(crate) mod effort;
 pub(crate) mod fields;

@@ -22,6 +22,7 @@ use zk_core::model::{
 };
 use zk_core::service::Request;
 
+use crate::encode::compact_at::CompactAt;
 use crate::encode::strict_schema;
 use crate::facts::schema_limits;
 use crate::facts::thinking::has_formats;
@@ -64,6 +65,8 @@ pub struct AnthropicOptions {
     pub cache_ttl: CacheTtl,
     /// How the provider is to edit the context itself: an object with the list `edits`, sent as it is.
     pub context_management: Option<Value>,
+    /// From where on it compacts, for a compaction among those edits that says nothing of it.
+    pub compact_at: Option<CompactAt>,
     /// Tools that run at the provider's, as the API declares them, such as
     /// `{"type": "web_search_20250305", "name": "web_search"}`. Their calls and results stay in the history.
     pub hosted_tools: Vec<Value>,
@@ -76,6 +79,7 @@ impl Default for AnthropicOptions {
             betas: Vec::new(),
             cache_ttl: CacheTtl::default(),
             context_management: None,
+            compact_at: None,
             hosted_tools: Vec::new(),
         }
     }

@@ -13,6 +13,7 @@ use zk_core::service::{Request, ToolChoice, is_dynamic_context};
 use super::cache_marks::{self, CacheControl};
 use super::hosted;
 use super::thinking::ThinkingParams;
+use crate::encode::compact_at::CompactAt;
 use crate::encode::documents;
 use crate::encode::prefix::Encode;
 use crate::encode::strict_schema;
@@ -218,7 +219,9 @@ impl Encode for Body<'_> {
             fields.insert("max_tokens".into(), max_tokens(self.request).into());
             fields.insert("stream".into(), true.into());
             if let Some(asked) = &self.options.context_management {
-                fields.insert("context_management".into(), asked.clone());
+                let window = self.request.model.window;
+                let asked = CompactAt::in_edits(self.options.compact_at, asked, window);
+                fields.insert("context_management".into(), asked);
             }
             crate::encode::fields::merge_extra(&mut fields, self.extra, &["output_config"]);
         }

@@ -1,6 +1,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::encode::compact_at::CompactAt;
+
 /// Who answers: what may be sent depends on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -27,6 +29,8 @@ pub struct ResponsesOptions {
     pub echo_reasoning: bool,
     /// How the provider is to make the context smaller itself: the field `context_management`, a list, sent as it is.
     pub context_management: Option<Value>,
+    /// From where on it compacts, for a compaction in that list that says nothing of it.
+    pub compact_at: Option<CompactAt>,
 }
 
 impl Default for ResponsesOptions {
@@ -36,6 +40,7 @@ impl Default for ResponsesOptions {
             reasoning_summary: Some("auto".to_owned()),
             echo_reasoning: false,
             context_management: None,
+            compact_at: None,
         }
     }
 }

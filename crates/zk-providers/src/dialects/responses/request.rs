@@ -7,6 +7,7 @@ use zk_core::model::{Message, ThinkingLevel, ThinkingSupport, ToolSpec};
 use zk_core::service::{Request, ToolChoice};
 
 use super::{ResponsesBackend, ResponsesOptions, input};
+use crate::encode::compact_at::CompactAt;
 use crate::encode::effort::Efforts;
 use crate::encode::prefix::Encode;
 use crate::encode::strict_schema;
@@ -164,7 +165,9 @@ impl Encode for Body<'_> {
                 }
             }
             if let Some(asked) = &self.options.context_management {
-                fields.insert("context_management".into(), asked.clone());
+                let window = self.request.model.window;
+                let asked = CompactAt::in_list(self.options.compact_at, asked, window);
+                fields.insert("context_management".into(), asked);
             }
             crate::encode::fields::merge_extra(&mut fields, self.extra, &["reasoning", "text"]);
         }
