@@ -8,6 +8,7 @@ use zk_core::model::{Block, Message, MessageId, Role};
 use zk_core::service::{RunControl, SideCall, WindowCause, WindowPlan, WindowStrategy, WindowView};
 
 use crate::results::{answer_before, is_skill};
+use crate::summary::text::check;
 use crate::window;
 
 /// Results of the newest turns that nobody summarises.
@@ -144,7 +145,7 @@ async fn summarise(run: &dyn RunControl, message: &Message, answer: Option<&Mess
         (call.max_tokens, call.limit) = (Some(512), LIMIT);
         let answer = run.side_call(call).await.ok()?.text;
         let answer = answer.trim();
-        if answer.is_empty() || answer.len() >= text.len() {
+        if answer.len() >= text.len() || check(answer, text.len()).is_err() {
             return None;
         }
         summaries.push(format!("[Summary of this result, which left the context]\n{answer}"));

@@ -153,11 +153,13 @@ pub(crate) fn marker(
 
 /// What the model of the run answers, if it is a summary of `source` bytes.
 async fn ask(run: &dyn RunControl, prompt: String, tokens: u32, source: usize) -> Result<String, BoxError> {
+    // It may be given less than what leaves.
+    let given = source.min(prompt.len());
     let mut call = SideCall::new("compaction", prompt);
     call.system = text::SYSTEM.to_owned();
     (call.max_tokens, call.limit) = (Some(tokens), LIMIT);
     let answer = run.side_call(call).await?.text;
-    text::check(&answer, source)?;
+    text::check(&answer, given)?;
     Ok(answer.trim().to_owned())
 }
 

@@ -128,7 +128,7 @@ fn clip(text: &mut String, most: usize) {
 }
 
 /// Whether an answer is a summary of `source` bytes.
-pub(super) fn check(answer: &str, source: usize) -> Result<(), BoxError> {
+pub(crate) fn check(answer: &str, source: usize) -> Result<(), BoxError> {
     let text = answer.trim();
     let words = text.split_whitespace().filter(|word| word.chars().any(char::is_alphanumeric)).count();
     if words < 3 {

@@ -4,6 +4,7 @@
 mod campaign;
 mod focus;
 mod late;
+mod model_switch;
 mod never_twice;
 mod overflow;
 mod pairs;
@@ -13,6 +14,7 @@ mod replay;
 mod soundness;
 mod stored;
 mod subgoal;
+mod summarisers;
 mod summary;
 mod taken_back;
 mod tools;
