@@ -81,11 +81,15 @@ impl Drop for Child {
     }
 }
 
+/// What the model is told of sub-agents when messages leave its context. It reads that also when they are done.
+const RUNNING: &str = "Sub-agents that were at work when earlier messages left this context. Of those that are done by now, what they \
+     gave comes later:";
+
 #[async_trait]
 impl PinnedContext for Children {
     async fn text(&self, _: &Cx) -> Result<Option<String>, BoxError> {
         let rows: Vec<String> = self.lock().iter().map(|(name, task)| format!("- {name}: {task}")).collect();
-        Ok((!rows.is_empty()).then(|| format!("Sub-agents that run now:\n{}", rows.join("\n"))))
+        Ok((!rows.is_empty()).then(|| format!("{RUNNING}\n{}", rows.join("\n"))))
     }
 }
 

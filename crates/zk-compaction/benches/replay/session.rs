@@ -16,8 +16,11 @@ use zk_core::service::{CallPlace, Provider, Tool, ToolCx};
 use zk_testkit::{Asked, Script, ScriptedProvider, Turn};
 
 /// How conversations are made smaller.
-pub(crate) const STRATEGIES: [&str; 8] =
-    ["shorten", "tail", "tool_pairs", "rolling", "summary", "subgoal", "subgoal_mig", "focus"];
+pub(crate) const STRATEGIES: [&str; 9] =
+    ["shorten", "tail", "tool_pairs", "rolling", "summary", "subgoal", "subgoal_mig", "focus", SERVER];
+
+/// The provider compacts its context itself.
+pub(crate) const SERVER: &str = "server";
 
 /// Turns for each prompt of the person.
 const TURNS: usize = 8;
@@ -36,7 +39,7 @@ pub(crate) struct Figures {
     pub(crate) side_calls: usize,
     /// Bytes of messages in all requests of the conversation.
     pub(crate) sent: usize,
-    /// The most bytes of one request.
+    /// The most bytes that were read of one request.
     pub(crate) peak: usize,
     /// Requests that did not begin as the one before.
     pub(crate) breaks: usize,
@@ -172,26 +175,64 @@ fn install(bus: &Bus, strategy: &str) {
     bus.install(&Shorten).unwrap();
 }
 
+/// What a provider that compacts its context itself reads: a summary of its own, and the messages after it.
+#[derive(Default)]
+struct Server {
+    /// From how many bytes on it compacts.
+    threshold: usize,
+    summary: Option<Arc<Message>>,
+    /// How many messages that stands for.
+    count: usize,
+}
+
+impl Server {
+    fn read(&mut self, messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
+        // Whoever changed the beginning left that out.
+        if self.count > messages.len() {
+            (self.summary, self.count) = (None, 0);
+        }
+        let rest = messages.get(self.count..).unwrap_or_default();
+        let read: Vec<_> = self.summary.iter().chain(rest).cloned().collect();
+        if self.threshold == 0 || context_size(&read) < self.threshold {
+            return read;
+        }
+        let earlier = self.summary.as_ref().map(|summary| summary.text()).unwrap_or_default();
+        let parts: Vec<String> = rest.iter().map(|message| said(std::slice::from_ref(message))).collect();
+        let asked = format!(
+            "<earlier-summary>{earlier}</earlier-summary><conversation>{}</conversation>",
+            parts.join("\n\n")
+        );
+        let written = summary(&asked);
+        // The last message is what it answers.
+        self.count = messages.len().saturating_sub(1);
+        self.summary = Some(Message::user_text(written).shared());
+        self.summary.iter().chain(messages.last()).cloned().collect()
+    }
+}
+
 /// What is counted while the session runs.
 #[derive(Default)]
 struct Counting {
     figures: Figures,
+    server: Server,
     before: Vec<Arc<Message>>,
+    /// What was read of the last request.
+    read: Vec<Arc<Message>>,
 }
 
 impl Counting {
     fn note(&mut self, asked: &Asked) {
-        let size = context_size(&asked.messages);
+        self.read = self.server.read(&asked.messages);
         self.figures.requests += 1;
-        self.figures.sent += size;
-        self.figures.peak = self.figures.peak.max(size);
+        self.figures.sent += context_size(&asked.messages);
+        self.figures.peak = self.figures.peak.max(context_size(&self.read));
         // The last message may be gone on with in the next request.
         let before = self.before.get(..self.before.len().saturating_sub(1)).unwrap_or_default();
         self.figures.breaks += usize::from(!asked.messages.starts_with(before));
         self.before.clone_from(&asked.messages);
         // The end of a session alone says more about where the last compaction was than about the strategy.
         if self.figures.requests.is_multiple_of(LOOK) {
-            let text = said(&asked.messages);
+            let text = said(&self.read);
             let known = (1..self.figures.requests.saturating_sub(LOOK)).filter_map(planted);
             for number in known {
                 self.figures.known += 1;
@@ -211,6 +252,11 @@ impl Figures {
 /// Runs a session of `turns` turns, for a model with a window of `window` tokens.
 pub(crate) async fn replay(strategy: &str, turns: usize, window: u64) -> Figures {
     let counting = Arc::new(Mutex::new(Counting::default()));
+    if strategy == SERVER {
+        // Half-way between both thresholds, as the program asks for, by the rate that the model counts with.
+        let usable = window - 16_384.min(window / 4);
+        counting.lock().unwrap().server.threshold = usize::try_from(usable * 3 / 4).unwrap() * 35 / 10;
+    }
     let seen = counting.clone();
     let script = Script::answering(move |asked| {
         let prompt = asked.last_user_text();
@@ -234,7 +280,7 @@ pub(crate) async fn replay(strategy: &str, turns: usize, window: u64) -> Figures
         let number = seen.figures.requests;
         seen.note(asked);
         let usage =
-            Usage { input: context_size(&asked.messages) as u64 * 10 / 35, output: 60, ..Usage::default() };
+            Usage { input: context_size(&seen.read) as u64 * 10 / 35, output: 60, ..Usage::default() };
         turn(number).usage(usage)
     });
     let provider = ScriptedProvider::new(script);
@@ -255,7 +301,7 @@ pub(crate) async fn replay(strategy: &str, turns: usize, window: u64) -> Figures
         conversation.run(prompt(number)).await.unwrap().wait().await.result.unwrap();
         reduced = *count.lock().unwrap();
     }
-    let last = counting.lock().unwrap().before.clone();
+    let last = counting.lock().unwrap().read.clone();
     let facts = (1..turns / TURNS * TURNS).filter_map(planted).count();
     let text = said(&last);
     let mut figures = counting.lock().unwrap().figures.clone();
