@@ -101,3 +101,76 @@ impl DumpFiles {
         scope.on_sync_at(everywhere, move |event: &E, _: &Cx| dump.keep_value(what, event));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::os::unix::fs::PermissionsExt;
+
+    use zk_core::events::{CompactionStage, CompactionTrigger, PrefixCause, PrefixPart};
+    use zk_core::kernel::Bus;
+    use zk_core::model::TurnId;
+    use zk_core::model::wire::Repair;
+
+    use super::*;
+
+    const SECRET: &str = "sk-ant-0123456789abcdefghij";
+
+    #[tokio::test]
+    async fn each_thing_that_happens_is_in_a_private_file_of_its_name_without_secrets() {
+        let dir = tempfile::tempdir().unwrap();
+        let dumps = dir.path().join("dumps");
+        let redactor = Redactor::new();
+        redactor.learn(SECRET);
+        let files = DumpFiles::new(dumps.clone(), Arc::new(redactor), Notices::default());
+        let bus = Bus::new();
+        bus.install(&files).unwrap();
+        let (cx, turn_id) = (bus.cx(), TurnId::from("t"));
+        let call_id = format!("call-{SECRET}").into();
+        let repairs = vec![Repair::OrphanResult { call_id }];
+        cx.emit(HistoryRepaired { turn_id: turn_id.clone(), repairs }).await.unwrap();
+        let compaction = ContextCompaction {
+            turn_id: turn_id.clone(),
+            trigger: CompactionTrigger::Hard,
+            stage: CompactionStage::Stopped,
+            before: 9000,
+            after: 8999,
+            strategies: vec!["summary".to_owned()],
+            note: Some(format!("it keeps {SECRET}")),
+        };
+        cx.emit(compaction).await.unwrap();
+        let strategy = "rolling".to_owned();
+        let reduced = ContextReduced {
+            turn_id: turn_id.clone(),
+            strategy,
+            results: 1,
+            messages: 2,
+            before: 3,
+            after: 1,
+        };
+        cx.emit(reduced).await.unwrap();
+        let part = PrefixPart::Tools { first: "read_file".to_owned() };
+        let cause = PrefixCause::Unexplained;
+        cx.emit(PrefixBreak { turn_id, part, cause, lost_tokens: 1200, cost: None }).await.unwrap();
+        bus.service::<dyn DebugDump>().unwrap().write("subgoal-registry", &format!("1 active: use {SECRET}"));
+
+        let read = |entry: std::io::Result<std::fs::DirEntry>| {
+            let entry = entry.unwrap();
+            assert_eq!(entry.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+            let text = std::fs::read_to_string(entry.path()).unwrap();
+            (entry.file_name().into_string().unwrap(), text)
+        };
+        let written: BTreeMap<String, String> = std::fs::read_dir(&dumps).unwrap().map(read).collect();
+        for ((name, text), (expected, part)) in written.iter().zip([
+            ("0001-history-repaired.txt", "orphan_result"),
+            ("0002-compaction.txt", "\"after\": 8999"),
+            ("0003-left-out.txt", "rolling"),
+            ("0004-prefix-break.txt", "read_file"),
+            ("0005-subgoal-registry.txt", "1 active"),
+        ]) {
+            assert_eq!(name, expected);
+            assert!(text.contains(part) && !text.contains(SECRET), "{name}: {text}");
+        }
+        assert_eq!(written.len(), 5);
+    }
+}

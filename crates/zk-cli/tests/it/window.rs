@@ -136,6 +136,38 @@ fn what_happens_inside_is_written_to_private_files_where_somebody_asks_for_it() 
 }
 
 #[test]
+fn what_a_compaction_left_out_and_what_strategies_know_is_among_the_files_that_somebody_asks_for() {
+    let server = server(Script::answering(|asked| {
+        let is_about_steps = asked.system.contains("You name what an agent is working on");
+        Turn::new().text(if is_about_steps {
+            "Count words".to_owned()
+        } else {
+            format!("{}END", "word ".repeat(600))
+        })
+    }));
+    let person = Person::asking(&server);
+    person.settings("[compaction]\nstrategy = \"subgoal\"\n");
+    let Some(mut terminal) = Terminal::open(&person, "first --debug-dump dumps") else { return };
+    for prompt in ["second\r", "third\r", "fourth\r", "/compact\r"] {
+        terminal.expect("END");
+        terminal.expect("› ");
+        terminal.keys(prompt);
+    }
+    terminal.expect("compacted: about ");
+    terminal.expect("› ");
+    terminal.keys("fifth\r");
+    terminal.expect("END");
+    terminal.expect("› ");
+    terminal.keys("/quit\r");
+    terminal.rest();
+    let entries = std::fs::read_dir(person.project().join("dumps")).unwrap();
+    let names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    for what in ["request", "compaction", "left-out", "prefix-break", "subgoal-registry"] {
+        assert!(names.iter().any(|name| name.ends_with(&format!("-{what}.txt"))), "{what}: {names:?}");
+    }
+}
+
+#[test]
 fn instructions_of_a_subdirectory_outlive_a_compaction_byte_for_byte_and_are_not_told_twice() {
     let server = server(Script::answering(|asked| match asked.number {
         1 => Turn::new().call("read_file", json!({"path": "sub/a.txt"})),
