@@ -14,6 +14,8 @@ pub(crate) struct Trigger {
     failures: u32,
     /// Thresholds do nothing until a person does something: they did not help, or a person took one back.
     held: bool,
+    /// It is for a person that they do nothing: as long as there is room.
+    is_taken_back: bool,
     /// Somebody asked for less.
     asked: bool,
 }
@@ -30,17 +32,17 @@ pub(crate) enum Came {
 impl Trigger {
     /// Has the next request made smaller.
     pub(crate) fn ask(&mut self) {
-        (self.asked, self.held, self.failures) = (true, false, 0);
+        *self = Self { asked: true, rest: self.rest, ..Self::default() };
     }
 
-    /// Leaves the conversation as it is until it overflows or somebody asks.
+    /// Leaves the conversation as a person wants it until it does not fit or somebody asks.
     pub(crate) fn hold(&mut self) {
-        self.held = true;
+        (self.held, self.is_taken_back) = (true, true);
     }
 
     /// Gives up until somebody does something: nothing that could be tried would help.
     pub(crate) fn stop(&mut self) {
-        (self.failures, self.held) = (0, true);
+        (self.failures, self.held, self.is_taken_back) = (0, true, false);
     }
 
     /// Leaves the conversation as it is for as long as after a compaction.
@@ -69,11 +71,12 @@ impl Trigger {
         if asked {
             return Some(CompactionTrigger::Manual);
         }
-        if self.held {
+        if self.held && !(self.is_taken_back && exceeds) {
             // With room again there is nothing left of what was held.
             self.held = level == WindowLevel::Hard;
             return None;
         }
+        (self.held, self.is_taken_back) = (false, false);
         match level {
             WindowLevel::Hard if !rests => Some(CompactionTrigger::Hard),
             WindowLevel::Hard | WindowLevel::Soft => Some(CompactionTrigger::Soft),
@@ -117,6 +120,19 @@ mod tests {
         assert_eq!(trigger.decide(L::Low, false, false), Some(T::Manual));
         assert_eq!(trigger.decide(L::Low, false, false), None, "asked once");
         assert_eq!(trigger.decide(L::Hard, false, false), Some(T::Hard), "the rest is over");
+    }
+
+    #[test]
+    fn what_a_person_took_back_stays_until_it_does_not_fit_and_what_did_not_help_also_then() {
+        let mut trigger = Trigger::default();
+        trigger.hold();
+        assert_eq!(trigger.decide(L::Hard, false, false), None);
+        assert_eq!(trigger.decide(L::Hard, true, false), Some(T::Hard));
+        assert_eq!(trigger.decide(L::Hard, false, false), Some(T::Hard), "it is as any other by now");
+        trigger.stop();
+        assert_eq!(trigger.decide(L::Hard, true, false), None);
+        assert_eq!(trigger.decide(L::Low, false, false), None);
+        assert_eq!(trigger.decide(L::Hard, false, false), Some(T::Hard), "there was room meanwhile");
     }
 
     #[test]
