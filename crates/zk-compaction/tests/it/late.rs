@@ -9,7 +9,7 @@ use zk_compaction::{Shorten, Summary, Window, WindowOptions};
 use zk_core::events::{CompactionStage, ContextCompaction, ContextReduced};
 use zk_core::kernel::{Bus, Cx};
 use zk_core::model::{Message, Model, Usage};
-use zk_core::service::{Conversation, Provider};
+use zk_core::service::Provider;
 use zk_testkit::{Asked, Script, ScriptedProvider, Turn};
 
 const WINDOW: u64 = 32_000;
@@ -66,14 +66,14 @@ impl Rig {
 
     /// Goes on until something is decided. Gives how long the last prompt took.
     async fn until_decided(&self) -> u64 {
-        for number in 0..60 {
+        for number in 0.. {
             let (_, seconds) = self.say(&format!("question {number}")).await;
             if !self.seen.lock().unwrap().is_empty() {
                 return seconds;
             }
-            assert_eq!(seconds, 0);
+            assert!(seconds == 0 && number < 60, "nothing was decided");
         }
-        panic!("nothing was decided");
+        0
     }
 
     fn seen(&self) -> Vec<String> {

@@ -14,6 +14,9 @@ use zk_testkit::{Asked, Script, ScriptedProvider, Turn};
 
 type Summariser = fn(&Asked) -> Turn;
 
+/// A strategy, which ones leave something out where it gets no answer, and how often it may ask for one.
+type Case = (&'static str, Box<dyn Plugin>, &'static [&'static str], usize);
+
 const SUMMARISERS: [(&str, Summariser); 6] = [
     ("nothing", |_| Turn::new().text("")),
     ("garbage", |_| Turn::new().text("\u{1}\u{2}\u{3} \u{4}a \u{5}b \u{6}c \u{7}d")),
@@ -68,8 +71,7 @@ fn is_beside(asked: &Asked) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn whatever_a_model_answers_that_is_asked_beside_no_strategy_stops_loops_or_loses_anything() {
-    // What each of them leaves out by itself, before or without an answer, and how often it may ask for one.
-    let strategies: [(&str, Box<dyn Plugin>, &[&str], usize); 6] = [
+    let strategies: [Case; 6] = [
         ("summary", Box::new(Summary), &["shorten"], 2),
         ("rolling", Box::new(Rolling), &["rolling", "shorten"], 0),
         ("focus", Box::new(Focus::default()), &["focus", "shorten"], 0),
