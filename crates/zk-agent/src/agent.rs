@@ -12,6 +12,7 @@ use zk_core::model::{AgentError, Message, Model, Role, SessionId, ThinkingReques
 use zk_core::service::{ContextId, Entry, OpenedSession, Provider, TurnEnv};
 
 use crate::budget::{Ledger, stored_spent};
+use crate::busy::Busy;
 use crate::commit::{Commit, identified};
 use crate::driver::Driver;
 use crate::gates::DedupMemory;
@@ -65,8 +66,8 @@ pub(crate) struct AgentInner {
     pub(crate) dedup: DedupMemory,
     pub(crate) token: CancellationToken,
     state: Mutex<AgentState>,
-    running: AtomicBool,
-    idle: Notify,
+    pub(crate) running: AtomicBool,
+    pub(crate) idle: Notify,
     /// Set once the agent was warmed up.
     warm: OnceCell<()>,
 }
@@ -150,27 +151,6 @@ impl AgentInner {
                 model.id, model.provider
             ))
         })
-    }
-}
-
-/// Marks the agent busy for as long as it lives, whatever ends the run.
-pub(crate) struct Busy {
-    agent: Arc<AgentInner>,
-    run: Arc<RunShared>,
-}
-
-impl Busy {
-    pub(crate) fn new(agent: &Arc<AgentInner>, run: &Arc<RunShared>) -> Option<Self> {
-        let free = agent.running.compare_exchange(false, true, Ordering::AcqRel, Ordering::Acquire).is_ok();
-        free.then(|| Self { agent: agent.clone(), run: run.clone() })
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        self.agent.running.store(false, Ordering::Release);
-        self.agent.idle.notify_waiters();
-        self.run.over.cancel();
     }
 }
 

@@ -26,6 +26,7 @@ mod agent;
 mod answer;
 mod budget;
 mod builder;
+mod busy;
 mod commit;
 mod control;
 mod conversation;

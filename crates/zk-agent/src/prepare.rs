@@ -7,8 +7,8 @@ use zk_core::events::{ContextTransform, SessionLoaded};
 use zk_core::model::{AgentError, TurnId};
 
 use crate::Agent;
-use crate::agent::Busy;
 use crate::budget::Purse;
+use crate::busy::Busy;
 use crate::control::Control;
 use crate::shared::RunShared;
 
