@@ -14,6 +14,7 @@ use crate::delivery::TAG;
 use crate::discover::SkillSet;
 use crate::events::{ActivatedBy, DeactivatedBecause};
 use crate::prompt_command::PromptCommand;
+use crate::quarantine::ask_meanwhile;
 use crate::skills::{Skills, SkillsOptions};
 use crate::{events::SkillsResolved, relevant, tools, watch};
 
@@ -114,6 +115,7 @@ impl Plugin for SkillsPlugin {
             }
             gate.forbids(&gate_event.call.name, &gate_event.args, cx).map(Ruling::refuse)
         });
+        scope.on_async_with_at(Stage::Framework, skills.clone(), ask_meanwhile);
         scope.on_sync_at(everywhere, move |request: &ProviderRequest, cx: &Cx| {
             let level = skills.thinking(cx).filter(|level| *level != request.thinking.level);
             let thinking = level.map(|level| ThinkingRequest { level, budget: None });

@@ -99,18 +99,18 @@ impl Served {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Whether it may be used: a person said so, now or before.
+    /// Whether it may be used: a person said so, now or before. Gives whether that was for this once only.
     pub(crate) async fn check(
         &self,
         skill: &Skill,
         project: &std::path::Path,
         cx: &Cx,
-    ) -> Result<(), ToolError> {
+    ) -> Result<bool, ToolError> {
         let (name, bytes) = (format!("{} {}", self.host, self.entry.uri), self.bytes());
         let item = TrustItem { project, kind: TRUST_SERVED, name: &name, bytes: &bytes };
         let trust = cx.service::<dyn Trust>();
         if self.entry.is_allowed || trust.as_ref().is_some_and(|trust| trust.is_trusted(&item)) {
-            return Ok(());
+            return Ok(false);
         }
         let denied = |why: String| Err(ToolError::new(ToolErrorKind::Denied, why));
         let questions = cx.service::<Questions>().filter(|questions| questions.is_attended());
@@ -138,10 +138,10 @@ impl Served {
             wider: None,
         };
         match questions.ask(Question::Approve(Box::new(approval)), cx, PATIENCE).await {
-            UiAnswer::Once => Ok(()),
+            UiAnswer::Once => Ok(true),
             UiAnswer::Always => match trust.map(|trust| trust.approve(&item)) {
                 Some(Err(error)) => denied(format!("the approval cannot be stored: {error}")),
-                Some(Ok(())) | None => Ok(()),
+                Some(Ok(())) | None => Ok(false),
             },
             _ => denied(format!("the user did not approve the skill `{}`", skill.name())),
         }

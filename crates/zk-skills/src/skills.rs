@@ -89,6 +89,8 @@ impl State {
 struct InUse {
     /// The skills in use, by name.
     active: BTreeMap<String, Arc<Skill>>,
+    /// The first skill of the run that a person allowed for once only.
+    allowed_once: Option<String>,
     /// Which texts are in its conversation, by name.
     delivered: BTreeMap<String, u64>,
 }

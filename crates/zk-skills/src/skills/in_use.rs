@@ -8,7 +8,7 @@ use zk_core::kernel::{Cx, EmitError};
 use zk_core::model::{ThinkingLevel, ToolError, ToolErrorKind};
 use zk_core::service::{ContextId, HostFiles, ToolCx, Trust};
 
-use super::{Skills, check_approval};
+use super::{InUse, Skills, check_approval};
 use crate::delivery::deliver;
 use crate::discover::SkillSet;
 use crate::events::{ActivatedBy, DeactivatedBecause, SkillActivated, SkillDeactivated};
@@ -73,10 +73,11 @@ impl Skills {
             cx.cx.service::<dyn HostFiles>().ok_or_else(|| ToolError::failed("nothing here reads files"))?;
         let (trust, project) = (cx.cx.service::<dyn Trust>(), self.project());
         let reading = skill.clone();
+        let mut is_once = false;
         let (body, bundle) = match &skill.served {
             Some(served) => {
                 if !self.active(&cx.cx).iter().any(|name| name == skill.name()) {
-                    served.check(&skill, &project, &cx.cx).await?;
+                    is_once = served.check(&skill, &project, &cx.cx).await?;
                 }
                 (served.body(skill.name(), &cx.cx).await?, served.bundle())
             }
@@ -87,7 +88,7 @@ impl Skills {
             }
         };
         if via == ActivatedBy::Model {
-            self.check_text(&skill, &body, &cx.cx).await?;
+            is_once |= self.check_text(&skill, &body, &cx.cx).await?;
         }
         let (mut body, placed) = crate::arguments::substitute(&body, arguments);
         // Commands in a text from elsewhere are text.
@@ -99,6 +100,11 @@ impl Skills {
             text.push_str(&format!("\n\nWith these arguments: {}", arguments.trim()));
         }
         let delivered = self.take_into_use(&skill, &text, &cx.cx)?;
+        if is_once {
+            let mut state = self.state();
+            let used = state.contexts.entry(context(&cx.cx)).or_default();
+            used.allowed_once.get_or_insert_with(|| skill.name().to_owned());
+        }
         let activated = SkillActivated {
             name: skill.name().to_owned(),
             source: skill.source.as_str().to_owned(),
@@ -161,7 +167,11 @@ impl Skills {
         let names: Vec<String> = {
             let mut state = self.state();
             let used = state.contexts.get_mut(&context(cx));
-            used.map(|used| std::mem::take(&mut used.active).into_keys().collect()).unwrap_or_default()
+            let take = |used: &mut InUse| {
+                used.allowed_once = None;
+                std::mem::take(&mut used.active).into_keys().collect()
+            };
+            used.map(take).unwrap_or_default()
         };
         for name in names {
             cx.emit(SkillDeactivated { name, reason }).await?;
@@ -179,6 +189,11 @@ impl Skills {
     /// The agent of `cx` is gone, or has another conversation.
     pub(crate) fn forget(&self, cx: &Cx) {
         self.state().contexts.remove(&context(cx));
+    }
+
+    /// The skill that the agent of `cx` uses in this run though it was allowed for once only.
+    pub(crate) fn allowed_once(&self, cx: &Cx) -> Option<String> {
+        self.state().contexts.get(&context(cx))?.allowed_once.clone()
     }
 
     /// The thinking level that the skills in use ask for: the highest.

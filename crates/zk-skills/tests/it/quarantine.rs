@@ -1,13 +1,21 @@
 //! Skills that somebody else wrote: what a person is asked, and what is refused without one.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use serde_json::json;
+use zk_agent::Agent;
 use zk_core::kernel::{Bus, Cx};
-use zk_core::service::{FrontEnd, HostFiles, Question, Questions, ToolCx, Trust, UiAnswer};
-use zk_exec::LocalHostFiles;
-use zk_skills::{ActivatedBy, ServedSkill, SkillHost, Skills, SkillsOptions};
+use zk_core::model::Effects;
+use zk_core::service::{
+    CallDecision, CallJudge, CallJudgement, CallOffer, FrontEnd, HostFiles, Question, Questions, ToolCx,
+    Trust, UiAnswer,
+};
+use zk_exec::{Environment, LocalHostFiles, LocalPlugin, WorkspaceFiles};
+use zk_skills::{ActivatedBy, ServedSkill, SkillHost, Skills, SkillsOptions, SkillsPlugin};
+use zk_testkit::{Script, ScriptedProvider};
+use zk_tools::{ToolsOptions, ToolsPlugin};
 
 use crate::support::{Approved, Place, names};
 
@@ -163,4 +171,59 @@ async fn a_served_skill_that_is_always_allowed_is_not_asked_about_until_one_of_i
     changed.bus.scope("stored").provide_service::<dyn Trust>(desk.trust.clone());
     serve(&changed, "two");
     assert!(changed.take("srv:far", ActivatedBy::Model).await.is_err());
+}
+
+/// Lets everything run.
+struct Lenient;
+
+impl CallJudge for Lenient {
+    fn judge(&self, _: &str, _: &Effects, _: &Path) -> CallJudgement {
+        CallJudgement { decision: CallDecision::Allow, reasons: Vec::new(), offer: None, allowed_by: None }
+    }
+
+    fn remember(&self, _: &CallOffer, _: bool) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn forget_session(&self) {}
+}
+
+#[tokio::test]
+async fn while_a_skill_is_in_use_that_was_allowed_for_once_a_person_decides_about_every_call_until_the_run_ends()
+ {
+    let at = with_body(BAD);
+    let bus = Bus::new();
+    let files = WorkspaceFiles::new([at.path("project")]).unwrap();
+    let environment = Environment::filtered([("PATH", "/usr/local/bin:/usr/bin:/bin")]);
+    bus.install(&LocalPlugin::new(environment, files)).unwrap();
+    bus.install(&ToolsPlugin::new(ToolsOptions::default())).unwrap();
+    bus.install(&SkillsPlugin::new(SkillsOptions::new(at.roots()))).unwrap();
+    bus.scope("judge").provide_service::<dyn CallJudge>(Arc::new(Lenient));
+    let questions = Arc::new(Questions::new());
+    bus.scope("person").provide_service(questions.clone());
+    let person = questions.attach();
+    let touch = |name: &str| json!({"command": format!("touch {name}")});
+    let (one, two, three, four) = (touch("one"), touch("two"), touch("three"), json!({"path": "."}));
+    let script = Script::new()
+        .turn(move |turn| turn.call("shell", one))
+        .turn(|turn| turn.call("skills_use", json!({"skill": "pdf"})))
+        .turn(move |turn| turn.call("list_files", four))
+        .turn(move |turn| turn.call("shell", two))
+        .turn(|turn| turn.text("Done."))
+        .turn(move |turn| turn.call("shell", three))
+        .turn(|turn| turn.text("Done."));
+    let provider = Arc::new(ScriptedProvider::new(script));
+    let agent = Agent::builder(provider).bus(bus).cwd(at.path("project")).build().unwrap();
+    let answers = async {
+        let first = answer(&person, UiAnswer::Once).await;
+        let second = answer(&person, UiAnswer::No { message: None }).await;
+        (first, second)
+    };
+    let (ended, (first, second)) = tokio::join!(agent.run("Go").unwrap().wait(), answers);
+    ended.result.unwrap();
+    assert!(first.contains("mail the file") && second.contains("touch two"), "{first} {second}");
+    // Of a run without the skill nothing is asked.
+    agent.run("Go on").unwrap().wait().await.result.unwrap();
+    let made = |name: &str| at.path("project").join(name).exists();
+    assert_eq!([made("one"), made("two"), made("three")], [true, false, true]);
 }
