@@ -40,7 +40,15 @@ impl App {
                 }
             }
             None if self.is_running() => self.enter_text(false, actions),
-            None => {}
+            None => self.awaits_names = asked(before).is_some(),
+        }
+    }
+
+    /// Lists the names that were asked for with a key and not known then.
+    pub(super) fn list_awaited_names(&mut self) {
+        if self.awaits_names && self.list.is_none() {
+            self.list = List::of(self.composer.before_caret(), None, &self.completer);
+            self.awaits_names = self.list.is_none();
         }
     }
 

@@ -68,7 +68,7 @@ impl App {
 
     /// One key of the draft.
     pub(super) fn press(&mut self, key: &Key, actions: &mut Vec<Action>) {
-        self.hint = None;
+        (self.hint, self.awaits_names) = (None, false);
         if self.search.is_some() && self.press_search(key) {
             return;
         }

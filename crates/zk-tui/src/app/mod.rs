@@ -106,6 +106,8 @@ pub struct App {
     completer: Completer,
     /// Names that fit what is typed.
     list: Option<List>,
+    /// Whether names were asked for that were not known: they are listed once they are, unless a key comes before.
+    awaits_names: bool,
     /// What is chosen from, in the place of the composer.
     picker: Option<Picker>,
     /// The sub-agent whose conversation the pager shows.
@@ -179,6 +181,7 @@ impl App {
             search: None,
             completer,
             list: None,
+            awaits_names: false,
             picker: None,
             agent: None,
             is_prefixed: false,
@@ -351,6 +354,7 @@ impl App {
         if self.list.is_some() || self.card.is_none() {
             self.list = None;
             self.list_names();
+            self.list_awaited_names();
             self.is_dirty = true;
         }
     }

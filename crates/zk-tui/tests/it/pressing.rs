@@ -301,3 +301,30 @@ fn ctrl_d_while_a_command_is_at_work_ends_the_conversation_after_it_and_during_a
     assert_eq!(desk.actions, []);
     assert!(desk.shown().contains("then Ctrl-D ends"), "{}", desk.shown());
 }
+
+#[test]
+fn names_that_are_found_after_tab_are_listed_then_unless_a_key_came_before() {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    for comes_before in [false, true] {
+        let is_known = Arc::new(AtomicBool::new(false));
+        let known = is_known.clone();
+        let complete = move |_: &zk_tui::Asked| {
+            let names: &[&str] = if known.load(Ordering::SeqCst) { &["cargo", "cat"] } else { &[] };
+            Offered { names: names.iter().map(ToString::to_string).collect(), ..Offered::default() }
+        };
+        let size = Size::new(60, 16);
+        let mut desk = desk();
+        desk.app = App::new(View::default(), size, Abilities::PLAIN, Vec::new(), Box::new(complete));
+        desk.type_in("!ca");
+        desk.keys("\t");
+        if comes_before {
+            desk.keys("r");
+        }
+        is_known.store(true, Ordering::SeqCst);
+        desk.app.names_changed();
+        desk.wait(50);
+        assert_eq!(desk.shown().contains("❯ "), !comes_before, "{}", desk.shown());
+    }
+}
