@@ -157,7 +157,10 @@ impl GuardedPath {
 
     /// Whether this path, or something below it, is anywhere among these names, in lower case.
     pub fn is_among<N: AsRef<str>>(&self, names: &[N]) -> bool {
-        (0..names.len()).any(|at| names.get(at..).is_some_and(|rest| self.begins(rest)))
+        // Asked of every file of a search: most names are ruled out by their length.
+        let first = self.path.split_once('/').map_or(self.path, |(first, _)| first);
+        let begins = |at: usize| names.get(at..).is_some_and(|rest| self.begins(rest));
+        names.iter().enumerate().any(|(at, name)| name.as_ref() == first && begins(at))
     }
 }
 

@@ -1,4 +1,5 @@
 mod beneath;
+mod facts;
 mod glob;
 mod hint;
 mod ignore_rules;
@@ -18,19 +19,21 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, openat, statat, unlinkat};
 use rustix::io::Errno;
 use tokio_util::sync::CancellationToken;
 use zk_core::service::{
-    FileIdentity, FileKind, FileStat, FileWatch, Files, OnChange, PathError, Resolved, SearchFound,
-    SearchQuery, WalkEntry, WalkOptions, WalkReport, WriteReceipt,
+    FileKind, FileStat, FileWatch, Files, OnChange, PathError, Resolved, SearchFound, SearchQuery, WalkEntry,
+    WalkOptions, WalkReport, WriteReceipt,
 };
 
 use crate::host_files::other_than_regular;
 use beneath::Door;
-use protect::{Access, Protection, Reading};
+use facts::{file_kind, file_stat};
+#[cfg(feature = "grep")]
+use protect::Reading;
+use protect::{Access, Protection};
 use walk::Walk;
 
 /// The files of a workspace on this machine.
@@ -247,6 +250,7 @@ impl WorkspaceFiles {
     }
 
     /// As [`open_file`](Self::open_file), for a file that its directory has just listed as a regular one.
+    #[cfg(feature = "grep")]
     fn open_listed(&self, at: &Resolved, reading: &mut Reading<'_>) -> Result<File, PathError> {
         if let Some(why) = reading.refusal(&at.path) {
             return Err(protected(at, Access::Read, why));
@@ -483,32 +487,4 @@ fn below<'a>(dir: &Path, path: &'a Path) -> Option<&'a Path> {
 fn regular(stat: &Stat, at: &Resolved) -> Result<(), PathError> {
     let Some(what) = other_than_regular(FileType::from_raw_mode(stat.st_mode)) else { return Ok(()) };
     Err(PathError::Kind { path: at.shown.clone(), what: what.into(), wanted: "a regular file".into() })
-}
-
-fn file_kind(stat: &Stat) -> FileKind {
-    match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => FileKind::File,
-        FileType::Directory => FileKind::Directory,
-        FileType::Symlink => FileKind::Link,
-        FileType::Fifo
-        | FileType::Socket
-        | FileType::CharacterDevice
-        | FileType::BlockDevice
-        | FileType::Unknown => FileKind::Other,
-    }
-}
-
-fn file_stat(stat: &Stat) -> FileStat {
-    FileStat {
-        kind: file_kind(stat),
-        len: u64::try_from(stat.st_size).unwrap_or(0),
-        modified: modified(stat),
-        identity: FileIdentity::new(format!("{:x}.{:x}", stat.st_dev, stat.st_ino)),
-    }
-}
-
-fn modified(stat: &Stat) -> Option<SystemTime> {
-    let seconds = u64::try_from(stat.st_mtime).ok()?;
-    let nanos = u32::try_from(stat.st_mtime_nsec).ok()?;
-    SystemTime::UNIX_EPOCH.checked_add(Duration::new(seconds, nanos))
 }

@@ -143,8 +143,8 @@ impl Protection {
     }
 }
 
-/// A path as it is compared: its names in lower case, without characters that some file systems ignore.
 /// What may be read, for many files one after the other of which most have their directory in common.
+#[cfg(feature = "grep")]
 pub(super) struct Reading<'a> {
     protection: &'a Protection,
     directory: PathBuf,
@@ -152,6 +152,7 @@ pub(super) struct Reading<'a> {
     names: Vec<String>,
 }
 
+#[cfg(feature = "grep")]
 impl<'a> Reading<'a> {
     pub(super) fn new(protection: &'a Protection) -> Self {
         Self { protection, directory: PathBuf::new(), names: Vec::new() }
@@ -172,6 +173,7 @@ impl<'a> Reading<'a> {
     }
 }
 
+/// A path as it is compared: its names in lower case, without characters that some file systems ignore.
 fn plain_names(path: &Path) -> Vec<String> {
     path.components()
         .filter_map(|part| match part {
