@@ -27,7 +27,7 @@ pub(super) fn file_stat(stat: &Stat) -> FileStat {
     }
 }
 
-fn modified(stat: &Stat) -> Option<SystemTime> {
+pub(super) fn modified(stat: &Stat) -> Option<SystemTime> {
     let seconds = u64::try_from(stat.st_mtime).ok()?;
     let nanos = u32::try_from(stat.st_mtime_nsec).ok()?;
     SystemTime::UNIX_EPOCH.checked_add(Duration::new(seconds, nanos))

@@ -30,7 +30,7 @@ use zk_core::service::{
 
 use crate::host_files::other_than_regular;
 use beneath::Door;
-use facts::{file_kind, file_stat};
+use facts::{file_kind, file_stat, modified};
 #[cfg(feature = "grep")]
 use protect::Reading;
 use protect::{Access, Protection};
