@@ -104,7 +104,8 @@ fn remembered(history: &[Arc<Message>], sent: &[Arc<Message>]) -> Vec<String> {
 /// The skills that were given and are not sent any more, by name: as they were given last, the newest that have room.
 fn skills(history: &[Arc<Message>], sent: &[Arc<Message>]) -> Vec<(String, String)> {
     let is_sent = |text: &str| {
-        let blocks = sent.iter().flat_map(|message| &message.content);
+        // What is pinned is replaced by what is given here.
+        let blocks = sent.iter().filter(|message| !is_pinned(message)).flat_map(|message| &message.content);
         blocks.into_iter().any(|block| match block {
             Block::Text(sent) => sent.text == text,
             Block::ToolResult(result) => result.content.to_text() == text,

@@ -8,6 +8,7 @@ use zk_core::service::{WindowCause, WindowPlan, WindowStrategy, WindowView};
 use crate::cut::is_prompt;
 use crate::results::{answer_before, clipped, without_results};
 use crate::summary::summary_of;
+use crate::view::is_pinned;
 use crate::window;
 
 /// The least that a result of the newest turn is clipped to, in bytes.
@@ -60,7 +61,8 @@ fn shortened(view: &WindowView<'_>) -> WindowPlan {
     let target = view.target;
     let mut messages = view.messages.to_vec();
     let answered = messages.iter().rposition(|message| message.role == Role::Assistant).unwrap_or(0);
-    let mut size: usize = messages.iter().map(|message| message.size()).sum();
+    // What is pinned is attached again, whatever leaves.
+    let mut size = size_of(&messages);
     let mut plan = WindowPlan::default();
     let mut replace = |at: usize, message: &mut Arc<Message>, (new, results): (Arc<Message>, usize)| {
         plan.results += results;
@@ -78,8 +80,7 @@ fn shortened(view: &WindowView<'_>) -> WindowPlan {
     }
     let cut = (size > target).then(|| oldest(&messages, answered, target)).flatten();
     if let Some((start, end)) = cut {
-        size =
-            size.saturating_sub(messages.get(start..end).unwrap_or_default().iter().map(|m| m.size()).sum());
+        size = size.saturating_sub(size_of(messages.get(start..end).unwrap_or_default()));
     }
     if size > target {
         let newest = messages.get(answered..).unwrap_or_default();
@@ -93,7 +94,7 @@ fn shortened(view: &WindowView<'_>) -> WindowPlan {
     }
     let Some((start, end)) = cut else { return plan };
     let notes =
-        messages.get(start..end).unwrap_or_default().iter().filter(|message| is_note(message)).count();
+        messages.get(start..end).unwrap_or_default().iter().filter(|message| is_put_in(message)).count();
     let gone = view.left_out + (end - start) - notes;
     let note = format!(
         "[{gone} earlier message{} left out here to save context: what follows goes on later in the same conversation.]",
@@ -114,11 +115,11 @@ fn oldest(messages: &[Arc<Message>], answered: usize, target: usize) -> Option<(
         kept <= target / 4
     };
     let start = first.into_iter().chain(second).take_while(fits).count();
-    let kept: usize = messages.iter().take(start).map(|message| message.size()).sum();
-    let mut rest: usize = messages.iter().skip(start).map(|message| message.size()).sum();
+    let kept = size_of(messages.get(..start).unwrap_or_default());
+    let mut rest = size_of(messages.get(start..).unwrap_or_default());
     let mut best = None;
     for (at, message) in messages.iter().enumerate().take(answered + 1).skip(start) {
-        let leaves = messages.get(start..at).unwrap_or_default().iter().any(|message| !is_note(message));
+        let leaves = messages.get(start..at).unwrap_or_default().iter().any(|message| !is_put_in(message));
         // A result is nothing without its call.
         if leaves && message.results().next().is_none() {
             best = Some((start, at));
@@ -126,11 +127,17 @@ fn oldest(messages: &[Arc<Message>], answered: usize, target: usize) -> Option<(
                 break;
             }
         }
-        rest = rest.saturating_sub(message.size());
+        rest = rest.saturating_sub(size_of(std::slice::from_ref(message)));
     }
     best
 }
 
-fn is_note(message: &Message) -> bool {
-    message.injected_by.as_deref() == Some(NOTE)
+/// How much messages take that may leave.
+fn size_of(messages: &[Arc<Message>]) -> usize {
+    messages.iter().filter(|message| !is_pinned(message)).map(|message| message.size()).sum()
+}
+
+/// Whether it was put in for what left.
+fn is_put_in(message: &Arc<Message>) -> bool {
+    message.injected_by.as_deref() == Some(NOTE) || is_pinned(message)
 }

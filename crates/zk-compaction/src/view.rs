@@ -178,7 +178,7 @@ impl View {
         let before_rest = history.len() - (count - head);
         let range = |start, end| PlanError::Range { start, end, count };
         if let Some((cut, _)) = &plan.cut
-            && (cut.start >= cut.end || cut.end < head || cut.end >= count)
+            && (cut.start >= cut.end || cut.end >= count)
         {
             return Err(range(cut.start, cut.end));
         }
@@ -203,7 +203,18 @@ impl View {
                 change.replaced.extend(stored.id.as_ref().map(of));
             }
         }
-        if let Some((cut, with)) = plan.cut {
+        let (within, beyond) = match plan.cut {
+            Some((cut, with)) if cut.end < head => (Some((cut, with)), None),
+            cut => (None, cut),
+        };
+        if let Some((cut, with)) = within {
+            let at = self.cut_of(history).map(|(at, _)| at);
+            if let Some(of) = at.and_then(|at| self.cuts.get_mut(at)) {
+                drop(of.head.splice(cut, with));
+                head_changed = true;
+            }
+        }
+        if let Some((cut, with)) = beyond {
             let first = stored(cut.end).ok_or_else(|| range(cut.start, cut.end))?.clone();
             let kept: Vec<_> = self.sent(history).iter().take(cut.start).cloned().collect();
             let head = kept.into_iter().chain(with).collect();
