@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use zk_agent::{AgentDefinition, SpawnOptions};
-use zk_core::model::ThinkingRequest;
+use zk_core::model::{ThinkingLevel, ThinkingRequest};
 use zk_core::service::{HostFiles, HostRead, Trust, TrustItem, visible_line};
 use zk_skills::{MarkdownFields, tool_names};
 
@@ -69,24 +69,49 @@ impl AgentFile {
         let description = file.text("description").ok_or("it has no `description`")?.to_owned();
         let tools = file.fields.contains_key("tools").then(|| file.words("tools"));
         let turns = file.text("max_turns").or(file.text("maxTurns")).or(file.text("max-turns"));
+        let max_turns = turns.map(|turns| {
+            turns.parse().map_err(|_| format!("its `max_turns` is `{}`; give a number", visible_line(turns)))
+        });
         Ok(AgentDefinition {
             name,
             description,
             prompt: file.body.trim().to_owned(),
-            tools: tools.map(|names| names.iter().flat_map(|name| tool_names(name)).collect()),
+            tools: tools.map(|names| canonical(&names)).transpose()?,
             model: file.text("model").filter(|model| *model != "inherit").map(str::to_owned),
-            thinking: thinking(file.text("thinking").or(file.text("effort"))),
-            max_turns: turns.and_then(|turns| turns.parse().ok()),
+            thinking: thinking(file.text("thinking").or(file.text("effort")))?,
+            max_turns: max_turns.transpose()?,
         })
     }
 }
 
-fn thinking(level: Option<&str>) -> Option<ThinkingRequest> {
-    Some(ThinkingRequest { level: level?.parse().ok()?, budget: None })
+fn thinking(level: Option<&str>) -> Result<Option<ThinkingRequest>, String> {
+    let Some(level) = level else { return Ok(None) };
+    let level = level.parse().map_err(|_| {
+        let levels = ThinkingLevel::ALL.map(ThinkingLevel::as_str).join(", ");
+        format!("its `thinking` is `{}`; there are {levels}", visible_line(level))
+    })?;
+    Ok(Some(ThinkingRequest { level, budget: None }))
+}
+
+/// Tools by zk's names for them.
+fn canonical(names: &[String]) -> Result<Vec<String>, String> {
+    let mut tools = Vec::new();
+    for name in names {
+        let known = tool_names(name);
+        if known.is_empty() {
+            let name = visible_line(name);
+            return Err(format!(
+                "its tool `{name}` has a pattern; name the tool, and put the pattern into [permissions]"
+            ));
+        }
+        tools.extend(known);
+    }
+    Ok(tools)
 }
 
 /// An agent of the command line, as other programs write it, too.
 #[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Given {
     description: String,
     prompt: String,
@@ -115,16 +140,19 @@ pub(crate) fn given(text: &str, files: &dyn HostFiles) -> Outcome<Vec<AgentDefin
     };
     let given: BTreeMap<String, Given> =
         serde_json::from_str(&json).map_err(|error| usage(error.to_string()))?;
-    let agent = |(name, given): (String, Given)| AgentDefinition {
-        name,
-        description: given.description,
-        prompt: given.prompt,
-        tools: given.tools.map(|names| names.iter().flat_map(|name| tool_names(name)).collect()),
-        model: given.model.filter(|model| model != "inherit"),
-        thinking: thinking(given.thinking.as_deref()),
-        max_turns: given.max_turns,
+    let agent = |(name, given): (String, Given)| {
+        let wrong = |why: String| usage(format!("of `{}`, {why}", visible_line(&name)));
+        Ok(AgentDefinition {
+            tools: given.tools.map(|names| canonical(&names)).transpose().map_err(wrong)?,
+            thinking: thinking(given.thinking.as_deref()).map_err(wrong)?,
+            description: given.description,
+            prompt: given.prompt,
+            model: given.model.filter(|model| model != "inherit"),
+            max_turns: given.max_turns,
+            name,
+        })
     };
-    Ok(given.into_iter().map(agent).collect())
+    given.into_iter().map(agent).collect()
 }
 
 /// All files of agents: those of the project from the working directory up, then the person's.
@@ -198,12 +226,25 @@ pub(crate) fn options(app: &AppContext, provider: &str) -> SpawnOptions {
             .ok()
     });
     for mut agent in app.agents.iter().cloned().chain(read) {
-        if agents.iter().any(|known| known.name == agent.name) || agents.len() == MOST {
+        if agents.iter().any(|known| known.name == agent.name) {
             continue;
+        }
+        if agents.len() == MOST {
+            let text = format!("warning: no more than {MOST} agents are used; the others are left out from");
+            app.notices.show(&format!("{text} `{}` on", visible_line(&agent.name)));
+            break;
         }
         agent.model = agent.model.filter(|model| {
             // A name of another provider's model: the parent's will do.
-            model_name::other_provider(&app.settings, Some(provider), model).is_none()
+            let other = model_name::other_provider(&app.settings, Some(provider), model);
+            if other.is_some() {
+                app.notices.show(&format!(
+                    "warning: the agent {} asks for {}, which is another provider's; it has the conversation's model",
+                    visible_line(&agent.name),
+                    visible_line(model)
+                ));
+            }
+            other.is_none()
         });
         agent.model = agent.model.map(|model| model_name::id_at(&app.settings, provider, &model));
         agents.push(agent);

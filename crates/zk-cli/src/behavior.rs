@@ -9,10 +9,11 @@ use zk_agent::{Behavior, DedupKey, OnExceed, OutputBudget, QueueMode, ThinkingDe
 use zk_core::events::ToolBegin;
 use zk_core::kernel::{Bus, Cx, Plugin, Reach};
 use zk_core::model::Budget;
-use zk_core::service::{CallPlace, Tool};
+use zk_core::service::Tool;
 use zk_tools::{Compress, Spill, ToolsOptions};
 
 use crate::settings::Settings;
+use crate::suggest::did_you_mean;
 
 /// The behaviour of the agent, but for what a run is asked.
 pub(crate) fn behavior(settings: &Settings, bus: &Bus) -> Behavior {
@@ -112,25 +113,38 @@ pub(crate) fn tools_options(settings: &Settings) -> ToolsOptions {
 }
 
 /// Which tools the model is offered.
-pub(crate) fn tool_set(settings: &Settings, bus: &Bus) -> ToolSet {
-    let (allowed, disallowed) = (settings.names("tools.allowed"), settings.names("tools.disallowed"));
-    let set = match (settings.flag("tools.read_only"), allowed) {
-        (false, allowed) if allowed.is_empty() => ToolSet::All,
-        (false, allowed) => ToolSet::Only(allowed),
-        (true, allowed) => ToolSet::Only(reading(bus, &allowed)),
-    };
+pub(crate) fn tool_set(settings: &Settings) -> ToolSet {
+    let (allowed, disallowed) = (tools(settings, "tools.allowed"), tools(settings, "tools.disallowed"));
+    let set = if allowed.is_empty() { ToolSet::All } else { ToolSet::Only(allowed) };
+    let set = if settings.flag("tools.read_only") { ToolSet::Reading(Box::new(set)) } else { set };
     if disallowed.is_empty() { set } else { ToolSet::Except(Box::new(set), disallowed) }
 }
 
-/// The tools that only read, of those that are allowed.
-fn reading(bus: &Bus, allowed: &[String]) -> Vec<String> {
-    let nothing = serde_json::Value::Object(serde_json::Map::new());
-    let place = CallPlace { cx: bus.cx(), cwd: ".".into() };
-    let is_allowed = ToolSet::Only(allowed.to_vec());
-    let tools = bus.items::<dyn Tool>().into_iter();
-    let reading = tools.filter(|tool| tool.value.effects(&nothing, &place).is_read_only());
-    let named = reading.filter(|tool| allowed.is_empty() || is_allowed.has(&tool.name));
-    named.map(|tool| tool.name.to_string()).collect()
+/// The tools that a setting names, also as other programs call them.
+fn tools(settings: &Settings, key: &str) -> Vec<String> {
+    let canonical = |name: String| {
+        let known = zk_skills::tool_names(&name);
+        if known.is_empty() { vec![name] } else { known }
+    };
+    settings.names(key).into_iter().flat_map(canonical).collect()
+}
+
+/// What is wrong with the tools that are to be left out: a name that no tool has would leave it in.
+pub(crate) fn unknown_disallowed(settings: &Settings, bus: &Bus) -> Option<String> {
+    let registered: Vec<String> =
+        bus.items::<dyn Tool>().into_iter().map(|tool| tool.name.to_string()).collect();
+    // Some of zk's own are offered in some places only, and those of servers come when the servers have started.
+    let own = zk_tools::NAMES.into_iter().chain(zk_skills::NAMES).chain(["spawn", "fetch"]);
+    let known: Vec<&str> = registered.iter().map(String::as_str).chain(own).collect();
+    let is_unknown =
+        |name: &String| !name.ends_with('*') && !name.starts_with("mcp__") && !known.contains(&name.as_str());
+    let name = tools(settings, "tools.disallowed").into_iter().find(is_unknown)?;
+    if name.contains('(') {
+        return Some(format!(
+            "there is no tool `{name}`: a tool is left out whole; rules with patterns belong in [permissions]"
+        ));
+    }
+    Some(format!("there is no tool `{name}` to leave out{}", did_you_mean(&name, known)))
 }
 
 /// What is done with the results of tools, in this order.

@@ -373,6 +373,13 @@ pub(crate) fn agent(
 ) -> Outcome<Agent> {
     let settings = &app.settings;
     settings.check_preset(&app.project)?;
+    if let Some(why) = behavior::unknown_disallowed(settings, bus) {
+        let origin = settings.origin("tools.disallowed").map(|origin| origin.layer);
+        if matches!(origin, Some(crate::settings::Layer::CommandLine)) {
+            return Err(Failure::usage(format!("--disallowed-tools: {why}")));
+        }
+        app.notices.show(&format!("warning: tools.disallowed: {why}"));
+    }
     install_sections(app, bus)?;
     cost_records::note_breaks(bus);
     cost_records::note_savings(bus);
@@ -385,7 +392,7 @@ pub(crate) fn agent(
         .bus(bus.clone())
         .model(model)
         .system(prompt::own(settings))
-        .tools(behavior::tool_set(settings, bus))
+        .tools(behavior::tool_set(settings))
         .thinking(ThinkingRequest { level, budget: settings.count("thinking_budget") })
         .behavior(behavior::behavior(settings, bus))
         .history(session.loaded.messages.clone())

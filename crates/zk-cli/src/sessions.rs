@@ -30,6 +30,8 @@ pub(crate) struct Session {
     /// Where its large results go; a directory that exists.
     pub(crate) outputs: Option<PathBuf>,
     store: Option<SqliteStore>,
+    /// The place of large results of a session that is not saved.
+    temporary: Option<TemporaryDir>,
     /// How many of its notices have been printed.
     printed: AtomicUsize,
 }
@@ -45,7 +47,34 @@ pub(crate) enum Kept {
     Nothing,
 }
 
+/// A directory that goes with what uses it.
+struct TemporaryDir(PathBuf);
+
+impl TemporaryDir {
+    /// A new directory that only its owner can look into.
+    fn new(app: &AppContext) -> std::io::Result<Self> {
+        use std::os::unix::fs::DirBuilderExt;
+        let parent = app.env.path("TMPDIR").unwrap_or_else(|| "/tmp".into());
+        let dir = parent.join(format!("zk-{}", SessionId::fresh()));
+        std::fs::DirBuilder::new().mode(0o700).create(&dir)?;
+        Ok(Self(dir))
+    }
+}
+
+impl Drop for TemporaryDir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
 impl Session {
+    /// One that is not saved. Its large results are kept until it is closed.
+    fn unsaved(app: &AppContext) -> Self {
+        let temporary = TemporaryDir::new(app).ok();
+        let outputs = temporary.as_ref().map(|dir| dir.0.clone());
+        Self { outputs, temporary, ..Self::default() }
+    }
+
     fn new(app: &AppContext, store: SqliteStore, open: Arc<dyn OpenSession>) -> Self {
         // Without it large results stay in the history, cut by each tool's own limit.
         let outputs = app.dirs.outputs(open.id()).filter(|dir| make_private(dir).is_ok());
@@ -82,7 +111,10 @@ impl Session {
 
     /// Lets go of the session after everything is written, and removes a new one that nobody answered in.
     pub(crate) async fn close(&self) -> Result<Kept, StoreError> {
-        if let Some(outputs) = &self.outputs {
+        if let Some(dir) = &self.temporary {
+            // The program may end without dropping it.
+            let _ = std::fs::remove_dir_all(&dir.0);
+        } else if let Some(outputs) = &self.outputs {
             // It stays when there is something in it.
             let _ = std::fs::remove_dir(outputs);
         }
@@ -134,7 +166,7 @@ pub(crate) fn store(app: &AppContext) -> Outcome<SqliteStore> {
 /// unless a session was asked for.
 pub(crate) async fn begin(app: &AppContext, resume: Option<&Resume>) -> Outcome<Session> {
     match resume {
-        None | Some(Resume::Choose) if !app.settings.flag("sessions") => Ok(Session::default()),
+        None | Some(Resume::Choose) if !app.settings.flag("sessions") => Ok(Session::unsaved(app)),
         None | Some(Resume::Choose) => {
             let created = match store(app).map_err(|failure| failure.message).and_then(writable(app)) {
                 Ok(store) => {
@@ -150,7 +182,7 @@ pub(crate) async fn begin(app: &AppContext, resume: Option<&Resume>) -> Outcome<
                     print_stderr(&format!(
                         "zk: session not saved: {why} (--no-session does without on purpose)"
                     ));
-                    Ok(Session::default())
+                    Ok(Session::unsaved(app))
                 }
             }
         }

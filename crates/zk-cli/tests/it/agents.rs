@@ -70,7 +70,14 @@ fn agents_come_from_the_command_line_too() {
     let ended = person.run(&["-p", "x", "--agents", &agents.to_string()]);
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     assert!(spawn(&server.bodies()[0]).to_string().contains("- critic: Finds faults."));
-    for (given, why) in [("{\"a\": 1}", "--agents: "), ("nowhere.json", "cannot read nowhere.json")] {
+    let with = |field: &str| format!("{{\"a\": {{\"description\": \"d\", \"prompt\": \"p\", {field}}}}}");
+    for (given, why) in [
+        ("{\"a\": 1}", "--agents: "),
+        ("nowhere.json", "cannot read nowhere.json"),
+        (&*with("\"thinking\": \"hihg\""), "of `a`, its `thinking` is `hihg`; there are "),
+        (&*with("\"tool\": [\"Read\"]"), "unknown field `tool`"),
+        (&*with("\"tools\": [\"Bash(git:*)\"]"), "its tool `Bash(git:*)` has a pattern"),
+    ] {
         let ended = person.run(&["-p", "x", "--agents", given]);
         assert!(ended.code == 2 && ended.stderr.contains(why), "{}", ended.stderr);
     }

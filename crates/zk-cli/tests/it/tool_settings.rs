@@ -32,6 +32,17 @@ fn flags_and_settings_say_which_tools_are_offered() {
     let some = ask(&["--disallowed-tools", "shell,jobs"]);
     let rest: Vec<&String> = all.iter().filter(|name| !["shell", "jobs"].contains(&name.as_str())).collect();
     assert_eq!(some.iter().collect::<Vec<_>>(), rest);
+    assert_eq!(ask(&["--disallowed-tools", "Bash,jobs"]), some, "as other programs call it");
+    assert_eq!(ask(&["--allowed-tools", "Read,Grep"]), ["grep", "read_file"]);
+    for (wrong, told) in [
+        ("shel", "--disallowed-tools: there is no tool `shel` to leave out; did you mean `shell`?"),
+        ("Bash(git:*)", "a tool is left out whole"),
+    ] {
+        let ended = person.run(&["-p", "x", "--disallowed-tools", wrong]);
+        assert!(ended.code == 2 && ended.stderr.contains(told), "{}: {}", ended.code, ended.stderr);
+    }
+    let ended = person.run(&["-p", "x", "--disallowed-tools", "mcp__later__tool,ask_*"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
     person.settings("[tools]\nallowed = [\"read_file\", \"edit\"]\n");
     assert_eq!(ask(&[]), ["edit", "read_file"]);
     assert_eq!(ask(&["--disallowed-tools", "edit"]), ["read_file"]);
@@ -46,6 +57,7 @@ fn presets_are_zks_own_or_files_and_what_is_said_beside_them_outranks_them() {
     for name in ["plan", "explore"] {
         let (tools, system) = ask(&["--preset", name]);
         assert!(tools.contains(&"read_file".to_owned()) && !tools.contains(&"edit".to_owned()), "{tools:?}");
+        assert!(tools.contains(&"fetch".to_owned()) && !tools.contains(&"shell".to_owned()), "{tools:?}");
         assert!(system.contains("none that change anything"), "{system}");
     }
     let presets = person.home().join("presets");
@@ -294,4 +306,30 @@ fn each_setting_reaches_the_tool_it_names() {
             assert_eq!(ended.stdout.contains(text), is_expected, "{settings:?}: {}", ended.stdout);
         }
     }
+}
+
+#[test]
+fn without_a_session_a_long_output_is_kept_until_the_end() {
+    let script = Script::answering(|asked| match asked.results().first() {
+        None => Turn::new().call("shell", json!({ "command": "echo first; seq 1 20000" })),
+        Some(result) if result.tool == "shell" => {
+            Turn::new().call("recall", json!({ "handle": path_in(&result.text), "limit": 1 }))
+        }
+        Some(_) => Turn::new().text("Done."),
+    });
+    let server = server(script);
+    let person = Person::asking(&server);
+    let ended = person.run(&["-p", "x", "--no-session", "--allow-all"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let told = server.bodies()[2]["messages"].to_string();
+    assert!(told.contains("1\\tfirst\\n"), "{told}");
+    let path = path_in(&told);
+    let dir = std::path::Path::new(&path).parent().unwrap();
+    assert!(dir.file_name().unwrap().to_str().unwrap().starts_with("zk-") && !dir.exists(), "{path}");
+}
+
+/// The file that a result says an output is in.
+fn path_in(result: &str) -> String {
+    let (_, rest) = result.split_once("all of it is in ").unwrap();
+    rest.chars().take_while(|c| !matches!(c, ')' | ';' | '\\' | '\n')).collect()
 }
