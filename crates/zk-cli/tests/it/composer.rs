@@ -63,6 +63,30 @@ fn files_commands_and_models_are_listed_while_they_are_typed() {
 }
 
 #[test]
+fn the_programs_of_the_path_are_completed_behind_an_exclamation_mark() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let server = counting();
+    let person = Person::asking(&server).with("ZK_SCREEN", "inline");
+    for (name, mode) in [("bin/needle-program", 0o755), ("bin/needle-plain", 0o644)] {
+        let file = person.write(name, "#!/bin/sh\necho ran-by-name\n").project().join(name);
+        std::fs::set_permissions(file, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let path = format!("{}/bin:/usr/bin:/bin", person.project().display());
+    let person = person.with("PATH", &path);
+    let Some(mut terminal) = Terminal::open(&person, "'first'") else { return };
+    terminal.expect("1 turn ·");
+    terminal.keys("!needle-p\t");
+    terminal.expect("❯ needle-program");
+    terminal.keys("\t");
+    terminal.expect("needle-program ");
+    terminal.keys("\r");
+    terminal.expect("ran-by-name");
+    terminal.keys("\u{4}");
+    assert_eq!(terminal.code(), Some(0));
+}
+
+#[test]
 fn a_draft_outlives_a_crash_in_its_directory() {
     ["inline", "plain"].into_iter().for_each(check_draft_after_crash);
 }
