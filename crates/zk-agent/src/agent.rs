@@ -461,9 +461,10 @@ impl Agent {
     }
 
     async fn select_model(&self, model: Model, cause: Cause) -> Result<(), AgentError> {
-        let to = model.reference();
+        let (to, window) = (model.reference(), model.window);
         let from = std::mem::replace(&mut self.inner.state().model, model).reference();
-        Ok(self.inner.bus.cx().emit(ModelSelect { from: Some(from), to, cause }).await?)
+        let cx = self.inner.bus.cx().with_service(Arc::new(self.context()));
+        Ok(cx.emit(ModelSelect { from: Some(from), to, window, cause }).await?)
     }
 
     async fn select_thinking(&self, thinking: ThinkingRequest, cause: Cause) -> Result<(), AgentError> {

@@ -2,8 +2,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use zk_core::events::{
-    AgentAbort, AgentBeforeStart, AgentDone, AgentStart, ContextReduced, MessagesCause, SectionSize,
-    SessionBeforeEnd, SessionEnd, SessionLoaded, SessionStart, SteerInject, SteerKind, SystemBefore,
+    AgentAbort, AgentBeforeStart, AgentDone, AgentStart, CompactionStage, ContextCompaction, ContextReduced,
+    MessagesCause, SectionSize, SessionBeforeEnd, SessionEnd, SessionLoaded, SessionStart, SteerInject,
+    SteerKind, SystemBefore,
 };
 use zk_core::kernel::{Cx, ScopeGuard};
 use zk_core::model::{AgentError, Message, Model, ModelRef, Role, SessionId, ThinkingRequest};
@@ -142,6 +143,13 @@ impl Driver {
         let agent = Arc::downgrade(&self.agent);
         gates.scope().on_sync(move |_: &ContextReduced, _: &Cx| {
             if let Some(agent) = agent.upgrade() {
+                agent.state().prefix.note_reduction();
+            }
+        });
+        let agent = Arc::downgrade(&self.agent);
+        gates.scope().on_sync(move |event: &ContextCompaction, _: &Cx| {
+            let is_longer = matches!(event.stage, CompactionStage::Undone | CompactionStage::Restored);
+            if let Some(agent) = agent.upgrade().filter(|_| is_longer) {
                 agent.state().prefix.note_reduction();
             }
         });

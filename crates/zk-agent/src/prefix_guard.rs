@@ -84,7 +84,7 @@ pub(crate) struct Next<'a> {
 }
 
 impl PrefixGuard {
-    /// The conversation is sent shorter from now on.
+    /// The conversation is sent shorter from now on, or longer again.
     pub(crate) fn note_reduction(&mut self) {
         self.reduced = true;
     }

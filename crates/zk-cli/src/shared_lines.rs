@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
-use zk_compaction::{KeptLine, LineStore};
+use zk_compaction::{KeptLine, LineStore, only_looks};
 use zk_core::events::SessionStart;
 use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
 use zk_core::service::{Command, CommandOutcome, Redactor};
@@ -110,7 +110,8 @@ impl SharedLines {
     fn line(&self, record: &[u8], session: &str) -> Option<KeptLine> {
         let record: Record = serde_json::from_slice(record).ok().filter(|_| record.len() <= LONGEST)?;
         let is_other = session.is_empty() || record.session != session;
-        let is_ours = record.project == self.0.project && is_other;
+        // One that another version wrote may say what is not kept any more.
+        let is_ours = record.project == self.0.project && is_other && !only_looks(&record.text);
         is_ours.then_some(KeptLine { time_ms: record.time, session: record.session, text: record.text })
     }
 }
@@ -273,7 +274,7 @@ mod tests {
             .unwrap()
             .write_all(b"torn {\n\n\xff\xfe\n")
             .unwrap();
-        first.append(&["three".to_owned()]).unwrap();
+        first.append(&["agent: read_file(a.rs)".to_owned(), "three".to_owned()]).unwrap();
         let later = lines(dir.path(), "/a", "s3", LARGEST);
         assert_eq!(all(&later), ["three", "two", "one ä"]);
         assert!(all(&first).is_empty() && all(&other).is_empty());

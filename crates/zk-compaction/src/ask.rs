@@ -20,12 +20,15 @@ use crate::record::{Planned, Record};
 use crate::talk::Talk;
 use crate::view::Change;
 
-/// How long a request waits for the strategies: then it is sent as it is, where it fits, and otherwise without what takes
-/// longer.
-const PREPARATION: Duration = Duration::from_secs(30);
+/// How long a request waits for all that is done before it: then it is sent as it is, where it fits, and otherwise without
+/// what takes longer.
+pub(crate) const PREPARATION: Duration = Duration::from_secs(30);
 
 /// What of it is kept for the strategies after one that takes long.
 const SPARE: Duration = Duration::from_secs(3);
+
+/// What a strategy has even then: enough for one that asks nobody.
+const LEAST: Duration = Duration::from_millis(200);
 
 /// What became of the strategies that were asked.
 #[derive(Default)]
@@ -44,12 +47,13 @@ pub(crate) struct Reduced {
 }
 
 impl Owner {
-    /// Asks the strategies by their order.
+    /// Asks the strategies by their order. The request waits until `preparation`.
     pub(crate) async fn ask_all(
         &self,
         event: &ContextTransform,
         context: Option<&ContextId>,
         begun: &mut Begun<'_>,
+        preparation: Instant,
         cx: &Cx,
     ) -> Result<Asked, EmitError> {
         let mut strategies: Vec<_> =
@@ -59,7 +63,6 @@ impl Owner {
         });
         let cause = begun.cause();
         let target = if cause == WindowCause::Full { begun.target } else { usize::MAX };
-        let preparation = Instant::now() + PREPARATION;
         let enough = preparation - SPARE;
         let mut asked = Asked::default();
         if cause == WindowCause::Full
@@ -92,7 +95,8 @@ impl Owner {
                         Some(CompactionTrigger::Manual) => Instant::now() + self.options.limit(),
                         _ if begun.may_wait => preparation,
                         _ if Instant::now() < enough => enough,
-                        _ => preparation,
+                        // Half of what is left, so that the last one, which always helps, is asked as well.
+                        _ => Instant::now() + LEAST.max(preparation.duration_since(Instant::now()) / 2),
                     };
                     let view = begun.view(event.window, cause, target);
                     match self.ask_for_room(&strategy, &view, context, (until, begun.may_wait), cx).await {

@@ -10,6 +10,7 @@ const TOKEN: u64 = 3;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Budget {
     room: Room,
+    reserve: u64,
     soft: f64,
     hard: f64,
     keep: u64,
@@ -27,11 +28,12 @@ impl Budget {
     /// The budget for a window of so many tokens, if known.
     #[must_use]
     pub fn new(options: &WindowOptions, window: Option<u64>) -> Self {
+        let reserve = options.reserve.min(window.map_or(u64::MAX, |window| window / 4));
         let room = match window {
-            Some(window) => Room::Tokens(window - options.reserve.min(window / 4)),
+            Some(window) => Room::Tokens(window - reserve),
             None => Room::Bytes(options.fallback_bytes),
         };
-        Self { room, soft: options.soft, hard: options.hard, keep: options.keep }
+        Self { room, reserve, soft: options.soft, hard: options.hard, keep: options.keep }
     }
 
     /// Tokens that a request may have; nothing where the window is not known.
@@ -41,6 +43,12 @@ impl Budget {
             Room::Tokens(tokens) => Some(tokens),
             Room::Bytes(_) => None,
         }
+    }
+
+    /// Tokens that are kept free for the answer.
+    #[must_use]
+    pub fn reserve(&self) -> u64 {
+        self.reserve
     }
 
     /// Which thresholds a request of so many tokens exceeds, whose messages have so many bytes.

@@ -56,7 +56,7 @@ impl Late {
         let messages = view.messages.to_vec();
         let instructions = view.instructions.map(str::to_owned);
         let made_of = MadeOf { version, count: messages.len(), last: messages.last().cloned() };
-        let WindowView { cause, bytes, left_out, window, target, keep, taken_back, .. } = *view;
+        let WindowView { cause, bytes, left_out, window, reserve, target, keep, taken_back, .. } = *view;
         let (value, in_run) = (strategy.value.clone(), cx.clone());
         let task = scope.spawn(async move {
             let view = WindowView {
@@ -65,6 +65,7 @@ impl Late {
                 bytes,
                 left_out,
                 window,
+                reserve,
                 target,
                 keep,
                 instructions: instructions.as_deref(),

@@ -71,6 +71,21 @@ pub(crate) fn worth_keeping<'a>(messages: impl Iterator<Item = &'a Arc<Message>>
     lines
 }
 
+/// Whether a line says nothing but calls that only look.
+#[must_use]
+pub fn only_looks(line: &str) -> bool {
+    let Some(mut rest) = line.strip_prefix("agent: ") else { return false };
+    loop {
+        let looks = |tool: &&str| rest.strip_prefix(*tool)?.strip_prefix('(');
+        let Some(called) = LOOKING.iter().find_map(looks) else { return false };
+        // Where what it was called with reads like an end, the line is kept.
+        match called.split_once("); ") {
+            Some((_, next)) => rest = next,
+            None => return called.ends_with(')'),
+        }
+    }
+}
+
 /// Leaves out as many of `lines` as it takes to come down to `room` bytes, by a forgetting curve: of a line that `age` others
 /// follow, `exp(-age / weight)` is remembered, and what is remembered least leaves first. The others stay in their order.
 /// Gives whether one left.
@@ -141,6 +156,23 @@ mod tests {
         ];
         let kept = ["person: fix it", "agent: edit(a.rs)", "tools: gave: changed"];
         assert_eq!(worth_keeping(messages.iter()), kept);
+    }
+
+    #[test]
+    fn a_line_of_calls_that_only_look_is_known_by_its_text() {
+        for (line, expected) in [
+            ("agent: grep(fn main)", true),
+            ("agent: read_file(a.rs); glob(a; (b))", true),
+            ("agent: read_file(a.rs); edit(a.rs)", false),
+            ("agent: I look; read_file(a.rs)", false),
+            ("agent: read_files(a.rs)", false),
+            ("agent: read_file", false),
+            ("person: grep(fn main)", false),
+            ("tools: gave: grep(x)", false),
+            ("", false),
+        ] {
+            assert_eq!(only_looks(line), expected, "{line}");
+        }
     }
 
     #[test]

@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use tokio::time::Instant;
 use zk_core::events::{CompactionTrigger, ContextFill, ContextTransform, PartKind, PartLeftOut};
 use zk_core::kernel::{BoxError, Cx, EmitError};
 use zk_core::model::{Message, TurnId, context_size};
-use zk_core::service::{Compacted, ContextId, WindowLevel};
+use zk_core::service::{Compacted, ContextId};
 
 use crate::ask::note_change;
 use crate::budget::Budget;
@@ -18,12 +19,13 @@ use crate::report::report;
 use crate::trigger::Came;
 
 impl Owner {
-    /// Attaches anew what has to outlive what was left out.
+    /// Attaches anew what has to outlive what was left out, as far as that is said until `preparation`.
     pub(crate) async fn pin(
         &self,
         event: &ContextTransform,
         context: Option<&ContextId>,
         begun: &mut Begun<'_>,
+        preparation: Instant,
         cx: &Cx,
     ) -> Result<Vec<Pin>, EmitError> {
         let history = &event.messages;
@@ -31,7 +33,14 @@ impl Owner {
         if !self.lock().talk(context).view.has_cut(history) {
             return Ok(Vec::new());
         }
-        let (pinned, failed) = pins::collect(history, &begun.sent, cx).await;
+        let until = match begun.trigger {
+            // Whoever asked for it waits for it.
+            Some(CompactionTrigger::Manual) => None,
+            Some(CompactionTrigger::Soft | CompactionTrigger::Hard | CompactionTrigger::Overflow) | None => {
+                Some(preparation)
+            }
+        };
+        let (pinned, failed) = pins::collect(history, &begun.sent, until, cx).await;
         {
             let messages: Vec<_> = pinned.iter().map(|pin| pin.message.clone()).collect();
             let mut state = self.lock();
@@ -180,17 +189,24 @@ impl Owner {
         cx.emit(left_out).await.map(drop)
     }
 
+    /// Announces how full the window is, unless that was said before.
     pub(crate) async fn tell_fill(
         &self,
         turn: &TurnId,
         context: Option<&ContextId>,
-        before: (u64, WindowLevel),
         cx: &Cx,
     ) -> Result<(), EmitError> {
-        let fill = self.lock().talk(context).fill;
-        if before == (fill.estimate, fill.level) {
-            return Ok(());
-        }
+        let fill = {
+            let mut state = self.lock();
+            let talk = state.talk(context);
+            let fill = talk.fill;
+            let news = Some((fill.estimate, fill.usable, fill.level, fill.compactions));
+            if talk.told == news {
+                return Ok(());
+            }
+            talk.told = news;
+            fill
+        };
         let event = || ContextFill {
             turn_id: turn.clone(),
             tokens: fill.estimate,

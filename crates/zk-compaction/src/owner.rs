@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use async_trait::async_trait;
 use zk_core::events::{AgentStart, ContextOverflow, ModelSelect, SessionLoaded, SystemSections, TurnAfter};
-use zk_core::kernel::{BoxError, Cx, Scope};
+use zk_core::kernel::{Answer, BoxError, Cx, Handler, Scope};
 use zk_core::model::{Message, TurnId};
 use zk_core::service::{Clock, ContextId, ContextWindow, Reduction, SessionLog, WindowFill};
 
@@ -98,10 +98,7 @@ impl Owner {
         self.lock().targets.insert(event.turn_id.clone(), target);
     }
 
-    pub(crate) fn model_selected(&self, event: &ModelSelect, _: &Cx) {
-        if event.from.as_ref() == Some(&event.to) {
-            return;
-        }
+    fn model_selected(&self, event: &ModelSelect) {
         for (_, talk) in &mut self.lock().talks {
             // A turn that goes on has its old model, which is still to be given less.
             talk.changed_model = true;
@@ -109,6 +106,16 @@ impl Owner {
             talk.ledger.forget_usage();
             talk.trigger.reset();
         }
+    }
+
+    /// The turn of the last request of a conversation, which would be sent with another window now.
+    fn measure_for(&self, context: &ContextId, window: Option<u64>) -> Option<TurnId> {
+        let mut state = self.lock();
+        state.known(Some(context))?;
+        let talk = state.talk(Some(context));
+        let turn = talk.turn.clone()?;
+        talk.measure(&Budget::new(&self.options, window), window);
+        Some(turn)
     }
 
     pub(crate) fn run_started(&self, event: &AgentStart, cx: &Cx) {
@@ -130,7 +137,8 @@ impl Owner {
     pub(crate) fn turn_ended(&self, event: &TurnAfter, cx: &Cx) {
         let Some(context) = cx.service::<ContextId>() else { return };
         let usage = &event.usage;
-        let tokens = usage.input + usage.output + usage.cache_read + usage.cache_write;
+        // What an answer was made of again and again fills the window once.
+        let tokens = usage.context() + usage.output;
         let mut state = self.lock();
         let talk = state.talk(Some(&context));
         talk.fill.tokens = (tokens > 0).then_some(tokens);
@@ -190,6 +198,20 @@ pub(crate) fn now_ms(cx: &Cx) -> u64 {
     let now = cx.service::<dyn Clock>().map_or_else(SystemTime::now, |clock| clock.now());
     let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Handler<ModelSelect> for Owner {
+    async fn call(&self, event: &ModelSelect, cx: &Cx) -> Answer<ModelSelect> {
+        if event.from.as_ref() == Some(&event.to) {
+            return Ok(None);
+        }
+        self.model_selected(event);
+        let Some(context) = cx.service::<ContextId>() else { return Ok(None) };
+        if let Some(turn) = self.measure_for(&context, event.window) {
+            self.tell_fill(&turn, Some(&context), cx).await?;
+        }
+        Ok(None)
+    }
 }
 
 #[async_trait]

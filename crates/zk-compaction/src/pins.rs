@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use futures_util::future::join_all;
+use tokio::time::{Instant, timeout};
 use zk_core::kernel::{BoxError, Cx};
 use zk_core::model::{Block, Message};
 use zk_core::service::PinnedContext;
@@ -50,10 +52,11 @@ pub(crate) struct Failed {
 }
 
 /// What outlives what was left out of `history`: lines that a person asked to remember, and skills in use, which are not
-/// sent any more, and what plugins pin, in the order of their names.
+/// sent any more, and what plugins pin, in the order of their names. All are asked at once; none is waited for beyond `until`.
 pub(crate) async fn collect(
     history: &[Arc<Message>],
     sent: &[Arc<Message>],
+    until: Option<Instant>,
     cx: &Cx,
 ) -> (Vec<Pin>, Vec<Failed>) {
     let mut pinned = Vec::new();
@@ -64,13 +67,18 @@ pub(crate) async fn collect(
     let skills = skills(history, sent).into_iter();
     pinned.extend(skills.map(|(name, text)| Pin::new(format!("the skill {name}"), text)));
     let mut failed = Vec::new();
-    for item in cx.items::<dyn PinnedContext>() {
+    let begun = Instant::now();
+    let limit = until.map_or(LIMIT, |until| LIMIT.min(until.duration_since(begun)));
+    let asked = cx.items::<dyn PinnedContext>().into_iter().map(async |item| {
         let asked = AssertUnwindSafe(async { item.value.text(cx).await }).catch_unwind();
-        let text = match tokio::time::timeout(LIMIT, asked).await {
+        let text = match timeout(limit, asked).await {
             Ok(Ok(text)) => text,
             Ok(Err(_)) => Err("it panicked".into()),
-            Err(_) => Err(format!("it took longer than {} s", LIMIT.as_secs()).into()),
+            Err(_) => Err(format!("it took longer than {} s", limit.as_secs()).into()),
         };
+        (item, text)
+    });
+    for (item, text) in join_all(asked).await {
         match text {
             Ok(Some(text)) if !text.trim().is_empty() => {
                 pinned.push(Pin::new(&*item.name, text));

@@ -4,12 +4,13 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use tokio::time::Instant;
 use zk_core::events::{CompactionStage, CompactionTrigger, ContextCompaction, ContextTransform};
 use zk_core::kernel::{Answer, Cx, Handler};
 use zk_core::model::Message;
 use zk_core::service::{ContextId, Reduction, RunTools, WindowCause, WindowLevel, WindowPlan, WindowView};
 
-use crate::ask::Asked;
+use crate::ask::{Asked, PREPARATION};
 use crate::budget::Budget;
 use crate::late::Late;
 use crate::owner::{Owner, now_ms};
@@ -36,11 +37,13 @@ pub(crate) struct Begun<'a> {
     pub(crate) is_planned_for: bool,
     pub(crate) target: usize,
     keep: usize,
+    reserve: u64,
     pub(crate) before: Size,
     instructions: Option<String>,
     /// What stands for the messages that leave, where a plugin supplied that.
     pub(crate) summary: Option<String>,
-    fill: (u64, WindowLevel),
+    /// What is sent again that had left, and the tokens of the request before that.
+    again: Option<(CompactionStage, u64)>,
 }
 
 /// What a request takes.
@@ -76,6 +79,7 @@ impl Begun<'_> {
             bytes: self.bytes,
             left_out: self.left_out,
             window,
+            reserve: self.reserve,
             target,
             keep: self.keep,
             instructions: self.instructions.as_deref(),
@@ -103,6 +107,7 @@ impl Handler<ContextTransform> for Owner {
     async fn call(&self, event: &ContextTransform, cx: &Cx) -> Answer<ContextTransform> {
         let context = cx.service::<ContextId>();
         let context = context.as_deref();
+        let preparation = Instant::now() + PREPARATION;
         let budget = Budget::new(&self.options, event.window);
         self.count_exactly(context).await;
         let mut begun = self.begin(event, context, &budget, cx);
@@ -115,6 +120,18 @@ impl Handler<ContextTransform> for Owner {
             strategies: strategies.to_vec(),
             note,
         };
+        if let Some((stage, before)) = begun.again.take() {
+            cx.emit(ContextCompaction {
+                turn_id: event.turn_id.clone(),
+                trigger: CompactionTrigger::Manual,
+                stage,
+                before,
+                after: begun.before.tokens,
+                strategies: Vec::new(),
+                note: None,
+            })
+            .await?;
+        }
         if let Some(reason) = self.ask_plugins(context, &mut begun, cx).await? {
             cx.emit(stage(CompactionStage::Cancelled, &begun, begun.before.tokens, &[], Some(reason)))
                 .await?;
@@ -124,19 +141,20 @@ impl Handler<ContextTransform> for Owner {
         if is_full {
             cx.emit(stage(CompactionStage::Began, &begun, begun.before.tokens, &[], None)).await?;
         }
-        let Asked { mut strategies, deferred } = self.ask_all(event, context, &mut begun, cx).await?;
+        let Asked { mut strategies, deferred } =
+            self.ask_all(event, context, &mut begun, preparation, cx).await?;
         let mut pinned = Vec::new();
         let mut after = begun.before;
         if is_full && !strategies.is_empty() {
-            pinned = self.pin(event, context, &mut begun, cx).await?;
+            pinned = self.pin(event, context, &mut begun, preparation, cx).await?;
             after = self.measure(event, context, &begun.sent, &budget);
             // What is pinned takes room as well: more has to leave for it.
             let is_too_much = budget.level(after.tokens, after.bytes) == WindowLevel::Hard;
             if is_too_much && deferred.is_none() && !pinned.is_empty() {
                 begun.make_room_for(&pinned);
-                let more = self.ask_all(event, context, &mut begun, cx).await?.strategies;
+                let more = self.ask_all(event, context, &mut begun, preparation, cx).await?.strategies;
                 if !more.is_empty() {
-                    pinned = self.pin(event, context, &mut begun, cx).await?;
+                    pinned = self.pin(event, context, &mut begun, preparation, cx).await?;
                     after = self.measure(event, context, &begun.sent, &budget);
                 }
                 strategies.extend(more);
@@ -186,7 +204,7 @@ impl Handler<ContextTransform> for Owner {
             // A run that has no such tool does without.
             let _ = tools.unlock(RECALL);
         }
-        self.tell_fill(&event.turn_id, context, begun.fill, cx).await?;
+        self.tell_fill(&event.turn_id, context, cx).await?;
         let is_same = strategies.is_empty() && begun.was_whole;
         Ok((!is_same).then(|| begun.sent.into_owned()))
     }
@@ -208,7 +226,7 @@ impl Owner {
         if talk.beside.is_none() {
             talk.beside = Some(self.count_beside(talk.sections, cx));
         }
-        let fill = (talk.fill.estimate, talk.fill.level);
+        let last = talk.fill.estimate;
         talk.widen(&event.messages, budget);
         let sent = talk.sync(&event.messages, self.counter());
         talk.measure(budget, event.window);
@@ -247,10 +265,11 @@ impl Owner {
             is_planned_for,
             target,
             keep: budget.keep(target),
+            reserve: budget.reserve(),
             before,
             instructions: asked.instructions,
             summary: asked.summary,
-            fill,
+            again: talk.again.take().map(|stage| (stage, last)),
             sent,
         }
     }

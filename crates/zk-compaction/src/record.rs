@@ -4,7 +4,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use zk_core::events::CompactionTrigger;
-use zk_core::model::{Message, MessageId, ModelRef, Usage};
+use zk_core::model::{Message, MessageId, ModelRef, StopReason, Usage};
 use zk_core::service::{Entry, EntryKind, NewEntry};
 
 use crate::view::{Change, View};
@@ -61,7 +61,9 @@ pub(crate) struct Restored {
 pub(crate) fn read(entries: &[Entry], source: &str) -> Restored {
     let mut restored = Restored::default();
     for entry in entries {
-        if let EntryKind::Message { message, usage: Some(turn) } = &entry.kind {
+        if let EntryKind::Message { message, usage: Some(turn) } = &entry.kind
+            && !is_broken_off(message)
+        {
             restored.usage = Some((turn.model.clone(), turn.usage, message.clone()));
         }
         let Some(data) = custom_of(entry, source, KIND, VERSION) else { continue };
@@ -87,6 +89,11 @@ pub(crate) fn read(entries: &[Entry], source: &str) -> Restored {
         restored.usage = None;
     }
     restored
+}
+
+/// Whether an answer ended before its provider had counted all of it.
+fn is_broken_off(message: &Message) -> bool {
+    matches!(message.stop, Some(StopReason::Aborted | StopReason::Error))
 }
 
 /// Whether a plan belongs to a compaction. What was prepared beforehand, and thresholds of strategies, are none.

@@ -50,9 +50,18 @@ pub(crate) fn without_results(message: &Message, answer: Option<&Message>) -> Op
     })
 }
 
-/// The message with the middle of results left out whose text is longer than `bytes`, and how many they are.
-pub(crate) fn clipped(message: &Message, bytes: usize) -> Option<(Arc<Message>, usize)> {
-    change(message, |result| match &mut result.content {
+/// The message, which follows `answer`, with the middle of results left out whose text is longer than `bytes`, and how
+/// many they are.
+pub(crate) fn clipped(
+    message: &Message,
+    answer: Option<&Message>,
+    bytes: usize,
+) -> Option<(Arc<Message>, usize)> {
+    change(message, |result| !is_skill(result, answer) && clip_result(result, bytes))
+}
+
+fn clip_result(result: &mut ToolResult, bytes: usize) -> bool {
+    match &mut result.content {
         ToolContent::Text(text) => clip(text, bytes),
         ToolContent::Blocks(blocks) => blocks.iter_mut().fold(false, |clipped, block| match block {
             Block::Text(text) => clip(&mut text.text, bytes) || clipped,
@@ -64,7 +73,7 @@ pub(crate) fn clipped(message: &Message, bytes: usize) -> Option<(Arc<Message>, 
             | Block::Compaction(_)
             | Block::Provider(_) => clipped,
         }),
-    })
+    }
 }
 
 fn change(message: &Message, change: impl Fn(&mut ToolResult) -> bool) -> Option<(Arc<Message>, usize)> {

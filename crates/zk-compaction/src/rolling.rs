@@ -125,7 +125,7 @@ fn slimmed(
             break;
         }
         let has_skill = message.results().any(|result| is_skill(result, answer_before(messages, at)));
-        let slim = (!has_skill).then(|| clipped(message, RESULT)).flatten().map(|(slim, _)| slim);
+        let slim = (!has_skill).then(|| clipped(message, None, RESULT)).flatten().map(|(slim, _)| slim);
         size += slim.as_ref().unwrap_or(message).size();
         turns += usize::from(message.role == Role::Assistant);
         if size > room || turns > SLIMMED {

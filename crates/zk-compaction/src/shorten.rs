@@ -87,7 +87,7 @@ fn shortened(view: &WindowView<'_>) -> WindowPlan {
         let results: usize = newest.iter().map(|message| message.results().count()).sum();
         let share = (target / 2 / results.max(1)).max(LEAST);
         for (at, message) in messages.iter_mut().enumerate().skip(answered) {
-            if let Some(new) = clipped(message, share) {
+            if let Some(new) = clipped(message, answer_before(view.messages, at), share) {
                 replace(at, message, new);
             }
         }

@@ -1,6 +1,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use zk_core::events::CompactionStage;
 use zk_core::model::{Message, MessageId, ModelRef, TurnId, Usage, context_size};
 use zk_core::service::{Reduction, WindowFill, WindowLevel};
 
@@ -49,6 +50,10 @@ pub(crate) struct Talk {
     pub(crate) turn: Option<TurnId>,
     /// The last of the messages that a person took back from a compaction.
     pub(crate) taken_back: Option<MessageId>,
+    /// What is sent again that had left, where that was not announced yet.
+    pub(crate) again: Option<CompactionStage>,
+    /// What was announced last of how full the window is: estimate, usable tokens, level and compactions.
+    pub(crate) told: Option<(u64, Option<u64>, WindowLevel, u32)>,
     /// Whether twice as many tokens in what no provider has counted would exceed a threshold.
     pub(crate) hinges_on_count: bool,
 }
@@ -124,6 +129,7 @@ impl Talk {
             self.plans.clear();
             self.taken_back = None;
             self.unstored.push(Record::Whole);
+            self.again = Some(CompactionStage::Restored);
         }
     }
 
@@ -140,6 +146,7 @@ impl Talk {
         let messages = self.history.iter().filter_map(|message| Some((message.id.clone()?, message.clone())));
         record::replay(&self.plans, &mut self.view, &messages.collect());
         self.unstored.push(Record::Undo);
+        self.again = Some(CompactionStage::Undone);
         self.trigger.hold();
         true
     }

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_core::events::ContextTransform;
+use zk_core::events::{ContextTransform, ModelSelect};
 use zk_core::kernel::{BoxError, Cx, Event, HookOptions, Plugin, Reach, Scope, Stage};
 use zk_core::service::{ContextWindow, Tool, WindowStrategy, settings_of};
 
@@ -66,7 +66,7 @@ impl Plugin for Window {
         options.check()?;
         let owner = Arc::new(Owner::new(options, scope.clone()));
         listen(scope, &owner, Owner::overflowed);
-        listen(scope, &owner, Owner::model_selected);
+        scope.handle_at::<ModelSelect, _>(Reach::Own, owner.clone());
         listen(scope, &owner, Owner::run_started);
         listen(scope, &owner, Owner::sections_sized);
         listen(scope, &owner, Owner::turn_ended);

@@ -23,9 +23,11 @@ pub(crate) const SUMMARY: &str = "compaction";
 /// How long one request for a summary may take.
 const LIMIT: Duration = Duration::from_secs(100);
 
-/// Tokens that a summary may have, and that of the beginning of a turn.
-const TOKENS: u32 = 4096;
-const PREFIX_TOKENS: u32 = 2048;
+/// Tokens that a summary may have, and that of the beginning of a turn: a part of what is kept free for an answer, at most
+/// so many, and always enough for a few sentences.
+const TOKENS: (f64, u32) = (0.8, 4096);
+const PREFIX_TOKENS: (f64, u32) = (0.5, 2048);
+const LEAST_TOKENS: u32 = 256;
 
 /// How many bytes of a conversation are given to be summarised where the window is not known.
 const TRANSCRIPT: usize = 200_000;
@@ -103,14 +105,14 @@ pub(crate) async fn of(
         }
         let prompt = text::request(&text::transcript(history, room), earlier, instructions);
         let prompt = format!("{known}{prompt}");
-        ask(&*run, prompt, TOKENS, source).await.map(Some)
+        ask(&*run, prompt, tokens(TOKENS, view.reserve), source).await.map(Some)
     };
     let ask_prefix = async {
         if prefix.is_empty() {
             return Ok(None);
         }
         let prompt = text::prefix_request(&text::transcript(prefix, room));
-        ask(&*run, prompt, PREFIX_TOKENS, source).await.map(Some)
+        ask(&*run, prompt, tokens(PREFIX_TOKENS, view.reserve), source).await.map(Some)
     };
     let (history_summary, prefix_summary) = join(ask_history, ask_prefix).await;
     let (history_summary, prefix_summary): (Option<String>, Option<String>) =
@@ -151,6 +153,11 @@ pub(crate) fn marker(
     Ok(message.shared())
 }
 
+/// Tokens for a summary where so many are kept free for an answer.
+fn tokens((part, most): (f64, u32), reserve: u64) -> u32 {
+    ((reserve as f64 * part) as u32).clamp(LEAST_TOKENS, most)
+}
+
 /// What the model of the run answers, if it is a summary of `source` bytes.
 async fn ask(run: &dyn RunControl, prompt: String, tokens: u32, source: usize) -> Result<String, BoxError> {
     // It may be given less than what leaves.
@@ -189,4 +196,16 @@ fn split(gone: &[Arc<Message>], kept: &[Arc<Message>]) -> usize {
         return gone.len();
     }
     gone.iter().rposition(|message| cut::is_prompt(message)).unwrap_or(gone.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_has_a_part_of_what_is_kept_free_for_an_answer() {
+        for (reserve, history, prefix) in [(16_384, 4096, 2048), (4000, 3200, 2000), (0, 256, 256)] {
+            assert_eq!((tokens(TOKENS, reserve), tokens(PREFIX_TOKENS, reserve)), (history, prefix));
+        }
+    }
 }

@@ -1,11 +1,12 @@
 //! Another model in the middle of a conversation, with a smaller window or a larger one.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use zk_agent::{Agent, AgentConversation};
 use zk_compaction::{Focus, Rolling, Shorten, Subgoal, Summary, Tail, ToolPairs, Window, WindowOptions};
-use zk_core::kernel::{Bus, Plugin};
+use zk_core::events::{CompactionStage, ContextCompaction, ContextFill};
+use zk_core::kernel::{Bus, Cx, Plugin};
 use zk_core::model::{ErrorKind, Model, Usage, context_size};
 use zk_core::service::Provider;
 use zk_testkit::{Script, ScriptedProvider, Turn};
@@ -33,6 +34,13 @@ async fn the_first_request_to_a_model_with_a_smaller_window_fits_it_and_a_larger
             bus.install(&**strategy).unwrap();
         }
         bus.install(&Shorten).unwrap();
+        let (usable, restored) = (Arc::new(Mutex::new(None)), Arc::new(AtomicUsize::new(0)));
+        let (room, times) = (usable.clone(), restored.clone());
+        let test = bus.scope("test");
+        test.on_sync(move |event: &ContextFill, _: &Cx| *room.lock().unwrap() = event.usable);
+        test.on_sync(move |event: &ContextCompaction, _: &Cx| {
+            times.fetch_add(usize::from(event.stage == CompactionStage::Restored), Ordering::AcqRel);
+        });
         let window = Arc::new(AtomicUsize::new(LARGE as usize));
         let refused = Arc::new(AtomicUsize::new(0));
         let (room, refusals) = (window.clone(), refused.clone());
@@ -62,6 +70,7 @@ async fn the_first_request_to_a_model_with_a_smaller_window_fits_it_and_a_larger
         }
         window.store(SMALL as usize, Ordering::Release);
         conversation.agent().set_model(small).await.unwrap();
+        assert_eq!(*usable.lock().unwrap(), Some(SMALL * 3 / 4), "{name}: it is told at once");
         let sent = say("to the small one").await;
         let tokens = context_size(&sent) * 10 / 35;
         assert!(tokens < SMALL as usize * 3 / 4, "{name}: {tokens}");
@@ -72,7 +81,10 @@ async fn the_first_request_to_a_model_with_a_smaller_window_fits_it_and_a_larger
         assert_eq!(refused.load(Ordering::Acquire), 0, "{name}: nothing was too long");
         window.store(LARGE as usize, Ordering::Release);
         conversation.agent().set_model(large).await.unwrap();
+        assert_eq!(*usable.lock().unwrap(), Some(LARGE - 16_384), "{name}");
+        assert_eq!(restored.load(Ordering::Acquire), 0, "{name}");
         let sent = say("to the large one").await;
         assert_eq!(sent.len(), conversation.agent().history().len() - 1, "{name}");
+        assert_eq!(restored.load(Ordering::Acquire), 1, "{name}: that is announced");
     }
 }

@@ -1,14 +1,19 @@
 //! What outlives compactions takes room in the window as well.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::time::Instant;
 use zk_agent::{Agent, AgentConversation};
 use zk_compaction::{Shorten, Window, WindowOptions};
 use zk_core::events::{CompactionStage, ContextCompaction};
 use zk_core::kernel::{BoxError, Bus, Cx};
 use zk_core::model::{AgentError, Model};
-use zk_core::service::{ContextWindow, Conversation, PinnedContext, Provider, WindowLevel};
+use zk_core::service::{
+    ContextWindow, Conversation, PinnedContext, Provider, WindowCause, WindowLevel, WindowPlan,
+    WindowStrategy, WindowView,
+};
 use zk_testkit::{Script, ScriptedProvider, Turn};
 
 struct Pinned(Mutex<String>);
@@ -105,4 +110,68 @@ async fn what_is_pinned_and_fills_the_window_by_itself_ends_the_run_and_is_named
     rig.conversation.compact(None).await.unwrap();
     rig.say("go on").await.unwrap();
     assert_eq!(rig.provider.asked().len(), asked + 1);
+}
+
+/// Says nothing, after so many seconds.
+struct Slow(u64);
+
+impl Slow {
+    async fn wait(&self) {
+        tokio::time::sleep(Duration::from_secs(self.0)).await;
+    }
+}
+
+#[async_trait]
+impl PinnedContext for Slow {
+    async fn text(&self, _: &Cx) -> Result<Option<String>, BoxError> {
+        self.wait().await;
+        Ok(None)
+    }
+}
+
+#[async_trait]
+impl WindowStrategy for Slow {
+    fn order(&self) -> i32 {
+        1
+    }
+
+    async fn plan(&self, view: &WindowView<'_>, _: &Cx) -> Result<Option<WindowPlan>, BoxError> {
+        if view.cause == WindowCause::Full {
+            self.wait().await;
+        }
+        Ok(None)
+    }
+}
+
+/// The most seconds that a prompt waited until something was decided.
+async fn longest(rig: &Rig) -> u64 {
+    let mut longest = 0;
+    for number in 0..20 {
+        let begun = Instant::now();
+        rig.say(&format!("question {number}")).await.unwrap();
+        longest = longest.max(begun.elapsed().as_secs());
+    }
+    assert!(rig.stages.lock().unwrap().contains(&CompactionStage::Done));
+    longest
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_that_say_what_stays_are_asked_at_once() {
+    let rig = rig(700);
+    for number in 0..6 {
+        let name = format!("slow-{number}");
+        let scope = rig.conversation.agent().bus().scope(&*name);
+        scope.provide::<dyn PinnedContext>(&name, Arc::new(Slow(60))).unwrap();
+    }
+    assert_eq!(longest(&rig).await, 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_made_smaller_twice_waits_half_a_minute_all_the_same() {
+    let rig = rig(13_000);
+    let scope = rig.conversation.agent().bus().scope("slow");
+    scope.provide::<dyn WindowStrategy>("slow", Arc::new(Slow(20))).unwrap();
+    scope.provide::<dyn PinnedContext>("slow", Arc::new(Slow(4))).unwrap();
+    let longest = longest(&rig).await;
+    assert!((26..=30).contains(&longest), "{longest}");
 }

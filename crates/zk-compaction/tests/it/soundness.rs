@@ -73,7 +73,7 @@ async fn a_turn_that_overflowed_is_shortened_also_when_another_model_is_chosen_m
     let talk = talk(9);
     overflow(&bus, "t", context_size(&talk), None).await;
     let to = ModelRef::new("p", "other");
-    bus.cx().emit(ModelSelect { from: None, to, cause: Cause::Set }).await.unwrap();
+    bus.cx().emit(ModelSelect { from: None, to, window: None, cause: Cause::Set }).await.unwrap();
     assert!(sent(&bus, "t", &talk).await.len() < talk.len());
 }
 

@@ -5,10 +5,13 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use zk_agent::{Agent, AgentConversation};
 use zk_compaction::{Shorten, Window};
-use zk_core::kernel::{Bus, Scope};
-use zk_core::model::{EntryId, Message, context_size};
+use zk_core::events::{AgentStart, ContextTransform, PrefixBreak, PrefixCause, SessionLoaded};
+use zk_core::kernel::{Bus, Cx, Scope};
+use zk_core::model::{
+    Block, EntryId, Message, ModelRef, StopReason, ThinkingLevel, TurnUsage, Usage, context_size,
+};
 use zk_core::service::{
-    ContextWindow, Conversation, CustomEntry, Entry, EntryKind, NewEntry, SessionLog, StoreError,
+    ContextId, ContextWindow, Conversation, CustomEntry, Entry, EntryKind, NewEntry, SessionLog, StoreError,
 };
 use zk_testkit::{Script, ScriptedProvider, Turn};
 
@@ -128,8 +131,14 @@ async fn a_compaction_can_be_taken_back_also_after_it_was_resumed() {
     let resumed = super::stored::desk(Some(&desk));
     resumed.say("first").await;
     let agent = resumed.conversation.agent();
+    let causes = Arc::new(Mutex::new(Vec::new()));
+    let seen = causes.clone();
+    agent.bus().scope("test").on_sync(move |event: &PrefixBreak, _: &Cx| {
+        seen.lock().unwrap().push(event.cause);
+    });
     assert!(resumed.window().restore(&agent.context(), &agent.bus().cx()).await.unwrap());
     assert_eq!(resumed.say("whole again?").await, agent.history()[..agent.history().len() - 1]);
+    assert_eq!(*causes.lock().unwrap(), [PrefixCause::Reduction], "it is known why it begins otherwise");
     assert!(!resumed.window().restore(&agent.context(), &agent.bus().cx()).await.unwrap(), "there was one");
 
     let log: Vec<_> =
@@ -139,4 +148,40 @@ async fn a_compaction_can_be_taken_back_also_after_it_was_resumed() {
     once_more.log.0.lock().unwrap().extend(log);
     let sent = super::stored::desk(Some(&once_more)).say("and later?").await;
     assert_eq!(sent.len(), once_more.conversation.agent().history().len() + 1, "that is stored as well");
+}
+
+#[tokio::test]
+async fn what_was_counted_for_an_answer_that_broke_off_says_nothing_after_a_resume() {
+    for stop in [StopReason::Aborted, StopReason::Error] {
+        let bus = Bus::new();
+        bus.install(&Window::default()).unwrap();
+        let (context, model) = (Arc::new(ContextId::fresh()), ModelRef::new("p", "m"));
+        let cx = bus.cx().with_service(context.clone());
+        let answer = |stop, input| {
+            let message = Message { stop: Some(stop), ..Message::assistant(vec![Block::text("well")]) };
+            let usage = Usage { input, output: 10, ..Usage::default() };
+            let usage = TurnUsage { turn_id: "t".into(), model: model.clone(), usage, cost: None };
+            (message, Some(usage))
+        };
+        let stored = [
+            (Message::user_text("go"), None),
+            answer(StopReason::EndTurn, 5000),
+            (Message::user_text("more"), None),
+            answer(stop, 90),
+        ];
+        let entries = stored.map(|(message, usage)| {
+            let kind = EntryKind::Message { message: message.identified().shared(), usage };
+            Entry { id: "e".into(), parent: None, time_ms: 0, kind }
+        });
+        let mut history = messages(&entries);
+        history.push(Message::user_text("and now?").shared());
+        cx.emit(SessionLoaded { session_id: None, entries: entries.to_vec().into() }).await.unwrap();
+        let thinking = ThinkingLevel::Off;
+        let (tools, missing_tools) = (Vec::new(), Vec::new());
+        cx.emit(AgentStart { run_id: "r".into(), model, thinking, tools, missing_tools }).await.unwrap();
+        let event = ContextTransform { turn_id: "t2".into(), messages: history, window: Some(100_000) };
+        cx.emit(event).await.unwrap();
+        let fill = bus.service::<dyn ContextWindow>().unwrap().fill(&context).unwrap();
+        assert!((5010..5100).contains(&fill.estimate), "as the whole answer before was counted: {fill:?}");
+    }
 }

@@ -1,10 +1,10 @@
 //! What a person took back from a compaction stays as it is until the conversation is compacted again.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 use zk_compaction::{Shorten, Tail, Window, WindowOptions};
-use zk_core::events::{ContextTransform, SessionLoaded};
+use zk_core::events::{CompactionStage, ContextCompaction, ContextTransform, SessionLoaded};
 use zk_core::kernel::{Bus, Cx};
 use zk_core::model::{Block, Message, ToolCall};
 use zk_core::service::{ContextId, ContextWindow, Reduction, SessionLog};
@@ -20,6 +20,8 @@ struct Rig {
     cx: Cx,
     context: Arc<ContextId>,
     log: Arc<Log>,
+    /// What was announced as taken back: tokens before and after.
+    undone: Arc<Mutex<Vec<(u64, u64)>>>,
     history: Vec<Arc<Message>>,
 }
 
@@ -32,7 +34,14 @@ fn rig() -> Rig {
     bus.scope("recorder").provide_service::<dyn SessionLog>(log.clone());
     let context = Arc::new(ContextId::fresh());
     let cx = bus.cx().with_service(context.clone());
-    Rig { bus, cx, context, log, history: vec![Message::user_text("go").identified().shared()] }
+    let undone = Arc::<Mutex<Vec<_>>>::default();
+    let seen = undone.clone();
+    bus.scope("test").on_sync(move |event: &ContextCompaction, _: &Cx| {
+        if event.stage == CompactionStage::Undone {
+            seen.lock().unwrap().push((event.before, event.after));
+        }
+    });
+    Rig { bus, cx, context, log, undone, history: vec![Message::user_text("go").identified().shared()] }
 }
 
 impl Rig {
@@ -80,6 +89,10 @@ async fn a_threshold_of_its_own_leaves_alone_what_a_person_took_back_also_after_
     rig.window().reduce(&rig.context, Reduction::default());
     assert!(same(&rig.turn(room).await, &rig.history) < 3, "it was compacted");
     assert!(rig.window().restore(&rig.context, &rig.cx).await.unwrap());
+    rig.send(room).await;
+    rig.send(room).await;
+    let undone = rig.undone.lock().unwrap().clone();
+    assert!(matches!(undone[..], [(before, after)] if before < after), "{undone:?}");
     for mut rig in [rig.resumed().await, rig] {
         for _ in 0..4 {
             let sent = rig.turn(room).await;

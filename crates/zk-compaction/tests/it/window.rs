@@ -72,7 +72,8 @@ fn rig(strategies: &[(&str, i32, Planner)]) -> Rig {
     test.on_sync(move |_: &TurnAfter, cx: &Cx| {
         *seen.lock().unwrap() = cx.service::<ContextId>().map(|context| (*context).clone());
     });
-    let usage = Usage { input: 900, output: 100, ..Usage::default() };
+    // Made of two attempts, of which the window holds the last.
+    let usage = Usage { input: 1700, output: 100, last_read: Some(900), ..Usage::default() };
     let script = Script::answering(move |_| Turn::new().text("word ".repeat(100)).usage(usage));
     let provider = ScriptedProvider::new(script);
     let model = Model { window: Some(8000), ..ScriptedProvider::new(Script::new()).model("small") };

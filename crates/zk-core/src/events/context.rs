@@ -149,4 +149,8 @@ pub enum CompactionStage {
     Cancelled,
     /// A strategy takes longer than a request waits: the request is sent as it is, and a later one is made smaller.
     Deferred,
+    /// A person took one back: what it left out is sent again from this request on.
+    Undone,
+    /// Everything that was left out is sent again from this request on: the window of another model has the room.
+    Restored,
 }

@@ -156,6 +156,8 @@ pub struct ModelSelect {
     pub from: Option<ModelRef>,
     /// From now on.
     pub to: ModelRef,
+    /// Tokens that its window holds, if known.
+    pub window: Option<u64>,
     /// What changed it.
     pub cause: Cause,
 }

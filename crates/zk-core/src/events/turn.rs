@@ -100,7 +100,7 @@ pub enum PrefixCause {
     ThinkingChanged,
     /// Tools came, went or changed, which `tools:changed` told.
     ToolsChanged,
-    /// The conversation is sent shorter, which `context:reduced` told.
+    /// The conversation is sent shorter, which `context:reduced` told, or longer again, which `context:compaction` did.
     Reduction,
     /// A section of the system prompt is another one in a new run, or the tools in a new process: files or settings changed.
     Reloaded,

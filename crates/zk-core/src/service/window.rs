@@ -176,6 +176,8 @@ pub struct WindowView<'a> {
     pub left_out: usize,
     /// Tokens that the model's window holds, if known.
     pub window: Option<u64>,
+    /// Tokens that are kept free for the answer.
+    pub reserve: u64,
     /// How large all of it may be, by [`context_size`](crate::model::context_size).
     pub target: usize,
     /// How much of the newest messages should be sent as it is, by [`context_size`](crate::model::context_size).

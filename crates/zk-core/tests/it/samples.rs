@@ -85,7 +85,7 @@ fn agent(all: &mut Vec<Box<dyn AnyEvent>>) {
             text: "done".into(),
             stats: Stats::default(),
         },
-        ModelSelect { from: None, to: model(), cause: Cause::Set },
+        ModelSelect { from: None, to: model(), window: Some(200_000), cause: Cause::Set },
         ThinkingSelect { from: ThinkingLevel::Off, to: ThinkingLevel::High, cause: Cause::Restore },
         ModelsQuery {
             provider: Some("lab".into()),

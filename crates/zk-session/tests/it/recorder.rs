@@ -443,7 +443,7 @@ async fn model_and_thinking_are_recorded_when_they_change() {
         tools: Vec::new(),
         missing_tools: Vec::new(),
     };
-    let select = |to: &str, cause| ModelSelect { from: None, to: model(to), cause };
+    let select = |to: &str, cause| ModelSelect { from: None, to: model(to), window: None, cause };
     let think = |to| ThinkingSelect { from: ThinkingLevel::Off, to, cause: Cause::Set };
     cx.emit(begin(ThinkingLevel::Off)).await.unwrap();
     cx.emit(begin(ThinkingLevel::Off)).await.unwrap();

@@ -140,7 +140,7 @@ pub(super) fn messages(case: &Case, number: usize, turn: &TurnOf) -> Vec<Arc<Mes
     let id = |what: &str| Some(MessageId::from(format!("m{number}{what}")));
     let mut all = Vec::new();
     if let Some((skill, bytes)) = turn.given {
-        let given = Message::injected(skill_text(skill, number, bytes), &format!("skill:s{skill}"));
+        let given = Message::injected(skill_text(skill, number, bytes), format!("skill:s{skill}"));
         all.push(Message { id: id("s"), ..given }.shared());
     }
     if turn.said.is_some() || turn.remembers {

@@ -205,7 +205,7 @@ async fn run(case: &Case) -> Result<(), TestCaseError> {
         if let Some((_, other)) = case.switch.filter(|(at, _)| *at == number) {
             room = other;
             let (from, to) = (Some(ModelRef::new("p", "m")), ModelRef::new("p", "other"));
-            cx.emit(ModelSelect { from, to, cause: Cause::Set }).await.unwrap();
+            cx.emit(ModelSelect { from, to, window: room, cause: Cause::Set }).await.unwrap();
         }
         let emit = async |history: &[Arc<Message>], turn: &str| {
             let event = ContextTransform { turn_id: turn.into(), messages: history.to_vec(), window: room };
@@ -303,6 +303,18 @@ fn where_what_is_pinned_is_most_of_what_is_sent_the_rest_leaves_all_the_same() {
         thresholds: (0.6, 0.9, 20_000, 0, 0.2),
         pinned: [0, 10, 0],
         turns,
+        ..Case::default()
+    };
+    runtime().block_on(run(&case)).unwrap();
+}
+
+#[test]
+fn a_skill_of_the_newest_turn_stays_whole_in_a_window_that_it_nearly_fills() {
+    let turn = TurnOf { asked: Some((0, 972)), results: vec![218], ..TurnOf::default() };
+    let case = Case {
+        window: Some(500),
+        thresholds: (0.6, 0.9, 20_000, 0, 0.2),
+        turns: vec![turn],
         ..Case::default()
     };
     runtime().block_on(run(&case)).unwrap();

@@ -234,6 +234,12 @@ impl Reduce for ContextCompaction {
             }
             // What stopped ends the run, which says so.
             CompactionStage::Failed | CompactionStage::Stopped | CompactionStage::Cancelled => {}
+            CompactionStage::Restored if origin.depth == 0 => {
+                engine
+                    .note(NoteLevel::Info, "everything is sent again: the window of this model has the room");
+            }
+            // Whoever took it back is answered.
+            CompactionStage::Undone | CompactionStage::Restored => {}
         }
     }
 }
