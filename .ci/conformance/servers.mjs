@@ -107,7 +107,11 @@ async function servers() {
   await uses("a server of revision 2026-07-28", program(join(here, "modern.mjs")), [
     ["greet", { name: "zk" }, "Hello, zk"],
   ]);
-  const wanted = "event-stream handshake handshake handshake modern";
+  const modern = await listening([join(here, "modern.mjs"), "http"]);
+  await uses("a server of revision 2026-07-28 by HTTP", `url = "http://127.0.0.1:${modern}/mcp"`, [
+    ["greet", { name: "zk" }, "Hello, zk"],
+  ]);
+  const wanted = "event-stream handshake handshake handshake modern modern";
   if (eras() !== wanted) {
     failures.push("eras");
     console.log(`servers: found the eras ${eras()}, not ${wanted}`);
