@@ -126,7 +126,7 @@ pub(crate) fn find_all(app: &AppContext) -> Outcome<SkillSet> {
         let bus = compose::bus(app, &Session::default(), host)?;
         bus.warm_up();
         if let Some(servers) = bus.service::<McpServers>() {
-            servers.warm_up(LISTING).await;
+            servers.skills_ready(LISTING).await;
         }
         let found = match bus.service::<Skills>() {
             Some(skills) => Some(skills.reload(&bus.cx()).await.map_err(Failure::failed)?),

@@ -7,13 +7,16 @@
     reason = "a program of its own that measures, and that plays the server"
 )]
 
-use std::io::{BufReader, stdin, stdout};
+use std::io::{BufRead, BufReader, Write, stdin, stdout};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use zk_core::events::SessionStart;
 use zk_core::kernel::Bus;
-use zk_core::service::{Exec, Tool, ToolCx};
+use zk_core::model::RunId;
+use zk_core::service::{Exec, PromptSection, Tool, ToolCx};
 use zk_exec::{Environment, ProcessExec};
 use zk_mcp::{McpPlugin, McpServers, ServerConfig, ServerState};
 use zk_testkit::{FakeMcpFault, FakeMcpScript, FakeMcpServer};
@@ -101,10 +104,41 @@ async fn calls(bus: &Bus) {
         let approved = cx.approve(tool.clone(), json!({"text": "x"})).await.unwrap();
         tool.call(&approved, &cx).await.unwrap();
     }
-    println!("a call, there and back        {:>10.2?}", begun.elapsed() / CALLS);
+    let (with, bare) = (begun.elapsed() / CALLS, bare_calls());
+    println!("a call, there and back        {with:>10.2?}   {:.2?} of it zk", with.saturating_sub(bare));
 }
 
-/// From the installation to a prompt that could be sent, with 50 servers that never answer and with none.
+/// How long a call takes of whoever writes to the pipe of the server and reads from it, and does nothing else.
+fn bare_calls() -> Duration {
+    let script = FakeMcpScript { tools: Some(tools()), ..FakeMcpScript::default() };
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .env(ROLE, serde_json::to_string(&script).unwrap())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    let mut ask = |id: u32, method: &str, params: Value| {
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        writeln!(input, "{request}").unwrap();
+        line.clear();
+        output.read_line(&mut line).unwrap();
+    };
+    ask(0, "initialize", json!({}));
+    let begun = Instant::now();
+    for id in 1..=CALLS {
+        ask(id, "tools/call", json!({"name": "echo", "arguments": {"text": "x"}}));
+    }
+    let took = begun.elapsed() / CALLS;
+    drop(input);
+    child.wait().unwrap();
+    took
+}
+
+/// From the installation to a prompt that could be sent, with 50 servers that never answer and with none: what the start of
+/// a run does for servers, and what they add to the system prompt.
 async fn prompts() {
     for count in [0, SILENT] {
         let script = FakeMcpScript { fault: Some(FakeMcpFault::Silent), ..FakeMcpScript::default() };
@@ -112,7 +146,13 @@ async fn prompts() {
         for _ in 0..5 {
             let begun = Instant::now();
             let (bus, servers) = bus((0..count).map(|at| config(&format!("s{at}"), &script)));
-            servers.warm_up(Duration::ZERO).await;
+            let start = SessionStart { session_id: None, run_id: RunId::fresh(), messages: 0 };
+            bus.cx().emit(start).await.unwrap();
+            let sections = bus.items::<dyn PromptSection>();
+            for section in &sections {
+                section.text(&bus.cx()).await.unwrap();
+            }
+            assert_eq!(sections.len(), 1);
             best = begun.elapsed().min(best);
             bus.close().await;
         }

@@ -64,6 +64,7 @@ async fn use_all(bus: &Bus, context: &Value) -> Result<(), Failure> {
         sign_in(&servers).await?;
         servers.warm_up(LONG).await;
     }
+    servers.skills_ready(LONG).await;
     if !is_ready(&servers) {
         return Err(format!("{:?}", servers.status()).into());
     }

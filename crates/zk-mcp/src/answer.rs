@@ -1,7 +1,7 @@
 //! The answer to a request by HTTP: what it brings beside the response to that request is passed over.
 
 use futures_util::StreamExt;
-use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, RequestId};
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, JsonRpcMessage, RequestId, ServerResult};
 use rmcp::transport::streamable_http_client::{StreamableHttpError, StreamableHttpPostResponse};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -9,6 +9,7 @@ use serde_json::Value;
 use sse_stream::Sse;
 
 use crate::auth::Failed;
+use crate::client::SentTools;
 
 /// The answer to `message`, without what is no message and without responses to other requests: rmcp takes the first
 /// response of a stream for the one it waits for.
@@ -44,6 +45,52 @@ pub(crate) fn checked(
     }
 }
 
+/// The answer, and in `sent` the names of the tools that it has, if `message` asks for them.
+pub(crate) fn noted(
+    message: &ClientJsonRpcMessage,
+    answer: StreamableHttpPostResponse,
+    sent: &SentTools,
+) -> StreamableHttpPostResponse {
+    let is_list = matches!(message, JsonRpcMessage::Request(request)
+        if matches!(request.request, ClientRequest::ListToolsRequest(_)));
+    match answer {
+        StreamableHttpPostResponse::Json(message, session) if is_list => {
+            if let JsonRpcMessage::Response(response) = &message
+                && let ServerResult::ListToolsResult(list) = &response.result
+            {
+                sent.note(list.tools.iter().map(|tool| tool.name.to_string()));
+            }
+            StreamableHttpPostResponse::Json(message, session)
+        }
+        StreamableHttpPostResponse::Sse(events, session) if is_list => {
+            let sent = sent.clone();
+            let noted = events.inspect(move |event| {
+                let data = event.as_ref().ok().and_then(|event| event.data.as_deref());
+                let list = data.and_then(|data| serde_json::from_str::<ToolList>(data).ok());
+                sent.note(list.into_iter().flat_map(|list| list.result.tools).map(|tool| tool.name));
+            });
+            StreamableHttpPostResponse::Sse(noted.boxed(), session)
+        }
+        other => other,
+    }
+}
+
+/// The names in a list of tools.
+#[derive(Deserialize)]
+struct ToolList {
+    result: Tools,
+}
+
+#[derive(Deserialize)]
+struct Tools {
+    tools: Vec<Named>,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    name: String,
+}
+
 /// What tells a message from another one.
 #[derive(Deserialize)]
 struct Shape {
@@ -69,6 +116,24 @@ fn is_wanted(text: &str, id: &RequestId) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn the_names_of_listed_tools_are_noted_from_a_stream_too() {
+        let request = |method: &str| {
+            let request = serde_json::json!({"jsonrpc": "2.0", "id": 1, "method": method});
+            serde_json::from_value::<ClientJsonRpcMessage>(request).unwrap()
+        };
+        let list = r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"a"},{"name":"b"}]}}"#;
+        for (method, expected) in [("tools/list", vec!["a", "b"]), ("prompts/list", vec![])] {
+            let event = Sse { data: Some(list.to_owned()), ..Sse::default() };
+            let events = futures_util::stream::iter([Ok(event)]).boxed();
+            let sent = SentTools::default();
+            let answer = noted(&request(method), StreamableHttpPostResponse::Sse(events, None), &sent);
+            let StreamableHttpPostResponse::Sse(events, _) = answer else { panic!() };
+            assert_eq!(events.count().await, 1);
+            assert_eq!(sent.names(), expected, "{method}");
+        }
+    }
 
     #[test]
     fn only_messages_and_the_response_to_the_request_are_wanted() {

@@ -296,7 +296,7 @@ impl McpPlugin {
         });
         // A host that asks for it waits for the servers, however long a run would.
         scope.on_async_with(servers.clone(), async |servers: &McpServers, _: &AgentWarmUp, _: &Cx| {
-            servers.warm_up(WARM_UP).await;
+            servers.skills_ready(WARM_UP).await;
         });
         // Before the system prompt is put together, so that it has what the servers add to it; and before whatever else
         // a run begins with, which may be about their skills.
@@ -304,7 +304,7 @@ impl McpPlugin {
             Stage::Early,
             (news, self.tell.clone(), servers.clone(), shared.clone()),
             async |(news, tell, servers, shared): &Begin, _: &SessionStart, _: &Cx| {
-                servers.warm_up(servers.wait).await;
+                servers.skills_ready(servers.wait).await;
                 shared.disclosures.begin();
                 let waiting = {
                     let mut news = news.lock().unwrap_or_else(PoisonError::into_inner);

@@ -38,12 +38,25 @@ impl McpServers {
     /// Waits until no server is being started any more, at most `limit`. Servers that failed are tried again.
     pub async fn warm_up(&self, limit: Duration) {
         self.servers.iter().for_each(|server| server.retry());
+        if limit.is_zero() {
+            return;
+        }
         let until = Instant::now() + limit;
         let settled = self.servers.iter().map(|server| async move {
             let mut live = server.live();
             let _ = live.wait_for(|live| live.state != ServerState::Starting).await;
         });
         let _ = timeout_at(until, join_all(settled)).await;
+    }
+
+    /// Waits until no server is being started any more and the skills of those that can be used are known, at most `limit`.
+    pub async fn skills_ready(&self, limit: Duration) {
+        let until = Instant::now() + limit;
+        self.warm_up(limit).await;
+        let listed = self.servers.iter().map(|server| server.listed_skills());
+        if !limit.is_zero() {
+            let _ = timeout_at(until, join_all(listed)).await;
+        }
     }
 
     /// Waits, as long as a run does, until the prompts of all servers are commands.

@@ -31,6 +31,8 @@ pub struct FakeMcpScript {
     pub is_quiet: bool,
     /// How long it takes to answer the first request, in milliseconds.
     pub delay_ms: u64,
+    /// The methods that it never answers.
+    pub silent_on: Vec<String>,
 }
 
 /// The revisions that a [`FakeMcpServer`] speaks.
@@ -143,6 +145,9 @@ impl<W: Write> FakeMcpServer<W> {
         let (Some(method), Some(id)) = (message["method"].as_str(), message.get("id")) else {
             return Ok(None);
         };
+        if self.script.silent_on.iter().any(|silent| silent == method) {
+            return Ok(None);
+        }
         std::thread::sleep(Duration::from_millis(std::mem::take(&mut self.script.delay_ms)));
         match self.script.fault {
             Some(FakeMcpFault::DiesInFrame) => {

@@ -18,7 +18,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::challenge::Challenge;
 use super::credentials::ServerAuth;
-use crate::answer::checked;
+use crate::answer::{checked, noted};
+use crate::client::SentTools;
 use crate::http::LARGEST;
 
 /// Why a request to a server failed.
@@ -32,6 +33,7 @@ pub(crate) struct Authorised {
     /// Nothing where the settings have a header `Authorization` of their own: then nobody signs in.
     auth: Option<Arc<ServerAuth>>,
     refused: Refused,
+    sent: SentTools,
     /// Ends requests that nobody waits for any more: the task of a transport waits for the first ones, whoever dropped it.
     cut: CancellationToken,
 }
@@ -48,12 +50,23 @@ impl Refused {
 
 impl Authorised {
     pub(crate) fn new(client: Client, auth: Option<Arc<ServerAuth>>) -> Self {
-        Self { client, auth, refused: Refused::default(), cut: CancellationToken::new() }
+        Self {
+            client,
+            auth,
+            refused: Refused::default(),
+            sent: SentTools::default(),
+            cut: CancellationToken::new(),
+        }
     }
 
     /// What is known of refused requests from then on.
     pub(crate) fn refused(&self) -> Refused {
         self.refused.clone()
+    }
+
+    /// The tools of the lists that come from then on.
+    pub(crate) fn sent(&self) -> SentTools {
+        self.sent.clone()
     }
 
     /// Ends all requests when it is dropped.
@@ -155,7 +168,7 @@ impl StreamableHttpClient for Authorised {
         limits: StreamableHttpResponseLimits,
     ) -> Result<StreamableHttpPostResponse, Failed> {
         let answer = self.post(uri, message.clone(), session_id, headers, limits).await?;
-        checked(&message, answer)
+        Ok(noted(&message, checked(&message, answer)?, &self.sent))
     }
 
     async fn delete_session(

@@ -112,10 +112,11 @@ impl Connection {
             match self.request(request, call.idle, Some(call.progress.clone()), stop).await? {
                 ServerResult::CallToolResult(result) => return Ok(CallResult::of(result)),
                 ServerResult::InputRequiredResult(more) => {
-                    (params.input_responses, params.request_state) = self.answer(more).await?;
+                    (params.input_responses, params.request_state) =
+                        self.answer(more, Some(call.cx), stop).await?;
                 }
                 ServerResult::CreateTaskResult(created) => {
-                    return self.follow(created.task, call.idle, &call.progress, stop).await;
+                    return self.follow(created.task, call.idle, &call.progress, call.cx).await;
                 }
                 other => return lenient(&other),
             }
@@ -137,7 +138,7 @@ impl Connection {
             match self.request(request, idle, None, stop).await? {
                 ServerResult::GetPromptResult(result) => return Ok(result),
                 ServerResult::InputRequiredResult(more) => {
-                    (params.input_responses, params.request_state) = self.answer(more).await?;
+                    (params.input_responses, params.request_state) = self.answer(more, None, stop).await?;
                 }
                 _ => return Err(CallEnd::Strange("no prompt".to_owned())),
             }
@@ -158,7 +159,7 @@ impl Connection {
             match self.request(request, idle, None, stop).await? {
                 ServerResult::ReadResourceResult(result) => return Ok(result),
                 ServerResult::InputRequiredResult(more) => {
-                    (params.input_responses, params.request_state) = self.answer(more).await?;
+                    (params.input_responses, params.request_state) = self.answer(more, None, stop).await?;
                 }
                 _ => return Err(CallEnd::Strange("no resource".to_owned())),
             }
@@ -195,22 +196,38 @@ impl Connection {
     async fn answer(
         &self,
         more: InputRequiredResult,
+        cx: Option<&Cx>,
+        stop: &CancellationToken,
     ) -> Result<(Option<InputResponses>, Option<String>), CallEnd> {
         let requests = more.input_requests.unwrap_or_default();
         if requests.is_empty() && more.request_state.is_none() {
             return Err(CallEnd::Strange("it asks for more without saying what".to_owned()));
         }
-        let responses = self.responses(requests).await?;
+        let responses = self.responses(requests, cx, stop).await?;
         Ok(((!responses.is_empty()).then_some(responses), more.request_state))
     }
 
-    /// The answers to what a server asks.
-    pub(super) async fn responses(&self, requests: InputRequests) -> Result<InputResponses, CallEnd> {
+    /// The answers to what a server asks, as long as it is there and nobody stops what it asks them for. Without `cx` what
+    /// it asks belongs to no call.
+    pub(super) async fn responses(
+        &self,
+        requests: InputRequests,
+        cx: Option<&Cx>,
+        stop: &CancellationToken,
+    ) -> Result<InputResponses, CallEnd> {
+        tokio::select! {
+            responses = self.respond(requests, cx) => responses,
+            () = self.ended.cancelled() => Err(CallEnd::Closed(self.fault())),
+            () = stop.cancelled() => Err(CallEnd::Stopped),
+        }
+    }
+
+    async fn respond(&self, requests: InputRequests, cx: Option<&Cx>) -> Result<InputResponses, CallEnd> {
         let mut responses = InputResponses::new();
         for (key, request) in requests {
             let response = match request {
                 InputRequest::Elicitation(request) => {
-                    serde_json::to_value(self.handler.elicit(request.params).await)
+                    serde_json::to_value(self.handler.elicit(request.params, cx).await)
                 }
                 InputRequest::ListRoots(_) => serde_json::to_value(self.handler.roots()),
                 InputRequest::CreateMessage(request) => {

@@ -3,9 +3,11 @@
 use std::collections::HashSet;
 use std::fmt::Display;
 use std::path::Path;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::{Either, select};
 use rmcp::model::{JsonRpcMessage, Prompt, ProtocolVersion, RequestId, ServerPeerInfo};
 use rmcp::service::{
     ClientCacheConfig, ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer, RoleClient,
@@ -13,11 +15,13 @@ use rmcp::service::{
 };
 use rmcp::transport::Transport;
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 use zk_core::service::Exec;
 
 use super::handler::{Handler, ListChanged};
+use super::lists::SentTools;
 use crate::config::ServerConfig;
 use crate::era::ServerEra;
 #[cfg(feature = "http")]
@@ -31,6 +35,9 @@ use crate::transport::ServerTransport;
 
 /// How long the end of a connection is waited for: a program gets less than that to end by itself.
 const CLOSING: Duration = Duration::from_millis(1800);
+
+/// Which part of the time for a start the question for revisions has for itself.
+const PROBE_PART: u32 = 3;
 
 /// What a connection is made of.
 pub(crate) struct Connecting<'a> {
@@ -97,7 +104,11 @@ impl Connecting<'_> {
             if at > 0 && (known.map(Attempt::As) == Some(attempt) || (is_event_stream && !was_refused)) {
                 continue;
             }
-            match self.attempt(attempt).await {
+            let attempted = match attempt {
+                Attempt::Probe => self.probe().await,
+                Attempt::As(_) => self.attempt(attempt).await,
+            };
+            match attempted {
                 Ok(connection) => return Ok(connection),
                 Err(error) => {
                     let is_over = !matches!(error.stage, FailureStage::Handshake);
@@ -112,6 +123,25 @@ impl Connecting<'_> {
         let mut reasons: Vec<String> = failures.into_iter().map(|failure| failure.why).collect();
         reasons.dedup();
         Err(ConnectError { stage, why: reasons.join("; "), is_refused: false })
+    }
+
+    /// Asks which revisions there are. Some servers of earlier revisions never answer a request that they do not know: with
+    /// one by HTTP a handshake is tried beside it, once it took a part of the time that the whole start may take.
+    async fn probe(&self) -> Result<Connection, ConnectError> {
+        let mut probe = pin!(self.attempt(Attempt::Probe));
+        if matches!(self.server.transport, ServerTransport::Stdio { .. }) {
+            // It would be another process.
+            return probe.await;
+        }
+        if let Ok(probed) = timeout(self.server.start_cap / PROBE_PART, &mut probe).await {
+            return probed;
+        }
+        let handshake = pin!(self.attempt(Attempt::As(ServerEra::Handshake)));
+        match select(probe, handshake).await {
+            Either::Left((Err(_), other)) => other.await,
+            Either::Right((Err(_), other)) => other.await,
+            Either::Left((made, _)) | Either::Right((made, _)) => made,
+        }
     }
 
     async fn attempt(&self, attempt: Attempt) -> Result<Connection, ConnectError> {
@@ -153,6 +183,7 @@ impl Connecting<'_> {
             ServerTransport::Http { url, headers } => {
                 let place = self.place(url, headers).await.map_err(ConnectError::start)?;
                 let (refused, cut) = (place.client.refused(), Some(place.client.cut_on_drop()));
+                let sent = place.client.sent();
                 let agreed = if attempt == Attempt::As(ServerEra::EventStream) {
                     let transport = EventStreamTransport::open(&place).await;
                     let transport = transport.map_err(|error| self.unopened(&error))?;
@@ -160,6 +191,7 @@ impl Connecting<'_> {
                 } else {
                     self.agree(place.transport(), None, cut, lifecycle, ServerEra::Handshake).await
                 };
+                let agreed = agreed.map(|connection| Connection { sent, ..connection });
                 agreed.map_err(|error| ConnectError { is_refused: refused.get(), ..error })
             }
             #[cfg(not(feature = "http"))]
@@ -213,6 +245,7 @@ impl Connecting<'_> {
         Ok(Connection {
             peer: service.peer().clone(),
             handler: self.handler.clone(),
+            sent: SentTools::default(),
             info,
             era: if has_handshake { with_handshake } else { ServerEra::Modern },
             ended,
@@ -273,6 +306,8 @@ pub(crate) struct Connection {
     pub(crate) handler: Handler,
     info: Option<Arc<ServerPeerInfo>>,
     era: ServerEra,
+    /// The names of the tools that the server listed last, by HTTP.
+    pub(super) sent: SentTools,
     /// Cancelled when the server can send nothing more.
     pub(crate) ended: CancellationToken,
     fault: Option<Arc<Mutex<Option<String>>>>,

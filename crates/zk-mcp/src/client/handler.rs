@@ -28,8 +28,9 @@ use crate::stdio::LogSink;
 /// Who answers what a server asks in the middle of a call.
 #[async_trait]
 pub(crate) trait Answers: Send + Sync {
-    /// The fields of a form, filled in by a person; nothing if the person or nobody's presence declines.
-    async fn form(&self, server: &str, message: &str, schema: &Value) -> Form;
+    /// The fields of a form, filled in by a person; nothing if the person or nobody's presence declines. It is cancelled
+    /// with the call of `cx`, where the form belongs to one.
+    async fn form(&self, server: &str, message: &str, schema: &Value, cx: Option<&Cx>) -> Form;
 
     /// The answer of the model of the run of `cx`, if the policy or a person allows it; otherwise why not.
     async fn sample(
@@ -99,7 +100,8 @@ pub(crate) struct Handler {
 }
 
 impl Handler {
-    pub(crate) async fn elicit(&self, request: ElicitRequestParams) -> ElicitResult {
+    /// The answer to a form, which belongs to the call of `cx`; without it, to the call that began last.
+    pub(crate) async fn elicit(&self, request: ElicitRequestParams, cx: Option<&Cx>) -> ElicitResult {
         let decline = ElicitResult::new(ElicitationAction::Decline);
         let ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } = request else {
             return decline;
@@ -108,7 +110,8 @@ impl Handler {
             return decline;
         };
         let _open = self.questions.open();
-        match answers.form(&self.server, &message, &schema).await {
+        let caller = cx.cloned().or_else(|| self.callers.last());
+        match answers.form(&self.server, &message, &schema, caller.as_ref()).await {
             Form::Filled(fields) => {
                 ElicitResult::new(ElicitationAction::Accept).with_content(Value::Object(fields))
             }
@@ -192,9 +195,13 @@ impl ClientHandler for Handler {
     async fn create_elicitation(
         &self,
         request: ElicitRequestParams,
-        _: RequestContext<RoleClient>,
+        context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
-        Ok(self.elicit(request).await)
+        Ok(tokio::select! {
+            answer = self.elicit(request, None) => answer,
+            // The server does not want it any more.
+            () = context.ct.cancelled() => ElicitResult::new(ElicitationAction::Cancel),
+        })
     }
 
     async fn on_progress(&self, progress: ProgressNotificationParam, _: NotificationContext<RoleClient>) {

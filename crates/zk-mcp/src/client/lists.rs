@@ -1,7 +1,8 @@
 //! Lists that come in pages, with limits: a server that pages for ever is not followed.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::model::{PaginatedRequestParams, Resource, ResourceTemplate, Skill, SubscriptionFilter, Tool};
 use rmcp::service::{ServiceError, Subscription};
@@ -26,6 +27,24 @@ enum ListError {
         "its list of {what} is too long: more than {MOST_PAGES} pages, {MOST_ITEMS} entries or {MOST_BYTES} bytes"
     )]
     TooLong { what: &'static str },
+}
+
+/// The names of the tools that answers to requests for them had: the library leaves out some of those, and says so to nobody.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SentTools(Arc<Mutex<BTreeSet<String>>>);
+
+impl SentTools {
+    pub(crate) fn note(&self, names: impl IntoIterator<Item = String>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(names);
+    }
+
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    fn clear(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
 }
 
 /// All items of a list of `what`, page by page.
@@ -89,10 +108,17 @@ impl Connection {
         if !self.has_tools() {
             return Ok(Vec::new());
         }
+        self.sent.clear();
         let listed = all("tools", async |params| {
             self.peer.list_tools(params).await.map(|page| (page.tools, page.next_cursor))
         });
         listed.await.map_err(|error| self.explain_list(&error))
+    }
+
+    /// The names of tools that the server listed last and that are not among `tools`.
+    pub(crate) fn left_out(&self, tools: &[Tool]) -> Vec<String> {
+        let kept: HashSet<&str> = tools.iter().map(|tool| &*tool.name).collect();
+        self.sent.names().into_iter().filter(|name| !kept.contains(name.as_str())).collect()
     }
 
     pub(crate) async fn prompts(&self) -> Result<Vec<Prompted>, String> {

@@ -10,7 +10,7 @@ use rmcp::model::{
 use rmcp::service::{Peer, RoleClient};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
-use tokio_util::sync::CancellationToken;
+use zk_core::kernel::Cx;
 
 use super::call::{CallEnd, LONGEST};
 use super::connect::Connection;
@@ -31,8 +31,9 @@ impl Connection {
         mut task: Task,
         idle: Duration,
         progress: &OnProgress,
-        stop: &CancellationToken,
+        cx: &Cx,
     ) -> Result<CallResult, CallEnd> {
+        let stop = cx.stop_token();
         let mut cancel = CancelTask { peer: Some(self.peer.clone()), id: task.task_id.clone() };
         let mut give_up = Instant::now() + LONGEST.max(idle);
         let (mut heard, mut answered) = (Instant::now(), BTreeSet::new());
@@ -78,7 +79,7 @@ impl Connection {
                     input_requests.retain(|key, _| answered.insert(key.clone()));
                     if !input_requests.is_empty() {
                         let asked = Instant::now();
-                        let responses = self.responses(input_requests).await?;
+                        let responses = self.responses(input_requests, Some(cx), stop).await?;
                         // What it asks takes none of its time.
                         give_up += asked.elapsed();
                         let params = UpdateTaskParams::new(cancel.id.clone(), responses);

@@ -38,13 +38,14 @@ pub(crate) struct AskPerson(pub(crate) Scope);
 
 #[async_trait]
 impl Answers for AskPerson {
-    async fn form(&self, server: &str, message: &str, schema: &Value) -> Form {
+    async fn form(&self, server: &str, message: &str, schema: &Value, cx: Option<&Cx>) -> Form {
         let Some(bus) = self.0.bus() else { return Form::Declined };
         let fields = fields(schema);
         let Some(questions) = bus.service::<Questions>().filter(|questions| questions.is_attended()) else {
             return defaults(&fields);
         };
-        let cx = bus.cx();
+        // Where it belongs to no call, it is taken back with the conversation.
+        let cx = cx.cloned().unwrap_or_else(|| bus.cx());
         if fields.len() > MOST {
             return Form::Declined;
         }

@@ -68,6 +68,9 @@ impl Server {
         let mut applied = self.applied.lock().await;
         *applied = connection.changed().tools();
         let tools = connection.tools().await?;
+        for name in connection.left_out(&tools) {
+            self.note(&format!("its tool {name} is left out: an `x-mcp-header` in its schema is not valid"));
+        }
         let values: Vec<Value> = tools.iter().filter_map(|tool| serde_json::to_value(tool).ok()).collect();
         let listing = Listing::new(connection.instructions(), values);
         if tools.len() > MOST_TOOLS || listing.bytes().len() > MOST_BYTES {
@@ -78,16 +81,18 @@ impl Server {
             ));
         }
         self.listed().digest = listing.digest();
-        match self.check(&listing) {
+        let (listing, checked) = self.checked(listing).await?;
+        match checked {
             Ok(()) => {
                 self.offer_resources(connection);
                 self.register(&tools).await;
-                self.offer_skills(connection).await;
                 let protocol = connection.protocol();
                 let was_quarantined = matches!(self.live.borrow().state, ServerState::Quarantined { .. });
                 self.set(ServerState::Ready { protocol }, Some(connection.clone()));
                 if was_quarantined {
                     self.announce(connection).await;
+                    // Its skills were not listed until now.
+                    connection.changed().note_others();
                 }
             }
             Err(changes) => {
@@ -102,6 +107,16 @@ impl Server {
             }
         }
         Ok(())
+    }
+
+    /// The listing and what [`Self::check`] says of it, which reads and writes files: not in the thread of the conversation.
+    async fn checked(&self, listing: Listing) -> Result<(Listing, Result<(), Vec<String>>), String> {
+        let this = self.this.upgrade().ok_or("the conversation ended")?;
+        let checked = tokio::task::spawn_blocking(move || {
+            let checked = this.check(&listing);
+            (listing, checked)
+        });
+        checked.await.map_err(|error| error.to_string())
     }
 
     /// Whether the listing is the accepted one. The first one of a server is accepted.
@@ -198,6 +213,7 @@ impl Server {
         self.set(ServerState::Ready { protocol }, connection.clone());
         if let Some(connection) = connection {
             self.announce(&connection).await;
+            connection.changed().note_others();
         }
         Ok(())
     }
@@ -221,9 +237,11 @@ impl Server {
         }
     }
 
-    /// Lists the skills of the server, and emits `mcp:skills` if the listing changed. No skill is read.
+    /// Lists the skills of the server if it can be used, and emits `mcp:skills` if the listing changed. No skill is read.
     pub(super) async fn offer_skills(&self, connection: &Connection) {
-        if self.config.skills == ServerPermission::Deny {
+        if self.config.skills == ServerPermission::Deny
+            || !matches!(self.live.borrow().state, ServerState::Ready { .. })
+        {
             return;
         }
         let listed = match timeout(LIST, connection.skills()).await {
@@ -238,6 +256,13 @@ impl Server {
         }
         *self.skills() = listed;
         self.emit(McpSkills { server: self.config.name.clone(), skills: names }).await;
+    }
+
+    /// Waits until the skills of the server were listed, or could not be, if it can be used.
+    pub(crate) async fn listed_skills(&self) {
+        if matches!(self.live.borrow().state, ServerState::Ready { .. }) {
+            let _ = self.has_listed_skills.subscribe().wait_for(|has_listed| *has_listed).await;
+        }
     }
 
     /// Waits until the prompts of the server are commands, if it can be used.

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use rmcp::model::Skill;
 use tokio::sync::{Notify, Semaphore, watch};
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use zk_core::kernel::{Event, Scope};
 use zk_core::service::{Exec, Redactor};
@@ -89,6 +90,10 @@ pub(crate) struct Server {
     offered: Mutex<(u64, Option<Scope>)>,
     /// Whether the prompts of the present connection are commands.
     has_offered: watch::Sender<bool>,
+    /// Whether its skills were asked for.
+    has_listed_skills: watch::Sender<bool>,
+    /// When the attempt that runs began, until its end is told.
+    begun: Mutex<Option<Instant>>,
     /// The skills that were listed last.
     skills: Mutex<Vec<Skill>>,
     /// The count of changed lists that the listing in use has; held while it is brought up to date.
@@ -131,6 +136,8 @@ impl Server {
             listed: Mutex::default(),
             offered: Mutex::default(),
             has_offered: watch::channel(false).0,
+            has_listed_skills: watch::channel(false).0,
+            begun: Mutex::default(),
             skills: Mutex::default(),
             applied: tokio::sync::Mutex::default(),
             retry: Notify::new(),
@@ -241,6 +248,8 @@ impl Server {
     pub(crate) async fn close(&self) {
         let connection = self.live.borrow().connection.clone();
         self.set(ServerState::Closed, None);
+        // The task that would tell it is dropped.
+        self.tell_of_end(Some("it was ended with the conversation".to_owned())).await;
         if let Some(connection) = connection {
             connection.close().await;
         }

@@ -1,6 +1,6 @@
 //! The life of a server: attempts, the connection, and what follows its end.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use rmcp::model::ServerNotification;
@@ -54,6 +54,7 @@ impl Server {
                     }
                     self.failure(FailureStage::Connection, began.elapsed(), &why)
                 }
+                Err(_) if matches!(self.live.borrow().state, ServerState::Closed) => return,
                 Err(failure) => failure,
             };
             failures += 1;
@@ -107,27 +108,38 @@ impl Server {
         let turn = self.shared.turns.lock().await;
         sleep(TURN).await;
         drop(turn);
-        let server = || self.config.name.clone();
-        let transport = self.config.transport.as_str().to_owned();
-        self.emit(McpBootstrapStart { server: server(), transport, attempt }).await;
-        self.has_offered.send_replace(false);
+        if matches!(self.live.borrow().state, ServerState::Closed) {
+            return Err(self.failure(FailureStage::Start, Duration::ZERO, "the conversation ended"));
+        }
         let began = Instant::now();
+        *self.begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(began);
+        let transport = self.config.transport.as_str().to_owned();
+        self.emit(McpBootstrapStart { server: self.config.name.clone(), transport, attempt }).await;
+        self.has_offered.send_replace(false);
+        self.has_listed_skills.send_replace(false);
         let made = self.connect(began).await;
-        let tools = self.listed().names();
-        let duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let is_ready = matches!(self.live.borrow().state, ServerState::Ready { .. });
         let error = match &made {
             Ok(_) if is_ready => None,
             Ok(_) => Some("its tools are not those that were accepted".to_owned()),
             Err(failure) => Some(failure.to_string()),
         };
-        let (ok, count) = (error.is_none(), tools.len());
-        self.emit(McpBootstrapEnd { server: server(), duration_ms, ok, tools: count, error }).await;
+        let ok = error.is_none();
+        self.tell_of_end(error).await;
         let connection = made?;
         if ok {
             self.announce(&connection).await;
         }
         Ok(connection)
+    }
+
+    /// Tells that the attempt that runs is over, if that was not told yet.
+    pub(super) async fn tell_of_end(&self, error: Option<String>) {
+        let began = self.begun.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(began) = began else { return };
+        let duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let (server, tools) = (self.config.name.clone(), self.listed().names().len());
+        self.emit(McpBootstrapEnd { server, duration_ms, ok: error.is_none(), tools, error }).await;
     }
 
     /// Tells that the tools of the server can be used.
@@ -142,12 +154,16 @@ impl Server {
         let late =
             |stage| failed(stage, format!("it took longer than {} s", self.config.start_cap.as_secs_f64()));
         self.check_start().await.map_err(|why| failed(FailureStage::Start, why))?;
-        let known = self.shared.eras.load(self.config.identity());
+        let (shared, config) = (self.shared.clone(), self.config.clone());
+        let known = beside(move || shared.eras.load(config.identity())).await;
+        let known = known.map_err(|why| failed(FailureStage::Start, why))?;
         let connected = timeout_at(until, self.connecting().connect(known)).await;
         let connected = connected.map_err(|_| late(FailureStage::Handshake))?;
         let connection = Arc::new(connected.map_err(|error| failed(error.stage, error.why))?);
         if known != Some(connection.era()) {
-            self.shared.eras.save(self.config.identity(), connection.era());
+            let (shared, config, era) = (self.shared.clone(), self.config.clone(), connection.era());
+            // One that cannot be kept is found again.
+            let _ = beside(move || shared.eras.save(config.identity(), era)).await;
         }
         let listed = timeout_at(until, self.list(&connection)).await;
         listed.map_err(|_| late(FailureStage::List))?.map_err(|why| failed(FailureStage::List, why))?;
@@ -158,8 +174,7 @@ impl Server {
     async fn check_start(&self) -> Result<(), String> {
         let Some(check) = self.shared.check.clone() else { return Ok(()) };
         let server = self.config.clone();
-        let checked = tokio::task::spawn_blocking(move || check(&server)).await;
-        checked.map_err(|error| error.to_string())?
+        beside(move || check(&server)).await?
     }
 
     fn connecting(&self) -> Connecting<'_> {
@@ -218,12 +233,24 @@ impl Server {
                 rest = next_rest(rest, self.listed().digest() != before);
             }
         };
+        // Beside all else: one that does not list its skills has its tools all the same.
+        let skills = async {
+            self.offer_skills(connection).await;
+            self.has_listed_skills.send_replace(true);
+            std::future::pending().await
+        };
         tokio::select! {
             () = connection.ended.cancelled() => {}
             () = watch => {}
+            () = skills => {}
             () = subscribed(connection) => {}
         }
     }
+}
+
+/// Does what may wait for a disk, beside the thread of the conversation.
+async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| error.to_string())
 }
 
 /// Notes the changed lists that a server tells of in a stream, and opens the stream again when it broke. Never returns.

@@ -45,6 +45,20 @@ async fn a_start_that_takes_too_long_says_which_server_which_stage_and_how_long(
 }
 
 #[tokio::test]
+async fn a_start_that_the_end_of_the_conversation_cuts_off_has_an_end_too() {
+    let mark = "mark-cut-off";
+    let host = Host::of([silent("quiet", mark)]);
+    while processes(mark).is_empty() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    host.bus.close().await;
+    let (starts, ends) = (host.events("mcp:bootstrap:start"), host.events("mcp:bootstrap:end"));
+    assert_eq!((starts.len(), ends.len()), (1, 1), "{starts:?} {ends:?}");
+    assert_eq!((&ends[0]["ok"], &ends[0]["tools"]), (&json!(false), &json!(0)));
+    assert!(ends[0]["error"].as_str().unwrap().contains("ended with the conversation"), "{ends:?}");
+}
+
+#[tokio::test]
 async fn every_start_has_an_end_and_only_a_good_one_connects() {
     let bad = ServerConfig::read("bad", &json!({"command": "/nonexistent/server"})).unwrap();
     let dead = FakeMcpScript { fault: Some(FakeMcpFault::DiesInFrame), ..FakeMcpScript::default() };

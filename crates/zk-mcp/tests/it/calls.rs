@@ -214,6 +214,35 @@ async fn forms_of_a_server_are_answered_by_a_person_and_declined_without_one() {
     host.bus.close().await;
 }
 
+/// A call of a tool that shows a form is stopped while the form is open.
+pub(crate) async fn stop_with_form(host: &Host, tool: &str) {
+    let questions = Arc::new(Questions::new());
+    host.bus.scope("person").provide_service(questions.clone());
+    let mut person = questions.attach();
+    let stop = CancellationToken::new();
+    let cx = ToolCx::new(host.bus.cx().with_stop(stop.clone()), std::env::temp_dir());
+    let stopping = async {
+        person.next().await;
+        stop.cancel();
+    };
+    let (called, ()) = tokio::join!(host.call_with(tool, json!({}), &cx), stopping);
+    assert_eq!(called.unwrap_err().kind, ToolErrorKind::Aborted);
+    let gone = async {
+        while !person.pending().is_empty() {
+            person.changed().await;
+        }
+    };
+    tokio::time::timeout(LONG, gone).await.expect("the form stays");
+}
+
+#[tokio::test]
+async fn a_form_ends_with_the_call_that_it_belongs_to() {
+    let host = Host::ready(&FakeMcpScript::default()).await;
+    stop_with_form(&host, "mcp_fake_ask").await;
+    assert_eq!(host.text("mcp_fake_echo", json!({"text": "x"})).await, "x");
+    host.bus.close().await;
+}
+
 #[tokio::test]
 async fn a_person_who_thinks_longer_than_the_time_out_of_a_server_does_not_lose_the_call() {
     let mut definition = fake(&FakeMcpScript::default());

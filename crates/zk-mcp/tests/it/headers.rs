@@ -1,13 +1,16 @@
 //! What servers of the newest revision may do that those before could not.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use zk_core::model::ToolErrorKind;
 use zk_core::service::{Question, Questions, UiAnswer};
+use zk_mcp::{McpPlugin, ServerConfig};
 
+use crate::calls::stop_with_form;
 use crate::rpc::{count, host, serve, text};
+use crate::support::{Host, LONG};
 
 /// Tools whose argument is a header of this name.
 fn with_header(name: &str) -> Value {
@@ -145,6 +148,41 @@ async fn a_person_chooses_several_values_is_asked_again_for_what_does_not_fit_an
     assert!(texts[2].contains("pink is not"), "{}", texts[2]);
     assert!(texts[4].contains("at most 9"), "{}", texts[4]);
     far.bus.close().await;
+}
+
+#[tokio::test]
+async fn a_form_ends_with_the_call_whose_answer_asks_for_it() {
+    let schema = json!({"type": "object", "properties": {"name": {"type": "string"}}});
+    let web = asking(json!({"mode": "form", "message": "Who?", "requestedSchema": schema})).await;
+    let far = host(&web, json!({})).await;
+    stop_with_form(&far, "mcp_far_t").await;
+    assert_eq!(count(&web, "tools/call"), 1);
+    far.bus.close().await;
+}
+
+#[tokio::test]
+async fn tools_that_are_left_out_for_their_headers_are_named_in_the_log() {
+    let web = serve(|method, _, _| {
+        (method == "tools/list").then(|| {
+            let mut list = with_header("Region");
+            let mut wrong = with_header("")["tools"][0].clone();
+            wrong["name"] = json!("wrong");
+            list["tools"].as_array_mut().unwrap().push(wrong);
+            Ok(list)
+        })
+    })
+    .await;
+    let config = ServerConfig::read("far", &json!({"url": format!("{}/mcp", web.url)})).unwrap();
+    let log: Arc<Mutex<String>> = Arc::default();
+    let sink = log.clone();
+    let host = Host::new(McpPlugin::new([config], "/").logging(move |server, bytes| {
+        sink.lock().unwrap().push_str(&format!("{server}: {}", String::from_utf8_lossy(bytes)));
+    }));
+    host.servers.warm_up(LONG).await;
+    assert_eq!(host.servers.status().remove(0).tools, ["mcp_far_t"]);
+    let expected = "far: zk: its tool wrong is left out: an `x-mcp-header` in its schema is not valid\n";
+    assert_eq!(*log.lock().unwrap(), expected);
+    host.bus.close().await;
 }
 
 #[tokio::test]

@@ -19,6 +19,8 @@ mod event_stream;
 #[cfg(test)]
 mod exposure;
 #[cfg(test)]
+mod first_prompt;
+#[cfg(test)]
 mod headers;
 #[cfg(test)]
 mod http;

@@ -31,7 +31,7 @@ async fn host(entry: Value, files: &[(&str, &str)], skills: &str) -> Host {
     let mut definition = fake(&script);
     definition["skills"] = json!(skills);
     let host = Host::of([ServerConfig::read("fake", &definition).unwrap()]);
-    host.servers.warm_up(LONG).await;
+    host.servers.skills_ready(LONG).await;
     assert!(matches!(host.state(), ServerState::Ready { .. }), "{:?}", host.state());
     host
 }
@@ -51,6 +51,24 @@ async fn skills_are_listed_with_their_server_and_their_files_are_what_the_list_s
         assert!(host.servers.read_skill("fake", skill, file, &cx).await.is_err(), "{skill} {file}");
     }
     host.bus.close().await;
+}
+
+#[tokio::test]
+async fn a_server_that_never_lists_its_skills_is_ready_with_its_tools() {
+    for era in [FakeMcpEra::Legacy, FakeMcpEra::Modern] {
+        let (skills, silent_on) = (vec![entry(&json!("dynamic"))], vec!["skills/list".to_owned()]);
+        let script = FakeMcpScript { skills, silent_on, era, ..FakeMcpScript::default() };
+        let mut definition = fake(&script);
+        // Shorter than it is waited for its skills.
+        definition["start_timeout"] = json!(10_000);
+        let host = Host::of([ServerConfig::read("fake", &definition).unwrap()]);
+        host.servers.warm_up(LONG).await;
+        assert!(matches!(host.state(), ServerState::Ready { .. }), "{era:?}: {:?}", host.state());
+        assert_eq!(host.text("mcp_fake_echo", json!({"text": "x"})).await, "x");
+        let started = host.events("mcp:bootstrap:end");
+        assert_eq!((started.len(), &started[0]["ok"]), (1, &json!(true)), "{era:?}: {started:?}");
+        host.bus.close().await;
+    }
 }
 
 #[tokio::test]

@@ -40,6 +40,11 @@ impl Said {
         Self { status, headers: Vec::new(), body: String::new() }
     }
 
+    /// No answer, as long as the client waits for one.
+    pub(crate) fn never() -> Self {
+        Self::status(1)
+    }
+
     pub(crate) fn json(body: &serde_json::Value) -> Self {
         let headers = vec![("content-type", "application/json".to_owned())];
         Self { status: 200, headers, body: body.to_string() }
@@ -73,6 +78,10 @@ impl Web {
                     seen.lock().unwrap().push(request.clone());
                     let said = answer(&request, &base);
                     if said.status == 0 {
+                        return;
+                    }
+                    if said.status == 1 {
+                        let _ = stream.read(&mut [0; 64]).await;
                         return;
                     }
                     let mut head = format!(
