@@ -15,8 +15,8 @@ use zk_core::kernel::{Bus, Cx, Plugin};
 use zk_core::service::{Exec, visible_line, visible_lines};
 use zk_exec::{Environment, ProcessExec, Supervision};
 use zk_mcp::{
-    McpConnect, McpError, McpPlugin, McpQuarantine, McpServers, ServerConfig, ServerDisclosure,
-    ServerTransport, ServerTrust,
+    McpBootstrapStart, McpConnect, McpError, McpPlugin, McpQuarantine, McpServers, ServerConfig,
+    ServerDisclosure, ServerTransport, ServerTrust,
 };
 
 use crate::app::AppContext;
@@ -89,7 +89,7 @@ fn make(app: &AppContext, servers: Vec<ServerConfig>) -> McpPlugin {
     if let Some(dir) = app.dirs.mcp() {
         plugin = plugin.eras(Arc::new(FileEras::new(dir.join("eras"))));
         plugin = plugin.pins(Arc::new(FilePins::new(dir.join("accepted"), app.host_files.clone())));
-        let records = Records::new(dir, app.redactor.clone());
+        let records = Records::new(dir, app);
         plugin = plugin.logging(move |server, bytes| records.log(server, bytes));
     }
     plugin
@@ -143,22 +143,28 @@ fn unchanged(
 
 /// Keeps what becomes of servers for `zk mcp list`.
 pub(crate) fn record(app: &AppContext, bus: &Bus) {
-    record_with(app, bus, Records::keep);
+    if let Some(dir) = app.dirs.mcp() {
+        record_in(Records::new(dir, app), bus);
+    }
 }
 
-/// The same, with what writes a record.
-fn record_with(app: &AppContext, bus: &Bus, keep: fn(&Records, &str, &str)) {
-    let Some(dir) = app.dirs.mcp().filter(|_| bus.service::<McpServers>().is_some()) else { return };
-    let records = Arc::new(Records::new(dir, app.redactor.clone()));
+/// The same, in these records.
+fn record_in(records: Records, bus: &Bus) {
+    if bus.service::<McpServers>().is_none() {
+        return;
+    }
+    let records = Arc::new(records);
     let scope = bus.scope("mcp-status");
-    let (of_start, of_error, of_quarantine) = (records.clone(), records.clone(), records);
+    let (of_start, of_connect) = (records.clone(), records.clone());
+    let (of_error, of_quarantine) = (records.clone(), records);
+    scope.on_sync(move |event: &McpBootstrapStart, _: &Cx| drop(of_start.keep_start(&event.server)));
     scope.on_sync(move |event: &McpConnect, _: &Cx| {
-        keep(&of_start, &event.server, &format!("ready, {} tools", event.tools.len()));
+        of_connect.keep(&event.server, &format!("ready, {} tools", event.tools.len()));
     });
     scope.on_sync(move |event: &McpError, _: &Cx| {
         // Its name stands in the same line.
         let prefix = format!("MCP server {} cannot be used: ", event.server);
-        keep(&of_error, &event.server, event.error.strip_prefix(&prefix).unwrap_or(&event.error));
+        of_error.keep(&event.server, event.error.strip_prefix(&prefix).unwrap_or(&event.error));
     });
     scope.on_sync(move |event: &McpQuarantine, _: &Cx| {
         let McpQuarantine { server, changes, digest } = event;
@@ -167,7 +173,7 @@ fn record_with(app: &AppContext, bus: &Bus, keep: fn(&Records, &str, &str)) {
         } else {
             format!("its tools changed and wait for `zk mcp accept {server} {digest}`")
         };
-        keep(&of_quarantine, server, &state);
+        of_quarantine.keep(server, &state);
     });
 }
 
@@ -188,7 +194,9 @@ impl Session {
         let longest = servers.iter().map(|server| server.start_cap).max().unwrap_or_default();
         let bus = Bus::new();
         bus.install(&make(app, servers).exec(exec.clone())).map_err(Failure::failed)?;
-        record_with(app, &bus, Records::keep_unless_used);
+        if let Some(dir) = app.dirs.mcp() {
+            record_in(Records::new(dir, app).yielding(), &bus);
+        }
         let servers =
             bus.service::<McpServers>().ok_or_else(|| Failure::failed("MCP servers are not there"))?;
         let longest = longest + Duration::from_secs(1);

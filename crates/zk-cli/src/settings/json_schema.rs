@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::schema::{KEYS, Kind};
 
 /// The version of the settings' shape: the second part grows with what is added, the first with what is taken away.
-const VERSION: &str = "1.17";
+const VERSION: &str = "1.18";
 
 /// The JSON Schema of a settings file.
 pub(crate) fn json_schema() -> Value {
@@ -55,6 +55,7 @@ fn of_kind(kind: Kind) -> Value {
         }
         Kind::OneOf(words) => json!({ "enum": words }),
         Kind::Count => json!({ "type": "integer", "minimum": 1, "maximum": u32::MAX }),
+        Kind::Whole => json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX }),
         Kind::Flag => json!({ "type": "boolean" }),
         Kind::Price => json!({ "type": "number", "minimum": 0 }),
         Kind::Share => json!({ "type": "number", "minimum": 0, "maximum": 1 }),

@@ -92,7 +92,7 @@ pub(super) const KEYS: &[Key] = &[
     Key::new("permissions.mode", Kind::OneOf(&["read-only", "ask", "accept-edits", "auto", "all"]))
         .not_by_projects(),
     Key::new("permissions.audit", Kind::Flag).not_by_projects(),
-    Key::new("mcp.wait", Kind::Count),
+    Key::new("mcp.wait", Kind::Whole),
     Key::new("mcp.disclosure", Kind::OneOf(&["eager", "lazy"])),
     Key::new("mcp.eager_tokens", Kind::Count),
     Key::new("mcp.opener", Kind::Texts).not_by_projects(),
@@ -183,6 +183,8 @@ pub(super) enum Kind {
     Network,
     /// A whole number from 1.
     Count,
+    /// A whole number from 0.
+    Whole,
     Flag,
     /// A list of paths from the root or, after `~/`, from the home directory.
     Paths,
@@ -311,6 +313,9 @@ pub(crate) fn check(path: &[String], value: &toml::Value, layer: Layer, vendors:
         (Kind::Count, toml::Value::Integer(count)) if (1..=i64::from(u32::MAX)).contains(count) => {
             Check::Valid
         }
+        (Kind::Whole, toml::Value::Integer(count)) if (0..=i64::from(u32::MAX)).contains(count) => {
+            Check::Valid
+        }
         (Kind::Price, toml::Value::Integer(0..)) => Check::Valid,
         (Kind::Price, toml::Value::Float(price)) if *price >= 0.0 && price.is_finite() => Check::Valid,
         (Kind::Share, toml::Value::Integer(0..=1)) => Check::Valid,
@@ -349,6 +354,7 @@ pub(crate) fn check(path: &[String], value: &toml::Value, layer: Layer, vendors:
         (Kind::Text, _) => Check::Invalid(format!("`{name}` must be a text in quotes")),
         (Kind::Flag, _) => Check::Invalid(format!("`{name}` must be true or false")),
         (Kind::Count, _) => Check::Invalid(format!("`{name}` must be a whole number from 1")),
+        (Kind::Whole, _) => Check::Invalid(format!("`{name}` must be a whole number from 0")),
         (Kind::Price, _) => {
             Check::Invalid(format!("`{name}` must be the US dollars for a million tokens, a number from 0"))
         }

@@ -74,6 +74,21 @@ fn a_model_calls_the_tool_of_a_server_in_the_settings() {
 }
 
 #[test]
+fn a_server_that_hangs_is_told_and_no_run_waits_for_it_that_is_not_to() {
+    let server = server(Script::answering(|_| Turn::new().text("Done.")));
+    let person = Person::asking(&server);
+    let silent = settings(&FakeMcpScript { fault: Some(FakeMcpFault::Silent), ..FakeMcpScript::default() });
+    person.settings(&format!("mcp.wait = 0\n{silent}"));
+    let ended = run(&person, &[]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    person.settings(&format!("mcp.wait = 2000\n{silent}"));
+    let ended = run(&person, &[]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let listed = person.run(&["mcp", "list"]);
+    assert!(listed.stdout.contains("its start was cut off"), "{}", listed.stdout);
+}
+
+#[test]
 fn what_fills_the_context_counts_the_tools_of_servers_and_names_those_that_are_not_there() {
     let person = Person::new();
     // Without the wait of a run: this one waits for the start.
