@@ -161,7 +161,7 @@ impl Known {
 
     /// Whether the program that used it still runs.
     fn is_running(&self) -> bool {
-        std::path::Path::new(&format!("/proc/{}", self.pid)).exists()
+        Path::new(&format!("/proc/{}", self.pid)).exists()
     }
 }
 
