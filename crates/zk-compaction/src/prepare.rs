@@ -149,7 +149,9 @@ impl Handler<ContextTransform> for Owner {
             pinned = self.pin(event, context, &mut begun, preparation, cx).await?;
             after = self.measure(event, context, &begun.sent, &budget);
             // What is pinned takes room as well: more has to leave for it.
-            let is_too_much = budget.level(after.tokens, after.bytes) == WindowLevel::Hard;
+            let is_no_less =
+                begun.trigger == Some(CompactionTrigger::Overflow) && after.bytes >= begun.before.bytes;
+            let is_too_much = is_no_less || budget.level(after.tokens, after.bytes) == WindowLevel::Hard;
             if is_too_much && deferred.is_none() && !pinned.is_empty() {
                 begun.make_room_for(&pinned);
                 let more = self.ask_all(event, context, &mut begun, preparation, cx).await?.strategies;

@@ -319,3 +319,32 @@ fn a_skill_of_the_newest_turn_stays_whole_in_a_window_that_it_nearly_fills() {
     };
     runtime().block_on(run(&case)).unwrap();
 }
+
+#[test]
+fn after_an_overflow_more_leaves_where_what_is_pinned_takes_what_was_freed() {
+    let of = |said, results: &[usize]| TurnOf { said, results: results.to_vec(), ..TurnOf::default() };
+    let turns = vec![
+        TurnOf::default(),
+        TurnOf { remembers: true, ..TurnOf::default() },
+        of(Some(3906), &[54, 64, 0]),
+        of(None, &[78, 200, 200]),
+        of(Some(3174), &[78, 200]),
+        of(None, &[58, 78, 60_000]),
+        of(None, &[82, 192]),
+        of(Some(414), &[]),
+        TurnOf::default(),
+        TurnOf::default(),
+        TurnOf::default(),
+        of(None, &[3948]),
+    ];
+    let case = Case {
+        thresholds: (0.6, 0.9, 20_000, 0, 0.2),
+        pinned: [8408, 0, 1134],
+        strategy: 3,
+        summariser: 1,
+        overflows: vec![8, 11],
+        turns,
+        ..Case::default()
+    };
+    runtime().block_on(run(&case)).unwrap();
+}
