@@ -281,12 +281,16 @@ impl Driver {
                 return Err(error);
             }
         };
+        let inject = SteerInject { kind, messages: read.clone(), sent: messages.clone() };
+        if let Err(error) = self.cx.emit(inject).await {
+            // One that handlers of `input` dealt with is not sent again.
+            if !read.is_empty() {
+                self.shared.queues().put_back(kind, messages);
+            }
+            return Err(error.into());
+        }
         if read.is_empty() {
             return Ok(false);
-        }
-        if let Err(error) = self.cx.emit(SteerInject { kind, messages: read.clone() }).await {
-            self.shared.queues().put_back(kind, messages);
-            return Err(error.into());
         }
         let cause = match kind {
             SteerKind::Steer => MessagesCause::Steer,

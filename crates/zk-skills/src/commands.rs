@@ -10,10 +10,11 @@ use zk_core::events::{Input, InputReply};
 use zk_core::kernel::{BoxError, Cx, Event, Notify, Plugin, Scope};
 use zk_core::service::{Command, HostFiles, HostRead, ToolCx, Trust, TrustItem, TurnCwd, match_command};
 
+use crate::arguments::Arguments;
+use crate::interpolate;
 use crate::prompt_command::PromptCommand;
 use crate::skill::{Manifest, SkillSource, frontmatter, is_own};
 use crate::workplace::Workplace;
-use crate::{arguments, interpolate};
 
 /// The kind that commands of a project are approved as; only then commands in their text run.
 pub const TRUST_COMMAND: &str = "command";
@@ -259,16 +260,15 @@ impl CommandFilesPlugin {
         let bytes = tokio::task::spawn_blocking(read).await??.bytes;
         let text = String::from_utf8_lossy(&bytes).replace("\r\n", "\n");
         let (_, body) = parts(&text);
-        let (mut prompt, placed) = arguments::substitute(body.trim(), given);
+        let arguments = Arguments::new(given);
+        let (mut prompt, placed) = if may_run(&command, &bytes, &found.at.project, cx) {
+            let place = ToolCx::new(cx.clone(), TurnCwd::of(cx).unwrap_or(found.at.cwd));
+            interpolate::interpolate(body.trim(), &arguments, &place).await
+        } else {
+            arguments.substitute(body.trim())
+        };
         if !placed && !given.trim().is_empty() {
             prompt.push_str(&format!("\n\n{}", given.trim()));
-        }
-        if may_run(&command, &bytes, &found.at.project, cx) {
-            prompt = interpolate::interpolate(
-                &prompt,
-                &ToolCx::new(cx.clone(), TurnCwd::of(cx).unwrap_or(found.at.cwd)),
-            )
-            .await;
         }
         Ok(Some(prompt))
     }

@@ -145,6 +145,23 @@ pub fn discover(roots: &SkillRoots, files: &dyn HostFiles, trust: Option<&dyn Tr
     set
 }
 
+/// The skill in the directory `dir`, canonical, as a configured one; nothing next to it is looked at.
+///
+/// # Errors
+/// A [`Diagnostic`] when there is none, or it cannot be used.
+pub fn skill_at(dir: &Path, files: &dyn HostFiles) -> Result<Skill, Diagnostic> {
+    let entries = std::fs::read_dir(dir)
+        .map_err(|error| Diagnostic::error(format!("it cannot be looked into: {error}")))?;
+    let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    // In capital letters before any other.
+    let name = names.filter(|name| name.eq_ignore_ascii_case(SKILL_FILE)).min();
+    let name = name.ok_or_else(|| Diagnostic::error(format!("it has no {SKILL_FILE}")))?;
+    let file = SkillFile { dir: dir.to_path_buf(), name, source: SkillSource::Configured, fence: None };
+    let mut skill = read_skill(&file, files)?;
+    hide_suspicious(&mut skill);
+    Ok(skill)
+}
+
 /// Reads frontmatters, in several threads where there are many. What comes is in the order of `listed`.
 fn read_all(listed: &[SkillFile], files: &dyn HostFiles) -> Vec<Result<Skill, Diagnostic>> {
     let read = |part: &[SkillFile]| part.iter().map(|file| read_skill(file, files)).collect::<Vec<_>>();

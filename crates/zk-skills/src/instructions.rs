@@ -139,6 +139,17 @@ fn own(path: &Path, files: &dyn HostFiles) -> Result<Option<Instruction>, String
     }
 }
 
+impl Instruction {
+    /// Leaves out what goes beyond `limit` bytes.
+    fn cut_to(&mut self, limit: usize) {
+        if self.text.len() > limit {
+            let end = (0..=limit).rev().find(|end| self.text.is_char_boundary(*end)).unwrap_or(0);
+            self.text.truncate(end);
+            self.cut = true;
+        }
+    }
+}
+
 impl Instructions {
     /// Keeps the files within [`MAX_BYTES`] together: the first that goes beyond is cut, those after it are skipped.
     fn limit(&mut self) {
@@ -150,11 +161,7 @@ impl Instructions {
                 self.skipped.push(Skipped { path: file.path, why });
                 continue;
             }
-            if file.text.len() > left {
-                let end = (0..=left).rev().find(|end| file.text.is_char_boundary(*end)).unwrap_or(0);
-                file.text.truncate(end);
-                file.cut = true;
-            }
+            file.cut_to(left);
             left -= file.text.len();
             kept.push(file);
         }

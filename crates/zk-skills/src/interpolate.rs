@@ -5,6 +5,8 @@ use std::sync::Arc;
 use serde_json::json;
 use zk_core::service::{NotRun, Tool, ToolCx};
 
+use crate::arguments::Arguments;
+
 /// The most commands that a text may have.
 const MAX_COMMANDS: usize = 20;
 
@@ -16,24 +18,35 @@ enum Piece<'a> {
 }
 
 /// Runs the commands of `text` with the tool `shell`, each whole as a call of its own, and puts their outputs in their
-/// places. One that does not run leaves a note that says why.
-pub(crate) async fn interpolate(text: &str, cx: &ToolCx) -> String {
-    let pieces = pieces(text);
-    if !pieces.iter().any(|piece| matches!(piece, Piece::Command(_))) {
-        return text.to_owned();
-    }
+/// places, and `arguments` in theirs. One that does not run leaves a note that says why.
+///
+/// Only what the text itself has as commands runs: arguments and outputs are text, and stand in a command as words.
+/// Gives also whether there was a place for the arguments.
+pub(crate) async fn interpolate(text: &str, arguments: &Arguments<'_>, cx: &ToolCx) -> (String, bool) {
     let shell = cx.cx.item::<dyn Tool>("shell");
     let mut out = String::with_capacity(text.len());
-    let mut count = 0;
-    for piece in pieces {
+    let (mut count, mut placed) = (0, false);
+    for piece in pieces(text) {
         match piece {
-            Piece::Text(text) => out.push_str(text),
+            Piece::Text(text) => {
+                let (text, used) = arguments.substitute(text);
+                placed |= used;
+                out.push_str(&text);
+            }
             Piece::Command(command) => {
                 count += 1;
-                let output = match &shell {
-                    _ if count > MAX_COMMANDS => Err(format!("only {MAX_COMMANDS} commands of a skill run")),
-                    None => Err("nothing here runs commands".to_owned()),
-                    Some(shell) => run(shell, command, cx).await,
+                let given = arguments.substitute_quoted(command);
+                placed |= given.as_ref().map_or(true, |(_, used)| *used);
+                let (command, output) = match (given, &shell) {
+                    (Err(why), _) => (command.to_owned(), Err(why.to_string())),
+                    (Ok((command, _)), _) if count > MAX_COMMANDS => {
+                        (command, Err(format!("only {MAX_COMMANDS} commands of a text run")))
+                    }
+                    (Ok((command, _)), None) => (command, Err("nothing here runs commands".to_owned())),
+                    (Ok((command, _)), Some(shell)) => {
+                        let output = run(shell, &command, cx).await;
+                        (command, output)
+                    }
                 };
                 match output {
                     Ok(output) => out.push_str(output.trim_end()),
@@ -42,7 +55,7 @@ pub(crate) async fn interpolate(text: &str, cx: &ToolCx) -> String {
             }
         }
     }
-    out
+    (out, placed)
 }
 
 async fn run(shell: &Arc<dyn Tool>, command: &str, cx: &ToolCx) -> Result<String, String> {

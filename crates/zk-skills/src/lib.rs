@@ -47,7 +47,7 @@ pub use commands::{
 };
 pub use context::{BudgetPart, ContextStreams, EnvironmentPart, GitPart, date};
 pub use discover::{
-    BrokenSkill, SkillApproval, SkillRoots, SkillSet, TRUST_FILES, TRUST_HEAD, discover, place,
+    BrokenSkill, SkillApproval, SkillRoots, SkillSet, TRUST_FILES, TRUST_HEAD, discover, place, skill_at,
 };
 pub use events::{
     ActivatedBy, DeactivatedBecause, SkillActivated, SkillDeactivated, SkillsCatalog, SkillsResolved,

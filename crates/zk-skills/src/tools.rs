@@ -15,8 +15,9 @@ use zk_core::service::{
     TurnEnv,
 };
 
+use crate::arguments::quoted;
 use crate::events::ActivatedBy;
-use crate::skill::{Skill, SkillSource};
+use crate::skill::{Bundle, Skill, SkillSource};
 use crate::skills::{Skills, check_approval};
 
 /// Their names.
@@ -148,8 +149,9 @@ impl Tool for ReadResource {
             let text = served.text(&args.path, &cx.cx).await?;
             return Ok(ToolOutput::text(lines(&text, args.offset.unwrap_or(1), args.limit)));
         }
-        let files = host_files(cx)?;
+        let (files, trust, project) = (host_files(cx)?, cx.cx.service::<dyn Trust>(), self.skills.project());
         let read = tokio::task::spawn_blocking(move || {
+            check_approval(&skill, &*files, trust.as_deref(), &project)?;
             let file = inside(&skill, &args.path)?;
             let how = HostRead {
                 max_bytes: MAX_FILE,
@@ -306,7 +308,7 @@ impl Tool for RunScript {
     }
 }
 
-/// The path of a file of a skill, which no call leads out of it.
+/// The path of a file of a skill, which no call leads out of it, nor to what a person who approves the skill does not approve.
 fn inside(skill: &Skill, path: &str) -> Result<PathBuf, ToolError> {
     let Some(dir) = &skill.dir else {
         return Err(ToolError::new(
@@ -319,10 +321,23 @@ fn inside(skill: &Skill, path: &str) -> Result<PathBuf, ToolError> {
     let real = joined.canonicalize().map_err(|error| {
         ToolError::new(ToolErrorKind::NotFound, format!("`{path}` of the skill `{}`: {error}", skill.name()))
     })?;
-    if real.starts_with(dir) {
-        return Ok(real);
+    let denied = |why: &str| {
+        let text = format!("`{path}` is not {why} the skill `{}`", skill.name());
+        ToolError::new(ToolErrorKind::Denied, text)
+    };
+    if !real.starts_with(dir) {
+        return Err(denied("in"));
     }
-    Err(ToolError::new(ToolErrorKind::Denied, format!("`{path}` is not in the skill `{}`", skill.name())))
+    if real.is_dir() {
+        return Err(denied("a file of"));
+    }
+    let bundle = Bundle::of(skill).map_err(|error| ToolError::failed(error.to_string()))?;
+    if !bundle.contains(&real) {
+        return Err(denied(
+            "one of the files (hidden directories, `node_modules` and deep ones are left out) of",
+        ));
+    }
+    Ok(real)
 }
 
 fn host_files(cx: &ToolCx) -> Result<Arc<dyn HostFiles>, ToolError> {
@@ -363,16 +378,6 @@ fn interpreter(script: &Path) -> Option<&'static str> {
         "rb" => Some("ruby"),
         "pl" => Some("perl"),
         _ => None,
-    }
-}
-
-/// A word as the shell reads it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
     }
 }
 

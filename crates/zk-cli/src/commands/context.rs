@@ -52,7 +52,7 @@ pub(crate) fn context(app: &AppContext, id: Option<&str>, json: bool) -> Outcome
 
 /// Waits for MCP servers for as long as their start may take, since their tools are part of every request. Gives what is
 /// wrong with those that are not there.
-async fn wait_for_servers(app: &AppContext, bus: &Bus) -> Vec<String> {
+pub(super) async fn wait_for_servers(app: &AppContext, bus: &Bus) -> Vec<String> {
     let Some(servers) = bus.service::<McpServers>() else { return Vec::new() };
     let longest = app.settings.mcp_servers().0.iter().map(|server| server.start_cap).max();
     servers.warm_up(longest.unwrap_or_default() + Duration::from_secs(1)).await;

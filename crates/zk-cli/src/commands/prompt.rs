@@ -3,6 +3,7 @@ use zk_compaction::{LazyCounter, TokenCounter};
 use zk_core::model::Disclosure;
 use zk_core::service::{ContextMode, ContextProducer, Tool, visible_line, visible_lines};
 
+use super::context::wait_for_servers;
 use super::print;
 use crate::app::{AppContext, runtime};
 use crate::args::actions::PromptAction;
@@ -23,6 +24,7 @@ pub(crate) fn prompt_command(app: &AppContext, action: &PromptAction) -> Outcome
         };
         let bus = compose::bus(app, &Session::default(), host)?;
         compose::install_sections(app, &bus)?;
+        let absent = wait_for_servers(app, &bus).await;
         let cx = bus.cx();
         let mut lines = Vec::new();
         let mut total = 0;
@@ -63,6 +65,9 @@ pub(crate) fn prompt_command(app: &AppContext, action: &PromptAction) -> Outcome
         }
         lines.push(format!("{:<30} {total:>6} tokens, by an estimate", "all"));
         bus.close().await;
+        for line in absent {
+            app.notices.show(&format!("warning: without the tools of a server: {line}"));
+        }
         print(app, &lines)
     })
 }

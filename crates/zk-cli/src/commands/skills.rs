@@ -3,7 +3,8 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use zk_core::service::visible_line;
 use zk_skills::{
-    Bundle, Diagnostic, SKILL_FILE, Skill, SkillRoots, SkillSet, SkillSource, discover, place, validate,
+    Bundle, Diagnostic, SKILL_FILE, Skill, SkillRoots, SkillSet, SkillSource, discover, place, skill_at,
+    validate,
 };
 
 use super::print;
@@ -247,19 +248,9 @@ fn home(app: &AppContext, project: bool) -> Outcome<PathBuf> {
 fn add(app: &AppContext, path: &Path, project: bool) -> Outcome<Exit> {
     let from = app.cwd.join(path);
     let from = from.canonicalize().map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
-    let parent = from.parent().unwrap_or(&from).to_path_buf();
-    let roots = SkillRoots { configured: vec![parent], ..SkillRoots::default() };
-    let set = discover(&roots, &app.host_files, None);
-    let found = set.skills.iter().chain(set.shadowed.iter().map(|(skill, _)| skill));
-    let Some(skill) = found.into_iter().find(|skill| skill.dir.as_ref() == Some(&from)) else {
-        let why = set
-            .broken
-            .iter()
-            .find(|broken| broken.path == from)
-            .map(|broken| broken.diagnostic.message.clone());
-        let why = why.unwrap_or_else(|| format!("it has no {SKILL_FILE}"));
-        return Err(Failure::usage(format!("{} is no skill: {why}", from.display())));
-    };
+    let skill = skill_at(&from, &app.host_files)
+        .map_err(|why| Failure::usage(format!("{} is no skill: {}", from.display(), why.message)))?;
+    let skill = &skill;
     let to = home(app, project)?.join(skill.name());
     if to.symlink_metadata().is_ok() {
         let text =

@@ -105,6 +105,9 @@ fn what_fills_the_context_counts_the_tools_of_servers_and_names_those_that_are_n
         shown.stderr
     );
     assert!(!shown.stderr.contains("fake"), "{}", shown.stderr);
+    let prompt = person.run(&["prompt", "show", "--sizes"]);
+    assert!(prompt.stdout.contains("tool mcp_fake_"), "{}", prompt.stdout);
+    assert!(prompt.stderr.contains("broken"), "{}", prompt.stderr);
 }
 
 #[test]

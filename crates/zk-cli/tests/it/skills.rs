@@ -90,6 +90,13 @@ fn skills_are_made_checked_copied_listed_shown_and_removed() {
     assert_eq!(person.run(&["skills", "new", "My Skill"]).code, 2);
     let added = person.run(&["skills", "add", ".agents/skills/my-skill"]);
     assert!(added.stdout.contains("my-skill is now in"), "{}{}", added.stdout, added.stderr);
+    // Just the directory that is named, whatever is next to it.
+    person.write(".draft/SKILL.md", "---\nname: draft\ndescription: Is a draft.\n---\nDo it.\n");
+    let draft = person.run(&["skills", "add", ".draft"]);
+    assert!(draft.stdout.contains("draft is now in"), "{}{}", draft.stdout, draft.stderr);
+    assert_eq!(person.run(&["skills", "remove", "draft"]).code, 0);
+    let none = person.run(&["skills", "add", ".agents"]);
+    assert!(none.code == 2 && none.stderr.contains("it has no SKILL.md"), "{}", none.stderr);
     let listed = person.run(&["skills", "list", "--json"]);
     let rows: Vec<Value> = serde_json::from_str(&listed.stdout).unwrap();
     let brief: Vec<_> =

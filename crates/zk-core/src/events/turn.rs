@@ -206,14 +206,16 @@ pub enum SteerKind {
     FollowUp,
 }
 
-/// Queued messages join the conversation.
+/// Queued messages join the conversation, or were dealt with by handlers of `input`: they wait no more.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SteerInject {
     /// Which queue they waited in.
     pub kind: SteerKind,
-    /// The messages.
+    /// The messages that join; none where handlers of `input` dealt with all.
     pub messages: Vec<Arc<Message>>,
+    /// The messages as they were sent and waited, before handlers of `input`.
+    pub sent: Vec<Arc<Message>>,
 }
 notify!(SteerInject, "steer:inject");
 

@@ -35,6 +35,8 @@ struct Told {
     loaded: Option<InstructionsLoaded>,
     /// Files in the system prompt, canonical, and the directory that it is for.
     prompt: BTreeSet<PathBuf>,
+    /// How many bytes they have there.
+    prompt_bytes: usize,
     prompt_cwd: Option<PathBuf>,
     /// What came with results, by agent.
     results: HashMap<Option<ContextId>, Known>,
@@ -50,11 +52,33 @@ struct Known {
     left: BTreeMap<PathBuf, String>,
     /// Those that are sent with every request since a compaction, as they came.
     pinned: BTreeMap<PathBuf, String>,
+    /// Those for which the limit left no room.
+    skipped: BTreeSet<PathBuf>,
     /// Directories looked at since the run began: nobody looks again for every file in them.
     looked: BTreeSet<PathBuf>,
 }
 
-/// The instructions of a conversation were read: at its first run, and when they are others than before.
+impl Known {
+    /// The bytes of all that the context has, or will have again.
+    fn bytes(&self) -> usize {
+        [&self.files, &self.left, &self.pinned].into_iter().flat_map(BTreeMap::values).map(String::len).sum()
+    }
+
+    fn has(&self, path: &Path) -> bool {
+        self.files.contains_key(path) || self.pinned.contains_key(path) || self.skipped.contains(path)
+    }
+}
+
+/// What comes with a result.
+#[derive(Default)]
+struct News {
+    text: Option<String>,
+    /// What is to be announced, if not all was read.
+    loaded: Option<InstructionsLoaded>,
+}
+
+/// The instructions of a conversation were read: at its first run, and when they are others than before; those of a
+/// subdirectory, when the limit leaves no room for all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct InstructionsLoaded {
     /// The files, the person's first, then from the root of the project down.
@@ -96,7 +120,10 @@ impl InstructionsPlugin {
         match own(path, files) {
             Ok(None) => {}
             Ok(Some(file)) => {
-                let is_other = |other: &Instruction| other.path != file.path;
+                // Two names for one file, such as links, count once.
+                let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+                let own = real(&file.path);
+                let is_other = |other: &Instruction| real(&other.path) != own;
                 found.files.retain(is_other);
                 found.files.insert(0, file);
                 found.limit();
@@ -120,6 +147,7 @@ impl InstructionsPlugin {
         let mut told = self.told();
         let real = found.files.iter().filter_map(|file| file.path.canonicalize().ok());
         told.prompt = real.collect();
+        told.prompt_bytes = found.files.iter().map(|file| file.text.len()).sum();
         told.prompt_cwd = Some(cwd);
         told.results.values_mut().for_each(|known| known.looked.clear());
         let news = (told.loaded.as_ref() != Some(&loaded)).then(|| loaded.clone());
@@ -171,18 +199,22 @@ impl InstructionsPlugin {
     }
 
     /// The instructions that come with the result of a call, if it is the first one there.
-    async fn news(&self, call: &CallId, cx: &Cx) -> Result<Option<String>, BoxError> {
+    async fn news(&self, call: &CallId, cx: &Cx) -> Result<News, BoxError> {
         let context = context_of(cx);
         let dirs = {
             let mut told = self.told();
-            let Some(at) = told.calls.iter().position(|(id, _)| id == call) else { return Ok(None) };
+            let Some(at) = told.calls.iter().position(|(id, _)| id == call) else {
+                return Ok(News::default());
+            };
             let (_, mut dirs) = told.calls.remove(at);
             if let Some(known) = told.results.get(&context) {
                 dirs.retain(|dir| !known.looked.contains(dir));
             }
             dirs
         };
-        let Some(files) = cx.service::<dyn HostFiles>().filter(|_| !dirs.is_empty()) else { return Ok(None) };
+        let Some(files) = cx.service::<dyn HostFiles>().filter(|_| !dirs.is_empty()) else {
+            return Ok(News::default());
+        };
         let (cwd, begun) = (self.prompt_cwd(cx), Workplace::new(&self.cwd, &self.root));
         let find = move || {
             let root = begun.moved(Some(cwd.clone()), &*files).project;
@@ -190,20 +222,36 @@ impl InstructionsPlugin {
         };
         let (found, dirs) = tokio::task::spawn_blocking(find).await?;
         let mut told = self.told();
-        let Told { prompt, results, .. } = &mut *told;
+        let Told { prompt, prompt_bytes, results, .. } = &mut *told;
         let known = results.entry(context).or_default();
         known.looked.extend(dirs);
-        let mut texts = Vec::new();
-        for (path, file) in found {
-            if prompt.contains(&path) || known.files.contains_key(&path) || known.pinned.contains_key(&path) {
+        let (mut texts, mut loaded) = (Vec::new(), InstructionsLoaded::default());
+        for (path, mut file) in found {
+            if prompt.contains(&path) || known.has(&path) {
                 continue;
             }
-            let text = frame(&file);
             known.left.remove(&path);
+            let left = MAX_BYTES.saturating_sub(*prompt_bytes + known.bytes());
+            let shown = file.path.display();
+            if left == 0 {
+                let why = format!("all instructions together fill the limit of {}", limit());
+                loaded.skipped.push(format!("{shown}: {why}"));
+                texts.push(format!("(The instructions in {shown} are left out: {why}. Read the file.)"));
+                known.skipped.insert(path);
+                continue;
+            }
+            file.cut_to(left);
+            if file.cut {
+                loaded.cut = Some(file.path.clone());
+            }
+            let text = frame(&file);
             known.files.insert(path, text.clone());
+            loaded.files.push(file.path);
             texts.push(text);
         }
-        Ok((!texts.is_empty()).then(|| texts.join("\n")))
+        let is_all = loaded.cut.is_none() && loaded.skipped.is_empty();
+        let text = (!texts.is_empty()).then(|| texts.join("\n"));
+        Ok(News { text, loaded: (!is_all).then_some(loaded) })
     }
 
     /// Results left the context: what came with them is told again by the next one, or pinned.
@@ -301,7 +349,10 @@ impl Plugin for InstructionsPlugin {
                     return Ok::<_, BoxError>(None);
                 }
                 let news = plugin.news(&result.call.call_id, cx).await?;
-                let content = news.map(|news| with_text(&result.content, &news));
+                if let Some(loaded) = news.loaded {
+                    cx.emit(loaded).await?;
+                }
+                let content = news.text.map(|news| with_text(&result.content, &news));
                 Ok(content.map(|content| ResultPatch { content: Some(content), ..ResultPatch::default() }))
             },
         );

@@ -57,7 +57,8 @@ pub enum BundleError {
 
 impl Bundle {
     /// Lists the files of a skill; those of an inline one are none. Links are not followed, and directories that begin
-    /// with a dot or hold the parts of others (`node_modules`) are left out.
+    /// with a dot or hold the parts of others (`node_modules`) are left out. Its own `SKILL.md` counts even as a link: whoever
+    /// approves the files approves its text.
     ///
     /// # Errors
     /// [`BundleError`].
@@ -65,6 +66,10 @@ impl Bundle {
         let mut bundle = Self { dir: skill.dir.clone().unwrap_or_default(), files: Vec::new() };
         if skill.dir.is_some() {
             bundle.walk(Path::new(""), 0)?;
+            let own = PathBuf::from(&skill.file);
+            if !bundle.files.contains(&own) {
+                bundle.files.push(own);
+            }
             bundle.files.sort();
         }
         Ok(bundle)
@@ -90,6 +95,12 @@ impl Bundle {
             }
         }
         Ok(())
+    }
+
+    /// Whether `path`, canonical, is one of the files: nobody approved others.
+    #[must_use]
+    pub fn contains(&self, path: &Path) -> bool {
+        path.strip_prefix(&self.dir).is_ok_and(|below| self.files.iter().any(|file| file == below))
     }
 
     /// The files but for the `SKILL.md`, as they are named to a model.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use unicode_normalization::UnicodeNormalization;
 use zk_core::service::{HostFiles, HostRead};
 
 use super::yaml::{self, Node};
@@ -18,8 +19,7 @@ const FIELDS: [&str; 6] = ["name", "description", "license", "allowed-tools", "m
 
 /// What keeps the skill in `dir` from being valid; nothing if it is.
 ///
-/// It agrees with `agentskills validate` of `skills-ref` case by case, but that names are compared as they are
-/// written, without Unicode's compatibility forms.
+/// It agrees with `agentskills validate` of `skills-ref` case by case.
 #[must_use]
 pub fn validate(dir: &Path, files: &dyn HostFiles) -> Vec<String> {
     let found = ["SKILL.md", "skill.md"].into_iter().map(|name| dir.join(name)).find(|path| path.exists());
@@ -98,9 +98,12 @@ fn too_long(field: &str, text: &str, limit: usize) -> Option<String> {
     (length > limit).then(|| format!("`{field}` has {length} characters, of which {limit} are allowed"))
 }
 
-/// What is wrong with the name of a skill in the directory `directory`; nothing if it is valid.
+/// What is wrong with the name of a skill in the directory `directory`; nothing if it is valid. Both are read in Unicode's
+/// compatibility form (NFKC), so that one name written in two ways is one.
 #[must_use]
 pub fn name_faults(name: &str, directory: &str) -> Vec<String> {
+    let (name, directory): (&str, &str) =
+        (&name.nfkc().collect::<String>(), &directory.nfkc().collect::<String>());
     let mut faults = Vec::new();
     faults.extend(too_long("name", name, MAX_NAME));
     if name != name.to_lowercase() {

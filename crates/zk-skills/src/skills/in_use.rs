@@ -9,6 +9,7 @@ use zk_core::model::{ThinkingLevel, ToolError, ToolErrorKind};
 use zk_core::service::{ContextId, HostFiles, ToolCx, Trust};
 
 use super::{InUse, Skills, check_approval};
+use crate::arguments::Arguments;
 use crate::delivery::deliver;
 use crate::discover::SkillSet;
 use crate::events::{ActivatedBy, DeactivatedBecause, SkillActivated, SkillDeactivated};
@@ -90,11 +91,12 @@ impl Skills {
         if via == ActivatedBy::Model {
             is_once |= self.check_text(&skill, &body, &cx.cx).await?;
         }
-        let (mut body, placed) = crate::arguments::substitute(&body, arguments);
+        let given = Arguments::new(arguments);
         // Commands in a text from elsewhere are text.
-        if skill.served.is_none() {
-            body = interpolate::interpolate(&body, cx).await;
-        }
+        let (body, placed) = match &skill.served {
+            Some(_) => given.substitute(&body),
+            None => interpolate::interpolate(&body, &given, cx).await,
+        };
         let mut text = deliver(&skill, &body, &bundle);
         if !placed && !arguments.trim().is_empty() {
             text.push_str(&format!("\n\nWith these arguments: {}", arguments.trim()));

@@ -16,15 +16,15 @@ use zk_tools::{ToolsOptions, ToolsPlugin};
 
 use crate::support::{Approved, Place, names};
 
-struct Rig {
+pub(crate) struct Rig {
     agent: Agent,
     bus: Bus,
     provider: ScriptedProvider,
-    recorder: Recorder,
+    pub(crate) recorder: Recorder,
     skills: Skills,
 }
 
-fn rig(at: Place, script: Script) -> (Rig, Arc<Place>) {
+pub(crate) fn rig(at: Place, script: Script) -> (Rig, Arc<Place>) {
     rig_with(at, script, SkillsOptions::new)
 }
 
@@ -80,7 +80,7 @@ impl Trust for Shared {
 }
 
 impl Rig {
-    async fn run(&self, prompt: &str) {
+    pub(crate) async fn run(&self, prompt: &str) {
         self.agent.run(prompt).unwrap().wait().await.result.unwrap();
     }
 
@@ -95,7 +95,7 @@ impl Rig {
     }
 }
 
-fn calls(calls: &[(&str, Value)]) -> Script {
+pub(crate) fn calls(calls: &[(&str, Value)]) -> Script {
     let mut script = Script::new();
     for (name, args) in calls {
         let (name, args) = ((*name).to_owned(), args.clone());

@@ -81,6 +81,10 @@ fn cases() -> Vec<Case> {
         case("-hyphen", false, Some("-hyphen"), front("name: -hyphen\ndescription: Does it.")),
         case("two--hyphens", false, Some("two--hyphens"), front("name: two--hyphens\ndescription: Does it.")),
         case("under_score", false, Some("under_score"), front("name: under_score\ndescription: Does it.")),
+        // One name, composed here and not there.
+        case("cafe\u{301}", true, Some("café"), front("name: café\ndescription: Does it.")),
+        case("naïve", true, Some("nai\u{308}ve"), front("name: nai\u{308}ve\ndescription: Does it.")),
+        case("file-x", true, Some("\u{fb01}le-x"), front("name: \u{fb01}le-x\ndescription: Does it.")),
         case("straße", true, Some("straße"), front("name: straße\ndescription: Does it.")),
         case(
             "long-description",

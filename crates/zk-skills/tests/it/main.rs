@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod agent;
 #[cfg(test)]
+mod bounds;
 mod corpus;
 #[cfg(test)]
 mod discovery;

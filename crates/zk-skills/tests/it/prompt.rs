@@ -397,3 +397,57 @@ async fn instructions_of_a_subdirectory_come_with_the_first_command_that_works_t
     }
     assert_eq!(told, [(false, false), (true, false), (false, false), (false, true)]);
 }
+
+#[tokio::test]
+async fn instructions_of_subdirectories_have_what_the_limit_leaves_and_what_is_cut_or_left_out_is_told() {
+    let at = Place::new();
+    at.write("project/AGENTS.md", &"r".repeat(20_000));
+    at.write("project/a/AGENTS.md", &"@".repeat(20_000)).write("project/a/x", "text");
+    at.write("project/b/AGENTS.md", "Of b.").write("project/b/x", "text");
+    let read = |path: &str| ("read_file", json!({ "path": path }));
+    let rig = rig(&at, calls(&[read("a/x"), read("b/x"), read("b/x")]), |bus| {
+        drop(bus.install(&instructions(&at)).unwrap());
+    });
+    rig.run("Read").await;
+    let results: Vec<String> =
+        rig.recorder.named("tool:after").iter().map(|after| after["content"].to_string()).collect();
+    let count = results[0].matches('@').count();
+    assert!((12_000..=zk_skills::MAX_BYTES - 20_000).contains(&count), "{count}");
+    assert!(results[0].contains("The rest is left out"), "{}", results[0]);
+    assert!(
+        !results[1].contains("Of b.") && results[1].contains("left out: all instructions"),
+        "{}",
+        results[1]
+    );
+    assert!(!results[2].contains("left out"), "told once: {}", results[2]);
+    let told = rig.recorder.named("instructions:loaded");
+    assert_eq!(told.len(), 3, "{told:?}");
+    assert!(told[1]["cut"].as_str().unwrap().ends_with("a/AGENTS.md"), "{told:?}");
+    assert!(told[2]["skipped"][0].as_str().unwrap().contains("b/AGENTS.md: all instructions"), "{told:?}");
+}
+
+#[tokio::test]
+async fn instructions_of_the_person_that_are_those_of_the_project_by_a_link_count_once() {
+    let at = Place::new();
+    at.write("project/AGENTS.md", "Of both.");
+    std::os::unix::fs::symlink(at.path("project/AGENTS.md"), at.path("home/AGENTS.md")).unwrap();
+    let rig = rig(&at, says(1), |bus| drop(bus.install(&instructions(&at)).unwrap()));
+    rig.run("One").await;
+    let system = rig.provider.requests()[0].system.to_string();
+    assert_eq!(system.matches("Of both.").count(), 1, "{system}");
+}
+
+#[tokio::test]
+async fn arguments_of_a_command_file_are_text_and_run_nothing() {
+    let at = Place::new();
+    at.write("home/commands/say.md", "Say $1: !`echo \"<$1>\" $2` end")
+        .write("home/commands/bare.md", "State.");
+    let rig = rig(&at, says(2), |bus| drop(bus.install(&with_commands(&at)).unwrap()));
+    let evil = "!`touch x` $(touch y)";
+    rig.run(&format!("/say \"{evil}\" ;touch")).await;
+    rig.run(&format!("/bare {evil}")).await;
+    let texts: Vec<String> = rig.agent.history().iter().step_by(2).map(|message| message.text()).collect();
+    assert!(texts[0].starts_with(&format!("Say {evil}: <{evil}> ;touch")), "{texts:?}");
+    assert_eq!(texts[1], format!("State.\n\n{evil}"));
+    assert!(!at.path("project/x").exists() && !at.path("project/y").exists());
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use zk_agent::AgentConversation;
-use zk_core::events::{Ruling, ToolGate};
+use zk_core::events::{Input, InputReply, Ruling, ToolGate};
 use zk_core::kernel::Cx;
 use zk_core::service::{Question, Questions, SwitchTarget, UiAnswer};
 use zk_testkit::Script;
@@ -105,6 +105,38 @@ async fn a_front_end_needs_nothing_but_intents_and_patches() {
     person.sees(|view| view.switches == 1).await;
     assert_eq!(person.view.blocks, []);
     assert_eq!(host.await.unwrap(), Effect::GiveBack { text: "later".into() });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_text_that_a_handler_of_input_rewrites_or_takes_leaves_the_queue() {
+    let questions = Arc::new(Questions::new());
+    let script = Script::new()
+        .turn(|t| t.call("run", json!({"text": "one"})))
+        .turn(|t| t.text("Counted."))
+        .turn(|t| t.text("Sent again."));
+    let rig = rig_of(ViewDriver::answering(&questions), script, |builder| builder).await;
+    rig.agent.bus().scope("consent").on_async_with(questions, ask);
+    rig.agent.bus().scope("guard").on_sync(|input: &Input, _: &Cx| match input.text.as_str() {
+        "secret" => Some(InputReply::Handled),
+        "faster" => Some(InputReply::Transform { text: "Go faster.".into(), images: None }),
+        _ => None,
+    });
+    let conversation = AgentConversation::new(rig.agent.clone());
+    let driver = rig.driver.clone();
+    let host = tokio::spawn(async move { driver.drive(&conversation).await });
+    let mut person =
+        Person { driver: rig.driver.clone(), reader: rig.driver.reader(), view: View::default() };
+    person.wants(&Intent::Submit { text: "count".into() });
+    person.sees(|view| !view.cards.is_empty()).await;
+    person.wants(&Intent::Steer { text: "secret".into() });
+    person.wants(&Intent::Steer { text: "faster".into() });
+    person.sees(|view| view.queue.len() == 2).await;
+    person.agrees().await;
+    person.is_idle_after(3).await;
+    assert!(person.says("Go faster.") && person.says("Counted."), "{}", rig.lines());
+    assert_eq!(person.view.queue, [], "{}", rig.lines());
+    assert!(!person.says("Sent again."), "{}", rig.lines());
+    host.abort();
 }
 
 #[tokio::test]

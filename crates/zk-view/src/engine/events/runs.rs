@@ -165,8 +165,9 @@ impl Reduce for SteerInject {
         if origin.depth > 0 {
             return;
         }
+        // As the person typed them: handlers of `input` may have made others of them, or nothing.
         let texts: Vec<String> =
-            self.messages.iter().map(|message: &std::sync::Arc<Message>| message.text()).collect();
+            self.sent.iter().map(|message: &std::sync::Arc<Message>| message.text()).collect();
         engine.change_queue(|queue| {
             for text in texts {
                 let sent = queue.iter().position(|queued| queued.text.unsanitised() == text);
