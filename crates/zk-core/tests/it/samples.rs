@@ -217,7 +217,7 @@ fn turns(all: &mut Vec<Box<dyn AnyEvent>>) {
             tool_counts: counts(),
         },
         UsageUpdate { turn: usage(), total: Usage::default(), cost: Some(0.5) },
-        SteerInject { kind: SteerKind::FollowUp, messages: vec![message()] },
+        SteerInject { kind: SteerKind::FollowUp, messages: vec![message()], sent: vec![message()] },
         OutputReady { output: json!({"answer": 42}), schema: json!({"type": "object"}) },
         BudgetExceeded { turn: 1, turn_id: turn(), bytes: 9, budget: 8 },
         RunBudgetReached {
