@@ -105,7 +105,7 @@ impl Connecting<'_> {
                 continue;
             }
             let attempted = match attempt {
-                Attempt::Probe => self.probe().await,
+                Attempt::Probe => Box::pin(self.probe()).await,
                 Attempt::As(_) => self.attempt(attempt).await,
             };
             match attempted {
