@@ -57,6 +57,7 @@ pub struct CommandHooks {
     set: HookSet,
     project: PathBuf,
     cwd: PathBuf,
+    stays: bool,
     exec: Option<Arc<dyn Exec>>,
     tell: Arc<dyn Fn(&str) + Send + Sync>,
     permission_mode: Option<Arc<dyn Fn() -> String + Send + Sync>>,
@@ -72,12 +73,27 @@ impl CommandHooks {
     /// The hooks of a project, by its root, where they run too. They are started with the `Exec` of the bus.
     pub fn new(set: HookSet, project: impl Into<PathBuf>) -> Self {
         let project = project.into();
-        Self { set, cwd: project.clone(), project, exec: None, tell: Arc::new(|_| ()), permission_mode: None }
+        Self {
+            set,
+            cwd: project.clone(),
+            project,
+            stays: false,
+            exec: None,
+            tell: Arc::new(|_| ()),
+            permission_mode: None,
+        }
     }
 
-    /// Runs the hooks in another directory of the project.
+    /// Runs hooks outside of turns in another directory of the project; in a turn they run where that works
+    /// ([`TurnCwd`](zk_core::service::TurnCwd)).
     pub fn cwd(mut self, cwd: impl Into<PathBuf>) -> Self {
         self.cwd = cwd.into();
+        self
+    }
+
+    /// Runs hooks in the same directory also during turns, which work on another machine than the hooks.
+    pub fn staying(mut self) -> Self {
+        self.stays = true;
         self
     }
 
@@ -110,6 +126,7 @@ impl Plugin for CommandHooks {
             set: self.set.clone(),
             project: self.project.clone(),
             cwd: self.cwd.clone(),
+            stays: self.stays,
             exec: self.exec.clone(),
             tell: self.tell.clone(),
             permission_mode: self.permission_mode.clone(),

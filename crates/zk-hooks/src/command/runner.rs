@@ -1,6 +1,6 @@
 //! Which hooks an event has, and all of them run.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use serde_json::{Map, Value, json};
 use zk_core::kernel::Cx;
 use zk_core::model::SessionId;
-use zk_core::service::Exec;
+use zk_core::service::{Exec, TurnCwd};
 
 use super::config::{CommandHook, HookSet};
 use super::event::HookEvent;
@@ -27,6 +27,8 @@ pub(super) struct Runner {
     pub(super) set: HookSet,
     pub(super) project: PathBuf,
     pub(super) cwd: PathBuf,
+    /// Whether hooks run there also where a turn works elsewhere.
+    pub(super) stays: bool,
     pub(super) exec: Option<Arc<dyn Exec>>,
     pub(super) tell: Arc<dyn Fn(&str) + Send + Sync>,
     pub(super) permission_mode: Option<Arc<dyn Fn() -> String + Send + Sync>>,
@@ -81,11 +83,12 @@ impl Runner {
         fields: impl Fn(Vocabulary) -> Value,
     ) -> Vec<Answered> {
         let exec = self.exec.clone().or_else(|| cx.service::<dyn Exec>());
+        let cwd = self.cwd(cx);
         let running = chosen.into_iter().map(|(hook, vocabulary)| {
-            let input = self.input(hook.event, cx, fields(vocabulary));
-            let exec = exec.clone();
+            let input = self.input(hook.event, cx, &cwd, fields(vocabulary));
+            let (exec, cwd) = (exec.clone(), &cwd);
             async move {
-                let answer = self.run_one(&hook, &input, exec).await;
+                let answer = self.run_one(&hook, &input, exec, cwd).await;
                 if let Ok(HookReply { message: Some(message), .. }) = &answer {
                     (self.tell)(&format!("hook `{}`: {message}", shown(&hook.command)));
                 }
@@ -95,31 +98,38 @@ impl Runner {
         join_all(running).await
     }
 
+    /// Where hooks of an event run.
+    fn cwd(&self, cx: &Cx) -> PathBuf {
+        let moved = if self.stays { None } else { TurnCwd::of(cx) };
+        moved.unwrap_or_else(|| self.cwd.clone())
+    }
+
     async fn run_one(
         &self,
         hook: &CommandHook,
         input: &Value,
         exec: Option<Arc<dyn Exec>>,
+        cwd: &Path,
     ) -> Result<HookReply, HookFailure> {
         let command = || shown(&hook.command);
         if let Some(why) = &hook.unusable {
             return Err(HookFailure::Unusable { command: command(), why: why.clone() });
         }
         let exec = exec.ok_or_else(|| HookFailure::NoExec { command: command() })?;
-        let place = Place { exec: &*exec, cwd: &self.cwd, project: &self.project };
+        let place = Place { exec: &*exec, cwd, project: &self.project };
         let printed = process::run(hook, format!("{input}\n").as_bytes(), &place).await?;
         reply::read(hook, &printed)
     }
 
     /// What a hook reads.
-    fn input(&self, event: HookEvent, cx: &Cx, fields: Value) -> Value {
+    fn input(&self, event: HookEvent, cx: &Cx, cwd: &Path, fields: Value) -> Value {
         let mut input = Map::new();
         let mut put = |name: &str, value: Value| _ = input.insert(name.to_owned(), value);
         let id = self.session_id(cx);
         put("session_id", id.as_ref().map_or("", SessionId::as_str).into());
         // A stored conversation of zk is no file of lines.
         put("transcript_path", "".into());
-        put("cwd", self.cwd.to_string_lossy().into());
+        put("cwd", cwd.to_string_lossy().into());
         put("hook_event_name", event.name().into());
         if let Some(mode) = &self.permission_mode {
             put("permission_mode", mode().into());
