@@ -27,7 +27,8 @@ use crate::mode::{JobRows, PermissionModes};
 use crate::place::Place;
 use crate::sessions::Session;
 use crate::{
-    agents, behavior, compaction, cost_records, hooks, limits, mcp, model_name, policy, prompt, skills,
+    agents, behavior, compaction, cost_records, hooks, limits, mcp, model_name, policy, prompt, sandbox,
+    skills,
 };
 
 /// How long a run waits to hear more of its model than zk knows.
@@ -64,7 +65,10 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
     let tools =
         ToolsOptions { outside: sandbox.is_some(), attended, ..behavior::tools_options(&app.settings) };
     let tools = limits::of_time(&app.settings, tools);
-    let outside = sandbox.as_ref().map(|_| provide_outside(app, &bus, children.clone()));
+    let own = of_person(app, &bus, children.clone());
+    if sandbox.is_some() {
+        bus.scope("outside").provide_service(Arc::new(OutsideExec(own.clone())));
+    }
     let mut plugins: Vec<Arc<dyn Plugin>> = vec![
         Arc::new(local(app, children, sandbox)?),
         Arc::new(ToolsPlugin::new(tools)),
@@ -76,9 +80,8 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
         Arc::new(host.view),
     ];
     // Before the gate that asks: a hook may want a person to be asked.
-    plugins.splice(2..2, hooks::plugin(app, outside.clone(), modes));
-    // Their programs are this machine's, wherever commands run.
-    plugins.splice(1..1, mcp::plugin(app, outside, host.questions.is_some()));
+    plugins.splice(2..2, hooks::plugin(app, own.clone(), modes));
+    plugins.splice(1..1, mcp::plugin(app, own, host.questions.is_some()));
     let audit = app.dirs.audit().filter(|_| app.settings.flag("permissions.audit"));
     plugins
         .extend(audit.map(|dir| Arc::new(Audit::new(dir, context, app.redactor.clone())) as Arc<dyn Plugin>));
@@ -141,13 +144,12 @@ pub(crate) fn process(app: &AppContext, children: Environment) -> ProcessExec {
     exec.limited(limits::of_commands(&app.settings))
 }
 
-/// Where commands run that a person lets out of the sandbox.
-fn provide_outside(app: &AppContext, bus: &Bus, children: Environment) -> Arc<dyn Exec> {
+/// Runs the person's own programs, such as hooks, as processes of this machine, wherever commands of the model run: what
+/// is judged by them must not answer for them.
+fn of_person(app: &AppContext, bus: &Bus, children: Environment) -> Arc<dyn Exec> {
     let exec = Arc::new(process(app, children));
-    let scope = bus.scope("outside");
-    scope.provide_service(Arc::new(OutsideExec(exec.clone())));
     let closing = exec.clone();
-    scope.on_close(async move || closing.close().await);
+    bus.scope("own-programs").on_close(async move || closing.close().await);
     exec
 }
 
@@ -166,18 +168,11 @@ pub(crate) fn files(app: &AppContext) -> Outcome<WorkspaceFiles> {
     if let Some(auth) = app.dirs.credentials().as_deref().and_then(std::path::Path::parent) {
         files = files.secret(auth);
     }
-    for own in [
-        app.dirs.settings(),
-        app.dirs.approvals(),
-        app.dirs.audit(),
-        app.dirs.sessions(),
-        app.dirs.line_history(),
-        app.dirs.shared_lines(),
-    ]
-    .into_iter()
-    .flatten()
-    {
+    for own in app.dirs.own(&app.roots()) {
         files = files.protected(own);
+    }
+    for path in sandbox::hidden(app) {
+        files = files.hidden(path);
     }
     Ok(files)
 }

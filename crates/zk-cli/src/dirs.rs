@@ -4,6 +4,24 @@ use zk_core::model::SessionId;
 
 use crate::env::Env;
 
+/// What zk reads of its directory of settings: all of it decides what runs, or what models are told.
+const IN_CONFIG: [&str; 11] = [
+    "settings.toml",
+    "approvals.toml",
+    "keys.toml",
+    "presets",
+    "prompts",
+    "skills",
+    "commands",
+    "agents",
+    "AGENTS.md",
+    "SYSTEM.md",
+    "APPEND_SYSTEM.md",
+];
+/// What it keeps in the other one, but for large results of sessions.
+const IN_STATE: [&str; 9] =
+    ["trust.json", "auth", "mcp", "sandbox", "sessions", "audit", "history", "lines.jsonl", "drafts"];
+
 /// Where zk keeps its files. Nothing is known without `ZK_HOME`, the XDG variables and `HOME`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Dirs {
@@ -22,6 +40,20 @@ impl Dirs {
             env.path(variable).or_else(|| Some(env.path("HOME")?.join(default))).map(|dir| dir.join("zk"))
         };
         Self { config: under("XDG_CONFIG_HOME", ".config"), state: under("XDG_STATE_HOME", ".local/state") }
+    }
+
+    /// What belongs to zk itself, which no tool writes: both directories with all that is in them. One in which somebody
+    /// works is not a whole of zk's: there it is what zk has in it by name.
+    pub(crate) fn own(&self, roots: &[PathBuf]) -> Vec<PathBuf> {
+        // Links may lead to either.
+        let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
+        let roots: Vec<PathBuf> = roots.iter().map(real).collect();
+        let entries = |dir: &Option<PathBuf>, names: &[&str]| -> Vec<PathBuf> {
+            let Some(dir) = dir else { return Vec::new() };
+            let is_worked_in = roots.iter().any(|root| root.starts_with(real(dir)));
+            if is_worked_in { names.iter().map(|name| dir.join(name)).collect() } else { vec![dir.clone()] }
+        };
+        [entries(&self.config, &IN_CONFIG), entries(&self.state, &IN_STATE)].concat()
     }
 
     pub(crate) fn settings(&self) -> Option<PathBuf> {
@@ -92,6 +124,22 @@ mod tests {
         let dirs = dirs([("HOME", "/h"), ("XDG_CONFIG_HOME", "/c"), ("XDG_STATE_HOME", "relative")]);
         assert_eq!(dirs.settings(), Some("/c/zk/settings.toml".into()));
         assert_eq!(dirs.sessions(), Some("/h/.local/state/zk/sessions".into()));
+    }
+
+    #[test]
+    fn what_belongs_to_zk_is_all_of_its_directories_or_by_name_where_somebody_works_in_them() {
+        let of = dirs([("HOME", "/h")]);
+        assert_eq!(
+            of.own(&["/h/code".into()]),
+            [PathBuf::from("/h/.config/zk"), "/h/.local/state/zk".into()]
+        );
+        for root in ["/z", "/z/project"] {
+            let own = dirs([("ZK_HOME", "/z")]).own(&[root.into()]);
+            for name in ["settings.toml", "trust.json", "mcp", "sandbox", "skills"] {
+                assert!(own.contains(&PathBuf::from("/z").join(name)), "{root}: {name}");
+            }
+            assert!(!own.contains(&"/z".into()), "{root}");
+        }
     }
 
     #[test]

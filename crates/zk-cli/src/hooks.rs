@@ -9,12 +9,13 @@ use zk_permission::Mode;
 
 use crate::app::AppContext;
 use crate::mode::PermissionModes;
+use crate::place::Place;
 
-/// The plugin of the hooks, if there are any. They run with `outside` where there is one: the person's own programs are not
-/// held in what holds those of the model.
+/// The plugin of the hooks, if there are any. They run with `own`, on this machine: the person's own programs are not held in
+/// what holds those of the model.
 pub(crate) fn plugin(
     app: &AppContext,
-    outside: Option<Arc<dyn Exec>>,
+    own: Arc<dyn Exec>,
     modes: PermissionModes,
 ) -> Option<Arc<dyn Plugin>> {
     let set = app.settings.hooks();
@@ -22,14 +23,12 @@ pub(crate) fn plugin(
         return None;
     }
     let notices = app.notices.clone();
-    let mut hooks = CommandHooks::new(set.clone(), &app.project)
+    let hooks = CommandHooks::new(set.clone(), &app.project)
+        .exec(own)
         .cwd(&app.cwd)
         .telling(move |text| notices.show(text))
         .permission_mode(move || told(modes.chosen()).to_owned());
-    if let Some(exec) = outside {
-        hooks = hooks.exec(exec);
-    }
-    Some(Arc::new(hooks))
+    Some(Arc::new(if Place::is_elsewhere(app) { hooks.staying() } else { hooks }))
 }
 
 /// What hooks are told of a mode.

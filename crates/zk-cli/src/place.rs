@@ -11,7 +11,7 @@ use zk_exec::{DockerExec, DockerOptions, Limits, OverlaidFiles, Remote, RemoteEr
 use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
 use crate::far_host::{FarHost, Tunnel};
-use crate::limits;
+use crate::{limits, sandbox};
 
 /// The value of `--context` and of the setting `context`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,23 +98,23 @@ impl Place {
 
     /// The directory a conversation works in.
     pub(crate) fn cwd(app: &AppContext, bus: &Bus) -> PathBuf {
-        let roots = match ContextName::of(app) {
-            // The directory is mounted at its own path.
-            ContextName::Process | ContextName::Sandbox | ContextName::Docker(_) => None,
-            ContextName::Remote(_) | ContextName::Ssh(_) => {
-                bus.service::<dyn Files>().map(|files| files.roots())
-            }
-        };
+        let there = if Self::is_elsewhere(app) { bus.service::<dyn Files>() } else { None };
+        let roots = there.map(|files| files.roots());
         roots.and_then(|roots| roots.into_iter().next()).unwrap_or_else(|| app.cwd.clone())
     }
 
     /// The directory of this machine that a conversation works in by now.
     pub(crate) fn now(app: &AppContext, cx: &Cx) -> PathBuf {
+        let moved = if Self::is_elsewhere(app) { None } else { TurnCwd::of(cx) };
+        moved.unwrap_or_else(|| app.cwd.clone())
+    }
+
+    /// Whether the directories of a conversation are those of another machine.
+    pub(crate) fn is_elsewhere(app: &AppContext) -> bool {
         match ContextName::of(app) {
-            ContextName::Process | ContextName::Sandbox | ContextName::Docker(_) => {
-                TurnCwd::of(cx).unwrap_or_else(|| app.cwd.clone())
-            }
-            ContextName::Remote(_) | ContextName::Ssh(_) => app.cwd.clone(),
+            // The directory is mounted at its own path.
+            ContextName::Process | ContextName::Sandbox | ContextName::Docker(_) => false,
+            ContextName::Remote(_) | ContextName::Ssh(_) => true,
         }
     }
 
@@ -151,6 +151,8 @@ fn docker(app: &AppContext, image: String) -> DockerOptions {
     options.limits = limits::of_commands(&app.settings);
     options.project = Some(app.project.clone());
     options.home = app.env.path("HOME");
+    options.writable = app.roots().into_iter().skip(1).collect();
+    options.hidden = sandbox::hidden(app);
     options.state.clone_from(&app.dirs.state);
     options.network = app.settings.flag("docker.network");
     let of_environment = || app.env.get("DOCKER_HOST")?.to_str()?.strip_prefix("unix://");

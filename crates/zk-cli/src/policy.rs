@@ -7,6 +7,7 @@ use std::sync::Arc;
 use zk_permission::{Approvals, Decision, HostSurroundings, Layer, Mode, PermissionJudge, RuleBase, Rules};
 
 use crate::app::AppContext;
+use crate::sandbox;
 use crate::settings::Layer as SettingsLayer;
 
 /// The path of commands if the environment has none.
@@ -43,7 +44,10 @@ pub(crate) fn judge(app: &AppContext, mode: Mode, is_contained: bool) -> Permiss
     let path = app.env.get("PATH").unwrap_or(OsStr::new(DEFAULT_PATH));
     let path: Vec<PathBuf> = std::env::split_paths(path).collect();
     let home = app.env.path("HOME");
-    let surroundings = Arc::new(HostSurroundings::new(&app.roots(), home.as_deref(), &path));
+    let surroundings = HostSurroundings::new(&app.roots(), home.as_deref(), &path)
+        .protecting(app.dirs.own(&app.roots()))
+        .hiding(sandbox::hidden(app));
+    let surroundings = Arc::new(surroundings);
     let judge = match approvals(app) {
         Some(approvals) => PermissionJudge::remembering(mode, rules, &app.project, surroundings, approvals),
         None => PermissionJudge::new(mode, rules, &app.project, surroundings),

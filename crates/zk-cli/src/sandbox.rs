@@ -68,7 +68,7 @@ fn policy(app: &AppContext) -> SandboxPolicy {
     for path in app.roots().into_iter().skip(1) {
         policy = policy.writable(path);
     }
-    for path in paths(&own, "hidden", home.as_deref()) {
+    for path in hidden(app) {
         policy = policy.hidden(path);
     }
     if let Some(processes) = app.settings.count("sandbox.processes") {
@@ -84,6 +84,12 @@ fn policy(app: &AppContext) -> SandboxPolicy {
         Some("all") => Network::All,
         Some(_) | None => Network::None,
     })
+}
+
+/// What the person wants to be hidden, wherever commands run.
+pub(crate) fn hidden(app: &AppContext) -> Vec<PathBuf> {
+    let own = app.settings.table(&["sandbox"]).unwrap_or_default();
+    paths(&own, "hidden", app.env.path("HOME").as_deref())
 }
 
 fn paths(table: &toml::Table, name: &str, home: Option<&Path>) -> Vec<PathBuf> {

@@ -17,6 +17,9 @@ pub struct HostSurroundings {
     roots: Vec<PathBuf>,
     home: Option<PathBuf>,
     path: Vec<PathBuf>,
+    /// Files and directories of the host's inside of the workspace.
+    protected: Vec<PathBuf>,
+    hidden: Vec<PathBuf>,
     shared: &'static [&'static str],
 }
 
@@ -31,7 +34,21 @@ impl HostSurroundings {
             root.parent().is_some() && home.as_ref().is_none_or(|home| !home.starts_with(root))
         };
         let roots = roots.iter().map(|root| real(root)).filter(is_narrow).collect();
-        Self { roots, home, path: path.to_vec(), shared: &SHARED }
+        Self { roots, home, path: path.to_vec(), protected: Vec::new(), hidden: Vec::new(), shared: &SHARED }
+    }
+
+    /// Nothing in these files and directories is changed like a file of the workspace.
+    #[must_use]
+    pub fn protecting(mut self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.protected.extend(paths.into_iter().map(|path| follow(&path).unwrap_or(path)));
+        self
+    }
+
+    /// Everything in these files and directories counts as a secret.
+    #[must_use]
+    pub fn hiding(mut self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.hidden.extend(paths.into_iter().map(|path| follow(&path).unwrap_or(path)));
+        self
     }
 
     /// Whether a directory belongs to the system and to nobody else.
@@ -86,10 +103,13 @@ impl Surroundings for HostSurroundings {
         let Some(real) = follow(path) else { return PathPlace::Outside };
         // Both count: a link named `.ssh`, and a link to what is in it.
         let by_name = |path: &Path| by_name_at(path, &self.roots, self.home.as_deref());
+        let is_in = |places: &[PathBuf]| places.iter().any(|place| real.starts_with(place));
         match (by_name(&real), by_name(path)) {
+            _ if is_in(&self.hidden) => PathPlace::Secret,
             (PathPlace::Secret, _) | (_, PathPlace::Secret) => PathPlace::Secret,
             (PathPlace::Outside, _) => PathPlace::Outside,
             (PathPlace::Protected, _) | (_, PathPlace::Protected) => PathPlace::Protected,
+            _ if is_in(&self.protected) => PathPlace::Protected,
             (PathPlace::Inside, PathPlace::Inside | PathPlace::Outside) => PathPlace::Inside,
         }
     }
@@ -201,6 +221,18 @@ mod tests {
             ("/etc/hosts", PathPlace::Outside),
         ] {
             assert_eq!(here.path(&work.join(path)), place, "{path}");
+        }
+        symlink(work.join("own"), work.join("link")).unwrap();
+        fs::create_dir(work.join("own")).unwrap();
+        let of_host = here.clone().protecting([work.join("own")]).hiding([work.join("plans")]);
+        for (path, place) in [
+            ("own", PathPlace::Protected),
+            ("own/trust.json", PathPlace::Protected),
+            ("link/trust.json", PathPlace::Protected),
+            ("plans/x", PathPlace::Secret),
+            ("owner", PathPlace::Inside),
+        ] {
+            assert_eq!(of_host.path(&work.join(path)), place, "{path}");
         }
         let config = HostSurroundings::new(&[home.join(".config")], Some(&home), &[]);
         assert_eq!(config.path(&home.join(".config/fish/config.fish")), PathPlace::Protected);

@@ -125,6 +125,7 @@ fn list(app: &AppContext) -> Outcome<Exit> {
             Allowed::Call(_) => String::new(),
         };
         lines.push(format!("{number}. {text} ({day}`zk policy revoke {number}`)"));
+        lines.extend(examples(&allowed.explain()).map(|row| format!(" {row}")));
     }
     if lines.is_empty() {
         lines.push(format!(
@@ -147,7 +148,14 @@ fn explain(app: &AppContext, text: Option<&str>) -> Outcome<Exit> {
     });
     let lines: Vec<String> = match given {
         Some(rule) => explained(&rule.map_err(|error| Failure::usage(error.to_string()))?),
-        None => rules.iter().flat_map(explained).collect(),
+        None => {
+            let calls = calls(app)?.into_iter().map(Allowed::Call);
+            let calls = calls.flat_map(|call| {
+                let heading = visible_lines(&call.describe()).join(" ");
+                std::iter::once(heading).chain(rows(&call.explain()))
+            });
+            rules.iter().flat_map(explained).chain(calls).collect()
+        }
     };
     if lines.is_empty() {
         return list(app);
@@ -156,14 +164,22 @@ fn explain(app: &AppContext, text: Option<&str>) -> Outcome<Exit> {
 }
 
 fn explained(rule: &Rule) -> Vec<String> {
-    let Explanation { says, matches, misses } = rule.explain();
     let mut lines = visible_lines(&format!("{} ({})", rule.text, rule.layer));
-    lines.push(format!("  {}", visible_lines(&says).join(" ")));
-    lines.extend(matches.iter().map(|text| format!("  matches        {}", visible_lines(text).join(" "))));
-    lines.extend(
-        misses.iter().map(|(text, why)| format!("  does not match {}: {why}", visible_lines(text).join(" "))),
-    );
+    lines.extend(rows(&rule.explain()));
     lines
+}
+
+/// What an explanation says, and its examples.
+fn rows(explanation: &Explanation) -> Vec<String> {
+    let says = format!("  {}", visible_lines(&explanation.says).join(" "));
+    std::iter::once(says).chain(examples(explanation)).collect()
+}
+
+fn examples(explanation: &Explanation) -> impl Iterator<Item = String> {
+    let shown = |text: &str| visible_lines(text).join(" ");
+    let matches = explanation.matches.iter().map(move |text| format!("  matches        {}", shown(text)));
+    let misses = explanation.misses.iter();
+    matches.chain(misses.map(move |(text, why)| format!("  does not match {}: {why}", shown(text))))
 }
 
 fn revoke(app: &AppContext, which: &str) -> Outcome<Exit> {
@@ -201,6 +217,20 @@ impl Allowed {
         match self {
             Self::Rule(approval) => approval.rule().text,
             Self::Call(name) => name.clone(),
+        }
+    }
+
+    fn explain(&self) -> Explanation {
+        match self {
+            Self::Rule(approval) => approval.rule().explain(),
+            Self::Call(name) => Explanation {
+                says: "allow: exactly this call in one directory, of which a hash is kept".to_owned(),
+                matches: vec![name.clone()],
+                misses: vec![
+                    ("the same with any other argument".to_owned(), "it is another call".to_owned()),
+                    ("the same in another directory".to_owned(), "it was approved for one".to_owned()),
+                ],
+            },
         }
     }
 

@@ -32,13 +32,9 @@ pub(crate) use skills::offer_skills;
 /// How long a run without a person waits for servers: what it is asked may need them, and nobody asks again.
 const WAIT: Duration = Duration::from_secs(10);
 
-/// The plugin of the servers that are set up and trusted, if there are any. They run with `outside` where there is one:
-/// the person's own programs are not held in what holds those of the model.
-pub(crate) fn plugin(
-    app: &AppContext,
-    outside: Option<Arc<dyn Exec>>,
-    is_attended: bool,
-) -> Option<Arc<dyn Plugin>> {
+/// The plugin of the servers that are set up and trusted, if there are any. They run with `own`, on this machine: the
+/// person's own programs are not held in what holds those of the model.
+pub(crate) fn plugin(app: &AppContext, own: Arc<dyn Exec>, is_attended: bool) -> Option<Arc<dyn Plugin>> {
     let (servers, wrong) = app.settings.mcp_servers();
     for error in wrong {
         app.notices.show(&format!("warning: {error}"));
@@ -49,14 +45,11 @@ pub(crate) fn plugin(
     let usual = if is_attended { Duration::ZERO } else { WAIT };
     let wait = app.settings.count("mcp.wait").map_or(usual, |ms| Duration::from_millis(ms.into()));
     let notices = app.notices.clone();
-    let told = make(app, servers).waiting(wait).telling(move |text| {
+    let plugin = make(app, servers).exec(own).waiting(wait).telling(move |text| {
         // A server chose the words: nothing in them is to steer the terminal.
         notices.show(&visible_lines(text).join("\n"));
     });
-    Some(Arc::new(match outside {
-        Some(exec) => told.exec(exec),
-        None => told,
-    }))
+    Some(Arc::new(plugin))
 }
 
 /// The plugin with the program's own files, for servers with their variables expanded.

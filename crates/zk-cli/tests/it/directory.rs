@@ -16,6 +16,7 @@ fn a_conversation_moves_to_another_directory_and_no_further_than_it_may_work() {
     let person = Person::asking(&server);
     person.write("inner/deeper/here.txt", "x");
     person.write("inner/deeper/AGENTS.md", "Speak softly here.");
+    person.settings("[[hooks.PreToolUse]]\ncommand = 'cat > judged'\n");
     let Some(mut terminal) = Terminal::open(&person, "") else { return };
     terminal.expect("› ");
     for (wanted, said) in [
@@ -49,6 +50,10 @@ fn a_conversation_moves_to_another_directory_and_no_further_than_it_may_work() {
     );
     assert!(last.contains("here.txt") && !last.contains("deeper/here.txt"), "{last}");
     assert_eq!(server.violations(), []);
+    let moved = person.project().join("inner/deeper");
+    let judged = std::fs::read_to_string(moved.join("judged")).unwrap();
+    let judged: serde_json::Value = serde_json::from_str(&judged).unwrap();
+    assert_eq!(judged["cwd"], moved.to_str().unwrap(), "hooks follow too");
 }
 
 #[test]

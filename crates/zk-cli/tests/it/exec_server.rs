@@ -44,6 +44,34 @@ fn a_conversation_works_where_an_exec_server_is() {
     assert!(ended.stderr.contains("cannot reach the exec-server at "), "{}", ended.stderr);
 }
 
+/// What a hook judges runs there; the hook itself runs here, where nothing there can answer in its place.
+#[test]
+fn hooks_run_on_this_machine_where_commands_run_elsewhere() {
+    let far = Person::new();
+    let socket = far.home().join("zk.sock");
+    let listen = format!("unix:{}", socket.display());
+    let mut serving = far.spawn(program(), &["exec-server", "--listen", &listen], Stdio::null());
+    until("the server listening", || UnixStream::connect(&socket).is_ok());
+    let script = Script::new()
+        .turn(|t| t.call("shell", json!({"command": "touch made.txt"})))
+        .turn(|t| t.text("done"));
+    let server = server(script);
+    let near = Person::asking(&server);
+    near.settings("[[hooks.PreToolUse]]\ncommand = 'cat > seen; pwd > judged; echo not now >&2; exit 2'\n");
+    let ended = near.run(&["-p", "x", "--allow-all", "--context", &format!("remote:{listen}")]);
+    assert_eq!((ended.code, ended.stdout.trim()), (0, "done"), "{}", ended.stderr);
+    let results = server.bodies().last().unwrap()["messages"].to_string();
+    assert!(results.contains("not now"), "{results}");
+    let here = near.project();
+    assert_eq!(std::fs::read_to_string(here.join("judged")).unwrap().trim(), here.to_str().unwrap());
+    let seen = std::fs::read_to_string(here.join("seen")).unwrap();
+    let seen: serde_json::Value = serde_json::from_str(&seen).unwrap();
+    assert_eq!(seen["cwd"], here.to_str().unwrap());
+    assert!(!far.project().join("judged").exists() && !far.project().join("made.txt").exists());
+    kill_process(Pid::from_child(&serving), Signal::TERM).unwrap();
+    serving.wait().unwrap();
+}
+
 #[test]
 fn a_context_that_cannot_be_used_is_refused_with_what_to_write() {
     let person = Person::new();

@@ -155,6 +155,9 @@ fn what_was_approved_is_listed_and_revoked_and_a_damaged_file_says_so() {
         "{}",
         ended.stdout
     );
+    for example in ["   matches        make x --more\n", "   does not match make"] {
+        assert!(ended.stdout.contains(example), "{example}: {}", ended.stdout);
+    }
     assert_eq!(person.run(&["policy", "revoke", "1"]).code, 0);
     assert_eq!(first_words(&person, &["make x --y"]), ["ask"]);
     assert_eq!(person.run(&["policy", "revoke", "1"]).code, 2);

@@ -9,7 +9,19 @@ use crate::zk::{Person, server};
 #[test]
 fn protected_files_are_refused_although_everything_is_allowed() {
     let secrets = [".ssh/id_rsa", ".netrc", "auth/credentials.json", ".aws/credentials"];
-    let run_later = [".bashrc", ".git/hooks/pre-commit", ".git/config", ".zk/settings.toml", "settings.toml"];
+    let run_later = [
+        ".bashrc",
+        ".git/hooks/pre-commit",
+        ".git/config",
+        ".zk/settings.toml",
+        "settings.toml",
+        "approvals.toml",
+        "trust.json",
+        "mcp/accepted/docs.json",
+        "sandbox/tested",
+        "skills/quiet/SKILL.md",
+        "APPEND_SYSTEM.md",
+    ];
     let script = Script::new()
         .turn(|t| secrets.iter().fold(t, |t, path| t.call("read_file", json!({ "path": path }))))
         .turn(|t| {
@@ -37,4 +49,30 @@ fn protected_files_are_refused_although_everything_is_allowed() {
         assert!(!home.join(path).exists(), "{path}");
     }
     assert!(ended.stdout.contains("with credentials left out"), "{}", ended.stdout);
+}
+
+/// Where commands run in no sandbox it is the tools that do not see it.
+#[test]
+fn what_the_settings_hide_is_hidden_from_tools_too() {
+    let script = Script::new()
+        .turn(|t| t.call("read_file", json!({ "path": "plans/next.txt" })))
+        .turn(|t| t.call("write_file", json!({ "path": "plans/new.txt", "content": "x" })))
+        .turn(|t| t.call("grep", json!({ "pattern": "canary", "mode": "content" })))
+        .turn(|t| t.call("glob", json!({ "pattern": "**/*.txt" })))
+        .turn(|t| t.text("Done."));
+    let server = server(script);
+    let person = Person::asking(&server);
+    person.write("plans/next.txt", "canary of plans").write("open.txt", "canary in the open");
+    person.settings(&format!("[sandbox]\nhidden = [{:?}]\n", person.project().join("plans")));
+    let ended = person.run(&["-p", "x", "--allow-all"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let told = server.bodies().last().unwrap()["messages"].to_string();
+    for expected in [
+        "`plans/next.txt` may not be read: the settings hide it",
+        "`plans/new.txt` may not be written: the settings hide it",
+        "canary in the open",
+    ] {
+        assert!(told.contains(expected), "{expected}: {told}");
+    }
+    assert!(!told.contains("canary of plans") && !person.project().join("plans/new.txt").exists(), "{told}");
 }

@@ -112,6 +112,9 @@ fn exactly_one_call_that_is_allowed_for_good_is_listed_tested_and_revoked_with_t
     let listed = person.run(&["policy", "list"]).stdout;
     let row = "1. allow exactly `shell {\"command\":\"touch made\"}` (`zk policy revoke 1`)";
     assert!(listed.contains(row), "{listed}");
+    assert!(listed.contains("does not match the same with any other argument"), "{listed}");
+    let explained = person.run(&["policy", "explain"]).stdout;
+    assert!(explained.contains("exactly this call in one directory, of which a hash is kept"), "{explained}");
     person.settings("[permissions]\nask = [\"touch *\"]\n");
     assert!(says().starts_with("ask "), "a rule that asks does so every time: {}", says());
     person.settings("");

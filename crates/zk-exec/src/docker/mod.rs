@@ -42,6 +42,10 @@ pub struct DockerOptions {
     pub workspace: PathBuf,
     /// The repository that it is a part of, which is mounted as well; see [`SandboxPolicy::project`].
     pub project: Option<PathBuf>,
+    /// Further directories, mounted and written like the workspace.
+    pub writable: Vec<PathBuf>,
+    /// Files and directories in any of these that commands see nothing of.
+    pub hidden: Vec<PathBuf>,
     /// The person's home: it is never mounted as a whole.
     pub home: Option<PathBuf>,
     /// A private directory of the host for what has to outlive a crash: the list of the names that are kept free.
@@ -61,6 +65,8 @@ impl DockerOptions {
             image: image.into(),
             workspace: workspace.into(),
             project: None,
+            writable: Vec::new(),
+            hidden: Vec::new(),
             home: None,
             state: None,
             network: false,

@@ -33,6 +33,12 @@ impl Mounts {
         if let Some(project) = &options.project {
             policy = policy.project(project);
         }
+        for path in &options.writable {
+            policy = policy.writable(path);
+        }
+        for path in &options.hidden {
+            policy = policy.hidden(path);
+        }
         let Places { writable, pins, read_only, hidden, placeholders, .. } = Places::of(&policy)?;
         let is_inside = |path: &&PathBuf| writable.iter().any(|root| path.starts_with(root));
         let directories: Vec<PathBuf> =

@@ -117,6 +117,13 @@ impl WorkspaceFiles {
         self
     }
 
+    /// Neither reads nor writes what a person wants to be hidden, existing or not; it may hold anything.
+    #[must_use]
+    pub fn hidden(mut self, path: impl AsRef<Path>) -> Self {
+        self.protection.hidden(path.as_ref());
+        self
+    }
+
     /// Does not write this file or directory, existing or not.
     #[must_use]
     pub fn protected(mut self, path: impl AsRef<Path>) -> Self {

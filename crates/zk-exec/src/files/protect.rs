@@ -12,6 +12,7 @@ pub(super) enum Access {
 
 const PROCESS: &str = "it shows the memory and the environment of processes";
 const CREDENTIALS: &str = "it holds credentials; a person has to do this";
+const HIDDEN: &str = "the settings hide it";
 const ZK: &str = "it holds the settings of zk; a person has to change them";
 
 /// The guard of an entry of a directory, wherever that is.
@@ -50,7 +51,8 @@ pub(crate) fn paths_at_home() -> impl Iterator<Item = &'static GuardedPath> {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Protection {
     home: Option<Place>,
-    places: Vec<(Place, PathGuard)>,
+    /// With why each is guarded.
+    places: Vec<(Place, PathGuard, &'static str)>,
 }
 
 /// A place of the host, with its names as they are compared.
@@ -73,12 +75,17 @@ impl Protection {
 
     /// Also a file or directory of the host's that is neither read nor written.
     pub(super) fn secret(&mut self, path: &Path) {
-        self.places.push((Place::new(physical(path)), PathGuard::Secret));
+        self.places.push((Place::new(physical(path)), PathGuard::Secret, CREDENTIALS));
+    }
+
+    /// Also one that a person wants nobody to see.
+    pub(super) fn hidden(&mut self, path: &Path) {
+        self.places.push((Place::new(physical(path)), PathGuard::Secret, HIDDEN));
     }
 
     /// Also one that is not written.
     pub(super) fn read_only(&mut self, path: &Path) {
-        self.places.push((Place::new(physical(path)), PathGuard::ReadOnly));
+        self.places.push((Place::new(physical(path)), PathGuard::ReadOnly, ZK));
     }
 
     /// Why a path may not be used this way.
@@ -107,10 +114,10 @@ impl Protection {
                 .find(|guarded| applies(guarded.guard) && is_meant(guarded))
                 .map(|guarded| guarded.why)
         };
-        let host = self.places.iter().find(|(place, guard)| {
+        let host = self.places.iter().find(|(place, guard, _)| {
             applies(*guard) && !place.names.is_empty() && names.starts_with(&place.names)
         });
-        let host = host.map(|(_, guard)| if *guard == PathGuard::Secret { CREDENTIALS } else { ZK });
+        let host = host.map(|(_, _, why)| *why);
         let of_system = in_table(&GuardedPath::OF_SYSTEM, &|guarded| guarded.begins(names));
         of_system
             .or(host)
@@ -124,8 +131,8 @@ impl Protection {
     /// The files with credentials that are there now, to be found again under other names of theirs.
     pub(super) fn secret_files(&self) -> Vec<PathBuf> {
         let is_secret = |guard: PathGuard| guard == PathGuard::Secret;
-        let own =
-            self.places.iter().filter(|(_, guard)| is_secret(*guard)).map(|(place, _)| place.path.clone());
+        let own = self.places.iter().filter(|(_, guard, _)| is_secret(*guard));
+        let own = own.map(|(place, ..)| place.path.clone());
         let of_system = GuardedPath::OF_SYSTEM.iter().filter(|guarded| is_secret(guarded.guard));
         let mut places: Vec<PathBuf> =
             own.chain(of_system.map(|guarded| Path::new("/").join(guarded.path))).collect();
@@ -196,7 +203,8 @@ fn plain_name(name: &OsStr) -> String {
 fn physical(path: &Path) -> PathBuf {
     for above in path.ancestors() {
         if let (Ok(real), Ok(rest)) = (above.canonicalize(), path.strip_prefix(above)) {
-            return real.join(rest);
+            // Joined to nothing, the path of a file would end like that of a directory.
+            return if rest.as_os_str().is_empty() { real } else { real.join(rest) };
         }
     }
     path.to_owned()

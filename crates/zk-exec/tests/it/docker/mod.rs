@@ -207,7 +207,12 @@ async fn what_is_guarded_in_the_workspace_is_mounted_over_itself_and_looked_at_b
     guarded(&top);
     let options = DockerOptions { socket: engine.socket(), ..DockerOptions::new(IMAGE, &member) };
     let (project, state) = (Some(top.clone()), Some(base.join("state")));
-    let exec = DockerExec::new(DockerOptions { project, state, ..options });
+    let (added, plans) = (base.join("added"), base.join("added/plans"));
+    std::fs::create_dir_all(&plans).unwrap();
+    std::fs::write(added.join("note"), "x").unwrap();
+    let (writable, hidden) =
+        (vec![added.clone()], vec![plans.clone(), added.join("note"), base.join("elsewhere")]);
+    let exec = DockerExec::new(DockerOptions { project, state, writable, hidden, ..options });
     bash_in(&exec, "true", &member, None).await.0.unwrap();
     let made = engine.containers().remove(0);
     let own = |path: &Path, read_only| Some((path.to_str().unwrap().to_owned(), read_only));
@@ -230,6 +235,10 @@ async fn what_is_guarded_in_the_workspace_is_mounted_over_itself_and_looked_at_b
         let found = mount(&made, &path).map(|(from, read_only)| (from.to_owned(), read_only));
         assert_eq!(found, own(&path, read_only), "{}", path.display());
     }
+    assert_eq!(mount(&made, &added), Some((added.to_str().unwrap(), false)));
+    assert_eq!(mount(&made, &plans), Some(("memory", false)));
+    assert_eq!(mount(&made, &added.join("note")), Some(("/dev/null", true)));
+    assert_eq!(mount(&made, &base.join("elsewhere")), None);
     assert_eq!(mount(&made, &member.join(".netrc")), Some(("/dev/null", true)));
     assert_eq!(mount(&made, &member.join(".ssh")), Some(("memory", false)));
     let mounts = made["HostConfig"]["Mounts"].as_array().unwrap();
