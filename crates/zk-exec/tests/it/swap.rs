@@ -1,13 +1,17 @@
 use std::fs;
 use std::io::Read;
+use std::ops::ControlFlow;
 use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
-use zk_core::service::{Files, Resolved};
+use tokio_util::sync::CancellationToken;
+use zk_core::service::{Files, Resolved, SearchMode, SearchQuery, WalkOptions};
 use zk_exec::WorkspaceFiles;
 
 const CANARY: &str = "canary: untouched";
+/// A name that is outside and nowhere else.
+const OUTSIDE: &str = "canary-of-outside";
 
 /// How often a directory is swapped; the variable says it for the whole campaign.
 #[expect(clippy::disallowed_methods, reason = "how a whole campaign is asked for")]
@@ -15,7 +19,7 @@ fn swaps_to_make() -> u32 {
     std::env::var("ZK_SWAPS").ok().and_then(|text| text.parse().ok()).unwrap_or(50_000)
 }
 
-/// One thread swaps `dir` for a link to the outside and back while another reads, lists and writes below it.
+/// One thread swaps `dir` for a link to the outside and back while another reads, lists, writes, walks and searches below it.
 fn race(door: impl Fn(WorkspaceFiles) -> WorkspaceFiles) {
     // In memory where there is such a place: this is about races, not about the disk.
     let base = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
@@ -24,6 +28,7 @@ fn race(door: impl Fn(WorkspaceFiles) -> WorkspaceFiles) {
     fs::create_dir(&outside).unwrap();
     fs::write(root.join("dir/file"), "inside").unwrap();
     fs::write(outside.join("file"), CANARY).unwrap();
+    fs::write(outside.join(OUTSIDE), CANARY).unwrap();
     symlink(&outside, root.join("link")).unwrap();
     let root = root.canonicalize().unwrap();
     let paths = door(WorkspaceFiles::new([&root]).unwrap());
@@ -37,8 +42,8 @@ fn race(door: impl Fn(WorkspaceFiles) -> WorkspaceFiles) {
                 swaps.fetch_add(1, Ordering::Relaxed);
             }
         });
-        let mut reached = 0_u32;
-        while swaps.load(Ordering::Relaxed) < most || reached == 0 {
+        let (mut reached, mut walked, mut searched, mut round) = (0_u32, 0_u32, 0_u32, 0_u32);
+        while swaps.load(Ordering::Relaxed) < most || [reached, walked, searched].contains(&0) {
             let at = Resolved { path: root.join("dir/file"), shown: "dir/file".into() };
             let found = paths.resolve(&root, "dir/file").ok();
             for at in found.into_iter().chain([at]) {
@@ -57,12 +62,52 @@ fn race(door: impl Fn(WorkspaceFiles) -> WorkspaceFiles) {
             let dir = Resolved { path: root.join("dir"), shown: "dir".into() };
             if let Ok(names) = paths.list(&dir) {
                 assert!(names.len() <= 3, "{names:?}");
+                assert!(names.iter().all(|(name, _)| name != OUTSIDE), "{names:?}");
+            }
+            round += 1;
+            if round.is_multiple_of(8) {
+                let top = Resolved { path: root.clone(), shown: ".".into() };
+                for from in [&top, &dir] {
+                    walked += walk(&paths, from);
+                    searched += search(&paths, from);
+                }
             }
         }
         done.store(true, Ordering::Relaxed);
     });
     assert_eq!(fs::read_to_string(outside.join("file")).unwrap(), CANARY);
-    assert_eq!(fs::read_dir(&outside).unwrap().count(), 1, "nothing new outside");
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 2, "nothing new outside");
+}
+
+/// Whether a walk came to the file inside; it comes to nothing outside.
+fn walk(paths: &WorkspaceFiles, from: &Resolved) -> u32 {
+    let mut inside = false;
+    let options = WalkOptions { dates: true, ..WalkOptions::default() };
+    let _ = paths.walk(from, &options, &mut |entry| {
+        assert!(!entry.at.shown.contains(OUTSIDE), "the outside was walked: {entry:?}");
+        inside |= entry.at.path.ends_with("file");
+        ControlFlow::Continue(())
+    });
+    inside.into()
+}
+
+/// Whether a search found the text inside; it finds none outside.
+fn search(paths: &WorkspaceFiles, from: &Resolved) -> u32 {
+    let query = SearchQuery {
+        pattern: "inside|canary".into(),
+        ignore_case: false,
+        mode: SearchMode::Content,
+        context: 1,
+        walk: WalkOptions::default(),
+        skip: 0,
+        wanted: 100,
+        max_bytes: 10_000,
+        line_bytes: 200,
+    };
+    let Ok(found) = paths.search(from, &query, &CancellationToken::new()) else { return 0 };
+    let seen = |text: &str| found.results.iter().any(|line| line.contains(text));
+    assert!(!seen("canary"), "the outside was searched: {found:?}");
+    seen("inside").into()
 }
 
 #[test]
