@@ -80,6 +80,16 @@ impl Limits {
         }
     }
 
+    /// A limit that nothing but this program enforces: without it each process has the memory that it may have, but
+    /// nobody counts what a command prints, nor what it starts.
+    pub(crate) fn of_watched(self) -> Option<&'static str> {
+        match self {
+            Self { processes: Some(_), .. } => Some("processes"),
+            Self { output: Some(_), .. } => Some("output"),
+            Self { processes: None, output: None, .. } => None,
+        }
+    }
+
     /// The limits without those that something else enforces.
     pub(crate) fn without(self, by_cgroup: Self) -> Self {
         Self {

@@ -250,6 +250,13 @@ impl ProcessExec {
             let why = "commands end with the sandbox; run it in the background without detaching it";
             return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         }
+        if let Some(limit) = self.limits.of_watched() {
+            let why = format!(
+                "nothing would hold it to its limit on {limit} once this program has ended; run it in the background \
+                 without detaching it"
+            );
+            return Err(io::Error::new(io::ErrorKind::Unsupported, why));
+        }
         // Not the mark of this instance, whose end is not the end of this command.
         let mark = format!("detached-{}", fresh_mark());
         let mut launch = Launch::new(request, self.vars(request.environment)?, &mark);

@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{FlockOperation, flock};
+use zk_core::service::{HostFiles, HostRead};
 
 use super::places::Placeholder;
+use crate::LocalHostFiles;
 
 /// Empty directories and files that this process made, or another one that did not live to remove them.
 ///
@@ -85,7 +87,9 @@ impl Made {
                     let _ = fs::remove_dir(path);
                 }
                 Placeholder::File(path, text) => {
-                    if fs::read_to_string(path).is_ok_and(|found| found == *text) {
+                    // By now it may be a pipe, or without an end.
+                    let found = LocalHostFiles::new().read(path, &HostRead::whole(text.len()));
+                    if found.is_ok_and(|found| found.bytes == text.as_bytes()) {
                         let _ = fs::remove_file(path);
                     }
                 }
@@ -127,4 +131,37 @@ fn list<'a>(journal: &File, made: impl Iterator<Item = &'a Placeholder>) {
     let lines: String = made.map(|placeholder| format!("{}\n", placeholder.path().display())).collect();
     let mut journal = journal;
     let _ = journal.write_all(lines.as_bytes()).and_then(|()| journal.sync_data());
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn what_took_the_place_of_a_placeholder_holds_nobody_up_and_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let wanted = ["own", "pipe", "endless", "longer"].map(|name| Placeholder::File(at(name), ".\n"));
+        let made = Placeholders::make(wanted.to_vec(), None);
+        for name in ["pipe", "endless"] {
+            fs::remove_file(at(name)).unwrap();
+        }
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, at("pipe"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        symlink("/dev/zero", at("endless")).unwrap();
+        fs::write(at("longer"), ".\n.\n").unwrap();
+        let (done, is_done) = mpsc::channel();
+        std::thread::spawn(move || {
+            made.remove();
+            done.send(())
+        });
+        is_done.recv_timeout(Duration::from_secs(20)).unwrap();
+        let left: Vec<bool> =
+            ["own", "pipe", "endless", "longer"].map(|name| at(name).symlink_metadata().is_ok()).into();
+        assert_eq!(left, [false, true, true, true]);
+    }
 }

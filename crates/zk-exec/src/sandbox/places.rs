@@ -1,6 +1,6 @@
 //! Which paths a policy means, of the files that are there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,6 @@ use crate::files::protect;
 
 /// How many directories below a writable one are looked through for repositories and protected names.
 const LOOKED_THROUGH: usize = 4000;
-const DEPTH: usize = 5;
 /// Large, and made by tools.
 const SKIPPED: [&str; 5] = ["node_modules", "target", ".venv", "__pycache__", ".git"];
 
@@ -70,7 +69,7 @@ impl Places {
             for guarded in GuardedPath::ANYWHERE.iter().filter(|guarded| guarded.path != ".git") {
                 protect_name(root, guarded, &mut places);
             }
-            look_through(root, &mut places);
+            look_through(root, LOOKED_THROUGH, &mut places);
         }
         if let Some(home) = &home {
             protect_below_home(home, &mut places);
@@ -195,11 +194,11 @@ pub(super) fn is_empty(dir: &Path) -> bool {
     fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none())
 }
 
-/// Finds repositories and protected names below a root.
-fn look_through(root: &Path, places: &mut Places) {
-    let mut left = LOOKED_THROUGH;
-    let mut todo = vec![(root.to_owned(), DEPTH)];
-    while let Some((dir, depth)) = todo.pop() {
+/// Finds repositories and protected names below a root, the nearest first.
+fn look_through(root: &Path, most: usize, places: &mut Places) {
+    let mut left = most;
+    let (mut todo, mut is_cut) = (VecDeque::from([root.to_owned()]), false);
+    while let Some(dir) = todo.pop_front() {
         for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
             let name = entry.file_name();
             let is_below_root = dir != root;
@@ -211,15 +210,24 @@ fn look_through(root: &Path, places: &mut Places) {
                 add(places, entry.path(), guard);
             }
             let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            if is_dir && depth > 0 && left > 0 && !SKIPPED.iter().any(|skipped| name == *skipped) {
-                left -= 1;
-                todo.push((entry.path(), depth - 1));
+            if !is_dir || SKIPPED.iter().any(|skipped| name == *skipped) {
+                continue;
+            }
+            match left.checked_sub(1) {
+                Some(less) => {
+                    left = less;
+                    todo.push_back(entry.path());
+                }
+                None => is_cut = true,
             }
         }
     }
-    if left == 0 {
+    if is_cut {
         let root = root.display();
-        places.limits.push(format!("repositories deep inside {root} are not looked for: it is too large"));
+        places.limits.push(format!(
+            "repositories and start files deep inside {root} are not guarded: it has more than {most} \
+             directories"
+        ));
     }
 }
 
@@ -247,8 +255,45 @@ pub(super) fn outermost_first(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
 pub(super) fn physical(path: &Path) -> PathBuf {
     for above in path.ancestors() {
         if let (Ok(real), Ok(rest)) = (above.canonicalize(), path.strip_prefix(above)) {
-            return real.join(rest);
+            // Joined to nothing, the path of a file would end like that of a directory.
+            return if rest.as_os_str().is_empty() { real } else { real.join(rest) };
         }
     }
     path.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(root: &Path) -> Places {
+        let mut places = Places::default();
+        look_through(root, 20, &mut places);
+        places
+    }
+
+    #[test]
+    fn the_path_of_a_hidden_file_stays_that_of_a_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().canonicalize().unwrap().join("notes");
+        fs::write(&file, "x").unwrap();
+        // Paths compare by their names alone.
+        assert_eq!(physical(&file).as_os_str(), file.as_os_str());
+    }
+
+    #[test]
+    fn repositories_are_found_however_deep_and_what_is_too_large_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let deep = dir.path().join("a/b/c/d/e/f/g/h/i");
+        fs::create_dir_all(deep.join(".git/objects")).unwrap();
+        fs::write(deep.join(".git/HEAD"), "ref: refs/heads/main").unwrap();
+        let places = found(dir.path());
+        assert!(places.read_only.contains(&deep.join(".git/config")), "{places:?}");
+        assert_eq!(places.limits, [""; 0]);
+        for number in 0..20 {
+            fs::create_dir(dir.path().join(format!("z{number}"))).unwrap();
+        }
+        let limits = found(dir.path()).limits;
+        assert!(matches!(&*limits, [only] if only.contains("are not guarded")), "{limits:?}");
+    }
 }

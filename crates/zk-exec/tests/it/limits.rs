@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zk_core::service::{DeniedAct, ExecOutcome, Exit};
+use zk_core::service::{DeniedAct, Exec, ExecOutcome, ExecRequest, Exit, KillSignal};
 use zk_exec::{Limits, ProcessExec};
 
 use crate::support::{bash, environment, eventually, pid_in, runs, supervised};
@@ -85,4 +85,25 @@ async fn a_command_below_its_limits_is_as_it_is_without() {
     let (outcome, out) = outcome(&exec, "echo MemoryError; ls / > /dev/null; exit 0").await;
     assert_eq!((outcome.exit, out.as_str()), (Exit::Code(0), "MemoryError\n"));
     assert_eq!(told(&outcome), [] as [String; 0]);
+}
+
+#[tokio::test]
+async fn a_command_that_is_to_outlive_the_program_is_refused_where_nothing_would_hold_its_limits() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = dir.path().join("output");
+    std::fs::write(&output, "").unwrap();
+    let detached = async |limits: Limits| {
+        let request = ExecRequest::shell("touch ran; sleep 60", dir.path());
+        limited(limits).spawn_detached(request, &output).await
+    };
+    let processes = Limits { processes: Some(5), ..Limits::default() };
+    let printed = Limits { output: Some(1 << 20), ..Limits::default() };
+    for (limits, named) in [(processes, "processes"), (printed, "output")] {
+        let error = detached(limits).await.err().unwrap().to_string();
+        let expected = format!("hold it to its limit on {named} once this program has ended");
+        assert!(error.contains(&expected), "{error}");
+    }
+    assert!(!dir.path().join("ran").exists());
+    let memory = Limits { memory: Some(1 << 30), ..Limits::default() };
+    detached(memory).await.unwrap().kill(KillSignal::Kill).await.unwrap();
 }
