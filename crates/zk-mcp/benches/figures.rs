@@ -145,12 +145,12 @@ async fn prompts() {
         let mut best = Duration::MAX;
         for _ in 0..5 {
             let begun = Instant::now();
-            let (bus, servers) = bus((0..count).map(|at| config(&format!("s{at}"), &script)));
+            let (bus, _) = bus((0..count).map(|at| config(&format!("s{at}"), &script)));
             let start = SessionStart { session_id: None, run_id: RunId::fresh(), messages: 0 };
             bus.cx().emit(start).await.unwrap();
             let sections = bus.items::<dyn PromptSection>();
             for section in &sections {
-                section.text(&bus.cx()).await.unwrap();
+                section.value.text(&bus.cx()).await.unwrap();
             }
             assert_eq!(sections.len(), 1);
             best = begun.elapsed().min(best);

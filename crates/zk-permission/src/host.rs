@@ -224,7 +224,7 @@ mod tests {
         }
         symlink(work.join("own"), work.join("link")).unwrap();
         fs::create_dir(work.join("own")).unwrap();
-        let of_host = here.clone().protecting([work.join("own")]).hiding([work.join("plans")]);
+        let of_host = here.protecting([work.join("own")]).hiding([work.join("plans")]);
         for (path, place) in [
             ("own", PathPlace::Protected),
             ("own/trust.json", PathPlace::Protected),

@@ -4,6 +4,7 @@
 mod agent;
 #[cfg(test)]
 mod bounds;
+#[cfg(test)]
 mod corpus;
 #[cfg(test)]
 mod discovery;
