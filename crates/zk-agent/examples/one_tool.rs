@@ -1,4 +1,4 @@
-//! An agent with a tool that is a function, and an answer that is a struct. A scripted model stands in for a real one.
+//! An agent with a tool that is a function, and an answer that is a number. A scripted model stands in for a real one.
 //!
 //! `cargo run -p zk-agent --example one_tool --features typed`
 #![expect(clippy::print_stdout, reason = "an example shows its answer")]
@@ -18,11 +18,6 @@ struct Roll {
     dice: u32,
 }
 
-#[derive(Deserialize, JsonSchema)]
-struct Sum {
-    sum: u32,
-}
-
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), AgentError> {
     let roll = FnTool::new("roll", "Rolls dice.", |roll: Roll, _: ToolCx| async move {
@@ -30,10 +25,10 @@ async fn main() -> Result<(), AgentError> {
     });
     let model = Script::new()
         .turn(|t| t.call("roll", json!({ "dice": 2 })))
-        .turn(|t| t.call("__output__", json!({ "sum": 8 })));
+        .turn(|t| t.call("__output__", json!({ "value": 8 })));
     let agent =
         Agent::builder(Arc::new(ScriptedProvider::new(model))).tool(Arc::new(roll.reads_only())).build()?;
-    let answer: Sum = agent.run_as("Roll two dice. What is their sum?").await?;
-    println!("{}", answer.sum);
+    let sum: u32 = agent.run_as("Roll two dice. What is their sum?").await?;
+    println!("{sum}");
     Ok(())
 }

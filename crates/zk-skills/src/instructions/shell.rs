@@ -42,23 +42,23 @@ mod tests {
     #[test]
     fn a_command_line_works_where_the_changes_at_its_beginning_lead() {
         for (command, wanted) in [
-            ("ls", "/work"),
-            ("cd sub && ls", "/work/sub"),
-            ("  cd sub/inner; make && cd else", "/work/sub/inner"),
-            ("cd 'a b' && cd \"c\"\nls", "/work/a b/c"),
+            ("ls", "/desk"),
+            ("cd sub && ls", "/desk/sub"),
+            ("  cd sub/inner; make && cd else", "/desk/sub/inner"),
+            ("cd 'a b' && cd \"c\"\nls", "/desk/a b/c"),
             ("cd /other && ls", "/other"),
             ("cd .. && cd ./x && ls", "/x"),
             // Not known without a shell, or of no consequence.
-            ("cd $HOME && ls", "/work"),
-            ("cd ~/x && ls", "/work"),
-            ("cd sub || ls", "/work"),
-            ("cd sub & ls", "/work"),
-            ("cd - && ls", "/work"),
-            ("cd sub", "/work"),
-            ("cdrecord && ls", "/work"),
-            ("(cd sub && ls)", "/work"),
+            ("cd $HOME && ls", "/desk"),
+            ("cd ~/x && ls", "/desk"),
+            ("cd sub || ls", "/desk"),
+            ("cd sub & ls", "/desk"),
+            ("cd - && ls", "/desk"),
+            ("cd sub", "/desk"),
+            ("cdrecord && ls", "/desk"),
+            ("(cd sub && ls)", "/desk"),
         ] {
-            assert_eq!(directory(command, Path::new("/work")), Path::new(wanted), "{command}");
+            assert_eq!(directory(command, Path::new("/desk")), Path::new(wanted), "{command}");
         }
     }
 }
