@@ -251,7 +251,8 @@ fn changes_nothing(tool: &dyn Tool, place: &CallPlace) -> bool {
         Effects::Known { list } => list.iter().all(is_fetched),
         Effects::Unknown => false,
     };
-    effects.is_read_only() || (kind == Some(CallKind::Fetch) && only_fetches())
+    // What a call starts may do more than itself.
+    !tool.starts_calls() && (effects.is_read_only() || (kind == Some(CallKind::Fetch) && only_fetches()))
 }
 
 /// What one run is asked, and how it differs from the agent.

@@ -123,7 +123,9 @@ pub(crate) fn tool_set(settings: &Settings) -> ToolSet {
 /// The tools that a setting names, also as other programs call them.
 fn tools(settings: &Settings, key: &str) -> Vec<String> {
     let canonical = |name: String| {
-        let known = zk_skills::tool_names(&name);
+        // Other programs write them with a capital; one of zk's own means itself alone.
+        let is_foreign = name.starts_with(|first: char| first.is_ascii_uppercase());
+        let known = if is_foreign { zk_skills::tool_names(&name) } else { Vec::new() };
         if known.is_empty() { vec![name] } else { known }
     };
     settings.names(key).into_iter().flat_map(canonical).collect()

@@ -265,7 +265,8 @@ fn the_plan_preset_offers_only_reading_tools() {
         .iter()
         .map(|tool| tool["name"].as_str().unwrap().to_owned())
         .collect();
-    assert_eq!(tools, ["glob", "grep", "list_files", "read_file", "recall", "todo_read", "todo_write"]);
+    let reading = ["fetch", "glob", "grep", "list_files", "read_file", "recall", "todo_read", "todo_write"];
+    assert_eq!(tools, reading);
 }
 
 fn system(body: &Value) -> String {

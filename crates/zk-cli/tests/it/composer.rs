@@ -79,7 +79,7 @@ fn the_programs_of_the_path_are_completed_behind_an_exclamation_mark() {
     terminal.keys("!needle-p\t");
     terminal.expect("❯ needle-program");
     terminal.keys("\t");
-    terminal.expect("needle-program ");
+    terminal.expect("!needle-program");
     terminal.keys("\r");
     terminal.expect("ran-by-name");
     terminal.keys("\u{4}");

@@ -59,7 +59,7 @@ fn hooks_run_on_this_machine_where_commands_run_elsewhere() {
     let near = Person::asking(&server);
     near.settings("[[hooks.PreToolUse]]\ncommand = 'cat > seen; pwd > judged; echo not now >&2; exit 2'\n");
     let ended = near.run(&["-p", "x", "--allow-all", "--context", &format!("remote:{listen}")]);
-    assert_eq!((ended.code, ended.stdout.trim()), (0, "done"), "{}", ended.stderr);
+    assert_eq!((ended.code, ended.stdout.trim()), (5, "done"), "{}", ended.stderr);
     let results = server.bodies().last().unwrap()["messages"].to_string();
     assert!(results.contains("not now"), "{results}");
     let here = near.project();

@@ -69,7 +69,7 @@ fn what_the_settings_hide_is_hidden_from_tools_too() {
     let told = server.bodies().last().unwrap()["messages"].to_string();
     for expected in [
         "`plans/next.txt` may not be read: the settings hide it",
-        "`plans/new.txt` may not be written: the settings hide it",
+        "`plans/new.txt` may not be read: the settings hide it",
         "canary in the open",
     ] {
         assert!(told.contains(expected), "{expected}: {told}");

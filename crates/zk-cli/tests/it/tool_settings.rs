@@ -330,6 +330,7 @@ fn without_a_session_a_long_output_is_kept_until_the_end() {
 
 /// The file that a result says an output is in.
 fn path_in(result: &str) -> String {
-    let (_, rest) = result.split_once("all of it is in ").unwrap();
-    rest.chars().take_while(|c| !matches!(c, ')' | ';' | '\\' | '\n')).collect()
+    let mut words = result.split([' ', '\n', '\\', ')', ';', ',', '"', '`']);
+    let is_file = |word: &&str| word.starts_with('/') && word.contains("/zk-");
+    words.find(is_file).unwrap_or_else(|| panic!("no file is named in {result}")).to_owned()
 }
