@@ -20,7 +20,7 @@ pub struct Input {
     /// Whether a handler dealt with it: no model is asked.
     pub handled: bool,
     /// What joins the conversation behind it.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub added: Vec<Message>,
 }
 

@@ -114,8 +114,9 @@ async fn without_landlock_the_mounts_hold_and_that_is_said() {
     );
     assert_eq!(exec.self_test().await.unwrap().held.len(), 10);
     let outside = machine.base.path().join("outside");
-    let (code, _) = run(&exec, &format!("echo x > {}", outside.display()), machine.base.path()).await;
-    assert!(code != 0 && !outside.exists());
+    // In a checkout below the temporary directory it lands in that of the sandbox.
+    run(&exec, &format!("echo x > {}", outside.display()), machine.base.path()).await;
+    assert!(!outside.exists());
     exec.close().await;
 }
 

@@ -306,8 +306,9 @@ async fn a_repository_that_is_too_wide_is_left_read_only_and_that_is_said() {
             "{limits:?}"
         );
         assert!(limits.iter().any(|limit| limit.ends_with(told)) || told.is_empty(), "{limits:?}");
-        let (code, out) = run(&exec, &format!("echo x > {}/new", project.display()), &part).await;
-        assert!(code != 0 && !project.join("new").exists(), "{out}");
+        // In a checkout below the temporary directory it lands in that of the sandbox.
+        run(&exec, &format!("echo x > {}/new", project.display()), &part).await;
+        assert!(!project.join("new").exists(), "{}", project.display());
         exec.close().await;
     }
 }
