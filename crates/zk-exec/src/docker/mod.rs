@@ -40,7 +40,7 @@ pub struct DockerOptions {
     pub image: String,
     /// The directory that is mounted at its own path and written to.
     pub workspace: PathBuf,
-    /// The repository that it is a part of, which is mounted as well; see [`SandboxPolicy::project`].
+    /// The repository that it is a part of, which is mounted as well; see `SandboxPolicy::project`.
     pub project: Option<PathBuf>,
     /// Further directories, mounted and written like the workspace.
     pub writable: Vec<PathBuf>,
