@@ -137,7 +137,9 @@ pub(crate) fn unknown_disallowed(settings: &Settings, bus: &Bus) -> Option<Strin
         bus.items::<dyn Tool>().into_iter().map(|tool| tool.name.to_string()).collect();
     // Some of zk's own are offered in some places only, and those of servers come when the servers have started.
     let own = zk_tools::NAMES.into_iter().chain(zk_skills::NAMES).chain(["spawn", "fetch"]);
-    let known: Vec<&str> = registered.iter().map(String::as_str).chain(own).collect();
+    let mut known: Vec<&str> = registered.iter().map(String::as_str).chain(own).collect();
+    known.sort_unstable();
+    known.dedup();
     let is_unknown =
         |name: &String| !name.ends_with('*') && !name.starts_with("mcp__") && !known.contains(&name.as_str());
     let name = tools(settings, "tools.disallowed").into_iter().find(is_unknown)?;
