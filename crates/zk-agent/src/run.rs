@@ -2,7 +2,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use futures_util::Stream;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 use zk_core::events::{SteerKind, StreamText};
-use zk_core::kernel::{AnyEvent, Bus, Cx, Reach, ScopeGuard};
+use zk_core::kernel::{AnyEvent, Bus, Cx, Reach, Scope, ScopeGuard};
 use zk_core::model::{AgentError, Block, Message, RunId, Stats, StopReason};
 use zk_core::service::RunEnded;
 
@@ -179,29 +179,25 @@ impl Run {
     /// A reader that falls 16,384 events behind misses those that follow, so that it holds up neither the run nor memory:
     /// [`RunEvent::missed`] says how many.
     pub fn events(&mut self) -> RunEvents {
-        let (sender, receiver) = mpsc::channel(EVENTS_WAITING);
-        let scope = self.bus.scope("run-events");
-        let run: Arc<str> = self.shared.id.shared();
         let missed = AtomicU64::new(0);
-        scope.observe_at(Reach::Descendants, move |event: &dyn AnyEvent, cx: &Cx| {
-            let is_ours = cx.run_id() == &*run || Lineage::of(cx).is_some_and(|runs| runs.contains(&run));
-            if !is_ours {
-                return;
-            }
-            let Ok(place) = sender.try_reserve() else {
-                missed.fetch_add(1, Ordering::Relaxed);
-                return;
-            };
-            if let Ok(data) = event.to_json() {
-                let origin = cx.origin();
-                let missed = missed.swap(0, Ordering::Relaxed);
-                let agent = origin.agent.clone();
-                place.send(RunEvent { name: event.name(), agent, depth: origin.depth, missed, data });
-            }
-        });
-        self.start();
-        let over = Box::pin(self.shared.over.clone().cancelled_owned());
-        RunEvents { receiver, over, _scope: scope.close_on_drop() }
+        self.stream("run-events", move |scope, run, outlet| {
+            scope.observe_at(Reach::Descendants, move |event: &dyn AnyEvent, cx: &Cx| {
+                let is_ours = cx.run_id() == &*run || Lineage::of(cx).is_some_and(|runs| runs.contains(&run));
+                if !is_ours {
+                    return;
+                }
+                if outlet.waiting.load(Ordering::Acquire) >= EVENTS_WAITING {
+                    missed.fetch_add(1, Ordering::Relaxed);
+                    return;
+                }
+                if let Ok(data) = event.to_json() {
+                    let origin = cx.origin();
+                    let missed = missed.swap(0, Ordering::Relaxed);
+                    let agent = origin.agent.clone();
+                    outlet.send(RunEvent { name: event.name(), agent, depth: origin.depth, missed, data });
+                }
+            });
+        })
     }
 
     /// The text of the run's answers as it arrives, without that of sub-agents. Starts the run; [`Run::wait`] still says how it ended.
@@ -227,17 +223,28 @@ impl Run {
     /// # }
     /// ```
     pub fn text(&mut self) -> RunText {
+        self.stream("run-text", move |scope, run, outlet| {
+            scope.on_sync(move |piece: &StreamText, cx: &Cx| {
+                if cx.run_id() == &*run {
+                    outlet.send(piece.delta.clone());
+                }
+            });
+        })
+    }
+
+    /// What `register` sends of this run, which is started.
+    fn stream<T>(
+        &mut self,
+        name: &'static str,
+        register: impl FnOnce(&Scope, Arc<str>, Outlet<T>),
+    ) -> RunStream<T> {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let scope = self.bus.scope("run-text");
-        let run: Arc<str> = self.shared.id.shared();
-        scope.on_sync(move |piece: &StreamText, cx: &Cx| {
-            if cx.run_id() == &*run {
-                let _ = sender.send(piece.delta.to_string());
-            }
-        });
+        let waiting = Arc::<AtomicUsize>::default();
+        let scope = self.bus.scope(name);
+        register(&scope, self.shared.id.shared(), Outlet { sender, waiting: waiting.clone() });
         self.start();
         let over = Box::pin(self.shared.over.clone().cancelled_owned());
-        RunText { receiver, over, _scope: scope.close_on_drop() }
+        RunStream { receiver, waiting, over, _scope: scope.close_on_drop() }
     }
 
     /// Waits for the end. Starts the run if nothing has yet.
@@ -291,66 +298,61 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// The text of a run, piece by piece. Ends when the run is over and its agent idle.
-pub struct RunText {
-    receiver: mpsc::UnboundedReceiver<String>,
+/// The events of a run, in order.
+pub type RunEvents = RunStream<RunEvent>;
+
+/// The text of a run, in pieces.
+pub type RunText = RunStream<String>;
+
+/// The other end of a [`RunStream`].
+struct Outlet<T> {
+    sender: mpsc::UnboundedSender<T>,
+    waiting: Arc<AtomicUsize>,
+}
+
+impl<T> Outlet<T> {
+    fn send(&self, item: T) {
+        self.waiting.fetch_add(1, Ordering::AcqRel);
+        // Nobody reads any more.
+        let _ = self.sender.send(item);
+    }
+}
+
+/// What a run sends a reader, in order. Ends when the run is over and its agent idle.
+pub struct RunStream<T> {
+    receiver: mpsc::UnboundedReceiver<T>,
+    /// How many were sent and not read; the sender counts up.
+    waiting: Arc<AtomicUsize>,
     over: Pin<Box<WaitForCancellationFutureOwned>>,
     _scope: ScopeGuard,
 }
 
-impl fmt::Debug for RunText {
+impl<T> fmt::Debug for RunStream<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RunText").field("waiting", &self.receiver.len()).finish_non_exhaustive()
+        f.debug_struct("RunStream").field("waiting", &self.receiver.len()).finish_non_exhaustive()
     }
 }
 
-impl RunText {
-    /// The next piece; nothing after the run's last one.
-    pub async fn next(&mut self) -> Option<String> {
+impl<T> RunStream<T> {
+    /// The next one; nothing after the run's last.
+    pub async fn next(&mut self) -> Option<T> {
         std::future::poll_fn(|task| Pin::new(&mut *self).poll_next(task)).await
     }
 }
 
-impl Stream for RunText {
-    type Item = String;
+impl<T> Stream for RunStream<T> {
+    type Item = T;
 
-    fn poll_next(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<String>> {
-        if !self.receiver.is_closed() && self.over.as_mut().poll(task).is_ready() {
-            self.receiver.close();
-        }
-        self.receiver.poll_recv(task)
-    }
-}
-
-/// The events of a run, in order. Ends when the run is over and its agent idle.
-pub struct RunEvents {
-    receiver: mpsc::Receiver<RunEvent>,
-    over: Pin<Box<WaitForCancellationFutureOwned>>,
-    _scope: ScopeGuard,
-}
-
-impl fmt::Debug for RunEvents {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RunEvents").field("waiting", &self.receiver.len()).finish_non_exhaustive()
-    }
-}
-
-impl RunEvents {
-    /// The next event; nothing after the run's last one.
-    pub async fn next(&mut self) -> Option<RunEvent> {
-        std::future::poll_fn(|task| Pin::new(&mut *self).poll_next(task)).await
-    }
-}
-
-impl Stream for RunEvents {
-    type Item = RunEvent;
-
-    fn poll_next(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<RunEvent>> {
+    fn poll_next(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<T>> {
         if !self.receiver.is_closed() && self.over.as_mut().poll(task).is_ready() {
             // What was sent before stays to be read.
             self.receiver.close();
         }
-        self.receiver.poll_recv(task)
+        let next = self.receiver.poll_recv(task);
+        if let Poll::Ready(Some(_)) = &next {
+            self.waiting.fetch_sub(1, Ordering::AcqRel);
+        }
+        next
     }
 }
 
