@@ -200,7 +200,7 @@ fn plain_name(name: &OsStr) -> String {
 }
 
 /// A path whose existing part has no links.
-fn physical(path: &Path) -> PathBuf {
+pub(crate) fn physical(path: &Path) -> PathBuf {
     for above in path.ancestors() {
         if let (Ok(real), Ok(rest)) = (above.canonicalize(), path.strip_prefix(above)) {
             // Joined to nothing, the path of a file would end like that of a directory.

@@ -10,7 +10,7 @@ use zk_core::service::{GuardedPath, PathGuard};
 use super::git;
 use super::policy::SandboxPolicy;
 use super::report::SandboxError;
-use crate::files::protect;
+use crate::files::protect::{self, physical};
 
 /// How many directories below a writable one are looked through for repositories and protected names.
 const LOOKED_THROUGH: usize = 4000;
@@ -249,17 +249,6 @@ pub(super) fn outermost_first(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
     paths.sort_by_key(|path| (path.components().count(), path.clone()));
     paths.dedup();
     paths
-}
-
-/// A path whose existing part has no links.
-pub(super) fn physical(path: &Path) -> PathBuf {
-    for above in path.ancestors() {
-        if let (Ok(real), Ok(rest)) = (above.canonicalize(), path.strip_prefix(above)) {
-            // Joined to nothing, the path of a file would end like that of a directory.
-            return if rest.as_os_str().is_empty() { real } else { real.join(rest) };
-        }
-    }
-    path.to_owned()
 }
 
 #[cfg(test)]

@@ -109,7 +109,7 @@ impl Printed {
     }
 }
 
-/// Whether a line begins as messages do: with a program, or with the name of an error.
+/// Whether a line looks like an error message: it begins with a name and a colon, or with a program that writes none.
 fn is_message(line: &str) -> bool {
     let first = line.split(char::is_whitespace).next().unwrap_or_default();
     let is_name = |name: &str| {
