@@ -30,6 +30,8 @@ mod replay;
 mod rows;
 #[cfg(test)]
 mod sessions;
+#[cfg(test)]
+mod transcript;
 
 /// How many generated sessions a test runs: a hundredth of a campaign, unless the environment says otherwise.
 #[cfg(test)]
