@@ -71,7 +71,7 @@ impl Records {
         Self { yields: true, ..self }
     }
 
-    /// The name of the files of a server.
+    /// The file name of a server's record and log, without extension.
     fn name<'a>(&'a self, server: &'a str) -> &'a str {
         self.names.get(server).map_or(server, String::as_str)
     }

@@ -294,12 +294,12 @@ async fn the_limits_of_both_sides_hold_for_a_command_behind_a_socket() {
     let told: Vec<String> = outcome.unwrap().denials.iter().map(ToString::to_string).collect();
     assert!(!out.contains("60000000"), "{out}");
     assert_eq!(told, ["stopped by a limit: memory above 40 MiB (of one command)"], "{out}");
-    // Another client has no limits of this one, and none is above the server's.
+    // The limits are of one client, and none exceeds the server's.
     let (outcome, out) = bash_in(&far.remote.exec(), "yes | head -c 20000", &far.root, None).await;
     assert_eq!((outcome.unwrap().exit, out.len()), (Exit::Code(0), 20_000));
     let much = far.remote.exec().limited(Limits { output: Some(1 << 30), ..Limits::default() });
     let (outcome, out) = bash_in(&much, "yes", &far.root, None).await;
     assert_eq!(outcome.unwrap().exit, Exit::Signal(9));
-    // What is on its way when the command is killed may be late.
+    // Output that is still in the pipe when the command is killed may be lost.
     assert!((MOST - (1 << 20)..=MOST).contains(&out.len()), "{}", out.len());
 }

@@ -22,7 +22,7 @@ use crate::web::read;
 enum Fault {
     /// It takes requests and answers none.
     Silent,
-    /// It closes the connection in the middle of its first answer.
+    /// It closes the connection in mid-frame of its first response.
     DiesInFrame,
     /// It sends 2000 notes of progress of nothing before each answer.
     Floods,

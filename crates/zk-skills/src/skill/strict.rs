@@ -98,8 +98,8 @@ fn too_long(field: &str, text: &str, limit: usize) -> Option<String> {
     (length > limit).then(|| format!("`{field}` has {length} characters, of which {limit} are allowed"))
 }
 
-/// What is wrong with the name of a skill in the directory `directory`; nothing if it is valid. Both are read in Unicode's
-/// compatibility form (NFKC), so that one name written in two ways is one.
+/// The validation errors of a skill's name in the directory `directory`; none if it is valid. Both are normalised to NFKC
+/// first, so that one name written in two ways is one.
 #[must_use]
 pub fn name_faults(name: &str, directory: &str) -> Vec<String> {
     let (name, directory): (&str, &str) =

@@ -31,7 +31,7 @@ pub(super) fn nearest(content: &[u8], wanted: &str) -> Option<String> {
     (likeness >= ALIKE).then(|| numbered(&lines, start, height))
 }
 
-/// Regions of a file that are shown of one call.
+/// Regions of the file that the error of one edit shows.
 const REGIONS: usize = 5;
 
 /// What stands where each of `wanted` is or was, for a model whose view of the file is out of date.

@@ -125,7 +125,7 @@ fn thinking(number: usize) -> Block {
     })
 }
 
-/// A line that a person wants to be kept.
+/// A "remember" line of a prompt.
 pub(super) fn line_to_remember(number: usize) -> String {
     format!("Remember:  keep\tthis line {number}, ünd its bytes")
 }

@@ -20,7 +20,7 @@ pub(crate) struct CutOutput {
     pub(crate) footer: String,
     /// The file that has all of it.
     pub(crate) file: Option<PathBuf>,
-    /// Bytes that a result may have of it.
+    /// The byte limit of the output in a result.
     pub(crate) limit: usize,
 }
 
