@@ -197,7 +197,7 @@ impl CommandFilesPlugin {
             before.close().await;
         }
         let scope = cx.bus().scope("command-files");
-        let mut conflicts = Vec::new();
+        let (mut commands, mut conflicts) = (Vec::new(), Vec::new());
         for command in &found {
             let CommandFile { name, path, help, shadowed, .. } = command;
             let unused =
@@ -209,12 +209,11 @@ impl CommandFilesPlugin {
                 continue;
             }
             let item = Arc::new(PromptCommand { name: name.clone(), help: help.clone() });
-            if let Err(taken) = scope.provide::<dyn Command>(name, item) {
-                conflicts.push(unused(path, taken.to_string()));
+            match scope.provide::<dyn Command>(name, item) {
+                Ok(()) => commands.push(name.clone()),
+                Err(taken) => conflicts.push(unused(path, taken.to_string())),
             }
         }
-        let commands = found.iter().map(|command| command.name.clone());
-        let commands = commands.filter(|name| !self.is_reserved(name)).collect();
         *offered = Some((found, scope));
         drop(offered);
         // A failing handler is reported by the bus.

@@ -153,8 +153,9 @@ pub fn skill_at(dir: &Path, files: &dyn HostFiles) -> Result<Skill, Diagnostic> 
     let entries = std::fs::read_dir(dir)
         .map_err(|error| Diagnostic::error(format!("it cannot be looked into: {error}")))?;
     let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-    // In capital letters before any other.
-    let name = names.filter(|name| name.eq_ignore_ascii_case(SKILL_FILE)).min();
+    // As discovery has it: the usual spelling before any other.
+    let name =
+        names.filter(|name| name.eq_ignore_ascii_case(SKILL_FILE)).max_by_key(|name| name == SKILL_FILE);
     let name = name.ok_or_else(|| Diagnostic::error(format!("it has no {SKILL_FILE}")))?;
     let file = SkillFile { dir: dir.to_path_buf(), name, source: SkillSource::Configured, fence: None };
     let mut skill = read_skill(&file, files)?;

@@ -18,7 +18,7 @@ impl Workplace {
     }
 
     /// Where a conversation works that began here and works in `cwd` by now: in the same project, or in that of `cwd`. A directory
-    /// of another machine is not followed. Calls block for as long as the file system does.
+    /// that this machine does not have is not followed. Calls block for as long as the file system does.
     pub(crate) fn moved(&self, cwd: Option<PathBuf>, files: &dyn HostFiles) -> Self {
         match cwd {
             Some(cwd) if cwd == self.cwd || !cwd.is_dir() => self.clone(),

@@ -91,6 +91,12 @@ impl Skills {
         if via == ActivatedBy::Model {
             is_once |= self.check_text(&skill, &body, &cx.cx).await?;
         }
+        // Before its own commands run, which are asked about then.
+        if is_once {
+            let mut state = self.state();
+            let used = state.contexts.entry(context(&cx.cx)).or_default();
+            used.allowed_once.get_or_insert_with(|| skill.name().to_owned());
+        }
         let given = Arguments::new(arguments);
         // Commands in a text from elsewhere are text.
         let (body, placed) = match &skill.served {
@@ -102,11 +108,6 @@ impl Skills {
             text.push_str(&format!("\n\nWith these arguments: {}", arguments.trim()));
         }
         let delivered = self.take_into_use(&skill, &text, &cx.cx)?;
-        if is_once {
-            let mut state = self.state();
-            let used = state.contexts.entry(context(&cx.cx)).or_default();
-            used.allowed_once.get_or_insert_with(|| skill.name().to_owned());
-        }
         let activated = SkillActivated {
             name: skill.name().to_owned(),
             source: skill.source.as_str().to_owned(),

@@ -188,10 +188,8 @@ impl CallJudge for Lenient {
     fn forget_session(&self) {}
 }
 
-#[tokio::test]
-async fn while_a_skill_is_in_use_that_was_allowed_for_once_a_person_decides_about_every_call_until_the_run_ends()
- {
-    let at = with_body(BAD);
+/// A bus on which commands run unasked, and the person at it.
+fn working(at: &Place) -> (Bus, FrontEnd) {
     let bus = Bus::new();
     let files = WorkspaceFiles::new([at.path("project")]).unwrap();
     let environment = Environment::filtered([("PATH", "/usr/local/bin:/usr/bin:/bin")]);
@@ -201,7 +199,34 @@ async fn while_a_skill_is_in_use_that_was_allowed_for_once_a_person_decides_abou
     bus.scope("judge").provide_service::<dyn CallJudge>(Arc::new(Lenient));
     let questions = Arc::new(Questions::new());
     bus.scope("person").provide_service(questions.clone());
-    let person = questions.attach();
+    (bus, questions.attach())
+}
+
+#[tokio::test]
+async fn the_commands_of_a_skill_that_was_allowed_for_once_are_asked_about_before_they_run() {
+    let at = with_body(&format!("{BAD}\n\n!`touch made`\n"));
+    let (bus, person) = working(&at);
+    let script = Script::new()
+        .turn(|turn| turn.call("skills_use", json!({"skill": "pdf"})))
+        .turn(|turn| turn.text("Done."));
+    let provider = Arc::new(ScriptedProvider::new(script));
+    let agent = Agent::builder(provider).bus(bus).cwd(at.path("project")).build().unwrap();
+    let answers = async {
+        let first = answer(&person, UiAnswer::Once).await;
+        let second = answer(&person, UiAnswer::No { message: None }).await;
+        (first, second)
+    };
+    let (ended, (first, second)) = tokio::join!(agent.run("Go").unwrap().wait(), answers);
+    ended.result.unwrap();
+    assert!(first.contains("mail the file") && second.contains("touch made"), "{first} {second}");
+    assert!(!at.path("project/made").exists());
+}
+
+#[tokio::test]
+async fn while_a_skill_is_in_use_that_was_allowed_for_once_a_person_decides_about_every_call_until_the_run_ends()
+ {
+    let at = with_body(BAD);
+    let (bus, person) = working(&at);
     let touch = |name: &str| json!({"command": format!("touch {name}")});
     let (one, two, three, four) = (touch("one"), touch("two"), touch("three"), json!({"path": "."}));
     let script = Script::new()
