@@ -112,11 +112,11 @@ impl Server {
     /// The listing and what [`Self::check`] says of it, which reads and writes files: not in the thread of the conversation.
     async fn checked(&self, listing: Listing) -> Result<(Listing, Result<(), Vec<String>>), String> {
         let this = self.this.upgrade().ok_or("the conversation ended")?;
-        let checked = tokio::task::spawn_blocking(move || {
+        super::run::beside(move || {
             let checked = this.check(&listing);
             (listing, checked)
-        });
-        checked.await.map_err(|error| error.to_string())
+        })
+        .await
     }
 
     /// Whether the listing is the accepted one. The first one of a server is accepted.
