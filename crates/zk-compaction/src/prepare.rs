@@ -164,11 +164,11 @@ impl Handler<ContextTransform> for Owner {
         } else if !strategies.is_empty() {
             after = self.measure(event, context, &begun.sent, &budget);
         }
-        let took_all = self.describe_too_much_pinned(context, &budget, event.window, &pinned);
         if let Some(strategy) = deferred {
             let note = format!("`{strategy}` takes long: it goes on while the conversation does");
             cx.emit(stage(CompactionStage::Deferred, &begun, after.tokens, &strategies, Some(note))).await?;
         } else if is_full {
+            let took_all = self.describe_too_much_pinned(context, &budget, event.window, &pinned);
             let came = self.judge(context, &budget, &begun, after, now_ms(cx));
             let (reached, note) = match (took_all, came) {
                 // Whoever asked sees what it gave, and no request is about to be sent.

@@ -9,7 +9,7 @@ use zk_core::service::{WindowCause, WindowPlan, WindowStrategy, WindowView};
 
 use crate::cut::is_prompt;
 use crate::lines::{LineStore, evict, worth_keeping};
-use crate::results::{answer_before, clipped, is_skill};
+use crate::results::{answer_before, clipped};
 use crate::summary::{SUMMARY, is_from_before, summary_of};
 use crate::{cut, line, window};
 
@@ -124,8 +124,7 @@ fn slimmed(
         if is_from_before(message) {
             break;
         }
-        let has_skill = message.results().any(|result| is_skill(result, answer_before(messages, at)));
-        let slim = (!has_skill).then(|| clipped(message, None, RESULT)).flatten().map(|(slim, _)| slim);
+        let slim = clipped(message, answer_before(messages, at), RESULT).map(|(slim, _)| slim);
         size += slim.as_ref().unwrap_or(message).size();
         turns += usize::from(message.role == Role::Assistant);
         if size > room || turns > SLIMMED {
