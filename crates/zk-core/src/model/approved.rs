@@ -77,11 +77,6 @@ impl Approved {
     /// # Errors
     /// [`ToolError`] of kind `InvalidArgs` that names what does not fit, for the model to correct.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, ToolError> {
-        T::deserialize(&self.args).map_err(|error| {
-            ToolError::invalid(format!(
-                "these arguments do not fit {}: {error}; correct them and call it again",
-                self.call.name
-            ))
-        })
+        T::deserialize(&self.args).map_err(|error| ToolError::misfit(&self.call.name, &error))
     }
 }

@@ -242,6 +242,11 @@ impl ToolError {
         Self::new(ToolErrorKind::Failed, message)
     }
 
+    /// The arguments do not have the shape that the tool `name` takes.
+    pub fn misfit(name: &str, error: &impl fmt::Display) -> Self {
+        Self::invalid(format!("these arguments do not fit {name}: {error}; correct them and call it again"))
+    }
+
     /// The arguments make no sense.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(ToolErrorKind::InvalidArgs, message)

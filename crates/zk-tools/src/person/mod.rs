@@ -24,11 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(3_600);
 
 /// The arguments of a call.
 fn parse<T: DeserializeOwned>(tool: &str, args: Value) -> Result<T, ToolError> {
-    serde_json::from_value(args).map_err(|error| {
-        ToolError::invalid(format!(
-            "these arguments do not fit {tool}: {error}; correct them and call it again"
-        ))
-    })
+    serde_json::from_value(args).map_err(|error| ToolError::misfit(tool, &error))
 }
 
 /// Asks the person. `next` is what the model is told to do where nobody answers.

@@ -125,11 +125,12 @@ impl Tool for ReadFile {
                 let mut bytes = Vec::new();
                 file.read_to_end(&mut bytes).map_err(|error| io_error("read", &at.shown, &error))?;
                 if let Some((text, images)) = notebook::render(&bytes) {
+                    // Before it is noted: a page that fails was not shown.
+                    let (text, output) = cells(text, images, &stat, &at.shown, slice, &tools, stop)?;
                     let note = state.note_read(&reader, &at.path, Fingerprint::of(&bytes), slice, UNSEEN);
                     if note.repeats && dedup {
                         return Ok(unchanged());
                     }
-                    let (text, output) = cells(text, images, &stat, &at.shown, slice, &tools, stop)?;
                     state.await_result(&call_id, note, &text);
                     return Ok(output);
                 }
