@@ -118,7 +118,9 @@ impl InlineScreen {
     pub(crate) fn set_version(&mut self, version: &str) {
         let Some(known) = KnownTerminal::of(version) else { return };
         self.abilities.reflows = known.reflows;
-        self.abilities.notices = known.notices.unwrap_or(self.abilities.notices);
+        if self.abilities.notices != Notices::None {
+            self.abilities.notices = known.notices.unwrap_or(self.abilities.notices);
+        }
         self.abilities.tmux |= known.is_tmux;
     }
 

@@ -173,9 +173,9 @@ impl App {
             return;
         }
         // A skill that is asked for is part of a prompt, and a command of the person's own waits in the queue.
-        let waits = self.composer.text().starts_with('!');
-        let is_command =
-            self.composer.text().starts_with('/') && !self.composer.text().starts_with("/skill:");
+        let typed = self.composer.text().trim_start();
+        let waits = typed.starts_with('!');
+        let is_command = typed.starts_with('/') && !typed.starts_with("/skill:");
         if is_running && (self.is_busy || is_command) {
             self.hint = Some("commands wait for the end of the run: Esc stops it");
             return;
