@@ -283,10 +283,9 @@ impl Driver {
         };
         let inject = SteerInject { kind, messages: read.clone(), sent: messages.clone() };
         if let Err(error) = self.cx.emit(inject).await {
-            // One that handlers of `input` dealt with is not sent again.
-            if !read.is_empty() {
-                self.shared.queues().put_back(kind, messages);
-            }
+            // Those that handlers of `input` dealt with are not sent again.
+            let is_left = |message: &Arc<Message>| read.iter().any(|kept| kept.id == message.id);
+            self.shared.queues().put_back(kind, messages.into_iter().filter(is_left).collect());
             return Err(error.into());
         }
         if read.is_empty() {

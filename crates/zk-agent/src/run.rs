@@ -177,7 +177,8 @@ impl Run {
     /// starts it to see all events.
     ///
     /// A reader that falls 16,384 events behind misses those that follow, so that it holds up neither the run nor memory:
-    /// [`RunEvent::missed`] says how many.
+    /// [`RunEvent::missed`] of the next one that is sent says how many. Of those missed at the very end nothing is said:
+    /// [`Run::wait`] gives how it ended.
     pub fn events(&mut self) -> RunEvents {
         let missed = AtomicU64::new(0);
         self.stream("run-events", move |scope, run, outlet| {
