@@ -20,17 +20,11 @@ mod directory;
 mod doctor;
 mod edits;
 #[cfg(test)]
-#[path = "../../../zk-tui/tests/it/foreign.rs"]
-#[expect(dead_code, reason = "tests of zk-tui ask more of it")]
-mod emulator;
-#[cfg(test)]
 mod exec_server;
 #[cfg(test)]
 mod failures;
 #[cfg(test)]
 mod flags;
-#[cfg(test)]
-mod foreign;
 #[cfg(test)]
 mod histories;
 #[cfg(test)]
