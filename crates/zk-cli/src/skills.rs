@@ -129,10 +129,11 @@ pub(crate) fn find_all(app: &AppContext) -> Outcome<SkillSet> {
             servers.skills_ready(LISTING).await;
         }
         let found = match bus.service::<Skills>() {
-            Some(skills) => Some(skills.reload(&bus.cx()).await.map_err(Failure::failed)?),
+            Some(skills) => Some(skills.reload(&bus.cx()).await),
             None => None,
         };
         bus.close().await;
+        let found = found.transpose().map_err(Failure::failed)?;
         Ok(found.map_or_else(|| find(app), |set| SkillSet::clone(&set)))
     })
 }

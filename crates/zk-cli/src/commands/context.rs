@@ -20,7 +20,7 @@ const PRINTED: usize = 12;
 
 /// Prints what fills the context of every request, or of the next request of a session.
 pub(crate) fn context(app: &AppContext, id: Option<&str>, json: bool) -> Outcome<Exit> {
-    let (report, absent) = runtime()?.block_on(async {
+    let report = runtime()?.block_on(async {
         let sent = match id {
             Some(id) => stored(app, id).await?,
             None => Vec::new(),
@@ -33,16 +33,13 @@ pub(crate) fn context(app: &AppContext, id: Option<&str>, json: bool) -> Outcome
         };
         let bus = compose::bus(app, &Session::default(), host)?;
         compose::install_sections(app, &bus)?;
-        let absent = wait_for_servers(app, &bus).await;
+        wait_for_servers(app, &bus).await;
         let counter = LazyCounter::default().loaded();
         let mut report = report(&sent, &counter, &bus.cx()).await;
         report.add_system(&prompt::own(&app.settings), &counter);
         bus.close().await;
-        Ok::<_, Failure>((report, absent))
+        Ok::<_, Failure>(report)
     })?;
-    for line in absent {
-        app.notices.show(&format!("warning: without the tools of a server: {line}"));
-    }
     if json {
         let line = serde_json::to_string(&report).map_err(Failure::failed)?;
         return print(app, &[line]);
@@ -50,15 +47,16 @@ pub(crate) fn context(app: &AppContext, id: Option<&str>, json: bool) -> Outcome
     print(app, &lines(&report))
 }
 
-/// Waits for MCP servers for as long as their start may take, since their tools are part of every request. Gives what is
+/// Waits for MCP servers for as long as their start may take, since their tools are part of every request. Says what is
 /// wrong with those that are not there.
-pub(super) async fn wait_for_servers(app: &AppContext, bus: &Bus) -> Vec<String> {
-    let Some(servers) = bus.service::<McpServers>() else { return Vec::new() };
+pub(super) async fn wait_for_servers(app: &AppContext, bus: &Bus) {
+    let Some(servers) = bus.service::<McpServers>() else { return };
     let longest = app.settings.mcp_servers().0.iter().map(|server| server.start_cap).max();
     servers.warm_up(longest.unwrap_or_default() + Duration::from_secs(1)).await;
     let problem = |status: ServerStatus| mcp::problem(&status.server, &status.state);
-    let lines = servers.status().into_iter().filter_map(problem).map(|lines| lines.join("\n"));
-    lines.collect()
+    for lines in servers.status().into_iter().filter_map(problem) {
+        app.notices.show(&format!("warning: without the tools of a server: {}", lines.join("\n")));
+    }
 }
 
 /// What is sent of a session.

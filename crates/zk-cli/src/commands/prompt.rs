@@ -24,7 +24,7 @@ pub(crate) fn prompt_command(app: &AppContext, action: &PromptAction) -> Outcome
         };
         let bus = compose::bus(app, &Session::default(), host)?;
         compose::install_sections(app, &bus)?;
-        let absent = wait_for_servers(app, &bus).await;
+        wait_for_servers(app, &bus).await;
         let cx = bus.cx();
         let mut lines = Vec::new();
         let mut total = 0;
@@ -65,9 +65,6 @@ pub(crate) fn prompt_command(app: &AppContext, action: &PromptAction) -> Outcome
         }
         lines.push(format!("{:<30} {total:>6} tokens, by an estimate", "all"));
         bus.close().await;
-        for line in absent {
-            app.notices.show(&format!("warning: without the tools of a server: {line}"));
-        }
         print(app, &lines)
     })
 }

@@ -175,10 +175,11 @@ fn check(app: &AppContext, paths: &[PathBuf], json: bool) -> Outcome<Exit> {
     if paths.is_empty() {
         rows = self::rows(&skills::find_all(app)?);
     }
+    let mut all = None;
     for path in paths {
         let dir = match app.cwd.join(path).canonicalize() {
             Ok(dir) => dir,
-            Err(error) => match named(app, path)? {
+            Err(error) => match named(app, path, &mut all)? {
                 Some(row) => {
                     rows.push(row);
                     continue;
@@ -228,10 +229,13 @@ fn check(app: &AppContext, paths: &[PathBuf], json: bool) -> Outcome<Exit> {
     Ok(exit)
 }
 
-/// The skill that is found here under a name.
-fn named(app: &AppContext, name: &Path) -> Outcome<Option<Row>> {
-    let all = rows(&skills::find_all(app)?);
-    Ok(all.into_iter().find(|row| Path::new(&row.name) == name && row.state != "shadowed"))
+/// The skill that is found here under a name; `all` keeps what was found, which may take servers.
+fn named(app: &AppContext, name: &Path, all: &mut Option<SkillSet>) -> Outcome<Option<Row>> {
+    let all = match all {
+        Some(all) => all,
+        None => all.insert(skills::find_all(app)?),
+    };
+    Ok(rows(all).into_iter().find(|row| Path::new(&row.name) == name && row.state != "shadowed"))
 }
 
 /// The directory of skills to change.

@@ -104,7 +104,8 @@ impl Records {
         self.write(server, state);
     }
 
-    /// Keeps that a server is being started, beside the thread of the conversation: no prompt waits for a disk.
+    /// Keeps that a server is being started, beside the thread of the conversation, since a prompt may wait for it. What becomes of
+    /// the start is written at once, so that it is there when the program ends.
     pub(crate) fn keep_start(self: &Arc<Self>, server: &str) -> JoinHandle<()> {
         let turn = {
             let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);

@@ -108,10 +108,8 @@ impl Completions {
             let (completions, cwd) = (self.clone(), cwd.to_path_buf());
             tokio::task::spawn_blocking(move || {
                 let names = walk(&*files, &cwd);
-                if completions.known().cwd == cwd {
-                    let offered = Offered { names: names.into(), ..Offered::default() };
-                    completions.found(|known| &mut known.files, offered);
-                }
+                let offered = Offered { names: names.into(), ..Offered::default() };
+                completions.found_in(&cwd, |known| &mut known.files, offered);
             });
         }
         known.files.offered.clone()
@@ -149,8 +147,8 @@ impl Completions {
         if known.sessions.is_due() {
             let completions = self.clone();
             tokio::spawn(async move {
-                let offered = completions.stored(cwd).await;
-                completions.found(|known| &mut known.sessions, offered);
+                let offered = completions.stored(cwd.clone()).await;
+                completions.found_in(&cwd, |known| &mut known.sessions, offered);
             });
         }
         known.sessions.offered.clone()
@@ -178,6 +176,13 @@ impl Completions {
         let listed = store.list(&filter).await.unwrap_or_default();
         let names = listed.iter().map(|info| info.id.as_str().to_owned()).collect();
         Offered { names, notes: listed.into_iter().map(|info| info.title).collect() }
+    }
+
+    /// As [`found`](Self::found), for names of a directory, which may not be the present one any more.
+    fn found_in(&self, cwd: &Path, place: impl FnOnce(&mut Known) -> &mut Names, offered: Offered) {
+        if self.known().cwd == cwd {
+            self.found(place, offered);
+        }
     }
 
     fn found(&self, place: impl FnOnce(&mut Known) -> &mut Names, offered: Offered) {

@@ -1,6 +1,7 @@
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 use zk_core::service::{
@@ -11,6 +12,9 @@ use zk_tui::{Input, Modes, Typed};
 use super::worker::Opened;
 use crate::app::AppContext;
 use crate::sessions::make_private;
+
+/// How often it is looked whether the terminal is given back, while another program has it.
+const AWAY: Duration = Duration::from_millis(250);
 
 /// What an editor sees of the environment beside what every command does: how to draw, and where its settings are.
 const GRANTED: [&str; 12] = [
@@ -65,7 +69,7 @@ impl Editing {
     /// editor failed.
     pub(super) async fn finish(mut self) -> Result<String, String> {
         let mut resized = signal(SignalKind::window_change()).map_err(|error| error.to_string())?;
-        let mut exit = None;
+        let (mut exit, mut is_away) = (None, false);
         loop {
             tokio::select! {
                 event = self.process.next() => match event.map_err(|error| error.to_string())? {
@@ -77,9 +81,14 @@ impl Editing {
                 typed = self.input.next() => match typed {
                     // An editor that reads no more is about to end.
                     Typed::Bytes(bytes) => drop(self.process.write(&bytes).await),
-                    Typed::Keys(_) | Typed::Away => {}
+                    Typed::Keys(_) => {}
+                    Typed::Away => is_away = true,
                     Typed::Gone => return Err("nobody is at the terminal any more".to_owned()),
                 },
+                () = tokio::time::sleep(AWAY), if is_away => {
+                    is_away = false;
+                    self.input.resume();
+                }
                 _ = resized.recv() => {
                     let size = Modes::size();
                     let cells = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
