@@ -152,7 +152,7 @@ fn docker(app: &AppContext, image: String) -> DockerOptions {
     options.project = Some(app.project.clone());
     options.home = app.env.path("HOME");
     options.writable = app.roots().into_iter().skip(1).collect();
-    options.hidden = sandbox::hidden(app);
+    options.hidden = [sandbox::hidden(app), app.dirs.own(&app.roots())].concat();
     options.state.clone_from(&app.dirs.state);
     options.network = app.settings.flag("docker.network");
     let of_environment = || app.env.get("DOCKER_HOST")?.to_str()?.strip_prefix("unix://");
