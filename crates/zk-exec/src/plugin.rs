@@ -44,10 +44,7 @@ impl LocalExec {
     /// The same as a service.
     #[must_use]
     pub fn exec(&self) -> Arc<dyn Exec> {
-        match self {
-            Self::Process(exec) => exec.clone(),
-            Self::Sandbox(exec) => exec.clone(),
-        }
+        self.bounded()
     }
 
     /// The same for an exec-server, whose clients may tighten the limits.

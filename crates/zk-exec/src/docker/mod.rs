@@ -152,7 +152,9 @@ impl DockerExec {
         {
             return Ok(container.clone());
         }
-        let (mounts, kept_free) = Mounts::of(&self.options).map_err(io::Error::other)?;
+        let options = self.options.clone();
+        let made = tokio::task::spawn_blocking(move || Mounts::of(&options));
+        let (mounts, kept_free) = made.await.map_err(io::Error::other)?.map_err(io::Error::other)?;
         self.kept_free.lock().unwrap_or_else(PoisonError::into_inner).push(kept_free);
         let made = Arc::new(self.make(mounts).await?);
         *container = Some(made.clone());

@@ -97,8 +97,13 @@ impl<'a> Walk<'a> {
         let above = self.rules_above(start);
         let rules = self.rules_of(start, &names, above);
         let path = self.root.path.join(start);
-        let mut levels =
-            vec![Level { dir: start.to_owned(), path, fd: Some(fd), names: names.into_iter(), rules }];
+        let mut levels = vec![Level {
+            dir: start.to_owned(),
+            path,
+            fd: self.options.dates.then_some(fd),
+            names: names.into_iter(),
+            rules,
+        }];
         while let Some(level) = levels.last_mut() {
             let Some((name, kind)) = level.names.next() else {
                 levels.pop();
@@ -125,7 +130,7 @@ impl<'a> Walk<'a> {
                 && let Ok((names, fd)) = self.names(&dir)
             {
                 let rules = self.rules_of(&dir, &names, rules);
-                let fd = (levels.len() < HELD_OPEN).then_some(fd);
+                let fd = (self.options.dates && levels.len() < HELD_OPEN).then_some(fd);
                 levels.push(Level { dir, path, fd, names: names.into_iter(), rules });
             }
         }

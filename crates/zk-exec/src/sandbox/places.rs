@@ -59,7 +59,7 @@ impl Places {
             places.writable.push(real);
         }
         add_project(policy, home.as_deref(), &mut places);
-        let roots = places.writable.clone();
+        let roots = outermost_first(places.writable.clone());
         for root in &roots {
             // A name that git looks for would make a directory of a repository a repository of its own.
             let is_part = roots
@@ -69,7 +69,7 @@ impl Places {
             for guarded in GuardedPath::ANYWHERE.iter().filter(|guarded| guarded.path != ".git") {
                 protect_name(root, guarded, &mut places);
             }
-            look_through(root, LOOKED_THROUGH, &mut places);
+            look_through(root, &roots, LOOKED_THROUGH, &mut places);
         }
         if let Some(home) = &home {
             protect_below_home(home, &mut places);
@@ -194,8 +194,8 @@ pub(super) fn is_empty(dir: &Path) -> bool {
     fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none())
 }
 
-/// Finds repositories and protected names below a root, the nearest first.
-fn look_through(root: &Path, most: usize, places: &mut Places) {
+/// Finds repositories and protected names below a root, the nearest first. Others of `roots` have their own turn.
+fn look_through(root: &Path, roots: &[PathBuf], most: usize, places: &mut Places) {
     let mut left = most;
     let (mut todo, mut is_cut) = (VecDeque::from([root.to_owned()]), false);
     while let Some(dir) = todo.pop_front() {
@@ -210,7 +210,7 @@ fn look_through(root: &Path, most: usize, places: &mut Places) {
                 add(places, entry.path(), guard);
             }
             let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            if !is_dir || SKIPPED.iter().any(|skipped| name == *skipped) {
+            if !is_dir || SKIPPED.iter().any(|skipped| name == *skipped) || roots.contains(&entry.path()) {
                 continue;
             }
             match left.checked_sub(1) {
@@ -257,7 +257,7 @@ mod tests {
 
     fn found(root: &Path) -> Places {
         let mut places = Places::default();
-        look_through(root, 20, &mut places);
+        look_through(root, &[], 20, &mut places);
         places
     }
 
