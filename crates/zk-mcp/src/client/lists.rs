@@ -34,6 +34,7 @@ enum ListError {
 pub(crate) struct SentTools(Arc<Mutex<BTreeSet<String>>>);
 
 impl SentTools {
+    #[cfg(feature = "http")]
     pub(crate) fn note(&self, names: impl IntoIterator<Item = String>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(names);
     }
