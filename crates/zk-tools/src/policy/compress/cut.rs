@@ -96,7 +96,7 @@ pub(super) fn fit(text: &str, limit: usize) -> Fitted {
         let note = if gap > 0 { gap_note(gap) } else { String::new() };
         let shown = head(line, 500);
         // Room for the note of the last gap, too.
-        if complains(line) && out.len() + note.len() + shown.len() + 1 + GAP_NOTE <= early {
+        if out.len() + note.len() + shown.len() + 1 + GAP_NOTE <= early && complains(line) {
             out.push_str(&note);
             out.push_str(shown);
             out.push('\n');

@@ -120,9 +120,9 @@ fn mark_alike(lines: &[String], noise: &mut [Option<Kind>]) {
     let mut at = 0;
     while at < lines.len() {
         let Some(first) = lines.get(at) else { break };
-        let shape = shape(first);
+        let shape = shape(first).filter(|_| !complains(first));
         let alike = |line: &&String| {
-            if complains(first) || complains(line) { *line == first } else { self::shape(line) == shape }
+            *line == first || (shape.is_some() && self::shape(line) == shape && !complains(line))
         };
         let count =
             if first.trim().is_empty() { 1 } else { lines.iter().skip(at).take_while(alike).count().max(1) };
@@ -134,11 +134,11 @@ fn mark_alike(lines: &[String], noise: &mut [Option<Kind>]) {
     }
 }
 
-/// What lines of a log that say the same have in common: the line without its numbers. Other lines are alike only if
-/// they are the same, for their numbers may be what was asked for.
-fn shape(line: &str) -> String {
+/// What lines of a log that say the same have in common: the line without its numbers. Other lines have no such shape,
+/// for their numbers may be what was asked for.
+fn shape(line: &str) -> Option<String> {
     if !is_of_a_log(line) {
-        return line.to_owned();
+        return None;
     }
     let mut out = String::with_capacity(line.len());
     for c in line.chars() {
@@ -147,7 +147,7 @@ fn shape(line: &str) -> String {
             out.push(c);
         }
     }
-    out
+    Some(out)
 }
 
 /// Whether a line begins with a date or a time of day, and names a level below a warning.

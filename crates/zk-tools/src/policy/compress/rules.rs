@@ -1,5 +1,9 @@
 //! What of a program's output is noise, line by line.
 
+use std::sync::LazyLock;
+
+use aho_corasick::AhoCorasick;
+
 use super::command::Run;
 
 /// What a line is.
@@ -348,44 +352,52 @@ fn installer(line: &str) -> Line {
 const LAYER: [&str; 6] =
     ["Pulling", "Waiting", "Downloading", "Verifying", "Download complete", "Pull complete"];
 
-/// Whether a line says that something is not as it should be, in the words that programs use for that.
+/// The words and marks with which programs say that something is not as it should be.
+const COMPLAINTS: [&str; 38] = [
+    "error",
+    "fail",
+    "panic",
+    "warn",
+    "fatal",
+    "exception",
+    "traceback",
+    "assert",
+    "undefined",
+    "cannot",
+    "can't",
+    "could not",
+    "denied",
+    "killed",
+    "abort",
+    "not ok",
+    "not found",
+    "missing",
+    "unresolved",
+    "unexpected",
+    "conflict",
+    "expected",
+    "refused",
+    "timeout",
+    "timed out",
+    "segmentation",
+    "violat",
+    "invalid",
+    "skipp",
+    "no such",
+    "✗",
+    "✕",
+    "✖",
+    "×",
+    "❌",
+    "⚠",
+    "●",
+    "^",
+];
+
+static COMPLAINING: LazyLock<Option<AhoCorasick>> =
+    LazyLock::new(|| AhoCorasick::builder().ascii_case_insensitive(true).build(COMPLAINTS).ok());
+
+/// Whether a line says that something is not as it should be. Without a searcher every line does, and stays.
 pub(super) fn complains(line: &str) -> bool {
-    const WORDS: [&str; 30] = [
-        "error",
-        "fail",
-        "panic",
-        "warn",
-        "fatal",
-        "exception",
-        "traceback",
-        "assert",
-        "undefined",
-        "cannot",
-        "can't",
-        "could not",
-        "denied",
-        "killed",
-        "abort",
-        "not ok",
-        "not found",
-        "missing",
-        "unresolved",
-        "unexpected",
-        "conflict",
-        "expected",
-        "refused",
-        "timeout",
-        "timed out",
-        "segmentation",
-        "violat",
-        "invalid",
-        "skipp",
-        "no such",
-    ];
-    const MARKS: [char; 8] = ['✗', '✕', '✖', '×', '❌', '⚠', '●', '^'];
-    if line.contains(MARKS) {
-        return true;
-    }
-    let lower = line.to_ascii_lowercase();
-    WORDS.iter().any(|word| lower.contains(word))
+    COMPLAINING.as_ref().is_none_or(|words| words.is_match(line))
 }
