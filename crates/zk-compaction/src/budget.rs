@@ -78,11 +78,17 @@ impl Budget {
     }
 
     /// How much may be left of messages that have so many bytes when they are compacted: half, or half of the window
-    /// where that is known and less.
+    /// where that is less; where no window is known, half of the bytes that stand for it.
     #[must_use]
     pub fn target(&self, window: Option<u64>, bytes: usize) -> usize {
-        let room = window.map_or(u64::MAX, |window| (window / 2).saturating_mul(TOKEN));
-        usize::try_from(room).unwrap_or(usize::MAX).min(bytes / 2)
+        let room = match self.room {
+            Room::Tokens(_) => {
+                let room = window.map_or(u64::MAX, |window| (window / 2).saturating_mul(TOKEN));
+                usize::try_from(room).unwrap_or(usize::MAX)
+            }
+            Room::Bytes(usable) => usable / 2,
+        };
+        room.min(bytes / 2)
     }
 
     /// How much of the newest messages stays as it is, of a target of so many bytes.

@@ -113,17 +113,15 @@ impl Talk {
         self.fill = WindowFill { window, bytes, estimate, usable, level, ..self.fill };
     }
 
-    /// Sends everything of `history` again, where the window of another model has the room.
+    /// Sends everything of `history` again, where another model has the room.
     pub(crate) fn widen(&mut self, history: &[Arc<Message>], budget: &Budget) {
         if !std::mem::take(&mut self.changed_model) || self.view.is_whole() {
             return;
         }
         self.remember(history);
-        let fits = budget.usable().is_none_or(|_| {
-            let tokens: u64 = self.history.iter().map(|message| count_message(message, &ByteCounter)).sum();
-            let tokens = tokens + self.beside.unwrap_or_default();
-            budget.level(tokens, context_size(&self.history)) == WindowLevel::Low
-        });
+        let tokens: u64 = self.history.iter().map(|message| count_message(message, &ByteCounter)).sum();
+        let tokens = tokens + self.beside.unwrap_or_default();
+        let fits = budget.level(tokens, context_size(&self.history)) == WindowLevel::Low;
         if fits {
             self.view.clear();
             self.plans.clear();

@@ -7,7 +7,7 @@ use zk_agent::{Agent, AgentConversation};
 use zk_compaction::{Focus, Rolling, Shorten, Subgoal, Summary, Tail, ToolPairs, Window, WindowOptions};
 use zk_core::events::{CompactionStage, ContextCompaction, ContextFill};
 use zk_core::kernel::{Bus, Cx, Plugin};
-use zk_core::model::{ErrorKind, Model, Usage, context_size};
+use zk_core::model::{Block, ErrorKind, Message, Model, Usage, context_size};
 use zk_core::service::Provider;
 use zk_testkit::{Script, ScriptedProvider, Turn};
 
@@ -87,4 +87,35 @@ async fn the_first_request_to_a_model_with_a_smaller_window_fits_it_and_a_larger
         assert_eq!(sent.len(), conversation.agent().history().len() - 1, "{name}");
         assert_eq!(restored.load(Ordering::Acquire), 1, "{name}: that is announced");
     }
+}
+
+#[tokio::test]
+async fn where_no_window_is_known_a_long_conversation_fits_at_once_and_another_model_is_not_sent_all_of_it() {
+    let bus = Bus::new();
+    let options = WindowOptions { fallback_bytes: 100_000, ..WindowOptions::default() };
+    bus.install(&Window::with(options)).unwrap();
+    bus.install(&Shorten).unwrap();
+    let stages = Arc::<Mutex<Vec<_>>>::default();
+    let seen = stages.clone();
+    bus.scope("test").on_sync(move |event: &ContextCompaction, _: &Cx| {
+        seen.lock().unwrap().push(event.stage);
+    });
+    let provider = ScriptedProvider::new(Script::answering(|_| Turn::new().text("word ".repeat(500))));
+    let model = |id: &str| Model { window: None, ..provider.model(id) };
+    // Stored elsewhere: three times of what may be sent.
+    let message = |number: usize| {
+        let text = vec![Block::text(format!("{number}: {}", "word ".repeat(600)))];
+        if number.is_multiple_of(2) { Message::user(text) } else { Message::assistant(text) }
+    };
+    let history: Vec<_> = (0..100).map(|number| message(number).shared()).collect();
+    assert!(context_size(&history) > 300_000);
+    let builder = Agent::builder(Arc::new(provider.clone())).bus(bus).model(model("one")).history(history);
+    let conversation = AgentConversation::new(builder.build().unwrap());
+    for id in ["one", "two"] {
+        conversation.agent().set_model(model(id)).await.unwrap();
+        conversation.run("and now?").await.unwrap().wait().await.result.unwrap();
+        let sent = context_size(&provider.asked().pop().unwrap().messages);
+        assert!(sent < 60_000, "{id}: {sent}");
+    }
+    assert_eq!(*stages.lock().unwrap(), [CompactionStage::Began, CompactionStage::Done]);
 }
