@@ -5,15 +5,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use zk_core::events::CompactionTrigger;
 use zk_core::model::{Message, MessageId, ModelRef, StopReason, Usage};
-use zk_core::service::{Entry, EntryKind, NewEntry};
+use zk_core::service::{COMPACTION_ENTRY, Entry, EntryKind, NewEntry};
 
 use crate::view::{Change, View};
 
 /// The plugin that owns windows.
 pub(crate) const OWNER: &str = "context-window";
-/// What these entries are called in a session.
-const KIND: &str = "compaction";
-/// The version of their shape.
+/// The version of the shape of these entries.
 const VERSION: u32 = 1;
 
 /// What a session keeps of how its conversation is sent: entries that are only ever added. The messages themselves stay.
@@ -42,7 +40,7 @@ pub(crate) struct Planned {
 
 impl Record {
     pub(crate) fn entry(&self) -> Result<NewEntry, serde_json::Error> {
-        Ok(NewEntry::hidden(KIND, VERSION, serde_json::to_value(self)?))
+        Ok(NewEntry::hidden(COMPACTION_ENTRY, VERSION, serde_json::to_value(self)?))
     }
 }
 
@@ -66,7 +64,7 @@ pub(crate) fn read(entries: &[Entry], source: &str) -> Restored {
         {
             restored.usage = Some((turn.model.clone(), turn.usage, message.clone()));
         }
-        let Some(data) = custom_of(entry, source, KIND, VERSION) else { continue };
+        let Some(data) = custom_of(entry, source, COMPACTION_ENTRY, VERSION) else { continue };
         match Record::deserialize(data) {
             Ok(Record::Plan(plan)) => {
                 if is_compaction(&plan) {

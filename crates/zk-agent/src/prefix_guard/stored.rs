@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 use zk_core::events::PrefixPart;
 use zk_core::model::{ModelRef, ThinkingRequest};
-use zk_core::service::{Entry, EntryKind, NewEntry};
+use zk_core::service::{COMPACTION_ENTRY, Entry, EntryKind, NewEntry};
 
 use super::parts::{self, Checkpoint, Part};
 use super::{Broken, SectionChanges, Sent, of_model, of_sections, of_thinking, of_tools, size};
@@ -10,9 +10,6 @@ use super::{Broken, SectionChanges, Sent, of_model, of_sections, of_thinking, of
 const SOURCE: &str = "zk-agent";
 const KIND: &str = "prefix";
 const VERSION: u32 = 1;
-
-/// Sources of entries that make a conversation shorter, or longer again.
-const REDUCING: [&str; 2] = ["context-window", "compaction"];
 
 /// A request that another process may have sent: sizes and hashes, no texts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,7 +59,7 @@ impl Stored {
         let EntryKind::Custom(custom) = &entry.kind else { return None };
         let Data { sent, changes } = Data::deserialize(&custom.data).ok()?;
         let reduces = |entry: &Entry| match &entry.kind {
-            EntryKind::Custom(custom) => REDUCING.iter().any(|source| custom.source.starts_with(source)),
+            EntryKind::Custom(custom) => custom.kind == COMPACTION_ENTRY,
             _ => false,
         };
         Some((sent, changes, later.iter().any(reduces)))

@@ -8,10 +8,11 @@ use zk_agent::Agent;
 use zk_core::events::{
     PrefixBreak, PrefixCause, PrefixPart, ProviderRequest, RequestPatch, SessionEnd, SystemTransform,
 };
-use zk_core::kernel::{BoxError, Bus, Cx};
+use zk_core::kernel::{BoxError, Bus, Cx, Source};
 use zk_core::model::{Message, Model, ThinkingLevel, ThinkingRequest, WireRules};
 use zk_core::service::{
-    CustomEntry, Entry, EntryKind, EventStream, FixedSection, PromptSection, Provider, Request,
+    COMPACTION_ENTRY, CustomEntry, Entry, EntryKind, EventStream, FixedSection, NewEntry, PromptSection,
+    Provider, Request,
 };
 use zk_testkit::{Script, ScriptedProvider, Turn};
 
@@ -206,6 +207,23 @@ async fn the_first_request_of_a_process_is_compared_with_the_last_one_of_the_pro
     let (_, seen) = process(Some((history, entries)), ["One.", "Two."], None).await;
     let PrefixPart::Messages { first } = seen[0].0 else { panic!("{seen:?}") };
     assert!(first <= 2 && seen[0].1 == PrefixCause::Unexplained, "{seen:?}");
+}
+
+#[tokio::test]
+async fn an_entry_that_says_what_is_sent_now_explains_another_beginning_whoever_stored_it() {
+    let (before, _) = process(None, ["One.", "Two."], None).await;
+    for (source, kind, cause) in [
+        ("a-plugin-of-somebody", COMPACTION_ENTRY, PrefixCause::Reduction),
+        ("compaction-subgoal", "subgoal", PrefixCause::Unexplained),
+    ] {
+        let (mut history, mut entries) = before.clone();
+        history[1] = Arc::new(Message::user_text("a summary"));
+        let custom = NewEntry::hidden(kind, 1, Value::Null).by(&Source::new(source));
+        let kind = EntryKind::Custom(custom);
+        entries.push(Entry { id: "e_new".into(), parent: None, time_ms: 0, kind });
+        let (_, seen) = process(Some((history, entries)), ["One.", "Two."], None).await;
+        assert_eq!(seen.iter().map(|(_, cause)| *cause).collect::<Vec<_>>(), [cause], "{source}: {seen:?}");
+    }
 }
 
 #[tokio::test]

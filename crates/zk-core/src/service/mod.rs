@@ -69,7 +69,7 @@ pub use questions::{
 pub use redact::{REDACTED, RedactedPieces, Redactor};
 pub use run_control::{RunControl, RunEnded, RunState, SideAnswer, SideCall};
 pub use run_tools::{RunTool, RunTools, UnknownTool};
-pub use session_log::{Audience, CustomEntry, NewEntry, SessionLog};
+pub use session_log::{Audience, COMPACTION_ENTRY, CustomEntry, NewEntry, SessionLog};
 pub use store::{
     Durability, ENTRY_VERSION, Entry, EntryKind, Lock, NewSession, OpenSession, RunStatus, SessionFilter,
     SessionInfo, SessionSnapshot, SessionStore, StoreError,

@@ -28,6 +28,11 @@ pub trait SessionLog: Send + Sync {
     async fn entries(&self, scope: &Scope) -> Result<Vec<CustomEntry>, StoreError>;
 }
 
+/// The [`kind`](NewEntry::kind) of entries by which whoever owns the context window stores that less of a conversation is
+/// sent from there on, or more again. They explain why the first request of a resumed session begins otherwise than the
+/// last one before.
+pub const COMPACTION_ENTRY: &str = "compaction";
+
 /// What a plugin appends to a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewEntry {
