@@ -10,7 +10,7 @@ use zk_core::service::{Clock, ContextId, ContextWindow, Reduction, SessionLog, W
 
 use crate::budget::Budget;
 use crate::count::{TokenCounter, count_message};
-use crate::record;
+use crate::record::{self, Record};
 use crate::talk::Talk;
 use crate::{LazyCounter, WindowOptions};
 
@@ -26,6 +26,8 @@ pub(crate) struct Owner {
     pub(crate) scope: Scope,
     counter: LazyCounter,
     state: Mutex<State>,
+    /// Held while records are appended: they stand in a session in the order of what was decided.
+    storing: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
@@ -58,7 +60,7 @@ impl State {
 
 impl Owner {
     pub(crate) fn new(options: WindowOptions, scope: Scope) -> Self {
-        Self { options, scope, counter: LazyCounter::default(), state: Mutex::default() }
+        Self { options, scope, counter: LazyCounter::default(), state: Mutex::default(), storing: tokio::sync::Mutex::default() }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
@@ -174,20 +176,39 @@ impl Owner {
 
     /// Stores what was decided, where the conversation is stored.
     pub(crate) async fn store(&self, context: Option<&ContextId>, cx: &Cx) -> Result<(), BoxError> {
-        let records = {
-            let mut state = self.lock();
-            std::mem::take(&mut state.talk(context).unstored)
+        if self.lock().talk(context).unstored.is_empty() {
+            return Ok(());
+        }
+        let _one_at_a_time = self.storing.lock().await;
+        self.store_all(context, None, cx).await
+    }
+
+    /// Stores what was decided, and `last` after it; where that fails, what was decided is stored later, and `last` is
+    /// not. Whoever calls it holds `storing`.
+    async fn store_all(
+        &self,
+        context: Option<&ContextId>,
+        last: Option<Record>,
+        cx: &Cx,
+    ) -> Result<(), BoxError> {
+        let Some(log) = cx.service::<dyn SessionLog>() else {
+            self.lock().talk(context).unstored.clear();
+            return Ok(());
         };
-        let Some(log) = cx.service::<dyn SessionLog>() else { return Ok(()) };
-        let mut records = records.into_iter();
-        while let Some(record) = records.next() {
-            let entry = record.entry()?;
-            if let Err(error) = log.append(&self.scope, entry).await {
-                let mut state = self.lock();
-                let left = std::iter::once(record).chain(records);
-                state.talk(context).unstored.splice(0..0, left.collect::<Vec<_>>());
-                return Err(error.into());
+        loop {
+            let next = self.lock().talk(context).unstored.first().cloned();
+            let Some(record) = next else { break };
+            // Whoever stops waiting here leaves it to be stored by the next request.
+            log.append(&self.scope, record.entry()?).await?;
+            let mut state = self.lock();
+            let unstored = &mut state.talk(context).unstored;
+            // Another conversation may have been loaded meanwhile.
+            if unstored.first() == Some(&record) {
+                unstored.remove(0);
             }
+        }
+        if let Some(last) = last {
+            log.append(&self.scope, last.entry()?).await?;
         }
         Ok(())
     }
@@ -234,11 +255,20 @@ impl ContextWindow for Owner {
     }
 
     async fn restore(&self, context: &ContextId, cx: &Cx) -> Result<bool, BoxError> {
-        let undone = self.lock().talk(Some(context)).undo();
-        if undone {
-            self.store(Some(context), cx).await?;
-        }
-        Ok(undone)
+        // A resumed conversation has to be as it is here, so it is stored first.
+        let stored = self.storing.lock().await;
+        let count = {
+            let mut state = self.lock();
+            let plans = &state.talk(Some(context)).plans;
+            if record::compactions(plans) == 0 {
+                return Ok(false);
+            }
+            plans.len()
+        };
+        self.store_all(Some(context), Some(Record::Undo), cx).await?;
+        self.lock().talk(Some(context)).undo(count);
+        drop(stored);
+        Ok(true)
     }
 
     fn take_refusal(&self, context: &ContextId) -> Option<String> {

@@ -131,22 +131,19 @@ impl Talk {
         }
     }
 
-    /// Takes the last compaction back. Gives whether there was one.
-    pub(crate) fn undo(&mut self) -> bool {
+    /// Takes the last compaction of the first `count` plans back, as its record was stored when there were no more.
+    pub(crate) fn undo(&mut self, count: usize) {
+        let later = self.plans.split_off(count.min(self.plans.len()));
         let undone = record::undo(&mut self.plans);
-        if undone.is_empty() {
-            return false;
-        }
+        self.plans.extend(later);
         let ids = self.history.iter().filter_map(|message| message.id.as_ref());
         self.taken_back = record::last_of(&undone, ids);
         self.fill.compactions = record::compactions(&self.plans);
         self.fill.last = None;
         let messages = self.history.iter().filter_map(|message| Some((message.id.clone()?, message.clone())));
         record::replay(&self.plans, &mut self.view, &messages.collect());
-        self.unstored.push(Record::Undo);
         self.again = Some(CompactionStage::Undone);
         self.trigger.hold();
-        true
     }
 }
 

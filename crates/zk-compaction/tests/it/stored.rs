@@ -1,5 +1,6 @@
 //! What was left out of a stored conversation stays out when it is resumed, and comes back when a person wants it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -17,7 +18,14 @@ use zk_testkit::{Script, ScriptedProvider, Turn};
 
 /// Keeps the entries that plugins append.
 #[derive(Default)]
-pub(crate) struct Log(pub(crate) Mutex<Vec<CustomEntry>>);
+pub(crate) struct Log(pub(crate) Mutex<Vec<CustomEntry>>, AtomicBool);
+
+impl Log {
+    /// Whether it has no room from now on.
+    pub(crate) fn set_full(&self, is_full: bool) {
+        self.1.store(is_full, Ordering::Release);
+    }
+}
 
 /// The entries of a session with these messages, read again, and what plugins appended.
 pub(crate) fn entries(history: &[Arc<Message>], log: &Log) -> Vec<Entry> {
@@ -41,6 +49,9 @@ pub(crate) fn messages(entries: &[Entry]) -> Vec<Arc<Message>> {
 #[async_trait]
 impl SessionLog for Log {
     async fn append(&self, scope: &Scope, entry: NewEntry) -> Result<EntryId, StoreError> {
+        if self.1.load(Ordering::Acquire) {
+            return Err(StoreError::Failed("no space left".to_owned()));
+        }
         self.0.lock().unwrap().push(entry.by(scope.source()));
         Ok("e".into())
     }
@@ -148,6 +159,32 @@ async fn a_compaction_can_be_taken_back_also_after_it_was_resumed() {
     once_more.log.0.lock().unwrap().extend(log);
     let sent = super::stored::desk(Some(&once_more)).say("and later?").await;
     assert_eq!(sent.len(), once_more.conversation.agent().history().len() + 1, "that is stored as well");
+}
+
+#[tokio::test]
+async fn what_cannot_be_stored_is_not_taken_back_and_a_resume_agrees_with_what_is_sent() {
+    let desk = desk(None);
+    for number in 0..8 {
+        desk.say(&format!("question {number}")).await;
+    }
+    // A plan that could not be stored is stored before it is taken back.
+    desk.log.set_full(true);
+    desk.conversation.compact(None).await.unwrap();
+    let agent = desk.conversation.agent();
+    let sent = desk.window().sent(&agent.context(), &agent.history());
+    assert!(sent.is_some() && desk.log.0.lock().unwrap().is_empty());
+    let refused = desk.window().restore(&agent.context(), &agent.bus().cx()).await;
+    assert!(refused.unwrap_err().to_string().contains("no space left"));
+    assert_eq!(desk.window().sent(&agent.context(), &agent.history()), sent, "as if nobody had asked");
+    assert!(desk.log.0.lock().unwrap().is_empty());
+
+    desk.log.set_full(false);
+    assert!(desk.window().restore(&agent.context(), &agent.bus().cx()).await.unwrap());
+    assert_eq!(desk.window().sent(&agent.context(), &agent.history()), None);
+    let whats: Vec<_> =
+        desk.log.0.lock().unwrap().iter().map(|entry| entry.data["what"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(whats, ["plan", "undo"]);
+    assert_eq!(super::stored::desk(Some(&desk)).say("and later?").await.len(), 17);
 }
 
 #[tokio::test]
