@@ -73,24 +73,29 @@ impl Owner {
         window: Option<u64>,
         pinned: &[Pin],
     ) -> Option<String> {
-        let tokens = |pin: &Pin| count_message(&pin.message, self.counter());
         let beside = self.lock().talk(context).beside.unwrap_or_default();
-        let all: u64 = pinned.iter().map(tokens).sum();
+        let (all, listed) = self.list_pinned(pinned);
         let bytes = pinned.iter().map(|pin| pin.message.size()).sum();
         // Where the prompt and the tools alone are too much, it is they that are named.
         if !budget.is_exceeded(beside + all, bytes) || budget.is_exceeded(beside, 0) {
             return None;
         }
-        let mut pinned: Vec<_> = pinned.iter().map(|pin| (tokens(pin), &pin.name)).collect();
-        pinned.sort_by_key(|(tokens, _)| std::cmp::Reverse(*tokens));
-        let listed: Vec<_> = pinned.iter().take(5).map(|(tokens, name)| format!("{name} {tokens}")).collect();
         let of = window.map_or(String::new(), |window| format!(" of a window of {window}"));
         Some(format!(
-            "what has to stay takes about {all} tokens{of} by itself: {}. Take back what has to stay, such as to-dos \
-             and sub-agents, go on with a model that has a larger window, or begin a new conversation; a new prompt \
-             goes on as it is",
-            listed.join(", ")
+            "what has to stay takes about {all} tokens{of} by itself: {listed}. Take back what has to stay, such as \
+             to-dos and sub-agents, and compact again, go on with a model that has a larger window, or begin a new \
+             conversation; a new prompt goes on as it is"
         ))
+    }
+
+    /// Tokens of what is pinned, and the largest parts of it by name.
+    fn list_pinned(&self, pinned: &[Pin]) -> (u64, String) {
+        let tokens = |pin: &Pin| count_message(&pin.message, self.counter());
+        let mut sized: Vec<_> = pinned.iter().map(|pin| (tokens(pin), &pin.name)).collect();
+        sized.sort_by_key(|(tokens, _)| std::cmp::Reverse(*tokens));
+        let all = sized.iter().map(|(tokens, _)| tokens).sum();
+        let listed: Vec<_> = sized.iter().take(5).map(|(tokens, name)| format!("{name} {tokens}")).collect();
+        (all, listed.join(", "))
     }
 
     pub(crate) fn measure(
@@ -147,8 +152,8 @@ impl Owner {
         &self,
         context: Option<&ContextId>,
         window: Option<u64>,
-        before: Size,
-        after: Size,
+        pinned: &[Pin],
+        (before, after): (Size, Size),
         cx: &Cx,
     ) -> String {
         let sent = {
@@ -163,10 +168,17 @@ impl Owner {
             tokens => format!(", about {tokens} that nothing here accounts for"),
         };
         let of = window.map_or(String::new(), |window| format!(" of a window of {window}"));
+        let (all, listed) = self.list_pinned(pinned);
+        let (stays, choices) = if all * 2 > after.tokens {
+            let stays = format!(", of which {all} have to ({listed})");
+            (stays, "Take back what has to stay, such as to-dos and sub-agents, and compact again")
+        } else {
+            (String::new(), "Compact with instructions, take back what fills the window")
+        };
         format!(
-            "compaction freed too little twice in a row ({}); about {} tokens{of} stay: {}{unlisted}. Compact with \
-             instructions, take back what fills the window, go on with a model that has a larger window, or begin a \
-             new conversation; a new prompt goes on as it is",
+            "compaction freed too little twice in a row ({}); about {} tokens{of} stay{stays}: {}{unlisted}. \
+             {choices}, go on with a model that has a larger window, or begin a new conversation; a new prompt goes \
+             on as it is",
             self.too_little(before, after),
             after.tokens,
             report.largest(5),

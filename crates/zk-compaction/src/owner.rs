@@ -60,7 +60,13 @@ impl State {
 
 impl Owner {
     pub(crate) fn new(options: WindowOptions, scope: Scope) -> Self {
-        Self { options, scope, counter: LazyCounter::default(), state: Mutex::default(), storing: tokio::sync::Mutex::default() }
+        Self {
+            options,
+            scope,
+            counter: LazyCounter::default(),
+            state: Mutex::default(),
+            storing: tokio::sync::Mutex::default(),
+        }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {

@@ -184,7 +184,8 @@ impl Handler<ContextTransform> for Owner {
                     (CompactionStage::Failed, Some(self.too_little(begun.before, after)))
                 }
                 (None, Came::Stopped) => {
-                    let note = self.breakdown(context, event.window, begun.before, after, cx).await;
+                    let note =
+                        self.breakdown(context, event.window, &pinned, (begun.before, after), cx).await;
                     if begun.trigger == Some(CompactionTrigger::Hard) {
                         self.stop(context, note.clone());
                     }

@@ -102,24 +102,20 @@ impl WindowStrategy for Focused {
 
     async fn plan(&self, view: &WindowView<'_>, cx: &Cx) -> Result<Option<WindowPlan>, BoxError> {
         let context = cx.service::<ContextId>().map(|context| (*context).clone());
-        let head = view.messages.iter().enumerate().find_map(|(at, message)| {
-            let text = summary_of(message).filter(|text| text.starts_with(HEAD))?;
-            Some((at, text))
-        });
-        if let Some((_, text)) = head {
+        let head = view
+            .messages
+            .iter()
+            .filter_map(|message| summary_of(message))
+            .find(|text| text.starts_with(HEAD));
+        if let Some(text) = head {
             self.merge_in_background(text, context.clone());
         }
-        let merged = match view.cause {
-            WindowCause::Turn => return Ok(None),
-            WindowCause::Soft | WindowCause::Full => self.take_merged(&context, head.map(|(_, text)| text)),
-        };
-        let room = (view.target / 4).max(2000);
-        if view.cause == WindowCause::Soft {
-            let change = merged.zip(head).map(|(merged, (at, text))| {
-                WindowPlan::default().replace(at, message(merged.text(text.len()), view))
-            });
-            return Ok(change);
+        // What was merged alone is no reason to send another beginning.
+        if view.cause != WindowCause::Full {
+            return Ok(None);
         }
+        let merged = self.take_merged(&context, head);
+        let room = (view.target / 4).max(2000);
         let Some(cut) = cut::find(view.messages, view.keep) else { return Ok(None) };
         let gone = view.messages.get(cut.clone()).unwrap_or_default();
         let earlier = || gone.iter().find_map(|message| summary_of(message)).map(Segments::parse);

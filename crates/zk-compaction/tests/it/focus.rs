@@ -18,7 +18,7 @@ struct Rig {
 
 fn rig(focus: Focus) -> Rig {
     let bus = Bus::new();
-    bus.install(&Window::with(WindowOptions { keep: 600, ..WindowOptions::default() })).unwrap();
+    bus.install(&Window::with(WindowOptions { keep: 600, soft: 0.001, ..WindowOptions::default() })).unwrap();
     bus.install(&focus).unwrap();
     bus.install(&Shorten).unwrap();
     let context = Arc::new(ContextId::fresh());
@@ -67,10 +67,10 @@ async fn what_leaves_becomes_parts_and_alike_ones_are_merged_when_something_chan
     rig.reduce();
     let before = parts(&rig.ask("now").await);
     assert!(before.len() >= 4, "one for each prompt: {before:?}");
-    // Merging is tried with each turn; what was sent stays as it is meanwhile.
+    // Merging is tried with each turn; what was sent stays as it is meanwhile, also above the lower threshold.
     for number in 0..20 {
         assert_eq!(parts(&rig.ask(&format!("now {number}")).await), before);
-        tokio::task::yield_now().await;
+        tokio::task::spawn_blocking(|| ()).await.unwrap();
     }
     // The threads for blocking work are idle once another task there has been through.
     for _ in 0..1000 {

@@ -1,20 +1,24 @@
 //! What outlives compactions takes room in the window as well.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde_json::json;
 use tokio::time::Instant;
 use zk_agent::{Agent, AgentConversation};
 use zk_compaction::{Shorten, Window, WindowOptions};
 use zk_core::events::{CompactionStage, ContextCompaction};
 use zk_core::kernel::{BoxError, Bus, Cx};
-use zk_core::model::{AgentError, Model};
+use zk_core::model::{AgentError, Model, ToolSpec};
 use zk_core::service::{
     ContextWindow, Conversation, PinnedContext, Provider, WindowCause, WindowLevel, WindowPlan,
     WindowStrategy, WindowView,
 };
 use zk_testkit::{Script, ScriptedProvider, Turn};
+
+use crate::tools::Fixed;
 
 struct Pinned(Mutex<String>);
 
@@ -29,6 +33,8 @@ struct Rig {
     conversation: AgentConversation,
     provider: ScriptedProvider,
     pinned: Arc<Pinned>,
+    /// Whether each answer calls a tool, so that a run has no end of its own.
+    works: Arc<AtomicBool>,
     stages: Arc<Mutex<Vec<CompactionStage>>>,
     /// Tokens that each compaction left.
     left: Arc<Mutex<Vec<u64>>>,
@@ -51,10 +57,22 @@ fn rig(pinned: usize) -> Rig {
             after.lock().unwrap().push(event.after);
         }
     });
-    let provider = ScriptedProvider::new(Script::answering(|_| Turn::new().text("word ".repeat(400))));
+    let works = Arc::<AtomicBool>::default();
+    let goes_on = works.clone();
+    let provider = ScriptedProvider::new(Script::answering(move |_| {
+        let turn = Turn::new().text("word ".repeat(400));
+        if goes_on.load(Ordering::Acquire) { turn.call("look", json!({})) } else { turn }
+    }));
     let model = Model { window: Some(8000), ..provider.model("scripted") };
-    let agent = Agent::builder(Arc::new(provider.clone())).bus(bus).model(model).build().unwrap();
-    Rig { conversation: AgentConversation::new(agent), provider, pinned, stages, left }
+    let builder = Agent::builder(Arc::new(provider.clone())).bus(bus).model(model);
+    let agent = builder
+        .tool(Arc::new(Fixed(
+            ToolSpec::new("look", "Looks.", json!({"type": "object"})),
+            "There it is.".into(),
+        )))
+        .build()
+        .unwrap();
+    Rig { conversation: AgentConversation::new(agent), provider, pinned, works, stages, left }
 }
 
 impl Rig {
@@ -110,6 +128,44 @@ async fn what_is_pinned_and_fills_the_window_by_itself_ends_the_run_and_is_named
     rig.conversation.compact(None).await.unwrap();
     rig.say("go on").await.unwrap();
     assert_eq!(rig.provider.asked().len(), asked + 1);
+}
+
+#[tokio::test]
+async fn a_run_of_which_most_is_pinned_ends_after_two_failures_with_its_name_and_choices_and_never_loops() {
+    for percent in [60, 75, 90] {
+        // Of 6,000 tokens.
+        let rig = rig(240 * percent);
+        rig.works.store(true, Ordering::Release);
+        let Err(AgentError::ContextExceeded(why)) = rig.say("work").await else { panic!("{percent}") };
+        let pinned = format!("have to (todo {}", 60 * percent / 100);
+        for part in [
+            &*pinned,
+            "sub-agents, and compact again",
+            "of a window of 8000",
+            "larger window",
+            "new conversation",
+        ] {
+            assert!(why.message.contains(part), "{percent}: {part}: {}", why.message);
+        }
+        let stages = rig.stages.lock().unwrap().clone();
+        use CompactionStage as S;
+        assert!(stages.ends_with(&[S::Began, S::Failed, S::Began, S::Stopped]), "{percent}: {stages:?}");
+        assert!(stages.len() <= 6 && rig.provider.asked().len() < 20, "{percent}: {stages:?}");
+        // The next prompt goes on as it is; with less that is pinned, and compacted as it says, everything is as ever.
+        rig.works.store(false, Ordering::Release);
+        rig.say("go on").await.unwrap();
+        assert_eq!(*rig.stages.lock().unwrap(), stages, "{percent}: no more is tried");
+        *rig.pinned.0.lock().unwrap() = "Open: the door.".to_owned();
+        rig.conversation.compact(None).await.unwrap();
+        for number in 0..20 {
+            rig.say(&format!("question {number}")).await.unwrap();
+        }
+        let later = rig.stages.lock().unwrap().split_off(stages.len());
+        assert!(
+            later.len() >= 2 && later.chunks(2).all(|two| two == [S::Began, S::Done]),
+            "{percent}: {later:?}"
+        );
+    }
 }
 
 /// Says nothing, after so many seconds.

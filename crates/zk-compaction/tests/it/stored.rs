@@ -181,8 +181,14 @@ async fn what_cannot_be_stored_is_not_taken_back_and_a_resume_agrees_with_what_i
     desk.log.set_full(false);
     assert!(desk.window().restore(&agent.context(), &agent.bus().cx()).await.unwrap());
     assert_eq!(desk.window().sent(&agent.context(), &agent.history()), None);
-    let whats: Vec<_> =
-        desk.log.0.lock().unwrap().iter().map(|entry| entry.data["what"].as_str().unwrap().to_owned()).collect();
+    let whats: Vec<_> = desk
+        .log
+        .0
+        .lock()
+        .unwrap()
+        .iter()
+        .map(|entry| entry.data["what"].as_str().unwrap().to_owned())
+        .collect();
     assert_eq!(whats, ["plan", "undo"]);
     assert_eq!(super::stored::desk(Some(&desk)).say("and later?").await.len(), 17);
 }
