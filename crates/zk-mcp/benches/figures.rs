@@ -55,10 +55,11 @@ fn bus(servers: impl IntoIterator<Item = ServerConfig>) -> (Bus, Arc<McpServers>
     (bus, servers)
 }
 
+/// As many as fit into one variable of the server's environment.
 fn tools() -> Vec<Value> {
     let tool = |at: usize| {
         let schema = json!({"type": "object", "properties": {
-            "path": {"type": "string", "description": "The path of the file that is read"},
+            "path": {"type": "string", "description": "The file"},
             "limit": {"type": "integer", "description": "How many lines at most"},
         }, "required": ["path"]});
         json!({"name": format!("tool_{at}"), "description": "Reads a part of a file", "inputSchema": schema})
@@ -81,7 +82,8 @@ async fn listing() {
             if let Some(best) = took.get_mut(at) {
                 *best = begun.elapsed().min(*best);
             }
-            assert!(matches!(servers.status().remove(0).state, ServerState::Ready { .. }));
+            let state = servers.status().remove(0).state;
+            assert!(matches!(state, ServerState::Ready { .. }), "{state:?}");
             if at == 1 {
                 calls(&bus).await;
             }
@@ -140,12 +142,17 @@ fn bare_calls() -> Duration {
 /// From the installation to a prompt that could be sent, with 50 servers that never answer and with none: what the start of
 /// a run does for servers, and what they add to the system prompt.
 async fn prompts() {
-    for count in [0, SILENT] {
-        let script = FakeMcpScript { fault: Some(FakeMcpFault::Silent), ..FakeMcpScript::default() };
+    let script = FakeMcpScript { fault: Some(FakeMcpFault::Silent), ..FakeMcpScript::default() };
+    let by_stdio: Vec<ServerConfig> = (0..SILENT).map(|at| config(&format!("s{at}"), &script)).collect();
+    let mut by_http = Vec::new();
+    for at in 0..SILENT {
+        by_http.push(silent_by_http(at).await);
+    }
+    for (what, servers) in [("no servers", Vec::new()), ("50 by stdio", by_stdio), ("50 by HTTP", by_http)] {
         let mut best = Duration::MAX;
         for _ in 0..5 {
             let begun = Instant::now();
-            let (bus, _) = bus((0..count).map(|at| config(&format!("s{at}"), &script)));
+            let (bus, _) = bus(servers.clone());
             let start = SessionStart { session_id: None, run_id: RunId::fresh(), messages: 0 };
             bus.cx().emit(start).await.unwrap();
             let sections = bus.items::<dyn PromptSection>();
@@ -156,6 +163,19 @@ async fn prompts() {
             best = begun.elapsed().min(best);
             bus.close().await;
         }
-        println!("prompt ready, {count:>2} silent servers {best:>8.2?}");
+        println!("prompt ready, {what:<12} silent {best:>8.2?}");
     }
+}
+
+/// A server that takes connections and answers nothing.
+async fn silent_by_http(at: usize) -> ServerConfig {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        let mut open = Vec::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            open.push(stream);
+        }
+    });
+    ServerConfig::read(&format!("s{at}"), &json!({"url": url})).unwrap()
 }

@@ -9,7 +9,7 @@ use zk_core::service::{Command, CommandOutcome};
 
 use crate::client::{Prompted, prompt_text};
 use crate::sanitize::clean_text;
-use crate::server::Server;
+use crate::server::{RequestError, Server};
 
 /// A prompt of a server.
 pub(crate) struct PromptCommand {
@@ -77,10 +77,15 @@ impl Command for PromptCommand {
     async fn run(&self, args: &str, cx: &Cx) -> Result<CommandOutcome, BoxError> {
         let arguments = self.arguments(args)?;
         let server = self.server.upgrade().ok_or("its MCP server was ended with the conversation")?;
-        let connection = server.connection_for_call().await?;
         let idle = server.config.request_idle;
-        let prompt = connection.prompt(&self.prompt.name, arguments, idle, cx.stop_token()).await;
-        let prompt = prompt.map_err(|end| format!("MCP server {}: {end}", server.name()))?;
-        Ok(CommandOutcome::Prompt(prompt_text(prompt)))
+        let prompt = server.request(cx, |connection| {
+            let arguments = arguments.clone();
+            async move { connection.prompt(&self.prompt.name, arguments, idle, cx).await }
+        });
+        match prompt.await {
+            Ok(prompt) => Ok(CommandOutcome::Prompt(prompt_text(prompt))),
+            Err(RequestError::Unavailable(error)) => Err(error.into()),
+            Err(RequestError::Ended(end)) => Err(format!("MCP server {}: {end}", server.name()).into()),
+        }
     }
 }

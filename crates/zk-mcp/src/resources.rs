@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use futures_util::future::join_all;
 use serde::Deserialize;
 use serde_json::json;
+use zk_core::kernel::Cx;
 use zk_core::model::{Approved, Concurrency, ToolError, ToolOutput, ToolSpec};
 use zk_core::service::{Tool, ToolCx};
 
@@ -101,7 +102,7 @@ impl Tool for ListResources {
         if let (Some(name), []) = (&server, &*chosen) {
             return Err(ToolError::invalid(format!("there is no MCP server {name}")));
         }
-        let lists = join_all(chosen.iter().map(list));
+        let lists = join_all(chosen.iter().map(|server| list(server, &cx.cx)));
         let lists = tokio::select! {
             lists = lists => lists,
             () = cx.cx.stop_token().cancelled() => {
@@ -113,16 +114,14 @@ impl Tool for ListResources {
 }
 
 /// The resources of one server in lines, or why there are none.
-async fn list(server: &Arc<Server>) -> String {
+async fn list(server: &Arc<Server>, cx: &Cx) -> String {
     let name = server.name();
     if server.live().borrow().connection.as_ref().is_some_and(|connection| !connection.has_resources()) {
         return String::new();
     }
-    let listing = async {
-        let connection = server.connection_for_call().await.map_err(|error| error.message)?;
-        let resources = connection.resources().await?;
-        Ok::<_, String>((resources, connection.resource_templates().await?))
-    };
+    let listing = server.request(cx, |connection| async move {
+        Ok((connection.resources().await?, connection.resource_templates().await?))
+    });
     match tokio::time::timeout(LISTING, listing).await {
         Ok(Ok((resources, templates))) => {
             let more = (resources.len() + templates.len()).saturating_sub(MOST);
@@ -146,7 +145,7 @@ async fn list(server: &Arc<Server>) -> String {
             }
             lines
         }
-        Ok(Err(why)) => format!("{name}: cannot be listed: {why}\n"),
+        Ok(Err(error)) => format!("{name}: cannot be listed: {error}\n"),
         Err(_) => format!("{name}: did not list them within {} s\n", LISTING.as_secs()),
     }
 }
@@ -165,8 +164,10 @@ impl Tool for ReadResource {
         let ReadArgs { server, uri } = call.parse()?;
         let found = self.servers.iter().filter_map(Weak::upgrade).find(|one| one.name() == server);
         let found = found.ok_or_else(|| ToolError::invalid(format!("there is no MCP server {server}")))?;
-        let connection = found.connection_for_call().await?;
-        let read = connection.read_resource(&uri, found.config.request_idle, cx.cx.stop_token()).await;
-        read.map(resource_output).map_err(|end| ToolError::failed(format!("MCP server {server}: {end}")))
+        let idle = found.config.request_idle;
+        let uri = uri.as_str();
+        let read = found
+            .request(&cx.cx, |connection| async move { connection.read_resource(uri, idle, &cx.cx).await });
+        read.await.map(resource_output).map_err(|error| found.tool_error(error))
     }
 }

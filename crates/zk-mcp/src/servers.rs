@@ -127,7 +127,7 @@ impl McpServers {
         file: &str,
         cx: &Cx,
     ) -> Result<Vec<u8>, String> {
-        self.named(server)?.read_skill(skill, file, cx.stop_token()).await
+        self.named(server)?.read_skill(skill, file, cx).await
     }
 
     fn named(&self, name: &str) -> Result<&Arc<Server>, String> {

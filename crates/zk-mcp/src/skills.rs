@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rmcp::model::{ReadResourceResult, ResourceContents, Skill, SkillResource, SkillResources};
 use serde_json::Value;
-use tokio_util::sync::CancellationToken;
+use zk_core::kernel::Cx;
 
 use crate::config::ServerPermission;
 use crate::server::Server;
@@ -82,12 +82,7 @@ impl Server {
     }
 
     /// A file of a skill, with the size and digest that the list names.
-    pub(crate) async fn read_skill(
-        &self,
-        skill: &str,
-        file: &str,
-        stop: &CancellationToken,
-    ) -> Result<Vec<u8>, String> {
+    pub(crate) async fn read_skill(&self, skill: &str, file: &str, cx: &Cx) -> Result<Vec<u8>, String> {
         let found = self.skills().iter().find(|one| one.uri == skill).cloned();
         let found = found.ok_or_else(|| format!("MCP server {} lists no skill {skill}", self.name()))?;
         let listed = files(&found).iter().find(|one| one.uri == file);
@@ -95,9 +90,10 @@ impl Server {
         if listed.is_none() && (!files(&found).is_empty() || file != skill) {
             return Err(format!("the skill {skill} has no file {file}"));
         }
-        let connection = self.connection_for_call().await.map_err(|error| error.message)?;
-        let read = connection.read_resource(file, self.config.request_idle, stop).await;
-        let bytes = bytes(read.map_err(|end| end.to_string())?)?;
+        let idle = self.config.request_idle;
+        let read =
+            self.request(cx, |connection| async move { connection.read_resource(file, idle, cx).await });
+        let bytes = bytes(read.await.map_err(|error| error.to_string())?)?;
         if let Some(listed) = listed {
             listed.verify(&bytes).map_err(|error| format!("it is not the file that was listed: {error}"))?;
         }

@@ -2,10 +2,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
-use zk_core::model::{Approved, Concurrency, Disclosure, ToolError, ToolErrorKind, ToolOutput, ToolSpec};
+use zk_core::model::{Approved, Concurrency, Disclosure, ToolError, ToolOutput, ToolSpec};
 use zk_core::service::{Tool, ToolCx};
 
-use crate::client::{CallEnd, CallRequest, Connection};
+use crate::client::CallRequest;
 use crate::config::ServerConfig;
 use crate::sanitize::{clean_schema, clean_text};
 use crate::server::Server;
@@ -57,12 +57,10 @@ impl Tool for McpTool {
     }
 
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
-        let mut connection = self.connection(cx).await?;
         let args = call.args().as_object().cloned().unwrap_or_default();
         let ServerConfig { request_idle, tool_idle, .. } = &self.server.config;
         let idle = *tool_idle.get(&self.name).unwrap_or(request_idle);
-        let mut is_repeated = false;
-        let result = loop {
+        let result = self.server.request(&cx.cx, |connection| {
             let progress = cx.progress.clone();
             let request = CallRequest {
                 tool: &self.name,
@@ -71,26 +69,9 @@ impl Tool for McpTool {
                 progress: Arc::new(move |text| progress.show(text)),
                 cx: &cx.cx,
             };
-            match connection.call(request).await {
-                Ok(result) => break result,
-                // Its list says which arguments are headers, too: it is listed again, and compared. So is that of a server
-                // that began anew.
-                Err(end @ (CallEnd::Headers(_) | CallEnd::SessionEnded)) if !is_repeated => {
-                    is_repeated = true;
-                    if let CallEnd::Headers(_) = end {
-                        connection.changed().note_tools();
-                    }
-                    connection = self.connection(cx).await?;
-                }
-                Err(end) => {
-                    if let CallEnd::SignIn = end {
-                        self.server.tell_of_sign_in().await;
-                    }
-                    return Err(self.failed(&end));
-                }
-            }
-        };
-        self.server.note_success();
+            async move { connection.call(request).await }
+        });
+        let result = result.await.map_err(|error| self.server.tool_error(error))?;
         if result.is_error {
             return Err(ToolError::failed(result.output.content.to_text()));
         }
@@ -103,39 +84,5 @@ impl Tool for McpTool {
 
     fn summary(&self, _: &Value) -> String {
         format!("{} of MCP server {}", clean_text(&self.name), self.server.name())
-    }
-}
-
-impl McpTool {
-    async fn connection(&self, cx: &ToolCx) -> Result<Arc<Connection>, ToolError> {
-        tokio::select! {
-            connection = self.server.connection_for_call() => connection,
-            () = cx.cx.stop_token().cancelled() => Err(self.failed(&CallEnd::Stopped)),
-        }
-    }
-
-    fn failed(&self, end: &CallEnd) -> ToolError {
-        let kind = match end {
-            CallEnd::TimedOut(_) => ToolErrorKind::TimedOut,
-            CallEnd::Stopped => ToolErrorKind::Aborted,
-            CallEnd::SignIn => ToolErrorKind::Denied,
-            CallEnd::Refused(_)
-            | CallEnd::Headers(_)
-            | CallEnd::Closed(_)
-            | CallEnd::SessionEnded
-            | CallEnd::Strange(_) => ToolErrorKind::Failed,
-        };
-        let name = self.server.name();
-        let next = match end {
-            CallEnd::SignIn if self.server.config.takes_sign_in() => format!(": `zk mcp login {name}`"),
-            CallEnd::SignIn => "; ask the user to sign in".to_owned(),
-            CallEnd::Refused(_) => "; correct the call, or do it another way".to_owned(),
-            CallEnd::TimedOut(_) | CallEnd::Closed(_) | CallEnd::SessionEnded => {
-                "; try again, or do it another way".to_owned()
-            }
-            CallEnd::Headers(_) | CallEnd::Strange(_) => "; do it another way, or tell the user".to_owned(),
-            CallEnd::Stopped => String::new(),
-        };
-        ToolError::new(kind, format!("MCP server {name}: {end}{next}"))
     }
 }

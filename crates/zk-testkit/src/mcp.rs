@@ -202,6 +202,9 @@ impl<W: Write> FakeMcpServer<W> {
             ], "ttlMs": 0, "cacheScope": "private"}),
             "prompts/get" => {
                 let path = &message["params"]["arguments"]["path"];
+                if path == "ask" {
+                    self.ask("elicitation/create", &form())?;
+                }
                 let text = format!("Review {}", path.as_str().unwrap_or_default());
                 json!({"messages": [{"role": "user", "content": {"type": "text", "text": text}}]})
             }
@@ -211,6 +214,9 @@ impl<W: Write> FakeMcpServer<W> {
             "skills/list" => json!({"skills": self.script.skills, "ttlMs": 0, "cacheScope": "private"}),
             "resources/read" => {
                 let uri = &message["params"]["uri"];
+                if uri == "fake://ask" {
+                    self.ask("elicitation/create", &form())?;
+                }
                 let text =
                     uri.as_str().and_then(|uri| self.script.files.get(uri)).map_or("A fake.", |text| text);
                 json!({"contents": [{"uri": uri, "mimeType": "text/plain", "text": text}],
@@ -305,20 +311,7 @@ impl<W: Write> FakeMcpServer<W> {
                     json!({"resultType": "input_required", "inputRequests": {"s": request}})
                 }
             }
-            "ask" => {
-                let schema = json!({
-                    "type": "object",
-                    "properties": {
-                        "name": {"type": "string", "title": "Your name", "default": "nobody"},
-                        "age": {"type": "integer"},
-                        "sure": {"type": "boolean"},
-                        "colour": {"type": "string", "enum": ["red", "green"]},
-                    },
-                    "required": ["name"],
-                });
-                let form = json!({"mode": "form", "message": "Who are you?", "requestedSchema": schema});
-                text(self.ask("elicitation/create", &form)?.to_string())
-            }
+            "ask" => text(self.ask("elicitation/create", &form())?.to_string()),
             other => {
                 let error = json!({"code": -32602, "message": format!("no tool {other}")});
                 self.send(&json!({"jsonrpc": "2.0", "id": id, "error": error}))?;
@@ -422,6 +415,21 @@ enum Called {
     Result(Value),
     Nothing,
     Crash,
+}
+
+/// A form for the person.
+fn form() -> Value {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "title": "Your name", "default": "nobody"},
+            "age": {"type": "integer"},
+            "sure": {"type": "boolean"},
+            "colour": {"type": "string", "enum": ["red", "green"]},
+        },
+        "required": ["name"],
+    });
+    json!({"mode": "form", "message": "Who are you?", "requestedSchema": schema})
 }
 
 fn own_tools() -> Vec<Value> {

@@ -48,6 +48,8 @@ pub(crate) enum CallEnd {
     SessionEnded,
     /// The answer makes no sense.
     Strange(String),
+    /// A list that does not end, or is too long.
+    List(String),
     /// It wants a sign-in, or one that is good for more.
     SignIn,
     /// The headers of the request are not those that its list of tools asks for by now.
@@ -57,7 +59,7 @@ pub(crate) enum CallEnd {
 impl fmt::Display for CallEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused(why) | Self::Headers(why) => f.write_str(why),
+            Self::Refused(why) | Self::Headers(why) | Self::List(why) => f.write_str(why),
             Self::TimedOut(idle) => {
                 write!(f, "no answer and no progress for {} s", idle.as_secs_f64())
             }
@@ -76,7 +78,7 @@ impl Connection {
         self.end(error).to_string()
     }
 
-    fn end(&self, error: &ServiceError) -> CallEnd {
+    pub(super) fn end(&self, error: &ServiceError) -> CallEnd {
         match error {
             ServiceError::McpError(error) if error.code == ErrorCode::HEADER_MISMATCH => {
                 CallEnd::Headers(error.message.to_string())
@@ -112,8 +114,7 @@ impl Connection {
             match self.request(request, call.idle, Some(call.progress.clone()), stop).await? {
                 ServerResult::CallToolResult(result) => return Ok(CallResult::of(result)),
                 ServerResult::InputRequiredResult(more) => {
-                    (params.input_responses, params.request_state) =
-                        self.answer(more, Some(call.cx), stop).await?;
+                    (params.input_responses, params.request_state) = self.answer(more, call.cx).await?;
                 }
                 ServerResult::CreateTaskResult(created) => {
                     return self.follow(created.task, call.idle, &call.progress, call.cx).await;
@@ -130,15 +131,17 @@ impl Connection {
         name: &str,
         arguments: Map<String, Value>,
         idle: Duration,
-        stop: &CancellationToken,
+        cx: &Cx,
     ) -> Result<GetPromptResult, CallEnd> {
         let mut params = GetPromptRequestParams::new(name.to_owned()).with_arguments(arguments);
+        let _calling = self.handler.callers.enter(cx);
+        let stop = cx.stop_token();
         for _ in 0..ROUNDS {
             let request = ClientRequest::GetPromptRequest(Request::new(params.clone()));
             match self.request(request, idle, None, stop).await? {
                 ServerResult::GetPromptResult(result) => return Ok(result),
                 ServerResult::InputRequiredResult(more) => {
-                    (params.input_responses, params.request_state) = self.answer(more, None, stop).await?;
+                    (params.input_responses, params.request_state) = self.answer(more, cx).await?;
                 }
                 _ => return Err(CallEnd::Strange("no prompt".to_owned())),
             }
@@ -151,15 +154,17 @@ impl Connection {
         &self,
         uri: &str,
         idle: Duration,
-        stop: &CancellationToken,
+        cx: &Cx,
     ) -> Result<ReadResourceResult, CallEnd> {
         let mut params = ReadResourceRequestParams::new(uri.to_owned());
+        let _calling = self.handler.callers.enter(cx);
+        let stop = cx.stop_token();
         for _ in 0..ROUNDS {
             let request = ClientRequest::ReadResourceRequest(Request::new(params.clone()));
             match self.request(request, idle, None, stop).await? {
                 ServerResult::ReadResourceResult(result) => return Ok(result),
                 ServerResult::InputRequiredResult(more) => {
-                    (params.input_responses, params.request_state) = self.answer(more, None, stop).await?;
+                    (params.input_responses, params.request_state) = self.answer(more, cx).await?;
                 }
                 _ => return Err(CallEnd::Strange("no resource".to_owned())),
             }
@@ -174,6 +179,10 @@ impl Connection {
         progress: Option<OnProgress>,
         stop: &CancellationToken,
     ) -> Result<ServerResult, CallEnd> {
+        if self.ended.is_cancelled() && self.has_lost_session() {
+            // It was not sent.
+            return Err(CallEnd::SessionEnded);
+        }
         // Without a time-out of the library, whose clock runs on while a person is asked.
         let options = PeerRequestOptions::no_options();
         let sent = self.peer.send_cancellable_request(request, options).await;
@@ -196,38 +205,35 @@ impl Connection {
     async fn answer(
         &self,
         more: InputRequiredResult,
-        cx: Option<&Cx>,
-        stop: &CancellationToken,
+        cx: &Cx,
     ) -> Result<(Option<InputResponses>, Option<String>), CallEnd> {
         let requests = more.input_requests.unwrap_or_default();
         if requests.is_empty() && more.request_state.is_none() {
             return Err(CallEnd::Strange("it asks for more without saying what".to_owned()));
         }
-        let responses = self.responses(requests, cx, stop).await?;
+        let responses = self.responses(requests, cx).await?;
         Ok(((!responses.is_empty()).then_some(responses), more.request_state))
     }
 
-    /// The answers to what a server asks, as long as it is there and nobody stops what it asks them for. Without `cx` what
-    /// it asks belongs to no call.
+    /// The answers to what a server asks for the request of `cx`, as long as it is there and nobody stops that.
     pub(super) async fn responses(
         &self,
         requests: InputRequests,
-        cx: Option<&Cx>,
-        stop: &CancellationToken,
+        cx: &Cx,
     ) -> Result<InputResponses, CallEnd> {
         tokio::select! {
             responses = self.respond(requests, cx) => responses,
             () = self.ended.cancelled() => Err(CallEnd::Closed(self.fault())),
-            () = stop.cancelled() => Err(CallEnd::Stopped),
+            () = cx.stop_token().cancelled() => Err(CallEnd::Stopped),
         }
     }
 
-    async fn respond(&self, requests: InputRequests, cx: Option<&Cx>) -> Result<InputResponses, CallEnd> {
+    async fn respond(&self, requests: InputRequests, cx: &Cx) -> Result<InputResponses, CallEnd> {
         let mut responses = InputResponses::new();
         for (key, request) in requests {
             let response = match request {
                 InputRequest::Elicitation(request) => {
-                    serde_json::to_value(self.handler.elicit(request.params, cx).await)
+                    serde_json::to_value(self.handler.elicit(request.params, Some(cx)).await)
                 }
                 InputRequest::ListRoots(_) => serde_json::to_value(self.handler.roots()),
                 InputRequest::CreateMessage(request) => {

@@ -133,6 +133,11 @@ impl Connecting<'_> {
             // It would be another process.
             return probe.await;
         }
+        // What the first client of a program reads takes nothing of the server's time.
+        #[cfg(feature = "http")]
+        if let ServerTransport::Http { url, headers } = &self.server.transport {
+            self.place(url, headers).await.map_err(ConnectError::start)?;
+        }
         if let Ok(probed) = timeout(self.server.start_cap / PROBE_PART, &mut probe).await {
             return probed;
         }

@@ -8,6 +8,7 @@ use rmcp::model::{PaginatedRequestParams, Resource, ResourceTemplate, Skill, Sub
 use rmcp::service::{ServiceError, Subscription};
 use serde::Serialize;
 
+use super::call::CallEnd;
 use super::connect::{Connection, Prompted};
 
 /// The most pages, items and bytes of one list.
@@ -99,9 +100,13 @@ fn size(items: &impl Serialize) -> usize {
 
 impl Connection {
     fn explain_list(&self, error: &ListError) -> String {
+        self.end_of_list(error).to_string()
+    }
+
+    fn end_of_list(&self, error: &ListError) -> CallEnd {
         match error {
-            ListError::Request(error) => self.explain(error),
-            ListError::Repeats { .. } | ListError::TooLong { .. } => error.to_string(),
+            ListError::Request(error) => self.end(error),
+            ListError::Repeats { .. } | ListError::TooLong { .. } => CallEnd::List(error.to_string()),
         }
     }
 
@@ -133,18 +138,18 @@ impl Connection {
         Ok(prompts.into_iter().map(Prompted::from).collect())
     }
 
-    pub(crate) async fn resources(&self) -> Result<Vec<Resource>, String> {
+    pub(crate) async fn resources(&self) -> Result<Vec<Resource>, CallEnd> {
         if !self.has_resources() {
             return Ok(Vec::new());
         }
         let listed = all("resources", async |params| {
             self.peer.list_resources(params).await.map(|page| (page.resources, page.next_cursor))
         });
-        listed.await.map_err(|error| self.explain_list(&error))
+        listed.await.map_err(|error| self.end_of_list(&error))
     }
 
     /// The templates of resources whose addresses are filled in; none where the server knows no templates.
-    pub(crate) async fn resource_templates(&self) -> Result<Vec<ResourceTemplate>, String> {
+    pub(crate) async fn resource_templates(&self) -> Result<Vec<ResourceTemplate>, CallEnd> {
         if !self.has_resources() {
             return Ok(Vec::new());
         }
@@ -154,7 +159,7 @@ impl Connection {
         });
         match listed.await {
             Err(ListError::Request(ServiceError::McpError(_))) => Ok(Vec::new()),
-            listed => listed.map_err(|error| self.explain_list(&error)),
+            listed => listed.map_err(|error| self.end_of_list(&error)),
         }
     }
 

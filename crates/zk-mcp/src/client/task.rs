@@ -79,7 +79,7 @@ impl Connection {
                     input_requests.retain(|key, _| answered.insert(key.clone()));
                     if !input_requests.is_empty() {
                         let asked = Instant::now();
-                        let responses = self.responses(input_requests, Some(cx), stop).await?;
+                        let responses = self.responses(input_requests, cx).await?;
                         // What it asks takes none of its time.
                         give_up += asked.elapsed();
                         let params = UpdateTaskParams::new(cancel.id.clone(), responses);

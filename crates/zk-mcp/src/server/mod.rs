@@ -2,6 +2,7 @@
 
 mod disclosure;
 mod listing;
+mod request;
 mod run;
 mod sign_in;
 
@@ -26,6 +27,7 @@ use crate::status::{FailureStage, ServerFailure, ServerState, ServerStatus};
 use crate::stdio::Said;
 pub(crate) use disclosure::{Disclosures, EAGER_TOKENS};
 use listing::Listed;
+pub(crate) use request::RequestError;
 
 /// How much of a program's words a message quotes, in characters.
 const QUOTED: usize = 300;

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
+use zk_core::kernel::Cx;
 use zk_core::model::{Block, Concurrency, ToolContent, ToolErrorKind};
 use zk_core::service::{Command, CommandOutcome, Progress, Question, Questions, Tool, ToolCx, UiAnswer};
 use zk_mcp::{ServerConfig, ServerState};
@@ -166,6 +167,19 @@ async fn how_servers_are_is_shown_in_the_running_conversation() {
     host.bus.close().await;
 }
 
+/// A prompt as a command, once it is one.
+pub(crate) async fn command(host: &Host, name: &str) -> Arc<dyn Command> {
+    let offered = async {
+        loop {
+            match host.bus.item::<dyn Command>(name) {
+                Some(command) => return command,
+                None => tokio::time::sleep(Duration::from_millis(5)).await,
+            }
+        }
+    };
+    tokio::time::timeout(LONG, offered).await.expect("no such command")
+}
+
 #[tokio::test]
 async fn prompts_and_resources_of_a_server_can_be_used() {
     let host = Host::ready(&FakeMcpScript::default()).await;
@@ -173,12 +187,7 @@ async fn prompts_and_resources_of_a_server_can_be_used() {
     assert!(listed.contains("fake://readme"), "{listed}");
     let read = host.text("mcp_read_resource", json!({"server": "fake", "uri": "fake://readme"})).await;
     assert!(read.contains("A fake."), "{read}");
-    let command = loop {
-        match host.bus.item::<dyn Command>("mcp_fake_review") {
-            Some(command) => break command,
-            None => tokio::time::sleep(Duration::from_millis(5)).await,
-        }
-    };
+    let command = command(&host, "mcp_fake_review").await;
     let outcome = command.run("src/main.rs", &host.bus.cx()).await.unwrap();
     assert_eq!(outcome, CommandOutcome::Prompt("Review src/main.rs".to_owned()));
     assert!(command.run("", &host.bus.cx()).await.is_err(), "its argument is needed");
@@ -216,23 +225,44 @@ async fn forms_of_a_server_are_answered_by_a_person_and_declined_without_one() {
 
 /// A call of a tool that shows a form is stopped while the form is open.
 pub(crate) async fn stop_with_form(host: &Host, tool: &str) {
+    let called = stop_at_form(host, async |cx| host.call_with(tool, json!({}), &ToolCx::new(cx, "/")).await);
+    assert_eq!(called.await.unwrap_err().kind, ToolErrorKind::Aborted);
+}
+
+/// What becomes of a request that is stopped while its form is open, and takes the form with it.
+async fn stop_at_form<T>(host: &Host, request: impl AsyncFnOnce(Cx) -> T) -> T {
     let questions = Arc::new(Questions::new());
-    host.bus.scope("person").provide_service(questions.clone());
+    let scope = host.bus.scope("person");
+    scope.provide_service(questions.clone());
     let mut person = questions.attach();
     let stop = CancellationToken::new();
-    let cx = ToolCx::new(host.bus.cx().with_stop(stop.clone()), std::env::temp_dir());
     let stopping = async {
         person.next().await;
         stop.cancel();
     };
-    let (called, ()) = tokio::join!(host.call_with(tool, json!({}), &cx), stopping);
-    assert_eq!(called.unwrap_err().kind, ToolErrorKind::Aborted);
+    let (ended, ()) = tokio::join!(request(host.bus.cx().with_stop(stop.clone())), stopping);
     let gone = async {
         while !person.pending().is_empty() {
             person.changed().await;
         }
     };
     tokio::time::timeout(LONG, gone).await.expect("the form stays");
+    scope.close().await;
+    ended
+}
+
+#[tokio::test]
+async fn a_form_ends_with_the_prompt_or_the_resource_that_it_belongs_to() {
+    let host = Host::ready(&FakeMcpScript::default()).await;
+    let command = command(&host, "mcp_fake_review").await;
+    let stopped = stop_at_form(&host, async |cx| command.run("ask", &cx).await).await;
+    assert!(stopped.unwrap_err().to_string().ends_with("stopped"));
+    let stopped = stop_at_form(&host, async |cx| {
+        let ask = json!({"server": "fake", "uri": "fake://ask"});
+        host.call_with("mcp_read_resource", ask, &ToolCx::new(cx, "/")).await
+    });
+    assert_eq!(stopped.await.unwrap_err().kind, ToolErrorKind::Aborted);
+    host.bus.close().await;
 }
 
 #[tokio::test]

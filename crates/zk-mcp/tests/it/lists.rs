@@ -46,7 +46,7 @@ async fn a_list_of_tools_that_does_not_end_is_one_clear_failure() {
                 .then(|| Ok(json!({"tools": vec![tool("t"); 100], "nextCursor": next(at())})))
         })
         .await;
-        let far = host_of(&web, json!({})).await;
+        let far = host_of(&web, json!({"start_timeout": 60_000})).await;
         let ServerState::Failed { error } = far.state() else { panic!("{:?}", far.state()) };
         assert!(error.contains("listing its tools failed") && error.contains(part), "{error}");
         // It may be at its next attempt already.

@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 use zk_core::model::ToolErrorKind;
+use zk_core::service::CommandOutcome;
 use zk_mcp::ServerState;
 
+use crate::calls::command;
 use crate::rpc::{count, host, serve, text};
 use crate::web::{Said, Web};
 
@@ -22,7 +24,7 @@ async fn with_sessions(start: &Arc<AtomicUsize>, then: &'static [&'static str]) 
         let result = match method {
             "initialize" => json!({
                 "protocolVersion": "2025-11-25",
-                "capabilities": {"tools": {}},
+                "capabilities": {"tools": {}, "prompts": {}, "resources": {}},
                 "serverInfo": {"name": "far", "version": "1"},
             }),
             "server/discover" => return Said::status(400),
@@ -35,6 +37,15 @@ async fn with_sessions(start: &Arc<AtomicUsize>, then: &'static [&'static str]) 
                 json!({"tools": tools.collect::<Vec<_>>()})
             }
             "tools/call" => text("called"),
+            "prompts/list" => json!({"prompts": [{"name": "p"}]}),
+            "prompts/get" => {
+                json!({"messages": [{"role": "user", "content": {"type": "text", "text": "content of p"}}]})
+            }
+            "resources/list" => {
+                json!({"resources": [{"uri": "far://r", "name": "r", "description": "content of r"}]})
+            }
+            "resources/templates/list" => json!({"resourceTemplates": []}),
+            "resources/read" => json!({"contents": [{"uri": "far://r", "text": "content of r"}]}),
             _ => return Said::status(202),
         };
         let said = Said::json(&json!({"jsonrpc": "2.0", "id": message["id"], "result": result}));
@@ -48,6 +59,7 @@ async fn the_next_call_of_a_server_that_forgot_the_session_runs_once_its_tools_w
     let start = Arc::new(AtomicUsize::new(1));
     let web = with_sessions(&start, &["t"]).await;
     let far = host(&web, json!({})).await;
+    command(&far, "mcp_far_p").await;
     assert_eq!(far.text("mcp_far_t", json!({})).await, "called");
     start.store(2, Ordering::SeqCst);
     assert_eq!(far.text("mcp_far_t", json!({})).await, "called", "the same tools");
@@ -57,10 +69,35 @@ async fn the_next_call_of_a_server_that_forgot_the_session_runs_once_its_tools_w
 }
 
 #[tokio::test]
+async fn prompts_and_resources_of_a_server_that_forgot_the_session_are_asked_for_once_more() {
+    for method in ["prompts/get", "resources/read", "resources/list"] {
+        let start = Arc::new(AtomicUsize::new(1));
+        let web = with_sessions(&start, &["t"]).await;
+        let far = host(&web, json!({})).await;
+        let prompt = command(&far, "mcp_far_p").await;
+        start.store(2, Ordering::SeqCst);
+        let got = match method {
+            "prompts/get" => match prompt.run("", &far.bus.cx()).await.unwrap() {
+                CommandOutcome::Prompt(text) => text,
+                other => panic!("{other:?}"),
+            },
+            "resources/read" => {
+                far.text("mcp_read_resource", json!({"server": "far", "uri": "far://r"})).await
+            }
+            _ => far.text("mcp_list_resources", json!({})).await,
+        };
+        assert!(got.contains("content of"), "{method}: {got}");
+        assert_eq!((count(&web, method), count(&web, "initialize")), (2, 2), "{method}");
+        far.bus.close().await;
+    }
+}
+
+#[tokio::test]
 async fn a_call_is_not_carried_out_by_a_server_that_forgot_the_session_and_has_other_tools() {
     let start = Arc::new(AtomicUsize::new(1));
     let web = with_sessions(&start, &["t", "exec"]).await;
     let far = host(&web, json!({})).await;
+    command(&far, "mcp_far_p").await;
     start.store(2, Ordering::SeqCst);
     let error = far.call("mcp_far_t", json!({})).await.unwrap_err();
     assert_eq!(error.kind, ToolErrorKind::Denied, "{error}");

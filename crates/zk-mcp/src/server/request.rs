@@ -1,0 +1,102 @@
+//! Requests to a server, over whichever connection it has.
+
+use std::fmt;
+use std::sync::Arc;
+
+use zk_core::kernel::Cx;
+use zk_core::model::{ToolError, ToolErrorKind};
+
+use super::Server;
+use crate::client::{CallEnd, Connection};
+
+/// Why a request to a server has no result.
+#[derive(Debug)]
+pub(crate) enum RequestError {
+    /// The server cannot be used; in words that name it.
+    Unavailable(ToolError),
+    /// The request came to this end.
+    Ended(CallEnd),
+}
+
+impl fmt::Display for RequestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unavailable(error) => f.write_str(&error.message),
+            Self::Ended(end) => end.fmt(f),
+        }
+    }
+}
+
+impl Server {
+    /// Sends a request over a connection whose tools are those that were accepted. One that the server did not carry out,
+    /// because it forgot the session or wants other headers, is sent once more over the connection that follows.
+    pub(crate) async fn request<T, F>(
+        &self,
+        cx: &Cx,
+        send: impl Fn(Arc<Connection>) -> F,
+    ) -> Result<T, RequestError>
+    where
+        F: Future<Output = Result<T, CallEnd>>,
+    {
+        let mut is_repeated = false;
+        loop {
+            let connection = tokio::select! {
+                connection = self.connection_for_call() => connection.map_err(RequestError::Unavailable)?,
+                () = cx.stop_token().cancelled() => return Err(RequestError::Ended(CallEnd::Stopped)),
+            };
+            match send(connection.clone()).await {
+                Ok(result) => {
+                    self.note_success();
+                    return Ok(result);
+                }
+                // Its list says which arguments are headers, too: it is listed again, and compared. So is that of a server
+                // that began anew.
+                Err(end @ (CallEnd::Headers(_) | CallEnd::SessionEnded)) if !is_repeated => {
+                    is_repeated = true;
+                    if let CallEnd::Headers(_) = end {
+                        connection.changed().note_tools();
+                    }
+                }
+                Err(end) => {
+                    if let CallEnd::SignIn = end {
+                        self.tell_of_sign_in().await;
+                    }
+                    return Err(RequestError::Ended(end));
+                }
+            }
+        }
+    }
+
+    /// The error of a tool whose request has no result, with what the model can do next.
+    pub(crate) fn tool_error(&self, error: RequestError) -> ToolError {
+        let end = match error {
+            RequestError::Unavailable(error) => return error,
+            RequestError::Ended(end) => end,
+        };
+        let kind = match &end {
+            CallEnd::TimedOut(_) => ToolErrorKind::TimedOut,
+            CallEnd::Stopped => ToolErrorKind::Aborted,
+            CallEnd::SignIn => ToolErrorKind::Denied,
+            CallEnd::Refused(_)
+            | CallEnd::Headers(_)
+            | CallEnd::Closed(_)
+            | CallEnd::SessionEnded
+            | CallEnd::Strange(_)
+            | CallEnd::List(_) => ToolErrorKind::Failed,
+        };
+        let name = self.name();
+        let next = match &end {
+            CallEnd::SignIn if self.config.takes_sign_in() => format!(": `zk mcp login {name}`"),
+            CallEnd::SignIn => "; ask the user to sign in".to_owned(),
+            CallEnd::Refused(_) => "; correct the call, or do it another way".to_owned(),
+            CallEnd::TimedOut(_) | CallEnd::Closed(_) | CallEnd::SessionEnded => {
+                "; try again, or do it another way".to_owned()
+            }
+            CallEnd::Headers(_) | CallEnd::Strange(_) | CallEnd::List(_) => {
+                "; do it another way, or tell the user".to_owned()
+            }
+            CallEnd::Stopped => String::new(),
+        };
+        ToolError::new(kind, format!("MCP server {name}: {end}{next}"))
+    }
+}
