@@ -18,7 +18,7 @@ use tokio::sync::Mutex;
 use zk_core::service::{EnvPolicy, Exec, ExecError, ExecRequest, Input, Process};
 
 use crate::Limits;
-use crate::sandbox::Placeholders;
+use crate::sandbox::{Placeholders, Printed};
 use engine::{Engine, EngineError, Stream};
 use mounts::Mounts;
 use process::{Containered, DockerProcess};
@@ -242,11 +242,17 @@ impl DockerExec {
         let image = &self.options.image;
         let (id, stream) =
             place.exec(&body, is_terminal).await.map_err(|error| named(error, image, &program))?;
-        let missing = lacks(image, &program);
-        let process =
-            DockerProcess::new(program, request.cwd.clone(), place, (id, stream), is_terminal, reads)
-                .limited(self.options.limits)
-                .explained(missing);
+        let (missing, printed) = (lacks(image, &program), Printed::of(request));
+        let process = DockerProcess::new(
+            program,
+            request.cwd.clone(),
+            place,
+            (id, stream),
+            is_terminal,
+            (reads, printed),
+        )
+        .limited(self.options.limits)
+        .explained(missing);
         if let Some(size) = request.terminal {
             process.set_size(size).await?;
         }

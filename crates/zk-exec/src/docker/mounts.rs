@@ -2,11 +2,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use super::DockerOptions;
-use crate::sandbox::{Placeholder, Placeholders, Places, SandboxError, SandboxPolicy};
+use crate::sandbox::{Denials, Network, Placeholder, Placeholders, Places, SandboxError, SandboxPolicy};
 
 /// What a container has of this machine's files: the workspace, with what is guarded in it mounted over itself.
 ///
@@ -18,6 +19,8 @@ pub(super) struct Mounts {
     pub(super) list: Vec<Value>,
     /// What was mounted or was not there, as it was then.
     seen: Vec<(PathBuf, State)>,
+    /// What they deny.
+    pub(super) denials: Arc<Denials>,
 }
 
 /// What tells a file from one that replaced it: nothing if there is none.
@@ -53,9 +56,19 @@ impl Mounts {
         );
         let hidden = hidden.iter().filter(is_inside);
         list.extend(hidden.clone().filter(|path| is_plain(path)).map(|path| (path, cover(path))));
-        let watched = pins.iter().chain(&read_only).chain(hidden).chain(&directories);
+        let watched = pins.iter().chain(&read_only).chain(hidden.clone()).chain(&directories);
         let seen = watched.map(|path| (path.clone(), state(path))).collect();
-        Ok((Self { list: list.into_values().collect(), seen }, placeholders))
+        let denials = Denials {
+            kept_free: Denials::start_files(directories.iter().map(PathBuf::as_path)),
+            hidden: hidden.cloned().collect(),
+            read_only: read_only.clone(),
+            writable: writable.clone(),
+            // All else is the image's, and written as far as its modes allow.
+            own: Vec::new(),
+            network: if options.network { Network::All } else { Network::None },
+        };
+        let list = list.into_values().collect();
+        Ok((Self { list, seen, denials: Arc::new(denials) }, placeholders))
     }
 
     /// Whether everything is still what was mounted: whatever replaces a file on the host, as `git config` does, takes the

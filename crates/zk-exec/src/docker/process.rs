@@ -17,6 +17,7 @@ use super::engine::{Engine, EngineError, Stream};
 use super::{Container, MARK, says_missing};
 use crate::Limits;
 use crate::limits::Exceeded;
+use crate::sandbox::Printed;
 
 const BUFFER: usize = 32 * 1024;
 /// How often a command is looked at whose output tells nothing, at first and at most.
@@ -172,7 +173,10 @@ pub(super) struct DockerProcess {
     pause: Duration,
     armed: bool,
     limits: Limits,
+    /// How many bytes.
     printed: u64,
+    /// What of it may tell of a denial.
+    kept: Printed,
 }
 
 impl DockerProcess {
@@ -182,7 +186,7 @@ impl DockerProcess {
         place: Containered,
         (id, stream): (String, Stream),
         is_terminal: bool,
-        reads: bool,
+        (reads, kept): (bool, Printed),
     ) -> Self {
         let mut frames = Frames::new(stream, is_terminal);
         if !reads {
@@ -209,6 +213,7 @@ impl DockerProcess {
             armed: true,
             limits: Limits::default(),
             printed: 0,
+            kept,
         }
     }
 
@@ -288,6 +293,7 @@ impl Process for DockerProcess {
                                 self.check_started(&bytes).await?;
                             }
                             self.count(&mut bytes).await?;
+                            self.kept.add(stream, &bytes);
                             return Ok(Some(ProcessEvent::Output(stream, bytes)));
                         }
                         None => {
@@ -357,8 +363,11 @@ impl Process for DockerProcess {
     }
 
     fn denials(&self) -> Vec<Denial> {
-        let exceeded = self.limits.output.is_some_and(|most| self.printed > most);
-        exceeded.then(|| self.limits.denial(Exceeded::Output)).into_iter().collect()
+        if self.limits.output.is_some_and(|most| self.printed > most) {
+            return vec![self.limits.denial(Exceeded::Output)];
+        }
+        let has_failed = self.exit != Some(Exit::Code(0));
+        self.kept.denials(&self.place.container.mounts.denials, &self.cwd, has_failed)
     }
 
     fn release(mut self: Box<Self>) {

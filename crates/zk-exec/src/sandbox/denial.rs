@@ -1,15 +1,14 @@
-//! Which failures of a command the sandbox has probably caused.
+//! Which failures of a command the sandbox or the container has probably caused.
 
 use std::path::{Component, Path, PathBuf};
 
 use zk_core::service::{Denial, DeniedAct};
 
-use super::plan::{FRESH, Plan, RUNTIME};
 use super::policy::Network;
 use crate::files::protect;
 
 /// How many denials one command is told of.
-pub(super) const MOST: usize = 4;
+pub(crate) const MOST: usize = 4;
 
 /// What a system says where a file may not be written.
 const NOT_WRITTEN: [&str; 4] = ["Read-only file system", "EROFS", "Device or resource busy", "EBUSY"];
@@ -30,34 +29,30 @@ const NO_NETWORK: [&str; 7] = [
 
 const RUN_LATER: &str = "programs are run from it later";
 
-/// What the sandbox denies, as far as the words of programs can be compared with it.
+/// What a sandbox or a container denies, as far as the words of programs can be compared with it.
 #[derive(Clone, Debug)]
-pub(super) struct Denials {
-    writable: Vec<PathBuf>,
-    read_only: Vec<PathBuf>,
+pub(crate) struct Denials {
+    pub(crate) writable: Vec<PathBuf>,
+    pub(crate) read_only: Vec<PathBuf>,
     /// Directories that keep names of files free.
-    kept_free: Vec<PathBuf>,
-    hidden: Vec<PathBuf>,
-    network: Network,
+    pub(crate) kept_free: Vec<PathBuf>,
+    pub(crate) hidden: Vec<PathBuf>,
+    /// Directories that commands have of their own.
+    pub(crate) own: Vec<PathBuf>,
+    pub(crate) network: Network,
 }
 
 impl Denials {
-    pub(super) fn of(plan: &Plan) -> Self {
+    /// Of the names that are kept free, those of start files.
+    pub(crate) fn start_files<'a>(names: impl Iterator<Item = &'a Path>) -> Vec<PathBuf> {
         let name =
             |path: &Path| path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
-        let kept_free = plan.placeholders.iter().filter(|path| protect::is_start_file(&name(path)));
-        Self {
-            writable: plan.writable.clone(),
-            read_only: plan.read_only.clone(),
-            kept_free: kept_free.cloned().collect(),
-            hidden: plan.hidden.clone(),
-            network: plan.network,
-        }
+        names.filter(|path| protect::is_start_file(&name(path))).map(Path::to_owned).collect()
     }
 
     /// The denial that a line of the output of a command in `cwd` tells of. A failure alone is no proof: there must be the
     /// words of the system for it, with a path or a host that the policy denies.
-    pub(super) fn in_line(&self, line: &str, cwd: &Path) -> Option<Denial> {
+    pub(crate) fn in_line(&self, line: &str, cwd: &Path) -> Option<Denial> {
         let says = |texts: &[&str]| texts.iter().any(|text| line.contains(text));
         if says(&NO_NETWORK) && self.network != Network::All {
             return Some(Denial {
@@ -98,7 +93,7 @@ impl Denials {
         let denial = |act, reason: &str| {
             Some(Denial { act, target: path.display().to_string(), reason: reason.to_owned() })
         };
-        if below(&self.hidden) || RUNTIME.iter().any(|dir| path.starts_with(dir)) {
+        if below(&self.hidden) {
             return denial(DeniedAct::Read, "it is hidden from commands");
         }
         if !not_written {
@@ -107,7 +102,7 @@ impl Denials {
         if below(&self.read_only) {
             return denial(DeniedAct::Write, RUN_LATER);
         }
-        let own = FRESH.iter().any(|dir| path.starts_with(dir)) || below(&self.writable);
+        let own = below(&self.own) || below(&self.writable);
         if own { None } else { denial(DeniedAct::Write, "it lies outside of what commands write to") }
     }
 }
@@ -166,6 +161,7 @@ mod tests {
             read_only: vec!["/home/me/project/.git/config".into(), "/home/me/project/.git/hooks".into()],
             kept_free: vec!["/home/me/project/.bashrc".into()],
             hidden: vec!["/home/me/.ssh".into()],
+            own: vec!["/tmp".into(), "/var/tmp".into()],
             network,
         }
     }

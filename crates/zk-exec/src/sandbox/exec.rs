@@ -128,7 +128,7 @@ impl SandboxExec {
             placeholders: OnceLock::new(),
             wanted: places.placeholders,
             limits: places.limits,
-            denials: Arc::new(Denials::of(&plan)),
+            denials: Arc::new(plan.denials()),
             supervision,
             plan: encoded,
             network: plan.network,

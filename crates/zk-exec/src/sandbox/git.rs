@@ -42,9 +42,13 @@ pub(super) fn protect_tree(tree: &Path, is_root: bool, places: &mut Places) {
     }
 }
 
-/// A linked work tree: its file names a directory elsewhere, where commits are written to.
+/// A linked work tree or a submodule: its file names a directory elsewhere, where commits are written to.
 fn worktree(tree: &Path, dot_git: &Path, places: &mut Places) {
     let Some(own) = named_in(dot_git, Some("gitdir:"), tree) else { return };
+    if is_own_of_submodule(&own, tree) {
+        places.writable.push(own.clone());
+        return protect_directory(&own, places);
+    }
     // Only a directory that names this very work tree is meant; the file may have come with the project.
     let names_back = named_in(&own.join("gitdir"), None, &own).is_some_and(|back| back == dot_git);
     let common = named_in(&own.join("commondir"), None, &own);
@@ -53,6 +57,32 @@ fn worktree(tree: &Path, dot_git: &Path, places: &mut Places) {
     };
     places.writable.push(common.clone());
     protect_directory(&common, places);
+}
+
+/// Whether a directory of git is that of a submodule whose work tree is `tree`: it is one of the modules of a repository,
+/// and its settings name the tree.
+fn is_own_of_submodule(own: &Path, tree: &Path) -> bool {
+    let is_module = own.ancestors().skip(1).any(|above| above.ends_with("modules"))
+        && own.components().any(|part| part.as_os_str() == ".git");
+    is_module && work_tree(own).is_some_and(|named| named == tree)
+}
+
+/// The work tree that the settings of a directory of git name, physical.
+fn work_tree(dir: &Path) -> Option<PathBuf> {
+    let text = read(&dir.join("config"))?;
+    let named = text.lines().find_map(|line| {
+        let (name, value) = line.split_once('=')?;
+        name.trim().eq_ignore_ascii_case("worktree").then(|| value.trim().to_owned())
+    })?;
+    dir.join(named).canonicalize().ok()
+}
+
+/// Whether git finds the work tree of a directory without its settings: the file `.git` of the tree names the directory.
+fn is_named_by_tree(dir: &Path) -> bool {
+    let tree = work_tree(dir);
+    tree.is_some_and(|tree| {
+        named_in(&tree.join(".git"), Some("gitdir:"), &tree).is_some_and(|own| own == dir)
+    })
 }
 
 /// The path that a file of git holds, physical.
@@ -95,7 +125,7 @@ pub(super) fn protect_directory(dir: &Path, places: &mut Places) {
         places.read_only.push(dir.join(name));
     }
     let common = dir.join("commondir");
-    if config.contains("worktree =") || config.contains("worktree=") {
+    if (config.contains("worktree =") || config.contains("worktree=")) && !is_named_by_tree(dir) {
         // Git ignores that entry where there is such a file.
         places.limits.push(format!("{} can be created", common.display()));
     } else {
@@ -108,6 +138,7 @@ pub(super) fn protect_directory(dir: &Path, places: &mut Places) {
         for name in ["commondir", "gitdir", "config.worktree"] {
             places.read_only.push(linked.join(name));
         }
+        modules(&linked.join("modules"), MODULE_DEPTH, places);
     }
     modules(&dir.join("modules"), MODULE_DEPTH, places);
 }

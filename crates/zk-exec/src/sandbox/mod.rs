@@ -1,6 +1,8 @@
 //! Commands that reach only what a policy names.
 
 #[cfg(any(feature = "docker", feature = "sandbox"))]
+mod denial;
+#[cfg(any(feature = "docker", feature = "sandbox"))]
 mod git;
 mod hosts;
 #[cfg(any(feature = "docker", feature = "sandbox"))]
@@ -8,22 +10,22 @@ mod placeholders;
 #[cfg(any(feature = "docker", feature = "sandbox"))]
 mod places;
 mod policy;
+#[cfg(any(feature = "docker", feature = "sandbox"))]
+mod printed;
 mod report;
 
 #[cfg(feature = "sandbox")]
 #[path = "."]
 mod linux {
-    use super::{hosts, placeholders, places, policy, report};
+    use super::{denial, hosts, placeholders, places, policy, printed, report};
 
     mod confine;
-    mod denial;
     mod exec;
     mod helper;
     mod mounts;
     mod namespaces;
     mod plan;
     mod planted;
-    mod printed;
     mod probe;
     mod process;
     mod proxy;
@@ -50,6 +52,8 @@ pub use policy::{Network, SandboxPolicy};
 pub use report::{Layer, LayerState, SandboxError, SandboxReport, SelfTest};
 #[cfg(feature = "docker")]
 pub(crate) use {
+    denial::Denials,
     placeholders::Placeholders,
     places::{Placeholder, Places},
+    printed::Printed,
 };

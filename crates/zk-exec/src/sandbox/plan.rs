@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::denial::Denials;
 use super::places::{Placeholder, Places, outermost_first};
 use super::policy::{Network, SandboxPolicy};
 use super::report::SandboxError;
@@ -61,6 +62,19 @@ impl Plan {
             placeholders: directories.cloned().collect(),
         };
         Ok((plan, places))
+    }
+
+    /// What the sandbox of this plan denies.
+    pub(super) fn denials(&self) -> Denials {
+        let paths = |paths: [&str; 2]| paths.map(PathBuf::from);
+        Denials {
+            writable: self.writable.clone(),
+            read_only: self.read_only.clone(),
+            kept_free: Denials::start_files(self.placeholders.iter().map(PathBuf::as_path)),
+            hidden: self.hidden.iter().cloned().chain(paths(RUNTIME)).collect(),
+            own: paths(FRESH).to_vec(),
+            network: self.network,
+        }
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {

@@ -70,31 +70,32 @@ impl Kept {
 
 /// What a command printed, as far as it is looked through for denials.
 #[derive(Debug)]
-pub(super) struct Printed {
+pub(crate) struct Printed {
     stdout: Kept,
     stderr: Kept,
     shows_text: bool,
 }
 
 impl Printed {
-    pub(super) fn of(request: &ExecRequest) -> Self {
+    pub(crate) fn of(request: &ExecRequest) -> Self {
         Self { stdout: Kept::default(), stderr: Kept::default(), shows_text: shows_text(request) }
     }
 
-    pub(super) fn add(&mut self, stream: OutputStream, bytes: &[u8]) {
+    pub(crate) fn add(&mut self, stream: OutputStream, bytes: &[u8]) {
         match stream {
             OutputStream::Stdout => self.stdout.add(bytes),
             OutputStream::Stderr => self.stderr.add(bytes),
         }
     }
 
-    pub(super) fn contains(&self, name: &str) -> bool {
+    #[cfg(feature = "sandbox")]
+    pub(crate) fn contains(&self, name: &str) -> bool {
         [&self.stdout, &self.stderr].iter().any(|kept| kept.text().contains(name))
     }
 
     /// The denials that the output tells of. Of a command that succeeded only messages count: whole lines that begin
     /// with who says it, and none in the standard output of a program that shows files.
-    pub(super) fn denials(&self, rules: &Denials, cwd: &Path, failed: bool) -> Vec<Denial> {
+    pub(crate) fn denials(&self, rules: &Denials, cwd: &Path, failed: bool) -> Vec<Denial> {
         let mut found: Vec<Denial> = Vec::new();
         for (kept, is_own) in [(&self.stderr, true), (&self.stdout, !self.shows_text)] {
             let text = kept.text();

@@ -258,6 +258,34 @@ async fn what_is_guarded_in_the_workspace_is_mounted_over_itself_and_looked_at_b
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_a_mount_of_a_container_has_probably_denied_is_told() {
+    let (engine, base) = (FakeEngine::start(IMAGE), tempfile::tempdir().unwrap());
+    let base = base.path().canonicalize().unwrap();
+    let top = base.join("top");
+    guarded(&top);
+    let exec = docker(&engine, &top);
+    let denials = async |words: &str, code: i32| {
+        let command = format!("echo \"{words}\" >&2; exit {code}");
+        let (outcome, _) = bash_in(&exec, &command, &top, None).await;
+        outcome.unwrap().denials.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let own = top.display();
+    for (words, denied) in [
+        ("touch: cannot touch '.git/hooks/x': Read-only file system", format!("write {own}/.git/hooks/x")),
+        ("touch: cannot touch '/opt/x': Read-only file system", "write /opt/x".to_owned()),
+        ("cat: member/.ssh/key: Permission denied", format!("read {own}/member/.ssh/key")),
+        ("curl: (6) Could not resolve host: example.org", "connect to example.org".to_owned()),
+    ] {
+        let told = denials(words, 1).await;
+        assert!(matches!(&*told, [only] if only.contains(&denied)), "{words}: {told:?}");
+    }
+    for words in ["cat: /etc/shadow: Permission denied", "touch: cannot touch 'a/b': Read-only file system"] {
+        assert_eq!(denials(words, 1).await, [""; 0], "{words}");
+    }
+    assert_eq!(denials("Could not resolve host", 0).await, [""; 0], "it did without");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_image_without_the_program_is_told_in_one_sentence() {
     let (engine, work) = (FakeEngine::start(IMAGE), tempfile::tempdir().unwrap());
     let exec = docker(&engine, work.path());
@@ -373,7 +401,12 @@ async fn a_real_engine_does_the_same() {
     assert_eq!(Path::new(here.trim_end()), work.path());
 
     let hook = "touch .git/hooks/pre-commit || echo refused";
-    let (_, out) = bash_in(&exec, hook, work.path(), None).await;
+    let (outcome, out) = bash_in(&exec, hook, work.path(), None).await;
+    let told = outcome.unwrap().denials.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert!(
+        matches!(&*told, [only] if only.contains("write /") && only.contains("/.git/hooks/pre-commit")),
+        "{told:?}"
+    );
     assert!(out.contains("refused") && !work.path().join(".git/hooks/pre-commit").exists(), "{out}");
     let (_, out) = bash_in(&exec, "echo < /dev/tcp/127.0.0.1/1; ls /sys/class/net", work.path(), None).await;
     assert!(out.trim_end().ends_with("lo"), "only its own loopback: {out}");

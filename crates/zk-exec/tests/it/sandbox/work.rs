@@ -67,6 +67,38 @@ async fn a_linked_work_tree_commits_into_the_repository_beside_it() {
 }
 
 #[tokio::test]
+async fn a_submodule_commits_into_its_directory_of_git_while_the_settings_there_are_protected() {
+    let base = tempfile::tempdir().unwrap();
+    let base = base.path().canonicalize().unwrap();
+    for name in ["library", "top"] {
+        fs::create_dir(base.join(name)).unwrap();
+        repository(&base.join(name));
+    }
+    let exec = zk_exec::ProcessExec::new(crate::support::environment());
+    let add = "git -c protocol.file.allow=always submodule --quiet add ../library part";
+    crate::support::bash(&exec, add, &base.join("top"), None).await.0.unwrap();
+    let (part, own) = (base.join("top/part"), base.join("top/.git/modules/part"));
+    assert!(own.join("HEAD").exists());
+    let Some(exec) = sandboxed(&SandboxPolicy::new(&part)) else { return };
+    let commit = "echo 2 > second && git add second && git -c user.name=a -c user.email=a@b commit -qm second && \
+                  git log --oneline && git status --short && git rev-parse --show-toplevel";
+    works(&exec, &part, commit, part.to_str().unwrap()).await;
+    for name in ["config", "hooks/post-commit", "info/attributes", "commondir"] {
+        let before = fs::read(own.join(name)).ok();
+        let write = format!("cd {}; rm -f {name}; mkdir -p hooks info; echo x > {name}", own.display());
+        run(&exec, &write, &part).await;
+        assert_eq!(fs::read(own.join(name)).ok(), before, "{name}");
+    }
+    assert_ne!(run(&exec, "git config a.b c", &part).await.0, 0);
+    assert_ne!(run(&exec, "echo x > ../first; echo x > ../.git/x", &part).await.0, 0);
+    exec.close().await;
+    assert!(!own.join("commondir").exists());
+    let exec = zk_exec::ProcessExec::new(crate::support::environment());
+    let (_, out) = crate::support::bash(&exec, "git log --oneline; git status --short", &part, None).await;
+    assert!(out.contains("second"), "{out}");
+}
+
+#[tokio::test]
 async fn a_work_tree_file_that_came_with_the_project_opens_nothing() {
     let base = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let victim = base.path().join("victim");
