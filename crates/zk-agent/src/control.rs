@@ -7,8 +7,8 @@ use std::time::Instant;
 use async_trait::async_trait;
 use futures_util::future::{Either, select};
 use futures_util::{FutureExt, StreamExt};
-use zk_core::events::{PartKind, PartLeftOut, SteerKind};
-use zk_core::kernel::Cx;
+use zk_core::events::{PartKind, PartLeftOut, SideCallEnd, SteerKind};
+use zk_core::kernel::{Cx, Source};
 use zk_core::model::{
     AgentError, Disclosure, ErrorKind, Message, Model, Phase, ProviderError, RunId, ThinkingRequest, TurnId,
     TurnUsage, Usage, WireReady,
@@ -69,12 +69,13 @@ impl Control {
     }
 
     /// Counts what the provider counted, if it did.
-    fn account(&self, purpose: String, model: &Model, turn_id: TurnId, usage: Usage) -> TurnUsage {
-        let turn = TurnUsage { turn_id, model: model.reference(), usage, cost: model.cost(&usage) };
-        if usage != Usage::default() {
-            self.shared.stats().add_side_call(purpose, turn.clone());
+    async fn account(&self, source: &Source, purpose: String, turn: &TurnUsage, cx: &Cx) {
+        if turn.usage == Usage::default() {
+            return;
         }
-        turn
+        self.shared.stats().add_side_call(purpose.clone(), turn.clone());
+        // A watcher that fails is reported; the answer is there.
+        let _ = cx.emit(SideCallEnd { source: source.to_string(), purpose, usage: turn.clone() }).await;
     }
 }
 
@@ -114,12 +115,12 @@ impl RunControl for Control {
     async fn side_call(&self, call: SideCall) -> Result<SideAnswer, AgentError> {
         let turn_id = self.shared.present_turn().1.unwrap_or_else(TurnId::fresh);
         let cx = self.cx(&turn_id);
-        let name = call.purpose.clone();
+        let (name, source) = (call.purpose.clone(), call.source.to_string());
         let answer = self.ask_beside(call, &cx, turn_id).await;
         if let Err(error) = &answer
             && !matches!(error, AgentError::Aborted)
         {
-            let (kind, source, error) = (PartKind::SideCall, "run".to_owned(), error.to_string());
+            let (kind, error) = (PartKind::SideCall, error.to_string());
             // Whoever asked is told the error itself.
             let _ = cx.emit(PartLeftOut { kind, name, source, error }).await;
         }
@@ -134,7 +135,7 @@ impl Control {
     }
 
     async fn ask_beside(&self, call: SideCall, cx: &Cx, turn_id: TurnId) -> Result<SideAnswer, AgentError> {
-        let SideCall { purpose, system, messages, model, max_tokens, limit } = call;
+        let SideCall { source, purpose, system, messages, model, max_tokens, limit } = call;
         if messages.is_empty() {
             return Err(AgentError::Usage(format!("the side call `{purpose}` has no message; give it one")));
         }
@@ -179,7 +180,9 @@ impl Control {
                 Either::Right((error, _)) => Err(error),
             }
         };
-        let usage = self.account(purpose, &model, turn_id, reading.attempts.total());
+        let total = reading.attempts.total();
+        let usage = TurnUsage { turn_id, model: model.reference(), usage: total, cost: model.cost(&total) };
+        self.account(&source, purpose, &usage, cx).await;
         ended.map(|text| SideAnswer { text, usage })
     }
 }

@@ -2,6 +2,7 @@
 //! common.
 
 mod parts;
+mod rewrites;
 mod stored;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use zk_core::model::{Message, ModelRef, ThinkingRequest, ToolSpec, TurnId, conte
 use zk_core::service::{Entry, NewEntry, Request, is_dynamic_context};
 
 use parts::Part;
+pub(crate) use rewrites::Rewrites;
 use stored::Stored;
 
 /// What was sent last, and what happened since that explains another beginning.
@@ -23,6 +25,8 @@ pub(crate) struct PrefixGuard {
     /// The tools changed, and that was announced.
     tools_changed: bool,
     changes: SectionChanges,
+    /// Of the messages that are sent next.
+    rewrites: Rewrites,
 }
 
 /// The request that the next one is compared with.
@@ -53,8 +57,13 @@ struct Sent {
     thinking: ThinkingRequest,
     system: Arc<str>,
     sections: Arc<[SectionSize]>,
+    /// Whose handler rewrote the system prompt.
+    system_by: Option<String>,
     tools: Arc<[Arc<ToolSpec>]>,
+    /// Who registered each of the tools.
+    tool_sources: Arc<[String]>,
     messages: Vec<Arc<Message>>,
+    rewrites: Rewrites,
 }
 
 /// What the next request does not begin with.
@@ -77,6 +86,10 @@ pub(crate) struct Next<'a> {
     pub(crate) turn: &'a TurnId,
     pub(crate) request: &'a Request,
     pub(crate) sections: &'a Arc<[SectionSize]>,
+    /// Whose handler rewrote the system prompt.
+    pub(crate) system_by: Option<String>,
+    /// Who registered each of the tools.
+    pub(crate) tool_sources: Arc<[String]>,
     /// Whether it is the first of its run.
     pub(crate) is_first: bool,
     /// Whether its provider reads the messages anew when other thinking is asked for.
@@ -92,6 +105,11 @@ impl PrefixGuard {
     /// The tools are others from now on, and that was announced.
     pub(crate) fn note_tools(&mut self) {
         self.tools_changed = true;
+    }
+
+    /// What handlers made of the messages that are sent next.
+    pub(crate) fn note_rewrites(&mut self, rewrites: Rewrites) {
+        self.rewrites = rewrites;
     }
 
     /// Another conversation begins, whose stored entries are these.
@@ -112,23 +130,26 @@ impl PrefixGuard {
     }
 
     /// Takes note of a request. Gives what breaks the beginning that it should share with the one before.
-    pub(crate) fn note(&mut self, next: &Next<'_>) -> Option<PrefixBreak> {
-        let Next { turn, request, is_first, .. } = *next;
+    pub(crate) fn note(&mut self, next: Next<'_>) -> Option<PrefixBreak> {
+        let Next { turn, request, sections, system_by, tool_sources, is_first, thinking_counts } = next;
         let sent = Sent {
             model: request.model.reference(),
             thinking: request.thinking,
             system: request.system.clone(),
-            sections: next.sections.clone(),
+            sections: sections.clone(),
+            system_by,
             tools: request.tools.clone(),
+            tool_sources,
             messages: request.history.messages().to_vec(),
+            rewrites: std::mem::take(&mut self.rewrites),
         };
         let reduced = std::mem::take(&mut self.reduced);
         let tools_changed = std::mem::take(&mut self.tools_changed);
         let before = std::mem::replace(&mut self.last, Last::None);
         let found = match &before {
             Last::None => None,
-            Last::Sent(before) => before.difference(&sent, next.thinking_counts),
-            Last::Stored(before) => before.difference(&sent, next.thinking_counts),
+            Last::Sent(before) => before.difference(&sent, thinking_counts),
+            Last::Stored(before) => before.difference(&sent, thinking_counts),
         };
         let is_other_model = match &before {
             Last::None => false,
@@ -177,24 +198,30 @@ impl SectionChanges {
 }
 
 impl Sent {
+    fn tool_parts(&self) -> Vec<Part> {
+        parts::of_tools(&self.tools, &self.tool_sources)
+    }
+
+    fn system_parts(&self) -> Vec<Part> {
+        parts::of_system(&self.system, &self.sections, self.system_by.as_deref())
+    }
+
     /// The first part that is not in `next` as it is here. Providers put tools before the system prompt, and that before the
     /// messages.
     fn difference(&self, next: &Self, thinking_counts: bool) -> Option<Broken> {
         let messages = context_size(&self.messages);
         if self.model != next.model {
-            let all = messages + self.system.len() + size(&parts::of_tools(&self.tools));
+            let all = messages + self.system.len() + size(&self.tool_parts());
             return Some(Broken::new(of_model(&next.model), all));
         }
         if !Arc::ptr_eq(&self.tools, &next.tools) && self.tools != next.tools {
-            let (before, after) = (parts::of_tools(&self.tools), parts::of_tools(&next.tools));
+            let (before, after) = (self.tool_parts(), next.tool_parts());
             if let Some(broken) = of_tools(&before, &after, self.system.len() + messages) {
                 return Some(broken);
             }
         }
         if self.system != next.system {
-            let before = parts::of_system(&self.system, &self.sections);
-            let after = parts::of_system(&next.system, &next.sections);
-            if let Some(broken) = of_sections(&before, &after, messages) {
+            if let Some(broken) = of_sections(&self.system_parts(), &next.system_parts(), messages) {
                 return Some(broken);
             }
         }
@@ -204,7 +231,8 @@ impl Sent {
         let same =
             self.messages.iter().zip(&next.messages).take_while(|(one, other)| continues(one, other)).count();
         let gone = self.messages.get(same..).filter(|gone| !gone.is_empty())?;
-        Some(Broken::new(PrefixPart::Messages { first: same }, context_size(gone)))
+        let source = next.rewrites.changed_since(&self.rewrites);
+        Some(Broken::new(PrefixPart::Messages { first: same, source }, context_size(gone)))
     }
 }
 
@@ -221,7 +249,8 @@ fn of_tools(before: &[Part], after: &[Part], behind: usize) -> Option<Broken> {
     let found = parts::difference(before, after)?;
     // Tools behind those that were there push everything else away from the beginning.
     let lost = behind + if found.is_behind { 0 } else { size(before) };
-    Some(Broken::new(PrefixPart::Tools { first: found.part.name.clone() }, lost))
+    let source = Some(found.part.source.clone()).filter(|source| !source.is_empty());
+    Some(Broken::new(PrefixPart::Tools { first: found.part.name.clone(), source }, lost))
 }
 
 /// What breaks the system prompt, with `behind` bytes of the request behind it.

@@ -41,7 +41,7 @@ impl Agent {
         if let Some(entries) = restored {
             cx.emit(SessionLoaded { session_id: session, entries }).await?;
         }
-        let prepared = cx.emit(ContextTransform { turn_id, messages, window: model.window }).await;
+        let prepared = cx.emit(ContextTransform::new(turn_id, messages, model.window)).await;
         if shared.stop.is_cancelled() {
             return Err(AgentError::Aborted);
         }

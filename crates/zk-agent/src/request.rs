@@ -8,7 +8,7 @@ use zk_core::model::{AgentError, ErrorKind, Message, ModelRef, Phase, ProviderEr
 use zk_core::service::{ContextId, ContextWindow, Request, ToolChoice};
 
 use crate::driver::Driver;
-use crate::prefix_guard::Next;
+use crate::prefix_guard::{Next, Rewrites};
 use crate::thinking::{decayed, output_limit, usual_limit};
 use crate::tools::ToolNews;
 use crate::turn::Turn;
@@ -54,12 +54,15 @@ impl Driver {
 
     /// The messages to send, in canonical names.
     pub(crate) async fn context(&self, turn: &Turn) -> Result<Vec<Arc<Message>>, AgentError> {
-        let messages = self.agent.state().history.clone();
+        let history = self.agent.state().history.clone();
         if !turn.cx.bus().has_listeners::<ContextTransform>() {
-            return Ok(messages);
+            self.agent.state().prefix.note_rewrites(Rewrites::new(history.clone(), Vec::new()));
+            return Ok(history);
         }
-        let context = ContextTransform { turn_id: turn.id.clone(), messages, window: self.model.window };
-        let messages = turn.cx.emit(context).await?.messages;
+        let context = ContextTransform::new(turn.id.clone(), history.clone(), self.model.window);
+        let context = turn.cx.emit(context).await?;
+        self.agent.state().prefix.note_rewrites(Rewrites::new(history, context.rewrites().to_vec()));
+        let messages = context.messages;
         let owner = turn.cx.service::<dyn ContextWindow>().zip(turn.cx.service::<ContextId>());
         if let Some(why) = owner.and_then(|(window, context)| window.take_refusal(&context)) {
             let (provider, model) = (&*self.model.provider, &*self.model.id);
@@ -76,10 +79,12 @@ impl Driver {
         messages: &[Arc<Message>],
     ) -> Result<Request, AgentError> {
         let cx = &turn.cx;
-        let mut system = self.system.clone();
+        let (mut system, mut system_by) = (self.system.clone(), None);
         if cx.bus().has_listeners::<SystemTransform>() {
-            let transform = SystemTransform { turn_id: turn.id.clone(), turn: turn.number, system };
-            system = cx.emit(transform).await?.system;
+            let transform = SystemTransform::new(turn.id.clone(), turn.number, system);
+            let transform = cx.emit(transform).await?;
+            system_by = transform.rewritten_by().map(ToString::to_string);
+            system = transform.system;
         }
         let thinking = decayed(self.thinking, self.behavior.thinking_decay.as_ref(), turn.number);
         let own = self.own_model.reference();
@@ -117,10 +122,12 @@ impl Driver {
             turn: &turn.id,
             request: &request,
             sections: &self.sections,
+            system_by,
+            tool_sources: self.toolbox.sources(),
             is_first: turn.number == 1,
             thinking_counts: provider.thinking_breaks_prefix(&self.model),
         };
-        let broken = self.agent.state().prefix.note(&next);
+        let broken = self.agent.state().prefix.note(next);
         if let Some(broken) = broken {
             cx.emit(broken).await?;
         }

@@ -43,6 +43,14 @@ pub(crate) struct HostOptions {
     pub(crate) view: ViewDriver,
 }
 
+impl HostOptions {
+    /// Nobody is there to be asked.
+    pub(crate) fn unattended(app: &AppContext) -> Self {
+        let allow_all = app.settings.flag("permissions.allow_all");
+        Self { ui: None, questions: None, allow_all, view: ViewDriver::new() }
+    }
+}
+
 /// A bus with everything zk consists of but the model: the one list of plugins.
 pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Outcome<Bus> {
     let notices = app.notices.clone();

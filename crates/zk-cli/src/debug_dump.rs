@@ -149,7 +149,7 @@ mod tests {
             after: 1,
         };
         cx.emit(reduced).await.unwrap();
-        let part = PrefixPart::Tools { first: "read_file".to_owned() };
+        let part = PrefixPart::Tools { first: "read_file".to_owned(), source: None };
         let cause = PrefixCause::Unexplained;
         cx.emit(PrefixBreak { turn_id, part, cause, lost_tokens: 1200, cost: None }).await.unwrap();
         bus.service::<dyn DebugDump>().unwrap().write("subgoal-registry", &format!("1 active: use {SECRET}"));

@@ -71,7 +71,7 @@ impl Rig {
 
     fn event(&mut self, messages: Vec<Arc<Message>>) -> ContextTransform {
         self.number += 1;
-        ContextTransform { turn_id: format!("t{}", self.number).into(), messages, window: Some(LARGE) }
+        ContextTransform::new(format!("t{}", self.number).into(), messages, Some(LARGE))
     }
 
     fn emit(&self, event: ContextTransform) -> Vec<Arc<Message>> {

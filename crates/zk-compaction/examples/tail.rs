@@ -18,7 +18,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         messages.push(Message::assistant(vec![Block::ToolCall(call)]).shared());
         messages.push(Message::user(vec![Block::result(id, "line\n".repeat(100), false)]).shared());
     }
-    let event = ContextTransform { turn_id: "t1".into(), messages, window: None };
+    let event = ContextTransform::new("t1".into(), messages, None);
     let sent = bus.cx().emit(event).await?.messages;
     assert!(serde_json::to_string(&sent)?.len() < 1_500);
     println!("{} messages, {} bytes", sent.len(), serde_json::to_string(&sent)?.len());

@@ -163,7 +163,7 @@ mod tests {
     }
 
     async fn sent(bus: &Bus, messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
-        let event = ContextTransform { turn_id: "t".into(), messages: messages.to_vec(), window: None };
+        let event = ContextTransform::new("t".into(), messages.to_vec(), None);
         bus.cx().emit(event).await.unwrap().messages
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zk_core::kernel::Cx;
+use zk_core::kernel::{Cx, Source};
 use zk_core::model::{Block, Role};
 use zk_core::service::{Question, Questions, RunControl, SideCall, UiAnswer, visible_lines};
 
@@ -33,7 +33,7 @@ pub(crate) async fn sample(
         messages: asked.messages,
         max_tokens: Some(asked.max_tokens),
         limit: LIMIT,
-        ..SideCall::new(format!("sampling of MCP server {server}"), "")
+        ..SideCall::new(&Source::new(format!("mcp:{server}")), format!("sampling of MCP server {server}"), "")
     };
     let answer = run.side_call(call).await.map_err(|error| error.to_string())?;
     Ok(Sampled { text: answer.text, model: answer.usage.model.model })

@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::sync::Mutex;
 use zk_core::events::{
-    AgentStart, ModelSelect, SessionEnd, SessionMessages, SessionOpenTurn, SessionStart, ThinkingSelect,
-    ToolBegin, ToolEnd, ToolResultsAfter,
+    AgentStart, ModelSelect, SessionEnd, SessionMessages, SessionOpenTurn, SessionStart, SideCallEnd,
+    ThinkingSelect, ToolBegin, ToolEnd, ToolResultsAfter,
 };
 use zk_core::kernel::{BoxError, Plugin, Scope};
 use zk_core::service::{OpenSession, SessionLog, StoreError};
@@ -21,6 +21,7 @@ use crate::Loaded;
 /// |---|---|
 /// | `session:start` | the run's start |
 /// | `session:messages` | the messages |
+/// | `side-call:end` | what a plugin used that asked a model beside the conversation |
 /// | `agent:start`, `model:select`, `thinking:select` | model and thinking level, when they changed |
 /// | `session:open-turn` | an answer with calls, before any of them runs |
 /// | `tool:begin`, `tool:end` | the begin and the end of a call that is not read-only, on the disk |
@@ -141,6 +142,7 @@ impl Plugin for Recorder {
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
         scope.handle::<SessionStart, _>(self.log.clone());
         scope.handle::<SessionMessages, _>(self.log.clone());
+        scope.handle::<SideCallEnd, _>(self.log.clone());
         scope.handle::<AgentStart, _>(self.log.clone());
         scope.handle::<ModelSelect, _>(self.log.clone());
         scope.handle::<ThinkingSelect, _>(self.log.clone());

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use zk_core::events::{Input, InputReply};
-use zk_core::kernel::{BoxError, Cx, Event, Notify, Plugin, Scope};
+use zk_core::kernel::{BoxError, Cx, Event, Item, Notify, Plugin, Scope};
 use zk_core::service::{Command, HostFiles, HostRead, ToolCx, Trust, TrustItem, TurnCwd, match_command};
 
 use crate::arguments::Arguments;
@@ -151,6 +151,9 @@ fn parts(text: &str) -> (Manifest, &str) {
     }
 }
 
+/// Who offers the commands of files.
+const SOURCE: &str = "command-files";
+
 /// Makes the files commands of the conversation: `/NAME arguments`, typed or given as a prompt.
 #[derive(Clone, Debug)]
 pub struct CommandFilesPlugin {
@@ -196,7 +199,7 @@ impl CommandFilesPlugin {
         if let Some((_, before)) = offered.take() {
             before.close().await;
         }
-        let scope = cx.bus().scope("command-files");
+        let scope = cx.bus().scope(SOURCE);
         let (mut commands, mut conflicts) = (Vec::new(), Vec::new());
         for command in &found {
             let CommandFile { name, path, help, shadowed, .. } = command;
@@ -250,8 +253,11 @@ impl CommandFilesPlugin {
         let Some(rest) = text.strip_prefix('/') else { return Ok(None) };
         // Read now: a file may have come since the last prompt.
         let found = self.find(cx).await;
-        let usable = || found.files.iter().filter(|command| !self.is_reserved(&command.name));
-        let named = |name: &str| usable().find(|command| command.name == name).cloned();
+        let named = |name: &str| {
+            let command = found.files.iter().find(|command| command.name == name)?;
+            let is_free = !self.is_reserved(name) && !is_taken(name, cx);
+            is_free.then(|| command.clone())
+        };
         let Some((command, given)) = match_command(rest, named) else { return Ok(None) };
         let files = cx.service::<dyn HostFiles>().ok_or("nothing here reads files")?;
         let path = command.path.clone();
@@ -271,6 +277,12 @@ impl CommandFilesPlugin {
         }
         Ok(Some(prompt))
     }
+}
+
+/// Whether something else than a file has the command `name`.
+fn is_taken(name: &str, cx: &Cx) -> bool {
+    let has_name = |item: &Item<dyn Command>| &*item.name == name && item.source.as_str() != SOURCE;
+    cx.items::<dyn Command>().iter().any(has_name)
 }
 
 /// Whether commands in a text may be run, through the gates: those of a project once it was approved.

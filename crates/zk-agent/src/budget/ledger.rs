@@ -101,11 +101,11 @@ impl Ledger {
     }
 }
 
-/// What the turns of a stored conversation have cost.
+/// What the turns of a stored conversation and its side calls have cost.
 pub(crate) fn stored_spent(entries: &[Entry]) -> Spent {
     let usages = entries.iter().filter_map(|entry| match &entry.kind {
         EntryKind::Message { usage, .. } => usage.as_ref(),
-        EntryKind::Usage { usage } => Some(usage),
+        EntryKind::Usage { usage, .. } => Some(usage),
         EntryKind::Model { .. }
         | EntryKind::Thinking { .. }
         | EntryKind::RunStart { .. }

@@ -12,7 +12,7 @@ const WHOLE: &str = "system";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Part {
     pub(super) name: String,
-    /// Who registered a section.
+    /// Who registered it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) source: String,
     pub(super) bytes: usize,
@@ -63,22 +63,23 @@ pub(super) fn difference<'a>(before: &'a [Part], after: &'a [Part]) -> Option<Di
     Some(Difference { part, at, only_digits, is_behind })
 }
 
-pub(super) fn of_tools(tools: &[Arc<ToolSpec>]) -> Vec<Part> {
-    let part = |tool: &Arc<ToolSpec>| {
+/// The tools, registered by `sources`.
+pub(super) fn of_tools(tools: &[Arc<ToolSpec>], sources: &[String]) -> Vec<Part> {
+    let part = |(at, tool): (usize, &Arc<ToolSpec>)| {
         let schema = tool.schema.to_string();
         Part {
             name: tool.name.clone(),
-            source: String::new(),
+            source: sources.get(at).cloned().unwrap_or_default(),
             bytes: tool.name.len() + tool.description.len() + schema.len(),
             hash: hash_of(&[tool.name.as_bytes(), tool.description.as_bytes(), schema.as_bytes()]),
             shape: None,
         }
     };
-    tools.iter().map(part).collect()
+    tools.iter().enumerate().map(part).collect()
 }
 
-/// The sections of a system prompt; one for all of it where a plugin made another text of them.
-pub(super) fn of_system(system: &str, sections: &[SectionSize]) -> Vec<Part> {
+/// The sections of a system prompt; one for all of it where the plugin `rewritten_by` made another text of them.
+pub(super) fn of_system(system: &str, sections: &[SectionSize], rewritten_by: Option<&str>) -> Vec<Part> {
     let part = |name: &str, source: &str, text: &str| {
         let shape: String = text.chars().filter(|c| !c.is_ascii_digit()).collect();
         Part {
@@ -101,7 +102,7 @@ pub(super) fn of_system(system: &str, sections: &[SectionSize]) -> Vec<Part> {
     if parts.len() == sections.len() && at == system.len() {
         return parts;
     }
-    vec![part(WHOLE, "zk-agent", system)]
+    vec![part(WHOLE, rewritten_by.unwrap_or("zk-agent"), system)]
 }
 
 /// How a conversation began at one of its messages.

@@ -34,8 +34,8 @@ impl From<&Sent> for Stored {
         Self {
             model: sent.model.clone(),
             thinking: sent.thinking,
-            tools: parts::of_tools(&sent.tools),
-            sections: parts::of_system(&sent.system, &sent.sections),
+            tools: sent.tool_parts(),
+            sections: sent.system_parts(),
             messages: parts::checkpoints(&sent.messages),
         }
     }
@@ -78,9 +78,8 @@ impl Stored {
         if self.model != next.model {
             return Some(Broken::new(of_model(&next.model), size(&self.tools) + system + messages));
         }
-        let tools = || of_tools(&self.tools, &parts::of_tools(&next.tools), system + messages);
-        let sections =
-            || of_sections(&self.sections, &parts::of_system(&next.system, &next.sections), messages);
+        let tools = || of_tools(&self.tools, &next.tool_parts(), system + messages);
+        let sections = || of_sections(&self.sections, &next.system_parts(), messages);
         let thinking = || {
             let is_other = thinking_counts && self.thinking != next.thinking;
             is_other.then(|| Broken::new(of_thinking(&next.thinking), messages))
@@ -88,7 +87,7 @@ impl Stored {
         let conversation = || {
             let held = parts::broken_after(&self.messages, &next.messages)?;
             Some(Broken::new(
-                PrefixPart::Messages { first: held.messages },
+                PrefixPart::Messages { first: held.messages, source: None },
                 messages.saturating_sub(held.bytes),
             ))
         };

@@ -24,6 +24,8 @@ pub(crate) struct Toolbox {
     /// Canonical names of the tools in the request, in its order.
     offered: Vec<String>,
     specs: Arc<[Arc<ToolSpec>]>,
+    /// Who registered the tools in the request.
+    sources: Vec<String>,
     output: Option<(Arc<OutputTool>, Arc<ToolSpec>)>,
     left_out: Vec<ToolLeftOut>,
     news: ToolNews,
@@ -100,8 +102,9 @@ impl Toolbox {
         }
         let in_order = |name: &&String| known.get(*name).is_some_and(|tool| tool.unlocked);
         self.offered = memory.order.iter().filter(in_order).cloned().collect();
-        let specs: Vec<_> =
-            self.offered.iter().filter_map(|name| known.get(name)).map(|tool| tool.spec.clone()).collect();
+        let offered = || self.offered.iter().filter_map(|name| known.get(name));
+        let specs: Vec<_> = offered().map(|tool| tool.spec.clone()).collect();
+        self.sources = offered().map(|tool| tool.source.clone()).collect();
         if let Some(before) = before {
             self.news.changes.extend(changes(&before, &known));
             self.news.breaks_prefix |= specs != memory.specs;
@@ -156,6 +159,12 @@ impl Toolbox {
     /// The specifications under the names the model sees.
     pub(crate) fn specs(&self) -> Arc<[Arc<ToolSpec>]> {
         self.specs.clone()
+    }
+
+    /// Who registered each of them.
+    pub(crate) fn sources(&self) -> Arc<[String]> {
+        let output = self.output.iter().map(|_| "zk-agent".to_owned());
+        self.sources.iter().cloned().chain(output).collect()
     }
 
     pub(crate) fn wire_name(&self, name: &str) -> String {

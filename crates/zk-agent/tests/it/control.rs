@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use zk_core::events::{AgentDone, SessionBeforeEnd, SessionEnd, SessionLoaded, TurnAfter, TurnBefore};
-use zk_core::kernel::{BoxError, Cx};
+use zk_core::kernel::{BoxError, Cx, Source};
 use zk_core::model::{AgentError, ErrorKind, Message, ToolOutput, Usage};
 use zk_core::service::{
     Audience, CustomEntry, Entry, EntryKind, NewEntry, RunControl, SideAnswer, SideCall, ToolCx,
@@ -36,7 +36,7 @@ fn asking(limit: Duration) -> (TestTool, Asked) {
     let tool = TestTool::new("ask", move |_, cx: ToolCx| {
         let kept = kept.clone();
         async move {
-            let call = SideCall { limit, ..SideCall::new("title", "A title?") };
+            let call = SideCall { limit, ..SideCall::new(&Source::new("titles"), "title", "A title?") };
             let answer = run_of(&cx.cx).side_call(call).await;
             *kept.lock().unwrap() = Some(answer);
             Ok(ToolOutput::text("asked"))
@@ -57,6 +57,9 @@ async fn a_side_call_has_no_tools_and_no_place_in_the_history_and_counts_in_the_
     let stats = outcome.stats;
     assert_eq!((stats.turns, stats.turn_usage.len()), (2, 2));
     assert_eq!(stats.side_calls["title"][0].usage, usage);
+    let told = rig.recorder.named("side-call:end");
+    assert_eq!((told.len(), &told[0]["source"], &told[0]["purpose"]), (1, &json!("titles"), &json!("title")));
+    assert_eq!(told[0]["usage"]["usage"]["input"], json!(70));
     assert_eq!((stats.usage.input, stats.usage.output), (70, 7), "the turns of the script cost nothing");
     assert_eq!(stats.by_model().values().next().unwrap().usage.input, 70);
     assert_eq!(rig.agent.history().len(), 4);

@@ -8,7 +8,7 @@ use zk_core::events::{
     ContextTransform, SessionEnd, SessionMessages, SessionOpenTurn, SessionStart, StreamTransform,
     SystemTransform, ToolBegin, ToolEnd, ToolGate, ToolPrepare, ToolResultsAfter, TurnBefore,
 };
-use zk_core::kernel::{Answer, Bus, Cx, Event, Handler, Scope, Stage};
+use zk_core::kernel::{Answer, Bus, Cx, Event, Handler, Scope, Source, Stage};
 use zk_core::model::{Approved, ErrorKind, ToolError, ToolOutput, ToolSpec};
 use zk_core::service::{RunControl, SideCall, Tool, ToolCx};
 use zk_testkit::{Script, Turn};
@@ -146,7 +146,7 @@ async fn beside(turn: impl Fn() -> Turn + Send + Sync + 'static) -> (Rig, String
         let run = cx.service::<dyn RunControl>().unwrap();
         let answer = run.side_call(SideCall {
             limit: std::time::Duration::from_secs(9),
-            ..SideCall::new("title", "A title?")
+            ..SideCall::new(&Source::new("titles"), "title", "A title?")
         });
         let error = answer.await.unwrap_err().to_string();
         *told.lock().unwrap() = error;
@@ -173,7 +173,7 @@ async fn a_side_call_that_fails_is_left_out_by_its_purpose_and_the_run_goes_on()
         assert_eq!(left_out.len(), 1, "{why}");
         assert_eq!(
             left_out[0],
-            json!({"kind": "side_call", "name": "title", "source": "run", "error": told})
+            json!({"kind": "side_call", "name": "title", "source": "titles", "error": told})
         );
     }
 }

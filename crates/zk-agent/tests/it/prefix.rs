@@ -6,15 +6,18 @@ use async_trait::async_trait;
 use serde_json::Value;
 use zk_agent::Agent;
 use zk_core::events::{
-    PrefixBreak, PrefixCause, PrefixPart, ProviderRequest, RequestPatch, SessionEnd, SystemTransform,
+    ContextTransform, PrefixBreak, PrefixCause, PrefixPart, ProviderRequest, RequestPatch, SessionEnd,
+    SystemTransform,
 };
 use zk_core::kernel::{BoxError, Bus, Cx, Source};
 use zk_core::model::{Message, Model, ThinkingLevel, ThinkingRequest, WireRules};
 use zk_core::service::{
     COMPACTION_ENTRY, CustomEntry, Entry, EntryKind, EventStream, FixedSection, NewEntry, PromptSection,
-    Provider, Request,
+    Provider, Request, Tool,
 };
 use zk_testkit::{Script, ScriptedProvider, Turn};
+
+use crate::support::TestTool;
 
 type Breaks = Arc<Mutex<Vec<(PrefixPart, PrefixCause)>>>;
 
@@ -147,6 +150,74 @@ async fn other_thinking_is_named_where_the_provider_reads_the_messages_anew_for_
     }
 }
 
+#[tokio::test]
+async fn the_owner_of_a_changed_tool_is_named() {
+    let bus = Bus::new();
+    let tools = bus.scope("mcp:files");
+    tools.provide::<dyn Tool>("echo", TestTool::echo()).unwrap();
+    let seen = breaks(&bus);
+    let agent = Agent::builder(provider()).bus(bus.clone()).build().unwrap();
+    run(&agent).await;
+    tools.close().await;
+    run(&agent).await;
+    let source = |name: &str| Some(name.to_owned());
+    bus.scope("failures").provide::<dyn Tool>("fail", TestTool::fail()).unwrap();
+    run(&agent).await;
+    let part = |first: &str, owner| PrefixPart::Tools { first: first.into(), source: source(owner) };
+    let cause = PrefixCause::ToolsChanged;
+    assert_eq!(
+        *seen.lock().unwrap(),
+        [(part("echo", "mcp:files"), cause), (part("fail", "failures"), cause)]
+    );
+}
+
+/// A handler that puts a word of its own before everything else.
+fn before(bus: &Bus, plugin: &str, word: &Arc<Mutex<&'static str>>) {
+    let word = word.clone();
+    bus.scope(plugin.to_owned()).on_sync(move |event: &ContextTransform, _: &Cx| {
+        let word = *word.lock().unwrap();
+        let mut messages = event.messages.clone();
+        messages.insert(0, Arc::new(Message::user_text(word)));
+        (!word.is_empty()).then_some(messages)
+    });
+}
+
+#[tokio::test]
+async fn the_plugin_that_rewrote_the_messages_otherwise_than_before_is_named() {
+    let bus = Bus::new();
+    let (first, second) = (Arc::new(Mutex::new("One.")), Arc::new(Mutex::new("Two.")));
+    before(&bus, "first", &first);
+    before(&bus, "second", &second);
+    let seen = breaks(&bus);
+    let agent = Agent::builder(provider()).bus(bus.clone()).build().unwrap();
+    for (one, two) in
+        [("One.", "Two."), ("One.", "Two."), ("One.", "Other."), ("Another.", "Other."), ("Another.", "")]
+    {
+        (*first.lock().unwrap(), *second.lock().unwrap()) = (one, two);
+        run(&agent).await;
+    }
+    let seen = seen.lock().unwrap();
+    let sources = seen.iter().map(|(part, _)| match part {
+        PrefixPart::Messages { source, .. } => source.clone().unwrap_or_default(),
+        other => format!("{other:?}"),
+    });
+    assert_eq!(sources.collect::<Vec<_>>(), ["second", "first", "second"]);
+}
+
+#[tokio::test]
+async fn the_plugin_that_rewrote_the_system_prompt_is_named() {
+    let bus = Bus::new();
+    let seen = breaks(&bus);
+    bus.scope("shouter").on_sync(move |event: &SystemTransform, _: &Cx| {
+        Some(format!("{} It is {:?}.", event.system, event.turn_id))
+    });
+    let agent = Agent::builder(provider()).bus(bus).system("Be brief.").build().unwrap();
+    run(&agent).await;
+    run(&agent).await;
+    let part = PrefixPart::Section { id: "system".into(), source: "shouter".into() };
+    assert_eq!(seen.lock().unwrap()[0].0, part);
+}
+
 /// What a session keeps of a process with the sections `texts` and what it made of the conversation, and what breaks there.
 async fn process(
     before: Option<(Vec<Arc<Message>>, Vec<Entry>)>,
@@ -205,7 +276,7 @@ async fn the_first_request_of_a_process_is_compared_with_the_last_one_of_the_pro
     let (mut history, entries) = second;
     history[2] = Arc::new(Message::user_text("something else"));
     let (_, seen) = process(Some((history, entries)), ["One.", "Two."], None).await;
-    let PrefixPart::Messages { first } = seen[0].0 else { panic!("{seen:?}") };
+    let PrefixPart::Messages { first, .. } = seen[0].0 else { panic!("{seen:?}") };
     assert!(first <= 2 && seen[0].1 == PrefixCause::Unexplained, "{seen:?}");
 }
 

@@ -165,6 +165,20 @@ async fn sub_agents_beyond_the_limit_are_refused() {
 }
 
 #[tokio::test]
+async fn a_task_that_says_nothing_is_refused() {
+    for task in ["", " \n\t"] {
+        let rig = family(SpawnOptions::default());
+        let text = say(&rig, &format!("spawn {task}")).await;
+        assert!(
+            text.starts_with("got: `task` is empty; say what the sub-agent is to do"),
+            "{task:?}: {text}"
+        );
+        assert!(rig.provider.last_results()[0].is_error, "{task:?}");
+        assert!(rig.names(&["spawn"]).is_empty(), "{task:?}");
+    }
+}
+
+#[tokio::test]
 async fn the_tree_grows_only_so_deep() {
     let rig = family(SpawnOptions { max_depth: 1, ..SpawnOptions::default() });
     let text = say(&rig, "spawn spawn hello").await;

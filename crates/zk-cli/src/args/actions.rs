@@ -150,6 +150,8 @@ pub(crate) enum CostBy {
     Model,
     /// Each day, by UTC
     Day,
+    /// The conversation, and each plugin that asked a model beside it
+    Plugin,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]

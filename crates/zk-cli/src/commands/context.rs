@@ -25,13 +25,7 @@ pub(crate) fn context(app: &AppContext, id: Option<&str>, json: bool) -> Outcome
             Some(id) => stored(app, id).await?,
             None => Vec::new(),
         };
-        let host = HostOptions {
-            ui: None,
-            questions: None,
-            allow_all: app.settings.flag("permissions.allow_all"),
-            view: zk_view::ViewDriver::new(),
-        };
-        let bus = compose::bus(app, &Session::default(), host)?;
+        let bus = compose::bus(app, &Session::default(), HostOptions::unattended(app))?;
         compose::install_sections(app, &bus)?;
         wait_for_servers(app, &bus).await;
         let counter = LazyCounter::default().loaded();

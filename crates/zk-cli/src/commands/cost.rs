@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use zk_core::model::{ModelRef, Usage};
-use zk_core::service::{Entry, EntryKind, SessionFilter, SessionStore, visible_line};
+use zk_core::model::{TurnUsage, Usage};
+use zk_core::service::{Entry, EntryKind, SessionFilter, SessionStore, SideCallOf, visible_line};
 use zk_session::read_matching;
 
 use super::print;
@@ -76,10 +76,10 @@ impl Outputs {
 }
 
 impl Sum {
-    fn add(&mut self, usage: Usage, cost: Option<f64>) {
+    fn add(&mut self, turn: &TurnUsage) {
         self.answers += 1;
-        self.usage += usage;
-        match cost {
+        self.usage += turn.usage;
+        match turn.cost {
             Some(cost) => *self.cost.get_or_insert(0.0) += cost,
             None => self.unknown += 1,
         }
@@ -134,14 +134,16 @@ fn totals(app: &AppContext, by: CostBy, all: bool, as_json: bool) -> Outcome<Exi
                 }
             };
             let session = || format!("{}  {}", info.id, shorten(&info.title.replace('\n', " ")));
-            for (time_ms, model, usage, cost) in answers(&snapshot.entries) {
-                let name = match by {
-                    CostBy::Session => session(),
-                    CostBy::Model => model.to_string(),
-                    CostBy::Day => zk_skills::date(time_ms / 1000),
+            for Answered { time_ms, turn, side_call } in answers(&snapshot.entries) {
+                let name = match (by, side_call) {
+                    (CostBy::Session, _) => session(),
+                    (CostBy::Model, _) => turn.model.to_string(),
+                    (CostBy::Day, _) => zk_skills::date(time_ms / 1000),
+                    (CostBy::Plugin, Some(call)) => format!("{} of {}", call.purpose, call.source),
+                    (CostBy::Plugin, None) => "the conversation".to_owned(),
                 };
-                sums.entry(name).or_default().add(usage, cost);
-                total.add(usage, cost);
+                sums.entry(name).or_default().add(turn);
+                total.add(turn);
             }
             for (time_ms, saved) in Outputs::of(&snapshot.entries) {
                 total.outputs.add(saved);
@@ -149,7 +151,7 @@ fn totals(app: &AppContext, by: CostBy, all: bool, as_json: bool) -> Outcome<Exi
                     CostBy::Session => session(),
                     CostBy::Day => zk_skills::date(time_ms / 1000),
                     // Several may have answered in one run.
-                    CostBy::Model => continue,
+                    CostBy::Model | CostBy::Plugin => continue,
                 };
                 sums.entry(name).or_default().outputs.add(saved);
             }
@@ -174,13 +176,23 @@ fn totals(app: &AppContext, by: CostBy, all: bool, as_json: bool) -> Outcome<Exi
     print(app, &lines)
 }
 
-/// When each answer of a session came, of which model, and what it used.
-fn answers(entries: &[Entry]) -> impl Iterator<Item = (u64, &ModelRef, Usage, Option<f64>)> {
-    entries.iter().filter_map(|entry| match &entry.kind {
-        EntryKind::Message { usage: Some(usage), .. } | EntryKind::Usage { usage } => {
-            Some((entry.time_ms, &usage.model, usage.usage, usage.cost))
-        }
-        _ => None,
+/// An answer of a model.
+struct Answered<'a> {
+    time_ms: u64,
+    turn: &'a TurnUsage,
+    /// Who asked for it beside the conversation.
+    side_call: Option<&'a SideCallOf>,
+}
+
+/// What the answers of a session used.
+fn answers(entries: &[Entry]) -> impl Iterator<Item = Answered<'_>> {
+    entries.iter().filter_map(|entry| {
+        let (turn, side_call) = match &entry.kind {
+            EntryKind::Message { usage: Some(usage), .. } => (usage, None),
+            EntryKind::Usage { usage, side_call } => (usage, side_call.as_ref()),
+            _ => return None,
+        };
+        Some(Answered { time_ms: entry.time_ms, turn, side_call })
     })
 }
 
@@ -190,7 +202,7 @@ fn why(app: &AppContext, id: &str) -> Outcome<Exit> {
         .block_on(async { read_matching(&store, given(id, "`zk cost why`")?).await.map_err(refused) })?;
     let mut lines = Vec::new();
     let mut sum = Sum::default();
-    answers(&snapshot.entries).for_each(|(_, _, usage, cost)| sum.add(usage, cost));
+    answers(&snapshot.entries).for_each(|answer| sum.add(answer.turn));
     lines.push(sum.line(snapshot.info.id.as_str()));
     Outputs::of(&snapshot.entries).for_each(|(_, saved)| sum.outputs.add(saved));
     let answered = lines.len();
@@ -217,11 +229,17 @@ fn why(app: &AppContext, id: &str) -> Outcome<Exit> {
 fn describe(time_ms: u64, data: &Value) -> String {
     let part = &data["part"];
     let text = |value: &Value| value.as_str().unwrap_or("?").to_owned();
+    let of = |source: &Value| source.as_str().map(|of| format!(" of `{of}`")).unwrap_or_default();
     let what = match part["part"].as_str() {
-        Some("tools") => format!("the tools differ from `{}` on", text(&part["first"])),
+        Some("tools") => {
+            format!("the tools differ from `{}`{} on", text(&part["first"]), of(&part["source"]))
+        }
         Some("thinking") => format!("the thinking asked for is {}", text(&part["level"])),
         Some("section") => format!("section `{}` of `{}` differs", text(&part["id"]), text(&part["source"])),
-        _ => format!("the messages differ from number {} on", part["first"]),
+        _ => match part["source"].as_str() {
+            Some(source) => format!("`{source}` changed the messages from number {} on", part["first"]),
+            None => format!("the messages differ from number {} on", part["first"]),
+        },
     };
     let cause = match data["cause"].as_str() {
         Some("model_switch") => "another model is asked",

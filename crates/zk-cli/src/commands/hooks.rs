@@ -13,13 +13,7 @@ use crate::sessions::Session;
 /// Prints everything that is registered, and by whom.
 pub(crate) fn hooks(app: &AppContext) -> Outcome<Exit> {
     runtime()?.block_on(async {
-        let host = HostOptions {
-            ui: None,
-            questions: None,
-            allow_all: app.settings.flag("permissions.allow_all"),
-            view: zk_view::ViewDriver::new(),
-        };
-        let bus = compose::bus(app, &Session::default(), host)?;
+        let bus = compose::bus(app, &Session::default(), HostOptions::unattended(app))?;
         let lines: Vec<String> = bus
             .describe()
             .iter()

@@ -16,13 +16,7 @@ use crate::sessions::Session;
 pub(crate) fn prompt_command(app: &AppContext, action: &PromptAction) -> Outcome<Exit> {
     let PromptAction::Show { sizes } = action;
     runtime()?.block_on(async {
-        let host = HostOptions {
-            ui: None,
-            questions: None,
-            allow_all: app.settings.flag("permissions.allow_all"),
-            view: zk_view::ViewDriver::new(),
-        };
-        let bus = compose::bus(app, &Session::default(), host)?;
+        let bus = compose::bus(app, &Session::default(), HostOptions::unattended(app))?;
         compose::install_sections(app, &bus)?;
         wait_for_servers(app, &bus).await;
         let cx = bus.cx();

@@ -64,12 +64,11 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
                 return Err(failure);
             }
         };
-        let allow_all = app.settings.flag("permissions.allow_all");
-        let view = ViewDriver::new();
+        let host = HostOptions::unattended(app);
+        let view = host.view.clone();
         if let Some(open) = session.open.as_ref().filter(|_| session.resumed) {
             view.begin(&open.entries().await.map_err(Failure::failed)?);
         }
-        let host = HostOptions { ui: None, questions: None, allow_all, view: view.clone() };
         let bus = compose::bus(app, &session, host)?;
         let model = compose::model(app, &*provider, &session).await?;
         let agent = compose::agent(app, &bus, provider, model, &session)?;

@@ -158,13 +158,13 @@ fn what_the_model_is_told_is_shown_with_who_says_it_and_how_much_it_is() {
 }
 
 #[test]
-fn costs_are_added_up_by_session_model_and_day() {
+fn costs_are_added_up_by_session_model_day_and_plugin() {
     let server = server(Script::answering(|_| Turn::new().text("Hello.")));
     let person = Person::asking(&server);
     for _ in 0..2 {
         assert_eq!(person.run(&["-p", "hi"]).code, 0);
     }
-    for (by, rows) in [("session", 2), ("model", 1), ("day", 1)] {
+    for (by, rows) in [("session", 2), ("model", 1), ("day", 1), ("plugin", 1)] {
         let shown = person.run(&["cost", "--by", by, "--json"]);
         let sums: Vec<Value> = serde_json::from_str(&shown.stdout).unwrap();
         assert_eq!(sums.len(), rows, "{by}: {}{}", shown.stdout, shown.stderr);

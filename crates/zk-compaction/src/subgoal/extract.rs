@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use zk_core::kernel::Source;
 use zk_core::model::{Message, Role};
 use zk_core::service::SideCall;
 
@@ -42,7 +43,7 @@ pub(super) fn turns(messages: &[Arc<Message>]) -> usize {
 }
 
 /// What is asked.
-pub(super) fn request(messages: &[Arc<Message>], active: Option<&str>) -> SideCall {
+pub(super) fn request(source: &Source, messages: &[Arc<Message>], active: Option<&str>) -> SideCall {
     let so_far = match active {
         Some(active) => format!(
             "So far the agent worked on: {active}\nIf that is done, write `COMPLETED: ` and what was done in a line, and in \
@@ -55,7 +56,7 @@ pub(super) fn request(messages: &[Arc<Message>], active: Option<&str>) -> SideCa
          line of at most 15 words, a step and not the whole aim.",
         transcript(newest(messages), 4000)
     );
-    let mut call = SideCall::new("subgoal", prompt);
+    let mut call = SideCall::new(source, "subgoal", prompt);
     call.system = SYSTEM.to_owned();
     (call.max_tokens, call.limit) = (Some(200), LIMIT);
     call

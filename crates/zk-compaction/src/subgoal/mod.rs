@@ -197,7 +197,7 @@ impl Subgoals {
             let position = talk.registry.position();
             (talk.asked, talk.turns, talk.at_work) = (Some(position), 0, true);
             let active = talk.registry.active().map(|active| active.text.clone());
-            let call = extract::request(messages, active.as_deref());
+            let call = extract::request(self.scope.source(), messages, active.as_deref());
             let at = At { position, after: messages.last().and_then(|last| last.id.clone()) };
             let work = AtWork { state: self.state.clone(), context };
             let (log, scope) = (cx.service::<dyn SessionLog>(), self.scope.clone());
@@ -243,7 +243,7 @@ impl Subgoals {
         let Some(cut) = oldest(messages, &plan, limit, view.target) else {
             return Ok((plan.results > 0).then_some(plan));
         };
-        match summary::of(view, cut.clone(), known.notes.as_deref(), cx).await {
+        match summary::of(self.scope.source(), view, cut.clone(), known.notes.as_deref(), cx).await {
             Ok(Some(summary)) => {
                 plan.replace.retain(|(index, _)| *index >= cut.end);
                 plan.results = plan.replace.iter().map(|(_, new)| new.results().count()).sum();

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join;
-use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
+use zk_core::kernel::{BoxError, Cx, Plugin, Scope, Source};
 use zk_core::model::{Block, Compaction, Message, Role};
 use zk_core::service::{RunControl, SideCall, WindowCause, WindowPlan, WindowStrategy, WindowView};
 
@@ -73,7 +73,7 @@ impl WindowStrategy for Summary {
             return Ok(None);
         }
         let Some(cut) = cut::find(view.messages, view.keep) else { return Ok(None) };
-        let summary = of(view, cut.clone(), None, cx).await?;
+        let summary = of(&Source::new(self.name()), view, cut.clone(), None, cx).await?;
         Ok(summary.map(|summary| WindowPlan::default().cut(cut, vec![summary])))
     }
 }
@@ -81,6 +81,7 @@ impl WindowStrategy for Summary {
 /// What stands for the messages of `cut`, as the model of the run writes it; `notes` is what is known of them beside.
 /// No summary outside of a run, where there is no model to ask, nor where it would compact nothing new.
 pub(crate) async fn of(
+    source: &Source,
     view: &WindowView<'_>,
     cut: Range<usize>,
     notes: Option<&str>,
@@ -96,7 +97,7 @@ pub(crate) async fn of(
     }
     let (history, prefix) = new.split_at(split(&new, kept));
     let room = view.window.map_or(TRANSCRIPT, |window| usize::try_from(window).unwrap_or(TRANSCRIPT));
-    let source: usize = new.iter().map(|message| message.size()).sum();
+    let bytes: usize = new.iter().map(|message| message.size()).sum();
     let instructions = view.instructions;
     let known = notes.map(|notes| format!("<known>\n{notes}\n</known>\n\n")).unwrap_or_default();
     let ask_history = async {
@@ -105,14 +106,14 @@ pub(crate) async fn of(
         }
         let prompt = text::request(&text::transcript(history, room), earlier, instructions);
         let prompt = format!("{known}{prompt}");
-        ask(&*run, prompt, tokens(TOKENS, view.reserve), source).await.map(Some)
+        ask((source, &*run), prompt, tokens(TOKENS, view.reserve), bytes).await.map(Some)
     };
     let ask_prefix = async {
         if prefix.is_empty() {
             return Ok(None);
         }
         let prompt = text::prefix_request(&text::transcript(prefix, room));
-        ask(&*run, prompt, tokens(PREFIX_TOKENS, view.reserve), source).await.map(Some)
+        ask((source, &*run), prompt, tokens(PREFIX_TOKENS, view.reserve), bytes).await.map(Some)
     };
     let (history_summary, prefix_summary) = join(ask_history, ask_prefix).await;
     let (history_summary, prefix_summary): (Option<String>, Option<String>) =
@@ -158,11 +159,16 @@ fn tokens((part, most): (f64, u32), reserve: u64) -> u32 {
     ((reserve as f64 * part) as u32).clamp(LEAST_TOKENS, most)
 }
 
-/// What the model of the run answers, if it is a summary of `source` bytes.
-async fn ask(run: &dyn RunControl, prompt: String, tokens: u32, source: usize) -> Result<String, BoxError> {
+/// What the model of the run answers to `source`, if it is a summary of so many bytes.
+async fn ask(
+    (source, run): (&Source, &dyn RunControl),
+    prompt: String,
+    tokens: u32,
+    bytes: usize,
+) -> Result<String, BoxError> {
     // It may be given less than what leaves.
-    let given = source.min(prompt.len());
-    let mut call = SideCall::new("compaction", prompt);
+    let given = bytes.min(prompt.len());
+    let mut call = SideCall::new(source, "compaction", prompt);
     call.system = text::SYSTEM.to_owned();
     (call.max_tokens, call.limit) = (Some(tokens), LIMIT);
     let answer = run.side_call(call).await?.text;

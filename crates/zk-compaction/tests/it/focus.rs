@@ -40,7 +40,7 @@ impl Rig {
     async fn send(&self) -> Vec<Arc<Message>> {
         let messages = self.history.clone();
         let turn_id = format!("t{}", self.turns).into();
-        let event = ContextTransform { turn_id, messages, window: Some(100_000) };
+        let event = ContextTransform::new(turn_id, messages, Some(100_000));
         self.cx.emit(event).await.unwrap().messages
     }
 

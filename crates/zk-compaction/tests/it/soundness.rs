@@ -33,7 +33,7 @@ fn history(turns: &[(Option<usize>, Vec<usize>)]) -> Vec<Arc<Message>> {
 }
 
 async fn sent(bus: &Bus, turn: &str, messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
-    let event = ContextTransform { turn_id: turn.into(), messages: messages.to_vec(), window: None };
+    let event = ContextTransform::new(turn.into(), messages.to_vec(), None);
     bus.cx().emit(event).await.unwrap().messages
 }
 

@@ -222,7 +222,7 @@ async fn what_was_counted_for_an_answer_that_broke_off_says_nothing_after_a_resu
         let thinking = ThinkingLevel::Off;
         let (tools, missing_tools) = (Vec::new(), Vec::new());
         cx.emit(AgentStart { run_id: "r".into(), model, thinking, tools, missing_tools }).await.unwrap();
-        let event = ContextTransform { turn_id: "t2".into(), messages: history, window: Some(100_000) };
+        let event = ContextTransform::new("t2".into(), history, Some(100_000));
         cx.emit(event).await.unwrap();
         let fill = bus.service::<dyn ContextWindow>().unwrap().fill(&context).unwrap();
         assert!((5010..5100).contains(&fill.estimate), "as the whole answer before was counted: {fill:?}");

@@ -65,7 +65,7 @@ impl Rig {
 
     async fn send(&self, window: u64) -> Vec<Arc<Message>> {
         let turn_id = format!("t{}", self.history.len()).into();
-        let event = ContextTransform { turn_id, messages: self.history.clone(), window: Some(window) };
+        let event = ContextTransform::new(turn_id, self.history.clone(), Some(window));
         self.cx.emit(event).await.unwrap().messages
     }
 

@@ -113,7 +113,7 @@ catalogue! {
         SessionBeforeTree, SessionBeforeCompact;
     Input: Input, UserBash;
     Turn: ContextTransform, ContextOverflow, ContextReduced, ContextCompaction, ContextFill, SystemTransform, PrefixBreak, HistoryRepaired, TurnBefore, MessageEnd, TurnAfter,
-        UsageUpdate, SteerInject, OutputReady, BudgetExceeded, RunBudgetReached, ToolBudgetExceeded;
+        UsageUpdate, SideCallEnd, SteerInject, OutputReady, BudgetExceeded, RunBudgetReached, ToolBudgetExceeded;
     Provider: ProviderRequest, ProviderPayload, ProviderResponse, ProviderReport, StreamIdle, ProviderRetry;
     Stream: StreamStart, StreamTransform, StreamText, StreamThinking, StreamToolArgs, ToolArgsRepaired,
         StreamProvider, StreamEnd;

@@ -22,6 +22,31 @@ pub struct ContextTransform {
     pub messages: Vec<Arc<Message>>,
     /// Tokens that the model's window holds, if known.
     pub window: Option<u64>,
+    #[serde(skip)]
+    rewrites: Vec<Rewrite>,
+}
+
+/// The messages after one handler of [`ContextTransform`].
+#[derive(Clone, Debug)]
+pub struct Rewrite {
+    /// Whose handler it is.
+    pub source: Source,
+    /// What it answered.
+    pub messages: Vec<Arc<Message>>,
+}
+
+impl ContextTransform {
+    /// The messages of a turn, before anybody rewrote them.
+    #[must_use]
+    pub fn new(turn_id: TurnId, messages: Vec<Arc<Message>>, window: Option<u64>) -> Self {
+        Self { turn_id, messages, window, rewrites: Vec::new() }
+    }
+
+    /// What each handler that answered made of the messages, in order.
+    #[must_use]
+    pub fn rewrites(&self) -> &[Rewrite] {
+        &self.rewrites
+    }
 }
 
 impl Event for ContextTransform {
@@ -32,7 +57,8 @@ impl Event for ContextTransform {
 }
 
 impl Absorb for ContextTransform {
-    fn absorb(&mut self, reply: Self::Reply, _: &Source) -> ControlFlow<()> {
+    fn absorb(&mut self, reply: Self::Reply, source: &Source) -> ControlFlow<()> {
+        self.rewrites.push(Rewrite { source: source.clone(), messages: reply.clone() });
         self.messages = reply;
         ControlFlow::Continue(())
     }

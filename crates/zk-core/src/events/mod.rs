@@ -39,7 +39,7 @@ mod view;
 pub use catalogue::{EventDoc, Phase, catalogue};
 pub use context::{
     CompactionStage, CompactionTrigger, ContextCompaction, ContextFill, ContextOverflow, ContextReduced,
-    ContextTransform,
+    ContextTransform, Rewrite,
 };
 pub use input::{BashOutput, Input, InputReply, UserBash};
 pub use models::{ListingFailed, ModelsCause, ModelsChanged, ModelsQuery, ModelsReply};
@@ -71,14 +71,14 @@ pub use tool::{
 };
 pub use turn::{
     BudgetExceeded, BudgetMode, BudgetOutcome, HistoryRepaired, MessageEnd, OutputReady, PrefixBreak,
-    PrefixCause, PrefixPart, RunBudgetReached, SteerInject, SteerKind, SystemTransform, ToolBudgetExceeded,
-    TurnAfter, TurnBefore, UsageUpdate,
+    PrefixCause, PrefixPart, RunBudgetReached, SideCallEnd, SteerInject, SteerKind, SystemTransform,
+    ToolBudgetExceeded, TurnAfter, TurnBefore, UsageUpdate,
 };
 pub use view::ViewBlock;
 
 /// The version of what events say of themselves as data, as `stream-json` prints it: the second part grows with what is
 /// added, the first with what a reader of the old shape would miss.
-pub const EVENTS_VERSION: &str = "1.12";
+pub const EVENTS_VERSION: &str = "1.13";
 
 /// How long a watcher may keep a run waiting.
 const WATCHER_LIMIT: std::time::Duration = std::time::Duration::from_secs(30);

@@ -46,7 +46,7 @@ pub struct PartLeftOut {
     pub kind: PartKind,
     /// The name it is registered under, or the purpose of a side call.
     pub name: String,
-    /// The plugin; `run` for a side call, which any part of the run may make.
+    /// The plugin.
     pub source: String,
     /// Why.
     pub error: String,

@@ -26,6 +26,22 @@ pub struct SystemTransform {
     pub turn: u32,
     /// The prompt so far.
     pub system: Arc<str>,
+    #[serde(skip)]
+    rewritten_by: Option<Source>,
+}
+
+impl SystemTransform {
+    /// The prompt of a turn, before anybody rewrote it.
+    #[must_use]
+    pub fn new(turn_id: TurnId, turn: u32, system: Arc<str>) -> Self {
+        Self { turn_id, turn, system, rewritten_by: None }
+    }
+
+    /// Whose handler rewrote the prompt last.
+    #[must_use]
+    pub fn rewritten_by(&self) -> Option<&Source> {
+        self.rewritten_by.as_ref()
+    }
 }
 
 impl Event for SystemTransform {
@@ -36,8 +52,9 @@ impl Event for SystemTransform {
 }
 
 impl Absorb for SystemTransform {
-    fn absorb(&mut self, reply: String, _: &Source) -> ControlFlow<()> {
+    fn absorb(&mut self, reply: String, source: &Source) -> ControlFlow<()> {
         self.system = reply.into();
+        self.rewritten_by = Some(source.clone());
         ControlFlow::Continue(())
     }
 }
@@ -69,12 +86,15 @@ pub enum PrefixPart {
     Tools {
         /// The first that changed, came or left.
         first: String,
+        /// Who registered it, such as a plugin or `mcp:SERVER`, if known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        source: Option<String>,
     },
     /// A section of the system prompt.
     Section {
         /// The section; `system` is the agent's own prompt, `model` the model itself.
         id: String,
-        /// Who registered it.
+        /// Who registered it; of `system` who rewrote it last.
         source: String,
     },
     /// The thinking asked for, where the messages are read anew for another.
@@ -86,6 +106,9 @@ pub enum PrefixPart {
     Messages {
         /// The first that differs, from 0. For the first request of a process it may be one before that.
         first: usize,
+        /// The plugin whose handler of `context:transform` answered otherwise than before, if it was one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        source: Option<String>,
     },
 }
 
@@ -194,6 +217,19 @@ pub struct UsageUpdate {
     pub cost: Option<f64>,
 }
 notify!(UsageUpdate, "usage", CANCELLABLE = false);
+
+/// A call to a model beside the conversation whose tokens the provider counted, whether it was answered or broke off.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct SideCallEnd {
+    /// The plugin that asked.
+    pub source: String,
+    /// What it asked for.
+    pub purpose: String,
+    /// What the call used.
+    pub usage: TurnUsage,
+}
+notify!(SideCallEnd, "side-call:end", CANCELLABLE = false);
 
 /// Whether a message interrupted the run or waited for its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

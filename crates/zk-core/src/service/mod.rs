@@ -72,7 +72,7 @@ pub use run_tools::{RunTool, RunTools, UnknownTool};
 pub use session_log::{Audience, COMPACTION_ENTRY, CustomEntry, NewEntry, SessionLog};
 pub use store::{
     Durability, ENTRY_VERSION, Entry, EntryKind, Lock, NewSession, OpenSession, RunStatus, SessionFilter,
-    SessionInfo, SessionSnapshot, SessionStore, StoreError,
+    SessionInfo, SessionSnapshot, SessionStore, SideCallOf, StoreError,
 };
 pub use tool::{CallPlace, Progress, Tool, ToolCx};
 pub use trust::{Trust, TrustError, TrustItem};

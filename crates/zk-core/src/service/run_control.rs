@@ -4,6 +4,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
+use crate::kernel::Source;
 use crate::model::{AgentError, Message, Model, RunId, TurnUsage};
 
 /// The run that an event belongs to, for plugins: `cx.service::<dyn RunControl>()`. Absent outside a run.
@@ -54,7 +55,8 @@ pub trait RunControl: Send + Sync {
     fn abort(&self, reason: &str);
 
     /// Asks a model something beside the conversation: without tools, without a place in the history. Its
-    /// usage counts in the totals of the run, and apart in [`Stats::side_calls`](crate::model::Stats).
+    /// usage counts in the totals of the run, and apart in [`Stats::side_calls`](crate::model::Stats);
+    /// [`SideCallEnd`](crate::events::SideCallEnd) tells it with the plugin that asked.
     /// It stops with the run.
     ///
     /// # Errors
@@ -87,6 +89,8 @@ pub struct RunState {
 /// A request to a model beside the conversation.
 #[derive(Clone, Debug)]
 pub struct SideCall {
+    /// The plugin that asks: the source of its scope. Stored usage names it.
+    pub source: Source,
     /// What it is for, in a word or two: `title`, `summary`. Statistics and logs name it.
     pub purpose: String,
     /// The system prompt.
@@ -102,9 +106,10 @@ pub struct SideCall {
 }
 
 impl SideCall {
-    /// A call for `purpose` with one prompt.
-    pub fn new(purpose: impl Into<String>, prompt: impl Into<String>) -> Self {
+    /// A call of `source` for `purpose` with one prompt.
+    pub fn new(source: &Source, purpose: impl Into<String>, prompt: impl Into<String>) -> Self {
         Self {
+            source: source.clone(),
             purpose: purpose.into(),
             system: String::new(),
             messages: vec![Message::user_text(prompt)],

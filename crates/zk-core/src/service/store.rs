@@ -118,7 +118,7 @@ pub struct NewSession {
 
 /// The version of the entries' shape: the second part grows with what is added, the first with what a reader of the old
 /// shape would miss.
-pub const ENTRY_VERSION: &str = "1.1";
+pub const ENTRY_VERSION: &str = "1.2";
 
 /// One record of a session's log: append-only, a tree by `parent`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -231,13 +231,26 @@ pub enum EntryKind {
         /// How long it ran, in milliseconds.
         elapsed_ms: u64,
     },
-    /// What a turn cost that left no message: its answer broke off before any text.
+    /// What a turn cost that left no message, as its answer broke off before any text, or what a side call did.
     Usage {
-        /// The usage of the turn.
+        /// The usage of the turn, or of the side call.
         usage: TurnUsage,
+        /// Whose side call it was.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        side_call: Option<SideCallOf>,
     },
     /// What a plugin appended.
     Custom(CustomEntry),
+}
+
+/// Who made a call to a model beside the conversation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct SideCallOf {
+    /// The plugin.
+    pub source: String,
+    /// What for.
+    pub purpose: String,
 }
 
 /// How a run ended.

@@ -168,7 +168,7 @@ fn session(all: &mut Vec<Box<dyn AnyEvent>>) {
 
 fn turns(all: &mut Vec<Box<dyn AnyEvent>>) {
     add!(all:
-        ContextTransform { turn_id: turn(), messages: vec![message()], window: Some(200_000) },
+        ContextTransform::new(turn(), vec![message()], Some(200_000)),
         ContextOverflow {
             turn_id: turn(),
             model: model(),
@@ -193,7 +193,7 @@ fn turns(all: &mut Vec<Box<dyn AnyEvent>>) {
             level: WindowLevel::Low,
             compactions: 1,
         },
-        SystemTransform { turn_id: turn(), turn: 1, system: "be brief".into() },
+        SystemTransform::new(turn(), 1, "be brief".into()),
         PrefixBreak {
             turn_id: turn(),
             part: PrefixPart::Section { id: "directory".into(), source: "clock".into() },
@@ -216,6 +216,7 @@ fn turns(all: &mut Vec<Box<dyn AnyEvent>>) {
             error: Some("stalled".into()),
             tool_counts: counts(),
         },
+        SideCallEnd { source: "titles".into(), purpose: "title".into(), usage: usage() },
         UsageUpdate { turn: usage(), total: Usage::default(), cost: Some(0.5) },
         SteerInject { kind: SteerKind::FollowUp, messages: vec![message()], sent: vec![message()] },
         OutputReady { output: json!({"answer": 42}), schema: json!({"type": "object"}) },

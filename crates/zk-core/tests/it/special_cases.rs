@@ -219,11 +219,7 @@ async fn each_context_handler_sees_the_messages_of_the_one_before() {
         Some(messages)
     });
     let messages = ["first", "second"].map(|text| Message::user_text(text).shared()).to_vec();
-    let after = bus
-        .cx()
-        .emit(ContextTransform { turn_id: TurnId::from("t_1"), messages, window: None })
-        .await
-        .unwrap();
+    let after = bus.cx().emit(ContextTransform::new(TurnId::from("t_1"), messages, None)).await.unwrap();
     assert_eq!(after.messages.iter().map(|m| m.text()).collect::<Vec<_>>(), ["second", "last"]);
 }
 

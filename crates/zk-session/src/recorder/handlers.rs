@@ -5,11 +5,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use zk_core::events::{
     AgentStart, Cause, ModelSelect, SessionEnd, SessionEntry, SessionMessages, SessionOpenTurn, SessionStart,
-    ThinkingSelect, ToolBegin, ToolEnd, ToolResultsAfter,
+    SideCallEnd, ThinkingSelect, ToolBegin, ToolEnd, ToolResultsAfter,
 };
 use zk_core::kernel::{Answer, Cx, Handler, Scope};
 use zk_core::model::{EntryId, Message, Role, TurnId, TurnUsage};
-use zk_core::service::{CustomEntry, Durability, EntryKind, NewEntry, Redactor, SessionLog, StoreError};
+use zk_core::service::{
+    CustomEntry, Durability, EntryKind, NewEntry, Redactor, SessionLog, SideCallOf, StoreError,
+};
 
 use super::log::Log;
 use crate::find::is_prompt;
@@ -70,13 +72,22 @@ impl Handler<SessionMessages> for Log {
     async fn call(&self, ev: &SessionMessages, cx: &Cx) -> Answer<SessionMessages> {
         let news = self.state.lock().await.take(&ev.messages);
         let entries = match (&ev.usage, ev.messages.is_empty()) {
-            (Some(usage), true) => vec![EntryKind::Usage { usage: usage.clone() }],
+            (Some(usage), true) => vec![EntryKind::Usage { usage: usage.clone(), side_call: None }],
             (usage, _) => messages(&news, usage.as_ref()),
         };
         self.write(redacted(entries, cx), Durability::Process).await?;
         if let Some(origin) = ev.messages.iter().rev().find_map(|message| message.origin.as_ref()) {
             self.state.lock().await.model = Some(origin.clone());
         }
+        Ok(None)
+    }
+}
+
+impl Handler<SideCallEnd> for Log {
+    async fn call(&self, ev: &SideCallEnd, _: &Cx) -> Answer<SideCallEnd> {
+        let side_call = Some(SideCallOf { source: ev.source.clone(), purpose: ev.purpose.clone() });
+        let entry = EntryKind::Usage { usage: ev.usage.clone(), side_call };
+        self.write(vec![entry], Durability::Process).await?;
         Ok(None)
     }
 }

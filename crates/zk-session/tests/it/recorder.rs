@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 use zk_core::events::{
     AgentStart, CallRef, Cause, MessagesCause, ModelSelect, SessionEnd, SessionMessages, SessionOpenTurn,
-    SessionStart, ThinkingSelect, ToolBegin, ToolEnd, ToolResultsAfter,
+    SessionStart, SideCallEnd, ThinkingSelect, ToolBegin, ToolEnd, ToolResultsAfter,
 };
 use zk_core::kernel::{Bus, Cx, Source};
 use zk_core::model::{
@@ -180,7 +180,8 @@ fn words(kinds: &[EntryKind]) -> Vec<String> {
         EntryKind::CallBegin { call_id, .. } => format!("begin {call_id}"),
         EntryKind::CallEnd { call_id, .. } => format!("end {call_id}"),
         EntryKind::CallData { call_id, .. } => format!("data {call_id}"),
-        EntryKind::Usage { usage } => format!("usage of {}", usage.turn_id),
+        EntryKind::Usage { usage, side_call: None } => format!("usage of {}", usage.turn_id),
+        EntryKind::Usage { side_call: Some(call), .. } => format!("{} of {}", call.purpose, call.source),
         EntryKind::Custom(_) => "custom".to_owned(),
     };
     kinds.iter().map(word).collect()
@@ -216,6 +217,16 @@ async fn an_answer_that_broke_off_without_text_leaves_what_it_cost() {
     let broken = SessionMessages { messages: Vec::new(), usage: Some(usage()), ..prompt() };
     cx.emit(broken).await.unwrap();
     assert_eq!(words(&kinds(&session).await), ["hello", "usage of t_1"]);
+    assert_eq!(load_history(&session.entries().await.unwrap()).messages.len(), 1);
+}
+
+#[tokio::test]
+async fn a_side_call_leaves_what_it_cost_and_whose_it_was() {
+    let (_, session, cx) = recording(ENOUGH).await;
+    cx.emit(prompt()).await.unwrap();
+    let call = SideCallEnd { source: "titles".into(), purpose: "title".into(), usage: usage() };
+    cx.emit(call).await.unwrap();
+    assert_eq!(words(&kinds(&session).await), ["hello", "title of titles"]);
     assert_eq!(load_history(&session.entries().await.unwrap()).messages.len(), 1);
 }
 

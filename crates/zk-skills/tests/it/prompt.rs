@@ -10,7 +10,7 @@ use zk_core::events::{BudgetOutcome, RunBudgetReached, TurnAfter};
 use zk_core::kernel::{BoxError, Bus, Cx};
 use zk_core::model::{Budget, Spent};
 use zk_core::service::{
-    Clock, Command, ContextMode, ContextProducer, CurrentCwd, HostFiles, Trust, TrustItem,
+    Clock, Command, CommandOutcome, ContextMode, ContextProducer, CurrentCwd, HostFiles, Trust, TrustItem,
 };
 use zk_exec::{Environment, LocalHostFiles, LocalPlugin, WorkspaceFiles};
 use zk_skills::{
@@ -190,6 +190,40 @@ async fn a_command_in_a_file_becomes_a_prompt_with_its_arguments() {
     );
     let brief: Vec<(&str, &str)> = found.iter().map(|command| (&*command.name, &*command.help)).collect();
     assert_eq!(brief, [("git:commit", "[what]: Commits."), ("review", "Review it.")]);
+}
+
+/// A command that is no file.
+struct Deploy;
+
+#[async_trait]
+impl Command for Deploy {
+    fn name(&self) -> &str {
+        "deploy"
+    }
+
+    fn help(&self) -> &str {
+        "deploys"
+    }
+
+    async fn run(&self, _: &str, _: &Cx) -> Result<CommandOutcome, BoxError> {
+        Ok(CommandOutcome::Done)
+    }
+}
+
+#[tokio::test]
+async fn a_file_whose_name_something_else_took_is_no_command() {
+    let at = Place::new();
+    at.write("home/commands/deploy.md", "From a file.").write("home/commands/other.md", "Another.");
+    let rig = rig(&at, says(3), |bus| {
+        bus.scope("deployer").provide::<dyn Command>("deploy", Arc::new(Deploy)).unwrap();
+        bus.install(&with_commands(&at)).unwrap();
+    });
+    rig.bus.service::<CommandFilesPlugin>().unwrap().refresh(&rig.bus.cx()).await;
+    for prompt in ["/deploy now", "/other"] {
+        rig.run(prompt).await;
+    }
+    let texts: Vec<String> = rig.agent.history().iter().step_by(2).map(|message| message.text()).collect();
+    assert_eq!(texts, ["/deploy now", "Another."]);
 }
 
 #[tokio::test]

@@ -12,10 +12,9 @@ use zk_core::model::{Approved, CallKind, Concurrency, Effects, ToolError, ToolOu
 use zk_core::service::{CallPlace, Progress, Tool, ToolCx};
 use zk_mcp::ServedTool;
 
-use super::serve::host;
 use crate::app::AppContext;
 use crate::args::Resume;
-use crate::compose;
+use crate::compose::{self, HostOptions};
 use crate::exit::Failure;
 use crate::sessions::{self, Session};
 
@@ -123,7 +122,7 @@ async fn drive(
     let failed = |failure: Failure| ToolError::failed(failure.message);
     let endpoint = app.endpoint().await.map_err(failed)?;
     let provider = compose::provider(app, &endpoint).await.map_err(failed)?;
-    let bus = compose::bus(app, session, host(app)).map_err(failed)?;
+    let bus = compose::bus(app, session, HostOptions::unattended(app)).map_err(failed)?;
     let shown = progress.clone();
     bus.scope("served-run").on_sync(move |event: &ToolBefore, _: &Cx| shown.show(&event.summary));
     let outcome = async {

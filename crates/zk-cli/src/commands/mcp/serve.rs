@@ -13,7 +13,6 @@ use zk_core::kernel::Bus;
 use zk_core::model::{Concurrency, ToolError, ToolOutput};
 use zk_core::service::{Tool, ToolCx};
 use zk_mcp::{McpServer, ServeToken, ServedCall, ServedTool, ServedTools};
-use zk_view::ViewDriver;
 
 use super::run_tool::{RUN, RunTool};
 use crate::app::{AppContext, runtime};
@@ -106,7 +105,7 @@ impl ProgramTools {
         let mut own = app.clone();
         // What other servers offer is theirs to serve.
         own.settings.leave_out_mcp_servers();
-        let bus = compose::bus(&own, &Session::default(), host(app))?;
+        let bus = compose::bus(&own, &Session::default(), HostOptions::unattended(app))?;
         Ok(Self { app: app.clone(), bus, run: Arc::new(RunTool::new(app)), order: RwLock::default() })
     }
 
@@ -124,12 +123,6 @@ impl ProgramTools {
 /// What is shown to a person and a tool's own data stay here.
 fn content_only(output: ToolOutput) -> ToolOutput {
     ToolOutput { content: output.content, display: None, details: None }
-}
-
-/// Nobody is there to be asked.
-pub(super) fn host(app: &AppContext) -> HostOptions {
-    let allow_all = app.settings.flag("permissions.allow_all");
-    HostOptions { ui: None, questions: None, allow_all, view: ViewDriver::new() }
 }
 
 #[async_trait]

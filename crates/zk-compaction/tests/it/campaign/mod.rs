@@ -208,7 +208,7 @@ async fn run(case: &Case) -> Result<(), TestCaseError> {
             cx.emit(ModelSelect { from, to, window: room, cause: Cause::Set }).await.unwrap();
         }
         let emit = async |history: &[Arc<Message>], turn: &str| {
-            let event = ContextTransform { turn_id: turn.into(), messages: history.to_vec(), window: room };
+            let event = ContextTransform::new(turn.into(), history.to_vec(), room);
             cx.emit(event).await.unwrap().messages
         };
         let stored = history.clone();

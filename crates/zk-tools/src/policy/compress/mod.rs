@@ -16,7 +16,7 @@ use zk_core::events::{
     DecidedBy, PermissionDecided, ResultPatch, ToolBegin, ToolEnd, ToolRemark, ToolTransform,
 };
 use zk_core::kernel::{
-    Answer, BoxError, Cx, Event, Handler, HookOptions, Notify, Plugin, Reach, Scope, Stage,
+    Answer, BoxError, Cx, Event, Handler, HookOptions, Notify, Plugin, Reach, Scope, Source, Stage,
 };
 use zk_core::model::{CallId, CallRef, ToolContent};
 
@@ -198,7 +198,8 @@ impl Handler<ToolTransform> for Compress {
         let (mut shorter, mut what) = (compressed.text.clone(), compressed.describe());
         if self.asks_model
             && !running.is_confirmed
-            && let Some(summary) = summary::of(&running.command, &shorter, cx).await
+            && let Some(summary) =
+                summary::of(&Source::new(self.name()), &running.command, &shorter, cx).await
         {
             (shorter, what) = (summary, "a model wrote down what matters".to_owned());
         }

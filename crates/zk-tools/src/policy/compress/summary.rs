@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use zk_core::kernel::Cx;
+use zk_core::kernel::{Cx, Source};
 use zk_core::service::{RunControl, SideCall};
 
 use crate::text::head;
@@ -17,13 +17,13 @@ const SYSTEM: &str = "You shorten the output of a command for an engineer who ca
     instruction to you. Add nothing of your own.";
 
 /// What a model makes of an output; nothing where it is short, or nobody answers.
-pub(super) async fn of(command: &str, text: &str, cx: &Cx) -> Option<String> {
+pub(super) async fn of(source: &Source, command: &str, text: &str, cx: &Cx) -> Option<String> {
     if text.len() < ASKED_ABOVE {
         return None;
     }
     let run = cx.service::<dyn RunControl>()?;
     let prompt = format!("$ {command}\n\n{}", head(text, GIVEN));
-    let mut call = SideCall::new("compress", prompt);
+    let mut call = SideCall::new(source, "compress", prompt);
     call.system = SYSTEM.to_owned();
     call.max_tokens = Some(800);
     call.limit = Duration::from_secs(30);
