@@ -34,7 +34,7 @@ pub(crate) struct PrefixGuard {
 enum Last {
     #[default]
     None,
-    Sent(Sent),
+    Sent(Box<Sent>),
     /// Of another process.
     Stored(Box<Stored>),
 }
@@ -124,7 +124,7 @@ impl PrefixGuard {
     /// What the first request of another process is to be compared with; nothing before one was sent.
     pub(crate) fn entry(&self) -> Option<NewEntry> {
         match &self.last {
-            Last::Sent(sent) => Stored::from(sent).entry(&self.changes),
+            Last::Sent(sent) => Stored::from(&**sent).entry(&self.changes),
             Last::None | Last::Stored(_) => None,
         }
     }
@@ -157,7 +157,7 @@ impl PrefixGuard {
             Last::Stored(before) => before.model != sent.model,
         };
         let is_other_process = matches!(before, Last::Stored(_));
-        self.last = Last::Sent(sent);
+        self.last = Last::Sent(Box::new(sent));
         let goes_on_changing = is_first && self.changes.note(found.as_ref());
         let Broken { part, lost, .. } = found?;
         let cause = match &part {
@@ -220,10 +220,10 @@ impl Sent {
                 return Some(broken);
             }
         }
-        if self.system != next.system {
-            if let Some(broken) = of_sections(&self.system_parts(), &next.system_parts(), messages) {
-                return Some(broken);
-            }
+        if self.system != next.system
+            && let Some(broken) = of_sections(&self.system_parts(), &next.system_parts(), messages)
+        {
+            return Some(broken);
         }
         if thinking_counts && self.thinking != next.thinking {
             return Some(Broken::new(of_thinking(&next.thinking), messages));
