@@ -25,6 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use tokio::runtime::Handle;
 use zk_core::service::{EnvPolicy, Exec, ExecError, ExecRequest, Process};
 
 use crate::{BoundedExec, Environment, Limits};
@@ -170,6 +171,10 @@ impl ProcessExec {
             Starter::Own(spawner) => spawner,
         };
         let Some(group) = spawner.everything() else { return };
+        // Where a bus is dropped behind the end of its runtime, nobody can wait.
+        if Handle::try_current().is_err() {
+            return group.signal_now(group::Ask::Kill);
+        }
         group.signal(group::Ask::End).await;
         let until = Instant::now() + GRACE;
         let mut pause = Duration::from_millis(4);
