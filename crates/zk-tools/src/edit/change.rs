@@ -86,9 +86,9 @@ fn replace(content: &[u8], found: &Found, new: &str, verbatim: bool) -> Vec<u8> 
 /// The kind of line end of a region: its own first one, or that of the line it stands in, or the one before.
 fn line_end(content: &[u8], start: usize, end: usize) -> Option<&'static str> {
     let newline = |from: usize, to: usize| {
-        content.get(from..to).and_then(|part| part.iter().position(|byte| *byte == b'\n')).map(|at| from + at)
+        content.get(from..to).and_then(|part| memchr::memchr(b'\n', part)).map(|at| from + at)
     };
-    let before = || content.get(..start).and_then(|part| part.iter().rposition(|byte| *byte == b'\n'));
+    let before = || content.get(..start).and_then(|part| memchr::memrchr(b'\n', part));
     let at = newline(start, end).or_else(|| newline(end, content.len())).or_else(before)?;
     let after_cr = at.checked_sub(1).and_then(|at| content.get(at)) == Some(&b'\r');
     Some(if after_cr { "\r\n" } else { "\n" })
@@ -108,7 +108,7 @@ fn line_numbers(content: &[u8], places: &[Place]) -> Vec<usize> {
     let mut numbers = Vec::with_capacity(places.len());
     for Place { matched, replaced, .. } in places {
         let to = matched.start.max(counted).min(replaced.start.max(matched.start));
-        line += content.get(counted..to).map_or(0, |part| part.iter().filter(|byte| **byte == b'\n').count());
+        line += content.get(counted..to).map_or(0, |part| memchr::memchr_iter(b'\n', part).count());
         counted = to;
         numbers.push(line);
     }

@@ -1,5 +1,7 @@
 use std::ops::Range;
 
+use memchr::memmem::Finder;
+
 use super::normal::{Form, Normal};
 
 /// Bigger files are matched as they are or not at all.
@@ -107,15 +109,14 @@ impl Starts {
 /// Every position of `needle`, overlapping ones too.
 fn occurrences(hay: &[u8], needle: &[u8]) -> Starts {
     let mut found = Vec::new();
-    let Some((first, _)) = needle.split_first() else { return Starts(found) };
+    if needle.is_empty() {
+        return Starts(found);
+    }
+    let finder = Finder::new(needle);
     let mut from = 0;
-    while let Some(rest) = hay.get(from..) {
-        let Some(skip) = rest.iter().position(|byte| byte == first) else { break };
-        let at = from + skip;
-        if hay.get(at..).is_some_and(|rest| rest.starts_with(needle)) {
-            found.push(at);
-        }
-        from = at + 1;
+    while let Some(skip) = hay.get(from..).and_then(|rest| finder.find(rest)) {
+        found.push(from + skip);
+        from += skip + 1;
     }
     Starts(found)
 }

@@ -5,6 +5,7 @@ mod normal;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::io::Read;
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
@@ -215,7 +216,7 @@ fn edited(
     tools: &ToolNames,
     stop: &CancellationToken,
 ) -> Result<(Vec<u8>, Vec<Done>), ToolError> {
-    let mut new = old.to_vec();
+    let mut new = Cow::Borrowed(old);
     let mut done = Vec::new();
     for (index, edit) in edits.iter().enumerate() {
         go_on(stop)?;
@@ -227,17 +228,17 @@ fn edited(
             };
             failure.explain(&at.shown, &which, tools)
         })?;
-        new = content;
+        new = Cow::Owned(content);
         done.push((lines, how));
     }
-    if new == old {
+    if *new == *old {
         let text = format!(
             "the edits cancel each other out; `{}` was not written; leave them out, or say what should differ",
             at.shown
         );
         return Err(ToolError::invalid(text));
     }
-    Ok((new, done))
+    Ok((new.into_owned(), done))
 }
 
 impl Common {
