@@ -24,7 +24,7 @@ use crate::debug_dump::DumpFiles;
 use crate::endpoint::{Endpoint, Key};
 use crate::exit::{Failure, Outcome};
 use crate::mode::{JobRows, PermissionModes};
-use crate::place::Place;
+use crate::place::{ContextName, PersonExec, Place};
 use crate::sessions::Session;
 use crate::{
     agents, behavior, compaction, cost_records, hooks, limits, mcp, model_name, policy, prompt, sandbox,
@@ -70,12 +70,17 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
     scope.provide_service(Arc::new(modes.clone()));
     scope.provide_service::<dyn PlanModes>(Arc::new(modes.clone()));
     let attended = host.questions.is_some();
-    let tools =
-        ToolsOptions { outside: sandbox.is_some(), attended, ..behavior::tools_options(&app.settings) };
+    // A container has an outside as well; it is what the person chose for commands of their own, too.
+    let outside = sandbox.is_some() || matches!(ContextName::of(app), ContextName::Docker(_));
+    let tools = ToolsOptions { outside, attended, ..behavior::tools_options(&app.settings) };
     let tools = limits::of_time(&app.settings, tools);
     let own = of_person(app, &bus, children.clone());
+    let scope = bus.scope("outside");
+    if outside {
+        scope.provide_service(Arc::new(OutsideExec(own.clone())));
+    }
     if sandbox.is_some() {
-        bus.scope("outside").provide_service(Arc::new(OutsideExec(own.clone())));
+        scope.provide_service(Arc::new(PersonExec(own.clone())));
     }
     let mut plugins: Vec<Arc<dyn Plugin>> = vec![
         Arc::new(local(app, children, sandbox)?),

@@ -70,6 +70,10 @@ pub(crate) fn socket(address: &str) -> Result<PathBuf, String> {
         .ok_or_else(|| format!("`{address}` is no address; write unix:PATH with an absolute path"))
 }
 
+/// Where commands of the person run that the sandbox would bound: `cx.service::<PersonExec>()`. Absent where they run as the
+/// model's do.
+pub(crate) struct PersonExec(pub(crate) Arc<dyn Exec>);
+
 /// Serves what takes the place of this machine's commands and files; nothing if they are this machine's.
 pub(crate) enum Place {
     Here,

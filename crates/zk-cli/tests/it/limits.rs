@@ -68,6 +68,19 @@ fn a_misspelt_limit_is_refused_and_a_project_sets_none() {
 }
 
 #[test]
+fn a_command_can_be_asked_for_outside_of_a_container() {
+    let server = server(Script::new().turn(|t| t.text("done")));
+    let person = Person::asking(&server);
+    let socket = person.home().join("engine.sock");
+    let _engine = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    person.settings(&format!("[docker]\nsocket = \"{}\"\n", socket.display()));
+    let ended = person.run(&["-p", "x", "--context", "docker:debian"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let asked = serde_json::Value::from(server.bodies()).to_string();
+    assert!(asked.contains("after it was denied something"), "{asked}");
+}
+
+#[test]
 fn a_container_engine_that_nobody_answers_for_is_refused_at_the_start() {
     let server = server(Script::new().turn(|t| t.text("done")));
     let person = Person::asking(&server);

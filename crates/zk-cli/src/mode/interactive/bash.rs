@@ -1,9 +1,10 @@
 use tokio_util::sync::CancellationToken;
 use zk_core::events::{BashOutput, UserBash};
 use zk_core::model::Message;
-use zk_core::service::{Conversation, Exec, ExecRequest, Exit, OutputStream, OutsideExec};
+use zk_core::service::{Conversation, Exec, ExecRequest, Exit, OutputStream};
 
 use super::chat::{Chat, LineOutcome};
+use crate::place::PersonExec;
 use crate::term::{Style, Utf8Decoder};
 
 /// What of a command's output joins the conversation at most, in bytes: its end.
@@ -51,7 +52,7 @@ fn failed(chat: &Chat, why: &str) -> LineOutcome {
 async fn execute(chat: &Chat, command: &str, stop: &CancellationToken) -> Result<BashOutput, String> {
     let bus = chat.agent.bus();
     // What bounds the model's commands does not bound the person.
-    let outside = bus.service::<OutsideExec>().map(|outside| outside.0.clone());
+    let outside = bus.service::<PersonExec>().map(|outside| outside.0.clone());
     let exec = outside.or_else(|| bus.service::<dyn Exec>()).ok_or("nothing here can run commands")?;
     let mut kept = Vec::new();
     let screen = chat.screen.clone();

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use zk_core::kernel::{BoxError, Cx};
-use zk_core::service::{Command, CommandOutcome, Exec, OutsideExec, TurnCwd};
+use zk_core::service::{Command, CommandOutcome, Exec, TurnCwd};
 use zk_tools::{JobInfo, JobPhase, Jobs};
+
+use crate::place::PersonExec;
 
 /// How much of a job's output is shown, in bytes.
 const TAIL: usize = 8 * 1024;
@@ -36,7 +38,7 @@ impl Command for JobsCommand {
             ("start", "") => return Err("/jobs start takes a command".into()),
             ("start", command) => {
                 // What bounds the model's commands does not bound the person.
-                let outside = cx.service::<OutsideExec>().map(|outside| outside.0.clone());
+                let outside = cx.service::<PersonExec>().map(|outside| outside.0.clone());
                 let exec = outside.or_else(|| cx.service::<dyn Exec>());
                 let exec = exec.ok_or("nothing here can run commands")?;
                 let cwd = TurnCwd::of(cx).ok_or("this conversation has no directory to run it in")?;
