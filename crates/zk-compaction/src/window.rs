@@ -18,10 +18,11 @@ const ALL: Duration = Duration::from_secs(15 * 60);
 ///
 /// Before each request, every strategy may apply a threshold of its own. Where the request exceeds the lower threshold of
 /// its [`Budget`](crate::Budget), strategies apply what they have prepared. Where it exceeds the upper one, after an
-/// overflow, or when [`ContextWindow::reduce`] was called, about half as much is to be sent, or half of the window where
-/// that is known and smaller: strategies are asked by their order until that is reached. Then the bytes stay the same
-/// until that happens again. What was left out is announced as [`ContextReduced`](zk_core::events::ContextReduced), each
-/// decision as [`ContextCompaction`](zk_core::events::ContextCompaction).
+/// overflow, or when [`ContextWindow::reduce`] was called, about half as much is to be sent, or half of the window (of the
+/// bytes that stand for it where it is not known) where that is smaller: strategies are asked by their order until that is
+/// reached. Then the bytes stay the same until that happens again. What was left out is announced as
+/// [`ContextReduced`](zk_core::events::ContextReduced), each decision as
+/// [`ContextCompaction`](zk_core::events::ContextCompaction).
 ///
 /// A compaction that frees too little has failed; after two in a row the run ends with what fills the window, and no
 /// more is tried until the conversation overflows or somebody asks.
