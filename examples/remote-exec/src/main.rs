@@ -5,9 +5,10 @@
 use std::error::Error;
 use std::sync::Arc;
 
+use example_remote_exec::{SocketExec, SocketFiles};
 use zk_core::kernel::Bus;
 use zk_core::service::{Exec, Files, Tool, ToolCx};
-use zk_exec::{Environment, ExecServer, ProcessExec, Remote, WorkspaceFiles};
+use zk_exec::{Environment, ProcessExec, WorkspaceFiles};
 use zk_tools::{ToolsOptions, ToolsPlugin};
 
 #[tokio::main]
@@ -18,7 +19,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     {
         let environment = Environment::filtered([("PATH", "/usr/local/bin:/usr/bin:/bin"), ("LC_ALL", "C")]);
         let (exec, files) = (ProcessExec::new(environment), WorkspaceFiles::new([dir])?);
-        ExecServer::bind(socket)?.serve(Arc::new(exec), Arc::new(files)).await?;
+        let listener = std::os::unix::net::UnixListener::bind(socket)?;
+        tokio::task::block_in_place(|| example_remote_exec::serve(&listener, Arc::new(exec), Arc::new(files)))?;
         return Ok(());
     }
     let dir = std::env::temp_dir().join(format!("zk-remote-exec-{}", std::process::id()));
@@ -27,9 +29,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     #[expect(clippy::disallowed_methods, reason = "this program is what runs on the other side")]
     let mut other =
         std::process::Command::new(std::env::current_exe()?).arg("serve").args([&socket, &work]).spawn()?;
-    let remote = loop {
-        match Remote::connect(&socket) {
-            Ok(remote) => break remote,
+    let files = loop {
+        match SocketFiles::connect(&socket) {
+            Ok(files) => break files,
             Err(error) if other.try_wait()?.is_some() => return Err(error.into()),
             Err(_) => std::thread::sleep(std::time::Duration::from_millis(5)),
         }
@@ -37,8 +39,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let bus = Bus::new();
     let scope = bus.scope("remote");
-    scope.provide_service::<dyn Exec>(Arc::new(remote.exec()));
-    scope.provide_service::<dyn Files>(Arc::new(remote.files()));
+    scope.provide_service::<dyn Exec>(Arc::new(SocketExec::new(&*socket)));
+    scope.provide_service::<dyn Files>(Arc::new(files));
     bus.install(&ToolsPlugin::new(ToolsOptions::default()))?;
     for (name, args) in [
         ("write_file", serde_json::json!({ "path": "a.txt", "content": "one\ntwo\n" })),

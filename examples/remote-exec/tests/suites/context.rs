@@ -4,9 +4,9 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::{Arc, Mutex};
 
+use example_remote_exec::{SocketExec, SocketFiles};
 use zk_core::kernel::Bus;
 use zk_core::service::{Exec, Files};
-use zk_exec::Remote;
 
 /// Ends the other side.
 struct Other(
@@ -29,16 +29,16 @@ pub(crate) fn install(bus: &Bus, root: &Path) {
     let program = env!("CARGO_BIN_EXE_example-remote-exec");
     let mut child = Command::new(program).arg("serve").args([&*socket, root]).spawn().unwrap();
     // The file of a socket is there before anybody listens at it.
-    let remote = loop {
-        if let Ok(remote) = Remote::connect(&socket) {
-            break remote;
+    let files = loop {
+        if let Ok(files) = SocketFiles::connect(&socket) {
+            break files;
         }
         assert!(child.try_wait().unwrap().is_none(), "the other side ended before it listened");
         std::thread::sleep(std::time::Duration::from_millis(2));
     };
     let scope = bus.scope("remote");
-    scope.provide_service::<dyn Exec>(Arc::new(remote.exec()));
-    scope.provide_service::<dyn Files>(Arc::new(remote.files()));
+    scope.provide_service::<dyn Exec>(Arc::new(SocketExec::new(&*socket)));
+    scope.provide_service::<dyn Files>(Arc::new(files));
     // Lives as long as the bus.
     scope.provide_service(Arc::new(Other(Mutex::new(child), dir)));
 }

@@ -1,8 +1,12 @@
 //! The suites of zk's own tools, run where every file and every command is in another process.
 #![expect(clippy::unwrap_used, reason = "a helper of a test that cannot go on fails the test")]
 
+#[path = "../../../../crates/zk-tools/tests/it/campaign.rs"]
+mod campaign;
 #[path = "../../../../crates/zk-tools/tests/it/cancel.rs"]
 mod cancel;
+#[path = "../../../../crates/zk-tools/tests/it/caps.rs"]
+mod caps;
 mod context;
 #[path = "../../../../crates/zk-tools/tests/it/edit.rs"]
 mod edit;
@@ -10,6 +14,8 @@ mod edit;
 mod jobs;
 #[path = "../../../../crates/zk-tools/tests/it/media.rs"]
 mod media;
+#[path = "../../../../crates/zk-tools/tests/it/path_corpus.rs"]
+mod path_corpus;
 #[path = "../../../../crates/zk-tools/tests/it/read.rs"]
 mod read;
 #[path = "../../../../crates/zk-tools/tests/it/search.rs"]
