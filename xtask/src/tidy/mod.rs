@@ -5,6 +5,7 @@ mod kernel;
 mod links;
 mod manifests;
 mod modules;
+mod repeats;
 mod size;
 mod snippets;
 #[cfg(test)]
@@ -66,6 +67,7 @@ fn check(workspace: &Workspace) -> Result<Findings> {
     for fault in models::faults(workspace, None)? {
         findings.error("the table of models", fault);
     }
+    repeats::check(&texts, &mut findings);
     for text in &texts {
         kernel::check(text, &mut findings);
         size::check(text, &mut findings);

@@ -296,3 +296,60 @@ fn only_the_facts_name_a_vendor() {
         }
     }
 }
+
+/// Code in which no line is like another.
+fn body(name: &str, value: &str) -> String {
+    format!(
+        "fn {name}({name}_of: &[u64]) -> Option<u64> {{
+    let mut {name}_sum = {value};
+    for one in {name}_of {{
+        if *one > {value} {{
+            {name}_sum += one;
+        }}
+        while {name}_sum > 7 {{
+            {name}_sum -= one * 2;
+        }}
+        match {name}_sum {{
+            3 => return Some({name}_sum),
+            _ => {name}_sum = {name}_sum.pow(2),
+        }}
+    }}
+    let rest = {name}_of.iter().rev().max();
+    let least = rest.map(|rest| rest.min(&{name}_sum));
+    let shown = format!(\"{name}{{least:?}}\");
+    println!(\"{{shown}}\");
+    if shown.is_empty() {{ None }} else {{ least.copied() }}
+}}
+"
+    )
+}
+
+#[test]
+fn code_that_stands_twice_is_found_also_with_other_names() {
+    for (name, value, expected) in [("a", "1", "a second time, first"), ("other", "250", "with other names")]
+    {
+        let dir = clean();
+        put(&dir, "crates/zk-core/src/a.rs", &body("a", "1"));
+        let again = format!("use zk_core::x;\n\n// Its own.\n{}", body(name, value));
+        put(&dir, "crates/zk-tools/src/a.rs", &again);
+        let errors = errors(&dir);
+        let error = errors.iter().find(|error| error.contains(expected)).unwrap();
+        assert!(error.starts_with("crates/zk-tools/src/a.rs:4-"), "{error}");
+        assert!(error.contains("crates/zk-core/src/a.rs:1;"), "{error}");
+    }
+}
+
+#[test]
+fn tests_and_declarations_may_repeat() {
+    let dir = clean();
+    put(&dir, "crates/zk-core/tests/it/main.rs", "mod a;\nmod b;\n");
+    put(&dir, "crates/zk-core/tests/it/a.rs", &body("a", "1"));
+    put(&dir, "crates/zk-core/tests/it/b.rs", &body("a", "1"));
+    let fields = |name: &str| -> String {
+        let fields: String =
+            (0..20).map(|n| format!("    pub {name}_{n}: Vec<u{}>,\n", 8 << (n % 4))).collect();
+        format!("pub struct {name} {{\n{fields}}}\n")
+    };
+    put(&dir, "crates/zk-core/src/a.rs", &(fields("A") + &fields("B")));
+    assert_eq!(errors(&dir), [] as [String; 0]);
+}

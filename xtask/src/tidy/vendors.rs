@@ -117,7 +117,7 @@ fn tokens(text: &str) -> Vec<(usize, Token<'_>)> {
 }
 
 /// The contents of the string literal that `rest` begins with, and its whole length.
-fn literal(rest: &str) -> Option<(&str, usize)> {
+pub(super) fn literal(rest: &str) -> Option<(&str, usize)> {
     let marked = rest.strip_prefix('b').unwrap_or(rest);
     let (opening, end) = match marked.strip_prefix('r') {
         Some(raw) => {
@@ -140,7 +140,7 @@ fn literal(rest: &str) -> Option<(&str, usize)> {
 }
 
 /// The length of the character literal or of the lifetime's mark that `rest` begins with.
-fn character(rest: &str) -> usize {
+pub(super) fn character(rest: &str) -> usize {
     let mut chars = rest.char_indices().skip(1);
     match (chars.next(), chars.next()) {
         // What is escaped is never the end.

@@ -243,60 +243,28 @@ impl Block {
     /// The text, if it is a text block.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
-        match self {
-            Self::Text(text) => Some(&text.text),
-            Self::Image(_)
-            | Self::Document(_)
-            | Self::ToolCall(_)
-            | Self::ToolResult(_)
-            | Self::Thinking(_)
-            | Self::Compaction(_)
-            | Self::Provider(_) => None,
-        }
+        let Self::Text(text) = self else { return None };
+        Some(&text.text)
     }
 
     /// The result, if it is one.
     #[must_use]
     pub fn as_result(&self) -> Option<&ToolResult> {
-        match self {
-            Self::ToolResult(result) => Some(result),
-            Self::Text(_)
-            | Self::Image(_)
-            | Self::Document(_)
-            | Self::ToolCall(_)
-            | Self::Thinking(_)
-            | Self::Compaction(_)
-            | Self::Provider(_) => None,
-        }
+        let Self::ToolResult(result) = self else { return None };
+        Some(result)
     }
 
     /// The reasoning, if it is some.
     #[must_use]
     pub fn as_thinking(&self) -> Option<&Thinking> {
-        match self {
-            Self::Thinking(thinking) => Some(thinking),
-            Self::Text(_)
-            | Self::Image(_)
-            | Self::Document(_)
-            | Self::ToolCall(_)
-            | Self::ToolResult(_)
-            | Self::Compaction(_)
-            | Self::Provider(_) => None,
-        }
+        let Self::Thinking(thinking) = self else { return None };
+        Some(thinking)
     }
 
     /// The block in its provider's own shape, if it is one.
     #[must_use]
     pub fn as_provider(&self) -> Option<&ProviderBlock> {
-        match self {
-            Self::Provider(block) => Some(block),
-            Self::Text(_)
-            | Self::Image(_)
-            | Self::Document(_)
-            | Self::ToolCall(_)
-            | Self::ToolResult(_)
-            | Self::Thinking(_)
-            | Self::Compaction(_) => None,
-        }
+        let Self::Provider(block) = self else { return None };
+        Some(block)
     }
 }
