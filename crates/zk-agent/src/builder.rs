@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use zk_core::kernel::{Bus, Plugin, Scope};
 use zk_core::model::{AgentError, Message, Model, SessionId, ThinkingRequest};
-use zk_core::service::{CurrentCwd, Entry, Provider, Tool};
+use zk_core::service::{CurrentCwd, Entry, Provider, StoredConversation, Tool};
 
 use crate::agent::{Agent, AgentInner, Config};
 use crate::models;
@@ -158,6 +158,13 @@ impl AgentBuilder {
     pub fn restored(mut self, entries: impl Into<Arc<[Entry]>>) -> Self {
         self.restored = Some(entries.into());
         self
+    }
+
+    /// Goes on with a stored conversation: its history, its session and what plugins kept there, and stores what comes.
+    /// `zk_session::resume_conversation` opens one.
+    pub fn resume(mut self, stored: StoredConversation) -> Self {
+        self.plugins.push(stored.recorder);
+        self.history(stored.messages).restored(stored.entries).session(stored.session)
     }
 
     /// The session the conversation belongs to, for events. Storing it is a plugin's work.

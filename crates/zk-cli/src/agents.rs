@@ -80,6 +80,7 @@ impl AgentFile {
             model: file.text("model").filter(|model| *model != "inherit").map(str::to_owned),
             thinking: thinking(file.text("thinking").or(file.text("effort")))?,
             max_turns: max_turns.transpose()?,
+            preset: None,
         })
     }
 }
@@ -149,6 +150,7 @@ pub(crate) fn given(text: &str, files: &dyn HostFiles) -> Outcome<Vec<AgentDefin
             prompt: given.prompt,
             model: given.model.filter(|model| model != "inherit"),
             max_turns: given.max_turns,
+            preset: None,
             name,
         })
     };

@@ -1,8 +1,11 @@
 use std::sync::Arc;
 
 use zk_core::model::{Message, ModelRef, Role, RunId, ThinkingLevel};
-use zk_core::service::{Audience, CustomEntry, Durability, Entry, EntryKind, OpenSession, StoreError};
+use zk_core::service::{
+    Audience, CustomEntry, Durability, Entry, EntryKind, OpenSession, StoreError, StoredConversation,
+};
 
+use crate::Recorder;
 use crate::open_turn::{InterruptedTurn, OpenTurn};
 
 /// What a resumed run starts from.
@@ -125,6 +128,30 @@ pub async fn resume(session: &dyn OpenSession) -> Result<Loaded, StoreError> {
     let loaded = load_history(&session.entries().await?);
     store_interrupted(session, &loaded).await?;
     Ok(loaded)
+}
+
+/// The conversation in an open session, new or not, for `AgentBuilder::resume`: an agent goes on with it and stores what
+/// comes.
+///
+/// ```
+/// # async fn example(store: &dyn zk_core::service::SessionStore) -> Result<(), zk_core::service::StoreError> {
+/// let session = store.open(&"s_1".into()).await?;
+/// let stored = zk_session::resume_conversation(session).await?;
+/// println!("{} messages", stored.messages.len());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// As [`resume`].
+pub async fn resume_conversation(session: Arc<dyn OpenSession>) -> Result<StoredConversation, StoreError> {
+    let loaded = resume(&*session).await?;
+    Ok(StoredConversation {
+        session: session.id().clone(),
+        entries: session.entries().await?.into(),
+        recorder: Arc::new(Recorder::resuming(session, &loaded)),
+        messages: loaded.messages,
+    })
 }
 
 /// Stores the pair of the interrupted turn in `loaded`, if there is one: from here on it is part of the

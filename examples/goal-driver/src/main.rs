@@ -16,7 +16,7 @@ use zk_core::service::{
     CallPlace, EntryKind, NewEntry, NewSession, RunControl, SessionFilter, SessionLog, SessionStore, Tool,
     ToolCx,
 };
-use zk_session::{Recorder, SqliteStore, load_history};
+use zk_session::{SqliteStore, resume_conversation};
 use zk_testkit::{Script, ScriptedProvider, Turn};
 
 /// The plugin: so many steps have to be reported before the model may stop.
@@ -119,14 +119,9 @@ async fn live(
         Some(id) => store.open(id).await?,
         None => store.create(NewSession { id: None, cwd: folder.to_path_buf(), parent: None }).await?,
     };
-    let entries = open.entries().await?;
-    let loaded = load_history(&entries);
     let agent = Agent::builder(Arc::new(ScriptedProvider::new(lazy_model())))
-        .plugin(Recorder::resuming(open.clone(), &loaded))
+        .resume(resume_conversation(open.clone()).await?)
         .plugin(Goal { steps: 4, done: Arc::default() })
-        .session(open.id().clone())
-        .history(loaded.messages)
-        .restored(entries)
         .behavior(Behavior { max_turns, ..Behavior::default() })
         .build()?;
     let outcome = agent.run(prompt)?.wait().await;

@@ -1,12 +1,12 @@
 use zk_core::model::ThinkingRequest;
 
-use crate::ToolSet;
+use crate::{Preset, ToolSet};
 
 /// The longest description of a named agent that models are told, in bytes.
 const LONGEST: usize = 300;
 
 /// A sub-agent that can be asked for by its name: what differs from its parent.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct AgentDefinition {
     /// Its name.
     pub name: String,
@@ -14,6 +14,9 @@ pub struct AgentDefinition {
     pub description: String,
     /// Its system prompt, in place of the parent's.
     pub prompt: String,
+    /// What else is its own: behaviour, aliases and plugins, in place of the preset of
+    /// [`SpawnOptions`](crate::SpawnOptions). A prompt and tools in it do not count: they stand here.
+    pub preset: Option<Preset>,
     /// The only tools it may use; of these only those that its parent may use, too. Without, those of its parent.
     pub tools: Option<Vec<String>>,
     /// Its model at the parent's provider; the parent's unless set.

@@ -16,7 +16,7 @@ use super::{AgentDefinition, SpawnCount, SpawnOptions};
 use crate::agent::AgentInner;
 use crate::run::Lineage;
 use crate::sections::{GUIDE_SECTION, IDENTITY_SECTION};
-use crate::{Agent, Behavior, RunOptions, RunOutcome};
+use crate::{Agent, Behavior, Preset, RunOptions, RunOutcome};
 
 pub(super) const NAME: &str = "spawn";
 
@@ -297,19 +297,24 @@ impl SpawnTool {
             .thinking(self.options.thinking.unwrap_or(thinking))
             .system(&*parent.system)
             .tools(parent.tools.clone())
-            .behavior(self.behavior(parent, None))
+            .behavior(self.behavior(parent, agent))
             .retry(parent.retry.clone())
             .rate_limits(parent.limits.clone())
             .cwd(&cx.cwd);
         for (canonical, wire) in parent.aliases.iter() {
             child = child.alias(canonical, wire);
         }
-        if let Some(preset) = &self.options.preset {
-            child = child.preset(preset.clone());
+        let own = agent.and_then(|agent| agent.preset.clone());
+        let own = own.map(|preset| Preset { system: None, tools: None, ..preset });
+        if let Some(mut preset) = own.or_else(|| self.options.preset.clone()) {
+            if agent.is_some_and(|agent| agent.max_turns.is_some()) {
+                preset.behavior.max_turns = None;
+            }
+            child = child.preset(preset);
         }
         if let Some(agent) = agent {
             let tools = agent.tools_under(child.tool_set());
-            child = child.system(&*agent.prompt).tools(tools).behavior(self.behavior(parent, Some(agent)));
+            child = child.system(&*agent.prompt).tools(tools);
             child = child.thinking(agent.thinking.or(self.options.thinking).unwrap_or(thinking));
             if let Some(model) = &agent.model {
                 child = child.model(parent.provider.model(model));

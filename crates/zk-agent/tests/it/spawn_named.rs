@@ -1,7 +1,11 @@
 //! Sub-agents with a name, and the limits of a tree of agents.
 
+use std::sync::{Arc, Mutex};
+
 use serde_json::json;
-use zk_agent::{AgentDefinition, SpawnOptions, ToolSet};
+use zk_agent::{AgentDefinition, Behavior, Preset, SpawnOptions, ToolSet};
+use zk_core::events::TurnAfter;
+use zk_core::kernel::{Cx, plugin_fn};
 use zk_core::model::{ThinkingLevel, ThinkingRequest, Usage};
 use zk_testkit::{Asked, Script, Turn};
 
@@ -60,6 +64,47 @@ async fn a_named_agent_has_its_own_prompt_model_and_level() {
     assert_eq!(rig.provider.asked()[1].tools, ["echo"]);
     let after = rig.recorder.named("tool:after");
     assert_eq!(after[0]["details"], json!({"child": "main.1", "agent": "critic", "turns": 1}));
+}
+
+#[tokio::test]
+async fn each_named_agent_has_a_preset_of_its_own() {
+    let notes = Arc::new(Mutex::new(Vec::new()));
+    let noting = |note: &'static str| {
+        let notes = notes.clone();
+        plugin_fn(note, move |scope| {
+            let notes = notes.clone();
+            scope.on_sync(move |_: &TurnAfter, _: &Cx| notes.lock().unwrap().push(note));
+            Ok(())
+        })
+    };
+    let preset = |note, max_turns| Preset {
+        system: Some("Of those without a name.".into()),
+        tools: Some(ToolSet::All),
+        behavior: Behavior { max_turns: Some(max_turns), ..Behavior::default() },
+        plugins: vec![Arc::new(noting(note))],
+        ..Preset::default()
+    };
+    let a = AgentDefinition { preset: Some(preset("a", 9)), max_turns: Some(1), ..named("a", &["echo"]) };
+    let b = AgentDefinition { preset: Some(preset("b", 2)), ..named("b", &["echo", "spawn"]) };
+    let options = SpawnOptions {
+        agents: vec![a, b, named("c", &["echo"])],
+        preset: Some(preset("all", 7)),
+        ..SpawnOptions::default()
+    };
+    for (prompt, noted, system) in [
+        ("a: look", "a", "You are the a."),
+        ("b: look", "b", "You are the b."),
+        ("c: look", "all", "You are the c."),
+        (": look", "all", "Of those without a name."),
+    ] {
+        let rig = family(options.clone());
+        say(&rig, prompt).await;
+        assert_eq!(std::mem::take(&mut *notes.lock().unwrap()), [noted], "{prompt}");
+        assert_eq!(&*rig.provider.requests()[1].system, system);
+        assert!(noted != "a" || rig.provider.asked()[1].tools == ["echo"]);
+    }
+    assert_eq!(say(&family(options), "b: b: look").await, "got: got: look");
+    assert_eq!(*notes.lock().unwrap(), ["b", "b", "b"], "the outer one twice");
 }
 
 #[tokio::test]

@@ -27,6 +27,7 @@ mod run_control;
 mod run_tools;
 mod session_log;
 mod store;
+mod stored_conversation;
 mod tool;
 mod trust;
 mod ui;
@@ -74,6 +75,7 @@ pub use store::{
     Durability, ENTRY_VERSION, Entry, EntryKind, Lock, NewSession, OpenSession, RunStatus, SessionFilter,
     SessionInfo, SessionSnapshot, SessionStore, SideCallOf, StoreError,
 };
+pub use stored_conversation::StoredConversation;
 pub use tool::{CallPlace, Progress, Tool, ToolCx};
 pub use trust::{Trust, TrustError, TrustItem};
 pub use ui::Ui;
