@@ -1,5 +1,7 @@
 //! What a person reads in a question is, byte for byte, what runs.
 
+use std::ffi::OsString;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -10,9 +12,10 @@ use zk_core::events::{CallRef, Passed, ToolGate};
 use zk_core::kernel::Bus;
 use zk_core::model::{Approved, ToolError, ToolOutput, ToolSpec};
 use zk_core::service::{
-    Approval, CallPlace, FrontEnd, Question, Questions, SectionKind, Tool, ToolCx, UiAnswer,
-    text_of_visible_lines,
+    Approval, CallPlace, Exec, ExecError, ExecRequest, Files, FrontEnd, Process, Question, Questions,
+    SectionKind, Tool, ToolCx, UiAnswer, text_of_visible_lines,
 };
+use zk_exec::WorkspaceFiles;
 use zk_tools::{NAMES, PermissionGate, PermissionMode, ToolsOptions, ToolsPlugin};
 
 /// How many calls are tried; the whole campaign is 10,000.
@@ -131,11 +134,111 @@ fn what_ran_is_byte_for_byte_what_the_question_showed() {
 /// Takes one call through its gate and runs it.
 async fn call(bus: &Bus, spec: &Arc<ToolSpec>, ran: &Arc<Mutex<Vec<Value>>>, args: &Value) {
     let tool: Arc<dyn Tool> = Arc::new(RecordsArgs { spec: spec.clone(), ran: ran.clone() });
-    let name = spec.name.clone();
+    pass_and_run(bus, &tool, args, Path::new(".")).await.unwrap();
+}
+
+async fn pass_and_run(
+    bus: &Bus,
+    tool: &Arc<dyn Tool>,
+    args: &Value,
+    cwd: &Path,
+) -> Result<ToolOutput, ToolError> {
+    let name = tool.spec().name.clone();
     let call =
         Arc::new(CallRef { turn_id: "t".into(), call_id: "c".into(), display_name: name.clone(), name });
-    let place = CallPlace { cx: bus.cx(), cwd: ".".into() };
+    let place = CallPlace { cx: bus.cx(), cwd: cwd.into() };
     let gate = ToolGate::new(call, args.clone(), Some(tool.clone()), place);
-    let Passed::Approved(approved) = gate.pass(&bus.cx()).await.unwrap() else { return };
-    tool.call(&approved, &ToolCx::new(bus.cx(), ".")).await.unwrap();
+    let Passed::Approved(approved) = gate.pass(&bus.cx()).await.unwrap() else {
+        return Err(ToolError::failed("refused"));
+    };
+    tool.call(&approved, &ToolCx::new(bus.cx(), cwd)).await
+}
+
+/// Takes note of what it is asked to run, and runs nothing.
+#[derive(Default)]
+struct NotesCommands(Mutex<Vec<ExecRequest>>);
+
+#[async_trait]
+impl Exec for NotesCommands {
+    async fn spawn(&self, request: ExecRequest) -> Result<Box<dyn Process>, ExecError> {
+        self.0.lock().unwrap().push(request);
+        let source = std::io::Error::other("noted");
+        Err(ExecError::Spawn { program: "bash".into(), cwd: "/".into(), source })
+    }
+}
+
+/// The calls whose effects are on the disk or in a command, with the file that they work in.
+fn effective_calls() -> impl Strategy<Value = (&'static str, Value)> {
+    let texts = (hostile(), hostile(), hostile());
+    (0..4, texts).prop_map(|(kind, (path, old, new))| match kind {
+        0 => ("shell", json!({ "command": old })),
+        1 => ("write_file", json!({ "path": path, "content": new })),
+        2 => ("edit", json!({ "path": "file", "old_string": old, "new_string": new })),
+        _ => ("multi_edit", json!({ "path": "file", "edits": [{ "old_string": old, "new_string": new }] })),
+    })
+}
+
+#[test]
+fn the_command_that_runs_and_the_bytes_on_the_disk_are_those_of_the_question() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    let commands = Arc::new(NotesCommands::default());
+    let files = Arc::new(WorkspaceFiles::new([&root]).unwrap());
+    let (bus, questions) = (Bus::new(), Arc::new(Questions::new()));
+    let host = bus.scope("host");
+    host.provide_service::<dyn Exec>(commands.clone());
+    host.provide_service::<dyn Files>(files.clone());
+    host.provide_service(questions.clone());
+    bus.install(&PermissionGate::new(PermissionMode::Ask)).unwrap();
+    bus.install(&ToolsPlugin::new(ToolsOptions { read_before_edit: false, ..ToolsOptions::default() }))
+        .unwrap();
+    let shown = Arc::new(Mutex::new(Vec::new()));
+    let approving = runtime.spawn(approve_all(questions.attach(), shown.clone()));
+    let mut took_effect = [0; 2];
+    let text = |args: &Value, name: &str| args[name].as_str().unwrap().to_owned();
+    let mut runner = TestRunner::new(Config { cases: cases(), ..Config::default() });
+    let effects = Mutex::new(&mut took_effect);
+    runner
+        .run(&effective_calls(), |(name, args)| {
+            let old = args["old_string"].as_str().or(args["edits"][0]["old_string"].as_str());
+            let before = format!("<begin>{}<end>", old.unwrap_or_default());
+            std::fs::write(root.join("file"), &before).unwrap();
+            let tool = bus.item::<dyn Tool>(name).unwrap();
+            let result = runtime.block_on(pass_and_run(&bus, &tool, &args, &root));
+            let ran = commands.0.lock().unwrap().pop();
+            let Some(shown) = shown.lock().unwrap().pop() else {
+                // Refused before anybody was asked.
+                prop_assert!(ran.is_none() && result.is_err(), "{name} {args}");
+                prop_assert_eq!(std::fs::read_to_string(root.join("file")).unwrap(), before);
+                return Ok(());
+            };
+            match name {
+                "shell" => {
+                    let Some(ran) = ran else { return Ok(()) };
+                    prop_assert_eq!(ran.program, "bash");
+                    prop_assert_eq!(ran.args, [OsString::from("-c"), text(&shown, "command").into()]);
+                    effects.lock().unwrap()[0] += 1;
+                }
+                "write_file" if result.is_ok() => {
+                    let at = files.resolve(&root, &text(&shown, "path")).unwrap();
+                    prop_assert_eq!(std::fs::read_to_string(&at.path).unwrap(), text(&shown, "content"));
+                    std::fs::remove_file(&at.path).unwrap();
+                    effects.lock().unwrap()[1] += 1;
+                }
+                "edit" | "multi_edit" if result.is_ok() => {
+                    let edit = if name == "edit" { &shown } else { &shown["edits"][0] };
+                    let wanted = before.replace(&text(edit, "old_string"), &text(edit, "new_string"));
+                    prop_assert_eq!(std::fs::read_to_string(root.join("file")).unwrap(), wanted);
+                    effects.lock().unwrap()[1] += 1;
+                }
+                _ => {}
+            }
+            Ok(())
+        })
+        .unwrap();
+    approving.abort();
+    let [commands, writes] = took_effect;
+    assert!(commands > 0 && writes > 0, "{commands} commands ran and {writes} files were written");
+    println!("{commands} commands and {writes} writes of {} calls", cases());
 }
