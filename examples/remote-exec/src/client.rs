@@ -215,9 +215,8 @@ impl SocketProcess {
     async fn order(&self, order: Order, bytes: &[u8]) -> io::Result<Vec<u32>> {
         let (socket, question, bytes) =
             (self.socket.clone(), Question::Order(self.number, order), bytes.to_vec());
-        let asked = spawn_blocking(move || {
-            answer::<Result<Vec<u32>, String>>(&mut ask(&socket, &question, &bytes)?)
-        });
+        let asked =
+            spawn_blocking(move || answer::<Result<Vec<u32>, String>>(&mut ask(&socket, &question, &bytes)?));
         asked.await.map_err(io::Error::other)??.map_err(io::Error::other)
     }
 

@@ -20,7 +20,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let environment = Environment::filtered([("PATH", "/usr/local/bin:/usr/bin:/bin"), ("LC_ALL", "C")]);
         let (exec, files) = (ProcessExec::new(environment), WorkspaceFiles::new([dir])?);
         let listener = std::os::unix::net::UnixListener::bind(socket)?;
-        tokio::task::block_in_place(|| example_remote_exec::serve(&listener, Arc::new(exec), Arc::new(files)))?;
+        tokio::task::block_in_place(|| {
+            example_remote_exec::serve(&listener, Arc::new(exec), Arc::new(files))
+        })?;
         return Ok(());
     }
     let dir = std::env::temp_dir().join(format!("zk-remote-exec-{}", std::process::id()));

@@ -62,10 +62,11 @@ impl Server {
                 Err(refused) => tell(&mut to, &Err::<(), _>(refused)),
             },
             Question::Walk(start, options) => {
-                let report = files.walk(&start, &options, &mut |entry| match tell(&mut to, &Ok::<_, ()>(entry)) {
-                    Ok(()) => ControlFlow::Continue(()),
-                    Err(_) => ControlFlow::Break(()),
-                });
+                let report =
+                    files.walk(&start, &options, &mut |entry| match tell(&mut to, &Ok::<_, ()>(entry)) {
+                        Ok(()) => ControlFlow::Continue(()),
+                        Err(_) => ControlFlow::Break(()),
+                    });
                 tell(&mut to, &Err::<(), _>(report))
             }
             Question::Search(start, query) => {

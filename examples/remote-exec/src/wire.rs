@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use zk_core::service::{
-    ExecRequest, KillSignal, OutputStream, PathError, ProcessEvent, Resolved, SearchQuery, TerminalSize, WalkOptions,
+    ExecRequest, KillSignal, OutputStream, PathError, ProcessEvent, Resolved, SearchQuery, TerminalSize,
+    WalkOptions,
 };
 
 #[derive(Serialize, Deserialize)]
