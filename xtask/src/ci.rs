@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use crate::run::{Run, exists, programs};
 use crate::scaffold::{self, Kind};
 use crate::workspace::{Package, Workspace};
-use crate::{conformance, docs, fuzz, tidy};
+use crate::{conformance, docs, fuzz, tidy, vendor_guide};
 
 /// How long an example may run.
 const EXAMPLE_LIMIT: Duration = Duration::from_secs(60);
@@ -55,6 +55,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         cargo(&["doc", "--workspace", "--no-deps", "--locked"]).env("RUSTDOCFLAGS", "-D warnings").wait()
     })?;
     step("scaffolds", &mut || scaffolds(workspace))?;
+    step("guide for vendors", &mut || vendor_guide::follow(workspace))?;
     match fuzz::missing(workspace) {
         None => step("fuzz targets", &mut || fuzz::run(workspace, fuzz::SECONDS))?,
         Some(why) => println!("\n==> fuzz targets: skipped, {why}"),

@@ -1,5 +1,5 @@
 /// Where corrections are made: messages name it.
-pub(super) const FILE: &str = "xtask/src/models/corrections.rs";
+pub(crate) const FILE: &str = "xtask/src/models/corrections.rs";
 
 /// The providers of the catalogue, under zk's names for them. Others are left out.
 pub(super) const PROVIDERS: &[(&str, &str)] = &[

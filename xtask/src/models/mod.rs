@@ -12,12 +12,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use crate::workspace::Workspace;
+pub(crate) use corrections::FILE as CORRECTIONS;
 
 /// The table that is checked in.
-const TABLE: &str = "crates/zk-providers/src/facts/catalogue/models.tsv";
+pub(crate) const TABLE: &str = "crates/zk-providers/src/facts/catalogue/models.tsv";
 
 /// The catalogue it is made from, next to the checkout. It is not part of it.
-const SOURCE: &str = "../shared/spec/models.tsv";
+pub(crate) const SOURCE: &str = "../shared/spec/models.tsv";
 
 fn source(workspace: &Workspace, from: Option<&Path>) -> PathBuf {
     from.map_or_else(|| workspace.root().join(SOURCE), Path::to_path_buf)
