@@ -1,12 +1,15 @@
 //! What a person reads in a question is, byte for byte, what runs: for the tools that no file of the workspace is behind.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Map, Value, json};
-use zk_agent::{Agent, SpawnOptions};
+use zk_agent::{Agent, Behavior, SpawnOptions};
+use zk_compaction::Window;
+use zk_compaction::Window;
 use zk_core::events::{CallRef, Passed, ToolGate};
 use zk_core::kernel::Bus;
 use zk_core::model::{Approved, Disclosure, Effects, ToolError, ToolOutput, ToolSpec};
@@ -14,9 +17,10 @@ use zk_core::service::{
     Approval, CallPlace, FrontEnd, HostFiles, Question, Questions, SectionKind, Tool, ToolCx, UiAnswer,
     text_of_visible_lines,
 };
-use zk_exec::LocalHostFiles;
+use zk_exec::{Environment, LocalHostFiles, ProcessExec};
+use zk_mcp::{McpPlugin, McpServers, ServerConfig};
 use zk_skills::{SkillRoots, SkillsOptions, SkillsPlugin};
-use zk_testkit::{Script, ScriptedProvider};
+use zk_testkit::{FakeMcpScript, Script, ScriptedProvider};
 use zk_tools::{FetchOptions, FetchPlugin, PermissionGate, PermissionMode};
 
 /// How many calls are tried; the whole campaign is 10,000.
@@ -74,6 +78,35 @@ fn served() -> Arc<dyn Tool> {
         schema: json!({"type": "object", "properties": properties}),
         disclosure: Disclosure::Always,
     })))
+}
+
+/// The tools of a server, the search for them and those for resources, the one for messages that left the context, and
+/// the one for an answer in a shape.
+async fn of_servers(place: &std::path::Path) -> Vec<Arc<dyn Tool>> {
+    let mut definition = crate::mcp::definition(&FakeMcpScript::default());
+    definition["disclosure"] = json!("lazy");
+    let server = ServerConfig::read("fake", &definition).unwrap();
+    let bus = Bus::new();
+    let environment = Environment::filtered([("PATH", "/usr/local/bin:/usr/bin:/bin")]);
+    bus.install(&McpPlugin::new([server], place).exec(Arc::new(ProcessExec::new(environment)))).unwrap();
+    bus.install(&Window::default()).unwrap();
+    bus.service::<McpServers>().unwrap().warm_up(Duration::from_secs(60)).await;
+    let names =
+        ["mcp_fake_echo", "tool_search", "mcp_list_resources", "mcp_read_resource", "conversation_recall"];
+    let mut found: Vec<Arc<dyn Tool>> = Vec::new();
+    for name in names {
+        found.push(bus.item::<dyn Tool>(name).unwrap_or_else(|| panic!("there is no tool {name}")));
+    }
+    let provider =
+        ScriptedProvider::new(Script::new().turn(|t| t.call("__output__", json!({ "value": "yes" }))));
+    let answers = Behavior { schema: Some(json!({ "type": "string" })), ..Behavior::default() };
+    let agent = Agent::builder(Arc::new(provider.clone())).behavior(answers).build().unwrap();
+    agent.run("Is it?").unwrap().wait().await.result.unwrap();
+    let requests = provider.requests();
+    let spec = requests[0].tools.iter().find(|tool| tool.name == "__output__").unwrap();
+    found.push(Arc::new(Served(spec.clone())));
+    bus.close().await;
+    found
 }
 
 /// The tools of sub-agents, of fetching and of skills, and one of a server.
@@ -184,7 +217,9 @@ fn what_ran_is_what_the_question_showed_for_sub_agents_pages_skills_and_servers_
     let place = tempfile::tempdir().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let _within = runtime.enter();
-    let tools = runtime.block_on(tools(&place.path().canonicalize().unwrap()));
+    let root = place.path().canonicalize().unwrap();
+    let mut tools = runtime.block_on(tools(&root));
+    tools.extend(runtime.block_on(of_servers(&root)));
     let each = cases().div_ceil(tools.len() as u32);
     for real in tools {
         let bus = Bus::new();
