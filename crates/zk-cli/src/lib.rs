@@ -3,6 +3,14 @@
 //!
 //! Only this crate reads the environment or settings files, prints, or exits.
 //!
+//! # Example
+//!
+//! `cargo run -p zk-cli --example embed`
+//!
+#![doc = "```ignore"]
+#![doc = include_str!("../examples/embed.rs")]
+#![doc = "```"]
+//!
 //! # What this crate must never know
 //!
 //! How a model is spoken to, how a tool does its work, how a turn goes, how a session is stored. It chooses,

@@ -14,6 +14,14 @@
 //! | [`Focus`] | the conversation is compacted | all but the newest messages, for a part for each thing that was worked on |
 //! | [`Shorten`] | all that does not suffice | older results, then the oldest messages, then the middle of the newest results: until half is left |
 //!
+//! # Example
+//!
+//! `cargo run -p zk-compaction --example tail`
+//!
+#![doc = "```ignore"]
+#![doc = include_str!("../examples/tail.rs")]
+#![doc = "```"]
+//!
 //! # What this crate must never know
 //!
 //! No provider, no store, no tool. It sees messages and may have the run ask its model, and nothing it does

@@ -7,6 +7,14 @@
 //! | [`service`] | the object-safe traits: [`service::Provider`], [`service::Tool`], [`service::Exec`] … |
 //! | [`events`] | the catalogue of events, by phase |
 //!
+//! # Example
+//!
+//! `cargo run -p zk-core --example gate`
+//!
+#![doc = "```ignore"]
+#![doc = include_str!("../examples/gate.rs")]
+#![doc = "```"]
+//!
 //! # What this crate must never know
 //!
 //! No provider, no tool, no file format, no process and no terminal. It reads no environment, opens no file

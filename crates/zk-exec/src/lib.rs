@@ -14,6 +14,14 @@
 //! | [`LocalHostFiles`] | the `dyn HostFiles` of this machine: what zk reads for itself, never blocking, size and owner checked |
 //! | [`LocalPlugin`] | serves them, and ends every command when it is closed |
 //!
+//! # Example
+//!
+//! `cargo run -p zk-exec --example run`
+//!
+#![doc = "```ignore"]
+#![doc = include_str!("../examples/run.rs")]
+#![doc = "```"]
+//!
 //! # What this crate must never know
 //!
 //! No tool, no model, no permission and no setting. It reads no environment (the host hands it in) and prints

@@ -23,6 +23,14 @@
 //! | `events` | `mcp:*` |
 //! | `serve/` | zk as a server: its tools for other programs |
 //!
+//! # Example
+//!
+//! `cargo run -p zk-mcp --example servers`
+//!
+#![doc = "```ignore"]
+#![doc = include_str!("../examples/servers.rs")]
+#![doc = "```"]
+//!
 //! # What this crate must never know
 //!
 //! No provider, no store, no terminal, and no other way to start a process than the `Exec` service. The

@@ -13,6 +13,14 @@
 //! The judge does not contain anything: a command that it allows does what its program does. It says what certainly
 //! only reads, what a person already decided, and what has to be asked.
 //!
+//! # Example
+//!
+//! `cargo run -p zk-permission --example judge`
+//!
+#![doc = "```ignore"]
+#![doc = include_str!("../examples/judge.rs")]
+#![doc = "```"]
+//!
 //! # What this crate must never know
 //!
 //! No terminal, no model and no tool. It knows `zk-core` and no sibling. It asks nobody, prints nothing and starts

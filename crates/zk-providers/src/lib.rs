@@ -16,6 +16,14 @@
 //! | [`Http`] | the HTTP clients of [`zk_auth`], made late and shared |
 //! | [`sse`] | the decoder of event streams, with no I/O of its own |
 //!
+//! # Example
+//!
+//! `cargo run -p zk-providers --example ask`
+//!
+#![doc = "```ignore"]
+#![doc = include_str!("../examples/ask.rs")]
+#![doc = "```"]
+//!
 //! # Where things are
 //!
 //! | wing | what is in it |

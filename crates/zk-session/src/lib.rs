@@ -10,6 +10,14 @@
 //! | [`latest`], [`open_matching`], [`read_matching`] | how `--continue`, `--resume` and a listing find a session |
 //! | [`discard_unanswered`] | removes a session that nobody would miss |
 //!
+//! # Example
+//!
+//! `cargo run -p zk-session --example session`
+//!
+#![doc = "```ignore"]
+#![doc = include_str!("../examples/session.rs")]
+#![doc = "```"]
+//!
 //! # What it keeps
 //!
 //! - What an append acknowledged survives the death of the process at any moment, and a power cut where that

@@ -13,6 +13,14 @@
 //! | [`scan`](fn@scan) | lines of a skill that speak to a model behind the back of the person |
 //! | [`validate`] | the strict validator behind `zk skills check` |
 //!
+//! # Example
+//!
+//! `cargo run -p zk-skills --example instructions`
+//!
+#![doc = "```ignore"]
+#![doc = include_str!("../examples/instructions.rs")]
+#![doc = "```"]
+//!
 //! # What this crate must never know
 //!
 //! No model, no provider and no terminal. It knows `zk-core` and no sibling. It reads files by `dyn HostFiles` only,

@@ -10,6 +10,14 @@
 //! | [`SimClock`] | a date that moves when it is told to |
 //! | [`Recorder`] | an observer whose transcript reads like a protocol of the run |
 //!
+//! # Example
+//!
+//! `cargo run -p zk-testkit --example scripted`
+//!
+#![doc = "```ignore"]
+#![doc = include_str!("../examples/scripted.rs")]
+#![doc = "```"]
+//!
 //! # What this crate must never know
 //!
 //! No other crate of zk but `zk-core`, no real provider and no key. It reads no environment, prints nothing,

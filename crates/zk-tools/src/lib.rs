@@ -19,6 +19,14 @@
 //! Files are reached through the service `dyn Files`, commands run through `dyn Exec`: whoever serves those
 //! decides where that is.
 //!
+//! # Example
+//!
+//! `cargo run -p zk-tools --example tools`
+//!
+#![doc = "```ignore"]
+#![doc = include_str!("../examples/tools.rs")]
+#![doc = "```"]
+//!
 //! # What this crate must never know
 //!
 //! No agent, no provider, no session and no other crate of zk but `zk-core`. Its tools open files by `dyn Files`

@@ -15,6 +15,14 @@
 //! | [`InlineScreen`] | rows in, the bytes of one frame out |
 //! | [`Row`], [`Span`] | text that is safe on a terminal, by type |
 //!
+//! # Example
+//!
+//! `cargo run -p zk-tui --example answer`
+//!
+#![doc = "```ignore"]
+#![doc = include_str!("../examples/answer.rs")]
+#![doc = "```"]
+//!
 //! # What this crate must never know
 //!
 //! No tool and no plugin by name, no settings, no event. It knows `zk-core` and, of its siblings, `zk-view`.

@@ -11,6 +11,14 @@
 //! | [`Text`] | text that is safe on a terminal, by type |
 //! | [`rebuild`], [`body_of`] | the same blocks from a stored session, and the lines of an old body |
 //!
+//! # Example
+//!
+//! `cargo run -p zk-view --example lines`
+//!
+#![doc = "```ignore"]
+#![doc = include_str!("../examples/lines.rs")]
+#![doc = "```"]
+//!
 //! # What it keeps
 //!
 //! - Closed blocks never change, and have the same ids and contents when their session is shown again.
