@@ -9,7 +9,6 @@ use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Map, Value, json};
 use zk_agent::{Agent, Behavior, SpawnOptions};
 use zk_compaction::Window;
-use zk_compaction::Window;
 use zk_core::events::{CallRef, Passed, ToolGate};
 use zk_core::kernel::Bus;
 use zk_core::model::{Approved, Disclosure, Effects, ToolError, ToolOutput, ToolSpec};

@@ -296,9 +296,11 @@ fn escape_under_a_flood_ends_the_run_and_the_screen_answers() {
                 return;
             };
             terminal.expect(sign);
+            let begun = Instant::now();
             terminal.keys("\u{1b}");
             // The end of the run, below the end of the answer.
             terminal.expect("\u{1b}[33mstopped");
+            println!("{screen}, {sign}: ended {} ms after Esc", begun.elapsed().as_millis());
             terminal.keys("typed behind it");
             terminal.expect("typed behind it");
             assert_eq!(server.bodies().len(), 1);
