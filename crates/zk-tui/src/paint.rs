@@ -92,6 +92,8 @@ pub struct InlineScreen {
 struct Drawn {
     encoded: String,
     columns: usize,
+    /// Whether a character of it takes two columns, of which a terminal breaks none.
+    has_wide: bool,
 }
 
 impl InlineScreen {
@@ -192,7 +194,12 @@ impl InlineScreen {
 
     fn draw(&self, row: &Row) -> Drawn {
         let row = soft_split(row, self.size.width).into_iter().next().unwrap_or_default();
-        Drawn { encoded: self.encode(&row), columns: columns(row.text().trim_end_matches(' ')) }
+        let text = row.text();
+        Drawn {
+            encoded: self.encode(&row),
+            columns: columns(text.trim_end_matches(' ')),
+            has_wide: graphemes(&text).any(|(_, columns)| columns > 1),
+        }
     }
 
     /// Erases from the first live row down, and leaves the cursor there. The first row is erased by itself: tmux would

@@ -24,7 +24,7 @@ pub enum Theme {
     Dark,
     /// Those of the terminal, but for what cannot be read on a light ground.
     Light,
-    /// Orange and blue where others have red and green.
+    /// Orange and blue where others have red and green, in shades that can be read on a dark ground and on a light one.
     ColourBlind,
     /// None.
     Mono,
@@ -35,14 +35,17 @@ impl Theme {
     fn code(self, tone: Tone) -> Option<&'static str> {
         match (self, tone) {
             (Self::Mono, _) | (_, Tone::Plain) => None,
-            (Self::ColourBlind, Tone::Red) => Some("38;5;208"),
+            (Self::ColourBlind, Tone::Red) => Some("38;5;166"),
             (Self::ColourBlind, Tone::Green) => Some("38;5;33"),
+            (Self::ColourBlind, Tone::Yellow) => Some("38;5;136"),
+            (Self::ColourBlind, Tone::Cyan) => Some("38;5;30"),
+            (Self::Light, Tone::Green) => Some("38;5;28"),
             (Self::Light, Tone::Yellow) => Some("38;5;130"),
             (Self::Light, Tone::Cyan) => Some("34"),
             (Self::Dark | Self::Light, Tone::Red) => Some("31"),
-            (Self::Dark | Self::Light, Tone::Green) => Some("32"),
-            (Self::Dark | Self::ColourBlind, Tone::Yellow) => Some("33"),
-            (Self::Dark | Self::ColourBlind, Tone::Cyan) => Some("36"),
+            (Self::Dark, Tone::Green) => Some("32"),
+            (Self::Dark, Tone::Yellow) => Some("33"),
+            (Self::Dark, Tone::Cyan) => Some("36"),
             (Self::Dark | Self::Light | Self::ColourBlind, Tone::Magenta) => Some("35"),
         }
     }
@@ -126,9 +129,64 @@ mod tests {
     fn a_theme_chooses_colours_and_none_keeps_weight_and_lines() {
         let style = Style { bold: true, ..Style::RED };
         assert_eq!(begun(Theme::Dark, style), "\u{1b}[1;31m");
-        assert_eq!(begun(Theme::ColourBlind, style), "\u{1b}[1;38;5;208m");
+        assert_eq!(begun(Theme::ColourBlind, style), "\u{1b}[1;38;5;166m");
         assert_eq!(begun(Theme::Mono, style), "\u{1b}[1m");
         assert_ne!(begun(Theme::ColourBlind, Style::RED), begun(Theme::ColourBlind, Style::GREEN));
         assert_ne!(begun(Theme::Light, Style::YELLOW), begun(Theme::Dark, Style::YELLOW));
+    }
+    /// The colour of a code, of the palette that xterm has.
+    fn colour(code: &str) -> [u8; 3] {
+        match code {
+            "31" => [205, 0, 0],
+            "32" => [0, 205, 0],
+            "33" => [205, 205, 0],
+            "34" => [0, 0, 238],
+            "35" => [205, 0, 205],
+            "36" => [0, 205, 205],
+            code => {
+                let number: u8 = code.strip_prefix("38;5;").unwrap().parse().unwrap();
+                let level = |of: u8| if of == 0 { 0 } else { 55 + 40 * of };
+                let cube = number.checked_sub(16).filter(|cube| *cube < 216).unwrap();
+                [level(cube / 36), level(cube / 6 % 6), level(cube % 6)]
+            }
+        }
+    }
+
+    /// How bright a colour is, as WCAG reckons it.
+    fn luminance(colour: [u8; 3]) -> f64 {
+        let [red, green, blue] = colour.map(|part| {
+            let part = f64::from(part) / 255.0;
+            if part <= 0.04045 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) }
+        });
+        0.2126 * red + 0.7152 * green + 0.0722 * blue
+    }
+
+    fn contrast(one: [u8; 3], other: [u8; 3]) -> f64 {
+        let (one, other) = (luminance(one) + 0.05, luminance(other) + 0.05);
+        one.max(other) / one.min(other)
+    }
+
+    #[test]
+    fn each_colour_of_a_theme_can_be_read_on_its_ground_and_told_from_the_others() {
+        const DARK: [u8; 3] = [0; 3];
+        const LIGHT: [u8; 3] = [255; 3];
+        let tones = [Tone::Red, Tone::Green, Tone::Yellow, Tone::Cyan, Tone::Magenta];
+        let grounds: [(Theme, &[[u8; 3]]); 3] =
+            [(Theme::Dark, &[DARK]), (Theme::Light, &[LIGHT]), (Theme::ColourBlind, &[DARK, LIGHT])];
+        for (theme, grounds) in grounds {
+            let codes = tones.map(|tone| theme.code(tone).unwrap());
+            for (code, ground) in
+                codes.iter().flat_map(|code| grounds.iter().map(move |ground| (code, ground)))
+            {
+                let contrast = contrast(colour(code), *ground);
+                assert!(contrast >= 3.0, "{theme:?}: {code} on {ground:?} has {contrast:.2}");
+            }
+            for (at, code) in codes.iter().enumerate() {
+                assert!(!codes[..at].contains(code), "{theme:?}: {code} stands for two tones");
+            }
+            // What the terminal itself writes on its ground is its own affair.
+            assert_eq!(theme.code(Tone::Plain), None);
+        }
+        assert!(tones.iter().all(|tone| Theme::Mono.code(*tone).is_none()));
     }
 }

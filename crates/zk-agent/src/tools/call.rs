@@ -3,10 +3,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use serde_json::Value;
-use zk_core::events::{CallRef, ToolSkipped};
+use zk_core::events::{CallGroup, CallRef, ToolBatch, ToolSkipped};
 use zk_core::kernel::Cx;
-use zk_core::model::{AgentError, Concurrency, ToolCall, ToolContent, ToolResult, output_bytes};
-use zk_core::service::{CallEnd, CallSteps, Progress, Tool};
+use zk_core::model::{AgentError, CallKind, Concurrency, ToolCall, ToolContent, ToolResult, output_bytes};
+use zk_core::service::{CallEnd, CallPlace, CallSteps, Progress, Tool};
 
 use crate::driver::Driver;
 
@@ -36,6 +36,24 @@ impl Calls<'_> {
             name: call.name.clone(),
             display_name: self.driver.toolbox.wire_name(&call.name),
         })
+    }
+
+    /// The calls in groups of one kind, as far as their tools tell it.
+    pub(super) fn batch(&self, calls: &[&ToolCall], refs: &[Arc<CallRef>]) -> ToolBatch {
+        let place = CallPlace { cx: self.cx.clone(), cwd: self.driver.cwd.clone() };
+        let mut groups: Vec<CallGroup> = Vec::new();
+        for (call, info) in calls.iter().zip(refs) {
+            let tool = self.driver.toolbox.get(&call.name).filter(|_| call.malformed.is_none());
+            let told = tool.and_then(|tool| {
+                catch_panic(|| tool.kind().unwrap_or_else(|| CallKind::of(&tool.effects(&call.args, &place))))
+            });
+            let kind = told.unwrap_or_default();
+            match groups.iter_mut().find(|group| group.kind == kind) {
+                Some(group) => group.calls.push(info.clone()),
+                None => groups.push(CallGroup { kind, calls: vec![info.clone()] }),
+            }
+        }
+        ToolBatch { turn_id: self.cx.turn_id().into(), groups }
     }
 
     /// The steps that `call` goes through.

@@ -45,6 +45,9 @@ impl Driver {
         let calls: Vec<&ToolCall> = message.calls().collect();
         let shared = Calls { driver: self, cx: cx.clone(), counts: Arc::new(self.shared.counts().clone()) };
         let refs: Vec<Arc<CallRef>> = calls.iter().map(|call| shared.call_ref(call)).collect();
+        if calls.len() > 1 {
+            let _ = cx.emit(shared.batch(&calls, &refs)).await;
+        }
         let mut in_flight =
             InFlight::new(cx, self.behavior.max_concurrent_tools.unwrap_or(DEFAULT_CONCURRENCY));
         let mut parked = None;

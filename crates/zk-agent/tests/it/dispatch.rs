@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use zk_agent::Behavior;
+use zk_core::events::{CallGroup, ToolBatch};
+use zk_core::kernel::Cx;
 use zk_core::model::{Concurrency, ToolError, ToolErrorKind, ToolOutput};
 use zk_core::service::ToolCx;
 use zk_testkit::{Script, Turn};
@@ -204,4 +206,34 @@ async fn two_calls_with_one_id_get_a_result_each() {
     rig.agent.run("go").unwrap().wait().await.result.unwrap();
     let texts: Vec<String> = rig.provider.last_results().iter().map(|one| one.text.clone()).collect();
     assert_eq!(texts, ["1", "2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_calls_are_announced_by_kind_before_the_first_of_them_and_a_single_one_is_not() {
+    let log = Log::default();
+    let script = Script::new()
+        .turn(|t| {
+            t.call("read", json!({"n": "1"}))
+                .call("run", json!({}))
+                .call("read", json!({}))
+                .call("none", json!({}))
+        })
+        .turn(|t| t.call("read", json!({"n": "2"})))
+        .turn(|t| t.text("ok"));
+    let rig = rig_with(script, |b| {
+        b.tool(timed("read", &log).reading().shared().arc()).tool(timed("run", &log).arc())
+    });
+    let announced = log.clone();
+    rig.scope("front-end").on_sync(move |batch: &ToolBatch, _: &Cx| {
+        let group = |group: &CallGroup| {
+            let names: Vec<&str> = group.calls.iter().map(|call| call.name.as_str()).collect();
+            format!("{}={}", group.kind.name(), names.join(","))
+        };
+        let groups: Vec<String> = batch.groups.iter().map(group).collect();
+        announced.lock().unwrap().push(groups.join(" "));
+    });
+    rig.run("go").await.result.unwrap();
+    let said = said(&log);
+    assert!(said.starts_with("read=read,read other=run,none +read1"), "{said}");
+    assert_eq!(said.matches('=').count(), 2, "{said}");
 }

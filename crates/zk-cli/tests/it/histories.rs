@@ -24,6 +24,9 @@ pub(crate) trait Host {
 
     fn resize(&mut self, width: usize, height: usize);
 
+    /// Fails if a mode of the terminal is other than at first, where that can be known.
+    fn check_modes(&mut self) {}
+
     fn see(&mut self, text: &str) {
         self.wait(text, |history| history.contains(text));
     }
@@ -118,6 +121,7 @@ pub(crate) fn converse_on<H: Host>(open: impl Fn(Rc<Person>, &str) -> Option<H>)
         host.resize(80, 24);
         host.keys(&["C-d"]);
         host.see("zk --resume");
+        host.check_modes();
         let history = host.history();
         let marks = sizes.iter().zip(1..).flat_map(|(paragraphs, turn)| {
             let prompt = std::iter::once(format!("› prompt-{turn}!"));

@@ -6,6 +6,8 @@ mod agents;
 mod answers;
 #[cfg(test)]
 mod auth;
+#[cfg(test)]
+mod beside;
 mod budgets;
 #[cfg(test)]
 mod command_hooks;
@@ -20,11 +22,16 @@ mod directory;
 mod doctor;
 mod edits;
 #[cfg(test)]
+#[path = "../../../zk-tui/tests/it/foreign.rs"]
+mod emulator;
+#[cfg(test)]
 mod exec_server;
 #[cfg(test)]
 mod failures;
 #[cfg(test)]
 mod flags;
+#[cfg(test)]
+mod foreign;
 #[cfg(test)]
 mod histories;
 #[cfg(test)]

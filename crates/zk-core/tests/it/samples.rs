@@ -335,6 +335,10 @@ fn tool_path(all: &mut Vec<Box<dyn AnyEvent>>) {
             allowed_by: Some("auto".into()),
         },
         ToolParked { call: call(), args: json!({}), reason: "night".into(), by: Some("hours".into()) },
+        ToolBatch {
+            turn_id: "t_1".into(),
+            groups: vec![CallGroup { kind: zk_core::model::CallKind::Execute, calls: vec![call()] }],
+        },
         ToolBegin {
             run_id: "r_1".into(),
             call: call(),

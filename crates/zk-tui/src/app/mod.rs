@@ -402,6 +402,12 @@ impl App {
         bytes
     }
 
+    /// The size of the terminal that it draws for.
+    #[must_use]
+    pub fn size(&self) -> Size {
+        self.screen.size()
+    }
+
     /// Whether the terminal was asked for its size, and did not answer yet.
     #[must_use]
     pub fn is_asking(&self) -> bool {

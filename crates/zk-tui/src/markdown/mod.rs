@@ -20,6 +20,7 @@ use self::lines::{Fence, Starts, indent_of, starts};
 use self::render::{Item, render};
 use crate::row::Row;
 use crate::style::Style;
+use crate::view::counted;
 
 /// Bytes of an open block after which it is cut: what one frame may have to draw.
 const MAX_OPEN: usize = 16 * 1024;
@@ -157,7 +158,7 @@ impl Markdown {
         }
         if matches!(self.open, Open::Paragraph) && lines::is_table(&source) {
             let count = source.lines().count().saturating_sub(2);
-            rows.push(Row::of(Style::DIM, &format!("┄ table, {count} rows so far")));
+            rows.push(Row::of(Style::DIM, &format!("┄ table, {} so far", counted(count as u64, "row"))));
         } else {
             rows.extend(render(&source, self.width, self.item()));
         }

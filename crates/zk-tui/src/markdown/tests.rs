@@ -39,7 +39,9 @@ fn code_is_never_broken_and_keeps_its_blanks() {
 #[test]
 fn a_table_is_held_back_until_it_is_complete() {
     let mut markdown = Markdown::new(40);
-    markdown.push("| name | size |\n|---|---:|\n| a | 1 |\n| longer | 200");
+    markdown.push("| name | size |\n|---|---:|\n| a | 1 |\n");
+    assert_eq!(markdown.open_rows().iter().map(Row::text).collect::<Vec<_>>(), ["┄ table, 1 row so far"]);
+    markdown.push("| longer | 200");
     assert_eq!(markdown.take_ready(), []);
     assert_eq!(markdown.open_rows().iter().map(Row::text).collect::<Vec<_>>(), ["┄ table, 2 rows so far"]);
     markdown.push(" |\n\n");

@@ -10,6 +10,9 @@ pub(super) struct Resizing {
     asked: usize,
     /// Rows and columns that the terminal answered to the oldest of them.
     reported: Option<(usize, usize)>,
+    /// The terminal answered, and breaks lines at this width, if at any. What is drawn is taken away with the next frame:
+    /// until then the process may learn of another size.
+    answered: Option<Option<usize>>,
     /// The terminal answered that it has another width than the process was told: another size is to come.
     is_outdated: bool,
     /// What is drawn was drawn on a terminal that may have been narrower than the process knew. What is moved over and
@@ -41,6 +44,7 @@ impl InlineScreen {
         }
         self.size = size;
         self.resizing.is_outdated = false;
+        self.resizing.answered = None;
         let is_drawn = !self.live.is_empty() || !self.resizing.hidden.is_empty();
         // Also where every row fits: only the answer says whether the terminal has become narrower since.
         if self.abilities.reflows && (is_drawn || self.is_asking()) {
@@ -83,8 +87,13 @@ impl InlineScreen {
             1 => {
                 self.resizing.asked = 0;
                 match reported {
-                    Some(reported) if !self.is_told(reported) => self.resizing.is_outdated = true,
-                    reported => self.take_away(reported.map(|_| self.size.width)),
+                    Some(reported) if !self.is_told(reported) => {
+                        self.resizing.is_outdated = true;
+                        // Wide characters leave columns empty at one width that they do not at the next one, and
+                        // terminals differ in what becomes of the cursor then.
+                        self.resizing.is_doubtful |= self.live.iter().any(|drawn| drawn.has_wide);
+                    }
+                    reported => self.resizing.answered = Some(reported.map(|_| self.size.width)),
                 }
             }
             _ => self.resizing.asked -= 1,
@@ -98,6 +107,8 @@ impl InlineScreen {
             (self.resizing.asked, self.resizing.reported, self.resizing.is_outdated) = (0, None, false);
             self.take_away(None);
             self.resizing.is_doubtful = true;
+        } else if let Some(width) = self.resizing.answered.take() {
+            self.take_away(width);
         }
         std::mem::take(&mut self.resizing.bytes)
     }

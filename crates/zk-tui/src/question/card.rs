@@ -125,9 +125,8 @@ impl CardState {
             self.focus(now);
             return Vec::new();
         }
-        if let ([Key::Move { to: to @ (Direction::PageUp | Direction::PageDown), .. }], false) =
-            (keys, is_burst)
-        {
+        // They neither answer nor type, so that it does not matter what came with them: a key that is held repeats.
+        if let [Key::Move { to: to @ (Direction::PageUp | Direction::PageDown), .. }] = keys {
             match to {
                 Direction::PageUp => self.scroll(self.from.saturating_sub(self.body_room()), now),
                 Direction::PageDown => self.scroll(self.next().unwrap_or(self.from), now),

@@ -151,6 +151,25 @@ fn one_letter_of_several_keys_that_come_together_answers_no_question() {
 }
 
 #[test]
+fn page_keys_that_come_together_each_turn_a_question_on() {
+    let command: String = (0..100).map(|n| format!("echo {n}\n")).collect();
+    let [at_once, one_by_one] =
+        [&["\x1b[6~\x1b[6~\x1b[6~\x1b[5~"][..], &["\x1b[6~", "\x1b[6~"]].map(|presses| {
+            let mut desk = desk();
+            desk.ask(json!({"command": command}));
+            desk.wait(1000);
+            for keys in presses {
+                desk.keys(keys);
+                desk.wait(400);
+            }
+            assert!(desk.shown().contains("Run? [y]es once"), "{}", desk.shown());
+            desk.shown()
+        });
+    assert!(!one_by_one.contains("echo 0\n"), "{one_by_one}");
+    assert_eq!(at_once, one_by_one);
+}
+
+#[test]
 fn keys_behind_the_one_that_opens_the_pager_are_for_the_pager() {
     let mut desk = desk();
     for n in 0..30 {

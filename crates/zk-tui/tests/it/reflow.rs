@@ -324,3 +324,24 @@ fn what_stood_there_before_stays_when_the_caret_stands_behind_a_row_that_fills_t
         assert!(terminal.text().starts_with(BEFORE), "{text:?}: {}", terminal.text());
     }
 }
+
+#[test]
+fn what_a_terminal_answered_holds_no_longer_than_its_size() {
+    use zk_tui::{Abilities, Caret, InlineScreen, Row, Style};
+
+    let sizes = [Size::new(60, 9), Size::new(20, 9), Size::new(60, 9)];
+    let mut screen = InlineScreen::new(sizes[0], Abilities { reflows: true, ..Abilities::PLAIN });
+    let mut terminal = Reflowing::new(sizes[0], Reflows::Away);
+    let live = [Row::of(Style::PLAIN, &"x".repeat(59)), Row::of(Style::PLAIN, "›")];
+    let caret = Some(Caret { row: 1, column: 0 });
+    terminal.send(&screen.frame(&[Row::of(Style::PLAIN, "closed")], &live, caret));
+    // It is wide again before what it answered while it was narrow is acted upon.
+    for size in &sizes[1..] {
+        terminal.resize(*size);
+        terminal.send(&screen.resize(*size));
+        screen.set_reported_size(size.height, size.width);
+        screen.end_answer();
+    }
+    terminal.send(&screen.frame(&[], &live, caret));
+    assert_eq!(terminal.text(), format!("{BEFORE}\nclosed\n{}\n›", "x".repeat(59)));
+}

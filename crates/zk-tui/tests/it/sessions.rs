@@ -302,6 +302,20 @@ fn what_is_typed_on_a_terminal_that_is_narrower_than_was_told_takes_no_closed_ro
     }
 }
 
+#[test]
+fn wide_characters_on_a_terminal_of_one_row_take_no_closed_row_away() {
+    let size = Size::new(20, 3);
+    let mut terminal = Foreign::new(size);
+    terminal.send(&format!("{BEFORE}\r\n"));
+    let mut session = Session::new(size, Terminal::Foreign(Box::new(terminal)));
+    let typed = ["aaa漢a漢 ", "漢漢  aa漢aa漢  ", "a漢aaa漢 a漢a"].map(|text| Step::Type(text.to_owned()));
+    let late = |sizes: [(usize, usize); 2]| Step::ResizeLate(sizes.to_vec(), 0);
+    let steps = [&[late([(1, 1), (46, 1)])][..], &typed, &[late([(11, 1), (22, 4)])]].concat();
+    session.run(&steps).unwrap();
+    let text = session.terminal.text();
+    session.check(&text).unwrap();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: crate::cases(),

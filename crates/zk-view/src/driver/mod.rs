@@ -214,6 +214,13 @@ impl ViewDriver {
     pub fn take_effect(&self) -> Option<Effect> {
         self.shared.state().effects.pop_front()
     }
+
+    /// The next thing of those that are `wanted`; what else the host has to do stays in its order.
+    pub fn take_effect_where(&self, wanted: impl FnMut(&Effect) -> bool) -> Option<Effect> {
+        let mut state = self.shared.state();
+        let at = state.effects.iter().position(wanted)?;
+        state.effects.remove(at)
+    }
 }
 
 impl Plugin for ViewDriver {

@@ -1,9 +1,16 @@
 //! Commands that leave a run as it is: they are done beside it.
 
 use tokio::sync::mpsc::UnboundedSender;
+use tokio_util::sync::CancellationToken;
+use zk_agent::AgentConversation;
 use zk_core::service::{Command, CommandOutcome, match_command};
+use zk_view::Effect;
 
+use super::chat::Chat;
+use super::line::load_body;
+use super::screen_kind::ScreenKind;
 use super::worker::{Note, Opened};
+use crate::term::Style;
 
 /// Commands that only show something, and change at most how the conversation is drawn and what runs without asking.
 const HARMLESS: [&str; 10] =
@@ -12,30 +19,78 @@ const HARMLESS: [&str; 10] =
 /// Commands that show something unless they are told more.
 const HARMLESS_ALONE: [&str; 4] = ["jobs", "model", "provider", "thinking"];
 
+/// What of `/jobs` can be done beside a run, as the list of jobs on a drawn screen does it.
+const HARMLESS_OF_JOBS: [&str; 3] = ["kill", "list", "tail"];
+
 /// Whether a line is a command that can be done while a run goes on.
 pub(super) fn is_harmless(line: &str) -> bool {
     let Some(rest) = line.strip_prefix('/') else { return false };
     let (name, args) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-    HARMLESS.contains(&name) || HARMLESS_ALONE.contains(&name) && args.trim().is_empty()
+    HARMLESS.contains(&name)
+        || HARMLESS_ALONE.contains(&name) && args.trim().is_empty()
+        || name == "jobs"
+            && args.split_whitespace().next().is_some_and(|verb| HARMLESS_OF_JOBS.contains(&verb))
+}
+
+/// Runs such a command, and gives what it says.
+async fn output(conversation: &AgentConversation, line: &str) -> String {
+    let cx = conversation.command_cx();
+    match match_command(line.trim_start_matches('/'), |name| cx.item::<dyn Command>(name)) {
+        None => format!("there is no command `{line}`; /help lists them"),
+        Some((command, args)) => match command.run(args, &cx).await {
+            Ok(CommandOutcome::Show(text)) => text,
+            Ok(CommandOutcome::Done | CommandOutcome::Prompt(_) | CommandOutcome::Quit) => String::new(),
+            Err(error) => error.to_string(),
+        },
+    }
 }
 
 /// Runs such a command, and tells the screen what it says.
 pub(super) fn run(opened: &Opened, line: String, notes: UnboundedSender<Note>) {
-    let cx = opened.conversation.command_cx();
-    let rest = line.trim_start_matches('/').to_owned();
+    let conversation = opened.conversation.clone();
     let running = async move {
-        let text = match match_command(&rest, |name| cx.item::<dyn Command>(name)) {
-            None => format!("there is no command `{line}`; /help lists them"),
-            Some((command, args)) => match command.run(args, &cx).await {
-                Ok(CommandOutcome::Show(text)) => text,
-                Ok(CommandOutcome::Done | CommandOutcome::Prompt(_) | CommandOutcome::Quit) => String::new(),
-                Err(error) => error.to_string(),
-            },
-        };
+        let text = output(&conversation, &line).await;
         // The screen may have ended.
         let _ = notes.send(Note::Beside { line, text });
     };
     tokio::spawn(running);
+}
+
+impl Chat {
+    /// Awaits `work`, and does such commands that are typed meanwhile, where a conversation is drawn in lines.
+    pub(super) async fn do_beside<T>(&self, stop: &CancellationToken, work: impl Future<Output = T>) -> T {
+        let Ok(mut typed) = self.beside.try_lock() else { return work.await };
+        let over = CancellationToken::new();
+        let working = async {
+            let worked = work.await;
+            over.cancel();
+            worked
+        };
+        let beside = async {
+            while let Some(Some(line)) = over.run_until_cancelled(typed.recv()).await {
+                self.command_beside(&line, stop).await;
+            }
+            while let Ok(line) = typed.try_recv() {
+                self.command_beside(&line, stop).await;
+            }
+        };
+        tokio::join!(working, Box::pin(beside)).0
+    }
+
+    async fn command_beside(&self, line: &str, stop: &CancellationToken) {
+        self.echo(line);
+        let text = stop.run_until_cancelled(output(&self.conversation, line)).await;
+        text.unwrap_or_default().lines().for_each(|line| self.screen.line(Style::Plain, line));
+        let loads = |effect: &Effect| matches!(effect, Effect::LoadBody { .. });
+        while let Some(Effect::LoadBody { id }) = self.view.take_effect_where(loads) {
+            if !load_body(&self.view, &self.sessions, &id).await {
+                self.screen.line(Style::Yellow, "this output is not kept any more");
+            }
+        }
+        if self.wanted.peek().is_some_and(|kind| kind != ScreenKind::Plain) {
+            self.screen.line(Style::Dim, "the other screen follows at the end of this run");
+        }
+    }
 }
 
 #[cfg(test)]
@@ -44,11 +99,20 @@ mod tests {
 
     #[test]
     fn only_what_leaves_the_run_as_it_is_runs_beside_it() {
-        for line in ["/cd src", "/help", "/show 3", "/screen plain", "/permissions auto", "/model", "/jobs "]
-        {
+        for line in [
+            "/cd src",
+            "/help",
+            "/show 3",
+            "/screen plain",
+            "/permissions auto",
+            "/model",
+            "/jobs ",
+            "/jobs tail j1",
+            "/jobs kill j1",
+        ] {
             assert!(is_harmless(line), "{line}");
         }
-        for line in ["/compact", "/new", "/model opus", "/jobs kill j1", "!ls", "help", "/helpless", "/"] {
+        for line in ["/compact", "/new", "/model opus", "/jobs start ls", "!ls", "help", "/helpless", "/"] {
             assert!(!is_harmless(line), "{line}");
         }
     }

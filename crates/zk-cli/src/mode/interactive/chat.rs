@@ -1,5 +1,6 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use zk_agent::{Agent, AgentConversation};
 use zk_core::service::{Command, Provider};
 use zk_view::ViewDriver;
@@ -10,7 +11,7 @@ use super::keyboard::Keyboard;
 use super::line_editor::LineEditor;
 use super::question::TerminalUi;
 use super::screen_kind::WantedScreen;
-use super::{builtins, directory, job_commands, session_commands, trust_question};
+use super::{beside, builtins, directory, job_commands, session_commands, trust_question};
 use crate::app::AppContext;
 use crate::args::Prompt;
 use crate::commands::window_commands;
@@ -46,6 +47,8 @@ pub(super) struct Chat {
     pub(super) attachments: Attachments,
     /// The screen to go on with.
     pub(super) wanted: WantedScreen,
+    /// Commands that were typed during a run and are done beside it.
+    pub(super) beside: tokio::sync::Mutex<UnboundedReceiver<String>>,
 }
 
 /// What came of one line.
@@ -118,6 +121,11 @@ impl Chat {
             let screen = screen.clone();
             keyboard.on_back_tab(move || show_next_mode(&modes, &screen));
         }
+        let (sender, beside) = unbounded_channel();
+        keyboard.on_line(move |line| {
+            let line = line.trim();
+            beside::is_harmless(line) && sender.send(line.to_owned()).is_ok()
+        });
         let chat = Self {
             agent,
             conversation,
@@ -132,6 +140,7 @@ impl Chat {
             attachments: Attachments::default(),
             wanted,
             on_busy: Mutex::default(),
+            beside: tokio::sync::Mutex::new(beside),
         };
         Ok((chat, app))
     }
@@ -176,6 +185,12 @@ impl Chat {
         if let Some(modes) = self.agent.bus().service::<PermissionModes>() {
             show_next_mode(&modes, &self.screen);
         }
+    }
+
+    /// Shows a text of the person that is being dealt with.
+    pub(super) fn echo(&self, text: &str) {
+        let label = if self.screen.lock().is_labelled() { "you:" } else { "›" };
+        self.screen.line(Style::Plain, &format!("{label} {text}"));
     }
 
     /// The next of the texts that were typed during a run.

@@ -196,13 +196,8 @@ impl InlineScreen {
                     self.end_editing(edited, &mut app).map_err(cannot)?;
                     input = Some(Input::read().map_err(cannot)?);
                 }
-                _ = resized.recv(), if editing.is_none() => {
-                    let bytes = app.resize(Modes::size(), self.began.elapsed());
-                    if let Some(input) = input.as_ref().filter(|_| app.is_asking()) {
-                        input.expect_reply();
-                    }
-                    self.write(&bytes, &app).map_err(cannot)?;
-                }
+                // The size is looked at before each frame.
+                _ = resized.recv(), if editing.is_none() => {}
                 _ = hung_up.recv() => break Ok(WorkEnd::Exit(Exit::Terminated)),
                 () = self.guard.leaves() => break Ok(WorkEnd::Exit(Exit::Terminated)),
                 () = self.guard.suspends(), if editing.is_none() => self.suspend(&mut app, false).map_err(cannot)?,
@@ -234,6 +229,9 @@ impl InlineScreen {
                 }
             }
             if !self.is_away {
+                if editing.is_none() {
+                    self.follow_size(&mut app, input.as_ref()).map_err(cannot)?;
+                }
                 let frame = app.frame(self.began.elapsed());
                 self.write(&frame, &app).map_err(cannot)?;
             }
@@ -300,6 +298,19 @@ impl InlineScreen {
             (true, false) | (false, true) => {}
         }
         Ok(())
+    }
+
+    /// Takes in the size that the terminal has now. What it answered to a question for its size holds no longer than that.
+    fn follow_size(&self, app: &mut App, input: Option<&Input>) -> std::io::Result<()> {
+        let size = Modes::size();
+        if size == app.size() {
+            return Ok(());
+        }
+        let bytes = app.resize(size, self.began.elapsed());
+        if let Some(input) = input.filter(|_| app.is_asking()) {
+            input.expect_reply();
+        }
+        self.write(&bytes, app)
     }
 
     pub(super) fn write(&self, bytes: &str, app: &App) -> std::io::Result<()> {

@@ -39,6 +39,8 @@ struct Inner {
     changed: Mutex<Option<OnChange>>,
     /// What Shift-Tab does.
     cycle: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// Takes a line that Enter ended during a run, if it is no text for the next prompt.
+    lines: OnceLock<Box<dyn Fn(&str) -> bool + Send + Sync>>,
 }
 
 #[derive(Default)]
@@ -86,6 +88,7 @@ impl Keyboard {
             began: Instant::now(),
             changed: Mutex::default(),
             cycle: OnceLock::new(),
+            lines: OnceLock::new(),
         }))
     }
 
@@ -93,6 +96,12 @@ impl Keyboard {
     pub(super) fn on_back_tab(&self, cycle: impl Fn() + Send + Sync + 'static) {
         // Whoever was first keeps it.
         let _ = self.0.cycle.set(Box::new(cycle));
+    }
+
+    /// Offers `take` each line that Enter ends during a run from now on; what it does not take waits for the run's end.
+    pub(super) fn on_line(&self, take: impl Fn(&str) -> bool + Send + Sync + 'static) {
+        // Whoever was first keeps it.
+        let _ = self.0.lines.set(Box::new(take));
     }
 
     /// Has `changed` told what waits for the next prompts after each change; nobody, where there is none.
@@ -234,20 +243,20 @@ impl Inner {
         let mut state = self.state();
         let state = &mut *state;
         let now = self.began.elapsed();
+        let is_running = state.stop.is_some();
         match &mut state.question {
             None => {
-                let is_running = state.stop.is_some();
                 for key in keys {
                     // As on the other screens it ends a text that waits behind the run; it completes nothing here.
                     let queues = *key == Key::Tab && is_running && !state.typed.draft.trim().is_empty();
                     let key = if queues { &Key::Enter } else { key };
-                    self.press_draft(&mut state.typed, key);
+                    self.press_draft(&mut state.typed, key, is_running);
                 }
             }
             Some(Question::Keys { keys: answer, effects }) => {
                 for effect in answer.press(keys, now) {
                     if let Effect::Draft(key) = &effect {
-                        self.press_draft(&mut state.typed, key);
+                        self.press_draft(&mut state.typed, key, is_running);
                         answer.set_typing(!state.typed.draft.is_empty());
                     }
                     // Whoever asked may be gone already.
@@ -256,7 +265,7 @@ impl Inner {
             }
             Some(Question::Line { typed, focus, .. }) => {
                 if !focus.hears(keys, now) {
-                    keys.iter().for_each(|key| self.press_draft(&mut state.typed, key));
+                    keys.iter().for_each(|key| self.press_draft(&mut state.typed, key, is_running));
                     focus.set_typing(!state.typed.draft.is_empty());
                 } else {
                     keys.iter().for_each(|key| edit(typed, key));
@@ -283,17 +292,19 @@ impl Inner {
         self.show(&state);
     }
 
-    fn press_draft(&self, typed: &mut TypeAhead, key: &Key) {
+    fn press_draft(&self, typed: &mut TypeAhead, key: &Key, is_running: bool) {
         match key {
-            Key::Enter => self.enter(typed),
+            Key::Enter => self.enter(typed, is_running),
             key => edit(&mut typed.draft, key),
         }
     }
 
     /// Enter ends a text, or the wait for another attempt where there is none.
-    fn enter(&self, typed: &mut TypeAhead) {
+    fn enter(&self, typed: &mut TypeAhead, is_running: bool) {
         let text = std::mem::take(&mut typed.draft);
-        if !text.trim().is_empty() {
+        if is_running && self.lines.get().is_some_and(|take| take(&text)) {
+            // It is done beside the run.
+        } else if !text.trim().is_empty() {
             if self.screen.lock().is_labelled() {
                 // Nothing else shows what is typed here.
                 self.screen.line(Style::Dim, &format!("next: {text}"));

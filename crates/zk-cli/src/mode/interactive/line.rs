@@ -260,7 +260,7 @@ impl Chat {
         if let Err(error) = &watching {
             self.screen.line(Style::Yellow, &format!("only Ctrl-C stops this: cannot read keys: {error}"));
         }
-        let worked = work(stop.clone()).await;
+        let worked = self.do_beside(&stop, work(stop.clone())).await;
         drop(watching);
         let seen = self.signals.seen();
         self.signals.disarm();

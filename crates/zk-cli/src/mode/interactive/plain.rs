@@ -54,8 +54,7 @@ fn converse(
     let exit = loop {
         let text = match given.take().or_else(|| chat.next_queued(editor)) {
             Some(text) => {
-                let label = if chat.screen.lock().is_labelled() { "you:" } else { "›" };
-                chat.screen.line(Style::Plain, &format!("{label} {text}"));
+                chat.echo(&text);
                 text
             }
             None => match editor.read(&chat.keyboard.take_draft()) {

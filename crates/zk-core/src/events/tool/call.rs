@@ -11,7 +11,29 @@ use serde_json::Value;
 use super::Coercion;
 use crate::events::notify;
 use crate::kernel::{Absorb, Event, Fold, Notify, OnError, Source};
-use crate::model::{CallKind, CallLocation, CallRef, Effects, RunId, ToolContent};
+use crate::model::{CallKind, CallLocation, CallRef, Effects, RunId, ToolContent, TurnId};
+
+/// An answer has several calls, none of which was looked at yet: which kinds of work they are. Kinds are told by the
+/// arguments as the model wrote them, and are only for a person to see.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct ToolBatch {
+    /// The turn.
+    pub turn_id: TurnId,
+    /// The calls by their kind, in the order of the first call of each.
+    pub groups: Vec<CallGroup>,
+}
+notify!(ToolBatch, "tool:batch");
+
+/// Calls of one kind.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct CallGroup {
+    /// What kind of work they are.
+    pub kind: CallKind,
+    /// The calls, in the order of the answer.
+    pub calls: Vec<Arc<CallRef>>,
+}
 
 /// A call was let through and is about to run. Whoever stores sessions makes that durable here, before the
 /// call has any effect: a handler that fails refuses the call.

@@ -1,8 +1,8 @@
 use serde_json::Value;
 use zk_core::events::{
-    BudgetOutcome, Coercion, DecidedBy, PermissionDecided, RunBudgetReached, ToolAfter, ToolBefore,
-    ToolBegin, ToolBlocked, ToolBudgetExceeded, ToolEnd, ToolParked, ToolProgress, ToolRemark, ToolSkipped,
-    ToolUnknown, ValidationCoerce, ValidationReject,
+    BudgetOutcome, Coercion, DecidedBy, PermissionDecided, RunBudgetReached, ToolAfter, ToolBatch,
+    ToolBefore, ToolBegin, ToolBlocked, ToolBudgetExceeded, ToolEnd, ToolParked, ToolProgress, ToolRemark,
+    ToolSkipped, ToolUnknown, ValidationCoerce, ValidationReject,
 };
 use zk_core::kernel::Origin;
 use zk_core::model::{CallId, ToolResult};
@@ -47,6 +47,26 @@ impl Engine {
             fact.state = Some(state);
             fact.reason = reason.map(str::to_owned);
         });
+    }
+}
+
+impl Reduce for ToolBatch {
+    fn reduce(&self, engine: &mut Engine, origin: &Origin) {
+        for group in self.groups.iter().filter(|group| !group.kind.is_other()) {
+            for call in &group.calls {
+                let (lane, core) = engine.lane(origin);
+                if let Some(fact) = lane.facts.of(&call.call_id) {
+                    fact.kind = group.kind;
+                }
+                if let Some(id) = lane.open_call(core, &call.call_id) {
+                    core.change(&id, |content| {
+                        if let Content::Call(call) = content {
+                            call.kind = group.kind;
+                        }
+                    });
+                }
+            }
+        }
     }
 }
 

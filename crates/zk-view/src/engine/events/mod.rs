@@ -10,7 +10,7 @@ use zk_core::events::{
     PermissionDecided, ProviderRetry, RunBudgetReached, SessionEnd, SessionEntry, SessionMessages,
     SessionOpenTurn, SessionStart, SessionSwitch, SpawnBefore, SpawnComplete, SpawnError, SteerInject,
     StreamIdle, StreamProvider, StreamStart, StreamText, StreamThinking, StreamToolArgs, ToolAfter,
-    ToolArgsRepaired, ToolBefore, ToolBegin, ToolBlocked, ToolBudgetExceeded, ToolEnd, ToolParked,
+    ToolArgsRepaired, ToolBatch, ToolBefore, ToolBegin, ToolBlocked, ToolBudgetExceeded, ToolEnd, ToolParked,
     ToolProgress, ToolRemark, ToolResultsAfter, ToolSkipped, ToolUnknown, ToolsChanged, TurnBefore,
     UsageUpdate, ValidationCoerce, ValidationReject, ViewBlock,
 };
@@ -47,6 +47,7 @@ macro_rules! with_events {
             ContextCompaction,
             ContextFill,
             PermissionDecided,
+            ToolBatch,
             ToolBefore,
             ToolBegin,
             ToolProgress,
