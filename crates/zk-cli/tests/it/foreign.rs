@@ -135,7 +135,12 @@ impl Host for Foreigner {
     }
 
     fn check_modes(&mut self) {
-        self.pump();
+        // They are put back behind the last words.
+        let begun = Instant::now();
+        while !self.emulator.is_untouched() && begun.elapsed() < LONG {
+            std::thread::sleep(Duration::from_millis(5));
+            self.pump();
+        }
         self.emulator.check_untouched();
     }
 }

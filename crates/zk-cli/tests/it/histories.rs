@@ -33,7 +33,9 @@ pub(crate) trait Host {
 
     /// Waits until nothing runs.
     fn wait_idle(&mut self) {
-        self.wait("the end of the run", |history| !history.contains("Esc stops"));
+        // A row of the status that stands further up was left there at a resize.
+        let runs = |history: &str| history.lines().rev().take(3).any(|row| row.contains("Esc stops"));
+        self.wait("the end of the run", |history| !runs(history));
     }
 
     fn wait(&mut self, what: &str, done: impl Fn(&str) -> bool) {

@@ -92,8 +92,13 @@ impl Foreign {
         text.trim_end().to_owned()
     }
 
+    /// Whether every mode is that of a new terminal.
+    pub(crate) fn is_untouched(&self) -> bool {
+        *self.term.mode() == self.modes
+    }
+
     /// Fails if a mode is other than on a new terminal.
     pub(crate) fn check_untouched(&self) {
-        assert_eq!(*self.term.mode(), self.modes);
+        assert!(self.is_untouched(), "{:?} is not {:?}", self.term.mode(), self.modes);
     }
 }
