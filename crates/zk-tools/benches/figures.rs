@@ -4,6 +4,7 @@
 
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a program that measures")]
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -50,31 +51,42 @@ impl Desk {
 
     /// The fastest of some runs of `work`.
     fn fastest<F: Future<Output = ()>>(&self, mut work: impl FnMut() -> F) -> Duration {
-        let once = |work: &mut dyn FnMut() -> F| {
-            let begun = Instant::now();
-            self.runtime.block_on(work());
-            begun.elapsed()
-        };
-        (0..RUNS).map(|_| once(&mut work)).min().unwrap_or_default()
+        (0..RUNS).map(|_| self.once(&mut work)).min().unwrap_or_default()
+    }
+
+    fn once<F: Future<Output = ()>>(&self, work: &mut impl FnMut() -> F) -> Duration {
+        let begun = Instant::now();
+        self.runtime.block_on(work());
+        begun.elapsed()
+    }
+
+    /// The fastest of some runs of `work` and of a command, by turns: whatever else the machine does slows both down.
+    fn by_turns<F: Future<Output = ()>>(
+        &self,
+        mut work: impl FnMut() -> F,
+        (program, args, dir): (&str, &[&str], &Path),
+    ) -> (Duration, Option<Duration>) {
+        let runs: Vec<_> =
+            (0..RUNS).map(|_| (self.once(&mut work), once_command(program, args, dir))).collect();
+        let command = runs.iter().map(|(_, command)| *command).collect::<Option<Vec<_>>>();
+        let own = runs.iter().map(|(own, _)| *own).min().unwrap_or_default();
+        (own, command.and_then(|all| all.into_iter().min()))
     }
 }
 
-/// The fastest of some runs of a command, with its standard output read and dropped.
+/// One run of a command, with its standard output read and dropped.
 #[expect(clippy::disallowed_methods, reason = "what the tools are compared with runs as it is")]
-fn fastest_command(program: &str, args: &[&str], dir: &Path) -> Option<Duration> {
-    let once = || {
-        let begun = Instant::now();
-        std::process::Command::new(program).args(args).current_dir(dir).output().ok()?;
-        Some(begun.elapsed())
-    };
-    (0..RUNS).map(|_| once()).collect::<Option<Vec<_>>>()?.into_iter().min()
+fn once_command(program: &str, args: &[&str], dir: &Path) -> Option<Duration> {
+    let begun = Instant::now();
+    std::process::Command::new(program).args(args).current_dir(dir).output().ok()?;
+    Some(begun.elapsed())
 }
 
 fn print(what: &str, took: Duration, bar: &str) {
     println!("{what:<44} {:>9.3} ms   {bar}", took.as_secs_f64() * 1e3);
 }
 
-fn compare(what: &str, took: Duration, other: Option<Duration>, bar: &str) {
+fn compare(what: &str, (took, other): (Duration, Option<Duration>), bar: &str) {
     match other {
         Some(other) => {
             let ratio = took.as_secs_f64() / other.as_secs_f64();
@@ -99,19 +111,16 @@ fn main() {
         }
     }
     let tree = desk.root.join("tree");
-    let grep = desk.fastest(|| async {
+    let grep = || async {
         desk.call("grep", json!({ "pattern": "the needle", "path": "tree", "head_limit": 0 })).await;
-    });
-    compare(
-        "grep in 10,000 files",
-        grep,
-        fastest_command("rg", &["-l", "the needle", "."], &tree),
-        "bar 1.2×",
-    );
-    let glob = desk.fastest(|| async {
+    };
+    let took = desk.by_turns(grep, ("rg", &["-l", "the needle", "."], &tree));
+    compare("grep in 10,000 files", took, "bar 1.2×");
+    let glob = || async {
         desk.call("glob", json!({ "pattern": "**/f1*.txt", "path": "tree" })).await;
-    });
-    compare("glob in 10,000 files", glob, fastest_command("rg", &["--files", "."], &tree), "bar 1.2×");
+    };
+    let took = desk.by_turns(glob, ("rg", &["--files", "."], &tree));
+    compare("glob in 10,000 files", took, "bar 1.2×");
 
     let mut large = "a line of the large file\n".repeat(10 * 40_000);
     large.push_str("the one to be changed\n");
@@ -127,6 +136,13 @@ fn main() {
         edits = edits.min(begun.elapsed());
     }
     print(&format!("edit of {} MB", large.len() >> 20), edits, "bar 20 ms");
+    let bare = (0..RUNS).map(|run| {
+        let begun = Instant::now();
+        let mut file = std::fs::File::create(desk.root.join(format!("bare{run}"))).unwrap();
+        file.write_all(large.as_bytes()).and_then(|()| file.sync_all()).unwrap();
+        begun.elapsed()
+    });
+    print("  of which writing it to the disk, alone", bare.min().unwrap_or_default(), "");
 
     for n in 0..1_000 {
         std::fs::write(desk.root.join(format!("small{n}")), "0123456789abcde\n".repeat(128)).unwrap();
@@ -143,10 +159,10 @@ fn main() {
     });
     print("20 reads side by side", side_by_side, "bar 2 ms");
 
-    let shell = desk.fastest(|| async {
+    let shell = || async {
         desk.call("shell", json!({ "command": "true" })).await;
-    });
-    if let Some(bare) = fastest_command("bash", &["-c", "true"], &desk.root) {
+    };
+    if let (shell, Some(bare)) = desk.by_turns(shell, ("bash", &["-c", "true"], &desk.root)) {
         let over = shell.saturating_sub(bare);
         print("a shell call over the bare command", over, "bar 1.5 ms");
     }
