@@ -22,6 +22,9 @@ use super::tty::Tty;
 use crate::mode::shared_screen::SharedScreen;
 use crate::term::Style;
 
+/// Takes a line, and says whether it did.
+type OnLine = Box<dyn Fn(&str) -> bool + Send + Sync>;
+
 /// What is typed while something else is screen: keys that stop and stop_waiting a run, answers to questions, and text for
 /// the next prompt. Clones are the same keyboard.
 #[derive(Clone)]
@@ -40,7 +43,7 @@ struct Inner {
     /// What Shift-Tab does.
     cycle: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Takes a line that Enter ended during a run, if it is no text for the next prompt.
-    lines: OnceLock<Box<dyn Fn(&str) -> bool + Send + Sync>>,
+    lines: OnceLock<OnLine>,
 }
 
 #[derive(Default)]
