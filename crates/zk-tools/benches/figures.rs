@@ -34,7 +34,8 @@ impl Desk {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         let bus = Bus::new();
-        let runtime = Runtime::new().unwrap();
+        // As the program has it: one thread, and others for files.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let env = Environment::filtered([("PATH", "/usr/local/bin:/usr/bin:/bin"), ("LC_ALL", "C")]);
         bus.install(&LocalPlugin::new(env, WorkspaceFiles::new([&root]).unwrap())).unwrap();
         bus.install(&ToolsPlugin::new(ToolsOptions { dedup_reads: false, ..ToolsOptions::default() }))
@@ -153,6 +154,12 @@ fn main() {
         }
     });
     print("1,000 reads of 2 KB", reads, "bar 50 ms");
+    let hops = desk.fastest(|| async {
+        for _ in 0..1_000 {
+            tokio::task::spawn_blocking(|| ()).await.unwrap();
+        }
+    });
+    print("  of which going to another thread and back, alone", hops, "");
     let side_by_side = desk.fastest(|| async {
         let calls = (0..20).map(|n| desk.call("read_file", json!({ "path": format!("small{n}") })));
         futures(calls).await;

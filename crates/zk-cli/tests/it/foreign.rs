@@ -29,11 +29,11 @@ struct Foreigner {
 type Found = (Pid, bool);
 
 impl Foreigner {
-    fn open(person: Rc<Person>, command: &str) -> Option<Self> {
+    fn open(person: &Rc<Person>, command: &str) -> Option<Self> {
         // The shell around it stays, so that it is not the one that `script` watches.
         let command =
             format!("export ALACRITTY_WINDOW_ID=1; stty rows 24 cols 80; echo at=$(tty).; {command}; true");
-        let terminal = Terminal::run(&person, &command)?;
+        let terminal = Terminal::run(person, &command)?;
         terminal.expect("at=");
         let device = terminal.until(".");
         terminal.expect("\r\n");

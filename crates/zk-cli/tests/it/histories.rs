@@ -60,7 +60,7 @@ fn answer(asked: usize, paragraphs: usize) -> Turn {
 
 /// Fails unless each closed row of some conversations is in the history of a terminal once and in order. `open` runs a
 /// command on one, if there is any.
-pub(crate) fn converse_on<H: Host>(open: impl Fn(Rc<Person>, &str) -> Option<H>) {
+pub(crate) fn converse_on<H: Host>(open: impl Fn(&Rc<Person>, &str) -> Option<H>) {
     for seed in 0..sessions() {
         let mut random = fastrand::Rng::with_seed(seed);
         let sizes: Vec<usize> = (0..3).map(|_| random.usize(4..30)).collect();
@@ -79,7 +79,7 @@ pub(crate) fn converse_on<H: Host>(open: impl Fn(Rc<Person>, &str) -> Option<H>)
         let command = format!(
             "bash -c 'set -m; echo stood-before; {zk} --permission-mode ask; while [ -n \"$(jobs -s)\" ]; do fg; done; sleep 60'"
         );
-        let Some(mut host) = open(person.clone(), &command) else { return };
+        let Some(mut host) = open(&person, &command) else { return };
         host.see("Ctrl-D ends");
         for turn in 1..=sizes.len() {
             host.keys(&[&format!("prompt-{turn}!"), "Enter"]);

@@ -20,13 +20,13 @@ impl Drop for Tmux {
 
 impl Tmux {
     /// A shell of 80 columns that runs a command; nothing where there is no tmux.
-    fn open(person: Rc<Person>, command: &str) -> Option<Self> {
+    fn open(person: &Rc<Person>, command: &str) -> Option<Self> {
         if !Path::new("/usr/bin/tmux").exists() {
             println!("skipped: there is no /usr/bin/tmux");
             return None;
         }
         let socket = person.home().join("tmux").display().to_string();
-        let tmux = Self { person, socket };
+        let tmux = Self { person: person.clone(), socket };
         tmux.run(&["-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", command]);
         Some(tmux)
     }
