@@ -139,7 +139,7 @@ fn totals(app: &AppContext, by: CostBy, all: bool, as_json: bool) -> Outcome<Exi
                     (CostBy::Session, _) => session(),
                     (CostBy::Model, _) => turn.model.to_string(),
                     (CostBy::Day, _) => zk_skills::date(time_ms / 1000),
-                    (CostBy::Plugin, Some(call)) => format!("{} of {}", call.purpose, call.source),
+                    (CostBy::Plugin, Some(call)) => call.source.clone(),
                     (CostBy::Plugin, None) => "the conversation".to_owned(),
                 };
                 sums.entry(name).or_default().add(turn);

@@ -15,7 +15,7 @@ use crate::terminal::Terminal;
 use crate::zk::{LONG, Person};
 
 /// How long nothing is written until all of it was read.
-const QUIET: Duration = Duration::from_millis(40);
+const QUIET: Duration = Duration::from_millis(150);
 
 /// The program on a terminal that answers what it is asked, and breaks its lines anew.
 struct Foreigner {

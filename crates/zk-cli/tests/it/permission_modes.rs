@@ -125,12 +125,17 @@ fn a_command_leaves_the_sandbox_only_if_a_person_says_so() {
         println!("skipped: there is no sandbox here");
         return;
     }
-    let ended = person.run(&["-p", "go", "--output-format", "json"]);
-    assert_eq!(ended.code, 5, "{}", ended.stdout);
-    assert!(!target.exists());
-    let denial = &ended.result()["permission_denials"][0];
+    let denied = |args: &[&str]| {
+        let ended = person.run(&[&["-p", "go", "--output-format", "json"], args].concat());
+        assert_eq!(ended.code, 5, "{}", ended.stdout);
+        assert!(!target.exists());
+        ended.result()["permission_denials"][0].clone()
+    };
+    let denial = denied(&[]);
     assert_eq!(denial["flag"], "--permission-mode all", "{denial}");
     assert_eq!(audit(&person)[0]["verdict"], "deny");
+    // Alone that mode has no sandbox; who names both stays in it.
+    denied(&["--permission-mode", "all", "--context", "sandbox"]);
 
     let Some(mut terminal) = Terminal::open(&person, "'go'") else { return };
     let shown = terminal.until("Run? [y]es once · [s]ession · [a]lways · [n]o");

@@ -164,7 +164,8 @@ impl ProcessExec {
     }
 
     /// Ends everything commands left running in the background: `TERM`, and `KILL` to what is still there
-    /// 1.75 s later. Dropping the last handle kills at once instead.
+    /// 1.75 s later. Dropping the last handle kills at once instead, and so does a call outside of a runtime, where nobody
+    /// can wait.
     pub async fn close(&self) {
         let spawner = match &self.starter {
             Starter::Supervisor(supervisor) => return supervisor.close().await,

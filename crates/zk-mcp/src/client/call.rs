@@ -117,7 +117,12 @@ impl Connection {
                     (params.input_responses, params.request_state) = self.answer(more, call.cx).await?;
                 }
                 ServerResult::CreateTaskResult(created) => {
-                    return self.follow(created.task, call.idle, &call.progress, call.cx).await;
+                    let followed = self.follow(created.task, call.idle, &call.progress, call.cx).await;
+                    // The server began it: it is not sent again.
+                    return followed.map_err(|end| match end {
+                        CallEnd::SessionEnded | CallEnd::Headers(_) => CallEnd::Closed(self.fault()),
+                        end => end,
+                    });
                 }
                 other => return lenient(&other),
             }

@@ -70,17 +70,24 @@ impl Chat {
             while let Some(Some(line)) = over.run_until_cancelled(typed.recv()).await {
                 self.command_beside(&line, stop).await;
             }
-            while let Ok(line) = typed.try_recv() {
-                self.command_beside(&line, stop).await;
-            }
         };
         tokio::join!(working, Box::pin(beside)).0
     }
 
+    /// Does what was typed as such work ended, once keys are not read for it any more.
+    pub(super) async fn do_left(&self) {
+        let Ok(mut typed) = self.beside.try_lock() else { return };
+        while let Ok(line) = typed.try_recv() {
+            self.command_beside(&line, &CancellationToken::new()).await;
+        }
+    }
+
     async fn command_beside(&self, line: &str, stop: &CancellationToken) {
         self.echo(line);
-        let text = stop.run_until_cancelled(output(&self.conversation, line)).await;
-        text.unwrap_or_default().lines().for_each(|line| self.screen.line(Style::Plain, line));
+        let Some(text) = stop.run_until_cancelled(output(&self.conversation, line)).await else {
+            return self.screen.line(Style::Yellow, &format!("stopped: {line} was not done to its end"));
+        };
+        text.lines().for_each(|line| self.screen.line(Style::Plain, line));
         let loads = |effect: &Effect| matches!(effect, Effect::LoadBody { .. });
         while let Some(Effect::LoadBody { id }) = self.view.take_effect_where(loads) {
             if !load_body(&self.view, &self.sessions, &id).await {

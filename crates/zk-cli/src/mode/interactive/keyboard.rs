@@ -25,8 +25,8 @@ use crate::term::Style;
 /// Takes a line, and says whether it did.
 type OnLine = Box<dyn Fn(&str) -> bool + Send + Sync>;
 
-/// What is typed while something else is screen: keys that stop and stop_waiting a run, answers to questions, and text for
-/// the next prompt. Clones are the same keyboard.
+/// What is typed during a run: keys that stop it or end its wait for another attempt, answers to questions, and text for the
+/// next prompt. Clones are the same keyboard.
 #[derive(Clone)]
 pub(crate) struct Keyboard(Arc<Inner>);
 
@@ -246,7 +246,8 @@ impl Inner {
         let mut state = self.state();
         let state = &mut *state;
         let now = self.began.elapsed();
-        let is_running = state.stop.is_some();
+        // What is typed behind a stop waits for the next prompt: a run that ends does nothing more.
+        let is_running = state.stop.as_ref().is_some_and(|stop| !stop.is_cancelled());
         match &mut state.question {
             None => {
                 for key in keys {

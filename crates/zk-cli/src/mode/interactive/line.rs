@@ -262,6 +262,7 @@ impl Chat {
         }
         let worked = self.do_beside(&stop, work(stop.clone())).await;
         drop(watching);
+        self.do_left().await;
         let seen = self.signals.seen();
         self.signals.disarm();
         match seen {

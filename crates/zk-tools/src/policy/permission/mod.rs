@@ -304,7 +304,9 @@ impl Granted {
         by_rule: bool,
         cx: &Cx,
     ) -> Result<Decided, BoxError> {
-        if !by_rule && self.mode().now == PermissionMode::AllowAll {
+        // Who names a sandbox or a container wants commands to stay in it, whatever runs there unasked.
+        let stays = !gate.effects.leaves_context();
+        if !by_rule && stays && self.mode().now == PermissionMode::AllowAll {
             return Ok(Decided::allowed(DecidedBy::Policy, "the mode allows everything"));
         }
         if !by_rule && self.allows(gate, judged.is_some()) {
