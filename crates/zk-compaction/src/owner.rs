@@ -186,24 +186,31 @@ impl Owner {
             return Ok(());
         }
         let _one_at_a_time = self.storing.lock().await;
-        self.store_all(context, None, cx).await
+        self.store_all(context, None, cx).await.map(drop)
     }
 
     /// Stores what was decided, and `last` after it; where that fails, what was decided is stored later, and `last` is
-    /// not. Whoever calls it holds `storing`.
+    /// not. Gives how many plans there were when all was stored: later ones are stored after `last`. Whoever calls it holds
+    /// `storing`.
     async fn store_all(
         &self,
         context: Option<&ContextId>,
         last: Option<Record>,
         cx: &Cx,
-    ) -> Result<(), BoxError> {
+    ) -> Result<usize, BoxError> {
         let Some(log) = cx.service::<dyn SessionLog>() else {
-            self.lock().talk(context).unstored.clear();
-            return Ok(());
+            let mut state = self.lock();
+            let talk = state.talk(context);
+            talk.unstored.clear();
+            return Ok(talk.plans.len());
         };
-        loop {
-            let next = self.lock().talk(context).unstored.first().cloned();
-            let Some(record) = next else { break };
+        let count = loop {
+            let (next, plans) = {
+                let mut state = self.lock();
+                let talk = state.talk(context);
+                (talk.unstored.first().cloned(), talk.plans.len())
+            };
+            let Some(record) = next else { break plans };
             // Whoever stops waiting here leaves it to be stored by the next request.
             log.append(&self.scope, record.entry()?).await?;
             let mut state = self.lock();
@@ -212,11 +219,11 @@ impl Owner {
             if unstored.first() == Some(&record) {
                 unstored.remove(0);
             }
-        }
+        };
         if let Some(last) = last {
             log.append(&self.scope, last.entry()?).await?;
         }
-        Ok(())
+        Ok(count)
     }
 }
 
@@ -263,15 +270,10 @@ impl ContextWindow for Owner {
     async fn restore(&self, context: &ContextId, cx: &Cx) -> Result<bool, BoxError> {
         // A resumed conversation has to be as it is here, so it is stored first.
         let stored = self.storing.lock().await;
-        let count = {
-            let mut state = self.lock();
-            let plans = &state.talk(Some(context)).plans;
-            if record::compactions(plans) == 0 {
-                return Ok(false);
-            }
-            plans.len()
-        };
-        self.store_all(Some(context), Some(Record::Undo), cx).await?;
+        if record::compactions(&self.lock().talk(Some(context)).plans) == 0 {
+            return Ok(false);
+        }
+        let count = self.store_all(Some(context), Some(Record::Undo), cx).await?;
         self.lock().talk(Some(context)).undo(count);
         drop(stored);
         Ok(true)

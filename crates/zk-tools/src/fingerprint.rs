@@ -110,7 +110,7 @@ impl ContentHasher {
     }
 }
 
-/// Lets every bit have a say in every other.
+/// The last mix of a hash: every bit of the input changes every bit of the output.
 fn mixed(mut word: u64) -> u64 {
     for factor in FACTORS {
         word = (word ^ (word >> 32)).wrapping_mul(factor);

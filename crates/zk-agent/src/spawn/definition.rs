@@ -23,7 +23,8 @@ pub struct AgentDefinition {
     pub model: Option<String>,
     /// Its reasoning; the parent's unless set.
     pub thinking: Option<ThinkingRequest>,
-    /// Turns after which it is stopped; those of [`SpawnOptions`](crate::SpawnOptions) unless set.
+    /// Turns after which it is stopped, at most its parent's; those of its preset, else of
+    /// [`SpawnOptions`](crate::SpawnOptions), unless set.
     pub max_turns: Option<u32>,
 }
 

@@ -307,8 +307,12 @@ impl SpawnTool {
         let own = agent.and_then(|agent| agent.preset.clone());
         let own = own.map(|preset| Preset { system: None, tools: None, ..preset });
         if let Some(mut preset) = own.or_else(|| self.options.preset.clone()) {
-            if agent.is_some_and(|agent| agent.max_turns.is_some()) {
-                preset.behavior.max_turns = None;
+            if let Some(agent) = agent {
+                let most = parent.behavior.max_turns.unwrap_or(u32::MAX);
+                let of_preset = preset.behavior.max_turns.filter(|_| agent.max_turns.is_none());
+                preset.behavior.max_turns = of_preset.map(|turns| turns.min(most));
+                // It spends of its parent's.
+                preset.behavior.budget = None;
             }
             child = child.preset(preset);
         }

@@ -44,10 +44,10 @@ impl Calls<'_> {
         let mut groups: Vec<CallGroup> = Vec::new();
         for (call, info) in calls.iter().zip(refs) {
             let tool = self.driver.toolbox.get(&call.name).filter(|_| call.malformed.is_none());
-            let told = tool.and_then(|tool| {
+            let kind = tool.and_then(|tool| {
                 catch_panic(|| tool.kind().unwrap_or_else(|| CallKind::of(&tool.effects(&call.args, &place))))
             });
-            let kind = told.unwrap_or_default();
+            let kind = kind.unwrap_or_default();
             match groups.iter_mut().find(|group| group.kind == kind) {
                 Some(group) => group.calls.push(info.clone()),
                 None => groups.push(CallGroup { kind, calls: vec![info.clone()] }),

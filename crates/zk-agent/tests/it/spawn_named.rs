@@ -108,6 +108,25 @@ async fn each_named_agent_has_a_preset_of_its_own() {
 }
 
 #[tokio::test]
+async fn no_preset_gives_a_named_agent_more_turns_than_its_parent_has() {
+    let goes_on = |asked: &Asked| match asked.messages[0].text().as_str() {
+        "look" => Turn::new().call("echo", json!({"text": "more"})),
+        _ => delegates(asked),
+    };
+    let behavior = |max_turns| Behavior { max_turns: Some(max_turns), ..Behavior::default() };
+    for (of_preset, own, taken) in [(9, None, 3), (2, None, 2), (2, Some(3), 3), (1, Some(9), 3)] {
+        let preset = Preset { behavior: behavior(of_preset), ..Preset::default() };
+        let looker = AgentDefinition { preset: Some(preset), max_turns: own, ..named("looker", &["echo"]) };
+        let options = SpawnOptions { agents: vec![looker], ..SpawnOptions::default() };
+        let rig = rig_with(Script::answering(goes_on), |b| b.behavior(behavior(3)).spawn(options));
+        rig.run("looker: look").await.result.unwrap();
+        let asked = rig.provider.requests();
+        let turns = asked.iter().filter(|request| &*request.system == "You are the looker.").count();
+        assert_eq!(turns, taken, "{of_preset} {own:?}");
+    }
+}
+
+#[tokio::test]
 async fn no_descendant_has_a_tool_that_its_ancestors_have_not() {
     let agents = vec![named("outer", &["echo", "spawn"]), named("inner", &["echo", "fail", "spawn"])];
     let rig = family(SpawnOptions { agents, ..SpawnOptions::default() });

@@ -231,7 +231,7 @@ pub enum EntryKind {
         /// How long it ran, in milliseconds.
         elapsed_ms: u64,
     },
-    /// What a turn cost that left no message, as its answer broke off before any text, or what a side call did.
+    /// Usage of a turn that left no message because its answer broke off before any text, or of a side call.
     Usage {
         /// The usage of the turn, or of the side call.
         usage: TurnUsage,

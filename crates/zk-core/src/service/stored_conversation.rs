@@ -14,7 +14,7 @@ pub struct StoredConversation {
     pub messages: Vec<Arc<Message>>,
     /// The stored entries from the first to the leaf, for `session:loaded`.
     pub entries: Arc<[Entry]>,
-    /// Stores what comes.
+    /// The plugin that appends new entries to the session.
     pub recorder: Arc<dyn Plugin>,
 }
 

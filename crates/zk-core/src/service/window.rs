@@ -27,7 +27,8 @@ pub trait ContextWindow: Send + Sync {
     /// was one.
     ///
     /// # Errors
-    /// When that cannot be stored; nothing changes then.
+    /// When that cannot be stored, also where the session was lost at its beginning; nothing changes then. It may be stored
+    /// and not done where this future is dropped before it answers.
     async fn restore(&self, context: &ContextId, cx: &Cx) -> Result<bool, BoxError>;
 
     /// Why the request that was just put together must not be sent, told once: what was tried to make it smaller did not

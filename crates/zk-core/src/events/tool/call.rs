@@ -13,8 +13,8 @@ use crate::events::notify;
 use crate::kernel::{Absorb, Event, Fold, Notify, OnError, Source};
 use crate::model::{CallKind, CallLocation, CallRef, Effects, RunId, ToolContent, TurnId};
 
-/// An answer has several calls, none of which was looked at yet: which kinds of work they are. Kinds are told by the
-/// arguments as the model wrote them, and are only for a person to see.
+/// The calls of one answer by their kind, before the first of them is prepared; only where there are several. Kinds come
+/// from arguments that nothing has checked, and are for display only.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolBatch {
