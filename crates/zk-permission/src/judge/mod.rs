@@ -182,7 +182,12 @@ impl<'a> Bench<'a> {
             Effect::LeavesContext { .. } => {
                 self.effects.push(effect.clone());
                 let tool = self.tool;
-                self.otherwise(tool, "it runs outside of the sandbox");
+                let why = "it runs outside of the sandbox";
+                match self.mode {
+                    // Who names a sandbox or a container wants commands to stay in it, whatever runs there unasked.
+                    Mode::All => self.say(Decision::Ask, tool, why, None),
+                    Mode::ReadOnly | Mode::Ask | Mode::AcceptEdits | Mode::Auto => self.otherwise(tool, why),
+                }
             }
             Effect::Network { hosts } => {
                 self.effects.push(effect.clone());
