@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use zk_core::events::TurnBefore;
 use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
-use zk_core::model::Effects;
+use zk_core::model::{Effect, Effects};
 use zk_core::service::{CallDecision, CallJudge, CallJudgement, CallOffer, WiderKind};
 
 use crate::approvals::{Approval, ApprovalKind, Approvals};
@@ -184,6 +184,17 @@ impl Plugin for PermissionJudge {
     }
 }
 
+/// What a call does besides leaving the sandbox or container.
+fn without_leaving(effects: &Effects) -> Effects {
+    match effects {
+        Effects::Unknown => Effects::Unknown,
+        Effects::Known { list } => {
+            let stays = |effect: &&Effect| !matches!(effect, Effect::LeavesContext { .. });
+            Effects::Known { list: list.iter().filter(stays).cloned().collect() }
+        }
+    }
+}
+
 impl CallJudge for PermissionJudge {
     fn judge(&self, tool: &str, effects: &Effects, cwd: &Path) -> CallJudgement {
         let verdict = self.verdict(tool, effects, cwd);
@@ -200,8 +211,12 @@ impl CallJudge for PermissionJudge {
             Some(CallOffer { kind: wider(&kind)?, describes: describe(&kind), key: key(&kind) })
         });
         let mode = self.mode();
-        let is_allowed =
-            |mode: &&Mode| self.verdict_in(**mode, tool, effects, cwd).decision == Decision::Allow;
+        // Who names that mode alone has no sandbox to leave.
+        let within = without_leaving(effects);
+        let is_allowed = |mode: &&Mode| {
+            let effects = if **mode == Mode::All { &within } else { effects };
+            self.verdict_in(**mode, tool, effects, cwd).decision == Decision::Allow
+        };
         let wider_modes =
             Mode::ALL.iter().filter(|wider| **wider > mode && verdict.decision != Decision::Allow);
         let allowed_by = wider_modes.filter(is_allowed).map(|mode| mode.name().to_owned()).next();
