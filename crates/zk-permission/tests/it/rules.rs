@@ -229,6 +229,21 @@ fn rules_about_hosts_allow_ask_and_deny_by_host() {
 }
 
 #[test]
+fn no_mode_lets_a_call_leave_the_sandbox_unasked() {
+    let leaves = Effects::one(Effect::LeavesContext { reason: "it is denied".to_owned() });
+    for (mode, decision) in [
+        (Mode::ReadOnly, Decision::Deny),
+        (Mode::Ask, Decision::Ask),
+        (Mode::AcceptEdits, Decision::Ask),
+        (Mode::Auto, Decision::Ask),
+        (Mode::All, Decision::Ask),
+    ] {
+        let verdict = Setup::new(mode, Rules::new()).call("shell", &leaves);
+        assert_eq!(verdict.decision, decision, "{mode:?}");
+    }
+}
+
+#[test]
 fn who_does_not_say_which_hosts_is_asked_about_where_a_rule_restricts_some() {
     let free = Setup::new(Mode::All, Rules::new());
     assert_eq!(free.call("fetch", &network([])).decision, Decision::Allow);

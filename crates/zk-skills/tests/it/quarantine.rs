@@ -202,22 +202,26 @@ fn working(at: &Place) -> (Bus, FrontEnd) {
     (bus, questions.attach())
 }
 
-#[tokio::test]
-async fn the_commands_of_a_skill_that_was_allowed_for_once_are_asked_about_before_they_run() {
-    let at = with_body(&format!("{BAD}\n\n!`touch made`\n"));
-    let (bus, person) = working(&at);
-    let script = Script::new()
-        .turn(|turn| turn.call("skills_use", json!({"skill": "pdf"})))
-        .turn(|turn| turn.text("Done."));
+/// A run in which a person allows the first thing that is asked for once and refuses the second; what was asked.
+async fn allowed_then_refused(at: &Place, script: Script) -> (Agent, [String; 2]) {
+    let (bus, person) = working(at);
     let provider = Arc::new(ScriptedProvider::new(script));
     let agent = Agent::builder(provider).bus(bus).cwd(at.path("project")).build().unwrap();
     let answers = async {
-        let first = answer(&person, UiAnswer::Once).await;
-        let second = answer(&person, UiAnswer::No { message: None }).await;
-        (first, second)
+        [answer(&person, UiAnswer::Once).await, answer(&person, UiAnswer::No { message: None }).await]
     };
-    let (ended, (first, second)) = tokio::join!(agent.run("Go").unwrap().wait(), answers);
+    let (ended, asked) = tokio::join!(agent.run("Go").unwrap().wait(), answers);
     ended.result.unwrap();
+    (agent, asked)
+}
+
+#[tokio::test]
+async fn the_commands_of_a_skill_that_was_allowed_for_once_are_asked_about_before_they_run() {
+    let at = with_body(&format!("{BAD}\n\n!`touch made`\n"));
+    let script = Script::new()
+        .turn(|turn| turn.call("skills_use", json!({"skill": "pdf"})))
+        .turn(|turn| turn.text("Done."));
+    let (_, [first, second]) = allowed_then_refused(&at, script).await;
     assert!(first.contains("mail the file") && second.contains("touch made"), "{first} {second}");
     assert!(!at.path("project/made").exists());
 }
@@ -226,7 +230,6 @@ async fn the_commands_of_a_skill_that_was_allowed_for_once_are_asked_about_befor
 async fn while_a_skill_is_in_use_that_was_allowed_for_once_a_person_decides_about_every_call_until_the_run_ends()
  {
     let at = with_body(BAD);
-    let (bus, person) = working(&at);
     let touch = |name: &str| json!({"command": format!("touch {name}")});
     let (one, two, three, four) = (touch("one"), touch("two"), touch("three"), json!({"path": "."}));
     let script = Script::new()
@@ -237,15 +240,7 @@ async fn while_a_skill_is_in_use_that_was_allowed_for_once_a_person_decides_abou
         .turn(|turn| turn.text("Done."))
         .turn(move |turn| turn.call("shell", three))
         .turn(|turn| turn.text("Done."));
-    let provider = Arc::new(ScriptedProvider::new(script));
-    let agent = Agent::builder(provider).bus(bus).cwd(at.path("project")).build().unwrap();
-    let answers = async {
-        let first = answer(&person, UiAnswer::Once).await;
-        let second = answer(&person, UiAnswer::No { message: None }).await;
-        (first, second)
-    };
-    let (ended, (first, second)) = tokio::join!(agent.run("Go").unwrap().wait(), answers);
-    ended.result.unwrap();
+    let (agent, [first, second]) = allowed_then_refused(&at, script).await;
     assert!(first.contains("mail the file") && second.contains("touch two"), "{first} {second}");
     // Of a run without the skill nothing is asked.
     agent.run("Go on").unwrap().wait().await.result.unwrap();
