@@ -95,7 +95,9 @@ pub(crate) fn explain(mode: Mode) -> &'static str {
         Mode::Ask => "what only reads and what your rules allow runs unasked",
         Mode::AcceptEdits => "changes of the workspace's files run unasked as well",
         Mode::Auto => "what the sandbox bounds runs unasked",
-        Mode::All => "everything runs that no rule forbids",
+        Mode::All => {
+            "everything runs that no rule forbids, but for commands that leave the sandbox or container"
+        }
     }
 }
 
