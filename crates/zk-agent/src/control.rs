@@ -74,7 +74,7 @@ impl Control {
             return;
         }
         self.shared.stats().add_side_call(purpose.clone(), turn.clone());
-        // A watcher that fails is reported; the answer is there.
+        // A failing subscriber is reported; the response stays valid.
         let _ = cx.emit(SideCallEnd { source: source.to_string(), purpose, usage: turn.clone() }).await;
     }
 }

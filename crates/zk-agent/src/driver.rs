@@ -283,7 +283,7 @@ impl Driver {
         };
         let inject = SteerInject { kind, messages: read.clone(), sent: messages.clone() };
         if let Err(error) = self.cx.emit(inject).await {
-            // Those that handlers of `input` dealt with are not sent again.
+            // Only messages that no `input` handler has consumed go back into the queue.
             let is_left = |message: &Arc<Message>| read.iter().any(|kept| kept.id == message.id);
             self.shared.queues().put_back(kind, messages.into_iter().filter(is_left).collect());
             return Err(error.into());

@@ -57,7 +57,7 @@ struct Sent {
     thinking: ThinkingRequest,
     system: Arc<str>,
     sections: Arc<[SectionSize]>,
-    /// Whose handler rewrote the system prompt.
+    /// Source of the handler that rewrote the system prompt.
     system_by: Option<String>,
     tools: Arc<[Arc<ToolSpec>]>,
     /// Who registered each of the tools.
@@ -86,7 +86,7 @@ pub(crate) struct Next<'a> {
     pub(crate) turn: &'a TurnId,
     pub(crate) request: &'a Request,
     pub(crate) sections: &'a Arc<[SectionSize]>,
-    /// Whose handler rewrote the system prompt.
+    /// Source of the handler that rewrote the system prompt.
     pub(crate) system_by: Option<String>,
     /// Who registered each of the tools.
     pub(crate) tool_sources: Arc<[String]>,

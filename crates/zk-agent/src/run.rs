@@ -233,7 +233,7 @@ impl Run {
         })
     }
 
-    /// What `register` sends of this run, which is started.
+    /// Starts the run and streams the events that `register` subscribes to.
     fn stream<T>(
         &mut self,
         name: &'static str,
@@ -305,7 +305,7 @@ pub type RunEvents = RunStream<RunEvent>;
 /// The text of a run, in pieces.
 pub type RunText = RunStream<String>;
 
-/// The other end of a [`RunStream`].
+/// Sender of a [`RunStream`].
 struct Outlet<T> {
     sender: mpsc::UnboundedSender<T>,
     waiting: Arc<AtomicUsize>,
@@ -314,7 +314,7 @@ struct Outlet<T> {
 impl<T> Outlet<T> {
     fn send(&self, item: T) {
         self.waiting.fetch_add(1, Ordering::AcqRel);
-        // Nobody reads any more.
+        // The receiver is dropped.
         let _ = self.sender.send(item);
     }
 }
@@ -322,7 +322,7 @@ impl<T> Outlet<T> {
 /// What a run sends a reader, in order. Ends when the run is over and its agent idle.
 pub struct RunStream<T> {
     receiver: mpsc::UnboundedReceiver<T>,
-    /// How many were sent and not read; the sender counts up.
+    /// Unread events in the channel; the sender counts up.
     waiting: Arc<AtomicUsize>,
     over: Pin<Box<WaitForCancellationFutureOwned>>,
     _scope: ScopeGuard,
@@ -335,7 +335,7 @@ impl<T> fmt::Debug for RunStream<T> {
 }
 
 impl<T> RunStream<T> {
-    /// The next one; nothing after the run's last.
+    /// Receives the next event; `None` after the last one of the run.
     pub async fn next(&mut self) -> Option<T> {
         std::future::poll_fn(|task| Pin::new(&mut *self).poll_next(task)).await
     }

@@ -44,7 +44,7 @@ pub(crate) struct HostOptions {
 }
 
 impl HostOptions {
-    /// Nobody is there to be asked.
+    /// Options of a host without a person to answer questions.
     pub(crate) fn unattended(app: &AppContext) -> Self {
         let allow_all = app.settings.flag("permissions.allow_all");
         Self { ui: None, questions: None, allow_all, view: ViewDriver::new() }
@@ -157,8 +157,8 @@ pub(crate) fn process(app: &AppContext, children: Environment) -> ProcessExec {
     exec.limited(limits::of_commands(&app.settings))
 }
 
-/// Runs the person's own programs, such as hooks, as processes of this machine, wherever commands of the model run: what
-/// is judged by them must not answer for them.
+/// Executor of the person's own programs, such as hooks, as processes on this host, whatever the execution context of the
+/// model's commands: a hook that judges commands must not run where those could change it.
 fn of_person(app: &AppContext, bus: &Bus, children: Environment) -> Arc<dyn Exec> {
     let exec = Arc::new(process(app, children));
     let closing = exec.clone();

@@ -86,7 +86,7 @@ fn policy(app: &AppContext) -> SandboxPolicy {
     })
 }
 
-/// What the person wants to be hidden, wherever commands run.
+/// Paths of the setting `sandbox.hidden`, in every execution context.
 pub(crate) fn hidden(app: &AppContext) -> Vec<PathBuf> {
     let own = app.settings.table(&["sandbox"]).unwrap_or_default();
     paths(&own, "hidden", app.env.path("HOME").as_deref())

@@ -26,7 +26,7 @@ pub(crate) struct Owner {
     pub(crate) scope: Scope,
     counter: LazyCounter,
     state: Mutex<State>,
-    /// Held while records are appended: they stand in a session in the order of what was decided.
+    /// Lock held while records are appended, so that the session keeps the order of decisions.
     storing: tokio::sync::Mutex<()>,
 }
 
@@ -189,9 +189,8 @@ impl Owner {
         self.store_all(context, None, cx).await.map(drop)
     }
 
-    /// Stores what was decided, and `last` after it; where that fails, what was decided is stored later, and `last` is
-    /// not. Gives how many plans there were when all was stored: later ones are stored after `last`. Whoever calls it holds
-    /// `storing`.
+    /// Appends the unstored plans to the session, then `last`; on an error the plans stay unstored and `last` is dropped.
+    /// Returns the number of plans before `last`: later plans are appended after it. The caller holds the `storing` lock.
     async fn store_all(
         &self,
         context: Option<&ContextId>,
@@ -211,7 +210,7 @@ impl Owner {
                 (talk.unstored.first().cloned(), talk.plans.len())
             };
             let Some(record) = next else { break plans };
-            // Whoever stops waiting here leaves it to be stored by the next request.
+            // If this future is dropped, the next request appends the record.
             log.append(&self.scope, record.entry()?).await?;
             let mut state = self.lock();
             let unstored = &mut state.talk(context).unstored;
@@ -268,7 +267,7 @@ impl ContextWindow for Owner {
     }
 
     async fn restore(&self, context: &ContextId, cx: &Cx) -> Result<bool, BoxError> {
-        // A resumed conversation has to be as it is here, so it is stored first.
+        // Append the undo before applying it, so that a resumed session matches memory.
         let stored = self.storing.lock().await;
         if record::compactions(&self.lock().talk(Some(context)).plans) == 0 {
             return Ok(false);

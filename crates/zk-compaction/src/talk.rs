@@ -113,7 +113,7 @@ impl Talk {
         self.fill = WindowFill { window, bytes, estimate, usable, level, ..self.fill };
     }
 
-    /// Sends everything of `history` again, where another model has the room.
+    /// Restores the full `history` if it fits the window of the new model.
     pub(crate) fn widen(&mut self, history: &[Arc<Message>], budget: &Budget) {
         if !std::mem::take(&mut self.changed_model) || self.view.is_whole() {
             return;

@@ -17,7 +17,7 @@ pub struct HostSurroundings {
     roots: Vec<PathBuf>,
     home: Option<PathBuf>,
     path: Vec<PathBuf>,
-    /// Files and directories of the host's inside of the workspace.
+    /// Protected paths that the host adds inside the workspace.
     protected: Vec<PathBuf>,
     hidden: Vec<PathBuf>,
     shared: &'static [&'static str],

@@ -184,7 +184,7 @@ impl Plugin for PermissionJudge {
     }
 }
 
-/// What a call does besides leaving the sandbox or container.
+/// Effects of a call without leaving the sandbox or container.
 fn without_leaving(effects: &Effects) -> Effects {
     match effects {
         Effects::Unknown => Effects::Unknown,
@@ -211,7 +211,7 @@ impl CallJudge for PermissionJudge {
             Some(CallOffer { kind: wider(&kind)?, describes: describe(&kind), key: key(&kind) })
         });
         let mode = self.mode();
-        // Who names that mode alone has no sandbox to leave.
+        // `--permission-mode all` alone selects the process context, where there is no sandbox to leave.
         let within = without_leaving(effects);
         let is_allowed = |mode: &&Mode| {
             let effects = if **mode == Mode::All { &within } else { effects };

@@ -417,7 +417,7 @@ enum Called {
     Crash,
 }
 
-/// A form for the person.
+/// An elicitation form for the person.
 fn form() -> Value {
     let schema = json!({
         "type": "object",

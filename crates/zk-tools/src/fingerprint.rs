@@ -49,7 +49,7 @@ const FACTORS: [u64; 2] = [0x9e37_79b1_85eb_ca87, 0xc2b2_ae3d_27d4_eb4f];
 #[derive(Clone, Debug)]
 pub(crate) struct ContentHasher {
     lanes: [u64; 4],
-    /// What is too short for a step.
+    /// Buffered bytes, fewer than one step.
     rest: [u8; BLOCK],
     len: u64,
 }

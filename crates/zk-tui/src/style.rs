@@ -152,7 +152,7 @@ mod tests {
         }
     }
 
-    /// How bright a colour is, as WCAG reckons it.
+    /// Relative luminance of a colour, as WCAG 2 defines it.
     fn luminance(colour: [u8; 3]) -> f64 {
         let [red, green, blue] = colour.map(|part| {
             let part = f64::from(part) / 255.0;

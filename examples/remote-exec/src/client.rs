@@ -39,7 +39,7 @@ pub struct SocketFiles {
 }
 
 impl SocketFiles {
-    /// Asks for the directories that are served there.
+    /// Requests the roots that the server offers.
     ///
     /// # Errors
     /// The system's, when nobody answers.
@@ -99,7 +99,7 @@ impl Files for SocketFiles {
         loop {
             match self.answer::<Result<WalkEntry, Answer<WalkReport>>>(&mut stream)? {
                 Err(report) => return report,
-                // Hanging up ends the walk there.
+                // Closing the connection cancels the walk on the server.
                 Ok(entry) => {
                     if visit(entry).is_break() {
                         return Ok(WalkReport::default());
@@ -263,7 +263,7 @@ impl Process for SocketProcess {
     }
 
     fn release(self: Box<Self>) {
-        // Answered before this process and with it its connection go.
+        // Send the response before the process handle and its connection are dropped.
         let question = Question::Order(self.number, Order::Release);
         if let Ok(mut asked) = ask(&self.socket, &question, &[]) {
             let _ = answer::<Result<Vec<u32>, String>>(&mut asked);

@@ -153,7 +153,7 @@ fn pass_news(mut happened: mpsc::Receiver<News>, to: &mut UnixStream) -> io::Res
     Ok(())
 }
 
-/// Dropping the command at the end of this ends what it started.
+/// Serves the requests on a running process. Dropping the process handle on return kills its process group.
 async fn attend(
     mut process: Box<dyn Process>,
     mut orders: mpsc::UnboundedReceiver<Asked>,
@@ -164,7 +164,7 @@ async fn attend(
     let mut is_over = false;
     loop {
         let happened = async {
-            // What cannot be sent yet is not read yet.
+            // Back-pressure: read output only as fast as the client takes it.
             let room = news.reserve().await.ok()?;
             Some((room, process.next().await))
         };
@@ -187,7 +187,7 @@ async fn attend(
                     }
                     Order::Members => process.members().await,
                     Order::Kill(signal) => {
-                        // It has reached this place, and shall not cut a later write.
+                        // The cancellation arrived and must not abort a later write.
                         tokio::select! { biased; () = hurry.notified() => {}, () = std::future::ready(()) => {} }
                         process.kill(signal).await.map(|()| Vec::new())
                     }

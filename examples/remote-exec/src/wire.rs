@@ -18,16 +18,16 @@ pub(crate) enum Question {
     List(Resolved),
     Walk(Resolved, WalkOptions),
     Search(Resolved, SearchQuery),
-    /// The bytes come behind it.
+    /// Write a file; its content follows the request.
     Write(Resolved),
     Spawn(ExecRequest),
-    /// Of the command with this number.
+    /// A request to the running process with this id.
     Order(u64, Order),
 }
 
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Order {
-    /// The bytes come behind it.
+    /// Write to standard input; the bytes follow.
     Write,
     CloseInput,
     Resize(TerminalSize),

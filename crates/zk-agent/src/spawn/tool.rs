@@ -311,7 +311,7 @@ impl SpawnTool {
                 let most = parent.behavior.max_turns.unwrap_or(u32::MAX);
                 let of_preset = preset.behavior.max_turns.filter(|_| agent.max_turns.is_none());
                 preset.behavior.max_turns = of_preset.map(|turns| turns.min(most));
-                // It spends of its parent's.
+                // Sub-agents spend their parent's budget.
                 preset.behavior.budget = None;
             }
             child = child.preset(preset);

@@ -110,7 +110,7 @@ impl WindowStrategy for Focused {
         if let Some(text) = head {
             self.merge_in_background(text, context.clone());
         }
-        // What was merged alone is no reason to send another beginning.
+        // Merged parts alone do not justify breaking the prompt cache prefix.
         if view.cause != WindowCause::Full {
             return Ok(None);
         }

@@ -29,9 +29,9 @@ pub struct ContextTransform {
 /// The messages after one handler of [`ContextTransform`].
 #[derive(Clone, Debug)]
 pub struct Rewrite {
-    /// Whose handler it is.
+    /// Source of the handler.
     pub source: Source,
-    /// What it answered.
+    /// Messages that the handler returned.
     pub messages: Vec<Arc<Message>>,
 }
 

@@ -37,7 +37,7 @@ impl SystemTransform {
         Self { turn_id, turn, system, rewritten_by: None }
     }
 
-    /// Whose handler rewrote the prompt last.
+    /// Source of the handler that rewrote the prompt last.
     #[must_use]
     pub fn rewritten_by(&self) -> Option<&Source> {
         self.rewritten_by.as_ref()

@@ -235,7 +235,7 @@ pub enum EntryKind {
     Usage {
         /// The usage of the turn, or of the side call.
         usage: TurnUsage,
-        /// Whose side call it was.
+        /// Plugin and purpose of the side call.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         side_call: Option<SideCallOf>,
     },

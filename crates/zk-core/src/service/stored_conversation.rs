@@ -5,12 +5,12 @@ use super::Entry;
 use crate::kernel::Plugin;
 use crate::model::{Message, SessionId};
 
-/// A conversation of a store that an agent goes on with, and everything that this takes.
+/// A stored conversation to resume: its session, messages, entries and recorder.
 #[derive(Clone)]
 pub struct StoredConversation {
-    /// Its session.
+    /// The open session.
     pub session: SessionId,
-    /// What the model is sent of it.
+    /// The message history that requests start from.
     pub messages: Vec<Arc<Message>>,
     /// The stored entries from the first to the leaf, for `session:loaded`.
     pub entries: Arc<[Entry]>,

@@ -42,7 +42,7 @@ pub(super) fn protect_tree(tree: &Path, is_root: bool, places: &mut Places) {
     }
 }
 
-/// A linked work tree or a submodule: its file names a directory elsewhere, where commits are written to.
+/// Adds the git directory of a linked worktree or submodule: its `.git` file names it, and commits write there.
 fn worktree(tree: &Path, dot_git: &Path, places: &mut Places) {
     let Some(own) = named_in(dot_git, Some("gitdir:"), tree) else { return };
     if is_own_of_submodule(&own, tree) {
@@ -59,8 +59,8 @@ fn worktree(tree: &Path, dot_git: &Path, places: &mut Places) {
     protect_directory(&common, places);
 }
 
-/// Whether a directory of git is that of a submodule whose work tree is `tree`: it is one of the modules of a repository,
-/// and its settings name the tree.
+/// Whether `own` is the git directory of the submodule whose worktree is `tree`: it lies below a `modules` directory of a
+/// repository, and its `core.worktree` names the tree.
 fn is_own_of_submodule(own: &Path, tree: &Path) -> bool {
     let is_module = own.ancestors().skip(1).any(|above| above.ends_with("modules"))
         && own.components().any(|part| part.as_os_str() == ".git");

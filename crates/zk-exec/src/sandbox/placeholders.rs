@@ -87,7 +87,7 @@ impl Made {
                     let _ = fs::remove_dir(path);
                 }
                 Placeholder::File(path, text) => {
-                    // By now it may be a pipe, or without an end.
+                    // It may have been replaced by a pipe or an endless device.
                     let found = LocalHostFiles::new().read(path, &HostRead::whole(text.len()));
                     if found.is_ok_and(|found| found.bytes == text.as_bytes()) {
                         let _ = fs::remove_file(path);

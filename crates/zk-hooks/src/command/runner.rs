@@ -98,7 +98,7 @@ impl Runner {
         join_all(running).await
     }
 
-    /// Where hooks of an event run.
+    /// Working directory of the hooks of an event.
     fn cwd(&self, cx: &Cx) -> PathBuf {
         let moved = if self.stays { None } else { TurnCwd::of(cx) };
         moved.unwrap_or_else(|| self.cwd.clone())

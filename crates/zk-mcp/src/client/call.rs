@@ -118,7 +118,7 @@ impl Connection {
                 }
                 ServerResult::CreateTaskResult(created) => {
                     let followed = self.follow(created.task, call.idle, &call.progress, call.cx).await;
-                    // The server began it: it is not sent again.
+                    // The server has started the task: never repeat the tool call.
                     return followed.map_err(|end| match end {
                         CallEnd::SessionEnded | CallEnd::Headers(_) => CallEnd::Closed(self.fault()),
                         end => end,
@@ -185,7 +185,7 @@ impl Connection {
         stop: &CancellationToken,
     ) -> Result<ServerResult, CallEnd> {
         if self.ended.is_cancelled() && self.has_lost_session() {
-            // It was not sent.
+            // The request was not sent, so it may be repeated.
             return Err(CallEnd::SessionEnded);
         }
         // Without a time-out of the library, whose clock runs on while a person is asked.

@@ -14,7 +14,7 @@ use crate::client::{CallEnd, Connection};
 pub(crate) enum RequestError {
     /// The server cannot be used; in words that name it.
     Unavailable(ToolError),
-    /// The request came to this end.
+    /// The request failed, was stopped, or timed out.
     Ended(CallEnd),
 }
 

@@ -184,7 +184,7 @@ impl<'a> Bench<'a> {
                 let tool = self.tool;
                 let why = "it runs outside of the sandbox";
                 match self.mode {
-                    // Who names a sandbox or a container wants commands to stay in it, whatever runs there unasked.
+                    // Leaving a sandbox or container is asked about in mode `all`, too: the person chose that execution context.
                     Mode::All => self.say(Decision::Ask, tool, why, None),
                     Mode::ReadOnly | Mode::Ask | Mode::AcceptEdits | Mode::Auto => self.otherwise(tool, why),
                 }

@@ -32,7 +32,7 @@ pub(super) fn is_harmless(line: &str) -> bool {
             && args.split_whitespace().next().is_some_and(|verb| HARMLESS_OF_JOBS.contains(&verb))
 }
 
-/// Runs such a command, and gives what it says.
+/// Runs a command that works during a run, and returns its output.
 async fn output(conversation: &AgentConversation, line: &str) -> String {
     let cx = conversation.command_cx();
     match match_command(line.trim_start_matches('/'), |name| cx.item::<dyn Command>(name)) {
@@ -74,7 +74,7 @@ impl Chat {
         tokio::join!(working, Box::pin(beside)).0
     }
 
-    /// Does what was typed as such work ended, once keys are not read for it any more.
+    /// Runs the commands still in the channel after the keyboard stopped listening.
     pub(super) async fn do_left(&self) {
         let Ok(mut typed) = self.beside.try_lock() else { return };
         while let Ok(line) = typed.try_recv() {

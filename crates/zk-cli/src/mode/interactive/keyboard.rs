@@ -22,7 +22,7 @@ use super::tty::Tty;
 use crate::mode::shared_screen::SharedScreen;
 use crate::term::Style;
 
-/// Takes a line, and says whether it did.
+/// Callback for a submitted line; returns whether it handled the line.
 type OnLine = Box<dyn Fn(&str) -> bool + Send + Sync>;
 
 /// What is typed during a run: keys that stop it or end its wait for another attempt, answers to questions, and text for the
@@ -42,7 +42,7 @@ struct Inner {
     changed: Mutex<Option<OnChange>>,
     /// What Shift-Tab does.
     cycle: OnceLock<Box<dyn Fn() + Send + Sync>>,
-    /// Takes a line that Enter ended during a run, if it is no text for the next prompt.
+    /// Handles a line submitted during a run, unless it is text for the next prompt.
     lines: OnceLock<OnLine>,
 }
 
@@ -97,13 +97,13 @@ impl Keyboard {
 
     /// Has Shift-Tab do `cycle` from now on.
     pub(super) fn on_back_tab(&self, cycle: impl Fn() + Send + Sync + 'static) {
-        // Whoever was first keeps it.
+        // A second callback is ignored.
         let _ = self.0.cycle.set(Box::new(cycle));
     }
 
     /// Offers `take` each line that Enter ends during a run from now on; what it does not take waits for the run's end.
     pub(super) fn on_line(&self, take: impl Fn(&str) -> bool + Send + Sync + 'static) {
-        // Whoever was first keeps it.
+        // A second callback is ignored.
         let _ = self.0.lines.set(Box::new(take));
     }
 
@@ -246,7 +246,7 @@ impl Inner {
         let mut state = self.state();
         let state = &mut *state;
         let now = self.began.elapsed();
-        // What is typed behind a stop waits for the next prompt: a run that ends does nothing more.
+        // After Escape, lines are queued for the next prompt: a stopping run accepts no commands.
         let is_running = state.stop.as_ref().is_some_and(|stop| !stop.is_cancelled());
         match &mut state.question {
             None => {
@@ -307,7 +307,7 @@ impl Inner {
     fn enter(&self, typed: &mut TypeAhead, is_running: bool) {
         let text = std::mem::take(&mut typed.draft);
         if is_running && self.lines.get().is_some_and(|take| take(&text)) {
-            // It is done beside the run.
+            // The command runs during the run.
         } else if !text.trim().is_empty() {
             if self.screen.lock().is_labelled() {
                 // Nothing else shows what is typed here.

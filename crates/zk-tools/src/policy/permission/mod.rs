@@ -304,7 +304,7 @@ impl Granted {
         by_rule: bool,
         cx: &Cx,
     ) -> Result<Decided, BoxError> {
-        // Who names a sandbox or a container wants commands to stay in it, whatever runs there unasked.
+        // Leaving a sandbox or container is asked about in mode `all`, too: the person chose that execution context.
         let stays = !gate.effects.leaves_context();
         if !by_rule && stays && self.mode().now == PermissionMode::AllowAll {
             return Ok(Decided::allowed(DecidedBy::Policy, "the mode allows everything"));
