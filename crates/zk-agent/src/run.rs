@@ -314,7 +314,7 @@ struct Outlet<T> {
 impl<T> Outlet<T> {
     fn send(&self, item: T) {
         self.waiting.fetch_add(1, Ordering::AcqRel);
-        // The receiver is dropped.
+        // Ignore a dropped receiver.
         let _ = self.sender.send(item);
     }
 }

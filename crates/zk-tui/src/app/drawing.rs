@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{ANSWER, App, FRAME, FRAMES};
+use super::{ANSWER, App, FRAME, FRAMES, SETTLED, SETTLED_TMUX};
 use crate::layout::{Parts, Rooms, list_room, live_rows};
 use crate::paint::{Caret, Size};
 use crate::question::CardState;
@@ -51,7 +51,13 @@ impl App {
 
     /// When a frame is drawn whether or not the terminal said by then how large it is.
     pub(super) fn waits_until(&self) -> Option<Duration> {
-        self.asked.filter(|_| self.screen.is_asking()).map(|asked| asked + ANSWER)
+        let asked = self.asked?;
+        if self.screen.is_asking() {
+            Some(asked + ANSWER)
+        } else {
+            let settled = if self.screen.abilities().tmux { SETTLED_TMUX } else { SETTLED };
+            self.screen.is_settling().then(|| asked + settled)
+        }
     }
 
     pub(super) fn masked(&self, rows: Vec<Row>) -> Vec<Row> {

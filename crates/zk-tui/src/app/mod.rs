@@ -37,6 +37,12 @@ const FRAMES: usize = 60;
 /// How long a terminal may take to say how large it is after a resize.
 const ANSWER: Duration = Duration::from_millis(250);
 
+/// How long after a resize nothing is drawn: who drags a border makes many, one soon after the other.
+const SETTLED: Duration = Duration::from_millis(60);
+
+/// The same for tmux, which waits 250 ms before it tells of the next one.
+const SETTLED_TMUX: Duration = Duration::from_millis(300);
+
 /// How long after Ctrl-C another one ends the conversation.
 const AGAIN: Duration = Duration::from_secs(2);
 
@@ -419,6 +425,7 @@ impl App {
     pub fn leave(&mut self) -> String {
         self.is_left = true;
         self.asked = None;
+        self.screen.doubt();
         let back = std::mem::take(&mut self.pending) + &self.leave_alternate();
         let closed = self.transcript.take_closed(0);
         let closed = self.masked(closed);

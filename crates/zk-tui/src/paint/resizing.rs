@@ -11,7 +11,8 @@ pub(super) struct Resizing {
     /// Rows and columns that the terminal answered to the oldest of them.
     reported: Option<(usize, usize)>,
     /// The terminal answered, and breaks lines at this width, if at any. What is drawn is taken away with the next frame:
-    /// until then the process may learn of another size.
+    /// until then the process may learn of another size. A size that comes between the answer and the frame would have it
+    /// move up too far, so that frame waits.
     answered: Option<Option<usize>>,
     /// The terminal answered that it has another width than the process was told: another size is to come.
     is_outdated: bool,
@@ -66,6 +67,19 @@ impl InlineScreen {
     pub fn set_reported_size(&mut self, rows: usize, columns: usize) {
         if self.is_asking() {
             self.resizing.reported = Some((rows, columns));
+        }
+    }
+
+    /// Whether the terminal answered, and what is drawn was not taken away yet. Another size may be to come, so a frame that
+    /// is drawn before that is sure needs [`doubt`](Self::doubt).
+    pub(crate) fn is_settling(&self) -> bool {
+        self.resizing.answered.is_some()
+    }
+
+    /// Something is drawn before it is sure that what the terminal answered still holds.
+    pub(crate) fn doubt(&mut self) {
+        if self.is_settling() {
+            (self.resizing.answered, self.resizing.is_outdated) = (None, true);
         }
     }
 

@@ -35,6 +35,8 @@ enum Step {
     Resize(usize, usize),
     /// Sizes one after the other, of which the program is told one while the terminal has the last already.
     ResizeLate(Vec<(usize, usize)>, usize),
+    /// Sizes so many milliseconds after each other. The terminal has the next one when it answered to the last one.
+    Drag(Vec<(usize, usize)>, u64),
     Suspend,
     Ask,
     Wait(u64),
@@ -52,6 +54,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (20..90usize, 3..24usize).prop_map(|(width, height)| Step::Resize(width, height)),
         2 => (proptest::collection::vec((1..90usize, 1..24usize), 2..4), 0..3usize)
             .prop_map(|(sizes, told)| Step::ResizeLate(sizes, told)),
+        2 => (proptest::collection::vec((1..90usize, 1..24usize), 2..5), 1..50u64)
+            .prop_map(|(sizes, ms)| Step::Drag(sizes, ms)),
         1 => Just(Step::Suspend),
         1 => Just(Step::Ask),
         1 => (0..60u64).prop_map(Step::Wait),
@@ -198,6 +202,12 @@ impl Session {
         mark
     }
 
+    /// Sizes that the terminal can take. One that does not reflow cuts off what it has no columns for.
+    fn sizes(&self, sizes: &[(usize, usize)]) -> Vec<Size> {
+        let least = self.terminal.least_width();
+        sizes.iter().map(|(width, height)| Size::new((*width).max(least), *height)).collect()
+    }
+
     fn step(&mut self, step: &Step) {
         let id = format!("b{}", self.n);
         match step {
@@ -259,16 +269,26 @@ impl Session {
                 self.tell_size(size);
             }
             Step::ResizeLate(sizes, told) => {
-                // A terminal that does not reflow cuts off what it has no columns for.
-                let least = self.terminal.least_width();
-                let sizes: Vec<Size> =
-                    sizes.iter().map(|(width, height)| Size::new((*width).max(least), *height)).collect();
+                let sizes = self.sizes(sizes);
                 sizes.iter().for_each(|size| self.terminal.resize(*size));
                 let last = sizes[sizes.len() - 1];
                 self.tell_size(*sizes.get(*told).unwrap_or(&last));
                 self.step(&Step::Prompt);
                 self.step(&Step::Type("typed".to_owned()));
                 self.tell_size(last);
+            }
+            Step::Drag(sizes, ms) => {
+                let sizes = self.sizes(sizes);
+                self.terminal.resize(sizes[0]);
+                for (n, size) in sizes.iter().enumerate() {
+                    let bytes = self.app.resize(*size, self.now);
+                    self.send(&bytes);
+                    if let Some(next) = sizes.get(n + 1) {
+                        self.terminal.resize(*next);
+                        (0..*ms).for_each(|_| self.wait(1));
+                    }
+                }
+                self.wait(20);
             }
             Step::Suspend => {
                 let bytes = self.app.leave();
