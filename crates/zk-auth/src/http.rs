@@ -26,9 +26,9 @@ const LOCAL_IDLE: Duration = Duration::from_secs(4);
 /// let for_another_provider = http.clone();
 /// # let _ = for_another_provider;
 /// ```
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Http {
-    clients: Arc<Clients>,
+    clients: Arc<dyn ClientCells>,
     reach: Option<Arc<Reach>>,
 }
 
@@ -40,6 +40,29 @@ struct Clients {
     secure_local: OnceLock<Client>,
     plain: OnceLock<Client>,
     plain_local: OnceLock<Client>,
+}
+
+/// Where clients are kept. Behind a trait: whatever holds an [`Http`] would have the compiler go through all types of an HTTP
+/// client for each of its futures.
+trait ClientCells: Send + Sync {
+    fn cell(&self, secure: bool, local: bool) -> &OnceLock<Client>;
+}
+
+impl ClientCells for Clients {
+    fn cell(&self, secure: bool, local: bool) -> &OnceLock<Client> {
+        match (secure, local) {
+            (true, false) => &self.secure,
+            (true, true) => &self.secure_local,
+            (false, false) => &self.plain,
+            (false, true) => &self.plain_local,
+        }
+    }
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Self { clients: Arc::new(Clients::default()), reach: None }
+    }
 }
 
 impl fmt::Debug for Http {
@@ -65,7 +88,7 @@ impl Http {
     }
 
     pub(crate) fn with_reach(&self, reach: Reach) -> Self {
-        Self { clients: Arc::default(), reach: Some(Arc::new(reach)) }
+        Self { reach: Some(Arc::new(reach)), ..Self::default() }
     }
 
     /// The client for `url`: without certificates for plain HTTP, without a proxy for this machine.
@@ -78,12 +101,7 @@ impl Http {
         }
         let local = is_loopback(url);
         let secure = url.scheme() == "https";
-        let cell = match (secure, local) {
-            (true, false) => &self.clients.secure,
-            (true, true) => &self.clients.secure_local,
-            (false, false) => &self.clients.plain,
-            (false, true) => &self.clients.plain_local,
-        };
+        let cell = self.clients.cell(secure, local);
         if let Some(client) = cell.get() {
             return Ok(client.clone());
         }

@@ -1,6 +1,6 @@
 //! Resources of servers as two tools for all of them: what there is, and what is in one.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -13,7 +13,7 @@ use zk_core::service::{Tool, ToolCx};
 
 use crate::client::resource_output;
 use crate::sanitize::clean_text;
-use crate::server::Server;
+use crate::server::{Server, ServerLinks, linked};
 
 /// The names of the tools.
 pub(crate) const LIST: &str = "mcp_list_resources";
@@ -24,19 +24,16 @@ const MOST: usize = 500;
 /// How long a server may take to list its resources.
 const LISTING: Duration = Duration::from_secs(20);
 
-/// The servers by their names. They own the tools, not the other way around.
-pub(crate) type Servers = Arc<Vec<Weak<Server>>>;
-
 /// Lists the resources of servers.
 pub(crate) struct ListResources {
     spec: Arc<ToolSpec>,
-    servers: Servers,
+    servers: ServerLinks,
 }
 
 /// Reads a resource.
 pub(crate) struct ReadResource {
     spec: Arc<ToolSpec>,
-    servers: Servers,
+    servers: ServerLinks,
 }
 
 #[derive(Deserialize)]
@@ -51,7 +48,7 @@ struct ReadArgs {
 }
 
 impl ListResources {
-    pub(crate) fn new(servers: Servers) -> Self {
+    pub(crate) fn new(servers: ServerLinks) -> Self {
         let schema = json!({
             "type": "object",
             "properties": {
@@ -69,7 +66,7 @@ impl ListResources {
 }
 
 impl ReadResource {
-    pub(crate) fn new(servers: Servers) -> Self {
+    pub(crate) fn new(servers: ServerLinks) -> Self {
         let schema = json!({
             "type": "object",
             "properties": {
@@ -96,7 +93,7 @@ impl Tool for ListResources {
 
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let ListArgs { server } = call.parse()?;
-        let servers = self.servers.iter().filter_map(Weak::upgrade);
+        let servers = linked(&self.servers);
         let chosen: Vec<Arc<Server>> =
             servers.filter(|one| server.as_deref().is_none_or(|name| name == one.name())).collect();
         if let (Some(name), []) = (&server, &*chosen) {
@@ -162,7 +159,7 @@ impl Tool for ReadResource {
 
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let ReadArgs { server, uri } = call.parse()?;
-        let found = self.servers.iter().filter_map(Weak::upgrade).find(|one| one.name() == server);
+        let found = linked(&self.servers).find(|one| one.name() == server);
         let found = found.ok_or_else(|| ToolError::invalid(format!("there is no MCP server {server}")))?;
         let idle = found.config.request_idle;
         let uri = uri.as_str();

@@ -8,11 +8,11 @@ use zk_core::service::{Tool, ToolCx};
 use crate::client::CallRequest;
 use crate::config::ServerConfig;
 use crate::sanitize::{clean_schema, clean_text};
-use crate::server::Server;
+use crate::server::{Linked, Server};
 
 /// A tool of a server.
 pub(crate) struct McpTool {
-    server: Arc<Server>,
+    server: Arc<dyn Linked>,
     /// Its name on the server.
     name: String,
     spec: Arc<ToolSpec>,
@@ -58,9 +58,10 @@ impl Tool for McpTool {
 
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let args = call.args().as_object().cloned().unwrap_or_default();
-        let ServerConfig { request_idle, tool_idle, .. } = &self.server.config;
+        let server = self.server.clone().server();
+        let ServerConfig { request_idle, tool_idle, .. } = &server.config;
         let idle = *tool_idle.get(&self.name).unwrap_or(request_idle);
-        let result = self.server.request(&cx.cx, |connection| {
+        let result = server.request(&cx.cx, |connection| {
             let progress = cx.progress.clone();
             let request = CallRequest {
                 tool: &self.name,
@@ -71,7 +72,7 @@ impl Tool for McpTool {
             };
             async move { connection.call(request).await }
         });
-        let result = result.await.map_err(|error| self.server.tool_error(error))?;
+        let result = result.await.map_err(|error| server.tool_error(error))?;
         if result.is_error {
             return Err(ToolError::failed(result.output.content.to_text()));
         }
@@ -83,6 +84,6 @@ impl Tool for McpTool {
     }
 
     fn summary(&self, _: &Value) -> String {
-        format!("{} of MCP server {}", clean_text(&self.name), self.server.name())
+        format!("{} of MCP server {}", clean_text(&self.name), self.server.clone().server().name())
     }
 }

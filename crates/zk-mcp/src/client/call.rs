@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use rmcp::model::{
     CallToolRequestParams, CancelledNotification, CancelledNotificationParam, ClientRequest, ErrorCode,
     GetPromptRequestParams, GetPromptResult, InputRequest, InputRequests, InputRequiredResult,
@@ -177,33 +178,37 @@ impl Connection {
         Err(CallEnd::Strange(format!("it asked for more {ROUNDS} times")))
     }
 
-    pub(super) async fn request(
-        &self,
+    /// A request and its answer. Boxed, so that the compiler proves once, and not for each caller, that the future of the
+    /// library may go to another thread.
+    pub(super) fn request<'a>(
+        &'a self,
         request: ClientRequest,
         idle: Duration,
         progress: Option<OnProgress>,
-        stop: &CancellationToken,
-    ) -> Result<ServerResult, CallEnd> {
-        if self.ended.is_cancelled() && self.has_lost_session() {
-            // The request was not sent, so it may be repeated.
-            return Err(CallEnd::SessionEnded);
-        }
-        // Without a time-out of the library, whose clock runs on while a person is asked.
-        let options = PeerRequestOptions::no_options();
-        let sent = self.peer.send_cancellable_request(request, options).await;
-        let handle = sent.map_err(|error| self.end(&error))?;
-        let watching = self.handler.watched.watch(handle.progress_token.clone(), progress);
-        let mut cancel = CancelOnDrop { peer: Some(self.peer.clone()), id: handle.id.clone() };
-        let silence = self.handler.questions.silence(idle, LONGEST.max(idle), &watching.heard);
-        let answer = tokio::select! {
-            answer = handle.await_response() => answer.map_err(|error| self.end(&error)),
-            () = self.ended.cancelled() => Err(CallEnd::Closed(self.fault())),
-            () = stop.cancelled() => return Err(CallEnd::Stopped),
-            limit = silence => return Err(CallEnd::TimedOut(limit)),
-        };
-        // It is over on the other side too.
-        cancel.peer = None;
-        answer
+        stop: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<ServerResult, CallEnd>> {
+        Box::pin(async move {
+            if self.ended.is_cancelled() && self.has_lost_session() {
+                // The request was not sent, so it may be repeated.
+                return Err(CallEnd::SessionEnded);
+            }
+            // Without a time-out of the library, whose clock runs on while a person is asked.
+            let options = PeerRequestOptions::no_options();
+            let sent = self.peer().send_cancellable_request(request, options).await;
+            let handle = sent.map_err(|error| self.end(&error))?;
+            let watching = self.handler.watched.watch(handle.progress_token.clone(), progress);
+            let mut cancel = CancelOnDrop { peer: Some(self.peer().clone()), id: handle.id.clone() };
+            let silence = self.handler.questions.silence(idle, LONGEST.max(idle), &watching.heard);
+            let answer = tokio::select! {
+                answer = handle.await_response() => answer.map_err(|error| self.end(&error)),
+                () = self.ended.cancelled() => Err(CallEnd::Closed(self.fault())),
+                () = stop.cancelled() => return Err(CallEnd::Stopped),
+                limit = silence => return Err(CallEnd::TimedOut(limit)),
+            };
+            // It is over on the other side too.
+            cancel.peer = None;
+            answer
+        })
     }
 
     /// What a server asks for before it answers, and what it wants back with that.

@@ -247,16 +247,16 @@ impl Connecting<'_> {
         service.peer().set_response_cache_config(ClientCacheConfig::disabled()).await;
         let info = service.peer().peer_info();
         let has_handshake = info.as_ref().is_none_or(|info| info.protocol_version.has_initialize());
+        let peer = service.peer().clone();
+        let service = tokio::sync::Mutex::new(Some(service));
         Ok(Connection {
-            peer: service.peer().clone(),
+            library: Box::new(LibraryState { peer, info, service }),
             handler: self.handler.clone(),
             sent: SentTools::default(),
-            info,
             era: if has_handshake { with_handshake } else { ServerEra::Modern },
             ended,
             fault,
             lost: OnceLock::new(),
-            service: tokio::sync::Mutex::new(Some(service)),
         })
     }
 }
@@ -307,9 +307,8 @@ pub(crate) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
 
 /// A connection to a server. Dropping it ends the server, if that is a program.
 pub(crate) struct Connection {
-    pub(crate) peer: Peer<RoleClient>,
+    library: Box<dyn Library>,
     pub(crate) handler: Handler,
-    info: Option<Arc<ServerPeerInfo>>,
     era: ServerEra,
     /// The names of the tools that the server listed last, by HTTP.
     pub(super) sent: SentTools,
@@ -318,7 +317,24 @@ pub(crate) struct Connection {
     fault: Option<Arc<Mutex<Option<String>>>>,
     /// Set where the server is not there any more.
     lost: OnceLock<Lost>,
+}
+
+/// What `rmcp` has of a connection, behind a trait: else the compiler proves for each future that holds a server that every
+/// message of the protocol may go to another thread, which takes half of the time of this crate.
+trait Library: Send + Sync {
+    fn state(&self) -> &LibraryState;
+}
+
+struct LibraryState {
+    peer: Peer<RoleClient>,
+    info: Option<Arc<ServerPeerInfo>>,
     service: tokio::sync::Mutex<Option<RunningService<RoleClient, Handler>>>,
+}
+
+impl Library for LibraryState {
+    fn state(&self) -> &LibraryState {
+        self
+    }
 }
 
 /// Why nothing more can be sent on a connection.
@@ -349,9 +365,18 @@ impl From<Prompt> for Prompted {
 }
 
 impl Connection {
+    /// What sends to the server.
+    pub(super) fn peer(&self) -> &Peer<RoleClient> {
+        &self.library.state().peer
+    }
+
+    fn info(&self) -> Option<&ServerPeerInfo> {
+        self.library.state().info.as_deref()
+    }
+
     /// The revision of the protocol that was agreed on.
     pub(crate) fn protocol(&self) -> String {
-        self.info.as_ref().map_or(String::new(), |info| info.protocol_version.to_string())
+        self.info().map_or(String::new(), |info| info.protocol_version.to_string())
     }
 
     pub(crate) fn era(&self) -> ServerEra {
@@ -360,19 +385,19 @@ impl Connection {
 
     /// What the server says about its use.
     pub(crate) fn instructions(&self) -> Option<&str> {
-        self.info.as_ref()?.instructions.as_deref().filter(|text| !text.trim().is_empty())
+        self.info()?.instructions.as_deref().filter(|text| !text.trim().is_empty())
     }
 
     pub(crate) fn has_tools(&self) -> bool {
-        self.info.as_ref().is_none_or(|info| info.capabilities.tools.is_some())
+        self.info().is_none_or(|info| info.capabilities.tools.is_some())
     }
 
     pub(crate) fn has_resources(&self) -> bool {
-        self.info.as_ref().is_some_and(|info| info.capabilities.resources.is_some())
+        self.info().is_some_and(|info| info.capabilities.resources.is_some())
     }
 
     pub(crate) fn has_prompts(&self) -> bool {
-        self.info.as_ref().is_some_and(|info| info.capabilities.prompts.is_some())
+        self.info().is_some_and(|info| info.capabilities.prompts.is_some())
     }
 
     pub(crate) fn changed(&self) -> &Arc<ListChanged> {
@@ -390,12 +415,12 @@ impl Connection {
     }
 
     pub(super) fn has_skills(&self) -> bool {
-        self.info.as_ref().is_some_and(|info| info.capabilities.supports_skills())
+        self.info().is_some_and(|info| info.capabilities.supports_skills())
     }
 
     /// Whether the revision that was agreed on begins with a handshake.
     pub(super) fn has_handshake(&self) -> bool {
-        self.info.as_ref().is_none_or(|info| info.protocol_version.has_initialize())
+        self.info().is_none_or(|info| info.protocol_version.has_initialize())
     }
 
     /// Notes that nothing more can be sent: this connection is over, and another one is made.
@@ -411,7 +436,7 @@ impl Connection {
 
     /// Ends the connection, and the program with it.
     pub(crate) async fn close(&self) {
-        if let Some(mut service) = self.service.lock().await.take() {
+        if let Some(mut service) = self.library.state().service.lock().await.take() {
             let _ = service.close_with_timeout(CLOSING).await;
         }
         self.ended.cancel();

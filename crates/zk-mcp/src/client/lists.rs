@@ -116,7 +116,7 @@ impl Connection {
         }
         self.sent.clear();
         let listed = all("tools", async |params| {
-            self.peer.list_tools(params).await.map(|page| (page.tools, page.next_cursor))
+            self.peer().list_tools(params).await.map(|page| (page.tools, page.next_cursor))
         });
         listed.await.map_err(|error| self.explain_list(&error))
     }
@@ -132,7 +132,7 @@ impl Connection {
             return Ok(Vec::new());
         }
         let listed = all("prompts", async |params| {
-            self.peer.list_prompts(params).await.map(|page| (page.prompts, page.next_cursor))
+            self.peer().list_prompts(params).await.map(|page| (page.prompts, page.next_cursor))
         });
         let prompts = listed.await.map_err(|error| self.explain_list(&error))?;
         Ok(prompts.into_iter().map(Prompted::from).collect())
@@ -143,7 +143,7 @@ impl Connection {
             return Ok(Vec::new());
         }
         let listed = all("resources", async |params| {
-            self.peer.list_resources(params).await.map(|page| (page.resources, page.next_cursor))
+            self.peer().list_resources(params).await.map(|page| (page.resources, page.next_cursor))
         });
         listed.await.map_err(|error| self.end_of_list(&error))
     }
@@ -154,7 +154,7 @@ impl Connection {
             return Ok(Vec::new());
         }
         let listed = all("templates of resources", async |params| {
-            let page = self.peer.list_resource_templates(params).await;
+            let page = self.peer().list_resource_templates(params).await;
             page.map(|page| (page.resource_templates, page.next_cursor))
         });
         match listed.await {
@@ -168,7 +168,7 @@ impl Connection {
             return Ok(Vec::new());
         }
         let listed = all("skills", async |params| {
-            self.peer.list_skills(params).await.map(|page| (page.skills, page.next_cursor))
+            self.peer().list_skills(params).await.map(|page| (page.skills, page.next_cursor))
         });
         listed.await.map_err(|error| self.explain_list(&error))
     }
@@ -183,7 +183,7 @@ impl Connection {
         }
         let wanted = SubscriptionFilter::builder();
         let wanted = wanted.tools_list_changed().prompts_list_changed().resources_list_changed().build();
-        match self.peer.listen(wanted).await {
+        match self.peer().listen(wanted).await {
             Ok(subscription) => Ok(Some(subscription)),
             // It answered: it has no such stream.
             Err(ServiceError::McpError(_) | ServiceError::UnexpectedResponse) => Ok(None),

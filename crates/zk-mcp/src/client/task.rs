@@ -34,7 +34,7 @@ impl Connection {
         cx: &Cx,
     ) -> Result<CallResult, CallEnd> {
         let stop = cx.stop_token();
-        let mut cancel = CancelTask { peer: Some(self.peer.clone()), id: task.task_id.clone() };
+        let mut cancel = CancelTask { peer: Some(self.peer().clone()), id: task.task_id.clone() };
         let mut give_up = Instant::now() + LONGEST.max(idle);
         let (mut heard, mut answered) = (Instant::now(), BTreeSet::new());
         loop {

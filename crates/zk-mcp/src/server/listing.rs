@@ -1,9 +1,10 @@
 //! The tools of a server: checked against those that were accepted, and registered.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tokio::time::timeout;
 use zk_core::kernel::Scope;
@@ -11,7 +12,7 @@ use zk_core::model::{Disclosure, ToolError, ToolErrorKind};
 use zk_core::service::{Command, Tool};
 
 use super::disclosure::Disclosed;
-use super::{Server, quarantined};
+use super::{Linked, Server, linked, quarantined};
 use crate::client::Connection;
 use crate::config::{ServerConfig, ServerPermission};
 use crate::events::{McpQuarantine, McpSkills};
@@ -111,7 +112,7 @@ impl Server {
 
     /// The listing and what [`Self::check`] says of it, which reads and writes files: not in the thread of the conversation.
     async fn checked(&self, listing: Listing) -> Result<(Listing, Result<(), Vec<String>>), String> {
-        let this = self.this.upgrade().ok_or("the conversation ended")?;
+        let this = self.this.upgrade().map(Linked::server).ok_or("the conversation ended")?;
         super::run::beside(move || {
             let checked = this.check(&listing);
             (listing, checked)
@@ -168,25 +169,27 @@ impl Server {
     }
 
     /// A connection whose tools are those that were accepted, for one call.
-    pub(crate) async fn connection_for_call(&self) -> Result<Arc<Connection>, ToolError> {
-        let mut connection = self.connection(self.config.start_cap).await;
-        // That of a server whose tools are not accepted, too: they may be the accepted ones by now.
-        let current = self.live.borrow().connection.clone();
-        if let Some(current) = current {
-            self.refresh(&current).await;
-            if connection.is_err() || current.ended.is_cancelled() {
-                connection = self.connection(self.config.start_cap).await;
+    pub(crate) fn connection_for_call(&self) -> BoxFuture<'_, Result<Arc<Connection>, ToolError>> {
+        Box::pin(async move {
+            let mut connection = self.connection(self.config.start_cap).await;
+            // That of a server whose tools are not accepted, too: they may be the accepted ones by now.
+            let current = self.live.borrow().connection.clone();
+            if let Some(current) = current {
+                self.refresh(&current).await;
+                if connection.is_err() || current.ended.is_cancelled() {
+                    connection = self.connection(self.config.start_cap).await;
+                }
             }
-        }
-        match &self.live.borrow().state {
-            ServerState::Quarantined { changes, digest } => {
-                Err(ToolError::new(ToolErrorKind::Denied, quarantined(self.name(), changes, digest)))
+            match &self.live.borrow().state {
+                ServerState::Quarantined { changes, digest } => {
+                    Err(ToolError::new(ToolErrorKind::Denied, quarantined(self.name(), changes, digest)))
+                }
+                ServerState::Starting
+                | ServerState::Ready { .. }
+                | ServerState::Failed { .. }
+                | ServerState::Closed => connection.map_err(ToolError::failed),
             }
-            ServerState::Starting
-            | ServerState::Ready { .. }
-            | ServerState::Failed { .. }
-            | ServerState::Closed => connection.map_err(ToolError::failed),
-        }
+        })
     }
 
     /// Accepts the tools that wait for a person, if they are those of the digest.
@@ -225,9 +228,8 @@ impl Server {
             && self.shared.has_resources.set(()).is_ok()
         {
             let all = self.shared.all.get().cloned().unwrap_or_default();
-            let is_trusted = |one: &Server| one.config.trust != ServerTrust::Untrusted;
-            let all = all.iter().filter(|one| one.upgrade().is_some_and(|one| is_trusted(&one))).cloned();
-            let all = Arc::new(all.collect::<Vec<_>>());
+            let trusted = linked(&all).filter(|one| one.config.trust != ServerTrust::Untrusted);
+            let all = Arc::new(trusted.map(|one| one.link()).collect::<Vec<_>>());
             let tools: [Arc<dyn Tool>; 2] =
                 [Arc::new(ListResources::new(all.clone())), Arc::new(ReadResource::new(all))];
             for tool in tools {
@@ -274,7 +276,9 @@ impl Server {
 
     /// Offers what the server has beside tools: prompts as commands.
     pub(super) async fn offer(&self, connection: &Arc<Connection>) {
-        let (Some(bus), Some(this)) = (self.scope.bus(), self.this.upgrade()) else { return };
+        let (Some(bus), Some(this)) = (self.scope.bus(), self.this.upgrade().map(Linked::server)) else {
+            return;
+        };
         let count = connection.changed().others();
         let is_known = {
             let offered = self.offered.lock().unwrap_or_else(PoisonError::into_inner);
@@ -327,7 +331,7 @@ impl Server {
         self.listed().pending = None;
         self.publish(next).await;
         let all = self.shared.all.get().cloned().unwrap_or_default();
-        for server in all.iter().filter_map(Weak::upgrade).filter(|one| others.contains(&one.config.name)) {
+        for server in linked(&all).filter(|one| others.contains(&one.config.name)) {
             let lazy = server.listed().tools.clone().into_iter();
             let lazy = lazy.map(|(name, tool)| (name, Arc::new(tool.disclosed(Disclosure::Lazy)))).collect();
             server.publish(lazy).await;
@@ -366,7 +370,7 @@ impl Server {
             let spec = spec_of(&name, tool, disclosure);
             let same = listed.tools.get(&name).filter(|old| old.is(&tool.name, &spec));
             let made = same.cloned().or_else(|| {
-                let server = self.this.upgrade()?;
+                let server = self.this.upgrade().map(Linked::server)?;
                 Some(Arc::new(McpTool::new(server, tool, spec)))
             });
             taken.insert(name.clone());

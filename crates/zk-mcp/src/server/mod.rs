@@ -22,7 +22,6 @@ use crate::client::{Answers, Connection};
 use crate::config::ServerConfig;
 use crate::era::EraStore;
 use crate::pin::PinStore;
-use crate::resources::Servers;
 use crate::status::{FailureStage, ServerFailure, ServerState, ServerStatus};
 use crate::stdio::Said;
 pub(crate) use disclosure::{Disclosures, EAGER_TOKENS};
@@ -68,7 +67,7 @@ pub(crate) struct Shared {
     /// The tasks that own programs: a host can wait until all of them are gone.
     pub(crate) pumps: TaskTracker,
     /// All servers of the plugin.
-    pub(crate) all: OnceLock<Servers>,
+    pub(crate) all: OnceLock<ServerLinks>,
     /// Set once the tools for resources are registered.
     pub(crate) has_resources: OnceLock<()>,
     /// Which servers disclose their tools eagerly, and which lazily.
@@ -109,7 +108,27 @@ pub(crate) struct Server {
     /// Sign-ins since a call last worked.
     #[cfg(feature = "http")]
     sign_ins: std::sync::atomic::AtomicU32,
-    this: Weak<Self>,
+    this: Weak<dyn Linked>,
+}
+
+/// A server, where its own parts hold it. Types that contain each other by name make the compiler prove again for each future,
+/// and each time for all of them, that they may go to another thread: that was half of the time of this crate.
+pub(crate) trait Linked: Send + Sync {
+    fn server(self: Arc<Self>) -> Arc<Server>;
+}
+
+impl Linked for Server {
+    fn server(self: Arc<Self>) -> Arc<Server> {
+        self
+    }
+}
+
+/// The servers of a plugin by their names. They own the tools, not the other way around.
+pub(crate) type ServerLinks = Arc<Vec<Weak<dyn Linked>>>;
+
+/// Those of them that are still there.
+pub(crate) fn linked(links: &[Weak<dyn Linked>]) -> impl Iterator<Item = Arc<Server>> {
+    links.iter().filter_map(Weak::upgrade).map(Linked::server)
 }
 
 /// What a server does, and how it is reached.
@@ -122,6 +141,11 @@ pub(crate) struct Live {
 }
 
 impl Server {
+    /// What others hold of it.
+    pub(crate) fn link(&self) -> Weak<dyn Linked> {
+        self.this.clone()
+    }
+
     pub(crate) fn new(config: ServerConfig, shared: Arc<Shared>, scope: Scope) -> Arc<Self> {
         let (live, _) = watch::channel(Live { state: ServerState::Starting, connection: None, failures: 0 });
         #[cfg(feature = "http")]
@@ -144,7 +168,7 @@ impl Server {
             applied: tokio::sync::Mutex::default(),
             retry: Notify::new(),
             said: Said::default(),
-            this: this.clone(),
+            this: Weak::<Self>::clone(this),
         })
     }
 
