@@ -54,6 +54,8 @@ pub use engine::{Engine, In, Out, Seen, body_of, rebuild};
 pub use intent::{Effect, Intent, Lines, Queued};
 pub use patch::{PATCH_VERSION, Patch};
 pub use question::Card;
-pub use status::{Activity, AgentRow, AgentState, ContextGauge, GaugeColour, JobRow, JobState, Status};
+pub use status::{
+    Activity, AgentRow, AgentState, BatchCounts, ContextGauge, GaugeColour, JobRow, JobState, Status,
+};
 pub use text::{Sanitiser, Text, is_harmless, is_plain_ascii, sanitise};
 pub use view::View;

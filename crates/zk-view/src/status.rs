@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use crate::Text;
+use crate::{CallState, Text};
 
 /// What is going on now: what a status line shows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -126,17 +126,72 @@ pub enum Activity {
     Running {
         /// What they do, in a line each.
         calls: Vec<Text>,
-        /// Calls of this answer that are over.
-        #[serde(default)]
-        over: u32,
-        /// Calls of this answer.
-        #[serde(default)]
-        of: u32,
+        /// How far the calls of this answer are.
+        #[serde(flatten)]
+        batch: BatchCounts,
     },
     /// The person is asked something.
     Asking,
     /// The run is being stopped.
     Stopping,
+}
+
+/// How far the calls of one answer are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct BatchCounts {
+    /// Calls that are over, however they ended.
+    pub over: u32,
+    /// All calls.
+    pub of: u32,
+    /// Those that failed: invalid ones, unknown tools and those that were cut off count, too.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub failed: u32,
+    /// Those that a guard or the person refused.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub refused: u32,
+    /// Those that were not run: the batch ended before, or they wait for somebody who is not here.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub skipped: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
+impl BatchCounts {
+    /// Counts a call.
+    pub(crate) fn add(&mut self, state: CallState) {
+        self.of += 1;
+        self.over += u32::from(state.is_over());
+        match state {
+            CallState::Writing | CallState::Waiting | CallState::Running | CallState::Done => {}
+            CallState::Failed | CallState::Invalid | CallState::Unknown | CallState::OutcomeUnknown => {
+                self.failed += 1;
+            }
+            CallState::Refused => self.refused += 1,
+            CallState::Skipped | CallState::Parked | CallState::NotRun => self.skipped += 1,
+        }
+    }
+
+    /// The counts in words, for a person; nothing of a single call.
+    ///
+    /// ```
+    /// let counts = zk_view::BatchCounts { over: 3, of: 5, failed: 1, ..Default::default() };
+    /// assert_eq!(counts.describe().as_deref(), Some("3 of 5 done, 1 failed"));
+    /// ```
+    #[must_use]
+    pub fn describe(&self) -> Option<String> {
+        let mut text = format!("{} of {} done", self.over, self.of);
+        for (count, what) in [(self.failed, "failed"), (self.refused, "refused"), (self.skipped, "not run")] {
+            if count > 0 {
+                text += &format!(", {count} {what}");
+            }
+        }
+        (self.of > 1).then_some(text)
+    }
 }
 
 /// A sub-agent as a list shows it.

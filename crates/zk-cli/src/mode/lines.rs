@@ -196,13 +196,14 @@ pub(crate) fn status(status: &Status, stops: &str, has_keys: bool) -> Option<Str
         }
         Activity::Thinking => format!("thinking, {seconds} s{tokens}"),
         Activity::Writing { tool } => format!("writing a call of {tool}, {seconds} s{tokens}"),
-        Activity::Running { calls, .. } => {
+        Activity::Running { calls, batch } => {
             let first = calls.first().map_or("", |call| call.as_str());
             let more = match calls.len() {
                 0 | 1 => String::new(),
                 calls => format!(" and {} more", calls - 1),
             };
-            format!("{seconds} s{tokens} · {first}{more}")
+            let batch = batch.describe().map(|batch| format!(" · {batch}")).unwrap_or_default();
+            format!("{seconds} s{tokens}{batch} · {first}{more}")
         }
     };
     Some(format!("{stops} stops · {what}"))
@@ -219,7 +220,7 @@ fn rounded(ms: u64) -> String {
 #[cfg(test)]
 mod tests {
     use zk_core::model::CommandExit;
-    use zk_view::Text;
+    use zk_view::{BatchCounts, Text};
 
     use super::*;
 
@@ -249,13 +250,16 @@ mod tests {
 
     #[test]
     fn the_live_line_begins_with_how_to_stop() {
-        let calls = vec![Text::new("$ sleep 25")];
-        let running = Status {
-            activity: Activity::Running { calls, over: 0, of: 1 },
+        let running = |batch| Status {
+            activity: Activity::Running { calls: vec![Text::new("$ sleep 25")], batch },
             activity_ms: 12_000,
             ..Status::default()
         };
-        assert_eq!(status(&running, "Esc", true).unwrap(), "Esc stops · 12 s · $ sleep 25");
+        let one = BatchCounts { of: 1, ..BatchCounts::default() };
+        assert_eq!(status(&running(one), "Esc", true).unwrap(), "Esc stops · 12 s · $ sleep 25");
+        let several = BatchCounts { over: 3, of: 4, failed: 1, refused: 1, skipped: 0 };
+        let line = status(&running(several), "Esc", true).unwrap();
+        assert_eq!(line, "Esc stops · 12 s · 3 of 4 done, 1 failed, 1 refused · $ sleep 25");
         let model = Text::new("anthropic/claude-opus-5");
         let silent = Activity::Silent { model, idle_ms: 3400, limit_ms: 3_600_000, keep_alives: false };
         let silent = Status { activity: silent, ..Status::default() };

@@ -1,5 +1,7 @@
 //! Conversations on a terminal that others wrote.
 
+use std::fs::File;
+use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -14,8 +16,8 @@ use crate::histories::{Host, converse_on};
 use crate::terminal::Terminal;
 use crate::zk::{LONG, Person};
 
-/// How long nothing is written until all of it was read.
-const QUIET: Duration = Duration::from_millis(150);
+/// A string that a terminal ignores, behind everything that was written before.
+const MARK: &str = "\u{1b}_all of it\u{1b}\\";
 
 /// The program on a terminal that answers what it is asked, and breaks its lines anew.
 struct Foreigner {
@@ -41,14 +43,33 @@ impl Foreigner {
     }
 
     /// Shows what was written, and answers it.
-    fn pump(&mut self) -> bool {
+    fn pump(&mut self) {
         let written = self.terminal.take();
-        self.emulator.send(&written);
+        self.show(&written);
+    }
+
+    fn show(&mut self, written: &str) {
+        self.emulator.send(written);
         let replies = self.emulator.take_replies();
         if !replies.is_empty() {
             self.terminal.keys(&replies);
         }
-        !written.is_empty()
+    }
+
+    /// Shows all that stopped processes wrote to the device.
+    fn pump_all(&mut self, mut device: &File) {
+        device.write_all(MARK.as_bytes()).unwrap();
+        let (mut written, begun) = (String::new(), Instant::now());
+        let (before, after) = loop {
+            written += &self.terminal.take();
+            if let Some(parts) = written.split_once(MARK) {
+                break parts;
+            }
+            assert!(begun.elapsed() < LONG, "the mark does not come: {written:?}");
+            std::thread::sleep(Duration::from_millis(1));
+        };
+        // A process may have been stopped in the middle of a sequence: the mark is taken out of it.
+        self.show(&format!("{before}{after}"));
     }
 
     /// The processes on the terminal but for the first one, oldest first.
@@ -118,15 +139,9 @@ impl Host for Foreigner {
     /// The terminal and what it says of its size change between two writes of the program.
     fn resize(&mut self, width: usize, height: usize) {
         let stopped = self.stop();
-        let mut quiet = Instant::now();
-        while quiet.elapsed() < QUIET {
-            if self.pump() {
-                quiet = Instant::now();
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        let device: File = open(&self.device, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap().into();
+        self.pump_all(&device);
         self.emulator.resize(Size::new(width, height));
-        let device = open(&self.device, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
         let (ws_row, ws_col) = (u16::try_from(height).unwrap(), u16::try_from(width).unwrap());
         tcsetwinsize(&device, Winsize { ws_row, ws_col, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
         for pid in stopped.iter().rev() {

@@ -10,6 +10,8 @@ mod auth;
 mod beside;
 mod budgets;
 #[cfg(test)]
+mod colours;
+#[cfg(test)]
 mod command_hooks;
 #[cfg(test)]
 mod composer;

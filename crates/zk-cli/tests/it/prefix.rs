@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use zk_agent::{Agent, SpawnOptions};
 use zk_core::events::{PrefixBreak, PrefixCause, PrefixPart, TurnAfter};
 use zk_core::kernel::{BoxError, Bus, Cx, HookOptions, Reach, plugin_fn};
-use zk_core::model::{Approved, Message, Role, ToolError, ToolOutput, ToolSpec};
+use zk_core::model::{Approved, Message, Role, ToolError, ToolOutput, ToolSpec, Usage};
 use zk_core::service::{PromptSection, Provider, RunControl, Tool, ToolCx, section_order};
 use zk_exec::{Environment, LocalPlugin, WorkspaceFiles};
 use zk_mcp::{McpPlugin, ServerConfig};
@@ -173,6 +173,50 @@ fn costs_are_added_up_by_session_model_day_and_plugin() {
     }
     let none = person.run(&["cost", "--cwd", "/"]);
     assert!(none.stdout.contains("there are no answers"), "{}", none.stdout);
+}
+
+#[test]
+fn what_a_plugin_asked_beside_the_conversation_is_its_own_cost() {
+    let server = server(Script::answering(|asked| {
+        // Whoever shortens an output or a conversation gives the model no tools.
+        if asked.tools.is_empty() {
+            let usage = Usage { input: 10_000, output: 7, ..Usage::default() };
+            return Turn::new().text("The numbers up to 4000.").usage(usage);
+        }
+        let usage = Usage { input: 20_000, output: 11, ..Usage::default() };
+        match asked.results().first() {
+            None => Turn::new().call("shell", json!({"command": "seq 4000"})).usage(usage),
+            Some(_) => Turn::new().text("Counted.").usage(usage),
+        }
+    }));
+    let person = Person::asking(&server);
+    person.settings("[tools]\ncompress = \"model\"\n");
+    let ended = person.run(&["-p", "count", "--allow-all", "--output-format", "json"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let sums = |by: &str| -> Vec<Value> {
+        let shown = person.run(&["cost", "--by", by, "--json"]);
+        serde_json::from_str(&shown.stdout).unwrap_or_else(|error| panic!("{error}: {}", shown.stderr))
+    };
+    let (by_plugin, by_session) = (sums("plugin"), sums("session"));
+    let rows: Vec<(&str, u64, u64, u64)> = by_plugin
+        .iter()
+        .map(|sum| {
+            let number = |name: &str| sum[name].as_u64().unwrap();
+            (sum["name"].as_str().unwrap(), number("answers"), number("input"), number("output"))
+        })
+        .collect();
+    assert_eq!(rows, [("compress", 1, 10_000, 7), ("the conversation", 2, 40_000, 22)]);
+    let cost = |sum: &Value| sum["cost"].as_f64().unwrap();
+    let (beside, own) = (cost(&by_plugin[0]), cost(&by_plugin[1]));
+    assert!(beside > 0.0 && own > 3.9 * beside, "{by_plugin:?}");
+    // The run and its session count it as well.
+    assert_eq!((by_session.len(), &by_session[0]["answers"]), (1, &json!(3)));
+    assert!((cost(&by_session[0]) - beside - own).abs() < 1e-9, "{by_session:?}");
+    assert!((ended.result()["cost"].as_f64().unwrap() - beside - own).abs() < 1e-9, "{}", ended.stdout);
+    let shown = person.run(&["cost", "--by", "plugin"]).stdout;
+    let line = shown.lines().find(|line| line.starts_with("compress")).unwrap_or_else(|| panic!("{shown}"));
+    assert!(line.contains(&format!("${beside:.4}")), "{shown}");
+    assert_eq!(server.violations(), []);
 }
 
 #[test]

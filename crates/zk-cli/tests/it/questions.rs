@@ -144,7 +144,8 @@ fn a_prefix_for_the_session_answers_the_next_call_of_it_and_nothing_later() {
     let (_server, person) = makes_two();
     let Some(mut terminal) = Terminal::open(&person, "'go'") else { return };
     let shown = terminal.until("this [p]refix, [P] for good");
-    assert!(shown.contains("├ this prefix allows commands that begin with `make one`"), "{shown}");
+    let allows = "├ this prefix allows commands that begin with `make one`, so also `make one --more`, but not `make one > file`";
+    assert!(shown.contains(allows), "{shown}");
     pause(1000);
     terminal.keys("p");
     terminal.expect("yes, all of these for this session");

@@ -128,13 +128,13 @@ pub(crate) fn status_row(status: &Status, model: &ModelFacts, spent: f64) -> Opt
         }
         Activity::Thinking => format!("thinking, {seconds} s"),
         Activity::Writing { tool } => format!("writing a call of {tool}, {seconds} s"),
-        Activity::Running { calls, over, of } => {
+        Activity::Running { calls, batch } => {
             let first = calls.first().map_or("", |call| call.as_str());
             let more = match calls.len() {
                 0 | 1 => String::new(),
                 calls => format!(" and {} more", calls - 1),
             };
-            let batch = if *of > 1 { format!(" · {over} of {of} done") } else { String::new() };
+            let batch = batch.describe().map(|batch| format!(" · {batch}")).unwrap_or_default();
             format!("{seconds} s{batch} · {first}{more}")
         }
     };

@@ -270,12 +270,13 @@ fn sub_agents_and_jobs_have_rows_with_what_is_known_of_them() {
     ]))
     .unwrap();
     desk.patch(Patch::Jobs { jobs });
-    desk.patch(status(&json!({"doing": "running", "calls": ["read a"], "over": 1, "of": 3}), 5000));
+    let running = json!({"doing": "running", "calls": ["read a"], "over": 2, "of": 3, "failed": 1});
+    desk.patch(status(&running, 5000));
     let shown = desk.shown();
     for row in [
         "⋯ finder · runs · context 30 % · $0.5000 · find it",
         "⚙ job-1 · npm run dev",
-        "5 s · 1 of 3 done · read a",
+        "5 s · 2 of 3 done, 1 failed · read a",
     ] {
         assert!(shown.contains(row), "{row}: {shown}");
     }

@@ -16,7 +16,7 @@ use super::parts::{Part, parts};
 use crate::body::FullBody;
 use crate::record::{CallFact, Facts, RunRecord, TurnRecord};
 use crate::text::Growing;
-use crate::{AnswerEnd, Block, BlockId, Call, CallState, Content, RunEnd, SubAgent, Text};
+use crate::{AnswerEnd, BatchCounts, Block, BlockId, Call, CallState, Content, RunEnd, SubAgent, Text};
 
 /// Messages that are remembered, so that one which is announced again is not shown twice.
 const RECENT: usize = 64;
@@ -267,15 +267,15 @@ impl Lane {
         }
     }
 
-    /// How many calls of the turn are over, and how many there are.
-    pub(super) fn batch(&self, core: &Core) -> (u32, u32) {
-        let calls = self.turn.iter().filter(|open| matches!(open.tag, Tag::Call(_)));
-        let (mut over, mut of) = (0, 0);
-        for open in calls {
-            of += 1;
-            over += u32::from(core.view.block(&open.id).is_some_and(|block| block.closed));
+    /// How far the calls of the turn are.
+    pub(super) fn batch(&self, core: &Core) -> BatchCounts {
+        let mut counts = BatchCounts::default();
+        for block in self.turn.iter().filter_map(|open| core.view.block(&open.id)) {
+            if let Content::Call(call) = &block.content {
+                counts.add(call.state);
+            }
         }
-        (over, of)
+        counts
     }
 
     /// The block of a call that is not over, by its id.

@@ -91,8 +91,8 @@ impl Engine {
         let Some(run) = &self.run else { return };
         let calls: Vec<Text> = run.calls.iter().map(|(_, summary)| summary.clone()).collect();
         if !calls.is_empty() {
-            let (over, of) = self.own.batch(&self.core);
-            self.set_activity(Activity::Running { calls, over, of });
+            let batch = self.own.batch(&self.core);
+            self.set_activity(Activity::Running { calls, batch });
         }
     }
 

@@ -1,9 +1,12 @@
 use std::time::Duration;
 
-use zk_core::events::{CompactionStage, CompactionTrigger, ContextCompaction, ContextTransform};
+use serde_json::json;
+use zk_core::events::{
+    CompactionStage, CompactionTrigger, ContextCompaction, ContextTransform, Ruling, ToolGate,
+};
 use zk_core::kernel::{BoxError, Cx};
 use zk_testkit::Script;
-use zk_view::{Activity, Patch, Status};
+use zk_view::{Activity, BatchCounts, Patch, Status};
 
 use crate::support::rig;
 
@@ -33,6 +36,37 @@ async fn a_run_says_what_it_does_from_its_first_moment_and_counts_the_seconds() 
     let seconds: Vec<u64> = all.iter().filter(is_waiting).map(|status| status.activity_ms / 1000).collect();
     assert_eq!(seconds, [0, 1, 2, 3]);
     assert_eq!(all.last().unwrap().activity, Activity::Idle);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_calls_of_an_answer_are_counted_by_how_they_ended() {
+    let calls = |t: zk_testkit::Turn| {
+        let t = t.call("echo", json!({"text": "a"})).call("fail", json!({"text": "b"}));
+        let t = t.call("nobody", json!({})).call("echo", json!({"text": "refused"}));
+        t.call("stuck", json!({"text": "c"})).call("run", json!({"text": "d"}))
+    };
+    let rig = rig(Script::new().turn(calls)).await;
+    rig.agent.bus().scope("guard").on_sync(|gate: &ToolGate, _: &Cx| {
+        (gate.input_str("text") == Some("refused")).then(|| Ruling::refuse("not today"))
+    });
+    let mut reader = rig.driver.reader();
+    let run = rig.agent.run("go").unwrap();
+    let counted = loop {
+        let running = |status: Status| match status.activity {
+            Activity::Running { calls, batch } if calls.iter().any(|call| call.as_str() == "stuck c") => {
+                Some((serde_json::to_value(&batch).unwrap(), batch))
+            }
+            _ => None,
+        };
+        if let Some(found) = statuses(&reader.next().await.unwrap()).into_iter().find_map(running) {
+            break found;
+        }
+    };
+    let counts = BatchCounts { over: 4, of: 6, failed: 2, refused: 1, skipped: 0 };
+    assert_eq!(counted, (json!({"over": 4, "of": 6, "failed": 2, "refused": 1}), counts));
+    assert_eq!(counts.describe().unwrap(), "4 of 6 done, 2 failed, 1 refused");
+    run.abort();
+    run.wait().await;
 }
 
 #[tokio::test(start_paused = true)]

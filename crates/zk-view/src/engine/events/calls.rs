@@ -47,6 +47,8 @@ impl Engine {
             fact.state = Some(state);
             fact.reason = reason.map(str::to_owned);
         });
+        // Those that run beside it are counted with it.
+        self.set_calls();
     }
 }
 
