@@ -51,22 +51,28 @@ async fn the_calls_of_an_answer_are_counted_by_how_they_ended() {
     });
     let mut reader = rig.driver.reader();
     let run = rig.agent.run("go").unwrap();
-    let counted = loop {
-        let running = |status: Status| match status.activity {
-            Activity::Running { calls, batch } if calls.iter().any(|call| call.as_str() == "stuck c") => {
-                Some((serde_json::to_value(&batch).unwrap(), batch))
+    let handle = run.handle();
+    let running = |status: Status| match status.activity {
+        Activity::Running { calls, batch } if calls.iter().any(|call| call.as_str() == "stuck c") => {
+            Some(batch)
+        }
+        _ => None,
+    };
+    let reading = async {
+        loop {
+            let found = statuses(&reader.next().await.unwrap()).into_iter().find_map(running);
+            if let Some(found) = found {
+                handle.abort();
+                return found;
             }
-            _ => None,
-        };
-        if let Some(found) = statuses(&reader.next().await.unwrap()).into_iter().find_map(running) {
-            break found;
         }
     };
+    let (_, counted) = tokio::join!(run.wait(), reading);
     let counts = BatchCounts { over: 4, of: 6, failed: 2, refused: 1, skipped: 0 };
-    assert_eq!(counted, (json!({"over": 4, "of": 6, "failed": 2, "refused": 1}), counts));
+    assert_eq!(counted, counts);
+    let written = json!({"over": 4, "of": 6, "failed": 2, "refused": 1});
+    assert_eq!(serde_json::to_value(counts).unwrap(), written);
     assert_eq!(counts.describe().unwrap(), "4 of 6 done, 2 failed, 1 refused");
-    run.abort();
-    run.wait().await;
 }
 
 #[tokio::test(start_paused = true)]
