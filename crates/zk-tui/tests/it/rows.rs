@@ -71,6 +71,32 @@ fn searches_share_the_row_of_reads_and_remarks_stand_under_their_call() {
 }
 
 #[test]
+fn what_a_call_came_to_is_drawn_by_what_it_shows_and_never_by_the_name_of_its_tool() {
+    let forms = [
+        (json!({"form": "line"}), "  ✓ -one"),
+        (json!({"form": "lines"}), "  ✓ 2 lines"),
+        (json!({"form": "command", "exit": {"how": "code", "code": 0}}), "  ✓ 2 lines\n    -one"),
+        (json!({"form": "diff", "path": "a", "added": 1, "removed": 1}), "  ✓ +1 -1\n"),
+        (json!({"form": "table"}), "  ✓ 2 rows"),
+    ];
+    for (form, row) in forms {
+        let lines = if form["form"] == "line" { json!(["-one"]) } else { json!(["-one", "+two"]) };
+        let drawn = ["read_file", "grep", "edit", "write_file", "shell", "mcp_server_tool"].map(|tool| {
+            let mut desk = desk_of(Size::new(80, 20));
+            let content = json!({"type": "call", "call_id": "b0", "step": 0, "tool": tool, "summary": "works",
+                "state": "done", "body": {"form": form, "lines": lines, "total_lines": 2, "expandable": false}});
+            desk.patch(Patch::Close { block: block("b0", true, None, &content) });
+            let shown = desk.shown();
+            desk.keys("\x14e");
+            (shown, desk.shown())
+        });
+        let (shown, _) = &drawn[0];
+        assert!(shown.contains(row), "{form}: {shown}");
+        assert!(drawn.iter().all(|other| *other == drawn[0]), "{form}: {drawn:?}");
+    }
+}
+
+#[test]
 fn a_call_that_runs_shows_the_last_five_lines_of_its_output() {
     let mut desk = desk_of(Size::new(60, 16));
     call(&mut desk, "b0", "$ make", "execute", "running");
