@@ -109,6 +109,7 @@ pub(crate) async fn ask_meanwhile(
             "the skill `{skill}` was allowed for once, and nobody is there to approve what is done while it is in use"
         ))));
     };
+    let why = format!("asked because the skill `{skill}` was allowed for once");
     let approval = Approval {
         tool: gate.call.name.clone(),
         args: gate.args.clone(),
@@ -117,8 +118,8 @@ pub(crate) async fn ask_meanwhile(
         session: None,
         always: None,
         wider: None,
+        reasons: vec![why.clone()],
     };
-    let why = format!("asked because the skill `{skill}` was allowed for once");
     Ok(Some(match questions.ask(Question::Approve(Box::new(approval)), cx, PATIENCE).await {
         UiAnswer::Once => Ruling::Consent(format!("{why}; answered: once")),
         UiAnswer::No { message: Some(message) } => {
@@ -145,5 +146,6 @@ fn question(skill: &Skill, place: &str, found: Vec<String>, can_store: bool) -> 
         session: None,
         always: can_store.then_some(always),
         wider: None,
+        reasons: Vec::new(),
     }))
 }

@@ -136,6 +136,7 @@ impl Served {
             // What has no digests can change without anybody's seeing it.
             always: trust.is_some().then_some(always).filter(|_| !self.entry.files.is_empty()),
             wider: None,
+            reasons: Vec::new(),
         };
         match questions.ask(Question::Approve(Box::new(approval)), cx, PATIENCE).await {
             UiAnswer::Once => Ok(true),

@@ -41,6 +41,7 @@ fn a_question_shows_every_line_of_what_will_run_and_what_would_hide_in_it() {
         "│   touch made ;⟨U+001B⟩\\ # ⟨U+009B⟩2K⟨U+202E⟩list",
         "│     yes, once",
         "│   echo done",
+        "├ why: `",
         "├ session allows exactly this call",
         "├ always allows exactly this call in ",
     ] {

@@ -207,6 +207,7 @@ async fn a_person_sees_what_will_run_and_decides() {
         session: Some("exactly this call".into()),
         always: None,
         wider: None,
+        reasons: vec!["ask: it may change something, and the mode asks about that".into()],
     };
     assert_eq!(approvals[0], expected);
 }

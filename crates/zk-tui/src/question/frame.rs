@@ -54,6 +54,13 @@ impl Frame {
                 wrap_words("├ ", Style::DIM, &format!("{name}{line}"), width, &mut rules);
             }
         };
+        if let Some((first, others)) = approval.reasons.split_first() {
+            let first = one_line(first.strip_prefix("ask: ").unwrap_or(first));
+            let others =
+                if others.is_empty() { String::new() } else { format!(" (and {} more)", others.len()) };
+            // One that quotes a long command must not take the room of the call.
+            rule("why: ", &Some(elide(&first, width * 2) + &others));
+        }
         rule("session allows ", &approval.session);
         rule("always allows ", &approval.always);
         if let Some(wider) = &approval.wider {
@@ -231,6 +238,20 @@ fn clip(text: &str, width: usize) -> String {
     text.chars().take_while(fits).chain(['…']).collect()
 }
 
+/// The beginning and the end of a text, where all of it takes more than this many columns.
+fn elide(text: &str, width: usize) -> String {
+    if text.chars().map(columns).sum::<usize>() <= width {
+        return text.to_owned();
+    }
+    let half = |chars: &mut dyn Iterator<Item = char>| {
+        let mut left = width / 2;
+        let fits = |c: &char| left.checked_sub(columns(*c)).map(|after| left = after).is_some();
+        chars.take_while(fits).collect::<Vec<_>>()
+    };
+    let (head, tail) = (half(&mut text.chars()), half(&mut text.chars().rev()));
+    head.into_iter().chain([' ', '…', ' ']).chain(tail.into_iter().rev()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -241,7 +262,8 @@ mod tests {
     fn approval(args: Value, preview: Option<Display>) -> Approval {
         let effects = Effects::Unknown;
         let session = Some("exactly this call".to_owned());
-        Approval { tool: "shell".to_owned(), args, effects, preview, session, always: None, wider: None }
+        let (tool, reasons) = ("shell".to_owned(), Vec::new());
+        Approval { tool, args, effects, preview, session, always: None, wider: None, reasons }
     }
 
     fn text(rows: &[Row]) -> String {
@@ -267,6 +289,24 @@ mod tests {
              └ Run? [y]es once · [s]ession · [n]o · \n  no, with [w]ords\n"
         );
         assert!(shown(&approval(json!({ "command": 7 }), None)).contains("├ JSON: command\n│   7\n"));
+    }
+
+    #[test]
+    fn why_a_person_is_asked_takes_few_rows_however_long_the_call_is() {
+        let mut asked = approval(json!({ "command": "a && b" }), None);
+        asked.reasons = vec!["ask: `b`: nothing allows it; rule: ask `b **` (project)".to_owned()];
+        let rows = shown(&asked);
+        assert!(
+            rows.contains("├ why: `b`: nothing allows it; rule: \n│↪ ask `b **` (project)\n├ session"),
+            "{rows}"
+        );
+        asked.reasons = vec![format!("ask: `{}`: nothing allows it", "b ".repeat(4_000)); 3];
+        let rows = shown(&asked);
+        assert!(rows.contains("…") && rows.contains("nothing allows it (and 2 more)"), "{rows}");
+        assert!(rows.lines().count() < 12, "{rows}");
+        assert!(
+            Frame::of_approval(&asked, None, 40).rules.iter().any(|row| row.spans()[0].style() == Style::DIM)
+        );
     }
 
     #[test]
@@ -300,6 +340,7 @@ mod tests {
             tool: format!("t\n{forged}"),
             session: Some(forged.to_owned()),
             always: Some(forged.to_owned()),
+            reasons: vec![forged.to_owned()],
             ..approval(
                 json!({ "path": forged, forged: forged, "many": [forged] }),
                 Some(Display::Diff { path: forged.to_owned(), diff: forged.to_owned() }),

@@ -160,6 +160,7 @@ pub(crate) fn card(args: Value) -> Card {
         session: Some("exactly this call".to_owned()),
         always: None,
         wider: None,
+        reasons: Vec::new(),
     };
     Card {
         id: serde_json::from_value(json!(7)).unwrap(),

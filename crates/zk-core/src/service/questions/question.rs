@@ -48,6 +48,9 @@ pub struct Approval {
     pub always: Option<String>,
     /// What *this prefix* or *this directory* would allow; those choices are not offered without it.
     pub wider: Option<Wider>,
+    /// Which part of the call is asked about, and which rule or default of the mode wants that, in a line each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<String>,
 }
 
 /// Calls like one that wants to run, which a person can allow with it.

@@ -24,6 +24,9 @@ use grant::Grant;
 /// How long a person may think before the call is refused.
 const PATIENCE: Duration = Duration::from_secs(600);
 
+/// Why a call is asked about that nobody judges.
+const UNJUDGED: &str = "ask: it may change something, and the mode asks about that";
+
 /// How much longer the gate waits than the question: the question's own end says why.
 const MARGIN: Duration = Duration::from_secs(5);
 
@@ -336,6 +339,7 @@ impl Granted {
             session: (!by_rule).then(|| session.describe()),
             always: rule.as_ref().map(ExactRule::describe),
             wider: offer.map(|offer| Wider { kind: offer.kind, allows: offer.describes.clone() }),
+            reasons: judged.map_or_else(|| vec![UNJUDGED.to_owned()], |(_, judged)| judged.reasons.clone()),
         };
         let meanwhile = async {
             if by_rule {
