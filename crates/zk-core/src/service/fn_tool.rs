@@ -40,6 +40,7 @@ use crate::service::{CallPlace, Tool, ToolCx};
 /// ```
 pub struct FnTool {
     spec: Arc<ToolSpec>,
+    title: Option<String>,
     call: Box<Call>,
     effects: Box<EffectsOf>,
     concurrency: Concurrency,
@@ -69,6 +70,7 @@ impl FnTool {
     {
         Self {
             spec: ToolSpec::of::<A>(name, description),
+            title: None,
             call: Box::new(move |approved, cx| {
                 let running = call(approved.parse()?, cx);
                 Ok(Box::pin(async move { running.await.map(Into::into) }))
@@ -76,6 +78,13 @@ impl FnTool {
             effects: Box::new(|_, _| Effects::Unknown),
             concurrency: Concurrency::Exclusive,
         }
+    }
+
+    /// What it is called where a person reads, in the place of its name.
+    #[must_use]
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.title = Some(title.into());
+        self
     }
 
     /// Its calls change nothing and leave nothing: nobody is asked about them, and they run together.
@@ -120,5 +129,9 @@ impl Tool for FnTool {
 
     fn concurrency(&self, _: &Value) -> Concurrency {
         self.concurrency.clone()
+    }
+
+    fn title(&self) -> String {
+        self.title.clone().unwrap_or_else(|| self.spec.name.clone())
     }
 }

@@ -77,9 +77,14 @@ pub trait Tool: Send + Sync {
         }
     }
 
-    /// One line for a person: what this call does.
+    /// What the tool is called where a person reads; its name unless the tool says otherwise.
+    fn title(&self) -> String {
+        self.inner().map_or_else(|| self.spec().name.clone(), Tool::title)
+    }
+
+    /// One line for a person: what this call does; the title unless the tool says otherwise.
     fn summary(&self, args: &Value) -> String {
-        self.inner().map_or_else(|| self.spec().name.clone(), |inner| inner.summary(args))
+        self.inner().map_or_else(|| self.title(), |inner| inner.summary(args))
     }
 
     /// What kind of work its calls are; told by their effects unless the tool says otherwise.
@@ -123,7 +128,8 @@ pub struct CallPlace {
 /// What a call is given.
 #[derive(Clone)]
 pub struct ToolCx {
-    /// The run's context; its stop token ends with this call.
+    /// The run's context; its stop token ends with this call. The session, if the conversation is stored:
+    /// `cx.service::<SessionId>()`.
     pub cx: Cx,
     /// The call.
     pub call_id: CallId,

@@ -345,6 +345,7 @@ fn tool_path(all: &mut Vec<Box<dyn AnyEvent>>) {
             args: json!({"command": "ls"}),
             effects: Effects::executes("ls"),
             summary: "$ ls".into(),
+            title: None,
             kind: zk_core::model::CallKind::Execute,
             locations: Vec::new(),
             read_only: false,

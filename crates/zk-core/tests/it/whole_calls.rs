@@ -13,7 +13,7 @@ use zk_core::model::{
     ToolOutput, ToolSpec,
 };
 use zk_core::service::{
-    CallPlace, NotRun, Progress, REDACTED, Redactor, RunTool, RunTools, Tool, ToolCx, UnknownTool,
+    CallPlace, FnTool, NotRun, Progress, REDACTED, Redactor, RunTool, RunTools, Tool, ToolCx, UnknownTool,
 };
 
 /// Says its text back; fails or panics when it is told to.
@@ -226,6 +226,10 @@ impl Tool for Talkative {
         "summary".to_owned()
     }
 
+    fn title(&self) -> String {
+        "Talk".to_owned()
+    }
+
     fn kind(&self) -> Option<CallKind> {
         Some(CallKind::Ask)
     }
@@ -274,6 +278,7 @@ async fn a_decorator_says_all_that_its_tool_says() {
     assert_eq!(timed.effects(&args, &place), tool.effects(&args, &place));
     assert_eq!(timed.preview(&args, &place).await, tool.preview(&args, &place).await);
     assert_eq!(timed.summary(&args), tool.summary(&args));
+    assert_eq!((timed.title(), tool.title()), ("Talk".to_owned(), "Talk".to_owned()));
     assert_eq!(timed.kind(), tool.kind());
     assert_eq!(timed.locations(&args), tool.locations(&args));
     assert_eq!(timed.prompt(), tool.prompt());
@@ -282,4 +287,20 @@ async fn a_decorator_says_all_that_its_tool_says() {
     let echo = Echo::tool();
     assert_eq!(echo.concurrency(&args), Concurrency::Exclusive);
     assert!(!echo.starts_calls() && echo.preview(&args, &place).await.is_none());
+}
+
+#[tokio::test]
+async fn the_title_of_a_tool_is_told_and_is_its_summary_where_it_has_none() {
+    let bus = Bus::new();
+    let begun = Arc::new(Mutex::new(Vec::new()));
+    let noted = begun.clone();
+    bus.scope("watch").on_sync(move |begin: &ToolBegin, _: &Cx| {
+        noted.lock().unwrap().push((begin.title.clone(), begin.summary.clone()));
+    });
+    let cx = ToolCx::new(bus.cx(), "/");
+    let tool = FnTool::new("roll", "Rolls.", async |_: Value, _: ToolCx| Ok("six")).reads_only();
+    cx.run(Arc::new(tool.title("Dice")), json!({})).await.unwrap();
+    cx.run(Echo::tool(), json!({ "text": "a" })).await.unwrap();
+    let expected = [(Some("Dice".to_owned()), "Dice".to_owned()), (None, "echo".to_owned())];
+    assert_eq!(*begun.lock().unwrap(), expected);
 }

@@ -157,6 +157,7 @@ fn call(read_only: bool) -> (ToolBegin, ToolEnd) {
         args: json!({"command": "touch x"}),
         effects: Effects::Unknown,
         summary: "$ touch x".into(),
+        title: None,
         kind: zk_core::model::CallKind::Execute,
         locations: Vec::new(),
         read_only,

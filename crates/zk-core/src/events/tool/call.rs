@@ -50,6 +50,9 @@ pub struct ToolBegin {
     pub effects: Effects,
     /// What it will do, in one line.
     pub summary: String,
+    /// What the tool is called where a person reads, if that is not its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
     /// What kind of work it is.
     #[serde(default, skip_serializing_if = "CallKind::is_other")]
     pub kind: CallKind,

@@ -233,6 +233,7 @@ impl CallSteps {
         let starts_calls = asked(|| tool.starts_calls()).unwrap_or(true);
         let read_only = approved.effects().is_read_only() && !starts_calls;
         let summary = asked(|| tool.summary(args)).unwrap_or_else(|| self.call.name.clone());
+        let title = asked(|| tool.title()).filter(|title| *title != self.call.name);
         let kind = asked(|| tool.kind()).flatten().unwrap_or_else(|| CallKind::of(approved.effects()));
         let locations = asked(|| tool.locations(args)).filter(|found| !found.is_empty());
         let locations = locations.unwrap_or_else(|| approved.effects().locations());
@@ -242,6 +243,7 @@ impl CallSteps {
             args: args.clone(),
             effects: approved.effects().clone(),
             summary: summary.clone(),
+            title: title.clone(),
             kind,
             locations: locations.clone(),
             read_only,

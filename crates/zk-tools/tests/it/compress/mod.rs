@@ -44,6 +44,7 @@ impl Bench {
             args: json!({ "command": command }),
             effects: Effects::none(),
             summary: String::new(),
+            title: None,
             read_only: false,
             kind: zk_core::model::CallKind::default(),
             locations: Vec::new(),
