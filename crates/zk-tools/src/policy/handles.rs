@@ -35,7 +35,9 @@ const PLACES: [&str; 16] = [
 
 /// Lets every tool be given an output that was too large for a result: `output:NAME`, as the result said it. A tool that
 /// takes a path gets that of the file; in a longer text, such as a command, the path stands in its place; any other
-/// argument gets the whole text. What is judged and shown to a person is what stands there then.
+/// argument gets the whole text. What is judged and shown to a person is what stands there then. A session that is a
+/// copy has its own files of the outputs in its history; the paths of those it was copied from, in directories beside
+/// its own, get its own in their place.
 ///
 /// ```
 /// use zk_core::kernel::Bus;
@@ -60,26 +62,72 @@ impl Plugin for OutputHandles {
 
 impl Handler<ToolPrepare> for OutputHandles {
     async fn call(&self, prepare: &ToolPrepare, cx: &Cx) -> Answer<ToolPrepare> {
-        if !mentions(&prepare.args) {
+        let Some(dir) = cx.service::<OutputDir>() else { return Ok(None) };
+        let beside = dir.0.parent().and_then(Path::file_name).and_then(|name| name.to_str());
+        if !mentions(&prepare.args, PREFIX) && !beside.is_some_and(|name| mentions(&prepare.args, name)) {
             return Ok(None);
         }
-        let Some(dir) = cx.service::<OutputDir>() else { return Ok(None) };
         let (dir, mut args) = (dir.0.clone(), prepare.args.clone());
         let replaced = tokio::task::spawn_blocking(move || {
+            let moved = beside_own(&mut args, "", &dir);
             let changed = replace(&mut args, "", &dir)?;
-            Ok::<_, String>(changed.then_some(args))
+            Ok::<_, String>((moved || changed).then_some(args))
         });
         Ok(replaced.await??)
     }
 }
 
-fn mentions(value: &Value) -> bool {
+fn mentions(value: &Value, what: &str) -> bool {
     match value {
-        Value::String(text) => text.contains(PREFIX),
-        Value::Array(all) => all.iter().any(mentions),
-        Value::Object(all) => all.values().any(mentions),
+        Value::String(text) => text.contains(what),
+        Value::Array(all) => all.iter().any(|value| mentions(value, what)),
+        Value::Object(all) => all.values().any(|value| mentions(value, what)),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
+}
+
+/// Puts the paths of own outputs in the place of those with the same name in directories beside `dir`; `key` is the
+/// argument that a value stands under. Gives whether there was any.
+fn beside_own(value: &mut Value, key: &str, dir: &Path) -> bool {
+    match value {
+        Value::String(text) if PLACES.contains(&key) => {
+            let found = dir.canonicalize().ok().and_then(|dir| own_paths(text, &dir));
+            let is_one = found.is_some();
+            if let Some(found) = found {
+                *text = found;
+            }
+            is_one
+        }
+        Value::Array(all) => all.iter_mut().fold(false, |any, one| beside_own(one, key, dir) || any),
+        Value::Object(all) => all.iter_mut().fold(false, |any, (key, one)| beside_own(one, key, dir) || any),
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// The text with paths in `dir`, a canonical one, in the place of those beside it; nothing if there are none.
+fn own_paths(text: &str, dir: &Path) -> Option<String> {
+    let all = format!("{}/", dir.parent()?.to_str()?);
+    let (mut out, mut rest, mut any) = (String::with_capacity(text.len()), text, false);
+    while let Some((before, after)) = rest.split_once(&all) {
+        out.push_str(before);
+        let other = after.get(..end_of_name(after)).unwrap_or_default();
+        let name = after.get(other.len()..).and_then(|after| after.strip_prefix('/')).unwrap_or_default();
+        let name = name.get(..end_of_name(name)).unwrap_or_default().trim_end_matches('.');
+        let is_other = dir.file_name().is_some_and(|own| own != other);
+        match file(name, dir).filter(|_| is_other && !other.is_empty()) {
+            Some(path) => {
+                any = true;
+                out.push_str(&path.display().to_string());
+                rest = after.get(other.len() + 1 + name.len()..).unwrap_or_default();
+            }
+            None => {
+                out.push_str(&all);
+                rest = after;
+            }
+        }
+    }
+    out.push_str(rest);
+    any.then_some(out)
 }
 
 /// Puts outputs in the place of their handles; `key` is the argument that a value stands under. Gives whether there was

@@ -51,7 +51,7 @@ impl ResultCaps {
 
 impl Handler<ToolTransform> for ResultCaps {
     async fn call(&self, event: &ToolTransform, cx: &Cx) -> Answer<ToolTransform> {
-        let bytes = text_bytes(&event.content);
+        let bytes = bytes_of(&event.content);
         let granted = self.grant(&event.call.turn_id, bytes, room(cx));
         if granted == bytes {
             return Ok(None);
@@ -74,10 +74,11 @@ fn room(cx: &Cx) -> usize {
     left.map_or(usize::MAX, |tokens| usize::try_from(tokens * BYTES_OF_A_TOKEN).unwrap_or(usize::MAX))
 }
 
-fn text_bytes(content: &ToolContent) -> usize {
+/// What a result takes of the window, in bytes of text: images and documents count as they do there.
+fn bytes_of(content: &ToolContent) -> usize {
     match content {
         ToolContent::Text(text) => text.len(),
-        ToolContent::Blocks(blocks) => blocks.iter().filter_map(Block::as_text).map(str::len).sum(),
+        ToolContent::Blocks(blocks) => blocks.iter().map(Block::size).sum(),
     }
 }
 
@@ -96,16 +97,22 @@ fn cut(content: ToolContent, granted: usize, bytes: usize, is_window: bool) -> T
             let mut left = granted;
             let mut noted = false;
             for block in &mut blocks {
-                if let Block::Text(text) = block {
-                    if text.text.len() > left {
-                        let note = if noted { "" } else { &note };
-                        text.text = format!("{}{note}", head(&text.text, left));
-                        noted = true;
-                        left = 0;
-                    } else {
-                        left -= text.text.len();
-                    }
+                if let Some(after) = left.checked_sub(block.size()) {
+                    left = after;
+                    continue;
                 }
+                let note = if noted { "" } else { &note };
+                let kept = match &*block {
+                    Block::Text(text) => {
+                        let kept = head(&text.text, left).to_owned();
+                        left = 0;
+                        kept
+                    }
+                    Block::Image(_) => "[an image is left out]".to_owned(),
+                    _ => "[a document is left out]".to_owned(),
+                };
+                *block = Block::text(kept + note);
+                noted = true;
             }
             ToolContent::Blocks(blocks)
         }

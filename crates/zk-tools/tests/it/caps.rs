@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::json;
 use zk_core::events::ToolTransform;
 use zk_core::kernel::{BoxError, Cx};
-use zk_core::model::{CallRef, Message, ToolContent};
+use zk_core::model::{Block, CallRef, Image, Message, ToolContent};
 use zk_core::service::{ContextId, ContextWindow, Reduction, WindowFill};
 
 use zk_tools::ToolsOptions;
@@ -129,6 +129,37 @@ async fn the_results_of_a_turn_are_cut_before_they_join_the_history() {
     assert!(kept.iter().map(String::len).sum::<usize>() <= TURN + 20 * 200);
     let out = cx.emit(result("next", 1000)).await.unwrap();
     assert_eq!(out.content.to_text().len(), 1000);
+}
+
+#[tokio::test]
+async fn images_of_a_result_count_and_those_without_room_are_left_out_with_a_note() {
+    let desk = Desk::new();
+    let call = |turn: &str| {
+        Arc::new(CallRef {
+            turn_id: turn.into(),
+            call_id: "c".into(),
+            name: "mcp__any".into(),
+            display_name: "any".into(),
+        })
+    };
+    let image = || Block::Image(Image::new("image/png", "aGk="));
+    let emit = async |turn: &str, blocks: Vec<Block>| {
+        let content = ToolContent::Blocks(blocks);
+        let event =
+            ToolTransform { call: call(turn), content, is_error: false, details: None, output_bytes: 0 };
+        match desk.bus.cx().emit(event).await.unwrap().content {
+            ToolContent::Blocks(blocks) => blocks,
+            ToolContent::Text(text) => panic!("{text}"),
+        }
+    };
+    let few = vec![Block::text("seen"), image(), image()];
+    assert_eq!(emit("few", few.clone()).await, few);
+    let kept = emit("many", vec![image(); 300]).await;
+    // As many as a megabyte of text takes of the window.
+    assert_eq!(kept.iter().filter(|block| **block == image()).count(), RESULT / 4800);
+    let notes: Vec<&str> = kept.iter().filter_map(Block::as_text).collect();
+    assert!(notes[0].starts_with("[an image is left out]\n[cut: one result may have 1.0 MB"), "{}", notes[0]);
+    assert!(notes[1..].iter().all(|note| *note == "[an image is left out]"));
 }
 
 /// A window of 100,000 tokens.

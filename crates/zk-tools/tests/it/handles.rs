@@ -94,3 +94,24 @@ async fn an_output_that_is_too_large_for_an_argument_refuses_the_call_and_says_s
     );
     assert!(prepared(&bus, json!({ "path": "output:big.log" })).await.is_ok());
 }
+
+#[tokio::test]
+async fn a_path_of_the_session_that_was_copied_is_that_of_the_own_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let (first, copy) = (dir.path().join("s_first"), dir.path().join("s_copy"));
+    for (dir, name) in [(&first, "kept.log"), (&first, "other.log"), (&copy, "kept.log")] {
+        std::fs::create_dir_all(dir).unwrap();
+        std::fs::write(dir.join(name), name).unwrap();
+    }
+    let (first, copy) = (first.canonicalize().unwrap(), copy.canonicalize().unwrap());
+    let bus = bus(&copy);
+    let (of_first, own) = (first.join("kept.log"), copy.join("kept.log"));
+    let command = |path: &std::path::Path| format!("tail -1 '{}'; ls {}.", path.display(), path.display());
+    let args = json!({ "path": of_first, "command": command(&of_first), "content": of_first });
+    let expected = json!({ "path": own, "command": command(&own), "content": of_first });
+    assert_eq!(prepared(&bus, args).await.unwrap(), expected);
+    for path in [first.join("other.log"), own, first.join("../s_copy/kept.log")] {
+        let args = json!({ "path": path });
+        assert_eq!(prepared(&bus, args.clone()).await.unwrap(), args);
+    }
+}
