@@ -90,7 +90,7 @@ pub(crate) struct AgentState {
     pub(crate) listed: BTreeMap<String, Vec<Model>>,
     /// What happened but could not be stored: announced again before anything else happens.
     pub(crate) unstored: Vec<Commit>,
-    /// What joins the conversation before the next prompt.
+    /// What joins the conversation right after the next prompt.
     pub(crate) next_prompt: Vec<Message>,
     pub(crate) current: Weak<RunShared>,
     /// The tools of the last request.
@@ -284,15 +284,7 @@ impl Agent {
         let busy = Busy::new(&self.inner, &shared).ok_or_else(|| {
             AgentError::Usage("this agent is running: steer the run, or wait for it to end".into())
         })?;
-        {
-            let mut state = self.inner.state();
-            state.current = Arc::downgrade(&shared);
-            if options.prompt.is_some() {
-                for message in std::mem::take(&mut state.next_prompt) {
-                    state.inject(message);
-                }
-            }
-        }
+        self.inner.state().current = Arc::downgrade(&shared);
         let driver = Driver::new(self.inner.clone(), shared.clone(), options, lineage);
         Ok(Run::new(shared, self.inner.bus.clone(), async move {
             let outcome = driver.run().await;

@@ -191,6 +191,8 @@ impl AgentBuilder {
         self.tools = preset.tools.unwrap_or(self.tools);
         self.aliases.extend(preset.aliases);
         self.behavior = preset.behavior.or(&self.behavior);
+        self.thinking = preset.thinking.unwrap_or(self.thinking);
+        self.eager = preset.eager.unwrap_or(self.eager);
         self.plugins.extend(preset.plugins);
         self
     }

@@ -85,6 +85,10 @@ impl Driver {
         let cx =
             control.run_cx(context).with_service(Arc::new(lineage)).with_service(Arc::new(purse.clone()));
         let cx = cx.with_service(Arc::new(TurnCwd(cwd.clone())));
+        let cx = match &session {
+            Some(session) => cx.with_service(Arc::new(session.clone())),
+            None => cx,
+        };
         Self {
             toolbox: Toolbox::default(),
             agent,
@@ -180,12 +184,17 @@ impl Driver {
         self.system = start.system.into();
         let is_context = |message: &Arc<Message>| message.injected_by.as_deref() == Some(QUERY_CONTEXT);
         let (mut asked, added): (Vec<_>, Vec<_>) = start.messages.into_iter().partition(is_context);
+        let waited = match prompt {
+            Some(_) => std::mem::take(&mut self.agent.state().next_prompt),
+            None => Vec::new(),
+        };
         asked.extend(prompt);
         if !asked.is_empty() {
             self.commit(self.turns(asked, MessagesCause::Prompt)).await?;
         }
-        let added_by_input = added_by_input.into_iter().map(|message| message.identified().shared());
-        let added: Vec<_> = added_by_input.chain(added).collect();
+        let before_start = added_by_input.into_iter().chain(waited);
+        let before_start = before_start.map(|message| message.identified().shared());
+        let added: Vec<_> = before_start.chain(added).collect();
         if !added.is_empty() {
             self.commit(self.turns(added, MessagesCause::Harness)).await?;
         }

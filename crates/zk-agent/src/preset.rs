@@ -3,6 +3,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use zk_core::kernel::Plugin;
+use zk_core::model::ThinkingRequest;
 
 use crate::{Behavior, ToolSet};
 
@@ -19,6 +20,10 @@ pub struct Preset {
     pub aliases: BTreeMap<String, String>,
     /// The behaviour.
     pub behavior: Behavior,
+    /// The reasoning.
+    pub thinking: Option<ThinkingRequest>,
+    /// Whether the agent is warmed up as soon as it is built: see [`AgentBuilder::eager`](crate::AgentBuilder::eager).
+    pub eager: Option<bool>,
     /// Plugins: tools, hooks and everything else that registers.
     pub plugins: Vec<Arc<dyn Plugin>>,
 }
@@ -31,20 +36,24 @@ impl fmt::Debug for Preset {
             .field("tools", &self.tools)
             .field("aliases", &self.aliases)
             .field("behavior", &self.behavior)
+            .field("thinking", &self.thinking)
+            .field("eager", &self.eager)
             .field("plugins", &self.plugins.iter().map(|plugin| plugin.name().to_owned()).collect::<Vec<_>>())
             .finish()
     }
 }
 
 impl Preset {
-    /// Puts presets together: of names and system prompts the last one set wins; listed tools add up; aliases and
-    /// behaviour merge field by field, later fields winning; plugins add up in order, a later one replacing
+    /// Puts presets together: of names, system prompts, reasoning and warming up the last one set wins; listed tools add up;
+    /// aliases and behaviour merge field by field, later fields winning; plugins add up in order, a later one replacing
     /// an earlier one of its name.
     #[must_use]
     pub fn compose(presets: impl IntoIterator<Item = Self>) -> Self {
         presets.into_iter().fold(Self::default(), |mut all, next| {
             all.name = next.name.or(all.name);
             all.system = next.system.or(all.system);
+            all.thinking = next.thinking.or(all.thinking);
+            all.eager = next.eager.or(all.eager);
             all.tools = match (all.tools, next.tools) {
                 (Some(ToolSet::Only(mut names)), Some(ToolSet::Only(more))) => {
                     names.extend(more.into_iter().filter(|name| !names.contains(name)).collect::<Vec<_>>());

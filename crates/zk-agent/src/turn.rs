@@ -137,7 +137,9 @@ impl Driver {
         let results = Message::user(results).identified().shared();
         self.commit(self.pair(turn.id.clone(), message.clone(), results, usage.clone())).await?;
         self.announce_usage(&turn, usage).await?;
-        if let Some(error) = failure {
+        if let Some(error) = failure
+            && !self.goes_on_after(&error, &turn.cx).await
+        {
             return Err(error);
         }
         let nudges = std::mem::take(&mut self.shared.queues().nudges);

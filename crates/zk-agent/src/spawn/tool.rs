@@ -319,7 +319,9 @@ impl SpawnTool {
         if let Some(agent) = agent {
             let tools = agent.tools_under(child.tool_set());
             child = child.system(&*agent.prompt).tools(tools);
-            child = child.thinking(agent.thinking.or(self.options.thinking).unwrap_or(thinking));
+            if let Some(thinking) = agent.thinking {
+                child = child.thinking(thinking);
+            }
             if let Some(model) = &agent.model {
                 child = child.model(parent.provider.model(model));
             }

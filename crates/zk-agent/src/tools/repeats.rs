@@ -1,11 +1,38 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
 
+use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, ToolCall, ToolResult};
+use zk_core::service::{Question, Questions, UiAnswer};
 
-/// In how many batches in a row the same call may fail in the same way before the run ends: a model that repeats itself
-/// so often does not recover by itself, and pays for every try.
+use crate::driver::Driver;
+
+/// In how many batches in a row the same call may fail in the same way before a person is asked, and the run ends where
+/// nobody is: a model that repeats itself so often does not recover by itself, and pays for every try.
 const MOST_IDENTICAL_FAILURES: u32 = 5;
+
+/// How long a person may think about it.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+impl Driver {
+    /// Whether a person who is asked lets a run go on that only repeats itself; it may repeat itself as often again then.
+    pub(crate) async fn goes_on_after(&self, error: &AgentError, cx: &Cx) -> bool {
+        let AgentError::Stuck { tool, failures } = error else { return false };
+        let Some(questions) = cx.service::<Questions>().filter(|questions| questions.is_attended()) else {
+            return false;
+        };
+        let text = format!(
+            "The model made the same call of `{tool}` {failures} times in a row, and it failed each time in the same \
+             way. Go on?"
+        );
+        let goes_on = questions.ask(Question::Confirm { text }, cx, PATIENCE).await == UiAnswer::Once;
+        if goes_on {
+            self.shared.repeats().counts.clear();
+        }
+        goes_on
+    }
+}
 
 /// Counts failures that repeat those of the batches before.
 #[derive(Debug, Default)]

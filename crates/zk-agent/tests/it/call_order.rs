@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use zk_core::events::{Ruling, SessionOpenTurn, ToolBegin, ToolEnd, ToolGate, ToolPrepare, TurnAfter};
 use zk_core::kernel::{BoxError, Cx};
 use zk_core::model::{AgentError, ToolOutput};
+use zk_core::service::{Question, Questions, UiAnswer};
 use zk_testkit::{Script, Turn};
 
 use crate::support::{Rig, TestTool, rig, rig_with, told};
@@ -142,6 +143,30 @@ async fn five_identical_failures_in_a_row_end_the_run_as_stuck() {
     let outcome = rig.run("go").await;
     let Err(AgentError::Stuck { tool, failures }) = outcome.result else { panic!("{:?}", outcome.result) };
     assert_eq!((&*tool, failures, outcome.stats.turns), ("fail", 5, 5));
+}
+
+#[tokio::test]
+async fn a_person_who_is_there_is_asked_whether_a_run_that_repeats_itself_goes_on() {
+    let rig = rig(Script::answering(|_| Turn::new().call("fail", json!({"why": "no such file"}))));
+    let questions = Arc::new(Questions::new());
+    rig.scope("host").provide_service(questions.clone());
+    let front_end = questions.attach();
+    let person = tokio::spawn(async move {
+        let mut asked = Vec::new();
+        for answer in [UiAnswer::Once, UiAnswer::No { message: None }] {
+            let pending = front_end.next().await;
+            asked.push(pending.question.clone());
+            front_end.answer(pending.id, pending.digest, answer).unwrap();
+        }
+        asked
+    });
+    let outcome = rig.run("go").await;
+    assert!(matches!(outcome.result, Err(AgentError::Stuck { .. })), "{:?}", outcome.result);
+    assert_eq!(outcome.stats.turns, 10, "asked again after as many more");
+    for question in person.await.unwrap() {
+        let Question::Confirm { text } = question else { panic!("{question:?}") };
+        assert!(text.contains("`fail` 5 times in a row") && text.ends_with("Go on?"), "{text}");
+    }
 }
 
 #[tokio::test]

@@ -201,6 +201,27 @@ async fn plugins_hear_of_the_new_conversation_at_its_first_run_and_get_another_c
 }
 
 #[tokio::test]
+async fn what_takes_part_in_a_run_finds_the_present_session_after_a_switch() {
+    let script = Script::answering(|asked| match asked.results().len() {
+        0 => Turn::new().call("echo", json!({ "text": asked.number.to_string() })),
+        _ => Turn::new().text("ok"),
+    });
+    let desk = desk(script).await;
+    let bus = desk.conversation.agent().bus().clone();
+    // As a host provides it when its program starts.
+    bus.scope("session").provide_service(Arc::new(SessionId::from("first")));
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let kept = heard.clone();
+    bus.scope("hooks").on_sync(move |_: &ToolBefore, cx: &Cx| {
+        kept.lock().unwrap().push(cx.service::<SessionId>().unwrap().to_string());
+    });
+    desk.say("hello").await;
+    desk.conversation.switch(SwitchTarget::New).await.unwrap();
+    desk.say("again").await;
+    assert_eq!(*heard.lock().unwrap(), ["first", "new-0"]);
+}
+
+#[tokio::test]
 async fn a_plugin_that_says_no_keeps_the_conversation_as_it_is() {
     let desk = desk(chatty()).await;
     desk.say("hello").await;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use zk_agent::{Behavior, OnExceed, Preset, RunOptions, ToolBudget, ToolSet};
 use zk_core::events::TurnBefore;
 use zk_core::kernel::{BoxError, Cx, Plugin, plugin_fn};
+use zk_core::model::{ThinkingLevel, ThinkingRequest};
 use zk_testkit::{Script, Turn};
 
 use crate::support::rig_with;
@@ -41,10 +42,13 @@ fn later_presets_win_field_by_field_and_lists_add_up() {
             tool_budgets: budgets(&[("a", 1), ("b", 1)]),
             ..Behavior::default()
         },
+        thinking: Some(ThinkingRequest { level: ThinkingLevel::Low, budget: None }),
+        eager: Some(true),
         plugins: Vec::new(),
     };
     let second = Preset {
         name: Some("second".into()),
+        thinking: Some(ThinkingRequest { level: ThinkingLevel::High, budget: None }),
         tools: Some(ToolSet::Only(vec!["echo".into(), "fail".into()])),
         aliases: BTreeMap::from([("echo".into(), "Tell".into())]),
         behavior: Behavior { max_turns: Some(2), tool_budgets: budgets(&[("b", 2)]), ..Behavior::default() },
@@ -53,6 +57,7 @@ fn later_presets_win_field_by_field_and_lists_add_up() {
     let all = Preset::compose([first, second, Preset::default()]);
     assert_eq!(all.name.as_deref(), Some("second"));
     assert_eq!(all.system.as_deref(), Some("Be brief."));
+    assert_eq!((all.thinking.unwrap().level, all.eager), (ThinkingLevel::High, Some(true)));
     assert_eq!(all.tools, Some(ToolSet::Only(vec!["echo".into(), "fail".into()])));
     assert_eq!(all.aliases["echo"], "Tell");
     assert_eq!(all.aliases["fail"], "Break");
@@ -101,7 +106,8 @@ fn a_set_of_tools_takes_beginnings_of_names_and_leaves_some_out() {
 async fn what_a_run_leaves_open_the_agent_decides_and_then_the_defaults() {
     let agents = Behavior { max_tokens: Some(1000), cache: Some(false), ..Behavior::default() };
     let rig = rig_with(Script::answering(|_| Turn::new().text("ok")), |b| {
-        b.preset(Preset { behavior: agents, system: Some("Agent.".into()), ..Preset::default() })
+        let thinking = Some(ThinkingRequest { level: ThinkingLevel::High, budget: None });
+        b.preset(Preset { behavior: agents, system: Some("Agent.".into()), thinking, ..Preset::default() })
     });
     rig.run("one").await.result.unwrap();
     let runs = Behavior { max_tokens: Some(50), ..Behavior::default() };
@@ -117,6 +123,7 @@ async fn what_a_run_leaves_open_the_agent_decides_and_then_the_defaults() {
         asked,
         [(1000, false, "Agent.".into(), 2), (50, false, "Run.".into(), 0), (1000, false, "Agent.".into(), 2)]
     );
+    assert!(rig.provider.requests().iter().all(|one| one.thinking.level == ThinkingLevel::High));
     let plain = rig_with(Script::new().turn(|t| t.text("ok")), |b| b);
     plain.run("go").await.result.unwrap();
     let request = &plain.provider.requests()[0];

@@ -138,7 +138,7 @@ pub enum Delivery {
     Steer,
     /// When the model is done. While no run works, one begins with it.
     FollowUp,
-    /// Before the person's next prompt. It begins no run, and the run that works does not see it.
+    /// Right after the person's next prompt. It begins no run, and the run that works does not see it.
     NextPrompt,
 }
 

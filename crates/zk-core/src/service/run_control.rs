@@ -46,7 +46,7 @@ pub trait RunControl: Send + Sync {
     /// [`RunEnded`] with the message when the run takes no messages any more.
     fn follow_up(&self, message: Message) -> Result<(), RunEnded>;
 
-    /// Queues a message for the person's next prompt: it joins the conversation before that, and this run does not
+    /// Queues a message for the person's next prompt: it joins the conversation right after that, and this run does not
     /// see it.
     fn next_prompt(&self, message: Message);
 
