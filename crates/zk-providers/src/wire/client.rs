@@ -97,7 +97,7 @@ impl ApiClient {
         self.0.endpoint.quota_key()
     }
 
-    /// Fields that the connection adds to every body; they win over those of the dialect.
+    /// Fields that the connection adds to every body; those of the dialect win over them.
     #[must_use]
     pub fn extra_body(&self) -> &Map<String, Value> {
         &self.0.extra_body
