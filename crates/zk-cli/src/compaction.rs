@@ -24,6 +24,11 @@ const SERVER: &str = "server";
 /// How often parts are merged, of the strategy `focus`.
 const MIN_WINDOW: &str = "compaction.auto_consolidate_min_window";
 
+/// What the results that [`Tail`] leaves alone may have together, in bytes, and of how many of the newest turns it keeps
+/// all.
+const TAIL_BYTES: &str = "compaction.tail_bytes";
+const TAIL_TURNS: &str = "compaction.tail_turns";
+
 /// The owner of the context window and its strategies; none where the settings say so.
 pub(crate) fn plugins(settings: &Settings) -> Outcome<Vec<Arc<dyn Plugin>>> {
     let chosen = settings.text("compaction.strategy");
@@ -33,7 +38,13 @@ pub(crate) fn plugins(settings: &Settings) -> Outcome<Vec<Arc<dyn Plugin>>> {
     }
     let mut plugins: Vec<Arc<dyn Plugin>> = vec![Arc::new(Window::default())];
     if settings.flag("compaction.tail") {
-        plugins.push(Arc::new(Tail::default()));
+        plugins.push(Arc::new(tail(settings)));
+    } else if let Some(name) =
+        [TAIL_BYTES, TAIL_TURNS].into_iter().find(|name| settings.count(name).is_some())
+    {
+        let why =
+            "nothing is left out by its age then; take one of them out of the settings, or add the other";
+        return Err(Failure::usage(format!("`{name}` without `compaction.tail = true`: {why}")));
     }
     if settings.flag("compaction.tool_pairs") {
         plugins.push(Arc::new(ToolPairs));
@@ -53,6 +64,19 @@ pub(crate) fn plugins(settings: &Settings) -> Outcome<Vec<Arc<dyn Plugin>>> {
     // What needs no model helps where the others cannot.
     plugins.push(Arc::new(Shorten));
     Ok(plugins)
+}
+
+fn tail(settings: &Settings) -> Tail {
+    let count = |name| settings.count(name).and_then(|number| usize::try_from(number).ok());
+    let tail = Tail::default();
+    let tail = match count(TAIL_BYTES) {
+        Some(bytes) => tail.threshold(bytes),
+        None => tail,
+    };
+    match count(TAIL_TURNS) {
+        Some(turns) => tail.keep_turns(turns),
+        None => tail,
+    }
 }
 
 /// Where lines of what left conversations are kept for later ones: only where a person is there.

@@ -193,6 +193,13 @@ pub(crate) fn files(app: &AppContext) -> Outcome<WorkspaceFiles> {
 /// What belongs to one session: the place of its large results and blobs, and its recorder.
 pub(crate) fn session_parts(app: &AppContext, session: &Session) -> Outcome<Vec<Arc<dyn Plugin>>> {
     let mut parts: Vec<Arc<dyn Plugin>> = Vec::new();
+    if let Some(id) = session.open.as_ref().map(|open| open.id().clone()) {
+        // For hooks of what comes before the first event that names it.
+        parts.push(Arc::new(plugin_fn("session-id", move |scope| {
+            scope.provide_service(Arc::new(id.clone()));
+            Ok::<(), BoxError>(())
+        })));
+    }
     if let Some(dir) = &session.outputs {
         let files = files(app)?.read_only(dir).map_err(Failure::failed)?;
         let files = Place::of(app)?.with_outputs(files, dir);
@@ -410,8 +417,6 @@ pub(crate) fn agent(
         builder = builder.restored(entries.clone());
     }
     if let Some(open) = &session.open {
-        // For hooks of what comes before the first event that names it.
-        bus.scope("session").provide_service(Arc::new(open.id().clone()));
         builder = builder.session(open.id().clone());
     }
     builder.build().map_err(|error| Failure::usage(error.to_string()))

@@ -92,12 +92,7 @@ impl Session {
         let at = entries.iter().position(|known| known.id == *entry);
         let at = at.ok_or_else(|| Failure::usage(format!("this session has no entry {entry}")))?;
         let kinds: Vec<EntryKind> = entries.into_iter().take(at + 1).map(|entry| entry.kind).collect();
-        let store = store(app)?;
-        let new = NewSession { id: None, cwd: app.cwd.clone(), parent: Some(open.id().clone()) };
-        let copy = store.create(new).await.map_err(refused)?;
-        copy.append(kinds, Durability::Disk).await.map_err(refused)?;
-        copy.close().await.map_err(refused)?;
-        Ok(copy.id().clone())
+        store_copy(app, open.id(), app.cwd.clone(), kinds).await
     }
 
     /// Prints what there is to say about the session's files that was not printed before.
@@ -147,8 +142,10 @@ impl Session {
 pub(crate) fn refused(error: StoreError) -> Failure {
     match error {
         StoreError::NotFound { .. } => Failure::usage(format!("{error}; `zk sessions` lists them")),
-        StoreError::InUse { .. }
-        | StoreError::Damaged { .. }
+        StoreError::InUse { ref id, .. } => Failure::failed(format!(
+            "{error}; `zk sessions show {id}` prints it, and `zk sessions copy {id}` makes a copy to go on with"
+        )),
+        StoreError::Damaged { .. }
         | StoreError::TooNew { .. }
         | StoreError::Io { .. }
         | StoreError::Failed(_) => Failure::failed(error),
@@ -295,6 +292,52 @@ fn writable(app: &AppContext) -> impl FnOnce(SqliteStore) -> Result<SqliteStore,
             .map_err(|error| format!("cannot write to {}: {error}", root.display()))?;
         Ok(store)
     }
+}
+
+/// Stores a session with these entries of another one, and gives its id.
+pub(crate) async fn store_copy(
+    app: &AppContext,
+    of: &SessionId,
+    cwd: PathBuf,
+    kinds: Vec<EntryKind>,
+) -> Outcome<SessionId> {
+    let store = store(app)?;
+    let copy = store.create(NewSession { id: None, cwd, parent: Some(of.clone()) }).await.map_err(refused)?;
+    let named = serde_json::to_string(&kinds).map_err(Failure::failed)?;
+    copy.append(kinds, Durability::Disk).await.map_err(refused)?;
+    if let (Some(from), Some(to)) = (app.dirs.outputs(of), app.dirs.outputs(copy.id()))
+        && let Err(error) = copy_outputs(&from, &to, &named)
+    {
+        let from = from.display();
+        app.notices.show(&format!("warning: not all large results are in the copy, see {from}: {error}"));
+    }
+    copy.close().await.map_err(refused)?;
+    Ok(copy.id().clone())
+}
+
+/// Puts the files of a session's large results that `history` names also into the directory of its copy, so that their
+/// handles and blobs mean the same there, also once the first session is removed.
+fn copy_outputs(from: &Path, to: &Path, history: &str) -> std::io::Result<()> {
+    for (from, to) in [(from.to_owned(), to.to_owned()), (from.join("blobs"), to.join("blobs"))] {
+        let entries = match std::fs::read_dir(&from) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            let name = entry.file_name();
+            if !entry.file_type()?.is_file() || !name.to_str().is_some_and(|name| history.contains(name)) {
+                continue;
+            }
+            make_private(&to)?;
+            let (from, to) = (entry.path(), to.join(&name));
+            // A log that a command still writes goes on in both.
+            if std::fs::hard_link(&from, &to).is_err() {
+                std::fs::copy(&from, &to)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Makes a directory that only its owner can look into.

@@ -228,6 +228,11 @@ pub(crate) enum SessionsAction {
         /// Its id, or the beginning of it
         id: String,
     },
+    /// Make a session with the same conversation, also of one that another process has open
+    Copy {
+        /// Its id, or the beginning of it
+        id: String,
+    },
     /// Remove a session
     Rm {
         /// Its id, or the beginning of it

@@ -202,7 +202,7 @@ pub(crate) enum ViewFormat {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CliCommand {
-    /// List, show or remove sessions
+    /// List, show, copy or remove sessions
     Sessions {
         #[command(subcommand)]
         action: Option<SessionsAction>,

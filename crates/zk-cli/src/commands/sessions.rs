@@ -5,7 +5,7 @@ use crate::args::actions::SessionsAction;
 use crate::exit::{Exit, Outcome};
 use crate::mode::lines;
 use crate::mode::summary::shorten;
-use crate::sessions::{given, refused, store};
+use crate::sessions::{given, refused, store, store_copy};
 use crate::term::{Screen, Style, print_stderr};
 use zk_core::service::{SessionFilter, SessionInfo, SessionStore, visible_line};
 use zk_session::{open_matching, read_matching};
@@ -45,6 +45,16 @@ pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit
                     lines.push((Style::Plain, "(interrupted)".to_owned()));
                 }
                 Ok(lines)
+            }
+            SessionsAction::Copy { id } => {
+                let found =
+                    read_matching(&store, given(&id, "`zk sessions copy`")?).await.map_err(refused)?;
+                for notice in &found.notices {
+                    print_stderr(&format!("zk: {notice}"));
+                }
+                let kinds = found.entries.into_iter().map(|entry| entry.kind).collect();
+                let copy = store_copy(app, &found.info.id, found.info.cwd, kinds).await?;
+                Ok(plain(vec![format!("copied as {copy}; `zk --resume {copy}` goes on with it")]))
             }
             SessionsAction::Rm { id } => {
                 // Opening finds the one session the beginning of an id means, and nobody else can have it.

@@ -68,6 +68,8 @@ pub(super) const KEYS: &[Key] = &[
     Key::new("compaction.auto_consolidate_min_window", Kind::Count),
     Key::new("compaction.shared_lines", Kind::Flag).not_by_projects(),
     Key::new("compaction.tail", Kind::Flag),
+    Key::new("compaction.tail_bytes", Kind::Count),
+    Key::new("compaction.tail_turns", Kind::Count),
     Key::new("compaction.tool_pairs", Kind::Flag),
     Key::new("permissions.allow_all", Kind::Flag).not_by_projects(),
     Key::new("sandbox.writable", Kind::Paths).not_by_projects(),

@@ -33,6 +33,56 @@ fn a_person_goes_back_to_an_earlier_prompt_in_a_copy_and_changes_it() {
 }
 
 #[test]
+fn a_copy_reads_the_large_results_of_the_session_it_was_made_of() {
+    let stub = std::sync::Mutex::new(String::new());
+    let server = server(Script::answering(move |asked| {
+        let mut stub = stub.lock().unwrap();
+        let results = asked.results();
+        let read =
+            |path: &str| Turn::new().call("read_file", json!({ "path": path, "offset": 398, "limit": 1 }));
+        match (asked.last_user_text().as_str(), results.last()) {
+            ("make it", None) => Turn::new().call("shell", json!({ "command": "seq -f 'line %g' 400" })),
+            ("make it", Some(made)) => {
+                stub.clone_from(&made.text);
+                Turn::new().text("Made.")
+            }
+            ("second prompt changed", None) => {
+                let path = stub.split_whitespace().find(|word| word.contains("/outputs/")).unwrap();
+                read(path.trim_matches(|c: char| !c.is_ascii_alphanumeric() && c != '/'))
+            }
+            ("and by its handle", None) => {
+                read(stub.split('`').find(|part| part.contains("output:")).unwrap())
+            }
+            (_, Some(read)) => Turn::new().text(format!("Found: {}", read.text)),
+            (_, None) => Turn::new().text("Nothing."),
+        }
+    }));
+    let person = Person::asking(&server);
+    person.settings("[tools]\nspill_bytes = 300\n");
+    let Some(mut terminal) = Terminal::open(&person, "--screen inline --allow-all 'make it'") else { return };
+    terminal.expect("Made.");
+    terminal.expect("2 turns ·");
+    terminal.keys("second prompt\r");
+    terminal.expect("Nothing.");
+    terminal.expect("1 turn ·");
+    terminal.keys("/tree\r");
+    terminal.expect("second prompt");
+    terminal.keys("second\r");
+    terminal.expect("the prompt is typed again below");
+    terminal.keys(" changed\r");
+    terminal.expect("Found:");
+    terminal.expect("line 398");
+    terminal.expect("2 turns ·");
+    terminal.keys("and by its handle\r");
+    terminal.expect("Found:");
+    terminal.expect("line 398");
+    terminal.expect("2 turns ·");
+    terminal.keys("\u{4}");
+    assert_eq!(terminal.code(), Some(0));
+    assert_eq!(server.violations(), []);
+}
+
+#[test]
 fn a_person_starts_sees_and_ends_a_command_in_the_background() {
     let server = counting();
     let person = Person::asking(&server);

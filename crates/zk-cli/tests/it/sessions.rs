@@ -173,6 +173,21 @@ fn a_session_that_another_process_has_open_is_not_touched() {
     let ended = person.run(&["-p", "me too", "--continue"]);
     assert_eq!(ended.code, 1, "{}", ended.stderr);
     assert!(ended.stderr.contains(&format!("in use by process {}", child.id())), "{}", ended.stderr);
+    let offered = |command: &str| {
+        let found =
+            ended.stderr.split('`').find_map(|part| part.strip_prefix(&format!("zk sessions {command} ")));
+        found.unwrap_or_else(|| panic!("{}", ended.stderr)).to_owned()
+    };
+    let shown = person.run(&["sessions", "show", &offered("show")]);
+    assert!(shown.stdout.contains("I wait."), "{}", shown.stdout);
+    let copied = person.run(&["sessions", "copy", &offered("copy")]);
+    let copy = copied.stdout.split('`').find_map(|part| part.strip_prefix("zk --resume ")).unwrap();
+    assert_ne!(copy, offered("copy"));
+    let went_on = person.run(&["-p", "me too", "--resume", copy]);
+    assert!(went_on.stderr.contains("outcome unknown"), "{}", went_on.stderr);
+    // The prompt, the answer with its call, the result and the next prompt.
+    assert_eq!((went_on.code, went_on.stdout.trim()), (0, "message 4"), "{}", went_on.stderr);
+    assert_eq!(server.violations(), []);
     child.kill().unwrap();
     child.wait().unwrap();
 }

@@ -208,8 +208,13 @@ fn a_conversation_goes_on_with_another_provider() {
     terminal.keys("/provider bakcup\r");
     terminal.expect("did you mean `backup`?");
     terminal.expect("› ");
+    terminal.keys("/thinking high\r");
+    terminal.expect("high");
+    terminal.expect("› ");
     terminal.keys("/provider backup\r");
     terminal.expect("backup/lab-1");
+    terminal
+        .expect("thinking stays high (as far as zk knows, lab-1 cannot); thoughts so far are not sent to it");
     terminal.expect("› ");
     terminal.keys("two\r");
     terminal.expect("second 3");

@@ -69,6 +69,7 @@ fn ways_to_make_a_conversation_smaller_that_contradict_each_other_are_refused_at
         ),
         ("shorten = false\n[compaction]\ntail = true\n", "`shorten = false` and `compaction.tail = true`"),
         ("[compaction]\nauto_consolidate_min_window = 3\n", "no other strategy merges"),
+        ("[compaction]\ntail_bytes = 1000\n", "`compaction.tail_bytes` without `compaction.tail = true`"),
         (
             "[compaction]\nstrategy = \"focus\"\nauto_consolidate_min_window = 0\n",
             "auto_consolidate_min_window",
@@ -80,6 +81,30 @@ fn ways_to_make_a_conversation_smaller_that_contradict_each_other_are_refused_at
         assert_eq!((ended.code, ended.stdout.as_str()), (2, ""), "{settings}: {}", ended.stderr);
         assert!(ended.stderr.contains(said), "{settings}: {}", ended.stderr);
     }
+}
+
+#[test]
+fn from_how_many_bytes_on_and_of_which_turns_older_results_leave_is_a_setting() {
+    let sent = |settings: &str| {
+        let server = server(Script::answering(|asked| match asked.number {
+            number @ 1..=4 => Turn::new().call("read_file", json!({ "path": format!("{number}.txt") })),
+            _ => Turn::new().text("done"),
+        }));
+        let person = Person::asking(&server);
+        for number in 1..=4 {
+            person.write(&format!("{number}.txt"), &format!("needle-{number} {}\n", "x".repeat(600)));
+        }
+        person.settings(settings);
+        let ended = person.run(&["-p", "hello"]);
+        assert_eq!(ended.code, 0, "{}", ended.stderr);
+        let body = server.bodies().pop().unwrap().to_string();
+        (1..=4).filter(|number| body.contains(&format!("needle-{number} x"))).collect::<Vec<_>>()
+    };
+    let tail = "[compaction]\ntail = true\n";
+    assert_eq!(sent(tail), [1, 2, 3, 4]);
+    assert_eq!(sent(&format!("{tail}tail_bytes = 700\ntail_turns = 1\n")), [4]);
+    assert_eq!(sent(&format!("{tail}tail_bytes = 700\ntail_turns = 2\n")), [3, 4]);
+    assert_eq!(sent(&format!("{tail}tail_bytes = 70000\ntail_turns = 1\n")), [1, 2, 3, 4]);
 }
 
 #[test]

@@ -137,12 +137,13 @@ impl Command for Builtin {
 
 impl CommandContext {
     async fn model(&self, name: &str) -> Result<String, BoxError> {
+        let before = self.agent.model().provider;
         if !name.is_empty() {
             let provider = self.provider_of(name).await?;
             let id = model_name::id_at(&self.app.settings, provider.name(), name);
             self.agent.set_model(compose::describe_model(&*provider, &id).await).await?;
         }
-        Ok(self.describe_model())
+        Ok(self.describe_model() + &self.kept_thinking(&before))
     }
 
     /// The provider whose model `name` is: as a list of models prints it, an id or a family. The current one where
@@ -169,6 +170,7 @@ impl CommandContext {
 
     async fn provider(&self, args: &str) -> Result<String, BoxError> {
         let mut words = args.split_whitespace();
+        let before = self.agent.model().provider;
         if let Some(name) = words.next() {
             let provider = match self.registered(name) {
                 Some(provider) => provider,
@@ -186,7 +188,7 @@ impl CommandContext {
             };
             self.agent.set_model(model).await?;
         }
-        Ok(self.describe_model())
+        Ok(self.describe_model() + &self.kept_thinking(&before))
     }
 
     async fn open(&self, name: &str) -> Outcome<Arc<dyn Provider>> {
@@ -214,11 +216,25 @@ impl CommandContext {
             let level: ThinkingLevel = level.parse()?;
             self.agent.set_thinking(ThinkingRequest { level, budget: None }).await?;
         }
+        Ok(self.describe_thinking())
+    }
+
+    fn describe_thinking(&self) -> String {
         let (level, model) = (self.agent.thinking().level, self.agent.model());
         let cannot = model.capabilities.thinking == ThinkingSupport::None
             && !matches!(level, ThinkingLevel::Off | ThinkingLevel::Adaptive);
         let note = if cannot { format!(" (as far as zk knows, {} cannot)", model.id) } else { String::new() };
-        Ok(format!("{}{note}", level.as_str()))
+        format!("{}{note}", level.as_str())
+    }
+
+    /// What of the reasoning holds at another provider than `before`; nothing at the same one.
+    fn kept_thinking(&self, before: &str) -> String {
+        let ThinkingRequest { level, budget } = self.agent.thinking();
+        if *self.agent.model().provider == *before || level == ThinkingLevel::Off {
+            return String::new();
+        }
+        let budget = budget.map_or(String::new(), |tokens| format!(" with {tokens} tokens"));
+        format!("\nthinking stays {}{budget}; thoughts so far are not sent to it", self.describe_thinking())
     }
 
     /// Has the host put the last answer into the clipboard.

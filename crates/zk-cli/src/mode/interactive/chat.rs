@@ -2,7 +2,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use zk_agent::{Agent, AgentConversation};
-use zk_core::service::{Command, Provider};
+use zk_core::service::Provider;
 use zk_view::ViewDriver;
 
 use super::attachments::Attachments;
@@ -17,7 +17,7 @@ use crate::args::Prompt;
 use crate::commands::window_commands;
 use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::mode::OWN_COMMANDS;
+use crate::mode::own_commands::provide_own;
 use crate::mode::permission_modes::{PermissionModes, explain};
 use crate::mode::shared_screen::SharedScreen;
 use crate::session_switch::SessionSwitch;
@@ -111,12 +111,7 @@ impl Chat {
         commands.extend(window_commands(&conversation));
         commands.push(job_commands::command());
         commands.push(directory::command());
-        let scope = bus.scope("commands");
-        for command in commands {
-            debug_assert!(OWN_COMMANDS.contains(&command.name()), "/{} is not reserved", command.name());
-            // A file cannot take the name of one of zk's own.
-            scope.provide_replacing::<dyn Command>(command.name(), command.clone());
-        }
+        provide_own(&bus, &commands).iter().for_each(|warning| app.notices.show(warning));
         if let Some(modes) = bus.service::<PermissionModes>() {
             let screen = screen.clone();
             keyboard.on_back_tab(move || show_next_mode(&modes, &screen));
