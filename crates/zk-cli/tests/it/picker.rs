@@ -38,8 +38,9 @@ fn a_copy_reads_the_large_results_of_the_session_it_was_made_of() {
     let server = server(Script::answering(move |asked| {
         let mut stub = stub.lock().unwrap();
         let results = asked.results();
-        let read =
-            |path: &str| Turn::new().call("read_file", json!({ "path": path, "offset": 398, "limit": 1 }));
+        let read = |path: &str, line: u32| {
+            Turn::new().call("read_file", json!({ "path": path, "offset": line, "limit": 1 }))
+        };
         match (asked.last_user_text().as_str(), results.last()) {
             ("make it", None) => Turn::new().call("shell", json!({ "command": "seq -f 'line %g' 400" })),
             ("make it", Some(made)) => {
@@ -48,10 +49,10 @@ fn a_copy_reads_the_large_results_of_the_session_it_was_made_of() {
             }
             ("second prompt changed", None) => {
                 let path = stub.split_whitespace().find(|word| word.contains("/outputs/")).unwrap();
-                read(path.trim_matches(|c: char| !c.is_ascii_alphanumeric() && c != '/'))
+                read(path.trim_matches(|c: char| !c.is_ascii_alphanumeric() && c != '/'), 398)
             }
             ("and by its handle", None) => {
-                read(stub.split('`').find(|part| part.contains("output:")).unwrap())
+                read(stub.split('`').find(|part| part.contains("output:")).unwrap(), 399)
             }
             (_, Some(read)) => Turn::new().text(format!("Found: {}", read.text)),
             (_, None) => Turn::new().text("Nothing."),
@@ -75,7 +76,7 @@ fn a_copy_reads_the_large_results_of_the_session_it_was_made_of() {
     terminal.expect("2 turns ·");
     terminal.keys("and by its handle\r");
     terminal.expect("Found:");
-    terminal.expect("line 398");
+    terminal.expect("line 399");
     terminal.expect("2 turns ·");
     terminal.keys("\u{4}");
     assert_eq!(terminal.code(), Some(0));

@@ -63,6 +63,7 @@ fn a_long_question_is_shown_in_parts_and_counts_what_is_left() {
     assert!(first.contains("line-10") && !first.contains("touch made"), "{first}");
     terminal.answer(" ");
     terminal.expect("│   touch made");
+    terminal.expect("├ why: `echo line-0 echo line-1");
     terminal.answer("y");
     end(terminal);
     assert!(person.project().join("made").exists());

@@ -185,8 +185,8 @@ fn a_session_that_another_process_has_open_is_not_touched() {
     assert_ne!(copy, offered("copy"));
     let went_on = person.run(&["-p", "me too", "--resume", copy]);
     assert!(went_on.stderr.contains("outcome unknown"), "{}", went_on.stderr);
-    // The prompt, the answer with its call, the result and the next prompt.
-    assert_eq!((went_on.code, went_on.stdout.trim()), (0, "message 4"), "{}", went_on.stderr);
+    // The prompt, the answer with its call, and the result with the next prompt.
+    assert_eq!((went_on.code, went_on.stdout.trim()), (0, "message 3"), "{}", went_on.stderr);
     assert_eq!(server.violations(), []);
     child.kill().unwrap();
     child.wait().unwrap();

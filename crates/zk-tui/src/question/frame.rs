@@ -55,11 +55,12 @@ impl Frame {
             }
         };
         if let Some((first, others)) = approval.reasons.split_first() {
-            let first = one_line(first.strip_prefix("ask: ").unwrap_or(first));
+            let first = first.strip_prefix("ask: ").unwrap_or(first);
+            let first = first.split_whitespace().collect::<Vec<_>>().join(" ");
             let others =
                 if others.is_empty() { String::new() } else { format!(" (and {} more)", others.len()) };
             // One that quotes a long command must not take the room of the call.
-            rule("why: ", &Some(elide(&first, width * 2) + &others));
+            rule("why: ", &Some(elide(&first, width.saturating_sub(10 + others.len()).max(60)) + &others));
         }
         rule("session allows ", &approval.session);
         rule("always allows ", &approval.always);
@@ -244,7 +245,7 @@ fn elide(text: &str, width: usize) -> String {
         return text.to_owned();
     }
     let half = |chars: &mut dyn Iterator<Item = char>| {
-        let mut left = width / 2;
+        let mut left = width.saturating_sub(3) / 2;
         let fits = |c: &char| left.checked_sub(columns(*c)).map(|after| left = after).is_some();
         chars.take_while(fits).collect::<Vec<_>>()
     };
@@ -297,11 +298,11 @@ mod tests {
         asked.reasons = vec!["ask: `b`: nothing allows it; rule: ask `b **` (project)".to_owned()];
         let rows = shown(&asked);
         assert!(
-            rows.contains("├ why: `b`: nothing allows it; rule: \n│↪ ask `b **` (project)\n├ session"),
+            rows.contains("├ why: `b`: nothing allows it; rule:\n│↪ask `b **` (project)\n├ session"),
             "{rows}"
         );
         asked.reasons = vec![format!("ask: `{}`: nothing allows it", "b ".repeat(4_000)); 3];
-        let rows = shown(&asked);
+        let rows = shown(&asked).replace("\n│↪", " ");
         assert!(rows.contains("…") && rows.contains("nothing allows it (and 2 more)"), "{rows}");
         assert!(rows.lines().count() < 12, "{rows}");
         assert!(
