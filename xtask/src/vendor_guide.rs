@@ -13,7 +13,8 @@ const GUIDE: &str = "docs/guide-provider.md";
 /// The part of the guide that is followed.
 const PART: &str = "## A vendor: one row and one proof";
 
-/// One thing that the guide asks for: rows before the first line that is `end` and comes after `after`.
+/// One thing that the guide asks for: rows before the first line that is `end` and comes after `after`; at the end of the file
+/// where `end` is empty.
 struct Edit {
     file: &'static str,
     after: &'static str,
@@ -21,7 +22,7 @@ struct Edit {
     rows: &'static str,
 }
 
-const EDITS: [Edit; 6] = [
+const EDITS: [Edit; 5] = [
     Edit {
         file: "crates/zk-providers/src/facts/profiles/table.rs",
         after: "pub const PROFILES",
@@ -56,18 +57,7 @@ const EDITS: [Edit; 6] = [
         ),
 ",
     },
-    Edit {
-        file: models::CORRECTIONS,
-        after: "const PROVIDERS",
-        end: "];",
-        rows: "    (\"brandnew\", \"brandnew\"),\n",
-    },
-    Edit {
-        file: "crates/zk-providers/src/facts/catalogue/mod.rs",
-        after: "const PROVIDERS",
-        end: "];",
-        rows: "    \"brandnew\",\n",
-    },
+    Edit { file: models::PROVIDERS_FILE, after: "# ", end: "", rows: "brandnew\tbrandnew\n" },
     Edit {
         file: models::CORRECTIONS,
         after: "const CORRECTIONS",
@@ -140,6 +130,9 @@ pub(crate) fn follow(workspace: &Workspace) -> Result<()> {
 
 fn insert(text: &str, edit: &Edit) -> Result<String> {
     let after = text.find(edit.after).with_context(|| format!("{} has no `{}`", edit.file, edit.after))?;
+    if edit.end.is_empty() {
+        return Ok([text, edit.rows].concat());
+    }
     let (head, tail) = text.split_at(after);
     let end = format!("\n{}\n", edit.end);
     let at = tail.find(&end).with_context(|| format!("{}: `{}` does not end", edit.file, edit.after))?;

@@ -1,28 +1,17 @@
 /// Where corrections are made: messages name it.
 pub(crate) const FILE: &str = "xtask/src/models/corrections.rs";
 
-/// The providers of the catalogue, under zk's names for them. Others are left out.
-pub(super) const PROVIDERS: &[(&str, &str)] = &[
-    ("anthropic", "anthropic"),
-    ("baseten", "baseten"),
-    ("cerebras", "cerebras"),
-    ("deepseek", "deepseek"),
-    ("fireworks", "fireworks"),
-    ("google", "gemini"),
-    ("groq", "groq"),
-    ("huggingface", "huggingface"),
-    ("kimi-coding", "moonshot"),
-    ("minimax", "minimax"),
-    ("mistral", "mistral"),
-    ("moonshotai", "moonshot"),
-    ("nvidia", "nvidia"),
-    ("openai", "openai"),
-    ("openai-codex", "openai_codex"),
-    ("openrouter", "openrouter"),
-    ("together", "together"),
-    ("xai", "xai"),
-    ("zai", "zai"),
-];
+/// Where the providers of the table are listed, for this and for the program: messages name it.
+pub(crate) const PROVIDERS_FILE: &str = "crates/zk-providers/src/facts/catalogue/providers.tsv";
+const PROVIDERS: &str = include_str!("../../../crates/zk-providers/src/facts/catalogue/providers.tsv");
+
+/// The providers of the catalogue, each with zk's name for it. Others are left out.
+pub(super) fn providers() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let lines = PROVIDERS.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .filter_map(|line| line.split_once('\t'))
+        .flat_map(|(name, theirs)| theirs.split_whitespace().map(move |theirs| (theirs, name)))
+}
 
 /// Models that cannot be talked with, by what they are served by or called.
 pub(super) const LEFT_OUT: &[LeftOut] = &[

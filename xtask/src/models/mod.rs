@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use crate::workspace::Workspace;
-pub(crate) use corrections::FILE as CORRECTIONS;
+pub(crate) use corrections::{FILE as CORRECTIONS, PROVIDERS_FILE};
 
 /// The table that is checked in.
 pub(crate) const TABLE: &str = "crates/zk-providers/src/facts/catalogue/models.tsv";

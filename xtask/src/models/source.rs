@@ -2,7 +2,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value};
 
 use super::corrections::{
-    CORRECTIONS, Change, Correction, FILE, LEFT_OUT, NewModel, PROVIDERS, SHUTDOWNS, means,
+    CORRECTIONS, Change, Correction, FILE, LEFT_OUT, NewModel, SHUTDOWNS, means, providers,
 };
 use super::table::{LEVELS, Row};
 
@@ -107,14 +107,14 @@ fn row(line: &str) -> Result<Option<(&str, Row)>> {
     let &[input_rate, output_rate, read_rate, write_rate] = rates else {
         bail!("it has {} prices", rates.len());
     };
-    let Some((_, name)) = PROVIDERS.iter().find(|(theirs, _)| theirs == provider) else { return Ok(None) };
+    let Some((_, name)) = providers().find(|(theirs, _)| theirs == provider) else { return Ok(None) };
     let known: Map<String, Value> = match efforts.is_empty() {
         true => Map::new(),
         false => serde_json::from_str(efforts).context("its map of efforts")?,
     };
     let reasons = *reasoning == "R";
     let row = Row {
-        provider: (*name).to_owned(),
+        provider: name.to_owned(),
         id: (*id).to_owned(),
         window: (*window).to_owned(),
         max_output: if max_output.is_empty() { "-" } else { max_output }.to_owned(),

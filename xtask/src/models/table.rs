@@ -1,4 +1,4 @@
-use super::corrections::{FILE, PROVIDERS};
+use super::corrections::{PROVIDERS_FILE, providers};
 
 const HEAD: &str = "# provider\tid\twindow\tmax_output\tinput\toutput\tcache_read\tcache_write\ttiers\tvision\
                     \tthinking\tefforts\tshutdown";
@@ -87,8 +87,8 @@ pub(super) fn faults(text: &str) -> Vec<String> {
             fault(format!("{provider}/{id} is there twice, or out of order"));
         }
         before = key;
-        if !PROVIDERS.iter().any(|(_, name)| name == provider) {
-            fault(format!("`{provider}` is not among the PROVIDERS of {FILE}"));
+        if !providers().any(|(_, name)| name == *provider) {
+            fault(format!("`{provider}` is not in {PROVIDERS_FILE}"));
         }
         if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_graphic()) {
             fault(format!("`{id}` is no id"));

@@ -1,4 +1,4 @@
-use super::corrections::{CORRECTIONS, Change, Correction, NewModel, PROVIDERS, SHUTDOWNS};
+use super::corrections::{CORRECTIONS, Change, Correction, NewModel, SHUTDOWNS, providers};
 use super::source::{read, read_with};
 use super::table::{LEVELS, faults, write};
 
@@ -111,7 +111,7 @@ fn a_new_model_and_a_corrected_price_and_window_outlive_what_the_catalogue_says(
 #[test]
 fn every_provider_of_the_catalogue_is_one_that_can_be_named() {
     let vendors = include_str!("../../../crates/zk-providers/src/facts/vendors/table.rs");
-    for (_, name) in PROVIDERS {
+    for (_, name) in providers() {
         assert!(vendors.contains(&format!("\"{name}\"")), "{name} is no vendor: see docs/guide-provider.md");
     }
 }

@@ -8,6 +8,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use std::sync::LazyLock;
 use std::time::SystemTime;
 
 use zk_core::model::Model;
@@ -20,28 +21,11 @@ pub use resolve::{ResolvedModel, resolve_model};
 pub use shutdown::Shutdown;
 pub(crate) use table::Row;
 
-/// The providers of the table. Those that serve their own models come first: a model that is looked up at
-/// nobody's is most surely what its maker says.
-pub(crate) const PROVIDERS: &[&str] = &[
-    "anthropic",
-    "openai",
-    "gemini",
-    "deepseek",
-    "xai",
-    "mistral",
-    "moonshot",
-    "zai",
-    "minimax",
-    "cerebras",
-    "groq",
-    "openrouter",
-    "together",
-    "fireworks",
-    "baseten",
-    "huggingface",
-    "nvidia",
-    "openai_codex",
-];
+/// The providers of the table, those that serve their own models first, as `providers.tsv` lists them.
+pub(crate) static PROVIDERS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+    let lines = include_str!("providers.tsv").lines().filter(|line| !line.starts_with('#'));
+    lines.filter_map(|line| line.split_once('\t')).map(|(name, _)| name).collect()
+});
 
 /// What gateways take behind the name of a model: where to send a request, not to another model.
 const VARIANTS: &[&str] = &["free", "nitro", "floor", "thinking", "online", "extended", "exacto"];
@@ -123,7 +107,7 @@ pub fn known_models(provider: &str) -> impl Iterator<Item = &'static str> {
 /// ```
 #[must_use]
 pub fn known_providers() -> &'static [&'static str] {
-    PROVIDERS
+    &PROVIDERS
 }
 
 /// What is known of the model `id` of `provider` before any server is asked, by the table and by the dialect

@@ -88,7 +88,7 @@ fn what_is_not_in_the_table_is_not_found() {
 fn the_providers_of_the_table_are_those_that_are_searched() {
     let mut named: Vec<&str> = rows().map(|(provider, ..)| provider).collect();
     named.dedup();
-    let mut searched = PROVIDERS.to_vec();
+    let mut searched = PROVIDERS.clone();
     searched.sort_unstable();
     assert_eq!(named, searched);
     assert_eq!(PROVIDERS.iter().map(|name| known_models(name).count()).sum::<usize>(), rows().count());
@@ -161,7 +161,7 @@ fn what_the_dialect_knows_of_a_model_is_known_without_a_provider() {
     assert!(!images("gemini", "gemini-2.5-flash") && !images("openai_chat", "gpt-5.1"));
     assert_eq!(super::known_model("openai_chat", "gpt-5.1").unwrap().provider, "openai_chat");
     assert_eq!(known_models("openai_chat").count(), known_models("openai").count());
-    for provider in PROVIDERS {
+    for provider in PROVIDERS.iter() {
         let id = known_models(provider).next().unwrap();
         assert!(Vendor::named(provider).unwrap().knows(id).is_some(), "{provider} has no dialect");
     }
@@ -177,7 +177,7 @@ fn a_typing_error_finds_its_neighbours() {
 
 #[test]
 fn every_name_that_a_list_prints_is_accepted_with_its_provider_chosen_and_without() {
-    for provider in PROVIDERS {
+    for provider in PROVIDERS.iter() {
         for id in known_models(provider) {
             let printed = format!("{provider}/{id}");
             for chosen in [Some(*provider), None, Some("lab")] {
