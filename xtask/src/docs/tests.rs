@@ -77,11 +77,13 @@ fn an_event_that_no_crate_makes_is_marked() {
         page(&catalogue(), &Emitters::new(&texts)).unwrap()
     };
     let makes = "cx.emit(ToolGate { call }).await?;";
-    assert!(!page_with("crates/zk-agent/src/call.rs", makes).contains(MARK));
+    for path in ["crates/zk-agent/src/call.rs", "crates/zk-core/src/service/call/steps.rs"] {
+        assert!(!page_with(path, makes).contains(MARK), "{path}");
+    }
     for (path, text) in [
         ("crates/zk-agent/src/call.rs", "scope.on_sync(|gate: &ToolGate, _| MyToolGate { gate });"),
         ("crates/zk-agent/tests/it/gates.rs", makes),
-        ("crates/zk-core/src/events/tool.rs", makes),
+        ("crates/zk-core/src/events/tool/gate.rs", makes),
     ] {
         assert!(page_with(path, text).contains(MARK), "{path}: {text}");
     }
