@@ -16,6 +16,9 @@ const WRITER: Duration = Duration::from_secs(10);
 /// How long a refresh waits for another: longer than one takes.
 const REFRESH: Duration = Duration::from_secs(90);
 
+/// The largest file that is read, in bytes.
+const LARGEST: u64 = 4 << 20;
+
 /// Credentials in one JSON file that only its owner can read.
 ///
 /// The file has mode 0600, and its directory 0700 if it had to be made: give it a directory of its own. A
@@ -125,18 +128,25 @@ impl CredentialStore for FileStore {
 /// The file as it is: a flaw is for the caller to judge.
 fn load(path: &Path) -> Result<Result<Document, Flaw>, StoreError> {
     let failed = |source| StoreError::Io { what: "read", path: path.to_owned(), source };
-    let mut file = match File::open(path) {
+    let file = match OpenOptions::new().read(true).custom_flags(lock::NO_WAIT).open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Ok(Document::default())),
         Err(error) => return Err(failed(error)),
     };
-    let mode = file.metadata().map_err(failed)?.permissions().mode();
+    let found = file.metadata().map_err(failed)?;
+    if !found.is_file() {
+        return Err(failed(std::io::Error::other("it is no regular file")));
+    }
+    let mode = found.permissions().mode();
     if mode & 0o077 != 0 {
         file.set_permissions(Permissions::from_mode(0o600))
             .map_err(|source| StoreError::Exposed { path: path.to_owned(), source })?;
     }
     let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes).map_err(failed)?;
+    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(failed(std::io::Error::other(format!("it is larger than {LARGEST} bytes"))));
+    }
     Ok(Document::parse(&bytes))
 }
 

@@ -5,10 +5,15 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use rustix::fs::OFlags;
+
 use super::StoreError;
 
 /// Between two attempts.
 const PAUSE: Duration = Duration::from_millis(10);
+
+/// Flags of a file that is opened: a pipe in its place makes nobody wait.
+pub(super) const NO_WAIT: i32 = OFlags::NONBLOCK.union(OFlags::NOCTTY).bits().cast_signed();
 
 /// Opens the lock file at `path`; its directory exists.
 pub(super) fn open(path: &Path) -> Result<File, StoreError> {
@@ -17,6 +22,7 @@ pub(super) fn open(path: &Path) -> Result<File, StoreError> {
         .truncate(false)
         .write(true)
         .mode(0o600)
+        .custom_flags(NO_WAIT)
         .open(path)
         .map_err(|source| StoreError::Io { what: "open", path: path.to_owned(), source })
 }

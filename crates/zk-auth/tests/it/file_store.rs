@@ -123,6 +123,30 @@ async fn a_damaged_file_is_reported_and_set_aside_never_written_over() {
     }
 }
 
+/// Whatever was put in the place of the file, nobody waits for it or fills the memory with it.
+#[tokio::test]
+async fn what_is_no_file_of_a_sane_size_is_an_error_at_once() {
+    use rustix::fs::{CWD, Mode, mkfifoat};
+    let pipe = |path: &Path| mkfifoat(CWD, path, Mode::RUSR | Mode::WUSR).unwrap();
+    type Put<'a> = &'a dyn Fn(&Path);
+    let puts: [(Put<'_>, &str); 4] = [
+        (&pipe, "it is no regular file"),
+        (&|path| std::os::unix::fs::symlink("/dev/zero", path).unwrap(), "it is no regular file"),
+        (&|path| fs::File::create(path).unwrap().set_len(1 << 30).unwrap(), "it is larger than"),
+        (&|path| pipe(&path.with_file_name("credentials.json.lock")), "cannot"),
+    ];
+    for (put, expected) in puts {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("credentials.json");
+        put(&path);
+        let store = FileStore::new(&path);
+        let key = key("k");
+        let stored = tokio::time::timeout(Duration::from_secs(30), store.put("a", &key)).await;
+        let error = stored.expect("nobody waits").expect_err("nothing is stored").to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
 #[tokio::test]
 async fn a_file_of_a_later_zk_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();

@@ -6,14 +6,16 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxAttributes, StatxFlags, openat, statx};
 use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount, mount_change, move_mount,
     open_tree,
 };
+use zk_core::service::HostRead;
 
 use super::plan::{FRESH, Plan, RUNTIME};
 use super::sys::{NO_DEVICES, NO_SET_USER, READ_ONLY, Step, set_mount_attributes};
+use crate::host_files::read_limited;
 
 /// Devices that hold nothing.
 pub(super) const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -31,6 +33,9 @@ const PROC_HIDDEN: [&str; 7] = [
     "/proc/scsi",
     "/proc/kallsyms",
 ];
+
+/// The most that is read of a list of what git ignores, in bytes.
+const LIST: usize = 1 << 20;
 
 /// What stands in the place of hidden files and directories.
 const NOTHING: &str = "/run/.nothing";
@@ -120,16 +125,24 @@ fn exclude_placeholders(plan: &Plan) -> io::Result<()> {
             .filter_map(|path| path.strip_prefix(root).ok()?.to_str())
             .map(|name| format!("\n/{name}/"))
             .collect();
-        // Of its own size only: a project could have put a pipe or a device there.
-        let is_file =
-            fs::symlink_metadata(&list).is_ok_and(|found| found.is_file() && found.len() <= 1 << 20);
-        let Some(text) = is_file.then(|| fs::read_to_string(&list).ok()).flatten() else { continue };
+        let Some(text) = read_list(&list) else { continue };
         let own = PathBuf::from(format!("/run/.exclude-{at}"));
         fs::write(&own, text + &names).step(fail)?;
         bind(&own, &list)?;
         set_mount_attributes(&list, false, READ_ONLY, 0).step(fail)?;
     }
     Ok(())
+}
+
+/// The text of a list that a project could have put a link, a pipe, a device or an endless file in the place of.
+fn read_list(path: &Path) -> Option<String> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = File::from(openat(CWD, path, flags, Mode::empty()).ok()?);
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let read = read_limited(file, &HostRead::whole(LIST)).ok()?;
+    String::from_utf8(read.bytes).ok()
 }
 
 /// Whether something is mounted at a path; nothing if there is no such file, or it is a link.
