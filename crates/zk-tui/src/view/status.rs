@@ -106,7 +106,8 @@ pub(crate) fn job_rows(jobs: &[JobRow]) -> Vec<Row> {
     rows
 }
 
-/// What goes on now, in which model and for how long. Its hint comes first, so that a narrow terminal cuts it last.
+/// What goes on now, in which model and for how long, and what the session costs so far: what its earlier runs `spent`, and
+/// this one. Its hint comes first, so that a narrow terminal cuts it last.
 pub(crate) fn status_row(status: &Status, model: &ModelFacts, spent: f64) -> Option<Row> {
     let seconds = status.activity_ms / 1000;
     let what = match &status.activity {
@@ -144,7 +145,8 @@ pub(crate) fn status_row(status: &Status, model: &ModelFacts, spent: f64) -> Opt
     }
     let mut row = Row::of(Style::DIM, &text);
     row = gauge(row, status.context_tokens, status.gauge.as_ref());
-    if let Some(cost) = status.cost.filter(|cost| *cost > 0.0) {
+    let cost = spent + status.cost.unwrap_or_default();
+    if cost > 0.0 {
         row = row.with(Style::DIM, &format!(" · ${cost:.4}"));
     }
     if !model.name.is_empty() {

@@ -648,6 +648,12 @@ fn during_a_run_the_status_row_says_the_model_and_how_long_the_run_takes() {
     assert!(!desk.shown().contains("compacted"), "a badge stands for a compaction");
     desk.patch(Patch::Status { status: running(Value::Null) });
     assert!(desk.shown().contains("20 tokens · $0.5000 · opus · run 75 s\n"), "{}", desk.shown());
+    // The runs before count too.
+    let end = json!({"type": "end", "status": "completed", "turns": 1, "tokens_read": 1, "tokens_written": 1,
+        "cost": 0.25, "cost_is_partial": false, "duration_ms": 10});
+    desk.patch(Patch::Open { block: block("b9", true, None, &end) });
+    desk.patch(Patch::Status { status: running(Value::Null) });
+    assert!(desk.shown().contains("20 tokens · $0.7500 · opus · run 75 s\n"), "{}", desk.shown());
 }
 
 #[test]

@@ -328,6 +328,26 @@ fn a_paste_that_the_terminal_does_not_mark_breaks_lines_and_is_not_sent() {
 }
 
 #[test]
+fn a_command_that_failed_says_its_exit_code_and_ends_with_its_last_lines() {
+    let ended = |state: &str, exit: &Value, lines: usize| {
+        let lines: Vec<String> = (1..=lines).map(|line| format!("line {line}")).collect();
+        let content = json!({"type": "call", "call_id": "c", "step": 0, "tool": "shell", "summary": "$ make", "state": state,
+            "body": {"form": {"form": "command", "exit": exit}, "lines": lines, "total_lines": lines.len(), "expandable": true}});
+        let mut desk = desk_of(Size::new(60, 40));
+        desk.patch(Patch::Close { block: block("c", true, None, &content) });
+        desk.shown()
+    };
+    let failed = ended("failed", &json!({"how": "code", "code": 3}), 20);
+    assert!(failed.contains("● $ make\n  ✗ exit code 3 · 20 lines\n    … 5 more lines above"), "{failed}");
+    assert!(failed.contains("    line 6\n") && failed.contains("    line 20\n"), "{failed}");
+    assert!(!failed.contains("    line 5\n"), "{failed}");
+    let silent = ended("failed", &json!({"how": "code", "code": 127}), 0);
+    assert!(silent.contains("  ✗ exit code 127 · no output\n"), "{silent}");
+    let fine = ended("done", &json!({"how": "code", "code": 0}), 2);
+    assert!(fine.contains("  ✓ 2 lines\n") && !fine.contains("exit code"), "{fine}");
+}
+
+#[test]
 fn nothing_is_awake_while_nothing_changes() {
     let mut desk = desk_of(Size::new(60, 16));
     desk.keys("draft");
