@@ -90,6 +90,22 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn a_difference_that_no_question_can_show_is_told_by_its_size_and_never_in_part() {
+        let text = |lines: usize| "0123456789abcde\n".repeat(lines);
+        let (least, most) = (text(MAX_PREVIEW / 32), text(MAX_PREVIEW / 16));
+        let shown = preview("large", b"", least.as_bytes());
+        assert!(
+            matches!(&shown, Display::Diff { diff, .. } if diff.matches("+0123").count() == MAX_PREVIEW / 32)
+        );
+        let Display::Line { text } = preview("large", b"", most.as_bytes()) else {
+            panic!("a part is no preview")
+        };
+        for told in ["`large` has 524289 lines (8.5 MB)", "the arguments above are everything that runs"] {
+            assert!(text.contains(told), "{text}");
+        }
+    }
+
     proptest! {
         #[test]
         fn it_is_the_usual_unified_form(

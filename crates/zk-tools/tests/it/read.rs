@@ -3,7 +3,10 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde_json::json;
-use zk_core::events::{AgentDone, CompactionTrigger, ContextReduced, SessionBeforeCompact, SessionLoaded};
+use zk_core::events::{
+    AgentDone, CompactionTrigger, ContextReduced, SessionBeforeCompact, SessionBeforeFork, SessionBeforeTree,
+    SessionLoaded,
+};
 use zk_core::kernel::Bus;
 use zk_core::model::{Stats, ToolErrorKind};
 use zk_core::service::{ContextId, RunStatus};
@@ -138,6 +141,15 @@ async fn what_one_conversation_read_is_unknown_to_the_one_that_takes_its_place()
     assert!(desk.ok("read_file", args.clone()).await.contains("unchanged since you read"));
     let next = SessionLoaded { session_id: None, entries: Arc::from([]) };
     desk.bus.cx().emit(next).await.unwrap();
+    assert_eq!(desk.ok("read_file", args.clone()).await, "1\tone\n");
+    // Where a session goes on from an earlier entry, the answer may lie behind that.
+    assert!(desk.ok("read_file", args.clone()).await.contains("unchanged since you read"));
+    let fork = SessionBeforeFork { session_id: "s_1".into(), entry: "e_1".into() };
+    desk.bus.cx().emit(fork).await.unwrap();
+    assert_eq!(desk.ok("read_file", args.clone()).await, "1\tone\n");
+    assert!(desk.ok("read_file", args.clone()).await.contains("unchanged since you read"));
+    let moved = SessionBeforeTree { session_id: "s_1".into(), from: None, to: "e_1".into() };
+    desk.bus.cx().emit(moved).await.unwrap();
     assert_eq!(desk.ok("read_file", args).await, "1\tone\n");
 }
 
