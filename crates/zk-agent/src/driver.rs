@@ -20,7 +20,7 @@ use crate::sections;
 use crate::shared::RunShared;
 use crate::steer::take;
 use crate::tools::Toolbox;
-use crate::{Behavior, Machine, Next, RunOptions, RunOutcome, Seen, Stop};
+use crate::{Behavior, ErrorWords, Machine, Next, RunOptions, RunOutcome, Seen, Stop};
 
 /// Does what the [`Machine`] says, for one run.
 pub(crate) struct Driver {
@@ -338,7 +338,10 @@ impl Driver {
         }
         let error = result.as_ref().err().map(|error| match (error, &abort_reason) {
             (AgentError::Aborted, Some(reason)) => format!("{error}: {reason}"),
-            _ => error.to_string(),
+            _ => match self.cx.service::<ErrorWords>() {
+                Some(words) => words.describe(error),
+                None => error.to_string(),
+            },
         });
         let done =
             AgentDone { run_id: run_id.clone(), status, error, text: text.clone(), stats: stats.clone() };

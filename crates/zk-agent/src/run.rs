@@ -18,8 +18,8 @@ use zk_core::service::RunEnded;
 use crate::budget::Purse;
 use crate::shared::RunShared;
 
-/// Events that may wait for their reader.
-const EVENTS_WAITING: usize = 16_384;
+/// Items of a stream that may wait for their reader.
+const ITEMS_WAITING: usize = 16_384;
 
 /// Everything one prompt causes, as one handle.
 ///
@@ -177,8 +177,8 @@ impl Run {
     /// starts it to see all events.
     ///
     /// A reader that falls 16,384 events behind misses those that follow, so that it holds up neither the run nor memory:
-    /// [`RunEvent::missed`] of the next one that is sent says how many. Of those missed at the very end nothing is said:
-    /// [`Run::wait`] gives how it ended.
+    /// [`RunEvent::missed`] of the next one that is sent says how many, and [`RunStream::missed`] how many in all. Whoever wants
+    /// an event as its type subscribes to it on the agent's bus instead ([`Scope::on_sync`]).
     pub fn events(&mut self) -> RunEvents {
         let missed = AtomicU64::new(0);
         self.stream("run-events", move |scope, run, outlet| {
@@ -187,7 +187,7 @@ impl Run {
                 if !is_ours {
                     return;
                 }
-                if outlet.waiting.load(Ordering::Acquire) >= EVENTS_WAITING {
+                if !outlet.has_room() {
                     missed.fetch_add(1, Ordering::Relaxed);
                     return;
                 }
@@ -202,6 +202,9 @@ impl Run {
     }
 
     /// The text of the run's answers as it arrives, without that of sub-agents. Starts the run; [`Run::wait`] still says how it ended.
+    ///
+    /// A reader that falls 16,384 pieces behind misses those that follow, until it has caught up: [`RunStream::missed`] says how
+    /// many. [`RunOutcome::text`] is whole all the same.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -226,7 +229,7 @@ impl Run {
     pub fn text(&mut self) -> RunText {
         self.stream("run-text", move |scope, run, outlet| {
             scope.on_sync(move |piece: &StreamText, cx: &Cx| {
-                if cx.run_id() == &*run {
+                if cx.run_id() == &*run && outlet.has_room() {
                     outlet.send(piece.delta.clone());
                 }
             });
@@ -242,10 +245,12 @@ impl Run {
         let (sender, receiver) = mpsc::unbounded_channel();
         let waiting = Arc::<AtomicUsize>::default();
         let scope = self.bus.scope(name);
-        register(&scope, self.shared.id.shared(), Outlet { sender, waiting: waiting.clone() });
+        let missed = Arc::<AtomicU64>::default();
+        let outlet = Outlet { sender, waiting: waiting.clone(), missed: missed.clone() };
+        register(&scope, self.shared.id.shared(), outlet);
         self.start();
         let over = Box::pin(self.shared.over.clone().cancelled_owned());
-        RunStream { receiver, waiting, over, _scope: scope.close_on_drop() }
+        RunStream { receiver, waiting, missed, over, _scope: scope.close_on_drop() }
     }
 
     /// Waits for the end. Starts the run if nothing has yet.
@@ -309,9 +314,19 @@ pub type RunText = RunStream<String>;
 struct Outlet<T> {
     sender: mpsc::UnboundedSender<T>,
     waiting: Arc<AtomicUsize>,
+    missed: Arc<AtomicU64>,
 }
 
 impl<T> Outlet<T> {
+    /// Whether one more item may wait; counts the one that may not.
+    fn has_room(&self) -> bool {
+        let has_room = self.waiting.load(Ordering::Acquire) < ITEMS_WAITING;
+        if !has_room {
+            self.missed.fetch_add(1, Ordering::Relaxed);
+        }
+        has_room
+    }
+
     fn send(&self, item: T) {
         self.waiting.fetch_add(1, Ordering::AcqRel);
         // Ignore a dropped receiver.
@@ -324,6 +339,8 @@ pub struct RunStream<T> {
     receiver: mpsc::UnboundedReceiver<T>,
     /// Unread events in the channel; the sender counts up.
     waiting: Arc<AtomicUsize>,
+    /// What the sender left out.
+    missed: Arc<AtomicU64>,
     over: Pin<Box<WaitForCancellationFutureOwned>>,
     _scope: ScopeGuard,
 }
@@ -335,6 +352,12 @@ impl<T> fmt::Debug for RunStream<T> {
 }
 
 impl<T> RunStream<T> {
+    /// How many events or pieces were left out so far because the reader was too far behind.
+    #[must_use]
+    pub fn missed(&self) -> u64 {
+        self.missed.load(Ordering::Relaxed)
+    }
+
     /// Receives the next event; `None` after the last one of the run.
     pub async fn next(&mut self) -> Option<T> {
         std::future::poll_fn(|task| Pin::new(&mut *self).poll_next(task)).await

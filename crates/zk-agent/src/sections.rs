@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use zk_core::events::{PartKind, PartLeftOut, SectionSize, SystemSections};
 use zk_core::kernel::{BoxError, Cx, Item};
 use zk_core::model::AgentError;
-use zk_core::service::PromptSection;
+use zk_core::service::{PromptSection, Redactor};
 
 /// How long a section may take.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -30,7 +30,7 @@ pub struct SectionText {
 }
 
 /// The sections of the system prompt of a run in the context `cx`, whose own prompt is `own`: that, then the others by
-/// order and id. A section that fails is left out and announced as [`PartLeftOut`].
+/// order and id, without secrets where the bus has a [`Redactor`]. A section that fails is left out and announced as [`PartLeftOut`].
 ///
 /// # Errors
 /// [`AgentError`] when a handler of that fails.
@@ -41,6 +41,7 @@ pub async fn section_texts(cx: &Cx, own: &str) -> Result<Vec<SectionText>, Agent
         order.cmp(other_order).then_with(|| item.name.cmp(&other.name))
     });
     let texts = join_all(sections.iter().map(|(_, item)| text(item, cx))).await;
+    let redactor = cx.service::<Redactor>();
     let mut found = Vec::new();
     if !own.is_empty() {
         found.push(SectionText { id: "system".into(), source: "zk-agent".into(), text: own.to_owned() });
@@ -49,7 +50,14 @@ pub async fn section_texts(cx: &Cx, own: &str) -> Result<Vec<SectionText>, Agent
         let (id, source) = (item.name.to_string(), item.source.to_string());
         match text {
             Ok(text) if text.trim().is_empty() => {}
-            Ok(text) => found.push(SectionText { id, source, text }),
+            Ok(text) => {
+                // Instructions and other files are as much as the result of a tool.
+                let text = match &redactor {
+                    Some(redactor) => redactor.redact(&text).into_owned(),
+                    None => text,
+                };
+                found.push(SectionText { id, source, text });
+            }
             Err(error) => {
                 let kind = PartKind::PromptSection;
                 cx.emit(PartLeftOut { kind, name: id, source, error: error.to_string() }).await?;

@@ -15,7 +15,36 @@ pub use definition::AgentDefinition;
 
 use crate::{Agent, Preset};
 
-/// What sub-agents may do and how they differ from their parent.
+/// What sub-agents may do and how they differ from their parent: all of them by `preset`, those of a name by their definition.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use serde_json::json;
+/// # use zk_agent::{Agent, AgentDefinition, Behavior, Preset, SpawnOptions};
+/// # use zk_core::model::AgentError;
+/// # use zk_testkit::{Script, ScriptedProvider};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), AgentError> {
+/// # let script = Script::new()
+/// #     .turn(|t| t.call("spawn", json!({ "task": "Read it.", "agent": "reader" })))
+/// #     .turn(|t| t.text("It is short."))
+/// #     .turn(|t| t.text("Done."));
+/// # let provider = Arc::new(ScriptedProvider::new(script));
+/// let quick = Preset { behavior: Behavior { max_turns: Some(3), ..Behavior::default() }, ..Preset::default() };
+/// let reader = AgentDefinition {
+///     name: "reader".into(),
+///     description: "Reads files.".into(),
+///     prompt: "You read, and say what you read.".into(),
+///     preset: Some(quick.clone()),
+///     ..AgentDefinition::default()
+/// };
+/// let options = SpawnOptions { preset: Some(quick), agents: vec![reader], ..SpawnOptions::default() };
+/// let agent = Agent::builder(provider.clone()).spawn(options).build()?;
+/// agent.run("What does it say?")?.wait().await.result?;
+/// assert_eq!(provider.asked()[1].system, "You read, and say what you read.");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct SpawnOptions {
     /// Sub-agents that may run at once; a call beyond them is refused. 3 by default.

@@ -146,6 +146,24 @@ async fn handlers_transform_the_input_one_after_the_other() {
 }
 
 #[tokio::test]
+async fn images_that_a_handler_of_the_input_gives_take_the_place_of_those_of_the_prompt() {
+    let image = |data: &str| Image::new("image/png", data);
+    for images in [vec![], vec![image("BBBB"), image("CCCC")]] {
+        let rig = rig(chatty());
+        let given = images.clone();
+        rig.scope("painter").on_sync(move |input: &Input, _: &Cx| {
+            Some(InputReply::Transform { text: input.text.clone(), images: Some(given.clone()) })
+        });
+        let prompt = vec![Block::Image(image("AAAA")), Block::text("a")];
+        rig.run(RunOptions::prompt(prompt)).await.result.unwrap();
+        let sent = rig.agent.history()[0].content.clone();
+        let sent: Vec<&Block> = sent.iter().filter(|block| matches!(block, Block::Image(_))).collect();
+        let images: Vec<Block> = images.into_iter().map(Block::Image).collect();
+        assert_eq!(sent, images.iter().collect::<Vec<_>>());
+    }
+}
+
+#[tokio::test]
 async fn an_input_that_is_transformed_away_is_an_error() {
     let rig = rig(chatty());
     rig.scope("eraser")

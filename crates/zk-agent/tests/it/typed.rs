@@ -137,3 +137,17 @@ async fn a_reader_that_falls_behind_misses_events_and_is_told_how_many() {
     assert_eq!(last, "session:end");
     run.wait().await.result.unwrap();
 }
+
+#[tokio::test]
+async fn a_reader_of_text_that_falls_behind_misses_pieces_and_can_ask_how_many() {
+    let agent = agent(Script::new().turn(|t| t.chunks(vec!["word "; 40_000])), None);
+    let mut run = agent.run("Why?").unwrap();
+    let mut text = run.text();
+    let outcome = run.wait().await;
+    outcome.result.unwrap();
+    let mut pieces = 0;
+    while text.next().await.is_some() {
+        pieces += 1;
+    }
+    assert_eq!((pieces, text.missed(), outcome.text.len()), (16_384, 40_000 - 16_384, 200_000));
+}

@@ -7,7 +7,9 @@ use serde::Serialize;
 use zk_core::events::{ContextReduced, ResultPatch, SessionLoaded, ToolBegin, ToolTransform};
 use zk_core::kernel::{BoxError, Cx, Event, HookOptions, Notify, Plugin, Reach, Scope};
 use zk_core::model::{Block, CallId, Effect, Effects, ToolContent};
-use zk_core::service::{ContextId, HostFiles, PinnedContext, PromptSection, TurnCwd, section_order};
+use zk_core::service::{
+    ContextId, HostFiles, PinnedContext, PromptSection, Redactor, TurnCwd, section_order,
+};
 
 use super::{Instruction, Instructions, MAX_BYTES, Skipped, instructions, nearest, own, shell};
 use crate::catalog::escape;
@@ -220,7 +222,10 @@ impl InstructionsPlugin {
             let root = begun.moved(Some(cwd.clone()), &*files).project;
             (nearest(&dirs, &cwd, &root, &*files), dirs)
         };
-        let (found, dirs) = tokio::task::spawn_blocking(find).await?;
+        let (mut found, dirs) = tokio::task::spawn_blocking(find).await?;
+        if let Some(redactor) = cx.service::<Redactor>() {
+            found.iter_mut().for_each(|(_, file)| file.text = redactor.redact(&file.text).into_owned());
+        }
         let mut told = self.told();
         let Told { prompt, prompt_bytes, results, .. } = &mut *told;
         let known = results.entry(context).or_default();
