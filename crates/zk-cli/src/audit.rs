@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -14,6 +14,8 @@ use zk_core::events::{CallRef, DecidedBy, PermissionDecided, SessionStart, ToolE
 use zk_core::kernel::{Answer, BoxError, Cx, Handler, HookOptions, Plugin, Reach, Scope};
 use zk_core::model::{CallId, Display, SessionId};
 use zk_core::service::Redactor;
+
+use crate::own_files;
 
 /// The most of one text that a record has, in bytes.
 const TEXT: usize = 4096;
@@ -183,9 +185,7 @@ impl Log {
 
     fn open(&self, path: &Path) -> std::io::Result<File> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
-        let no_links = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
-        let file =
-            OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(no_links).open(path)?;
+        let file = own_files::open(path, OpenOptions::new().append(true).create(true))?;
         file.set_permissions(Permissions::from_mode(0o600))?;
         Ok(file)
     }

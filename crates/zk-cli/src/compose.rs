@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_agent::{Agent, RetryPolicy, Retrying};
+use zk_agent::{Agent, ErrorWords, RetryPolicy, Retrying};
 use zk_auth::OAuthRefresh;
 use zk_core::kernel::{BoxError, Bus, Cx, HookError, HookOptions, Plugin, Reach, plugin_fn};
 use zk_core::model::{Model, ThinkingRequest};
@@ -23,7 +23,7 @@ use crate::credentials;
 use crate::debug_dump::DumpFiles;
 use crate::endpoint::{Endpoint, Key};
 use crate::exit::{Failure, Outcome};
-use crate::mode::{JobRows, PermissionModes};
+use crate::mode::{JobRows, PermissionModes, summary};
 use crate::place::{ContextName, PersonExec, Place};
 use crate::sessions::Session;
 use crate::{
@@ -55,7 +55,7 @@ impl HostOptions {
 pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Outcome<Bus> {
     let notices = app.notices.clone();
     let bus = Bus::builder().on_error(move |error: &HookError| notices.show(&error.to_string())).build();
-    let children = Environment::filtered(app.env.all().clone());
+    let children = Environment::filtered(app.env.without_secrets());
     let containment = Containment::of(app, host.allow_all)?;
     let context = containment.context();
     if containment.sandbox.is_some() && containment.problem.is_some() {
@@ -396,6 +396,8 @@ pub(crate) fn agent(
         app.notices.show(&format!("warning: tools.disallowed: {why}"));
     }
     install_sections(app, bus)?;
+    // The end of a run says what to do next, wherever it is shown.
+    bus.scope("error words").provide_service(Arc::new(ErrorWords::new(summary::run_error)));
     cost_records::note_breaks(bus);
     cost_records::note_savings(bus);
     let level = match session.loaded.thinking {

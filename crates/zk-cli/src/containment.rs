@@ -44,7 +44,7 @@ impl Containment {
             elsewhere: elsewhere.clone(),
             problem: None,
         };
-        let start = || sandbox::start(app, Environment::filtered(app.env.all().clone()));
+        let start = || sandbox::start(app, Environment::filtered(app.env.without_secrets()));
         let contained = |mode, exec| Self {
             mode,
             sandbox: Some(exec),
@@ -58,7 +58,7 @@ impl Containment {
             )),
             (Some("sandbox") | None, Some(Mode::Auto)) => Ok(contained(Mode::Auto, start()?)),
             (Some("sandbox"), named) => {
-                let environment = Environment::filtered(app.env.all().clone());
+                let environment = Environment::filtered(app.env.without_secrets());
                 let (exec, problem) = sandbox::start_or_degrade(app, environment)?;
                 let is_whole = problem.is_none() && !has_network;
                 let usual = if is_whole { Mode::Auto } else { Mode::Ask };

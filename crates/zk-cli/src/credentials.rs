@@ -107,7 +107,7 @@ async fn resolve_key(app: &AppContext, text: &str) -> Outcome<Secret> {
         KeySource::Literal(_) | KeySource::Env(_) => ring.key(&source, &CancellationToken::new()).await,
         KeySource::Command(_) => {
             let granted = KEY_COMMAND_ENV.iter().filter_map(|name| Some((*name, app.env.get(name)?)));
-            let environment = Environment::filtered(app.env.all().clone());
+            let environment = Environment::filtered(app.env.without_secrets());
             let environment = granted.fold(environment, |all, (name, value)| all.grant(name, value));
             let exec = Arc::new(ProcessExec::new(environment));
             // Not in the project: it would choose what a relative path means.

@@ -94,7 +94,7 @@ pub(crate) fn run(app: &AppContext) -> Outcome<Exit> {
 
 /// Sets a sandbox up as `--context sandbox` does.
 fn sandbox(app: &AppContext) -> Vec<Finding> {
-    let environment = zk_exec::Environment::filtered(app.env.all().clone());
+    let environment = zk_exec::Environment::filtered(app.env.without_secrets());
     let report = sandbox::tested(app, environment).and_then(|(exec, test)| {
         let report = exec.start().map_err(crate::exit::Failure::failed)?;
         Ok((report, test))

@@ -1,23 +1,35 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
+use std::sync::Arc;
+
+use secrecy::{ExposeSecret, SecretString};
 
 /// Words in the names of variables that hold secrets.
 const SECRET_WORDS: [&str; 6] = ["API_KEY", "APIKEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL"];
 
 /// The environment the program was started with, read once and passed on.
 #[derive(Clone, Default)]
-pub(crate) struct Env(BTreeMap<OsString, OsString>);
+pub(crate) struct Env(Arc<Vars>);
+
+#[derive(Default)]
+struct Vars {
+    plain: BTreeMap<OsString, OsString>,
+    /// Those whose names say that they are secret: their memory is cleared when they go.
+    secret: BTreeMap<String, SecretString>,
+}
 
 impl Env {
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
     pub(crate) fn read() -> Self {
-        Self(std::env::vars_os().collect())
+        std::env::vars_os().collect()
     }
 
     /// A variable that is set and not empty.
     pub(crate) fn get(&self, name: &str) -> Option<&OsStr> {
-        self.0.get(OsStr::new(name)).map(OsString::as_os_str).filter(|value| !value.is_empty())
+        let secret = || Some(OsStr::new(self.0.secret.get(name)?.expose_secret()));
+        let found = self.0.plain.get(OsStr::new(name)).map(OsString::as_os_str).or_else(secret);
+        found.filter(|value| !value.is_empty())
     }
 
     /// A variable that is set, not empty and Unicode.
@@ -32,19 +44,51 @@ impl Env {
 
     /// The values of variables whose names say that they are secret.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
-        let named = |name: &str| SECRET_WORDS.iter().any(|word| name.to_ascii_uppercase().contains(word));
-        let vars = self.0.iter().filter(move |(name, _)| name.to_str().is_some_and(named));
-        vars.filter_map(|(_, value)| value.to_str())
+        self.0.secret.values().map(SecretString::expose_secret)
     }
 
-    /// Everything, for the allow-list of what commands may see.
-    pub(crate) fn all(&self) -> &BTreeMap<OsString, OsString> {
-        &self.0
+    /// Everything but the secrets, for the allow-list of what commands may see.
+    pub(crate) fn without_secrets(&self) -> impl Iterator<Item = (&OsString, &OsString)> {
+        self.0.plain.iter()
     }
 }
 
 impl<K: Into<OsString>, V: Into<OsString>> FromIterator<(K, V)> for Env {
-    fn from_iter<T: IntoIterator<Item = (K, V)>>(vars: T) -> Self {
-        Self(vars.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
+    fn from_iter<T: IntoIterator<Item = (K, V)>>(given: T) -> Self {
+        let mut vars = Vars::default();
+        for (name, value) in given {
+            let (name, value) = (name.into(), value.into());
+            let is_secret =
+                |name: &str| SECRET_WORDS.iter().any(|word| name.to_ascii_uppercase().contains(word));
+            match (name.to_str().filter(|name| is_secret(name)), value.into_string()) {
+                (Some(name), Ok(value)) => _ = vars.secret.insert(name.to_owned(), value.into()),
+                // Bytes that are no text are no key.
+                (_, Ok(value)) => _ = vars.plain.insert(name, value.into()),
+                (_, Err(value)) => _ = vars.plain.insert(name, value),
+            }
+        }
+        Self(Arc::new(vars))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_whose_name_says_that_it_is_secret_is_kept_apart_and_found_by_its_name() {
+        let env = Env::from_iter([
+            ("PATH", "/bin"),
+            ("LAB_API_KEY", "k-1"),
+            ("lab_token", "k-2"),
+            ("EMPTY_SECRET", ""),
+        ]);
+        assert_eq!(
+            (env.text("PATH"), env.text("LAB_API_KEY"), env.text("lab_token")),
+            (Some("/bin"), Some("k-1"), Some("k-2"))
+        );
+        assert_eq!((env.text("EMPTY_SECRET"), env.text("NONE")), (None, None));
+        assert_eq!(env.secrets().collect::<Vec<_>>(), ["", "k-1", "k-2"]);
+        assert_eq!(env.without_secrets().map(|(name, _)| name).collect::<Vec<_>>(), ["PATH"]);
     }
 }

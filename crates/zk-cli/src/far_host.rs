@@ -80,7 +80,7 @@ impl Tunnel {
     /// Starts the program that leads to the host.
     pub(crate) fn open(host: &FarHost, env: &Env) -> io::Result<Self> {
         let dir = PrivateDir::make(env)?;
-        let mut environment = Environment::filtered(env.all().clone());
+        let mut environment = Environment::filtered(env.without_secrets());
         if let Some(agent) = env.get("SSH_AUTH_SOCK") {
             environment = environment.grant("SSH_AUTH_SOCK", agent);
         }

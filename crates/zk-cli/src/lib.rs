@@ -47,6 +47,7 @@ mod mcp;
 mod mode;
 mod model_name;
 mod output;
+mod own_files;
 mod place;
 mod policy;
 mod program;

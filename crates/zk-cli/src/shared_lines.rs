@@ -15,6 +15,8 @@ use zk_core::events::SessionStart;
 use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
 use zk_core::service::{Command, CommandOutcome, Redactor};
 
+use crate::own_files;
+
 /// How large the file may be, in bytes; at half as much again its oldest lines leave.
 const LARGEST: u64 = 4 << 20;
 
@@ -64,16 +66,10 @@ impl SharedLines {
         self.0.session.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn open(&self, options: &mut OpenOptions) -> io::Result<File> {
-        let flags = rustix::fs::OFlags::NOFOLLOW.bits();
-        let file = options.mode(0o600).custom_flags(flags.cast_signed()).open(&self.0.path)?;
-        if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no regular file")) }
-    }
-
     /// The file, shared with others that append, to be appended to.
     fn locked(&self) -> io::Result<File> {
         loop {
-            let file = self.open(OpenOptions::new().append(true).create(true))?;
+            let file = own_files::open(&self.0.path, OpenOptions::new().append(true).create(true))?;
             file.lock_shared()?;
             // Another process may have put a shorter file in its place meanwhile.
             if is_at(&file, &self.0.path) {
@@ -84,7 +80,7 @@ impl SharedLines {
 
     /// Takes the oldest lines away, unless another process is at it.
     fn shorten(&self) -> io::Result<()> {
-        let mut file = self.open(OpenOptions::new().read(true))?;
+        let mut file = own_files::open(&self.0.path, OpenOptions::new().read(true))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(()),
@@ -142,7 +138,7 @@ impl LineStore for SharedLines {
     }
 
     fn read(&self, take: &mut dyn FnMut(KeptLine) -> bool) -> io::Result<()> {
-        let mut file = match self.open(OpenOptions::new().read(true)) {
+        let mut file = match own_files::open(&self.0.path, OpenOptions::new().read(true)) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error),

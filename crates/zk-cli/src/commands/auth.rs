@@ -124,7 +124,7 @@ pub(super) async fn pasted(login: &Login) -> Result<AuthorizationCode, AuthError
 /// Opens an address in the person's browser, without a shell, and says whether that worked. The browser is `opener`: a
 /// program and its first arguments, `xdg-open` if there are none.
 pub(super) async fn open(app: &AppContext, opener: &[String], url: &str) -> bool {
-    let mut environment = Environment::filtered(app.env.all().clone());
+    let mut environment = Environment::filtered(app.env.without_secrets());
     for name in ["BROWSER", "DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "WAYLAND_DISPLAY", "XDG_CURRENT_DESKTOP"] {
         if let Some(value) = app.env.get(name) {
             environment = environment.grant(name, value);

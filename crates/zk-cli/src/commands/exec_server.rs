@@ -20,7 +20,7 @@ use crate::{compose, sandbox};
 /// until these end.
 pub(crate) fn exec_server(app: &AppContext, listen: Option<&str>) -> Outcome<Exit> {
     let socket = listen.map(place::socket).transpose().map_err(Failure::usage)?;
-    let environment = Environment::filtered(app.env.all().clone());
+    let environment = Environment::filtered(app.env.without_secrets());
     let served = match ContextName::of(app) {
         ContextName::Process => LocalExec::Process(Arc::new(compose::process(app, environment))),
         ContextName::Sandbox => LocalExec::Sandbox(Arc::new(sandbox::start(app, environment)?)),

@@ -98,7 +98,7 @@ fn sandbox_of(app: &AppContext, servers: &[ServerConfig]) -> Option<Arc<dyn Exec
     if !servers.iter().any(is_sandboxed) {
         return None;
     }
-    match sandbox::start(app, Environment::filtered(app.env.all().clone())) {
+    match sandbox::start(app, Environment::filtered(app.env.without_secrets())) {
         Ok(exec) => Some(Arc::new(exec)),
         Err(failure) => {
             app.notices
@@ -182,7 +182,7 @@ pub(crate) struct Session {
 impl Session {
     /// Starts these servers and waits until each can be used or not.
     pub(crate) async fn start(app: &AppContext, servers: Vec<ServerConfig>) -> Outcome<Self> {
-        let children = Environment::filtered(app.env.all().clone());
+        let children = Environment::filtered(app.env.without_secrets());
         let exec = Arc::new(ProcessExec::supervised(children, Supervision::of_this_program()));
         let longest = servers.iter().map(|server| server.start_cap).max().unwrap_or_default();
         let bus = Bus::new();

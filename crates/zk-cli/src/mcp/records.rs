@@ -1,7 +1,6 @@
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -12,6 +11,7 @@ use zk_core::service::Redactor;
 use zk_mcp::ServerConfig;
 
 use crate::app::AppContext;
+use crate::own_files;
 use crate::sessions::make_private;
 use crate::trust::{hex, write_atomically};
 
@@ -94,7 +94,7 @@ impl Records {
         if std::fs::metadata(&path).is_ok_and(|found| found.len() > LOG) {
             std::fs::rename(&path, path.with_extension("log.1"))?;
         }
-        OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+        own_files::open(&path, OpenOptions::new().append(true).create(true))
     }
 
     /// Keeps how a server is now.
@@ -140,7 +140,8 @@ impl Records {
 
     /// How a server was when it was used last, if that is known.
     pub(crate) fn known(&self, server: &str) -> Option<Known> {
-        let text = std::fs::read(self.dir.join("status").join(format!("{}.json", self.name(server)))).ok()?;
+        let text =
+            own_files::read(&self.dir.join("status").join(format!("{}.json", self.name(server)))).ok()?;
         serde_json::from_slice(&text).ok()
     }
 }

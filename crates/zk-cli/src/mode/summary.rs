@@ -9,14 +9,16 @@ use zk_view::Status;
 /// The longest line of a result that is shown, in characters.
 const WIDTH: usize = 120;
 
+/// What to do about an answer that its output limit cut.
+pub(crate) const RAISE_OUTPUT_LIMIT: &str = "raise it with --max-tokens";
+
 /// Why the answer of a run that ended well may be incomplete, if it may. `text` is the answer.
 pub(crate) fn incomplete(outcome: &RunOutcome, text: &str) -> Option<String> {
     outcome.result.as_ref().ok()?;
     match outcome.stop.as_ref() {
-        Some(StopReason::MaxTokens) => Some(
-            "hit the output limit (thinking counts): the answer is cut; raise it with --max-tokens"
-                .to_owned(),
-        ),
+        Some(StopReason::MaxTokens) => {
+            Some(format!("hit the output limit (thinking counts): the answer is cut; {RAISE_OUTPUT_LIMIT}"))
+        }
         Some(StopReason::Other(reason)) => {
             Some(format!("the answer may be incomplete: the provider ended it with `{reason}`"))
         }
@@ -87,15 +89,18 @@ fn provider_error(error: &ProviderError) -> String {
     if error.code.as_deref() == Some(ProviderError::NOT_SIGNED_IN) {
         return format!("{error}; run `zk auth login {}`", error.provider);
     }
-    if !error.rejects_key() {
-        return error.to_string();
-    }
     let provider = &error.provider;
-    let request = error.request_id.as_ref().map_or(String::new(), |id| format!(", request {id}"));
-    format!(
-        "invalid API key for {provider} (401{request}): {}. Run `zk auth login {provider}`.",
-        error.message.trim_end_matches('.')
-    )
+    let what = match error.code.as_deref() {
+        Some(ProviderError::NO_KEY) => format!("no API key reached {provider}"),
+        Some(ProviderError::SIGN_IN) => format!("{provider} rejected the sign-in"),
+        _ if error.rejects_key() => format!("invalid API key for {provider}"),
+        _ => return error.to_string(),
+    };
+    let status = error.status.map(|status| status.to_string());
+    let request = error.request_id.as_ref().map(|id| format!("request {id}"));
+    let facts: Vec<String> = status.into_iter().chain(request).collect();
+    let facts = if facts.is_empty() { String::new() } else { format!(" ({})", facts.join(", ")) };
+    format!("{what}{facts}: {}. Run `zk auth login {provider}`.", error.message.trim_end_matches('.'))
 }
 
 /// Whether a run that asked the model got nothing from it.
@@ -141,15 +146,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_that_nobody_is_signed_in_for_names_the_command_that_signs_in() {
-        let mut error =
-            ProviderError::new(ErrorKind::Auth, "lab", "m", Phase::Request, "not signed in to lab");
-        error.code = Some(ProviderError::NOT_SIGNED_IN.to_owned());
-        let text = run_error(&error.into());
-        assert!(
-            text.contains("not signed in to lab") && text.ends_with("; run `zk auth login lab`"),
-            "{text}"
-        );
+    fn a_request_without_a_valid_key_or_sign_in_names_the_command_that_signs_in() {
+        for (code, status, expected) in [
+            (Some(ProviderError::NO_KEY), Some(401), "no API key reached lab (401, request r): why. Run"),
+            (Some(ProviderError::SIGN_IN), Some(401), "lab rejected the sign-in (401, request r): why. Run"),
+            (None, Some(401), "invalid API key for lab (401, request r): why. Run"),
+            (None, Some(403), "lab/m: not authorised (HTTP 403)"),
+            (Some(ProviderError::NOT_SIGNED_IN), None, "lab/m: not authorised (not_signed_in)"),
+        ] {
+            let mut error = ProviderError::new(ErrorKind::Auth, "lab", "m", Phase::Request, "why.");
+            error.request_id = Some("r".into());
+            (error.code, error.status) = (code.map(str::to_owned), status);
+            let text = run_error(&error.into());
+            assert!(text.starts_with(expected), "{text}");
+            assert_eq!(text.contains("un `zk auth login lab`"), status != Some(403), "{text}");
+        }
     }
 
     #[test]

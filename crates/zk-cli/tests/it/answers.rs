@@ -30,12 +30,18 @@ fn the_other_dialect_answers_too() {
 #[test]
 fn an_answer_that_is_not_whole_says_why() {
     for (stop, why) in [
-        (StopReason::MaxTokens, "--max-tokens"),
+        (
+            StopReason::MaxTokens,
+            "zk: hit the output limit (thinking counts): the answer is cut; raise it with --max-tokens",
+        ),
         (StopReason::Other("mystery".to_owned()), "ended it with `mystery`"),
+        (StopReason::EndTurn, "the model's answer is empty"),
     ] {
-        let server = server(Script::new().turn(|t| t.text("Hello, wor").stop(stop.clone())));
+        let answer = if stop == StopReason::EndTurn { "" } else { "Hello, wor" };
+        let turn = Turn::new().text(answer).stop(stop);
+        let server = server(Script::answering(move |_| turn.clone()));
         let ended = Person::asking(&server).run(&["-p", "hi"]);
-        assert_eq!((ended.code, ended.stdout.as_str()), (0, "Hello, wor\n"), "{}", ended.stderr);
+        assert_eq!((ended.code, ended.stdout.trim_end()), (0, answer), "{}", ended.stderr);
         assert!(ended.stderr.contains(why) && ended.stderr.lines().count() == 1, "{}", ended.stderr);
     }
 }

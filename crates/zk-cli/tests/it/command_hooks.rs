@@ -216,6 +216,31 @@ fn a_hook_has_a_person_asked_where_nobody_would_be() {
 }
 
 #[test]
+fn a_hook_that_fails_while_somebody_types_leaves_the_draft_whole() {
+    let script = Script::new()
+        .turn(|t| t.call("shell", json!({ "command": "until [ -e typed ]; do sleep 0.05; done" })))
+        .forever(|asked| zk_testkit::Turn::new().text(format!("Heard: {}.", asked.last_user_text())));
+    for screen in ["inline", "full"] {
+        let server = server(script.clone());
+        let person = Person::asking(&server);
+        person.settings("[[hooks.PostToolUse]]\ncommand = 'echo a broken hook >&2; exit 1'\n");
+        let args = format!("--screen {screen} --allow-all 'go'");
+        let Some(mut terminal) = Terminal::open(&person, &args) else { return };
+        terminal.expect("until [ -e typed ]");
+        terminal.keys("half a draft");
+        terminal.expect("half a draft");
+        person.write("typed", "");
+        terminal.expect("a broken hook");
+        terminal.expect("Heard: go.");
+        terminal.expect("2 turns ·");
+        terminal.keys(" and its end\r");
+        terminal.expect("Heard: half a draft and its end.");
+        terminal.keys("\u{4}");
+        assert_eq!(terminal.code(), Some(0), "{screen}");
+    }
+}
+
+#[test]
 fn a_prompt_that_is_typed_goes_to_its_hooks_once_on_every_screen() {
     for screen in ["inline", "full", "plain"] {
         let server = server(Script::answering(|asked| {

@@ -1,10 +1,12 @@
 use std::net::TcpListener;
 
-use zk_core::model::Usage;
-use zk_testkit::{FakeServer, Fault, Script, Turn};
+use serde_json::json;
+use zk_core::model::{StopReason, Usage};
+use zk_testkit::{Asked, FakeServer, Fault, Script, Turn};
 
 use crate::sessions::walk;
-use crate::zk::{Ended, Person, server};
+use crate::terminal::Terminal;
+use crate::zk::{Ended, Person, program, server};
 
 fn anything() -> Script {
     Script::answering(|_| Turn::new().text("Hello, world."))
@@ -39,7 +41,13 @@ fn without_a_key_and_a_local_server_every_way_is_named() {
         &Person::new(),
         4,
         &["-p", "x"],
-        &["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "--base-url", "zk demo"],
+        &[
+            "no API key found. Run `zk auth login anthropic`",
+            "ANTHROPIC_API_KEY",
+            "OPENAI_API_KEY",
+            "--base-url",
+            "zk demo",
+        ],
     );
     assert_eq!(ended.stdout, "");
 }
@@ -67,6 +75,34 @@ fn an_error_says_where_when_and_what_to_do() {
         "check the base URL",
     ];
     fails(&Person::asking(&lost), 1, &["-p", "x"], &words);
+}
+
+#[test]
+fn a_run_that_failed_or_was_cut_says_what_to_do_next_on_a_drawn_screen() {
+    let usage = Usage { input: 9_000, output: 1_000, ..Usage::default() };
+    let calls = move |_: &Asked| Turn::new().call("list_files", json!({ "path": "." })).usage(usage);
+    let cut = Script::answering(|_| Turn::new().text("Half an answer").stop(StopReason::MaxTokens));
+    for (script, key, args, words) in [
+        (anything(), "other", "", "invalid API key for anthropic (401, request req_"),
+        (anything(), "other", "", ". Run `zk auth login anthropic`."),
+        (Script::answering(calls), "test-key", "--max-turns 1", "; raise it with --max-turns"),
+        (
+            Script::answering(calls),
+            "test-key",
+            "--max-budget-usd 0.000001",
+            "; raise it with --max-budget-usd",
+        ),
+        (cut, "test-key", "", "hit the output limit: raise it with --max-tokens"),
+    ] {
+        for screen in ["inline", "full"] {
+            let server = FakeServer::builder(script.clone()).require_key(key).start().unwrap();
+            let person = Person::asking(&server);
+            let zk = program().display();
+            let command = format!("stty cols 300; exec {zk} --screen {screen} {args} go");
+            let Some(terminal) = Terminal::run(&person, &command) else { return };
+            terminal.see(words);
+        }
+    }
 }
 
 #[test]
@@ -113,6 +149,27 @@ fn an_unreachable_host_is_named() {
     let result = ended.result();
     assert_eq!(ended.code, 1);
     assert!(result["error"].as_str().unwrap().contains(&free.port().to_string()), "{result}");
+}
+
+#[test]
+fn a_prompt_that_reached_nobody_is_back_where_it_was_typed_and_leaves_no_session() {
+    let free = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
+    let url = format!("http://{free}");
+    let person = Person::new().with("ANTHROPIC_API_KEY", "k").with("ANTHROPIC_BASE_URL", &url);
+    person.settings("[providers.anthropic]\nretry = { retries = 1 }\n");
+    for screen in ["inline", "full"] {
+        let Some(mut terminal) = Terminal::open(&person, &format!("--screen {screen}")) else { return };
+        terminal.expect("\u{1b}[?2004h");
+        terminal.keys("a thought for nobody\r");
+        terminal.expect("› a thought for nobody");
+        terminal.expect(&free.port().to_string());
+        terminal.expect("a thought for nobody");
+        terminal.keys(" yet");
+        terminal.expect(" yet");
+        terminal.keys("\u{3}\u{4}");
+        assert_eq!(terminal.code(), Some(0), "{screen}");
+    }
+    assert!(!person.run(&["sessions"]).stdout.contains("s_"));
 }
 
 #[test]

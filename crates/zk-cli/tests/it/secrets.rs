@@ -5,9 +5,10 @@ use std::path::Path;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
-use zk_testkit::Script;
+use zk_testkit::{Script, Turn};
 
 use crate::sessions::walk;
+use crate::terminal::Terminal;
 use crate::zk::{Person, program, server};
 
 // Root may read everything: the program runs as somebody else here, and a command that it starts looks for the key in
@@ -51,11 +52,13 @@ const KEY: &str = "correct-horse-battery";
 fn a_key_that_a_tool_reads_and_the_model_repeats_is_printed_in_no_format() {
     for format in ["text", "json", "stream-json"] {
         let script = Script::new()
-            .turn(|t| t.call("read_file", json!({ "path": "notes.txt" })))
+            .turn(|t| t.call("read_file", json!({ "path": "sub/notes.txt" })))
             .turn(|t| t.chunks(["The key is corr", "ect-horse-bat", "tery."]));
         let server = server(script);
         let person = Person::asking(&server).with("LAB_TOKEN", KEY);
-        person.write("notes.txt", &format!("key: {KEY}\n"));
+        for file in ["sub/notes.txt", "sub/AGENTS.md", "AGENTS.md"] {
+            person.write(file, &format!("key: {KEY}\n"));
+        }
         let ended = person.run(&["-p", "which key?", "--output-format", format]);
         assert_eq!(ended.code, 0, "{}", ended.stderr);
         let last = ended.stdout.lines().next_back().unwrap();
@@ -66,6 +69,8 @@ fn a_key_that_a_tool_reads_and_the_model_repeats_is_printed_in_no_format() {
             .filter(|line| line["type"] == "stream:text")
             .map(|line| line["delta"].as_str().unwrap().to_owned())
             .collect();
+        let sent: String = server.bodies().iter().map(Value::to_string).collect();
+        assert!(sent.matches("key: [redacted]").count() >= 3 && !sent.contains(KEY), "{format}: {sent}");
         let streamed = if format == "stream-json" { "The key is [redacted]." } else { "" };
         assert_eq!(deltas, streamed, "{format}");
     }
@@ -94,6 +99,22 @@ fn a_key_is_neither_in_the_session_nor_on_standard_error_whoever_says_it_and_how
         assert!(!bytes.windows(KEY.len()).any(|window| window == KEY.as_bytes()), "{}", path.display());
     }
     assert!(server.bodies().iter().any(|body| body.to_string().contains(KEY)), "the model was asked");
+}
+
+#[test]
+fn a_key_that_a_command_of_the_person_prints_does_not_reach_the_model() {
+    let server = server(Script::answering(|_| Turn::new().text("Fine.")));
+    let person = Person::asking(&server).with("LAB_TOKEN", KEY);
+    person.write("notes.txt", &format!("key: {KEY}\n"));
+    let Some(mut terminal) = Terminal::open(&person, "") else { return };
+    terminal.expect("› ");
+    terminal.keys("!cat notes.txt; printf %s correct-horse-; echo battery\r");
+    terminal.expect("key: [redacted]");
+    terminal.expect("› ");
+    terminal.keys("go on\r");
+    terminal.expect("Fine.");
+    let sent: String = server.bodies().iter().map(Value::to_string).collect();
+    assert!(sent.contains("key: [redacted]") && !sent.contains(KEY), "{sent}");
 }
 
 #[test]

@@ -70,6 +70,17 @@ fn a_misspelt_key_gets_a_suggestion_and_a_guarded_one_stops_the_start() {
 }
 
 #[test]
+fn settings_that_are_no_toml_are_told_with_their_file_and_line() {
+    let person = Person::new();
+    person.settings("model = \"x\"\nthis is none\n");
+    let ended = person.run(&["config", "show"]);
+    assert_eq!(ended.code, 2);
+    for told in ["cannot read ", "settings.toml: invalid TOML", "line 2"] {
+        assert!(ended.stderr.contains(told), "{told}: {}", ended.stderr);
+    }
+}
+
+#[test]
 fn a_settings_file_named_and_missing_is_an_error() {
     let ended = Person::new().run(&["config", "show", "--config", "missing.toml"]);
     assert_eq!(ended.code, 2);

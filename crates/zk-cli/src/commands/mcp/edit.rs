@@ -9,6 +9,7 @@ use super::super::print;
 use crate::app::AppContext;
 use crate::args::actions::McpAdd;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::own_files;
 use crate::sessions::make_private;
 use crate::trust::write_atomically;
 
@@ -95,7 +96,7 @@ fn pairs(given: &[String], between: char, like: &str) -> Outcome<SecretValues> {
 }
 
 fn text(path: &Path) -> Outcome<String> {
-    match std::fs::read_to_string(path) {
+    match own_files::read_text(path) {
         Ok(text) => Ok(text),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
         Err(error) => Err(Failure::failed(format!("cannot read {}: {error}", path.display()))),

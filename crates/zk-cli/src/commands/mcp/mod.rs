@@ -5,6 +5,7 @@ mod run_tool;
 mod serve;
 mod sign_in;
 
+use std::fs::OpenOptions;
 use std::io::{Read, Seek, SeekFrom};
 
 use serde_json::Value;
@@ -17,6 +18,7 @@ use crate::app::{AppContext, runtime};
 use crate::args::actions::McpAction;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mcp::{Records, Session};
+use crate::own_files;
 
 /// How much of a log is printed, in bytes.
 const LOG: u64 = 64 << 10;
@@ -207,7 +209,7 @@ fn logs(app: &AppContext, server: &str) -> Outcome<Exit> {
         return print(app, &[format!("MCP server {server} has printed nothing to standard error yet")]);
     };
     let read = || -> std::io::Result<Vec<u8>> {
-        let mut file = std::fs::File::open(&path)?;
+        let mut file = own_files::open(&path, OpenOptions::new().read(true))?;
         let length = file.metadata()?.len();
         file.seek(SeekFrom::Start(length.saturating_sub(LOG)))?;
         let mut bytes = Vec::new();

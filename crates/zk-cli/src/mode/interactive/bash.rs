@@ -5,7 +5,7 @@ use zk_core::service::{Conversation, Exec, ExecRequest, Exit, OutputStream};
 
 use super::chat::{Chat, LineOutcome};
 use crate::place::PersonExec;
-use crate::term::{Style, Utf8Decoder};
+use crate::term::{Style, Utf8Decoder, redacted};
 
 /// What of a command's output joins the conversation at most, in bytes: its end.
 const KEPT: usize = 32 * 1024;
@@ -38,7 +38,7 @@ pub(super) async fn run(chat: &Chat, command: &str, private: bool, stop: Cancell
         output.output.trim_end(),
         output.exit_code
     );
-    match chat.agent.inject(Message::injected(text, "user:bash")) {
+    match chat.agent.inject(Message::injected(redacted(&text), "user:bash")) {
         Ok(()) => LineOutcome::Done,
         Err(error) => failed(chat, &error.to_string()),
     }
@@ -64,8 +64,8 @@ async fn execute(chat: &Chat, command: &str, stop: &CancellationToken) -> Result
         };
         screen.lock().stream(&decoder.push(bytes));
         kept.extend_from_slice(bytes);
-        if kept.len() > 2 * KEPT {
-            kept.drain(..kept.len() - KEPT);
+        if kept.len() > 4 * KEPT {
+            kept.drain(..kept.len() - 2 * KEPT);
         }
     };
     let request = ExecRequest::shell(command, chat.conversation.state().cwd);
@@ -78,15 +78,10 @@ async fn execute(chat: &Chat, command: &str, stop: &CancellationToken) -> Result
         Exit::TimedOut => 124,
         Exit::Stopped => 130,
     };
-    let cut = kept.len().saturating_sub(KEPT);
-    // Not in the middle of a character.
-    let rest = kept.get(cut..).unwrap_or_default();
-    let from = cut
-        + if cut > 0 {
-            rest.iter().take(3).take_while(|byte| (0x80..0xc0).contains(*byte)).count()
-        } else {
-            0
-        };
-    let output = String::from_utf8_lossy(kept.get(from..).unwrap_or_default()).into_owned();
-    Ok(BashOutput { output, exit_code })
+    // Before it is cut: the end of a key is none that could be recognised.
+    let output = String::from_utf8_lossy(&kept);
+    let output = redacted(&output);
+    let output =
+        output.get(output.ceil_char_boundary(output.len().saturating_sub(KEPT))..).unwrap_or_default();
+    Ok(BashOutput { output: output.to_owned(), exit_code })
 }

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::editor::write_private;
 use super::line_editor::OnChange;
 use crate::app::AppContext;
+use crate::own_files;
 use crate::sessions::make_private;
 use crate::term::redacted;
 
@@ -44,7 +45,7 @@ impl Drafts {
         for entry in std::fs::read_dir(dir).ok()?.filter_map(Result::ok) {
             let pid = entry.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
             let Some(pid) = pid.filter(|pid| test_kill_process(*pid).is_err()) else { continue };
-            let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
+            let text = own_files::read_text(&entry.path()).unwrap_or_default();
             if let Some(("", draft)) = text.strip_prefix(&self.cwd).and_then(|rest| rest.split_once('\n')) {
                 found.push(draft.to_owned());
                 forget(&dir.join(pid.as_raw_nonzero().to_string()));

@@ -11,6 +11,7 @@ use zk_tui::{Input, Modes, Typed};
 
 use super::worker::Opened;
 use crate::app::AppContext;
+use crate::own_files;
 use crate::sessions::make_private;
 
 /// How often it is looked whether the terminal is given back, while another program has it.
@@ -111,7 +112,7 @@ impl Editing {
 }
 
 fn read(file: &Path) -> Result<String, String> {
-    let bytes = std::fs::read(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
+    let bytes = own_files::read(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
     // Editors end the last line.
     Ok(text.strip_suffix('\n').map_or(text.clone(), str::to_owned))

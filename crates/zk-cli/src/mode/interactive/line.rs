@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 use zk_agent::RunOptions;
-use zk_core::model::{AgentError, Block, Message, Role};
+use zk_core::model::{AgentError, Block, Message, Role, StopReason};
 use zk_core::service::{Command, CommandOutcome, Conversation, match_command};
 use zk_skills::{CommandFilesPlugin, Skills};
 use zk_view::{BlockId, Effect, Intent, ViewDriver, body_of};
@@ -218,6 +218,10 @@ impl Chat {
             // Elsewhere the view says how the run ended, and what it took.
             let is_told = self.lines().is_none();
             match &outcome.result {
+                Ok(()) if is_told && outcome.stop == Some(StopReason::MaxTokens) => {
+                    let what = format!("hit the output limit: {}", summary::RAISE_OUTPUT_LIMIT);
+                    self.screen.line(Style::Yellow, &what);
+                }
                 _ if is_told => {}
                 Ok(()) => {
                     if let Some(note) = summary::incomplete(&outcome, &outcome.text) {

@@ -1,0 +1,80 @@
+//! Files that zk wrote itself, or that a person wrote for it: something else may stand there all the same, such as a pipe.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use rustix::fs::OFlags;
+use zk_core::service::{HostFileError, HostFiles, HostRead};
+use zk_exec::LocalHostFiles;
+
+/// The most that is read of one, in bytes.
+const LARGEST: usize = 1 << 20;
+
+/// Reads a regular file of at most a megabyte, without waiting for anybody.
+pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
+    match LocalHostFiles::new().read(path, &HostRead::whole(LARGEST)) {
+        Ok(file) => Ok(file.bytes),
+        Err(HostFileError::Missing) => Err(io::ErrorKind::NotFound.into()),
+        Err(HostFileError::Io(error)) => Err(error),
+        Err(
+            error @ (HostFileError::NotRegular { .. }
+            | HostFileError::TooLarge { .. }
+            | HostFileError::ForeignOwner { .. }
+            | HostFileError::Outside { .. }),
+        ) => Err(io::Error::other(error)),
+    }
+}
+
+/// As [`read`], of a file that is text.
+pub(crate) fn read_text(path: &Path) -> io::Result<String> {
+    String::from_utf8(read(path)?).map_err(|_| io::Error::other("it is no UTF-8 text"))
+}
+
+/// Opens a regular file that is no link, without waiting for anybody. A new one is its owner's only.
+pub(crate) fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = options.mode(0o600).custom_flags(flags.bits().cast_signed()).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no regular file")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, mpsc};
+    use std::time::Duration;
+
+    use rustix::fs::{CWD, Mode, mkfifoat};
+    use zk_compaction::LineStore;
+    use zk_mcp::EraStore;
+
+    use super::*;
+    use crate::mcp::FileEras;
+    use crate::shared_lines::SharedLines;
+
+    #[test]
+    fn nobody_waits_for_a_pipe_in_the_place_of_a_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
+        let lines = || SharedLines::new(pipe.clone(), Path::new("/a"), true, Arc::default());
+        let (written, eras) = (lines(), FileEras::new(dir.path().to_owned()));
+        let (path, reading, writing) = (pipe.clone(), pipe.clone(), pipe.clone());
+        type Attempt = Box<dyn FnOnce() -> bool + Send>;
+        let attempts: [(&str, Attempt); 5] = [
+            ("a text", Box::new(move || read_text(&path).is_err())),
+            ("a file to read", Box::new(move || open(&reading, OpenOptions::new().read(true)).is_err())),
+            (
+                "a file to append to",
+                Box::new(move || open(&writing, OpenOptions::new().append(true)).is_err()),
+            ),
+            ("earlier lines", Box::new(move || written.append(&["a".to_owned()]).is_err())),
+            ("eras", Box::new(move || eras.load("pipe").is_none())),
+        ];
+        for (what, attempt) in attempts {
+            let (tell, told) = mpsc::channel();
+            std::thread::spawn(move || tell.send(attempt()));
+            assert_eq!(told.recv_timeout(Duration::from_secs(30)), Ok(true), "{what}");
+        }
+    }
+}
