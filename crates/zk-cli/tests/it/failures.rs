@@ -1,4 +1,5 @@
 use std::net::TcpListener;
+use std::time::Duration;
 
 use serde_json::json;
 use zk_core::model::{StopReason, Usage};
@@ -99,7 +100,13 @@ fn a_run_that_failed_or_was_cut_says_what_to_do_next_on_a_drawn_screen() {
             let person = Person::asking(&server);
             let zk = program().display();
             let command = format!("stty cols 300; exec {zk} --screen {screen} {args} go");
-            let Some(terminal) = Terminal::run(&person, &command) else { return };
+            let Some(mut terminal) = Terminal::run(&person, &command) else { return };
+            if args.contains("budget") {
+                terminal.expect("3 stop here");
+                terminal.keys("\u{1b}q");
+                std::thread::sleep(Duration::from_millis(1000));
+                terminal.keys("3\r");
+            }
             terminal.see(words);
         }
     }
