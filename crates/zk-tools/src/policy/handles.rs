@@ -98,8 +98,12 @@ fn beside_own(value: &mut Value, key: &str, dir: &Path) -> bool {
             }
             is_one
         }
-        Value::Array(all) => all.iter_mut().fold(false, |any, one| beside_own(one, key, dir) || any),
-        Value::Object(all) => all.iter_mut().fold(false, |any, (key, one)| beside_own(one, key, dir) || any),
+        Value::Array(all) => {
+            all.iter_mut().map(|one| beside_own(one, key, dir)).filter(|moved| *moved).count() > 0
+        }
+        Value::Object(all) => {
+            all.iter_mut().map(|(key, one)| beside_own(one, key, dir)).filter(|moved| *moved).count() > 0
+        }
         Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }
