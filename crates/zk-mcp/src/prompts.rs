@@ -78,7 +78,7 @@ impl Command for PromptCommand {
         let arguments = self.arguments(args)?;
         let server = self.server.upgrade().ok_or("its MCP server was ended with the conversation")?;
         let idle = server.config.request_idle;
-        let prompt = server.request(cx, |connection| {
+        let prompt = server.request(cx, true, |connection| {
             let arguments = arguments.clone();
             async move { connection.prompt(&self.prompt.name, arguments, idle, cx).await }
         });

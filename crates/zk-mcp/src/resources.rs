@@ -116,7 +116,7 @@ async fn list(server: &Arc<Server>, cx: &Cx) -> String {
     if server.live().borrow().connection.as_ref().is_some_and(|connection| !connection.has_resources()) {
         return String::new();
     }
-    let listing = server.request(cx, |connection| async move {
+    let listing = server.request(cx, true, |connection| async move {
         Ok((connection.resources().await?, connection.resource_templates().await?))
     });
     match tokio::time::timeout(LISTING, listing).await {
@@ -163,8 +163,9 @@ impl Tool for ReadResource {
         let found = found.ok_or_else(|| ToolError::invalid(format!("there is no MCP server {server}")))?;
         let idle = found.config.request_idle;
         let uri = uri.as_str();
-        let read = found
-            .request(&cx.cx, |connection| async move { connection.read_resource(uri, idle, &cx.cx).await });
-        read.await.map(resource_output).map_err(|error| found.tool_error(error))
+        let read = found.request(&cx.cx, true, |connection| async move {
+            connection.read_resource(uri, idle, &cx.cx).await
+        });
+        read.await.map(resource_output).map_err(|error| found.tool_error(error, true))
     }
 }

@@ -91,8 +91,8 @@ impl Server {
             return Err(format!("the skill {skill} has no file {file}"));
         }
         let idle = self.config.request_idle;
-        let read =
-            self.request(cx, |connection| async move { connection.read_resource(file, idle, cx).await });
+        let read = self
+            .request(cx, true, |connection| async move { connection.read_resource(file, idle, cx).await });
         let bytes = bytes(read.await.map_err(|error| error.to_string())?)?;
         if let Some(listed) = listed {
             listed.verify(&bytes).map_err(|error| format!("it is not the file that was listed: {error}"))?;

@@ -16,7 +16,7 @@ pub(crate) struct McpTool {
     /// Its name on the server.
     name: String,
     spec: Arc<ToolSpec>,
-    /// Whether a call changes nothing, as the person says: it only decides what runs beside what.
+    /// Whether a call changes nothing, as the person says: it decides what runs beside what, and what may run twice.
     reads: bool,
 }
 
@@ -61,7 +61,7 @@ impl Tool for McpTool {
         let server = self.server.clone().server();
         let ServerConfig { request_idle, tool_idle, .. } = &server.config;
         let idle = *tool_idle.get(&self.name).unwrap_or(request_idle);
-        let result = server.request(&cx.cx, |connection| {
+        let result = server.request(&cx.cx, self.reads, |connection| {
             let progress = cx.progress.clone();
             let request = CallRequest {
                 tool: &self.name,
@@ -72,7 +72,7 @@ impl Tool for McpTool {
             };
             async move { connection.call(request).await }
         });
-        let result = result.await.map_err(|error| server.tool_error(error))?;
+        let result = result.await.map_err(|error| server.tool_error(error, self.reads))?;
         if result.is_error {
             return Err(ToolError::failed(result.output.content.to_text()));
         }

@@ -22,6 +22,8 @@ use super::waiting::OnProgress;
 pub(super) const LONGEST: Duration = Duration::from_secs(3600);
 /// How often a server may ask for more before it answers.
 const ROUNDS: usize = 10;
+/// How long requests are waited for that were sent before the server forgot the session: it answers most of them, too.
+const SETTLING: Duration = Duration::from_secs(1);
 
 /// A call of a tool, by its name on the server.
 pub(crate) struct CallRequest<'a> {
@@ -43,10 +45,14 @@ pub(crate) enum CallEnd {
     TimedOut(Duration),
     /// It was stopped.
     Stopped,
-    /// The connection is gone.
+    /// The connection is gone, maybe after the request was carried out.
     Closed(String),
+    /// The server was not reached: the request was not sent.
+    Unreached(String),
     /// The server no longer knows the session: nothing of the request was carried out.
     SessionEnded,
+    /// The server forgot the session before it answered, maybe after the request was carried out.
+    Interrupted,
     /// The answer makes no sense.
     Strange(String),
     /// A list that does not end, or is too long.
@@ -65,8 +71,9 @@ impl fmt::Display for CallEnd {
                 write!(f, "no answer and no progress for {} s", idle.as_secs_f64())
             }
             Self::Stopped => f.write_str("stopped"),
-            Self::Closed(why) => write!(f, "the connection is gone: {why}"),
+            Self::Closed(why) | Self::Unreached(why) => write!(f, "the connection is gone: {why}"),
             Self::SessionEnded => f.write_str("it does not know the session any more"),
+            Self::Interrupted => f.write_str("it forgot the session before it answered"),
             Self::Strange(what) => write!(f, "it answered something that is no answer: {what}"),
             Self::SignIn => f.write_str("it wants a person to sign in for this"),
         }
@@ -87,17 +94,17 @@ impl Connection {
             ServiceError::McpError(error) => CallEnd::Refused(error.message.to_string()),
             ServiceError::Timeout { timeout } => CallEnd::TimedOut(*timeout),
             ServiceError::Cancelled { .. } => CallEnd::Stopped,
-            ServiceError::TransportClosed => CallEnd::Closed(self.fault()),
+            ServiceError::TransportClosed => self.unanswered(),
             ServiceError::TransportSend(error) if wants_sign_in(&*error.error) => CallEnd::SignIn,
             ServiceError::TransportSend(error) => match loss(&*error.error) {
                 Some(Loss::Session) => {
                     self.lose("it does not know the session any more".to_owned(), true);
                     CallEnd::SessionEnded
                 }
-                Some(Loss::Server) => {
+                Some(Loss::Server { is_sent }) => {
                     let why = root_cause(&*error.error);
                     self.lose(why.clone(), false);
-                    CallEnd::Closed(why)
+                    if is_sent { CallEnd::Closed(why) } else { CallEnd::Unreached(why) }
                 }
                 None => CallEnd::Closed(root_cause(&*error.error)),
             },
@@ -105,30 +112,56 @@ impl Connection {
         }
     }
 
+    /// How a request ends that was sent over a connection which ended before the answer.
+    fn unanswered(&self) -> CallEnd {
+        if self.has_lost_session() { CallEnd::Interrupted } else { CallEnd::Closed(self.fault()) }
+    }
+
+    /// Waits until no answer comes any more.
+    async fn silent(&self) {
+        self.ended.cancelled().await;
+        if self.has_lost_session() {
+            tokio::time::sleep(SETTLING).await;
+        }
+    }
+
+    /// Waits for the requests that were sent before the server forgot the session.
+    pub(crate) async fn settle(&self) {
+        self.in_flight.close();
+        let _ = tokio::time::timeout(SETTLING, self.in_flight.wait()).await;
+    }
+
     /// Calls a tool, answering what the server asks meanwhile.
     pub(crate) async fn call(&self, call: CallRequest<'_>) -> Result<CallResult, CallEnd> {
         let mut params = CallToolRequestParams::new(call.tool.to_owned()).with_arguments(call.args);
         let _calling = self.handler.callers.enter(call.cx);
         let stop = call.cx.stop_token();
-        for _ in 0..ROUNDS {
+        for round in 0..ROUNDS {
             let request = ClientRequest::CallToolRequest(Request::new(params.clone()));
-            match self.request(request, call.idle, Some(call.progress.clone()), stop).await? {
+            let answered = self.request(request, call.idle, Some(call.progress.clone()), stop).await;
+            match answered.map_err(|end| if round > 0 { self.begun(end) } else { end })? {
                 ServerResult::CallToolResult(result) => return Ok(CallResult::of(result)),
                 ServerResult::InputRequiredResult(more) => {
                     (params.input_responses, params.request_state) = self.answer(more, call.cx).await?;
                 }
                 ServerResult::CreateTaskResult(created) => {
                     let followed = self.follow(created.task, call.idle, &call.progress, call.cx).await;
-                    // The server has started the task: never repeat the tool call.
-                    return followed.map_err(|end| match end {
-                        CallEnd::SessionEnded | CallEnd::Headers(_) => CallEnd::Closed(self.fault()),
-                        end => end,
-                    });
+                    return followed.map_err(|end| self.begun(end));
                 }
                 other => return lenient(&other),
             }
         }
         Err(CallEnd::Strange(format!("it asked for more {ROUNDS} times")))
+    }
+
+    /// The end of a call that the server answered in part: it is never repeated.
+    fn begun(&self, end: CallEnd) -> CallEnd {
+        match end {
+            CallEnd::SessionEnded | CallEnd::Interrupted | CallEnd::Headers(_) => {
+                CallEnd::Closed(self.fault())
+            }
+            end => end,
+        }
     }
 
     /// A prompt with its arguments filled in.
@@ -192,16 +225,22 @@ impl Connection {
                 // The request was not sent, so it may be repeated.
                 return Err(CallEnd::SessionEnded);
             }
+            let _in_flight = self.in_flight.token();
             // Without a time-out of the library, whose clock runs on while a person is asked.
             let options = PeerRequestOptions::no_options();
             let sent = self.peer().send_cancellable_request(request, options).await;
-            let handle = sent.map_err(|error| self.end(&error))?;
+            let handle = sent.map_err(|error| match self.end(&error) {
+                CallEnd::Interrupted => CallEnd::SessionEnded,
+                end => end,
+            })?;
             let watching = self.handler.watched.watch(handle.progress_token.clone(), progress);
             let mut cancel = CancelOnDrop { peer: Some(self.peer().clone()), id: handle.id.clone() };
             let silence = self.handler.questions.silence(idle, LONGEST.max(idle), &watching.heard);
             let answer = tokio::select! {
+                // What came is an answer, whatever else happened.
+                biased;
                 answer = handle.await_response() => answer.map_err(|error| self.end(&error)),
-                () = self.ended.cancelled() => Err(CallEnd::Closed(self.fault())),
+                () = self.silent() => Err(self.unanswered()),
                 () = stop.cancelled() => return Err(CallEnd::Stopped),
                 limit = silence => return Err(CallEnd::TimedOut(limit)),
             };
@@ -272,8 +311,8 @@ pub(super) fn wants_sign_in(error: &(dyn std::error::Error + 'static)) -> bool {
 enum Loss {
     /// The server does not know the session.
     Session,
-    /// The server is not there.
-    Server,
+    /// The server is not there, or went away before it answered what was sent.
+    Server { is_sent: bool },
 }
 
 fn causes<'a>(
@@ -288,7 +327,9 @@ fn loss(error: &(dyn std::error::Error + 'static)) -> Option<Loss> {
     causes(error).find_map(|error| match error.downcast_ref::<crate::auth::Failed>()? {
         StreamableHttpError::SessionExpired => Some(Loss::Session),
         // It was not reached, or went away before it answered: whatever answers next may be another one.
-        StreamableHttpError::Client(error) if error.is_request() && !error.is_timeout() => Some(Loss::Server),
+        StreamableHttpError::Client(error) if error.is_request() && !error.is_timeout() => {
+            Some(Loss::Server { is_sent: !error.is_connect() })
+        }
         _ => None,
     })
 }

@@ -255,6 +255,7 @@ impl Connecting<'_> {
             sent: SentTools::default(),
             era: if has_handshake { with_handshake } else { ServerEra::Modern },
             ended,
+            in_flight: TaskTracker::new(),
             fault,
             lost: OnceLock::new(),
         })
@@ -314,6 +315,8 @@ pub(crate) struct Connection {
     pub(super) sent: SentTools,
     /// Cancelled when the server can send nothing more.
     pub(crate) ended: CancellationToken,
+    /// The requests that wait for an answer.
+    pub(super) in_flight: TaskTracker,
     fault: Option<Arc<Mutex<Option<String>>>>,
     /// Set where the server is not there any more.
     lost: OnceLock<Lost>,

@@ -142,6 +142,7 @@ impl Connection {
         if !self.has_resources() {
             return Ok(Vec::new());
         }
+        let _in_flight = self.in_flight.token();
         let listed = all("resources", async |params| {
             self.peer().list_resources(params).await.map(|page| (page.resources, page.next_cursor))
         });
@@ -153,6 +154,7 @@ impl Connection {
         if !self.has_resources() {
             return Ok(Vec::new());
         }
+        let _in_flight = self.in_flight.token();
         let listed = all("templates of resources", async |params| {
             let page = self.peer().list_resource_templates(params).await;
             page.map(|page| (page.resource_templates, page.next_cursor))

@@ -29,10 +29,12 @@ impl fmt::Display for RequestError {
 
 impl Server {
     /// Sends a request over a connection whose tools are those that were accepted. One that the server did not carry out,
-    /// because it forgot the session or wants other headers, is sent once more over the connection that follows.
+    /// because it forgot the session or wants other headers, is sent once more over the connection that follows; and so is one
+    /// that `reads` and changes nothing, if the server forgot the session before it answered.
     pub(crate) async fn request<T, F>(
         &self,
         cx: &Cx,
+        reads: bool,
         send: impl Fn(Arc<Connection>) -> F,
     ) -> Result<T, RequestError>
     where
@@ -57,6 +59,7 @@ impl Server {
                         connection.changed().note_tools();
                     }
                 }
+                Err(CallEnd::Interrupted) if reads && !is_repeated => is_repeated = true,
                 Err(end) => {
                     if let CallEnd::SignIn = end {
                         self.tell_of_sign_in().await;
@@ -67,8 +70,8 @@ impl Server {
         }
     }
 
-    /// The error of a tool whose request has no result, with what the model can do next.
-    pub(crate) fn tool_error(&self, error: RequestError) -> ToolError {
+    /// The error of a tool whose request has no result, with what the model can do next; one that `reads` changes nothing.
+    pub(crate) fn tool_error(&self, error: RequestError, reads: bool) -> ToolError {
         let end = match error {
             RequestError::Unavailable(error) => return error,
             RequestError::Ended(end) => end,
@@ -80,7 +83,9 @@ impl Server {
             CallEnd::Refused(_)
             | CallEnd::Headers(_)
             | CallEnd::Closed(_)
+            | CallEnd::Unreached(_)
             | CallEnd::SessionEnded
+            | CallEnd::Interrupted
             | CallEnd::Strange(_)
             | CallEnd::List(_) => ToolErrorKind::Failed,
         };
@@ -89,9 +94,14 @@ impl Server {
             CallEnd::SignIn if self.config.takes_sign_in() => format!(": `zk mcp login {name}`"),
             CallEnd::SignIn => "; ask the user to sign in".to_owned(),
             CallEnd::Refused(_) => "; correct the call, or do it another way".to_owned(),
-            CallEnd::TimedOut(_) | CallEnd::Closed(_) | CallEnd::SessionEnded => {
-                "; try again, or do it another way".to_owned()
+            CallEnd::TimedOut(_) | CallEnd::Closed(_) | CallEnd::Interrupted if !reads => {
+                "; outcome unknown: look whether it was carried out before you try again".to_owned()
             }
+            CallEnd::TimedOut(_)
+            | CallEnd::Closed(_)
+            | CallEnd::Interrupted
+            | CallEnd::Unreached(_)
+            | CallEnd::SessionEnded => "; try again, or do it another way".to_owned(),
             CallEnd::Headers(_) | CallEnd::Strange(_) | CallEnd::List(_) => {
                 "; do it another way, or tell the user".to_owned()
             }

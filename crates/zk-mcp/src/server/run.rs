@@ -45,6 +45,9 @@ impl Server {
                         (attempt, failures) = (0, 0);
                     }
                     let why = connection.fault();
+                    if connection.has_lost_session() {
+                        connection.settle().await;
+                    }
                     connection.close().await;
                     if connection.has_lost_session() && failures == 0 {
                         // Servers end sessions that were quiet for long: that is no failure yet.

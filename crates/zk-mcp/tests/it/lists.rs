@@ -4,11 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 use zk_core::model::ToolErrorKind;
+use zk_core::service::ToolCx;
 use zk_mcp::ServerState;
 
 use crate::rpc::{count, host, host_of, serve, text};
 use crate::support::LONG;
+use crate::web::{Said, Web};
 
 fn tool(name: &str) -> Value {
     json!({"name": name, "inputSchema": {"type": "object"}})
@@ -127,5 +130,49 @@ async fn tools_that_a_server_does_not_list_any_more_do_not_run_until_it_lists_th
     assert_eq!(count(&web, "tools/call"), 0);
     fails.store(0, Ordering::SeqCst);
     assert_eq!(far.text("mcp_far_t", json!({})).await, "called", "the call itself asks for the list again");
+    far.bus.close().await;
+}
+
+#[tokio::test]
+async fn a_listing_of_resources_that_is_stopped_is_cancelled_on_the_server_too() {
+    let web = Web::start(|asked, _| {
+        let message: Value = serde_json::from_str(&asked.body).unwrap_or_default();
+        let result = match message["method"].as_str() {
+            Some("initialize") => json!({
+                "protocolVersion": "2025-11-25",
+                "capabilities": {"resources": {}},
+                "serverInfo": {"name": "far", "version": "1"},
+            }),
+            Some("server/discover") => return Said::status(400),
+            Some("resources/list") => return Said::never(),
+            Some(_) => return Said::status(202),
+            None => return Said::status(405),
+        };
+        Said::json(&json!({"jsonrpc": "2.0", "id": message["id"], "result": result}))
+    })
+    .await;
+    let far = host(&web, json!({})).await;
+    let stop = CancellationToken::new();
+    let cx = ToolCx::new(far.bus.cx().with_stop(stop.clone()), "/");
+    let sent = |method: &str| {
+        let messages =
+            web.asked("/mcp").into_iter().filter_map(|asked| serde_json::from_str(&asked.body).ok());
+        messages.filter(|message: &Value| message["method"] == method).collect::<Vec<_>>()
+    };
+    let until_sent = async |method: &str| {
+        while sent(method).is_empty() {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    let stopping = async {
+        until_sent("resources/list").await;
+        stop.cancel();
+    };
+    let (listed, ()) = tokio::join!(far.call_with("mcp_list_resources", json!({}), &cx), stopping);
+    assert_eq!(listed.unwrap_err().kind, ToolErrorKind::Aborted);
+    tokio::time::timeout(LONG, until_sent("notifications/cancelled")).await.unwrap();
+    let (listing, cancelled) = (sent("resources/list"), sent("notifications/cancelled"));
+    assert_eq!((listing.len(), cancelled.len()), (1, 1));
+    assert_eq!(cancelled[0]["params"]["requestId"], listing[0]["id"]);
     far.bus.close().await;
 }

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use serde_json::{Value, json};
-use zk_core::model::ToolErrorKind;
+use zk_core::model::{ToolError, ToolErrorKind};
 use zk_core::service::CommandOutcome;
 use zk_mcp::ServerState;
 
@@ -28,6 +29,13 @@ async fn with_sessions(start: &Arc<AtomicUsize>, then: &'static [&'static str]) 
                 "serverInfo": {"name": "far", "version": "1"},
             }),
             "server/discover" => return Said::status(400),
+            // No answer while the session lasts, and a late one behind its end.
+            "tools/call" if start == 1 && message["params"]["arguments"]["waits"] == true => {
+                return Said::never();
+            }
+            "tools/call" if start == 1 && message["params"]["arguments"]["is_late"] == true => {
+                return Said { delay: Duration::from_millis(100), ..Said::status(404) };
+            }
             _ if asked.headers.get("mcp-session-id") != Some(&start.to_string()) => {
                 return Said::status(404);
             }
@@ -134,4 +142,43 @@ async fn a_server_without_sessions_that_was_away_is_listed_and_compared_before_t
     assert_eq!(error.kind, ToolErrorKind::Denied, "{error}");
     assert_eq!(count(&web, "tools/call"), calls);
     far.bus.close().await;
+}
+
+/// What becomes of a call of `t` with these arguments that waits for its answer when another one finds that the server forgot
+/// the session, and how often `t` was called in all.
+async fn while_the_session_ends(definition: Value, args: Value) -> (Result<String, ToolError>, usize) {
+    let start = Arc::new(AtomicUsize::new(1));
+    let web = with_sessions(&start, &["t"]).await;
+    let far = host(&web, definition).await;
+    command(&far, "mcp_far_p").await;
+    let waiting = async { far.call("mcp_far_t", args).await.map(|output| output.content.to_text()) };
+    let ending = async {
+        while count(&web, "tools/call") == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        start.store(2, Ordering::SeqCst);
+        assert_eq!(far.text("mcp_far_t", json!({})).await, "called");
+    };
+    let (waited, ()) = tokio::join!(waiting, ending);
+    assert!(far.events("mcp:error").is_empty(), "a session that ended is no failure");
+    far.bus.close().await;
+    (waited, count(&web, "tools/call"))
+}
+
+#[tokio::test]
+async fn a_call_without_an_answer_when_the_session_ends_is_repeated_only_if_it_changes_nothing() {
+    let waits = json!({"waits": true});
+    let (reads, calls) = while_the_session_ends(json!({"read_only": ["t"]}), waits.clone()).await;
+    assert_eq!((reads.unwrap().as_str(), calls), ("called", 4), "both of them twice");
+    let (changes, calls) = while_the_session_ends(json!({}), waits).await;
+    let error = changes.unwrap_err();
+    let told = "it forgot the session before it answered; outcome unknown: look whether it was carried out";
+    assert!(error.kind == ToolErrorKind::Failed && error.message.contains(told), "{error}");
+    assert_eq!(calls, 3, "only the other one twice");
+}
+
+#[tokio::test]
+async fn a_call_that_the_server_refuses_behind_the_end_of_the_session_is_repeated_whatever_it_does() {
+    let (called, calls) = while_the_session_ends(json!({}), json!({"is_late": true})).await;
+    assert_eq!((called.unwrap().as_str(), calls), ("called", 4), "it was not carried out");
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -32,12 +33,14 @@ pub(crate) struct Said {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(&'static str, String)>,
     pub(crate) body: String,
+    /// How long it takes.
+    pub(crate) delay: Duration,
 }
 
 impl Said {
     /// An answer without a body; with 0 the connection is closed without any.
     pub(crate) fn status(status: u16) -> Self {
-        Self { status, headers: Vec::new(), body: String::new() }
+        Self { status, headers: Vec::new(), body: String::new(), delay: Duration::ZERO }
     }
 
     /// No answer, as long as the client waits for one.
@@ -47,7 +50,7 @@ impl Said {
 
     pub(crate) fn json(body: &serde_json::Value) -> Self {
         let headers = vec![("content-type", "application/json".to_owned())];
-        Self { status: 200, headers, body: body.to_string() }
+        Self { headers, body: body.to_string(), ..Self::status(200) }
     }
 
     pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
@@ -77,6 +80,7 @@ impl Web {
                     let Some(request) = read(&mut stream).await else { return };
                     seen.lock().unwrap().push(request.clone());
                     let said = answer(&request, &base);
+                    tokio::time::sleep(said.delay).await;
                     if said.status == 0 {
                         return;
                     }
