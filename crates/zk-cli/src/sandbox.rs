@@ -1,6 +1,8 @@
 use std::path::{Path, PathBuf};
 
-use zk_exec::{Environment, HostRules, Network, SandboxExec, SandboxPolicy, SelfTest, Supervision};
+use zk_exec::{
+    Environment, HostRules, Network, SandboxError, SandboxExec, SandboxPolicy, SelfTest, Supervision,
+};
 
 use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
@@ -37,7 +39,7 @@ fn test(policy: &SandboxPolicy, environment: Environment) -> Outcome<(SandboxExe
     let found = std::thread::scope(|threads| {
         let test = || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.map_err(Failure::failed)?.block_on(exec.self_test()).map_err(Failure::failed)
+            runtime.map_err(Failure::failed)?.block_on(exec.self_test()).map_err(failure)
         };
         threads
             .spawn(test)
@@ -45,6 +47,16 @@ fn test(policy: &SandboxPolicy, environment: Environment) -> Outcome<(SandboxExe
             .unwrap_or_else(|_| Err(Failure::failed("the self-test of the sandbox broke off")))
     })?;
     Ok((exec, found))
+}
+
+/// The failure of a self-test, with how to move what is in its way.
+fn failure(error: SandboxError) -> Failure {
+    match error {
+        SandboxError::StateWithin { .. } => {
+            Failure::failed(format!("{error}: set ZK_HOME or XDG_STATE_HOME to one"))
+        }
+        error => Failure::failed(error),
+    }
 }
 
 /// What commands may reach: the directory worked in, the repository around it, and what `[sandbox]` adds.

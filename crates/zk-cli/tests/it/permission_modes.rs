@@ -67,6 +67,27 @@ fn where_the_sandbox_holds_commands_run_in_it_unasked_and_elsewhere_nothing_chan
     );
 }
 
+/// The self-test of the sandbox needs a place beside zk's own files where commands do not write.
+#[test]
+fn where_zk_keeps_its_files_in_the_project_a_sandbox_says_so_and_how_to_move_them() {
+    let server = calls(json!({ "command": "touch made" }));
+    let (person, has_sandbox) = with_default_context(&server);
+    if !has_sandbox {
+        return;
+    }
+    let own = person.project().join("own");
+    std::fs::create_dir(&own).unwrap();
+    let person = person.with("ZK_HOME", own.to_str().unwrap());
+    let ended = person.run(&["-p", "go", "--context", "sandbox"]);
+    let parts = [
+        format!("cannot contain commands in {}", person.project().display()),
+        format!("the state directory {} lies in it", own.display()),
+        "set ZK_HOME or XDG_STATE_HOME".to_owned(),
+    ];
+    assert!(parts.iter().all(|part| ended.stderr.contains(part)), "{}", ended.stderr);
+    assert!(ended.code != 0 && !person.project().join("made").exists());
+}
+
 /// As in a container that shows a part of `/proc` only.
 #[test]
 fn where_there_is_no_proc_of_its_own_auto_refuses_and_says_so() {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
@@ -130,6 +131,10 @@ impl Supervisor {
     /// Ends everything: `TERM`, and `KILL` to what is left after the grace.
     pub(super) async fn close(&self) {
         let Some(mut running) = self.lock().take() else { return };
+        if Handle::try_current().is_err() {
+            // Nobody can wait here: the drop kills everything at once.
+            return;
+        }
         if running.send(supervisor::END, &[]).is_ok() {
             let until = Instant::now() + GRACE + LAST;
             let mut pause = Duration::from_millis(2);

@@ -10,7 +10,7 @@ use zk_core::service::{Exec, ExecError, ExecRequest, Input, Process, ProcessEven
 
 use super::denial::Denials;
 use super::placeholders::Placeholders;
-use super::places::Placeholder;
+use super::places::{self, Placeholder};
 use super::plan::{FRESH, Plan, RUNTIME};
 use super::planted::{self, Planted};
 use super::policy::{Network, SandboxPolicy};
@@ -56,6 +56,8 @@ pub struct SandboxExec {
     /// A name in the workspace that nothing may be written to.
     protected: PathBuf,
     state: Option<PathBuf>,
+    /// The workspace or the repository around it, if the state directory lies there.
+    around_state: Option<PathBuf>,
     landlock_only: bool,
     /// Where commands have their temporary files if they have no `/tmp` of their own; removed with this.
     #[expect(dead_code, reason = "it lives as long as the commands")]
@@ -99,11 +101,11 @@ impl SandboxExec {
         let program = Path::new(supervision.program());
         let is_covered = FRESH.iter().chain(&RUNTIME).any(|dir| program.starts_with(dir));
         let policy = if is_covered { &policy.clone().readable(program) } else { policy };
-        let (mut plan, mut places) = Plan::of(policy)?;
+        let (mut plan, mut found) = Plan::of(policy)?;
         let mut environment = environment.without("XDG_RUNTIME_DIR").grant("TMPDIR", "/tmp");
         let temporary = if policy.landlock_only {
             // Placeholders would protect nothing, and `/tmp` is everybody's.
-            places.placeholders.clear();
+            found.placeholders.clear();
             let dir = Temporary::make()?;
             plan.writable.push(dir.0.clone());
             plan.readable.extend(program.canonicalize());
@@ -120,20 +122,22 @@ impl SandboxExec {
             environment = with_proxy(environment);
         }
         let encoded = plan.encode();
-        let workspace = places.writable.first().cloned().unwrap_or_default();
+        let around_state = places::around_state(policy, &found.writable);
+        let workspace = found.writable.first().cloned().unwrap_or_default();
         Ok(Self {
             exec: ProcessExec::sandboxed(environment, supervision.clone(), encoded.clone(), proxy.clone())
                 .limited(policy.limits),
             proxy,
             placeholders: OnceLock::new(),
-            wanted: places.placeholders,
-            limits: places.limits,
+            wanted: found.placeholders,
+            limits: found.limits,
             denials: Arc::new(plan.denials()),
             supervision,
             plan: encoded,
             network: plan.network,
             protected: workspace.join(".zk"),
             state: policy.state.clone(),
+            around_state,
             landlock_only: policy.landlock_only,
             temporary,
         })
@@ -163,12 +167,16 @@ impl SandboxExec {
     /// the machine is started anew.
     ///
     /// # Errors
-    /// [`SandboxError::SelfTest`] when something is open, [`SandboxError::Missing`] when that cannot be found out.
+    /// [`SandboxError::SelfTest`] when something is open, [`SandboxError::Missing`] when that cannot be found out,
+    /// [`SandboxError::StateWithin`] when the state directory is no place to find it out.
     pub async fn self_test(&self) -> Result<SelfTest, SandboxError> {
         let fail = |what: &str, error: String| SandboxError::Missing { what: format!("{what}: {error}") };
         let Some(state) = &self.state else {
             return Err(fail("cannot test the sandbox", "its policy names no state directory".into()));
         };
+        if let Some(writable) = &self.around_state {
+            return Err(SandboxError::StateWithin { state: state.clone(), writable: writable.clone() });
+        }
         let tried = Tried { network: self.network != Network::All, protected: !self.landlock_only };
         let record = planted::record(state, &self.plan, Path::new(self.supervision.program()));
         let held = record.as_ref().and_then(|record| fs::read_to_string(record).ok());

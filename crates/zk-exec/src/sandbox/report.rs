@@ -148,6 +148,17 @@ pub enum SandboxError {
         /// Why.
         why: &'static str,
     },
+    /// The state directory of the host lies where commands write, so that the self-test has no place outside of that.
+    #[error(
+        "cannot contain commands in {writable}: the state directory {state} lies in it; keep it in a directory that \
+         commands do not write"
+    )]
+    StateWithin {
+        /// The state directory.
+        state: PathBuf,
+        /// What commands write: the workspace, or the repository around it.
+        writable: PathBuf,
+    },
     /// A path of the policy cannot be used.
     #[error("cannot use {path} in a sandbox: {source}")]
     Path {

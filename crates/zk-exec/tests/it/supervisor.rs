@@ -45,6 +45,21 @@ async fn a_killed_supervisor_takes_its_commands_along_and_is_replaced() {
     assert_eq!(out, "again\n");
 }
 
+#[test]
+fn a_close_outside_of_a_runtime_ends_everything_without_waiting_for_a_clock() {
+    let dir = tempfile::tempdir().unwrap();
+    let exec = supervised(environment());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let command = "env -i setsid sleep 100 > /dev/null 2>&1 & echo $! > pid";
+    runtime.block_on(bash(&exec, command, dir.path(), None)).0.unwrap();
+    let left = pid_in(&dir.path().join("pid"));
+    assert!(runs(left));
+    drop(runtime);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(std::pin::pin!(exec.close()).poll(&mut context).is_ready());
+    eventually("the end of what the supervisor watched", || !runs(left));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_reaper_takes_its_command_along_and_the_rest_falls_to_the_supervisor() {
     let dir = tempfile::tempdir().unwrap();

@@ -61,6 +61,26 @@ async fn the_self_test_refuses_a_sandbox_with_a_hole() {
     assert!(!exec.self_test().await.is_ok_and(|test| test.cached), "a failed test is not remembered");
 }
 
+/// A repository is written as well as the workspace in it.
+#[tokio::test]
+async fn a_state_directory_where_commands_write_is_named_with_what_to_do() {
+    let scene = scene();
+    let (inner, state) = (scene.work.join("crates/a"), scene.work.join("own/state"));
+    fs::create_dir_all(&inner).unwrap();
+    fs::create_dir_all(&state).unwrap();
+    fs::create_dir(scene.work.join(".git")).unwrap();
+    fs::write(scene.work.join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+    for policy in [SandboxPolicy::new(&scene.work), SandboxPolicy::new(&inner).project(&scene.work)] {
+        let Some(exec) = sandboxed(&policy.state(&state)) else { return };
+        let error = exec.self_test().await.unwrap_err();
+        assert!(matches!(error, SandboxError::StateWithin { .. }), "{error:?}");
+        let told = error.to_string();
+        let parts = [scene.work.display().to_string(), state.display().to_string()];
+        assert!(parts.iter().all(|part| told.contains(part)), "{told}");
+        assert!(told.contains("keep it in a directory that commands do not write"), "{told}");
+    }
+}
+
 #[tokio::test]
 async fn a_failed_command_says_what_the_sandbox_denied_it() {
     let scene = scene();
