@@ -41,10 +41,12 @@ impl Owner {
             }
         };
         let (pinned, failed) = pins::collect(history, &begun.sent, until, cx).await;
+        let (all, _) = self.list_pinned(&pinned);
         {
             let messages: Vec<_> = pinned.iter().map(|pin| pin.message.clone()).collect();
             let mut state = self.lock();
             let talk = state.talk(context);
+            talk.told_pinned = talk.told_pinned.map(|told| told.min(all));
             if let Some(change) = talk.view.pin(history, &messages) {
                 note_change(talk, &event.turn_id, "pinned", begun.trigger, change);
                 begun.sent = Cow::Owned(talk.view.sent(history).into_owned());
@@ -63,6 +65,20 @@ impl Owner {
         let talk = state.talk(context);
         talk.refusal = Some(why);
         talk.trigger.stop();
+    }
+
+    /// Whether a person goes on with a window that is mostly what is pinned, was told so, and it is not much more by now.
+    pub(crate) fn accepts_pinned(&self, context: Option<&ContextId>, pinned: &[Pin], after: Size) -> bool {
+        let (all, _) = self.list_pinned(pinned);
+        let further = 1.0 + self.options.least_freed;
+        let told = self.lock().talk(context).told_pinned;
+        is_most(all, after) && told.is_some_and(|told| (all as f64) < told as f64 * further)
+    }
+
+    /// Notes that a person is told what is pinned, where that is most of what is sent.
+    pub(crate) fn note_told_pinned(&self, context: Option<&ContextId>, pinned: &[Pin], after: Size) {
+        let (all, _) = self.list_pinned(pinned);
+        self.lock().talk(context).told_pinned = is_most(all, after).then_some(all);
     }
 
     /// What a person is told where what is pinned fills the window by itself.
@@ -169,7 +185,7 @@ impl Owner {
         };
         let of = window.map_or(String::new(), |window| format!(" of a window of {window}"));
         let (all, listed) = self.list_pinned(pinned);
-        let (stays, choices) = if all * 2 > after.tokens {
+        let (stays, choices) = if is_most(all, after) {
             let stays = format!(", of which {all} have to ({listed})");
             (stays, "Take back what has to stay, such as to-dos and sub-agents, and compact again")
         } else {
@@ -228,4 +244,9 @@ impl Owner {
         };
         cx.emit_with(event).await.map(drop)
     }
+}
+
+/// Whether so many pinned tokens are most of what is sent.
+fn is_most(pinned: u64, sent: Size) -> bool {
+    pinned * 2 > sent.tokens
 }

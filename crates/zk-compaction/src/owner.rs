@@ -113,6 +113,7 @@ impl Owner {
             talk.model = Some(event.to.clone());
             talk.ledger.forget_usage();
             talk.trigger.reset();
+            talk.told_pinned = None;
         }
     }
 

@@ -183,10 +183,14 @@ impl Handler<ContextTransform> for Owner {
                 (None, Came::TooLittle) => {
                     (CompactionStage::Failed, Some(self.too_little(begun.before, after)))
                 }
+                (None, Came::Stopped) if self.accepts_pinned(context, &pinned, after) => {
+                    (CompactionStage::Failed, Some(self.too_little(begun.before, after)))
+                }
                 (None, Came::Stopped) => {
                     let note =
                         self.breakdown(context, event.window, &pinned, (begun.before, after), cx).await;
                     if begun.trigger == Some(CompactionTrigger::Hard) {
+                        self.note_told_pinned(context, &pinned, after);
                         self.stop(context, note.clone());
                     }
                     (CompactionStage::Stopped, Some(note))

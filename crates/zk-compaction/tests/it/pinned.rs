@@ -231,3 +231,29 @@ async fn a_request_that_is_made_smaller_twice_waits_half_a_minute_all_the_same()
     let longest = longest(&rig).await;
     assert!((26..=30).contains(&longest), "{longest}");
 }
+
+#[tokio::test]
+async fn a_person_who_goes_on_with_what_is_pinned_is_told_again_only_when_it_grew_by_a_fifth() {
+    // Of 6,000 tokens, so that a compaction frees less than a fifth.
+    let rig = rig(240 * 75);
+    let ends = async |prompts: usize| {
+        let mut ends = 0;
+        for number in 0..prompts {
+            match rig.say(&format!("question {number}")).await {
+                Ok(()) => {}
+                Err(AgentError::ContextExceeded(_)) => ends += 1,
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+        ends
+    };
+    assert_eq!(ends(40).await, 1, "{:?}", rig.stages.lock().unwrap());
+    let pinned = rig.pinned.0.lock().unwrap().clone();
+    *rig.pinned.0.lock().unwrap() = format!("{pinned}{}", "Do it. ".repeat(pinned.len() / 140));
+    assert_eq!(ends(20).await, 0, "a twentieth more");
+    *rig.pinned.0.lock().unwrap() = "Do it. ".repeat(240 * 50 / 7);
+    rig.conversation.compact(None).await.unwrap();
+    assert_eq!(ends(10).await, 0, "there is room");
+    *rig.pinned.0.lock().unwrap() = pinned;
+    assert_eq!(ends(40).await, 1, "more than a fifth more than the least of it");
+}
