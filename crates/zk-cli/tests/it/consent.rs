@@ -1,5 +1,6 @@
 //! What a person reads in a question is, byte for byte, what runs: for the tools that no file of the workspace is behind.
 
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -33,6 +34,19 @@ fn cases() -> u32 {
 struct RecordsArgs {
     real: Arc<dyn Tool>,
     ran: Arc<Mutex<Vec<Value>>>,
+    /// What the server of the tool received, which then counts.
+    received: Option<PathBuf>,
+}
+
+/// The arguments of the one call of a tool among the messages in a file, which is empty from here on.
+fn arguments_received(file: &Path) -> Value {
+    let text = std::fs::read_to_string(file).unwrap();
+    std::fs::write(file, "").unwrap();
+    let messages = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let mut calls = messages.filter(|message| message["method"] == "tools/call");
+    let call = calls.next().expect("the server received a call");
+    assert!(calls.next().is_none(), "one call: {text}");
+    call["params"]["arguments"].clone()
 }
 
 #[async_trait]
@@ -49,8 +63,15 @@ impl Tool for RecordsArgs {
         Effects::Unknown
     }
 
-    async fn call(&self, call: &Approved, _: &ToolCx) -> Result<ToolOutput, ToolError> {
-        self.ran.lock().unwrap().push(call.args().clone());
+    async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
+        let args = match &self.received {
+            Some(received) => {
+                self.real.call(call, cx).await?;
+                arguments_received(received)
+            }
+            None => call.args().clone(),
+        };
+        self.ran.lock().unwrap().push(args);
         Ok(ToolOutput::text("ran"))
     }
 }
@@ -80,9 +101,9 @@ fn served() -> Arc<dyn Tool> {
 }
 
 /// The tools of a server, the search for them and those for resources, the one for messages that left the context, and
-/// the one for an answer in a shape.
-async fn of_servers(place: &std::path::Path) -> Vec<Arc<dyn Tool>> {
-    let mut definition = crate::mcp::definition(&FakeMcpScript::default());
+/// the one for an answer in a shape; with the bus that the server lives on, which keeps what it receives in the file.
+async fn of_servers(place: &Path, received: &Path) -> (Vec<Arc<dyn Tool>>, Bus) {
+    let mut definition = crate::mcp::recording(&FakeMcpScript::default(), received);
     definition["disclosure"] = json!("lazy");
     let server = ServerConfig::read("fake", &definition).unwrap();
     let bus = Bus::new();
@@ -104,12 +125,11 @@ async fn of_servers(place: &std::path::Path) -> Vec<Arc<dyn Tool>> {
     let requests = provider.requests();
     let spec = requests[0].tools.iter().find(|tool| tool.name == "__output__").unwrap();
     found.push(Arc::new(Served(spec.clone())));
-    bus.close().await;
-    found
+    (found, bus)
 }
 
 /// The tools of sub-agents, of fetching and of skills, and one of a server.
-async fn tools(place: &std::path::Path) -> Vec<Arc<dyn Tool>> {
+async fn tools(place: &Path) -> Vec<Arc<dyn Tool>> {
     let skill = place.join("skills/release");
     std::fs::create_dir_all(skill.join("scripts")).unwrap();
     let text = "---\nname: release\ndescription: makes a release\n---\nRun scripts/tag.sh.\n";
@@ -218,7 +238,12 @@ fn what_ran_is_what_the_question_showed_for_sub_agents_pages_skills_and_servers_
     let _within = runtime.enter();
     let root = place.path().canonicalize().unwrap();
     let mut tools = runtime.block_on(tools(&root));
-    tools.extend(runtime.block_on(of_servers(&root)));
+    let received = root.join("received");
+    let (of_servers, server) = runtime.block_on(of_servers(&root, &received));
+    // The first one is called on the server, the others are not.
+    let of_server = of_servers[0].clone();
+    std::fs::write(&received, "").unwrap();
+    tools.extend(of_servers);
     let each = cases().div_ceil(tools.len() as u32);
     for real in tools {
         let bus = Bus::new();
@@ -228,10 +253,11 @@ fn what_ran_is_what_the_question_showed_for_sub_agents_pages_skills_and_servers_
         let (shown, ran) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
         let approving = runtime.spawn(approve_all(questions.attach(), shown.clone()));
         let schema = real.spec().schema.clone();
+        let received = Arc::ptr_eq(&real, &of_server).then_some(&*received);
         let mut runner = TestRunner::new(Config { cases: each, ..Config::default() });
         runner
             .run(&arguments(&schema), |args| {
-                runtime.block_on(call(&bus, &real, &ran, &args));
+                runtime.block_on(call(&bus, &real, &ran, received, &args));
                 let (shown, ran) = (shown.lock().unwrap().pop(), ran.lock().unwrap().pop());
                 prop_assert_eq!(shown.as_ref(), Some(&args), "{}", real.spec().name);
                 prop_assert_eq!(ran, shown);
@@ -240,11 +266,19 @@ fn what_ran_is_what_the_question_showed_for_sub_agents_pages_skills_and_servers_
             .unwrap();
         approving.abort();
     }
+    runtime.block_on(server.close());
 }
 
 /// Takes one call through its gate and runs it.
-async fn call(bus: &Bus, real: &Arc<dyn Tool>, ran: &Arc<Mutex<Vec<Value>>>, args: &Value) {
-    let tool: Arc<dyn Tool> = Arc::new(RecordsArgs { real: real.clone(), ran: ran.clone() });
+async fn call(
+    bus: &Bus,
+    real: &Arc<dyn Tool>,
+    ran: &Arc<Mutex<Vec<Value>>>,
+    received: Option<&Path>,
+    args: &Value,
+) {
+    let (real, ran, received) = (real.clone(), ran.clone(), received.map(Path::to_owned));
+    let tool: Arc<dyn Tool> = Arc::new(RecordsArgs { real: real.clone(), ran, received });
     let name = real.spec().name.clone();
     let call =
         Arc::new(CallRef { turn_id: "t".into(), call_id: "c".into(), display_name: name.clone(), name });

@@ -1,6 +1,8 @@
 //! MCP servers of settings and projects, through the program.
 
-use std::io::{BufReader, stdin, stdout};
+use std::fs::File;
+use std::io::{BufReader, Read, Write, stdin, stdout};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -13,6 +15,21 @@ use crate::zk::{Ended, Person, program, server, until};
 
 /// The variable that makes this program the fake server.
 const ROLE: &str = "ZK_FAKE_MCP";
+/// The variable with the file that the fake server appends everything to that it receives.
+const RECEIVED: &str = "ZK_FAKE_MCP_RECEIVED";
+
+/// Standard input, kept in a file before the server sees it.
+struct Recorded(Option<File>);
+
+impl Read for Recorded {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = stdin().read(buffer)?;
+        if let Some(file) = &mut self.0 {
+            file.write_all(&buffer[..count])?;
+        }
+        Ok(count)
+    }
+}
 
 /// Not a test: the program that the tests start as a server.
 #[test]
@@ -20,10 +37,12 @@ const ROLE: &str = "ZK_FAKE_MCP";
 fn fake_server() {
     let Ok(script) = std::env::var(ROLE) else { return };
     let script: FakeMcpScript = serde_json::from_str(&script).unwrap();
+    let received = std::env::var(RECEIVED).ok();
+    let received = received.map(|path| File::options().append(true).create(true).open(path).unwrap());
     eprintln!("the fake server is up");
     // Behind what the test harness began to print.
     println!();
-    match FakeMcpServer::new(script, Vec::new(), BufReader::new(stdin()), stdout()).serve() {
+    match FakeMcpServer::new(script, Vec::new(), BufReader::new(Recorded(received)), stdout()).serve() {
         Ok(FakeMcpEnd::Input) => std::process::exit(0),
         Ok(FakeMcpEnd::Crash) | Err(_) => std::process::exit(3),
     }
@@ -35,6 +54,13 @@ pub(crate) fn definition(script: &FakeMcpScript) -> Value {
         "args": ["mcp::fake_server", "--exact", "--nocapture", "--test-threads=1"],
         "env": { ROLE: serde_json::to_string(script).unwrap() },
     })
+}
+
+/// The same, of a server that appends what it receives to a file.
+pub(crate) fn recording(script: &FakeMcpScript, received: &Path) -> Value {
+    let mut definition = definition(script);
+    definition["env"][RECEIVED] = json!(received);
+    definition
 }
 
 /// Settings with a server called `fake`.
@@ -373,7 +399,7 @@ fn tools_that_the_settings_or_the_project_deny_are_neither_listed_nor_called() {
 }
 
 /// A server as a script, which writes to two files first.
-fn shell_server(outside: &std::path::Path) -> String {
+fn shell_server(outside: &Path) -> String {
     let results = [
         (
             "initialize",
