@@ -11,7 +11,7 @@ use futures_util::future::{Either, select};
 use rmcp::model::{JsonRpcMessage, Prompt, ProtocolVersion, RequestId, ServerPeerInfo};
 use rmcp::service::{
     ClientCacheConfig, ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer, RoleClient,
-    RunningService, RxJsonRpcMessage, TxJsonRpcMessage,
+    RxJsonRpcMessage, TxJsonRpcMessage,
 };
 use rmcp::transport::Transport;
 use tokio::sync::Semaphore;
@@ -21,6 +21,7 @@ use tokio_util::task::TaskTracker;
 use zk_core::service::Exec;
 
 use super::handler::{Handler, ListChanged};
+use super::library::{Library, LibraryState};
 use super::lists::SentTools;
 use crate::config::ServerConfig;
 use crate::era::ServerEra;
@@ -320,24 +321,6 @@ pub(crate) struct Connection {
     fault: Option<Arc<Mutex<Option<String>>>>,
     /// Set where the server is not there any more.
     lost: OnceLock<Lost>,
-}
-
-/// What `rmcp` has of a connection, behind a trait: else the compiler proves for each future that holds a server that every
-/// message of the protocol may go to another thread, which takes half of the time of this crate.
-trait Library: Send + Sync {
-    fn state(&self) -> &LibraryState;
-}
-
-struct LibraryState {
-    peer: Peer<RoleClient>,
-    info: Option<Arc<ServerPeerInfo>>,
-    service: tokio::sync::Mutex<Option<RunningService<RoleClient, Handler>>>,
-}
-
-impl Library for LibraryState {
-    fn state(&self) -> &LibraryState {
-        self
-    }
 }
 
 /// Why nothing more can be sent on a connection.

@@ -3,6 +3,7 @@
 mod call;
 mod connect;
 mod handler;
+mod library;
 mod lists;
 mod result;
 mod sampling;
