@@ -237,7 +237,7 @@ impl Plugin for McpPlugin {
             pumps.close();
             let _ = timeout(GONE, pumps.wait()).await;
         });
-        shared.all.get_or_init(|| Arc::new(servers.iter().map(|server| server.link()).collect()));
+        shared.all.get_or_init(|| Arc::new(servers.iter().map(|server| server.downgrade()).collect()));
         for server in &servers {
             scope.spawn(server.clone().run());
         }

@@ -13,7 +13,7 @@ use zk_core::service::{Tool, ToolCx};
 
 use crate::client::resource_output;
 use crate::sanitize::clean_text;
-use crate::server::{Server, ServerLinks, linked};
+use crate::server::{Server, WeakServers, upgrade_all};
 
 /// The names of the tools.
 pub(crate) const LIST: &str = "mcp_list_resources";
@@ -27,13 +27,13 @@ const LISTING: Duration = Duration::from_secs(20);
 /// Lists the resources of servers.
 pub(crate) struct ListResources {
     spec: Arc<ToolSpec>,
-    servers: ServerLinks,
+    servers: WeakServers,
 }
 
 /// Reads a resource.
 pub(crate) struct ReadResource {
     spec: Arc<ToolSpec>,
-    servers: ServerLinks,
+    servers: WeakServers,
 }
 
 #[derive(Deserialize)]
@@ -48,7 +48,7 @@ struct ReadArgs {
 }
 
 impl ListResources {
-    pub(crate) fn new(servers: ServerLinks) -> Self {
+    pub(crate) fn new(servers: WeakServers) -> Self {
         let schema = json!({
             "type": "object",
             "properties": {
@@ -66,7 +66,7 @@ impl ListResources {
 }
 
 impl ReadResource {
-    pub(crate) fn new(servers: ServerLinks) -> Self {
+    pub(crate) fn new(servers: WeakServers) -> Self {
         let schema = json!({
             "type": "object",
             "properties": {
@@ -93,7 +93,7 @@ impl Tool for ListResources {
 
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let ListArgs { server } = call.parse()?;
-        let servers = linked(&self.servers);
+        let servers = upgrade_all(&self.servers);
         let chosen: Vec<Arc<Server>> =
             servers.filter(|one| server.as_deref().is_none_or(|name| name == one.name())).collect();
         if let (Some(name), []) = (&server, &*chosen) {
@@ -159,7 +159,7 @@ impl Tool for ReadResource {
 
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let ReadArgs { server, uri } = call.parse()?;
-        let found = linked(&self.servers).find(|one| one.name() == server);
+        let found = upgrade_all(&self.servers).find(|one| one.name() == server);
         let found = found.ok_or_else(|| ToolError::invalid(format!("there is no MCP server {server}")))?;
         let idle = found.config.request_idle;
         let uri = uri.as_str();

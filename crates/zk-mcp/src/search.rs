@@ -10,7 +10,7 @@ use zk_core::kernel::Scope;
 use zk_core::model::{Approved, Concurrency, Disclosure, Effects, ToolError, ToolOutput, ToolSpec};
 use zk_core::service::{CallPlace, RunTool, RunTools, Tool, ToolCx};
 
-use crate::server::{ServerLinks, linked};
+use crate::server::{WeakServers, upgrade_all};
 
 /// The name of the tool. A host that has one of its own keeps it, and unlocks tools itself.
 pub(crate) const NAME: &str = "tool_search";
@@ -20,14 +20,14 @@ const PREFIX: &str = "mcp_";
 const LIMIT: usize = 20;
 
 /// Registers the search in the tools of `servers`.
-pub(crate) fn register(scope: &Scope, servers: ServerLinks) {
+pub(crate) fn register(scope: &Scope, servers: WeakServers) {
     let _ = scope.provide::<dyn Tool>(NAME, Arc::new(ToolSearch::new(servers)));
 }
 
 /// Searches the tools of servers, and lets the run call those it finds.
 struct ToolSearch {
     spec: Arc<ToolSpec>,
-    servers: ServerLinks,
+    servers: WeakServers,
 }
 
 #[derive(Deserialize)]
@@ -40,7 +40,7 @@ struct Args {
 }
 
 impl ToolSearch {
-    fn new(servers: ServerLinks) -> Self {
+    fn new(servers: WeakServers) -> Self {
         let schema = json!({
             "type": "object",
             "properties": {
@@ -61,7 +61,7 @@ impl ToolSearch {
 
     /// The names of the tools of a server. Its own name does not tell them from those of another one that begins so.
     fn of_server(&self, name: &str) -> Result<BTreeSet<String>, ToolError> {
-        let servers: Vec<_> = linked(&self.servers).collect();
+        let servers: Vec<_> = upgrade_all(&self.servers).collect();
         let Some(server) = servers.iter().find(|server| server.name() == name) else {
             let names: Vec<&str> = servers.iter().map(|server| server.name()).collect();
             return Err(ToolError::invalid(format!(

@@ -8,11 +8,11 @@ use zk_core::service::{Tool, ToolCx};
 use crate::client::CallRequest;
 use crate::config::ServerConfig;
 use crate::sanitize::{clean_schema, clean_text};
-use crate::server::{Linked, Server};
+use crate::server::{Server, ServerRef};
 
 /// A tool of a server.
 pub(crate) struct McpTool {
-    server: Arc<dyn Linked>,
+    server: Arc<dyn ServerRef>,
     /// Its name on the server.
     name: String,
     spec: Arc<ToolSpec>,

@@ -23,7 +23,7 @@ pub(super) const LONGEST: Duration = Duration::from_secs(3600);
 /// How often a server may ask for more before it answers.
 const ROUNDS: usize = 10;
 /// How long requests are waited for that were sent before the server forgot the session: it answers most of them, too.
-const SETTLING: Duration = Duration::from_secs(1);
+const SETTLING: Duration = Duration::from_secs(3);
 
 /// A call of a tool, by its name on the server.
 pub(crate) struct CallRequest<'a> {
@@ -118,7 +118,7 @@ impl Connection {
     }
 
     /// Waits until no answer comes any more.
-    async fn silent(&self) {
+    async fn wait_for_silence(&self) {
         self.ended.cancelled().await;
         if self.has_lost_session() {
             tokio::time::sleep(SETTLING).await;
@@ -139,14 +139,14 @@ impl Connection {
         for round in 0..ROUNDS {
             let request = ClientRequest::CallToolRequest(Request::new(params.clone()));
             let answered = self.request(request, call.idle, Some(call.progress.clone()), stop).await;
-            match answered.map_err(|end| if round > 0 { self.begun(end) } else { end })? {
+            match answered.map_err(|end| if round > 0 { self.forbid_retry(end) } else { end })? {
                 ServerResult::CallToolResult(result) => return Ok(CallResult::of(result)),
                 ServerResult::InputRequiredResult(more) => {
                     (params.input_responses, params.request_state) = self.answer(more, call.cx).await?;
                 }
                 ServerResult::CreateTaskResult(created) => {
                     let followed = self.follow(created.task, call.idle, &call.progress, call.cx).await;
-                    return followed.map_err(|end| self.begun(end));
+                    return followed.map_err(|end| self.forbid_retry(end));
                 }
                 other => return lenient(&other),
             }
@@ -155,11 +155,12 @@ impl Connection {
     }
 
     /// The end of a call that the server answered in part: it is never repeated.
-    fn begun(&self, end: CallEnd) -> CallEnd {
+    fn forbid_retry(&self, end: CallEnd) -> CallEnd {
         match end {
             CallEnd::SessionEnded | CallEnd::Interrupted | CallEnd::Headers(_) => {
                 CallEnd::Closed(self.fault())
             }
+            CallEnd::Unreached(why) => CallEnd::Closed(why),
             end => end,
         }
     }
@@ -240,7 +241,7 @@ impl Connection {
                 // What came is an answer, whatever else happened.
                 biased;
                 answer = handle.await_response() => answer.map_err(|error| self.end(&error)),
-                () = self.silent() => Err(self.unanswered()),
+                () = self.wait_for_silence() => Err(self.unanswered()),
                 () = stop.cancelled() => return Err(CallEnd::Stopped),
                 limit = silence => return Err(CallEnd::TimedOut(limit)),
             };

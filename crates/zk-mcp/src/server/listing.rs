@@ -12,7 +12,7 @@ use zk_core::model::{Disclosure, ToolError, ToolErrorKind};
 use zk_core::service::{Command, Tool};
 
 use super::disclosure::Disclosed;
-use super::{Linked, Server, linked, quarantined};
+use super::{Server, ServerRef, quarantined, upgrade_all};
 use crate::client::Connection;
 use crate::config::{ServerConfig, ServerPermission};
 use crate::events::{McpQuarantine, McpSkills};
@@ -112,7 +112,7 @@ impl Server {
 
     /// The listing and what [`Self::check`] says of it, which reads and writes files: not in the thread of the conversation.
     async fn checked(&self, listing: Listing) -> Result<(Listing, Result<(), Vec<String>>), String> {
-        let this = self.this.upgrade().map(Linked::server).ok_or("the conversation ended")?;
+        let this = self.this.upgrade().map(ServerRef::server).ok_or("the conversation ended")?;
         super::run::beside(move || {
             let checked = this.check(&listing);
             (listing, checked)
@@ -168,7 +168,8 @@ impl Server {
         }
     }
 
-    /// A connection whose tools are those that were accepted, for one call.
+    /// A connection whose tools are those that were accepted, for one call. Boxed for the same reason as the request of a
+    /// connection.
     pub(crate) fn connection_for_call(&self) -> BoxFuture<'_, Result<Arc<Connection>, ToolError>> {
         Box::pin(async move {
             let mut connection = self.connection(self.config.start_cap).await;
@@ -228,8 +229,8 @@ impl Server {
             && self.shared.has_resources.set(()).is_ok()
         {
             let all = self.shared.all.get().cloned().unwrap_or_default();
-            let trusted = linked(&all).filter(|one| one.config.trust != ServerTrust::Untrusted);
-            let all = Arc::new(trusted.map(|one| one.link()).collect::<Vec<_>>());
+            let trusted = upgrade_all(&all).filter(|one| one.config.trust != ServerTrust::Untrusted);
+            let all = Arc::new(trusted.map(|one| one.downgrade()).collect::<Vec<_>>());
             let tools: [Arc<dyn Tool>; 2] =
                 [Arc::new(ListResources::new(all.clone())), Arc::new(ReadResource::new(all))];
             for tool in tools {
@@ -276,7 +277,7 @@ impl Server {
 
     /// Offers what the server has beside tools: prompts as commands.
     pub(super) async fn offer(&self, connection: &Arc<Connection>) {
-        let (Some(bus), Some(this)) = (self.scope.bus(), self.this.upgrade().map(Linked::server)) else {
+        let (Some(bus), Some(this)) = (self.scope.bus(), self.this.upgrade().map(ServerRef::server)) else {
             return;
         };
         let count = connection.changed().others();
@@ -331,7 +332,7 @@ impl Server {
         self.listed().pending = None;
         self.publish(next).await;
         let all = self.shared.all.get().cloned().unwrap_or_default();
-        for server in linked(&all).filter(|one| others.contains(&one.config.name)) {
+        for server in upgrade_all(&all).filter(|one| others.contains(&one.config.name)) {
             let lazy = server.listed().tools.clone().into_iter();
             let lazy = lazy.map(|(name, tool)| (name, Arc::new(tool.disclosed(Disclosure::Lazy)))).collect();
             server.publish(lazy).await;
@@ -370,7 +371,7 @@ impl Server {
             let spec = spec_of(&name, tool, disclosure);
             let same = listed.tools.get(&name).filter(|old| old.is(&tool.name, &spec));
             let made = same.cloned().or_else(|| {
-                let server = self.this.upgrade().map(Linked::server)?;
+                let server = self.this.upgrade().map(ServerRef::server)?;
                 Some(Arc::new(McpTool::new(server, tool, spec)))
             });
             taken.insert(name.clone());

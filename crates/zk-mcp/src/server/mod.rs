@@ -67,7 +67,7 @@ pub(crate) struct Shared {
     /// The tasks that own programs: a host can wait until all of them are gone.
     pub(crate) pumps: TaskTracker,
     /// All servers of the plugin.
-    pub(crate) all: OnceLock<ServerLinks>,
+    pub(crate) all: OnceLock<WeakServers>,
     /// Set once the tools for resources are registered.
     pub(crate) has_resources: OnceLock<()>,
     /// Which servers disclose their tools eagerly, and which lazily.
@@ -108,27 +108,27 @@ pub(crate) struct Server {
     /// Sign-ins since a call last worked.
     #[cfg(feature = "http")]
     sign_ins: std::sync::atomic::AtomicU32,
-    this: Weak<dyn Linked>,
+    this: Weak<dyn ServerRef>,
 }
 
 /// A server, where its own parts hold it. Types that contain each other by name make the compiler prove again for each future,
 /// and each time for all of them, that they may go to another thread: that was half of the time of this crate.
-pub(crate) trait Linked: Send + Sync {
+pub(crate) trait ServerRef: Send + Sync {
     fn server(self: Arc<Self>) -> Arc<Server>;
 }
 
-impl Linked for Server {
+impl ServerRef for Server {
     fn server(self: Arc<Self>) -> Arc<Server> {
         self
     }
 }
 
 /// The servers of a plugin by their names. They own the tools, not the other way around.
-pub(crate) type ServerLinks = Arc<Vec<Weak<dyn Linked>>>;
+pub(crate) type WeakServers = Arc<Vec<Weak<dyn ServerRef>>>;
 
 /// Those of them that are still there.
-pub(crate) fn linked(links: &[Weak<dyn Linked>]) -> impl Iterator<Item = Arc<Server>> {
-    links.iter().filter_map(Weak::upgrade).map(Linked::server)
+pub(crate) fn upgrade_all(servers: &[Weak<dyn ServerRef>]) -> impl Iterator<Item = Arc<Server>> {
+    servers.iter().filter_map(Weak::upgrade).map(ServerRef::server)
 }
 
 /// What a server does, and how it is reached.
@@ -142,7 +142,7 @@ pub(crate) struct Live {
 
 impl Server {
     /// What others hold of it.
-    pub(crate) fn link(&self) -> Weak<dyn Linked> {
+    pub(crate) fn downgrade(&self) -> Weak<dyn ServerRef> {
         self.this.clone()
     }
 

@@ -120,7 +120,11 @@ impl Pump {
             loop {
                 match timeout(STUCK, self.process.write(chunk)).await {
                     Ok(Ok(())) => break,
-                    Ok(Err(error)) => return Err(error.to_string()),
+                    Ok(Err(error)) => {
+                        // Most often because it ended: then how it ended says more.
+                        let exit = self.exit_soon().await;
+                        return Err(exit.map_or_else(|| error.to_string(), describe));
+                    }
                     Err(_) if Instant::now() >= give_up => {
                         return Err(format!("its program read nothing for {} s", NOT_READING.as_secs()));
                     }

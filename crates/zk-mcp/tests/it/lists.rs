@@ -165,7 +165,7 @@ async fn a_listing_of_resources_that_is_stopped_is_cancelled_on_the_server_too()
         }
     };
     let stopping = async {
-        until_sent("resources/list").await;
+        tokio::time::timeout(LONG, until_sent("resources/list")).await.unwrap();
         stop.cancel();
     };
     let (listed, ()) = tokio::join!(far.call_with("mcp_list_resources", json!({}), &cx), stopping);

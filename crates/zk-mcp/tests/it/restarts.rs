@@ -11,6 +11,7 @@ use zk_mcp::ServerState;
 
 use crate::calls::command;
 use crate::rpc::{count, host, serve, text};
+use crate::support::LONG;
 use crate::web::{Said, Web};
 
 /// A server of revision 2025-11-25 whose session is the number of its start; after the first one its tools are `then`.
@@ -153,9 +154,12 @@ async fn while_the_session_ends(definition: Value, args: Value) -> (Result<Strin
     command(&far, "mcp_far_p").await;
     let waiting = async { far.call("mcp_far_t", args).await.map(|output| output.content.to_text()) };
     let ending = async {
-        while count(&web, "tools/call") == 0 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        let begun = async {
+            while count(&web, "tools/call") == 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(LONG, begun).await.unwrap();
         start.store(2, Ordering::SeqCst);
         assert_eq!(far.text("mcp_far_t", json!({})).await, "called");
     };
