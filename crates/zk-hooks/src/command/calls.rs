@@ -288,7 +288,7 @@ impl Handler<ToolGate> for Ask {
             session: None,
             always: None,
             wider: None,
-            reasons: vec![asked(&reason)],
+            reasons: vec![format!("a hook asks: {reason}")],
         };
         let answer = questions.ask(Question::Approve(Box::new(approval)), cx, PATIENCE).await;
         if is_yes(&answer) {

@@ -1,5 +1,6 @@
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -35,9 +36,8 @@ const PLACES: [&str; 16] = [
 
 /// Lets every tool be given an output that was too large for a result: `output:NAME`, as the result said it. A tool that
 /// takes a path gets that of the file; in a longer text, such as a command, the path stands in its place; any other
-/// argument gets the whole text. What is judged and shown to a person is what stands there then. A session that is a
-/// copy has its own files of the outputs in its history; the paths of those it was copied from, in directories beside
-/// its own, get its own in their place.
+/// argument gets the whole text. What is judged and shown to a person is what stands there then. A session that was
+/// copied has its own copies of these files: paths to the same files of the original session are replaced by theirs.
 ///
 /// ```
 /// use zk_core::kernel::Bus;
@@ -63,13 +63,14 @@ impl Plugin for OutputHandles {
 impl Handler<ToolPrepare> for OutputHandles {
     async fn call(&self, prepare: &ToolPrepare, cx: &Cx) -> Answer<ToolPrepare> {
         let Some(dir) = cx.service::<OutputDir>() else { return Ok(None) };
-        let beside = dir.0.parent().and_then(Path::file_name).and_then(|name| name.to_str());
-        if !mentions(&prepare.args, PREFIX) && !beside.is_some_and(|name| mentions(&prepare.args, name)) {
+        let parent = dir.0.parent().and_then(Path::to_str).map(|parent| format!("{parent}/"));
+        if !mentions(&prepare.args, PREFIX) && !parent.is_some_and(|parent| mentions(&prepare.args, &parent))
+        {
             return Ok(None);
         }
         let (dir, mut args) = (dir.0.clone(), prepare.args.clone());
         let replaced = tokio::task::spawn_blocking(move || {
-            let moved = beside_own(&mut args, "", &dir);
+            let moved = redirect_to_own(&mut args, "", &dir);
             let changed = replace(&mut args, "", &dir)?;
             Ok::<_, String>((moved || changed).then_some(args))
         });
@@ -86,9 +87,9 @@ fn mentions(value: &Value, what: &str) -> bool {
     }
 }
 
-/// Puts the paths of own outputs in the place of those with the same name in directories beside `dir`; `key` is the
-/// argument that a value stands under. Gives whether there was any.
-fn beside_own(value: &mut Value, key: &str, dir: &Path) -> bool {
+/// Puts the paths of own outputs in the place of the same files of the session that was copied; `key` is the argument
+/// that a value stands under. Gives whether there was any.
+fn redirect_to_own(value: &mut Value, key: &str, dir: &Path) -> bool {
     match value {
         Value::String(text) if PLACES.contains(&key) => {
             let found = dir.canonicalize().ok().and_then(|dir| own_paths(text, &dir));
@@ -99,39 +100,63 @@ fn beside_own(value: &mut Value, key: &str, dir: &Path) -> bool {
             is_one
         }
         Value::Array(all) => {
-            all.iter_mut().map(|one| beside_own(one, key, dir)).filter(|moved| *moved).count() > 0
+            all.iter_mut().map(|one| redirect_to_own(one, key, dir)).filter(|moved| *moved).count() > 0
         }
         Value::Object(all) => {
-            all.iter_mut().map(|(key, one)| beside_own(one, key, dir)).filter(|moved| *moved).count() > 0
+            all.iter_mut().map(|(key, one)| redirect_to_own(one, key, dir)).filter(|moved| *moved).count() > 0
         }
         Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }
 
-/// The text with paths in `dir`, a canonical one, in the place of those beside it; nothing if there are none.
+/// The text with paths in `dir`, a canonical one, in the place of those of the same files in directories beside it; nothing
+/// if there are none.
 fn own_paths(text: &str, dir: &Path) -> Option<String> {
-    let all = format!("{}/", dir.parent()?.to_str()?);
+    let all = dir.parent()?;
+    let root = format!("{}/", all.to_str()?);
     let (mut out, mut rest, mut any) = (String::with_capacity(text.len()), text, false);
-    while let Some((before, after)) = rest.split_once(&all) {
+    while let Some((before, after)) = rest.split_once(&root) {
         out.push_str(before);
         let other = after.get(..end_of_name(after)).unwrap_or_default();
         let name = after.get(other.len()..).and_then(|after| after.strip_prefix('/')).unwrap_or_default();
         let name = name.get(..end_of_name(name)).unwrap_or_default().trim_end_matches('.');
-        let is_other = dir.file_name().is_some_and(|own| own != other);
-        match file(name, dir).filter(|_| is_other && !other.is_empty()) {
+        let behind = after.get(other.len() + 1 + name.len()..).unwrap_or_default();
+        let is_whole =
+            is_edge(out.chars().next_back()) && is_edge(behind.trim_start_matches('.').chars().next());
+        let own = file(name, dir).filter(|own| {
+            is_whole
+                && !other.is_empty()
+                && !other.starts_with('.')
+                && is_copy(own, &all.join(other).join(name))
+        });
+        match own {
             Some(path) => {
                 any = true;
                 out.push_str(&path.display().to_string());
-                rest = after.get(other.len() + 1 + name.len()..).unwrap_or_default();
+                rest = behind;
             }
             None => {
-                out.push_str(&all);
+                out.push_str(&root);
                 rest = after;
             }
         }
     }
     out.push_str(rest);
     any.then_some(out)
+}
+
+/// Whether a path can begin or end beside this character.
+fn is_edge(beside: Option<char>) -> bool {
+    beside.is_none_or(|c| c.is_whitespace() || "'\"`=:,;()<>|&".contains(c))
+}
+
+/// Whether `own` is the copy of another file: what a copied session links, or has to copy where links are impossible.
+fn is_copy(own: &Path, other: &Path) -> bool {
+    let Ok(other) = other.symlink_metadata() else { return true };
+    own.symlink_metadata().is_ok_and(|own| {
+        let is_same_file = (own.dev(), own.ino()) == (other.dev(), other.ino());
+        is_same_file || (own.dev() != other.dev() && own.len() == other.len())
+    })
 }
 
 /// Puts outputs in the place of their handles; `key` is the argument that a value stands under. Gives whether there was

@@ -74,12 +74,17 @@ fn room(cx: &Cx) -> usize {
     left.map_or(usize::MAX, |tokens| usize::try_from(tokens * BYTES_OF_A_TOKEN).unwrap_or(usize::MAX))
 }
 
-/// What a result takes of the window, in bytes of text: images and documents count as they do there.
+/// What a result takes of the window, in bytes of text. Images count as they do there; documents, which cannot be had in
+/// parts and have a limit of their own where they are read, do not.
 fn bytes_of(content: &ToolContent) -> usize {
     match content {
         ToolContent::Text(text) => text.len(),
-        ToolContent::Blocks(blocks) => blocks.iter().map(Block::size).sum(),
+        ToolContent::Blocks(blocks) => blocks.iter().map(counted).sum(),
     }
+}
+
+fn counted(block: &Block) -> usize {
+    if matches!(block, Block::Document(_)) { 0 } else { block.size() }
 }
 
 fn cut(content: ToolContent, granted: usize, bytes: usize, is_window: bool) -> ToolContent {
@@ -97,7 +102,7 @@ fn cut(content: ToolContent, granted: usize, bytes: usize, is_window: bool) -> T
             let mut left = granted;
             let mut noted = false;
             for block in &mut blocks {
-                if let Some(after) = left.checked_sub(block.size()) {
+                if let Some(after) = left.checked_sub(counted(block)) {
                     left = after;
                     continue;
                 }
@@ -108,8 +113,7 @@ fn cut(content: ToolContent, granted: usize, bytes: usize, is_window: bool) -> T
                         left = 0;
                         kept
                     }
-                    Block::Image(_) => "[an image is left out]".to_owned(),
-                    _ => "[a document is left out]".to_owned(),
+                    _ => "[an image is left out]".to_owned(),
                 };
                 *block = Block::text(kept + note);
                 noted = true;

@@ -99,10 +99,13 @@ async fn an_output_that_is_too_large_for_an_argument_refuses_the_call_and_says_s
 async fn a_path_of_the_session_that_was_copied_is_that_of_the_own_file() {
     let dir = tempfile::tempdir().unwrap();
     let (first, copy) = (dir.path().join("s_first"), dir.path().join("s_copy"));
-    for (dir, name) in [(&first, "kept.log"), (&first, "other.log"), (&copy, "kept.log")] {
+    for (dir, name) in
+        [(&first, "kept.log"), (&first, "other.log"), (&first, "alike.log"), (&copy, "alike.log")]
+    {
         std::fs::create_dir_all(dir).unwrap();
         std::fs::write(dir.join(name), name).unwrap();
     }
+    std::fs::hard_link(first.join("kept.log"), copy.join("kept.log")).unwrap();
     let (first, copy) = (first.canonicalize().unwrap(), copy.canonicalize().unwrap());
     let bus = bus(&copy);
     let (of_first, own) = (first.join("kept.log"), copy.join("kept.log"));
@@ -110,8 +113,22 @@ async fn a_path_of_the_session_that_was_copied_is_that_of_the_own_file() {
     let args = json!({ "path": of_first, "command": command(&of_first), "content": of_first });
     let expected = json!({ "path": own, "command": command(&own), "content": of_first });
     assert_eq!(prepared(&bus, args).await.unwrap(), expected);
-    for path in [first.join("other.log"), own, first.join("../s_copy/kept.log")] {
+    let beside = |path: &str| format!("{}{path}", first.display());
+    for path in [
+        beside("/other.log"),
+        // Another session's file of the same name and length.
+        beside("/alike.log"),
+        beside("/kept.log~"),
+        beside("/kept.log/.."),
+        beside("/../kept.log"),
+        beside("/../s_copy/kept.log"),
+        format!("/mnt{}", of_first.display()),
+        own.display().to_string(),
+    ] {
         let args = json!({ "path": path });
         assert_eq!(prepared(&bus, args.clone()).await.unwrap(), args);
     }
+    // Also once the first session is removed.
+    std::fs::remove_dir_all(&first).unwrap();
+    assert_eq!(prepared(&bus, json!({ "path": of_first })).await.unwrap(), json!({ "path": own }));
 }

@@ -48,7 +48,7 @@ pub struct Approval {
     pub always: Option<String>,
     /// What *this prefix* or *this directory* would allow; those choices are not offered without it.
     pub wider: Option<Wider>,
-    /// Which part of the call is asked about, and which rule or default of the mode wants that, in a line each.
+    /// Why this is asked, in a line each: such as the part of the call and the rule or default of the mode.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
 }

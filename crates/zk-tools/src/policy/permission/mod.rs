@@ -27,6 +27,9 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// Why a call is asked about that nobody judges.
 const UNJUDGED: &str = "ask: it may change something, and the mode asks about that";
 
+/// Why a call is asked about that is to leave a sandbox or container, in every mode.
+const LEAVES: &str = "ask: it leaves the sandbox or container, and that is always asked about";
+
 /// How much longer the gate waits than the question: the question's own end says why.
 const MARGIN: Duration = Duration::from_secs(5);
 
@@ -339,7 +342,10 @@ impl Granted {
             session: (!by_rule).then(|| session.describe()),
             always: rule.as_ref().map(ExactRule::describe),
             wider: offer.map(|offer| Wider { kind: offer.kind, allows: offer.describes.clone() }),
-            reasons: judged.map_or_else(|| vec![UNJUDGED.to_owned()], |(_, judged)| judged.reasons.clone()),
+            reasons: match judged {
+                Some((_, judged)) => judged.reasons.clone(),
+                None => vec![if stays { UNJUDGED } else { LEAVES }.to_owned()],
+            },
         };
         let meanwhile = async {
             if by_rule {
