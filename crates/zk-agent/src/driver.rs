@@ -20,7 +20,7 @@ use crate::sections;
 use crate::shared::RunShared;
 use crate::steer::take;
 use crate::tools::Toolbox;
-use crate::{Behavior, ErrorWords, Machine, Next, RunOptions, RunOutcome, Seen, Stop};
+use crate::{Behavior, ErrorFormatter, Machine, Next, RunOptions, RunOutcome, Seen, Stop};
 
 /// Does what the [`Machine`] says, for one run.
 pub(crate) struct Driver {
@@ -184,14 +184,13 @@ impl Driver {
         self.system = start.system.into();
         let is_context = |message: &Arc<Message>| message.injected_by.as_deref() == Some(QUERY_CONTEXT);
         let (mut asked, added): (Vec<_>, Vec<_>) = start.messages.into_iter().partition(is_context);
-        let waited = match prompt {
-            Some(_) => std::mem::take(&mut self.agent.state().next_prompt),
-            None => Vec::new(),
-        };
+        let has_prompt = prompt.is_some();
         asked.extend(prompt);
         if !asked.is_empty() {
             self.commit(self.turns(asked, MessagesCause::Prompt)).await?;
         }
+        let waited =
+            if has_prompt { std::mem::take(&mut self.agent.state().next_prompt) } else { Vec::new() };
         let before_start = added_by_input.into_iter().chain(waited);
         let before_start = before_start.map(|message| message.identified().shared());
         let added: Vec<_> = before_start.chain(added).collect();
@@ -338,7 +337,7 @@ impl Driver {
         }
         let error = result.as_ref().err().map(|error| match (error, &abort_reason) {
             (AgentError::Aborted, Some(reason)) => format!("{error}: {reason}"),
-            _ => match self.cx.service::<ErrorWords>() {
+            _ => match self.cx.service::<ErrorFormatter>() {
                 Some(words) => words.describe(error),
                 None => error.to_string(),
             },

@@ -31,7 +31,7 @@ mod commit;
 mod control;
 mod conversation;
 mod driver;
-mod error_words;
+mod error_formatter;
 mod gates;
 mod machine;
 mod models;
@@ -59,7 +59,7 @@ mod turn;
 pub use agent::Agent;
 pub use builder::AgentBuilder;
 pub use conversation::AgentConversation;
-pub use error_words::ErrorWords;
+pub use error_formatter::ErrorFormatter;
 pub use machine::{Machine, Next, Seen, Stop};
 pub use options::{
     Behavior, BudgetRule, DedupKey, OnExceed, OutputBudget, RunOptions, ThinkingDecay, ToolBudget, ToolSet,

@@ -20,7 +20,7 @@ pub struct Preset {
     pub aliases: BTreeMap<String, String>,
     /// The behaviour.
     pub behavior: Behavior,
-    /// The reasoning.
+    /// The level and budget of reasoning; without it that of the agent.
     pub thinking: Option<ThinkingRequest>,
     /// Whether the agent is warmed up as soon as it is built: see [`AgentBuilder::eager`](crate::AgentBuilder::eager).
     pub eager: Option<bool>,

@@ -203,8 +203,8 @@ impl Run {
 
     /// The text of the run's answers as it arrives, without that of sub-agents. Starts the run; [`Run::wait`] still says how it ended.
     ///
-    /// A reader that falls 16,384 pieces behind misses those that follow, until it has caught up: [`RunStream::missed`] says how
-    /// many. [`RunOutcome::text`] is whole all the same.
+    /// While 16,384 pieces wait for the reader, further ones are left out, and the text has gaps: [`RunStream::missed`] counts
+    /// them. [`RunOutcome::text`] is whole all the same.
     ///
     /// ```
     /// # use std::sync::Arc;

@@ -29,8 +29,8 @@ pub struct SectionText {
     pub text: String,
 }
 
-/// The sections of the system prompt of a run in the context `cx`, whose own prompt is `own`: that, then the others by
-/// order and id, without secrets where the bus has a [`Redactor`]. A section that fails is left out and announced as [`PartLeftOut`].
+/// The sections of the system prompt of a run in the context `cx`, whose own prompt is `own`: that as it
+/// is, then the others by order and id, redacted where the bus has a [`Redactor`]. A section that fails is left out and announced as [`PartLeftOut`].
 ///
 /// # Errors
 /// [`AgentError`] when a handler of that fails.

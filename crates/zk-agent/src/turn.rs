@@ -138,9 +138,9 @@ impl Driver {
         self.commit(self.pair(turn.id.clone(), message.clone(), results, usage.clone())).await?;
         self.announce_usage(&turn, usage).await?;
         if let Some(error) = failure
-            && !self.goes_on_after(&error, &turn.cx).await
+            && !self.ask_to_go_on(&error, &turn.cx).await
         {
-            return Err(error);
+            return Err(if self.shared.stop.is_cancelled() { AgentError::Aborted } else { error });
         }
         let nudges = std::mem::take(&mut self.shared.queues().nudges);
         if !nudges.is_empty() {

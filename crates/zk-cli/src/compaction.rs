@@ -24,9 +24,10 @@ const SERVER: &str = "server";
 /// How often parts are merged, of the strategy `focus`.
 const MIN_WINDOW: &str = "compaction.auto_consolidate_min_window";
 
-/// What the results that [`Tail`] leaves alone may have together, in bytes, and of how many of the newest turns it keeps
-/// all.
+/// Bytes of results above which [`Tail`] leaves the older ones out.
 const TAIL_BYTES: &str = "compaction.tail_bytes";
+
+/// Newest turns whose results [`Tail`] keeps.
 const TAIL_TURNS: &str = "compaction.tail_turns";
 
 /// The owner of the context window and its strategies; none where the settings say so.
@@ -42,9 +43,8 @@ pub(crate) fn plugins(settings: &Settings) -> Outcome<Vec<Arc<dyn Plugin>>> {
     } else if let Some(name) =
         [TAIL_BYTES, TAIL_TURNS].into_iter().find(|name| settings.count(name).is_some())
     {
-        let why =
-            "nothing is left out by its age then; take one of them out of the settings, or add the other";
-        return Err(Failure::usage(format!("`{name}` without `compaction.tail = true`: {why}")));
+        let why = "has no effect; remove it, or set `compaction.tail = true`";
+        return Err(Failure::usage(format!("`{name}` {why}")));
     }
     if settings.flag("compaction.tool_pairs") {
         plugins.push(Arc::new(ToolPairs));

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_agent::{Agent, ErrorWords, RetryPolicy, Retrying};
+use zk_agent::{Agent, ErrorFormatter, RetryPolicy, Retrying};
 use zk_auth::OAuthRefresh;
 use zk_core::kernel::{BoxError, Bus, Cx, HookError, HookOptions, Plugin, Reach, plugin_fn};
 use zk_core::model::{Model, ThinkingRequest};
@@ -397,7 +397,7 @@ pub(crate) fn agent(
     }
     install_sections(app, bus)?;
     // The end of a run says what to do next, wherever it is shown.
-    bus.scope("error words").provide_service(Arc::new(ErrorWords::new(summary::run_error)));
+    bus.scope("error-formatter").provide_service(Arc::new(ErrorFormatter::new(summary::run_error)));
     cost_records::note_breaks(bus);
     cost_records::note_savings(bus);
     let level = match session.loaded.thinking {

@@ -1,4 +1,4 @@
-//! Files that zk wrote itself, or that a person wrote for it: something else may stand there all the same, such as a pipe.
+//! Opens zk's own files without blocking, where a pipe or device may stand in their place.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -9,12 +9,15 @@ use rustix::fs::OFlags;
 use zk_core::service::{HostFileError, HostFiles, HostRead};
 use zk_exec::LocalHostFiles;
 
-/// The most that is read of one, in bytes.
-const LARGEST: usize = 1 << 20;
+/// The most that is read of what zk keeps for itself, in bytes.
+pub(crate) const RECORD: usize = 1 << 20;
 
-/// Reads a regular file of at most a megabyte, without waiting for anybody.
-pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
-    match LocalHostFiles::new().read(path, &HostRead::whole(LARGEST)) {
+/// The most that is read of what a person wrote, in bytes: as much as can be sent.
+pub(crate) const DRAFT: usize = 64 << 20;
+
+/// Reads a regular file of at most `most` bytes, without blocking on a pipe.
+pub(crate) fn read(path: &Path, most: usize) -> io::Result<Vec<u8>> {
+    match LocalHostFiles::new().read(path, &HostRead::whole(most)) {
         Ok(file) => Ok(file.bytes),
         Err(HostFileError::Missing) => Err(io::ErrorKind::NotFound.into()),
         Err(HostFileError::Io(error)) => Err(error),
@@ -28,15 +31,15 @@ pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// As [`read`], of a file that is text.
-pub(crate) fn read_text(path: &Path) -> io::Result<String> {
-    String::from_utf8(read(path)?).map_err(|_| io::Error::other("it is no UTF-8 text"))
+pub(crate) fn read_text(path: &Path, most: usize) -> io::Result<String> {
+    String::from_utf8(read(path, most)?).map_err(|_| io::Error::other("it is not UTF-8"))
 }
 
-/// Opens a regular file that is no link, without waiting for anybody. A new one is its owner's only.
+/// Opens a regular file that is no link, without blocking on a pipe. A new one is its owner's only.
 pub(crate) fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = options.mode(0o600).custom_flags(flags.bits().cast_signed()).open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no regular file")) }
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
 }
 
 #[cfg(test)]
@@ -62,7 +65,7 @@ mod tests {
         let (path, reading, writing) = (pipe.clone(), pipe.clone(), pipe.clone());
         type Attempt = Box<dyn FnOnce() -> bool + Send>;
         let attempts: [(&str, Attempt); 5] = [
-            ("a text", Box::new(move || read_text(&path).is_err())),
+            ("a text", Box::new(move || read_text(&path, RECORD).is_err())),
             ("a file to read", Box::new(move || open(&reading, OpenOptions::new().read(true)).is_err())),
             (
                 "a file to append to",

@@ -53,7 +53,7 @@ fn test(policy: &SandboxPolicy, environment: Environment) -> Outcome<(SandboxExe
 fn failure(error: SandboxError) -> Failure {
     match error {
         SandboxError::StateWithin { .. } => {
-            Failure::failed(format!("{error}: set ZK_HOME or XDG_STATE_HOME to one"))
+            Failure::failed(format!("{error}: set ZK_HOME or XDG_STATE_HOME to another directory"))
         }
         error => Failure::failed(error),
     }

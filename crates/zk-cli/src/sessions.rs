@@ -301,15 +301,17 @@ pub(crate) async fn store_copy(
     cwd: PathBuf,
     kinds: Vec<EntryKind>,
 ) -> Outcome<SessionId> {
+    let named = serde_json::to_string(&kinds).map_err(Failure::failed)?;
     let store = store(app)?;
     let copy = store.create(NewSession { id: None, cwd, parent: Some(of.clone()) }).await.map_err(refused)?;
-    let named = serde_json::to_string(&kinds).map_err(Failure::failed)?;
     copy.append(kinds, Durability::Disk).await.map_err(refused)?;
-    if let (Some(from), Some(to)) = (app.dirs.outputs(of), app.dirs.outputs(copy.id()))
-        && let Err(error) = copy_outputs(&from, &to, &named)
-    {
-        let from = from.display();
-        app.notices.show(&format!("warning: not all large results are in the copy, see {from}: {error}"));
+    if let (Some(from), Some(to)) = (app.dirs.outputs(of), app.dirs.outputs(copy.id())) {
+        let shown = from.display().to_string();
+        let copied = tokio::task::spawn_blocking(move || copy_outputs(&from, &to, &named));
+        if let Err(error) = copied.await.map_err(Failure::failed)? {
+            app.notices
+                .show(&format!("warning: not all large results are in the copy, see {shown}: {error}"));
+        }
     }
     copy.close().await.map_err(refused)?;
     Ok(copy.id().clone())
@@ -318,6 +320,7 @@ pub(crate) async fn store_copy(
 /// Puts the files of a session's large results that `history` names also into the directory of its copy, so that their
 /// handles and blobs mean the same there, also once the first session is removed.
 fn copy_outputs(from: &Path, to: &Path, history: &str) -> std::io::Result<()> {
+    let mut copied = Ok(());
     for (from, to) in [(from.to_owned(), to.to_owned()), (from.join("blobs"), to.join("blobs"))] {
         let entries = match std::fs::read_dir(&from) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
@@ -332,12 +335,16 @@ fn copy_outputs(from: &Path, to: &Path, history: &str) -> std::io::Result<()> {
             make_private(&to)?;
             let (from, to) = (entry.path(), to.join(&name));
             // A log that a command still writes goes on in both.
-            if std::fs::hard_link(&from, &to).is_err() {
-                std::fs::copy(&from, &to)?;
+            let linked = std::fs::hard_link(&from, &to).or_else(|_| std::fs::copy(&from, &to).map(drop));
+            // What its session removed meanwhile is not missing in the copy alone.
+            if let Err(error) = linked
+                && error.kind() != std::io::ErrorKind::NotFound
+            {
+                copied = Err(error);
             }
         }
     }
-    Ok(())
+    copied
 }
 
 /// Makes a directory that only its owner can look into.

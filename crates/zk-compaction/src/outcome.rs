@@ -18,6 +18,9 @@ use crate::prepare::{Begun, Size};
 use crate::report::report;
 use crate::trigger::Came;
 
+/// How much more is pinned before a person who was told is told again: less would stop them at every prompt.
+const GROWTH: f64 = 1.2;
+
 impl Owner {
     /// Attaches anew what has to outlive what was left out, as far as that is said until `preparation`.
     pub(crate) async fn pin(
@@ -70,9 +73,8 @@ impl Owner {
     /// Whether a person goes on with a window that is mostly what is pinned, was told so, and it is not much more by now.
     pub(crate) fn accepts_pinned(&self, context: Option<&ContextId>, pinned: &[Pin], after: Size) -> bool {
         let (all, _) = self.list_pinned(pinned);
-        let further = 1.0 + self.options.least_freed;
         let told = self.lock().talk(context).told_pinned;
-        is_most(all, after) && told.is_some_and(|told| (all as f64) < told as f64 * further)
+        is_most(all, after) && told.is_some_and(|told| (all as f64) < told as f64 * GROWTH)
     }
 
     /// Notes that a person is told what is pinned, where that is most of what is sent.

@@ -15,13 +15,14 @@ pub use definition::AgentDefinition;
 
 use crate::{Agent, Preset};
 
-/// What sub-agents may do and how they differ from their parent: all of them by `preset`, those of a name by their definition.
+/// What sub-agents may do and how they differ from their parent: those of a name by the preset of their definition, all
+/// others, and those whose definition has none, by `preset`. The reasoning of a preset wins over `thinking`.
 ///
 /// ```
 /// # use std::sync::Arc;
 /// # use serde_json::json;
-/// # use zk_agent::{Agent, AgentDefinition, Behavior, Preset, SpawnOptions};
-/// # use zk_core::model::AgentError;
+/// # use zk_agent::{Agent, AgentDefinition, Preset, SpawnOptions};
+/// # use zk_core::model::{AgentError, ThinkingLevel, ThinkingRequest};
 /// # use zk_testkit::{Script, ScriptedProvider};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), AgentError> {
@@ -30,7 +31,8 @@ use crate::{Agent, Preset};
 /// #     .turn(|t| t.text("It is short."))
 /// #     .turn(|t| t.text("Done."));
 /// # let provider = Arc::new(ScriptedProvider::new(script));
-/// let quick = Preset { behavior: Behavior { max_turns: Some(3), ..Behavior::default() }, ..Preset::default() };
+/// let thinking = ThinkingRequest { level: ThinkingLevel::Low, budget: None };
+/// let quick = Preset { thinking: Some(thinking), ..Preset::default() };
 /// let reader = AgentDefinition {
 ///     name: "reader".into(),
 ///     description: "Reads files.".into(),
@@ -42,6 +44,7 @@ use crate::{Agent, Preset};
 /// let agent = Agent::builder(provider.clone()).spawn(options).build()?;
 /// agent.run("What does it say?")?.wait().await.result?;
 /// assert_eq!(provider.asked()[1].system, "You read, and say what you read.");
+/// assert_eq!(provider.asked()[1].thinking.level, ThinkingLevel::Low);
 /// # Ok(())
 /// # }
 /// ```

@@ -16,8 +16,8 @@ const MOST_IDENTICAL_FAILURES: u32 = 5;
 const PATIENCE: Duration = Duration::from_secs(600);
 
 impl Driver {
-    /// Whether a person who is asked lets a run go on that only repeats itself; it may repeat itself as often again then.
-    pub(crate) async fn goes_on_after(&self, error: &AgentError, cx: &Cx) -> bool {
+    /// Asks a person whether a run that only repeats itself goes on; with a yes it may repeat itself as often again.
+    pub(crate) async fn ask_to_go_on(&self, error: &AgentError, cx: &Cx) -> bool {
         let AgentError::Stuck { tool, failures } = error else { return false };
         let Some(questions) = cx.service::<Questions>().filter(|questions| questions.is_attended()) else {
             return false;

@@ -228,7 +228,7 @@ pub(crate) enum SessionsAction {
         /// Its id, or the beginning of it
         id: String,
     },
-    /// Make a session with the same conversation, also of one that another process has open
+    /// Copy a session, even one that another process has open
     Copy {
         /// Its id, or the beginning of it
         id: String,

@@ -28,7 +28,7 @@ impl EraStore for FileEras {
         let written = std::fs::metadata(&path).ok()?.modified().ok()?;
         // A clock that was set back makes it no older.
         let is_fresh = written.elapsed().map_or(true, |age| age < FRESH);
-        let name = own_files::read_text(&path).ok().filter(|_| is_fresh)?;
+        let name = own_files::read_text(&path, own_files::RECORD).ok().filter(|_| is_fresh)?;
         ServerEra::from_name(name.trim())
     }
 

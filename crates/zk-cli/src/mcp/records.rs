@@ -140,8 +140,11 @@ impl Records {
 
     /// How a server was when it was used last, if that is known.
     pub(crate) fn known(&self, server: &str) -> Option<Known> {
-        let text =
-            own_files::read(&self.dir.join("status").join(format!("{}.json", self.name(server)))).ok()?;
+        let text = own_files::read(
+            &self.dir.join("status").join(format!("{}.json", self.name(server))),
+            own_files::RECORD,
+        )
+        .ok()?;
         serde_json::from_slice(&text).ok()
     }
 }

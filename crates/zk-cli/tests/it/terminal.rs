@@ -213,7 +213,7 @@ fn a_conversation_goes_on_with_another_provider() {
     terminal.expect("› ");
     terminal.keys("/provider backup\r");
     terminal.expect("backup/lab-1");
-    terminal.expect("thinking stays high; thoughts so far are not sent to it");
+    terminal.expect("thinking stays high; reasoning so far is not sent to backup");
     terminal.expect("› ");
     terminal.keys("two\r");
     terminal.expect("second 3");

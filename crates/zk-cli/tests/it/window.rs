@@ -69,7 +69,10 @@ fn ways_to_make_a_conversation_smaller_that_contradict_each_other_are_refused_at
         ),
         ("shorten = false\n[compaction]\ntail = true\n", "`shorten = false` and `compaction.tail = true`"),
         ("[compaction]\nauto_consolidate_min_window = 3\n", "no other strategy merges"),
-        ("[compaction]\ntail_bytes = 1000\n", "`compaction.tail_bytes` without `compaction.tail = true`"),
+        (
+            "[compaction]\ntail_bytes = 1000\n",
+            "`compaction.tail_bytes` has no effect; remove it, or set `compaction.tail = true`",
+        ),
         (
             "[compaction]\nstrategy = \"focus\"\nauto_consolidate_min_window = 0\n",
             "auto_consolidate_min_window",

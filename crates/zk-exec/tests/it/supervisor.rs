@@ -55,6 +55,7 @@ fn a_close_outside_of_a_runtime_ends_everything_without_waiting_for_a_clock() {
     let left = pid_in(&dir.path().join("pid"));
     assert!(runs(left));
     drop(runtime);
+    assert!(runs(left));
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     assert!(std::pin::pin!(exec.close()).poll(&mut context).is_ready());
     eventually("the end of what the supervisor watched", || !runs(left));

@@ -49,7 +49,7 @@ impl App {
         self.is_pressed && is_left()
     }
 
-    /// When a frame is drawn whether or not the terminal said by then how large it is.
+    /// The earliest time of the next frame while the size of the terminal is not settled.
     pub(super) fn waits_until(&self) -> Option<Duration> {
         let asked = self.asked?;
         if self.screen.is_asking() {

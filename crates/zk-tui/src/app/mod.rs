@@ -37,10 +37,10 @@ const FRAMES: usize = 60;
 /// How long a terminal may take to say how large it is after a resize.
 const ANSWER: Duration = Duration::from_millis(250);
 
-/// How long after a resize nothing is drawn: who drags a border makes many, one soon after the other.
+/// How long after a resize nothing is drawn: dragging a border resizes many times.
 const SETTLED: Duration = Duration::from_millis(60);
 
-/// The same for tmux, which waits 250 ms before it tells of the next one.
+/// The same for tmux, which waits 250 ms before it tells of the next resize.
 const SETTLED_TMUX: Duration = Duration::from_millis(300);
 
 /// How long after Ctrl-C another one ends the conversation.

@@ -76,7 +76,7 @@ impl InlineScreen {
         self.resizing.answered.is_some()
     }
 
-    /// Something is drawn before it is sure that what the terminal answered still holds.
+    /// Drops the answer of the terminal, because a frame is drawn before it is known to hold still.
     pub(crate) fn doubt(&mut self) {
         if self.is_settling() {
             (self.resizing.answered, self.resizing.is_outdated) = (None, true);

@@ -57,6 +57,8 @@ impl Frame {
         if let Some((first, others)) = approval.reasons.split_first() {
             let first = first.strip_prefix("ask: ").unwrap_or(first);
             let first = first.split_whitespace().collect::<Vec<_>>().join(" ");
+            // As it is shown: an escaped character takes more columns.
+            let first = visible_lines(&first).concat();
             let others =
                 if others.is_empty() { String::new() } else { format!(" (and {} more)", others.len()) };
             // One that quotes a long command must not take the room of the call.

@@ -96,7 +96,7 @@ fn pairs(given: &[String], between: char, like: &str) -> Outcome<SecretValues> {
 }
 
 fn text(path: &Path) -> Outcome<String> {
-    match own_files::read_text(path) {
+    match own_files::read_text(path, own_files::RECORD) {
         Ok(text) => Ok(text),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
         Err(error) => Err(Failure::failed(format!("cannot read {}: {error}", path.display()))),

@@ -54,7 +54,7 @@ async fn execute(chat: &Chat, command: &str, stop: &CancellationToken) -> Result
     // What bounds the model's commands does not bound the person.
     let outside = bus.service::<PersonExec>().map(|outside| outside.0.clone());
     let exec = outside.or_else(|| bus.service::<dyn Exec>()).ok_or("nothing here can run commands")?;
-    let mut kept = Vec::new();
+    let (mut kept, mut is_cut) = (Vec::new(), false);
     let screen = chat.screen.clone();
     let (mut stdout, mut stderr) = (Utf8Decoder::default(), Utf8Decoder::default());
     let mut sink = |stream: OutputStream, bytes: &[u8]| {
@@ -66,6 +66,7 @@ async fn execute(chat: &Chat, command: &str, stop: &CancellationToken) -> Result
         kept.extend_from_slice(bytes);
         if kept.len() > 4 * KEPT {
             kept.drain(..kept.len() - 2 * KEPT);
+            is_cut = true;
         }
     };
     let request = ExecRequest::shell(command, chat.conversation.state().cwd);
@@ -78,7 +79,11 @@ async fn execute(chat: &Chat, command: &str, stop: &CancellationToken) -> Result
         Exit::TimedOut => 124,
         Exit::Stopped => 130,
     };
-    // Before it is cut: the end of a key is none that could be recognised.
+    if is_cut {
+        // What is left may begin in the middle of a key, which nothing recognises.
+        let start = kept.iter().take(KEPT).position(|byte| *byte == b'\n').map_or(KEPT, |at| at + 1);
+        kept.drain(..start);
+    }
     let output = String::from_utf8_lossy(&kept);
     let output = redacted(&output);
     let output =

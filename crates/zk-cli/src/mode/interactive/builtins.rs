@@ -234,7 +234,8 @@ impl CommandContext {
             return String::new();
         }
         let budget = budget.map_or(String::new(), |tokens| format!(" with {tokens} tokens"));
-        format!("\nthinking stays {}{budget}; thoughts so far are not sent to it", self.describe_thinking())
+        let (level, to) = (self.describe_thinking(), &self.agent.model().provider);
+        format!("\nthinking stays {level}{budget}; reasoning so far is not sent to {to}")
     }
 
     /// Has the host put the last answer into the clipboard.

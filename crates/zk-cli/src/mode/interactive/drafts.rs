@@ -45,7 +45,7 @@ impl Drafts {
         for entry in std::fs::read_dir(dir).ok()?.filter_map(Result::ok) {
             let pid = entry.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
             let Some(pid) = pid.filter(|pid| test_kill_process(*pid).is_err()) else { continue };
-            let text = own_files::read_text(&entry.path()).unwrap_or_default();
+            let text = own_files::read_text(&entry.path(), own_files::DRAFT).unwrap_or_default();
             if let Some(("", draft)) = text.strip_prefix(&self.cwd).and_then(|rest| rest.split_once('\n')) {
                 found.push(draft.to_owned());
                 forget(&dir.join(pid.as_raw_nonzero().to_string()));

@@ -99,7 +99,8 @@ impl Editing {
             }
         }
         let text = match exit {
-            Some(Exit::Code(0)) => read(&self.file),
+            // The only copy of what was edited stays where the message says.
+            Some(Exit::Code(0)) => Ok(read(&self.file)?),
             Some(Exit::Code(code)) => Err(format!("the editor ended with {code}; the draft is as it was")),
             Some(Exit::Signal(_) | Exit::TimedOut | Exit::Stopped) | None => {
                 Err("the editor was stopped; the draft is as it was".to_owned())
@@ -112,7 +113,8 @@ impl Editing {
 }
 
 fn read(file: &Path) -> Result<String, String> {
-    let bytes = own_files::read(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
+    let bytes = own_files::read(file, own_files::DRAFT)
+        .map_err(|error| format!("cannot read {}: {error}", file.display()))?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
     // Editors end the last line.
     Ok(text.strip_suffix('\n').map_or(text.clone(), str::to_owned))
