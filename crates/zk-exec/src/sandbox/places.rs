@@ -108,11 +108,12 @@ fn add_project(policy: &SandboxPolicy, home: Option<&Path>, places: &mut Places)
     places.limits.push(format!("the repository {} is read-only: {why}", root.display()));
 }
 
-/// The directory that commands write and that holds the state directory of the host, if there is one.
+/// The workspace or the repository around it, whichever holds the state directory of the host.
 pub(super) fn around_state(policy: &SandboxPolicy, writable: &[PathBuf]) -> Option<PathBuf> {
     // The self-test plants files beside it.
     let beside = physical(policy.state.as_deref()?.parent()?);
-    writable.iter().find(|root| beside.starts_with(root)).cloned()
+    let of_workspace = policy.writable.iter().take(1).chain(&policy.project).map(|path| physical(path));
+    of_workspace.filter(|root| writable.contains(root)).find(|root| beside.starts_with(root))
 }
 
 /// Refuses a directory whose start files or credentials a command could write.
