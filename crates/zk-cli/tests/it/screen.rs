@@ -36,6 +36,8 @@ fn a_process_in_the_background_writes_nothing_and_takes_the_terminal_back_when_i
         terminal.expect("pid=");
         let pid = Pid::from_raw(terminal.until(".").parse().unwrap()).unwrap();
         terminal.expect("Before.");
+        // A frame that is being written while the process is stopped comes once it goes on.
+        terminal.expect("touch done");
         until("the command", || person.project().join("waits").exists());
         kill_process(pid, signal).unwrap();
         terminal.expect("stop-mark");
