@@ -44,7 +44,7 @@ use crate::{Agent, Preset};
 /// let agent = Agent::builder(provider.clone()).spawn(options).build()?;
 /// agent.run("What does it say?")?.wait().await.result?;
 /// assert_eq!(provider.asked()[1].system, "You read, and say what you read.");
-/// assert_eq!(provider.asked()[1].thinking.level, ThinkingLevel::Low);
+/// assert_eq!(provider.requests()[1].thinking.level, ThinkingLevel::Low);
 /// # Ok(())
 /// # }
 /// ```
