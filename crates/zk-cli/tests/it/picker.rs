@@ -6,6 +6,14 @@ use zk_testkit::{Script, Turn};
 use crate::terminal::{Terminal, counting};
 use crate::zk::{Person, server};
 
+/// Copies the session up to its second prompt, which `/tree` lists.
+fn choose_second_prompt(terminal: &mut Terminal) {
+    terminal.keys("/tree\r");
+    terminal.expect("second prompt");
+    terminal.keys("second\r");
+    terminal.expect("the prompt is typed again below");
+}
+
 #[test]
 fn a_person_goes_back_to_an_earlier_prompt_in_a_copy_and_changes_it() {
     let server = counting();
@@ -16,10 +24,7 @@ fn a_person_goes_back_to_an_earlier_prompt_in_a_copy_and_changes_it() {
     terminal.keys("second prompt\r");
     terminal.expect("Answer 3 to: second prompt");
     terminal.expect("1 turn ·");
-    terminal.keys("/tree\r");
-    terminal.expect("second prompt");
-    terminal.keys("second\r");
-    terminal.expect("the prompt is typed again below");
+    choose_second_prompt(&mut terminal);
     // Behind what was typed.
     terminal.keys(" changed\r");
     terminal.expect("Answer 3 to: second prompt changed");
@@ -66,10 +71,7 @@ fn a_copy_reads_the_large_results_of_the_session_it_was_made_of() {
     terminal.keys("second prompt\r");
     terminal.expect("Nothing.");
     terminal.expect("1 turn ·");
-    terminal.keys("/tree\r");
-    terminal.expect("second prompt");
-    terminal.keys("second\r");
-    terminal.expect("the prompt is typed again below");
+    choose_second_prompt(&mut terminal);
     terminal.keys(" changed\r");
     terminal.expect("Found:");
     terminal.expect("line 398");
