@@ -90,7 +90,7 @@ pub(crate) struct AgentState {
     pub(crate) listed: BTreeMap<String, Vec<Model>>,
     /// What happened but could not be stored: announced again before anything else happens.
     pub(crate) unstored: Vec<Commit>,
-    /// What joins the conversation right after the next prompt.
+    /// Queued messages that join the conversation right after the next prompt.
     pub(crate) next_prompt: Vec<Message>,
     pub(crate) current: Weak<RunShared>,
     /// The tools of the last request.

@@ -177,8 +177,8 @@ impl Run {
     /// starts it to see all events.
     ///
     /// A reader that falls 16,384 events behind misses those that follow, so that it holds up neither the run nor memory:
-    /// [`RunEvent::missed`] of the next one that is sent says how many, and [`RunStream::missed`] how many in all. Whoever wants
-    /// an event as its type subscribes to it on the agent's bus instead ([`Scope::on_sync`]).
+    /// [`RunEvent::missed`] of the next one that is sent says how many, and [`RunStream::missed`] how many in all. For typed
+    /// events subscribe on the agent's bus instead ([`Scope::on_sync`]).
     pub fn events(&mut self) -> RunEvents {
         let missed = AtomicU64::new(0);
         self.stream("run-events", move |scope, run, outlet| {
@@ -339,7 +339,7 @@ pub struct RunStream<T> {
     receiver: mpsc::UnboundedReceiver<T>,
     /// Unread events in the channel; the sender counts up.
     waiting: Arc<AtomicUsize>,
-    /// What the sender left out.
+    /// Count of dropped items.
     missed: Arc<AtomicU64>,
     over: Pin<Box<WaitForCancellationFutureOwned>>,
     _scope: ScopeGuard,

@@ -9,10 +9,10 @@ use rustix::fs::OFlags;
 use zk_core::service::{HostFileError, HostFiles, HostRead};
 use zk_exec::LocalHostFiles;
 
-/// The most that is read of what zk keeps for itself, in bytes.
+/// Size limit of zk's own records, in bytes.
 pub(crate) const RECORD: usize = 1 << 20;
 
-/// The most that is read of what a person wrote, in bytes: as much as can be sent.
+/// Size limit of drafts and edited prompts, in bytes.
 pub(crate) const DRAFT: usize = 64 << 20;
 
 /// Reads a regular file of at most `most` bytes, without blocking on a pipe.

@@ -49,7 +49,7 @@ fn test(policy: &SandboxPolicy, environment: Environment) -> Outcome<(SandboxExe
     Ok((exec, found))
 }
 
-/// The failure of a self-test, with how to move what is in its way.
+/// The error of a sandbox self-test, with the variables that move the state directory.
 fn failure(error: SandboxError) -> Failure {
     match error {
         SandboxError::StateWithin { .. } => {

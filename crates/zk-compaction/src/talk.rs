@@ -19,7 +19,7 @@ pub(crate) struct Talk {
     pub(crate) view: View,
     pub(crate) ledger: Ledger,
     pub(crate) trigger: Trigger,
-    /// Tokens of what was pinned when a person was told that most of what is sent is: the least since then.
+    /// Token count of pinned messages when a stop told a person of them: the lowest count since then.
     pub(crate) told_pinned: Option<u64>,
     /// How the next compaction is to be, where somebody asked for it.
     pub(crate) asked: Reduction,

@@ -8,7 +8,7 @@ impl<'a> Emitters<'a> {
         let emits = |file: &&Text| {
             let path = &file.path;
             let is_source = path.starts_with("crates/") && path.contains("/src/") && path.ends_with(".rs");
-            // There the events are defined.
+            // Skip the directory of event definitions.
             is_source && !path.starts_with("crates/zk-core/src/events/") && !path.ends_with("tests.rs")
         };
         Self(texts.iter().filter(emits).map(|file| &*file.text).collect())

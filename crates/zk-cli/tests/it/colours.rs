@@ -19,7 +19,7 @@ fn has_colour(text: &str) -> bool {
     })
 }
 
-/// Code, a failure, and a question about a change.
+/// Script with highlighted code, a failed call and an approval question with a diff.
 fn colourful() -> FakeServer {
     server(Script::answering(|asked| match asked.results().len() {
         _ if asked.result_of("edit").is_some() => Turn::new().text("No."),
@@ -30,7 +30,7 @@ fn colourful() -> FakeServer {
     }))
 }
 
-/// Everything that is written in a conversation on this screen.
+/// All terminal output of a conversation on this screen.
 fn conversation(screen: &str, no_color: &str) -> Option<String> {
     let server = colourful();
     let person = Person::asking(&server).with("ZK_SCREEN", screen).with("NO_COLOR", no_color);
