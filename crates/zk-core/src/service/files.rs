@@ -16,7 +16,8 @@ use tokio_util::sync::CancellationToken;
 /// types can be sent elsewhere.
 ///
 /// Paths are as the model writes them: absolute, or relative to `cwd`, the directory of the turn; a leading
-/// `@` is dropped. Calls block for as long as the file system does; tools run them on a blocking thread.
+/// `@` is dropped. Calls block for as long as the file system does; tools run them on a blocking thread. Only
+/// [`Files::read_cached`] never blocks.
 pub trait Files: Send + Sync {
     /// The directories file tools may work in; the first is the main one.
     fn roots(&self) -> Vec<PathBuf>;
@@ -35,6 +36,13 @@ pub trait Files: Send + Sync {
     /// # Errors
     /// [`PathError`], also when nothing is there.
     fn stat(&self, at: &Resolved) -> Result<FileStat, PathError>;
+    /// Reads a small regular file without ever blocking, as far as its path and all of its bytes are in memory:
+    /// what [`Files::resolve`], [`Files::open`] and [`Files::stat`] would give, in one call that a tool may make on
+    /// the thread of its run. `None` says nothing about the file: the other calls do.
+    fn read_cached(&self, cwd: &Path, path: &str, max_bytes: usize) -> Option<CachedFile> {
+        let _ = (cwd, path, max_bytes);
+        None
+    }
     /// The names in a directory, sorted, each with what it is.
     ///
     /// # Errors
@@ -204,6 +212,17 @@ impl FileIdentity {
     pub fn new(identity: impl Into<String>) -> Self {
         Self(identity.into())
     }
+}
+
+/// A file that was read from memory, whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CachedFile {
+    /// Where it is.
+    pub at: Resolved,
+    /// What it is.
+    pub stat: FileStat,
+    /// Its content.
+    pub bytes: Vec<u8>,
 }
 
 /// Kinds of files.

@@ -52,8 +52,8 @@ pub use exec::{
     OutputSink, OutputStream, OutsideExec, Process, ProcessEvent, TerminalSize,
 };
 pub use files::{
-    FileIdentity, FileKind, FileStat, FileWatch, Files, OnChange, PathError, Resolved, SearchFound,
-    SearchMode, SearchQuery, WalkEntry, WalkOptions, WalkReport, WriteReceipt,
+    CachedFile, FileIdentity, FileKind, FileStat, FileWatch, Files, OnChange, PathError, Resolved,
+    SearchFound, SearchMode, SearchQuery, WalkEntry, WalkOptions, WalkReport, WriteReceipt,
 };
 #[cfg(feature = "typed")]
 pub use fn_tool::FnTool;

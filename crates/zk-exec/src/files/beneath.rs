@@ -17,6 +17,10 @@ pub(super) struct Door {
 
 const STEP: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
+#[cfg(target_os = "linux")]
+const RESOLVE: ResolveFlags =
+    ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS).union(ResolveFlags::NO_SYMLINKS);
+
 impl Door {
     pub(super) fn walking() -> Self {
         Self { walk: AtomicBool::new(true) }
@@ -27,10 +31,9 @@ impl Door {
         let rest = if rest.as_os_str().is_empty() { Path::new(".") } else { rest };
         #[cfg(target_os = "linux")]
         if !self.walk.load(Ordering::Relaxed) {
-            let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
             // Renames elsewhere in the tree make the kernel give up now and then.
             for _ in 0..64 {
-                match openat2(root, rest, flags, Mode::empty(), resolve) {
+                match openat2(root, rest, flags, Mode::empty(), RESOLVE) {
                     Err(Errno::AGAIN | Errno::INTR) => {}
                     Err(Errno::NOSYS | Errno::PERM) => {
                         self.walk.store(true, Ordering::Relaxed);
@@ -42,6 +45,22 @@ impl Door {
             return Err(Errno::AGAIN);
         }
         step_by_step(root, rest, flags)
+    }
+
+    /// As [`open`](Self::open), on the file system of `root` alone and only with what is in memory of the path: nothing
+    /// where it would have to wait.
+    #[cfg(target_os = "linux")]
+    pub(super) fn open_cached(
+        &self,
+        root: BorrowedFd<'_>,
+        rest: &Path,
+        flags: OFlags,
+    ) -> Result<OwnedFd, Errno> {
+        if self.walk.load(Ordering::Relaxed) {
+            return Err(Errno::NOTSUP);
+        }
+        let resolve = RESOLVE | ResolveFlags::NO_XDEV | ResolveFlags::CACHED;
+        openat2(root, rest, flags, Mode::empty(), resolve)
     }
 
     /// Opens the directory `rest`, making what of it is missing.

@@ -1,8 +1,11 @@
 mod beneath;
+#[cfg(target_os = "linux")]
+mod cached;
 mod facts;
 mod glob;
 mod hint;
 mod ignore_rules;
+mod placeholder;
 pub(crate) mod protect;
 mod replace;
 mod resolve;
@@ -11,7 +14,7 @@ mod search;
 mod walk;
 mod watch;
 
-use std::ffi::{CStr, CString, OsStr};
+use std::ffi::{CString, OsStr};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::{ControlFlow, Range};
@@ -20,9 +23,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, openat, statat, unlinkat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, statat, unlinkat};
 use rustix::io::Errno;
 use tokio_util::sync::CancellationToken;
+#[cfg(target_os = "linux")]
+use zk_core::service::CachedFile;
 use zk_core::service::{
     FileKind, FileStat, FileWatch, Files, OnChange, PathError, Resolved, SearchFound, SearchQuery, WalkEntry,
     WalkOptions, WalkReport, WriteReceipt,
@@ -33,6 +38,7 @@ use beneath::Door;
 use facts::{file_kind, file_stat, modified};
 #[cfg(feature = "grep")]
 use protect::Reading;
+use placeholder::{is_empty, is_placeholder};
 use protect::{Access, Protection};
 use walk::Walk;
 
@@ -75,6 +81,8 @@ struct Root {
     /// Held open, so that the root stays the same directory whatever happens to its name.
     fd: Arc<OwnedFd>,
     writable: bool,
+    #[cfg(target_os = "linux")]
+    cached: cached::CachedReads,
 }
 
 impl WorkspaceFiles {
@@ -143,7 +151,13 @@ impl WorkspaceFiles {
         let path = root.canonicalize().map_err(fail)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::open(&path, flags, Mode::empty()).map_err(|e| fail(e.into()))?;
-        self.roots.push(Root { path, fd: Arc::new(fd), writable });
+        self.roots.push(Root {
+            path,
+            #[cfg(target_os = "linux")]
+            cached: cached::CachedReads::of(fd.as_fd()),
+            fd: Arc::new(fd),
+            writable,
+        });
         Ok(())
     }
 
@@ -328,6 +342,11 @@ impl Files for WorkspaceFiles {
         fstat(fd).map(|stat| file_stat(&stat)).map_err(|errno| self.explain("look at", at, errno))
     }
 
+    #[cfg(target_os = "linux")]
+    fn read_cached(&self, cwd: &Path, path: &str, max_bytes: usize) -> Option<CachedFile> {
+        self.cached(cwd, path, max_bytes)
+    }
+
     fn list(&self, at: &Resolved) -> Result<Vec<(String, FileStat)>, PathError> {
         let (root, rest) = self.locate(at)?;
         self.check_protected(at, Access::Read)?;
@@ -440,22 +459,6 @@ fn existing(parent: &OwnedFd, name: &OsStr) -> Result<Option<Stat>, Errno> {
         Err(Errno::NOENT) => Ok(None),
         Err(errno) => Err(errno),
     }
-}
-
-/// Whether an entry is what a sandbox keeps the name of a start file free with: an empty directory.
-fn is_placeholder(dir: &OwnedFd, name: &CStr, stat: &Stat) -> bool {
-    let has_name = name.to_str().is_ok_and(protect::is_start_file);
-    if !has_name || file_kind(stat) != FileKind::Directory {
-        return false;
-    }
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    openat(dir, name, flags, Mode::empty()).is_ok_and(is_empty)
-}
-
-fn is_empty(dir: OwnedFd) -> bool {
-    Dir::new(dir).is_ok_and(|mut entries| {
-        entries.all(|entry| entry.is_ok_and(|entry| matches!(entry.file_name().to_bytes(), b"." | b"..")))
-    })
 }
 
 fn protected(at: &Resolved, access: Access, why: &'static str) -> PathError {

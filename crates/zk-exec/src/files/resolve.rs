@@ -97,6 +97,24 @@ pub(super) fn canonical(path: &Path, on_the_way: impl Fn(&Path) -> bool) -> Resu
     Ok(done)
 }
 
+/// The absolute path of `written` where that takes no look at a file: without `@`, `~` and `..`.
+#[cfg(target_os = "linux")]
+pub(super) fn plain(cwd: &Path, written: &str) -> Option<PathBuf> {
+    if written.is_empty() || written.starts_with(['@', '~']) || written.contains('\0') {
+        return None;
+    }
+    let joined = cwd.join(written);
+    let mut path = PathBuf::with_capacity(joined.as_os_str().len());
+    for part in joined.components() {
+        match part {
+            Component::RootDir | Component::Normal(_) => path.push(part),
+            Component::CurDir => {}
+            Component::Prefix(_) | Component::ParentDir => return None,
+        }
+    }
+    path.is_absolute().then_some(path)
+}
+
 fn push_front(todo: &mut VecDeque<OsString>, path: &Path) {
     for part in path.components().rev() {
         match part {

@@ -11,10 +11,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use zk_core::model::{
-    Approved, Block, CallLocation, Concurrency, Display, Effects, ToolContent, ToolError, ToolOutput,
+    Approved, Block, CallId, CallLocation, Concurrency, Display, Effects, ToolContent, ToolError, ToolOutput,
     ToolSpec,
 };
-use zk_core::service::{CallPlace, FileStat, Redactor, Tool, ToolCx};
+use zk_core::service::{CachedFile, CallPlace, FileStat, Redactor, Resolved, Tool, ToolCx};
 
 use crate::fingerprint::Fingerprint;
 use crate::media::{self, Media};
@@ -29,6 +29,10 @@ use page::{Content, page};
 
 /// The most bytes of a file in UTF-16 that is decoded.
 const UTF_16_BYTES: u64 = 16 << 20;
+
+/// The most bytes of a file that is read and shown on the thread of the run where it is in memory: going to another
+/// thread takes longer than that.
+const QUICK_BYTES: usize = 32 << 10;
 
 /// Pages through a text file; shows images and PDFs as they are, and notebooks by their cells.
 ///
@@ -91,99 +95,33 @@ impl Tool for ReadFile {
             max_bytes: args.max_bytes.unwrap_or(self.options.read_bytes),
             raw: args.raw == Some(true),
         };
-        let in_parts = args.offset.is_some() || args.limit.is_some() || args.max_bytes.is_some();
         let files = files(&cx.cx)?;
-        let (cwd, tools, call_id) = (cx.cwd.clone(), ToolNames::of(&cx.cx), cx.call_id.clone());
-        let (reader, redactor) = (reader(&cx.cx), cx.cx.service::<Redactor>());
-        let (state, numbers, dedup) =
-            (self.state.clone(), self.options.line_numbers, self.options.dedup_reads);
+        let reading = Reading {
+            slice,
+            in_parts: args.offset.is_some() || args.limit.is_some() || args.max_bytes.is_some(),
+            tools: ToolNames::of(&cx.cx),
+            call_id: cx.call_id.clone(),
+            reader: reader(&cx.cx),
+            redactor: cx.cx.service::<Redactor>(),
+            state: self.state.clone(),
+            numbers: self.options.line_numbers,
+            dedup: self.options.dedup_reads,
+        };
+        // Many such reads in a row let others have their turn.
+        tokio::task::consume_budget().await;
+        let stop = cx.cx.stop_token();
+        if !stop.is_cancelled()
+            && let Some(CachedFile { at, stat, bytes }) = files.read_cached(&cx.cwd, &args.path, QUICK_BYTES)
+            && !is_slow(&at, &bytes)
+        {
+            return reading.show(&at, &stat, Box::new(Cursor::new(bytes)), stop);
+        }
+        let cwd = cx.cwd.clone();
         blocking(&cx.cx, move |stop| {
-            let at = files.resolve(&cwd, &args.path).map_err(|error| path_error(&error, &tools))?;
-            let file = files.open(&at, None).map_err(|error| path_error(&error, &tools))?;
-            let stat = files.stat(&at).map_err(|error| path_error(&error, &tools))?;
-            let mut file = file;
-            let mut start = Vec::with_capacity(media::START);
-            file.by_ref()
-                .take(media::START as u64)
-                .read_to_end(&mut start)
-                .map_err(|error| io_error("read", &at.shown, &error))?;
-            let (kind, encoding) = (Media::of(&start), utf_16(&start));
-            let mut file: Box<dyn Read + Send> = Box::new(Cursor::new(start).chain(file));
-            let unchanged = || {
-                let text = format!(
-                    "`{}` is unchanged since you read these lines; the earlier result still holds",
-                    at.shown
-                );
-                ToolOutput::text(text.clone()).with_display(Display::Line { text })
-            };
-            if let Some(kind) = kind {
-                let (output, bytes) = kind.show(&at.shown, stat.len, &mut *file, &tools)?;
-                let note = state.note_read(&reader, &at.path, Fingerprint::of(&bytes), slice, UNSEEN);
-                return Ok(if note.repeats && dedup && !bytes.is_empty() { unchanged() } else { output });
-            }
-            if !slice.raw && at.shown.ends_with(".ipynb") && stat.len <= notebook::MOST {
-                let mut bytes = Vec::new();
-                file.read_to_end(&mut bytes).map_err(|error| io_error("read", &at.shown, &error))?;
-                if let Some((text, images)) = notebook::render(&bytes) {
-                    // Before it is noted: a page that fails was not shown.
-                    let (text, output) = cells(text, images, &stat, &at.shown, slice, &tools, stop)?;
-                    let note = state.note_read(&reader, &at.path, Fingerprint::of(&bytes), slice, UNSEEN);
-                    if note.repeats && dedup {
-                        return Ok(unchanged());
-                    }
-                    state.await_result(&call_id, note, &text);
-                    return Ok(output);
-                }
-                file = Box::new(Cursor::new(bytes));
-            }
-            let mut decoded = None;
-            if let Some(encoding) = encoding.filter(|_| stat.len <= UTF_16_BYTES) {
-                let mut bytes = Vec::new();
-                file.take(UTF_16_BYTES)
-                    .read_to_end(&mut bytes)
-                    .map_err(|error| io_error("read", &at.shown, &error))?;
-                let (text, _, has_errors) = encoding.decode(&bytes);
-                let is_text = !has_errors && text.chars().all(|c| !c.is_control() || c.is_ascii_whitespace());
-                file = if is_text && !text.contains('\u{feff}') {
-                    decoded = Some(Fingerprint::of(&bytes));
-                    Box::new(Cursor::new(text.into_owned().into_bytes()))
-                } else {
-                    drop(text);
-                    Box::new(Cursor::new(bytes))
-                };
-            }
-            let page = match page(file, &stat, &at.shown, (slice, in_parts), &tools, stop)? {
-                Content::Text(page) => match decoded {
-                    Some(fingerprint) => page.decoded(fingerprint),
-                    None => page,
-                },
-                Content::Binary => {
-                    let next = tools.advise("shell", |shell| {
-                        format!("; use {shell} (file, xxd, strings) to look into it")
-                    });
-                    let text =
-                        format!("[`{}` is a binary file of {}, not shown{next}]", at.shown, size(stat.len));
-                    return Ok(ToolOutput::text(text.clone()).with_display(Display::Line { text }));
-                }
-            };
-            page.check(&at.shown, slice)?;
-            let text = page.render(numbers, &tools);
-            let mut shown = page.shown();
-            // What is taken out of the result, or made visible in it, the model does not know as it is.
-            let clean = redactor.as_ref().map_or(Cow::Borrowed(&*text), |redactor| redactor.redact(&text));
-            let seen = visible_tags(&clean);
-            let is_hidden = matches!(clean, Cow::Owned(_)) || matches!(seen, Cow::Owned(_));
-            shown.flaw = shown.flaw.or(is_hidden.then_some(Flaw::Hidden));
-            let note = state.note_read(&reader, &at.path, page.fingerprint, slice, shown);
-            if note.repeats && dedup {
-                return Ok(unchanged());
-            }
-            state.await_result(&call_id, note, &seen);
-            drop(seen);
-            drop(clean);
-            let lines = count(usize::try_from(page.lines).unwrap_or(usize::MAX), "line");
-            let line = Display::Line { text: format!("read {lines} of {}", at.shown) };
-            Ok(ToolOutput::text(text).with_display(line))
+            let at = files.resolve(&cwd, &args.path).map_err(|error| path_error(&error, &reading.tools))?;
+            let file = files.open(&at, None).map_err(|error| path_error(&error, &reading.tools))?;
+            let stat = files.stat(&at).map_err(|error| path_error(&error, &reading.tools))?;
+            reading.show(&at, &stat, file, stop)
         })
         .await
     }
@@ -208,6 +146,119 @@ impl Tool for ReadFile {
             Some(_) | None => format!("read {path}"),
         }
     }
+}
+
+/// One call, and what its result depends on beside the file.
+struct Reading {
+    slice: Slice,
+    in_parts: bool,
+    tools: ToolNames,
+    call_id: CallId,
+    reader: String,
+    redactor: Option<Arc<Redactor>>,
+    state: Arc<ReadState>,
+    numbers: bool,
+    dedup: bool,
+}
+
+impl Reading {
+    /// Shows what the call asks for of an opened file, and notes that the model saw it.
+    fn show(
+        self,
+        at: &Resolved,
+        stat: &FileStat,
+        mut file: Box<dyn Read + Send>,
+        stop: &CancellationToken,
+    ) -> Result<ToolOutput, ToolError> {
+        let Self { slice, in_parts, tools, call_id, reader, redactor, state, numbers, dedup } = self;
+        let mut start = Vec::with_capacity(media::START);
+        file.by_ref()
+            .take(media::START as u64)
+            .read_to_end(&mut start)
+            .map_err(|error| io_error("read", &at.shown, &error))?;
+        let (kind, encoding) = (Media::of(&start), utf_16(&start));
+        let mut file: Box<dyn Read + Send> = Box::new(Cursor::new(start).chain(file));
+        let unchanged = || {
+            let text = format!(
+                "`{}` is unchanged since you read these lines; the earlier result still holds",
+                at.shown
+            );
+            ToolOutput::text(text.clone()).with_display(Display::Line { text })
+        };
+        if let Some(kind) = kind {
+            let (output, bytes) = kind.show(&at.shown, stat.len, &mut *file, &tools)?;
+            let note = state.note_read(&reader, &at.path, Fingerprint::of(&bytes), slice, UNSEEN);
+            return Ok(if note.repeats && dedup && !bytes.is_empty() { unchanged() } else { output });
+        }
+        if !slice.raw && at.shown.ends_with(".ipynb") && stat.len <= notebook::MOST {
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes).map_err(|error| io_error("read", &at.shown, &error))?;
+            if let Some((text, images)) = notebook::render(&bytes) {
+                // Before it is noted: a page that fails was not shown.
+                let (text, output) = cells(text, images, stat, &at.shown, slice, &tools, stop)?;
+                let note = state.note_read(&reader, &at.path, Fingerprint::of(&bytes), slice, UNSEEN);
+                if note.repeats && dedup {
+                    return Ok(unchanged());
+                }
+                state.await_result(&call_id, note, &text);
+                return Ok(output);
+            }
+            file = Box::new(Cursor::new(bytes));
+        }
+        let mut decoded = None;
+        if let Some(encoding) = encoding.filter(|_| stat.len <= UTF_16_BYTES) {
+            let mut bytes = Vec::new();
+            file.take(UTF_16_BYTES)
+                .read_to_end(&mut bytes)
+                .map_err(|error| io_error("read", &at.shown, &error))?;
+            let (text, _, has_errors) = encoding.decode(&bytes);
+            let is_text = !has_errors && text.chars().all(|c| !c.is_control() || c.is_ascii_whitespace());
+            file = if is_text && !text.contains('\u{feff}') {
+                decoded = Some(Fingerprint::of(&bytes));
+                Box::new(Cursor::new(text.into_owned().into_bytes()))
+            } else {
+                drop(text);
+                Box::new(Cursor::new(bytes))
+            };
+        }
+        let page = match page(file, stat, &at.shown, (slice, in_parts), &tools, stop)? {
+            Content::Text(page) => match decoded {
+                Some(fingerprint) => page.decoded(fingerprint),
+                None => page,
+            },
+            Content::Binary => {
+                let next = tools.advise("shell", |shell| {
+                    format!("; use {shell} (file, xxd, strings) to look into it")
+                });
+                let text =
+                    format!("[`{}` is a binary file of {}, not shown{next}]", at.shown, size(stat.len));
+                return Ok(ToolOutput::text(text.clone()).with_display(Display::Line { text }));
+            }
+        };
+        page.check(&at.shown, slice)?;
+        let text = page.render(numbers, &tools);
+        let mut shown = page.shown();
+        // What is taken out of the result, or made visible in it, the model does not know as it is.
+        let clean = redactor.as_ref().map_or(Cow::Borrowed(&*text), |redactor| redactor.redact(&text));
+        let seen = visible_tags(&clean);
+        let is_hidden = matches!(clean, Cow::Owned(_)) || matches!(seen, Cow::Owned(_));
+        shown.flaw = shown.flaw.or(is_hidden.then_some(Flaw::Hidden));
+        let note = state.note_read(&reader, &at.path, page.fingerprint, slice, shown);
+        if note.repeats && dedup {
+            return Ok(unchanged());
+        }
+        state.await_result(&call_id, note, &seen);
+        drop(seen);
+        drop(clean);
+        let lines = count(usize::try_from(page.lines).unwrap_or(usize::MAX), "line");
+        let line = Display::Line { text: format!("read {lines} of {}", at.shown) };
+        Ok(ToolOutput::text(text).with_display(line))
+    }
+}
+
+/// Whether a small file takes more than a moment to show: images are measured, documents and notebooks taken apart.
+fn is_slow(at: &Resolved, bytes: &[u8]) -> bool {
+    Media::of(bytes).is_some() || at.shown.ends_with(".ipynb")
 }
 
 /// What a read shows that shows no lines of the file as they are.
