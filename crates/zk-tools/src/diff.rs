@@ -31,10 +31,20 @@ pub(crate) fn preview(path: &str, old: &[u8], new: &[u8]) -> Display {
     Display::Line { text }
 }
 
+/// Whether a content of this many bytes is compared for a person.
+pub(crate) fn is_shown(len: usize) -> bool {
+    len <= MAX_INPUT
+}
+
+/// The place of a difference that is not worked out.
+pub(crate) fn too_large(path: &str) -> Display {
+    Display::Line { text: format!("changed {path}") }
+}
+
 /// What changed in `path`, for a person to see.
 pub(crate) fn display(path: &str, old: &[u8], new: &[u8]) -> Display {
-    if old.len().max(new.len()) > MAX_INPUT {
-        return Display::Line { text: format!("changed {path}") };
+    if !is_shown(old.len().max(new.len())) {
+        return too_large(path);
     }
     let (old, new) = (String::from_utf8_lossy(old), String::from_utf8_lossy(new));
     let mut text = unified(&old, &new, Instant::now() + PATIENCE);

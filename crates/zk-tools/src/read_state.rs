@@ -216,6 +216,11 @@ impl ReadState {
         self.files().insert(key(reader, path), Seen::new(content));
     }
 
+    /// Whether anything is known of what a reader saw of a file.
+    pub(crate) fn has_seen(&self, reader: &str, path: &Path) -> bool {
+        self.files().contains_key(&key(reader, path))
+    }
+
     /// How a file whose content is `content` now compares.
     pub(crate) fn known(&self, reader: &str, path: &Path, content: Fingerprint) -> Known {
         match self.files().get(&key(reader, path)) {

@@ -59,7 +59,7 @@ impl WorkspaceFiles {
         let file = self.door.open_cached(root.fd.as_fd(), rest, flags).map_err(noted).ok()?;
         let stat = fstat(&file).ok()?;
         // The root is the directory that was opened once, whatever has its name by now.
-        if Identity::of(&stat) != named.identity || !is_ordinary(stat.st_mode, u64::from(stat.st_nlink)) {
+        if Identity::of(&stat) != named.identity || !is_ordinary(stat.st_mode, stat.st_nlink == 1) {
             return None;
         }
         let size = usize::try_from(stat.st_size).ok().filter(|size| *size <= max_bytes)?;
@@ -89,16 +89,16 @@ fn look(path: &Path) -> Result<Named, Errno> {
     let fd = openat2(CWD, path, flags, Mode::empty(), resolve)?;
     let asked = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     let stat = statx(&fd, c"", asked, StatxFlags::BASIC_STATS)?;
-    if !is_ordinary(stat.stx_mode.into(), stat.stx_nlink.into()) {
+    if !is_ordinary(stat.stx_mode.into(), stat.stx_nlink == 1) {
         return Err(Errno::ISDIR);
     }
     let device = (stat.stx_dev_major, stat.stx_dev_minor);
     Ok(Named { identity: Identity { device, number: stat.stx_ino }, size: stat.stx_size })
 }
 
-/// Whether it is a regular file that has no other name.
-fn is_ordinary(mode: u32, names: u64) -> bool {
-    FileType::from_raw_mode(mode) == FileType::RegularFile && names == 1
+/// Whether it is a regular file, and has no other name.
+fn is_ordinary(mode: u32, has_one_name: bool) -> bool {
+    has_one_name && FileType::from_raw_mode(mode) == FileType::RegularFile
 }
 
 #[derive(PartialEq, Eq)]

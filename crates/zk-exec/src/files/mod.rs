@@ -36,9 +36,9 @@ use zk_core::service::{
 use crate::host_files::other_than_regular;
 use beneath::Door;
 use facts::{file_kind, file_stat, modified};
+use placeholder::{is_empty, is_placeholder};
 #[cfg(feature = "grep")]
 use protect::Reading;
-use placeholder::{is_empty, is_placeholder};
 use protect::{Access, Protection};
 use walk::Walk;
 

@@ -324,3 +324,106 @@ fn a_path_that_is_missing_from_far_above_is_answered_at_once() {
     let error = paths.open(&at, None).err().unwrap().to_string();
     assert!(error.contains("there is no directory `gone`"), "{error}");
 }
+
+/// Whether files below `root` are read from memory: not on every file system.
+fn has_cached_reads(paths: &WorkspaceFiles, root: &Path) -> bool {
+    fs::write(root.join("probe"), "probe").unwrap();
+    read(paths, root, "probe").unwrap();
+    let found = paths.read_cached(root, "probe", 100).is_some();
+    fs::remove_file(root.join("probe")).unwrap();
+    found
+}
+
+#[test]
+fn a_read_from_memory_is_that_of_the_usual_way_or_none() {
+    let (_dir, root, _) = workspace();
+    let outside = tempfile::tempdir().unwrap();
+    fs::write(outside.path().join("key"), "outside").unwrap();
+    fs::create_dir_all(root.join("src/.ssh")).unwrap();
+    for (name, text) in
+        [("src/a.rs", "fn a() {}\n"), ("empty", ""), ("big", "0123456789"), ("src/.ssh/id", "secret")]
+    {
+        fs::write(root.join(name), text).unwrap();
+    }
+    fs::write(root.join("hidden"), "hidden").unwrap();
+    fs::write(root.join("twice"), "twice").unwrap();
+    fs::hard_link(root.join("twice"), root.join("again")).unwrap();
+    symlink("src", root.join("link")).unwrap();
+    symlink("src/a.rs", root.join("alias")).unwrap();
+    symlink(outside.path(), root.join("out")).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, root.join("pipe"), rustix::fs::FileType::Fifo, 0o600.into(), 0)
+        .unwrap();
+    let paths = WorkspaceFiles::new([&root]).unwrap().home(&root).hidden(root.join("hidden"));
+    let supported = has_cached_reads(&paths, &root);
+    let absolute = root.join("src/a.rs");
+    for path in [
+        "src/a.rs",
+        "./src//a.rs",
+        "empty",
+        "src/../big",
+        "@src/a.rs",
+        "~/big",
+        "link/a.rs",
+        "alias",
+        "twice",
+    ]
+    .into_iter()
+    .chain(absolute.to_str())
+    {
+        let usual = read(&paths, &root, path).unwrap();
+        let at = paths.resolve(&root, path).unwrap();
+        let cached = paths.read_cached(&root, path, 10);
+        let is_plain = !path.contains("..")
+            && !path.starts_with(['@', '~'])
+            && !["link/a.rs", "alias", "twice"].contains(&path);
+        assert_eq!(cached.is_some(), supported && is_plain, "{path}");
+        if let Some(cached) = cached {
+            let stat = paths.stat(&at).unwrap();
+            assert_eq!((cached.at, cached.stat, cached.bytes), (at, stat, usual.into_bytes()), "{path}");
+        }
+    }
+    let outside = outside.path().join("key");
+    for path in [
+        "",
+        ".",
+        "src",
+        "none",
+        "pipe",
+        "big/x",
+        "out/key",
+        "hidden",
+        "src/.ssh/id",
+        "src/.SSH/id",
+        "../x",
+        "/etc/passwd",
+        "/proc/self/environ",
+        "a\0b",
+    ]
+    .into_iter()
+    .chain(outside.to_str())
+    {
+        assert_eq!(paths.read_cached(&root, path, 100), None, "{path}");
+    }
+    assert_eq!(paths.read_cached(&root, "big", 9), None, "more than was asked for");
+    assert_eq!(paths.read_cached(&root.join("link"), "a.rs", 100), None, "the directory is a link");
+    let walking = WorkspaceFiles::new([&root]).unwrap().without_openat2();
+    assert_eq!(walking.read_cached(&root, "big", 100), None);
+}
+
+#[test]
+fn a_read_from_memory_is_of_the_root_that_was_opened_and_of_no_other_by_its_name() {
+    let (_dir, base, _) = workspace();
+    let root = base.join("root");
+    fs::create_dir(&root).unwrap();
+    fs::write(root.join("file"), "this one").unwrap();
+    let paths = WorkspaceFiles::new([&root]).unwrap();
+    let supported = has_cached_reads(&paths, &root);
+    assert_eq!(paths.read_cached(&root, "file", 100).is_some(), supported);
+    fs::rename(&root, base.join("moved")).unwrap();
+    fs::create_dir(&root).unwrap();
+    fs::write(root.join("file"), "another").unwrap();
+    assert_eq!(paths.read_cached(&root, "file", 100), None);
+    fs::remove_dir_all(&root).unwrap();
+    symlink(base.join("moved"), &root).unwrap();
+    assert_eq!(paths.read_cached(&root, "file", 100), None);
+}

@@ -119,3 +119,38 @@ fn swapping_a_directory_for_a_link_never_leads_outside() {
 fn swapping_a_directory_for_a_link_never_leads_outside_without_openat2() {
     race(WorkspaceFiles::without_openat2);
 }
+
+#[test]
+fn swapping_a_directory_for_a_link_never_leads_a_read_from_memory_outside() {
+    // On a disk, where there are such reads.
+    let base = tempfile::tempdir().unwrap();
+    let (root, outside) = (base.path().join("root"), base.path().join("outside"));
+    fs::create_dir_all(root.join("dir")).unwrap();
+    fs::create_dir(&outside).unwrap();
+    fs::write(root.join("dir/file"), "inside").unwrap();
+    fs::write(outside.join("file"), CANARY).unwrap();
+    symlink(&outside, root.join("link")).unwrap();
+    let root = root.canonicalize().unwrap();
+    let paths = WorkspaceFiles::new([&root]).unwrap();
+    if paths.read_cached(&root, "dir/file", 100).is_none() {
+        return;
+    }
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                let (dir, link) = (root.join("dir"), root.join("link"));
+                renameat_with(CWD, &dir, CWD, &link, RenameFlags::EXCHANGE).unwrap();
+            }
+        });
+        let (mut reached, mut rounds) = (0, 0);
+        while rounds < 20_000 || reached == 0 {
+            if let Some(file) = paths.read_cached(&root, "dir/file", 100) {
+                assert_eq!(file.bytes, b"inside");
+                reached += 1;
+            }
+            rounds += 1;
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+}

@@ -1,4 +1,5 @@
 use std::borrow::Cow;
+use std::ops::Range;
 
 use zk_core::model::{ToolError, ToolErrorKind};
 
@@ -15,13 +16,15 @@ pub(super) struct Replacement {
     pub(super) all: bool,
 }
 
-/// A content after an edit.
+/// An edit whose places in a content are known.
 #[derive(Debug)]
-pub(super) struct Changed {
-    pub(super) content: Vec<u8>,
-    /// The lines, in the content before the edit, where something was replaced.
+pub(super) struct Planned<'a> {
+    found: Found,
+    new: Cow<'a, str>,
+    /// Whether the new text keeps its line ends.
+    verbatim: bool,
+    /// The lines, in the content before the edit, where something is replaced.
     pub(super) lines: Vec<usize>,
-    pub(super) how: How,
 }
 
 /// Why an edit was not made.
@@ -37,8 +40,8 @@ pub(super) enum Failure {
     Missing(Option<String>),
 }
 
-/// Makes one edit. Outside the places that match, the result has the bytes of `content`.
-pub(super) fn apply(content: &[u8], edit: &Replacement) -> Result<Changed, Failure> {
+/// Finds what one edit replaces in `content`.
+pub(super) fn plan<'a>(content: &[u8], edit: &'a Replacement) -> Result<Planned<'a>, Failure> {
     if edit.old.is_empty() {
         return Err(Failure::Empty);
     }
@@ -51,8 +54,7 @@ pub(super) fn apply(content: &[u8], edit: &Replacement) -> Result<Changed, Failu
     if found.places.len() > 1 && !edit.all {
         return Err(Failure::Ambiguous(lines));
     }
-    let content = replace(content, &found, &new, edit.old.contains("\r\n"));
-    Ok(Changed { content, lines, how: found.how })
+    Ok(Planned { found, new, verbatim: edit.old.contains("\r\n"), lines })
 }
 
 fn locate<'a>(content: &[u8], edit: &'a Replacement) -> Option<(Found, Cow<'a, str>)> {
@@ -64,23 +66,66 @@ fn locate<'a>(content: &[u8], edit: &'a Replacement) -> Option<(Found, Cow<'a, s
     Some((find(content, &old, &new)?, new))
 }
 
-fn replace(content: &[u8], found: &Found, new: &str, verbatim: bool) -> Vec<u8> {
-    let mut out = Vec::with_capacity(content.len() + new.len());
-    let mut copied = 0;
-    for Place { matched, replaced, by } in &found.places {
-        // Overlaps an earlier place, which has been replaced.
-        if matched.start < copied {
-            continue;
-        }
-        let Some(before) = content.get(copied..replaced.start) else { continue };
-        let by = new.get(by.clone()).unwrap_or(new);
-        out.extend_from_slice(before);
-        let ending = if verbatim { None } else { line_end(content, matched.start, matched.end) };
-        out.extend_from_slice(with_line_ends(by, ending).as_bytes());
-        copied = replaced.end;
+impl Planned<'_> {
+    pub(super) fn how(&self) -> How {
+        self.found.how
     }
-    out.extend_from_slice(content.get(copied..).unwrap_or_default());
-    out
+
+    /// Whether the content differs from what it was once the edit is made.
+    pub(super) fn changes(&self, content: &[u8]) -> bool {
+        let (mut copied, mut at) = (0, 0);
+        let differs = |piece: &[u8], stands_at: Option<usize>, at: &mut usize| {
+            let begin = *at;
+            *at += piece.len();
+            // What stays where it was needs no look.
+            stands_at != Some(begin) && content.get(begin..*at) != Some(piece)
+        };
+        for (replaced, by) in self.splices(content) {
+            let kept = content.get(copied..replaced.start).unwrap_or_default();
+            if differs(kept, Some(copied), &mut at) || differs(by.as_bytes(), None, &mut at) {
+                return true;
+            }
+            copied = replaced.end;
+        }
+        let rest = content.get(copied..).unwrap_or_default();
+        differs(rest, Some(copied), &mut at) || at != content.len()
+    }
+
+    /// Makes the edit. Outside the places that match, the result has the bytes of `content`; a single place is replaced
+    /// without a copy of the rest.
+    pub(super) fn make(&self, mut content: Vec<u8>) -> Vec<u8> {
+        if self.found.places.len() == 1 {
+            let splice = self.splices(&content).next().map(|(replaced, by)| (replaced, by.into_owned()));
+            if let Some((replaced, by)) = splice {
+                content.splice(replaced, by.into_bytes());
+            }
+            return content;
+        }
+        let mut out = Vec::with_capacity(content.len() + self.new.len());
+        let mut copied = 0;
+        for (replaced, by) in self.splices(&content) {
+            out.extend_from_slice(content.get(copied..replaced.start).unwrap_or_default());
+            out.extend_from_slice(by.as_bytes());
+            copied = replaced.end;
+        }
+        out.extend_from_slice(content.get(copied..).unwrap_or_default());
+        out
+    }
+
+    /// What is replaced in `content`, in order and none of it twice, and by what.
+    fn splices<'b>(&'b self, content: &'b [u8]) -> impl Iterator<Item = (Range<usize>, Cow<'b, str>)> {
+        let mut copied = 0;
+        self.found.places.iter().filter_map(move |Place { matched, replaced, by }| {
+            // Overlaps an earlier place, which has been replaced.
+            if matched.start < copied || content.get(replaced.clone()).is_none() {
+                return None;
+            }
+            copied = replaced.end;
+            let by = self.new.get(by.clone()).unwrap_or(&self.new);
+            let ending = if self.verbatim { None } else { line_end(content, matched.start, matched.end) };
+            Some((replaced.clone(), with_line_ends(by, ending)))
+        })
+    }
 }
 
 /// The kind of line end of a region: its own first one, or that of the line it stands in, or the one before.

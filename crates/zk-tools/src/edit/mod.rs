@@ -5,7 +5,6 @@ mod normal;
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Cow;
 use std::io::Read;
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
@@ -19,7 +18,7 @@ use zk_core::kernel::Cx;
 use zk_core::model::{
     Approved, Concurrency, Display, Effects, ToolError, ToolErrorKind, ToolOutput, ToolSpec,
 };
-use zk_core::service::{CallPlace, Files, Resolved, Tool, ToolCx};
+use zk_core::service::{CallPlace, Files, PathError, Resolved, Tool, ToolCx};
 
 use crate::fingerprint::{Fingerprint, HASHED_UP_TO};
 use crate::read_state::{Known, reader};
@@ -27,8 +26,11 @@ use crate::text::{count, size};
 use crate::tool_names::ToolNames;
 use crate::work::{blocking, files, go_on, io_error, path_error};
 use crate::{ReadState, ToolsOptions, args, diff};
-use change::{Changed, Replacement};
+use change::Replacement;
 use matching::How;
+
+/// Contents above this size are hashed on another thread while they are written.
+const HASHED_BESIDE: usize = 1 << 20;
 
 /// Replaces one piece of text in a file, and no other byte of it.
 ///
@@ -188,8 +190,8 @@ async fn preview(path: String, edits: Vec<Replacement>, place: &CallPlace) -> Op
     let drawn = blocking(&place.cx, move |stop| {
         let at = files.resolve(&cwd, &path).map_err(|error| path_error(&error, &tools))?;
         let old = read(&*files, &at, &tools)?;
-        let (new, _) = edited(&at, &old, &edits, &tools, stop)?;
-        Ok(diff::preview(&at.shown, &old, &new))
+        let edited = edited(&at, old.clone(), &edits, &tools, stop)?;
+        Ok(diff::preview(&at.shown, &old, &edited.new))
     });
     drawn.await.ok()
 }
@@ -208,19 +210,30 @@ fn read(files: &dyn Files, at: &Resolved, tools: &ToolNames) -> Result<Vec<u8>, 
     Ok(bytes)
 }
 
-/// The bytes after all edits, with what each of them did.
+/// A file after its edits.
+struct Edited {
+    /// What it was, unless it is large.
+    old: Option<Vec<u8>>,
+    new: Vec<u8>,
+    /// What each edit did.
+    done: Vec<Done>,
+}
+
+/// Makes the edits in the content of a file.
 fn edited(
     at: &Resolved,
-    old: &[u8],
+    content: Vec<u8>,
     edits: &[Replacement],
     tools: &ToolNames,
     stop: &CancellationToken,
-) -> Result<(Vec<u8>, Vec<Done>), ToolError> {
-    let mut new = Cow::Borrowed(old);
+) -> Result<Edited, ToolError> {
+    // Compared with what several edits made of it, and with what is shown.
+    let old = (edits.len() > 1 || diff::is_shown(content.len())).then(|| content.clone());
+    let (mut new, mut is_changed) = (content, false);
     let mut done = Vec::new();
     for (index, edit) in edits.iter().enumerate() {
         go_on(stop)?;
-        let Changed { content, lines, how } = change::apply(&new, edit).map_err(|failure| {
+        let planned = change::plan(&new, edit).map_err(|failure| {
             let which = if edits.len() > 1 {
                 format!("edit {} of {}, nothing was written: ", index + 1, edits.len())
             } else {
@@ -228,17 +241,32 @@ fn edited(
             };
             failure.explain(&at.shown, &which, tools)
         })?;
-        new = Cow::Owned(content);
-        done.push((lines, how));
+        is_changed |= planned.changes(&new);
+        new = planned.make(new);
+        let how = planned.how();
+        done.push((planned.lines, how));
     }
-    if *new == *old {
+    if !is_changed || old.as_ref() == Some(&new) {
         let text = format!(
             "the edits cancel each other out; `{}` was not written; leave them out, or say what should differ",
             at.shown
         );
         return Err(ToolError::invalid(text));
     }
-    Ok((new.into_owned(), done))
+    Ok(Edited { old, new, done })
+}
+
+/// Writes the new content, with its fingerprint; that of a large one is made while the disk works.
+fn write(files: &dyn Files, at: &Resolved, new: &[u8]) -> Result<Fingerprint, PathError> {
+    std::thread::scope(|scope| {
+        let fingerprint = || Fingerprint::of(new);
+        let beside = match new.len() > HASHED_BESIDE {
+            true => std::thread::Builder::new().spawn_scoped(scope, fingerprint).ok(),
+            false => None,
+        };
+        files.write(at, new)?;
+        Ok(beside.and_then(|hash| hash.join().ok()).unwrap_or_else(fingerprint))
+    })
 }
 
 impl Common {
@@ -264,15 +292,17 @@ impl Common {
         let at = files.resolve(cwd, path).map_err(|error| path_error(&error, &tools))?;
         let lock = self.state.lock(&at.path);
         let _turn = lock.lock().unwrap_or_else(PoisonError::into_inner);
-        let old = read(files, &at, &tools)?;
-        let content = Fingerprint::of(&old);
-        self.may_change(&reader, &at, (content, &old), edits)?;
+        let content = read(files, &at, &tools)?;
+        self.may_change(&reader, &at, &content, edits)?;
 
-        let (new, done) = edited(&at, &old, edits, &tools, stop)?;
+        let Edited { old, new, done } = edited(&at, content, edits, &tools, stop)?;
         go_on(stop)?;
-        files.write(&at, &new).map_err(|error| path_error(&error, &tools))?;
-        self.state.note_content(&reader, &at.path, Fingerprint::of(&new), false);
-        let display = diff::display(&at.shown, &old, &new);
+        let fingerprint = write(files, &at, &new).map_err(|error| path_error(&error, &tools))?;
+        self.state.note_content(&reader, &at.path, fingerprint, false);
+        let display = match old {
+            Some(old) => diff::display(&at.shown, &old, &new),
+            None => diff::too_large(&at.shown),
+        };
         Ok(ToolOutput::text(change::report(&at.shown, &done)).with_display(display))
     }
 
@@ -281,10 +311,14 @@ impl Common {
         &self,
         reader: &str,
         at: &Resolved,
-        (content, bytes): (Fingerprint, &[u8]),
+        bytes: &[u8],
         edits: &[Replacement],
     ) -> Result<(), ToolError> {
         let refuse = |why: String| Err(ToolError::new(ToolErrorKind::Failed, why));
+        if !self.state.has_seen(reader, &at.path) && !self.read_first {
+            return Ok(());
+        }
+        let content = Fingerprint::of(bytes);
         match self.state.known(reader, &at.path, content) {
             Known::Whole | Known::Part(_) => Ok(()),
             Known::Never if !self.read_first => Ok(()),

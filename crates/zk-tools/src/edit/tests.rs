@@ -1,12 +1,25 @@
 use fastrand::Rng;
 use unicode_normalization::UnicodeNormalization;
 
-use super::change::{Failure, Replacement, apply};
+use super::change::{self, Failure, Replacement};
 use super::matching::{How, find, without_numbers};
 use crate::tool_names::ToolNames;
 
 fn edit(old: &str, new: &str) -> Replacement {
     Replacement { old: old.into(), new: new.into(), all: false }
+}
+
+#[derive(Debug)]
+struct Changed {
+    content: Vec<u8>,
+    how: How,
+}
+
+fn apply(content: &[u8], edit: &Replacement) -> Result<Changed, Failure> {
+    let planned = change::plan(content, edit)?;
+    let made = planned.make(content.to_vec());
+    assert_eq!(planned.changes(content), made != content, "{content:?} {edit:?}");
+    Ok(Changed { content: made, how: planned.how() })
 }
 
 fn changed(content: &[u8], old: &str, new: &str) -> Vec<u8> {

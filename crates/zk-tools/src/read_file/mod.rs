@@ -227,9 +227,8 @@ impl Reading {
                 None => page,
             },
             Content::Binary => {
-                let next = tools.advise("shell", |shell| {
-                    format!("; use {shell} (file, xxd, strings) to look into it")
-                });
+                let next = tools
+                    .advise("shell", |shell| format!("; use {shell} (file, xxd, strings) to look into it"));
                 let text =
                     format!("[`{}` is a binary file of {}, not shown{next}]", at.shown, size(stat.len));
                 return Ok(ToolOutput::text(text.clone()).with_display(Display::Line { text }));
