@@ -168,8 +168,9 @@ fn start(
 ) -> io::Result<(u32, Option<Bounds>)> {
     let mut len = [0_u8; 8];
     socket.read_exact(&mut len)?;
-    let mut bytes = Vec::new();
-    Read::by_ref(socket).take(u64::from_le_bytes(len)).read_to_end(&mut bytes)?;
+    let len = u64::from_le_bytes(len);
+    let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or(0).min(64 << 10));
+    Read::by_ref(socket).take(len).read_to_end(&mut bytes)?;
     let launch = Launch::decode(&bytes).ok_or(io::ErrorKind::InvalidData)?;
     if let Some(cgroup) = cgroup {
         // This process moves, and all it starts is where it is.

@@ -23,6 +23,7 @@ use super::supervisor::{self, Supervision};
 use super::{GRACE, spawn};
 use crate::Limits;
 use crate::limits::Exceeded;
+use crate::wire::put_len;
 
 /// How long the end of the supervisor is waited for, once it kills.
 const LAST: Duration = Duration::from_secs(2);
@@ -100,21 +101,13 @@ impl Supervisor {
             None => (None, None),
         };
         launch.limits = limits.without(group.as_ref().map_or(Limits::default(), Grouped::limits));
-        let (socket, mut stream) = self.reaper(of_command, door).await?;
         let bytes = launch.encode();
-        stream.write_all(&(bytes.len() as u64).to_le_bytes()).await?;
-        stream.write_all(&bytes).await?;
-        // From here on the command may run, so that its guard must exist.
-        let (progress, seen) = watch::channel(Progress::default());
-        let (lists, listed) = mpsc::unbounded_channel();
-        let mut reaper = Reaper {
-            socket,
-            seen: seen.clone(),
-            listed: tokio::sync::Mutex::new(listed),
-            reader: None,
-            armed: true,
-            group,
-        };
+        let mut order = Vec::with_capacity(bytes.len() + 8);
+        put_len(&mut order, bytes.len());
+        order.extend_from_slice(&bytes);
+        let (mut reaper, Link { mut stream, progress, lists }) =
+            self.reaper(of_command, door, &order).await?;
+        reaper.group = group;
         match frame(&mut stream).await.map_err(|_| lost())? {
             (say::STARTED, _) => {}
             (say::FAILED, errno) => return Err(io::Error::from_raw_os_error(errno.cast_signed())),
@@ -125,7 +118,7 @@ impl Supervisor {
             progress.send_modify(|progress| progress.over = true);
         });
         reaper.reader = Some(reader.abort_handle());
-        Ok(Started { waiter: Waiter::Supervised(seen), tree: Tree::Supervised(reaper) })
+        Ok(Started { waiter: Waiter::Supervised(reaper.seen.clone()), tree: Tree::Supervised(reaper) })
     }
 
     /// Ends everything: `TERM`, and `KILL` to what is left after the grace.
@@ -145,13 +138,14 @@ impl Supervisor {
         }
     }
 
-    /// A process that watches over one command, and is ready to start it. Nothing has run before it is, so that another
-    /// supervisor is asked when the one that was asked is at its end.
+    /// A process that watches over one command, and has the order to start it. It says that it is ready before it reads
+    /// that, so that another supervisor is asked when the one that was asked is at its end.
     async fn reaper(
         &self,
         of_command: ChildEnds,
         cgroup: Option<OwnedFd>,
-    ) -> io::Result<(UnixStream, tokio::net::UnixStream)> {
+        order: &[u8],
+    ) -> io::Result<(Reaper, Link)> {
         let [stdin, stdout, stderr] = &of_command;
         let mut again = true;
         loop {
@@ -163,8 +157,18 @@ impl Supervisor {
             drop(of_reaper);
             socket.set_nonblocking(true)?;
             let mut stream = tokio::net::UnixStream::from_std(socket.try_clone()?)?;
+            let (progress, seen) = watch::channel(Progress::default());
+            let (lists, listed) = mpsc::unbounded_channel();
+            let listed = tokio::sync::Mutex::new(listed);
+            // From here on the command may run, so that its guard must exist.
+            let reaper = Reaper { socket, seen, listed, reader: None, armed: true, group: None };
+            // The order waits for the reaper, as far as there is room, not the other way round.
+            let sent = (&reaper.socket).write(order).unwrap_or_default();
             match frame(&mut stream).await {
-                Ok((say::READY, _)) => return Ok((socket, stream)),
+                Ok((say::READY, _)) => {
+                    stream.write_all(order.get(sent..).unwrap_or_default()).await?;
+                    return Ok((reaper, Link { stream, progress, lists }));
+                }
                 Ok(_) => return Err(io::Error::from(io::ErrorKind::InvalidData)),
                 Err(_) if std::mem::take(&mut again) => self.forget_ended().await,
                 Err(_) => return Err(lost()),
@@ -320,6 +324,13 @@ impl Drop for Grouped {
             self.groups.remove(group);
         }
     }
+}
+
+/// What the process above one command says, and whom it is told.
+struct Link {
+    stream: tokio::net::UnixStream,
+    progress: watch::Sender<Progress>,
+    lists: mpsc::UnboundedSender<Vec<u32>>,
 }
 
 /// The connection to the process above one command. Dropping it has the command ended, unless it was released.
