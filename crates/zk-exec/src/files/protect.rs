@@ -35,7 +35,10 @@ pub(crate) fn guard_of(dir: &Path, name: &OsStr) -> Option<PathGuard> {
 pub(crate) fn is_start_file(name: &str) -> bool {
     GuardedPath::ANYWHERE
         .iter()
-        .any(|guarded| guarded.is_file && guarded.path.rsplit('/').next() == Some(name))
+        // Most names are ruled out by their end alone.
+        .any(|guarded| {
+            guarded.path.ends_with(name) && guarded.is_file && guarded.path.rsplit('/').next() == Some(name)
+        })
 }
 
 /// Paths below a home directory that are guarded.

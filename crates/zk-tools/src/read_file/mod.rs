@@ -1,4 +1,6 @@
 mod page;
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
 use std::io::{Cursor, Read};
