@@ -8,6 +8,7 @@
 //! | [`rules`] | what providers reject, as pure functions |
 //! | `FakeMcpServer` | a server of the Model Context Protocol on two streams, with faults |
 //! | [`SimClock`] | a date that moves when it is told to |
+//! | [`demo`] | a project whose tests fail, and a script that repairs it |
 //! | [`Recorder`] | an observer whose transcript reads like a protocol of the run |
 //!
 //! # Example
@@ -26,6 +27,7 @@
 mod clock;
 #[cfg(feature = "server")]
 mod conformance;
+pub mod demo;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod provider;

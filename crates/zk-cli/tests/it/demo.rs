@@ -21,7 +21,7 @@ fn a_kept_project_is_repaired_and_changed_nowhere_else() {
     let kept = std::fs::read_dir(&temp).unwrap().next().unwrap().unwrap().path();
     assert!(ended.stdout.contains(kept.to_str().unwrap()));
     let library = std::fs::read_to_string(kept.join("lib/basket.sh")).unwrap();
-    let before = include_str!("../../src/demo/project/lib/basket.sh");
+    let before = include_str!("../../../zk-testkit/src/demo/project/lib/basket.sh");
     let changed: Vec<_> = before.lines().zip(library.lines()).filter(|(old, new)| old != new).collect();
     assert_eq!(
         changed,

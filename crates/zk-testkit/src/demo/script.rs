@@ -1,20 +1,24 @@
 use std::time::Duration;
 
 use serde_json::json;
-use zk_testkit::{Asked, Script, Turn};
+
+use super::TEST;
+use crate::{Asked, Script, Turn};
 
 const LIBRARY: &str = "lib/basket.sh";
 const WRONG: &str = "total=$((total + price))";
 const RIGHT: &str = "total=$((total + price * quantity))";
 
-/// A model that repairs the demo's project. It goes by what the tools really answer: where an answer is not
-/// what the script was written for, it says so and ends.
-pub(crate) fn repair(pace: Option<Duration>) -> Script {
+/// A model that repairs the [`Project`](super::Project), with `pace` between two pieces of its text. It goes by what the
+/// tools really
+/// answer: where an answer is not what the script was written for, it says so and ends.
+#[must_use]
+pub fn repair(pace: Option<Duration>) -> Script {
     let script = Script::new()
         .turn(|t| {
             t.text("I look at what is here, and run the tests to see them fail.")
                 .call("list_files", json!({"path": "."}))
-                .call("shell", json!({"command": "bash test.sh"}))
+                .call("shell", json!({"command": TEST}))
         })
         .respond(|asked| {
             let output = answer(asked, "shell");
@@ -42,7 +46,7 @@ pub(crate) fn repair(pace: Option<Duration>) -> Script {
                 lost("The library does not hold the line I expected")
             }
         })
-        .turn(|t| t.text("Now the tests again.").call("shell", json!({"command": "bash test.sh"})))
+        .turn(|t| t.text("Now the tests again.").call("shell", json!({"command": TEST})))
         .respond(|asked| {
             if answer(asked, "shell").contains("all tests passed") {
                 Turn::new().text(

@@ -13,13 +13,26 @@ const FILES: [(&str, &str); 3] = [
 ];
 
 /// The project in a directory of its own, removed with this value.
-pub(crate) struct Project {
+///
+/// ```
+/// use zk_testkit::demo::Project;
+///
+/// let project = Project::unpack(false)?;
+/// assert!(project.dir().join("test.sh").exists());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Project {
     dir: PathBuf,
     keep: bool,
 }
 
 impl Project {
-    pub(crate) fn unpack(keep: bool) -> io::Result<Self> {
+    /// Writes it into a new directory below the temporary one; with `keep` it stays there.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn unpack(keep: bool) -> io::Result<Self> {
         let name = format!("zk-demo-{}", SessionId::fresh());
         let dir = std::env::temp_dir().canonicalize()?.join(name);
         // Not recursive: a directory that somebody else made is an error.
@@ -35,7 +48,9 @@ impl Project {
         Ok(project)
     }
 
-    pub(crate) fn dir(&self) -> &Path {
+    /// Its directory.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
         &self.dir
     }
 }

@@ -1,8 +1,5 @@
 //! `zk demo`: a scripted model repairs a small project with zk's real tools.
 
-mod project;
-mod script;
-
 use std::io::IsTerminal;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +7,9 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use zk_core::service::{Exec, ExecRequest, Exit as CommandExit, OutputStream, Provider};
 use zk_testkit::ScriptedProvider;
+use zk_testkit::demo::{self, PROMPT, Project, TEST};
 use zk_view::ViewDriver;
 
-use self::project::Project;
 use crate::app::{AppContext, runtime};
 use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
@@ -24,8 +21,6 @@ use crate::term::{Screen, Style};
 
 /// Between two pieces of the scripted model's text, for a person who watches.
 const PACE: Duration = Duration::from_millis(20);
-
-const PROMPT: &str = "The tests of this project fail. Find out why and repair it.";
 
 /// Unpacks the project, lets the script repair it, and runs its tests: 0 only if they pass.
 pub(crate) fn run(app: &AppContext, keep: bool) -> Outcome<Exit> {
@@ -55,7 +50,7 @@ pub(crate) fn run(app: &AppContext, keep: bool) -> Outcome<Exit> {
 
 async fn repair(app: &AppContext, screen: &SharedScreen, stop: &CancellationToken) -> Outcome<Exit> {
     let pace = std::io::stdout().is_terminal().then_some(PACE);
-    let provider: Arc<dyn Provider> = Arc::new(ScriptedProvider::new(script::repair(pace)));
+    let provider: Arc<dyn Provider> = Arc::new(ScriptedProvider::new(demo::repair(pace)));
     let session = Session::default();
     let view = ViewDriver::new();
     // The project is a copy of zk's own in a directory of its own.
@@ -102,6 +97,6 @@ async fn repair(app: &AppContext, screen: &SharedScreen, stop: &CancellationToke
 async fn tests_pass(app: &AppContext, bus: &zk_core::kernel::Bus, stop: &CancellationToken) -> bool {
     let Some(exec) = bus.service::<dyn Exec>() else { return false };
     let mut ignored = |_: OutputStream, _: &[u8]| ();
-    let request = ExecRequest::shell("bash test.sh", app.cwd.clone());
+    let request = ExecRequest::shell(TEST, app.cwd.clone());
     exec.run(request, &mut ignored, stop).await.is_ok_and(|outcome| outcome.exit == CommandExit::Code(0))
 }
