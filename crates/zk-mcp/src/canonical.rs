@@ -1,3 +1,5 @@
+use std::fmt::Write as _;
+
 use serde_json::Value;
 
 /// JSON that is the same for the same value, whatever the order of its keys and its blanks.
@@ -10,18 +12,16 @@ pub(crate) fn canonical(value: &Value) -> String {
 fn write(value: &Value, out: &mut String) {
     match value {
         Value::Object(object) => {
-            let mut keys: Vec<&String> = object.keys().collect();
-            keys.sort_unstable();
+            let mut entries: Vec<(&String, &Value)> = object.iter().collect();
+            entries.sort_unstable_by_key(|(key, _)| *key);
             out.push('{');
-            for (at, key) in keys.into_iter().enumerate() {
+            for (at, (key, value)) in entries.into_iter().enumerate() {
                 if at > 0 {
                     out.push(',');
                 }
-                out.push_str(&Value::String(key.clone()).to_string());
+                write_plain(&Value::from(key.as_str()), out);
                 out.push(':');
-                if let Some(value) = object.get(key) {
-                    write(value, out);
-                }
+                write(value, out);
             }
             out.push('}');
         }
@@ -35,10 +35,14 @@ fn write(value: &Value, out: &mut String) {
             }
             out.push(']');
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-            out.push_str(&value.to_string())
-        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => write_plain(value, out),
     }
+}
+
+/// Adds what has no keys.
+fn write_plain(value: &Value, out: &mut String) {
+    // A text takes whatever is written to it.
+    let _ = write!(out, "{value}");
 }
 
 /// The SHA-256 of `bytes` in hexadecimal digits.

@@ -49,7 +49,11 @@ impl PinStore for MemoryPins {
 /// What a server says it has: its instructions and its tools, as they came. What only programs read (`_meta`) counts as well:
 /// a front end may come to follow it, to a page of the server for example.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Listing(Value);
+pub(crate) struct Listing {
+    value: Value,
+    /// The value in its one form: what is stored and compared.
+    bytes: Vec<u8>,
+}
 
 impl Listing {
     /// A list of tools, each as JSON. Their order does not count.
@@ -59,28 +63,35 @@ impl Listing {
         let mut listing = serde_json::Map::new();
         listing.extend(instructions.map(|text| ("instructions".to_owned(), Value::from(text))));
         listing.insert("tools".to_owned(), Value::Array(tools));
-        Self(Value::Object(listing))
+        let value = Value::Object(listing);
+        let bytes = canonical(&value).into_bytes();
+        Self { value, bytes }
     }
 
-    pub(crate) fn bytes(&self) -> Vec<u8> {
-        canonical(&self.0).into_bytes()
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// What a person names to accept exactly this list.
     pub(crate) fn digest(&self) -> String {
-        sha256_hex(&self.bytes()).chars().take(12).collect()
+        sha256_hex(&self.bytes).chars().take(12).collect()
     }
 
     /// What differs from an accepted list, one line for each change; nothing if nothing does.
     pub(crate) fn changes_since(&self, accepted: &[u8]) -> Result<Vec<String>, String> {
-        if accepted == self.bytes() {
+        if accepted == self.bytes {
             return Ok(Vec::new());
         }
         let accepted: Value = serde_json::from_slice(accepted)
             .map_err(|error| format!("the accepted list of its tools cannot be read: {error}"))?;
-        let (old, new) = (by_name(&accepted), by_name(&self.0));
+        let (old, new) = (by_name(&accepted), by_name(&self.value));
         let mut changes = Vec::new();
-        changed("the instructions", accepted.get("instructions"), self.0.get("instructions"), &mut changes);
+        changed(
+            "the instructions",
+            accepted.get("instructions"),
+            self.value.get("instructions"),
+            &mut changes,
+        );
         let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
         for name in names {
             let shown = visible_line(name);
@@ -179,7 +190,7 @@ mod tests {
     }
 
     fn changes(tools: Vec<Value>, instructions: Option<&str>) -> Vec<String> {
-        let accepted = Listing::new(Some("Be kind"), [tool()]).bytes();
+        let accepted = Listing::new(Some("Be kind"), [tool()]).bytes().to_vec();
         Listing::new(instructions, tools).changes_since(&accepted).unwrap()
     }
 
@@ -192,7 +203,7 @@ mod tests {
         assert_eq!(changes(vec![same], Some("Be kind")), Vec::<String>::new());
         let mut other = tool();
         other["name"] = json!("write");
-        let accepted = Listing::new(None, [tool(), other.clone()]).bytes();
+        let accepted = Listing::new(None, [tool(), other.clone()]).bytes().to_vec();
         assert!(Listing::new(None, [other, tool()]).changes_since(&accepted).unwrap().is_empty());
     }
 
@@ -246,7 +257,7 @@ mod tests {
         old["description"] = json!(format!("{long}x"));
         let mut new = tool();
         new["description"] = json!(format!("{long}y"));
-        let accepted = Listing::new(None, [old]).bytes();
+        let accepted = Listing::new(None, [old]).bytes().to_vec();
         let changes = Listing::new(None, [new]).changes_since(&accepted).unwrap();
         assert!(changes[0].contains("ax` → ") && changes[0].len() < 200, "{changes:?}");
     }

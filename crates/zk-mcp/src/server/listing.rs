@@ -139,7 +139,7 @@ impl Server {
                 return Err(changes);
             }
         }
-        pins.save(&key, &listing.bytes()).map_err(cannot)
+        pins.save(&key, listing.bytes()).map_err(cannot)
     }
 
     /// Lists again if the server said that its tools are others.
@@ -210,7 +210,7 @@ impl Server {
             }
         };
         let Some((listing, tools)) = waiting else { return Ok(()) };
-        self.shared.pins.save(&self.config.pin_key(), &listing.bytes())?;
+        self.shared.pins.save(&self.config.pin_key(), listing.bytes())?;
         self.register(&tools).await;
         let connection = self.live.borrow().connection.clone();
         let protocol = connection.as_ref().map_or(String::new(), |connection| connection.protocol());
