@@ -260,7 +260,7 @@ impl ServerConfig {
     /// The definition as it was written, as canonical JSON: what a person approves.
     #[must_use]
     pub fn definition(&self) -> Vec<u8> {
-        canonical(&self.definition.0).into_bytes()
+        canonical(&self.definition.0)
     }
 
     /// What makes it the same server whatever it is called: its program and arguments, or its address, as they are
@@ -274,7 +274,7 @@ impl ServerConfig {
     /// variables, and have other tools then.
     #[must_use]
     pub fn pin_key(&self) -> String {
-        sha256_hex(canonical(&json!({ "name": self.name, "server": self.identity })).as_bytes())
+        sha256_hex(&canonical(&json!({ "name": self.name, "server": self.identity })))
     }
 
     /// This server with the variables in it expanded; one that is not set stays as it is written.

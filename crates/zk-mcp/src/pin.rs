@@ -48,50 +48,44 @@ impl PinStore for MemoryPins {
 
 /// What a server says it has: its instructions and its tools, as they came. What only programs read (`_meta`) counts as well:
 /// a front end may come to follow it, to a page of the server for example.
+///
+/// It is held as the JSON that is stored and compared.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Listing {
-    value: Value,
-    /// The value in its one form: what is stored and compared.
-    bytes: Vec<u8>,
-}
+pub(crate) struct Listing(Vec<u8>);
 
 impl Listing {
     /// A list of tools, each as JSON. Their order does not count.
     pub(crate) fn new(instructions: Option<&str>, tools: impl IntoIterator<Item = Value>) -> Self {
-        let mut tools: Vec<Value> = tools.into_iter().collect();
-        tools.sort_by_cached_key(canonical);
-        let mut listing = serde_json::Map::new();
-        listing.extend(instructions.map(|text| ("instructions".to_owned(), Value::from(text))));
-        listing.insert("tools".to_owned(), Value::Array(tools));
-        let value = Value::Object(listing);
-        let bytes = canonical(&value).into_bytes();
-        Self { value, bytes }
+        let mut tools: Vec<Vec<u8>> = tools.into_iter().map(|tool| canonical(&tool)).collect();
+        tools.sort_unstable();
+        // The form of `canonical`, without writing each tool twice.
+        let instructions =
+            instructions.map(|text| [b"\"instructions\":", &*canonical(&Value::from(text)), b","].concat());
+        let parts = [b"{", &*instructions.unwrap_or_default(), b"\"tools\":[", &tools.join(&b','), b"]}"];
+        Self(parts.concat())
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes
+        &self.0
     }
 
     /// What a person names to accept exactly this list.
     pub(crate) fn digest(&self) -> String {
-        sha256_hex(&self.bytes).chars().take(12).collect()
+        sha256_hex(&self.0).chars().take(12).collect()
     }
 
     /// What differs from an accepted list, one line for each change; nothing if nothing does.
     pub(crate) fn changes_since(&self, accepted: &[u8]) -> Result<Vec<String>, String> {
-        if accepted == self.bytes {
+        if accepted == self.0 {
             return Ok(Vec::new());
         }
         let accepted: Value = serde_json::from_slice(accepted)
             .map_err(|error| format!("the accepted list of its tools cannot be read: {error}"))?;
-        let (old, new) = (by_name(&accepted), by_name(&self.value));
+        let listed: Value = serde_json::from_slice(&self.0)
+            .map_err(|error| format!("the list of its tools cannot be read: {error}"))?;
+        let (old, new) = (by_name(&accepted), by_name(&listed));
         let mut changes = Vec::new();
-        changed(
-            "the instructions",
-            accepted.get("instructions"),
-            self.value.get("instructions"),
-            &mut changes,
-        );
+        changed("the instructions", accepted.get("instructions"), listed.get("instructions"), &mut changes);
         let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
         for name in names {
             let shown = visible_line(name);
@@ -150,7 +144,7 @@ fn changed(at: &str, old: Option<&Value>, new: Option<&Value>, changes: &mut Vec
 }
 
 fn text(value: &Value) -> String {
-    value.as_str().map_or_else(|| canonical(value), str::to_owned)
+    value.as_str().map_or_else(|| String::from_utf8_lossy(&canonical(value)).into_owned(), str::to_owned)
 }
 
 fn short(text: &str) -> String {
@@ -205,6 +199,22 @@ mod tests {
         other["name"] = json!("write");
         let accepted = Listing::new(None, [tool(), other.clone()]).bytes().to_vec();
         assert!(Listing::new(None, [other, tool()]).changes_since(&accepted).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_list_is_kept_in_canonical_form() {
+        let mut other = tool();
+        other["name"] = json!("a \"quoted\" name");
+        for instructions in [None, Some("Be kind\n")] {
+            let listing = Listing::new(instructions, [tool(), other.clone()]);
+            let mut whole: Value = serde_json::from_slice(listing.bytes()).unwrap();
+            assert_eq!(listing.bytes(), canonical(&whole));
+            assert_eq!(whole["tools"], json!([other, tool()]), "by their text");
+            assert_eq!(
+                whole.as_object_mut().unwrap().remove("instructions").is_some(),
+                instructions.is_some()
+            );
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ const LONGEST: usize = 4096;
 /// A description without control characters and without characters nobody sees: what a person reviews is what a
 /// model reads.
 pub(crate) fn clean_text(text: &str) -> String {
-    let clean: String = text.chars().filter(|c| is_plain(*c)).collect();
+    let clean = plain(text);
     match clean.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}…", clean.get(..end).unwrap_or_default()),
         None => clean,
@@ -16,21 +16,24 @@ pub(crate) fn clean_text(text: &str) -> String {
 /// A schema with every text in it cleaned, keys included.
 pub(crate) fn clean_schema(schema: &Value) -> Value {
     match schema {
-        Value::String(text) => Value::String(text.chars().filter(|c| is_plain(*c)).collect()),
+        Value::String(text) => Value::String(plain(text)),
         Value::Array(items) => items.iter().map(clean_schema).collect(),
         Value::Object(object) => {
-            let clean = object.iter().map(|(key, value)| {
-                (key.chars().filter(|c| is_plain(*c)).collect::<String>(), clean_schema(value))
-            });
+            let clean = object.iter().map(|(key, value)| (plain(key), clean_schema(value)));
             Value::Object(clean.collect())
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => schema.clone(),
     }
 }
 
+/// What a person sees of a text; most texts as they are.
+fn plain(text: &str) -> String {
+    if text.chars().all(is_plain) { text.to_owned() } else { text.chars().filter(|c| is_plain(*c)).collect() }
+}
+
 /// Whether a person sees this character as it is, or it is a line break or a tab.
 fn is_plain(c: char) -> bool {
-    if matches!(c, '\n' | '\t') {
+    if matches!(c, '\n' | '\t' | ' '..='~') {
         return true;
     }
     !(c.is_control()

@@ -65,7 +65,7 @@ impl ServerTransport {
                 json!({ "url": url, "headers": names })
             }
         };
-        sha256_hex(canonical(&what).as_bytes())
+        sha256_hex(&canonical(&what))
     }
 }
 
