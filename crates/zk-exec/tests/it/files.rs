@@ -329,7 +329,7 @@ fn a_path_that_is_missing_from_far_above_is_answered_at_once() {
 fn has_cached_reads(paths: &WorkspaceFiles, root: &Path) -> bool {
     fs::write(root.join("probe"), "probe").unwrap();
     read(paths, root, "probe").unwrap();
-    let found = paths.read_cached(root, "probe", 100).is_some();
+    let found = (0..1_000).any(|_| paths.read_cached(root, "probe", 100).is_some());
     fs::remove_file(root.join("probe")).unwrap();
     found
 }
@@ -372,10 +372,12 @@ fn a_read_from_memory_is_that_of_the_usual_way_or_none() {
     {
         let usual = read(&paths, &root, path).unwrap();
         let at = paths.resolve(&root, path).unwrap();
-        let cached = paths.read_cached(&root, path, 10);
         let is_plain = !path.contains("..")
             && !path.starts_with(['@', '~'])
             && !["link/a.rs", "alias", "twice"].contains(&path);
+        // The kernel gives up on a path now and then, for renames that happen elsewhere.
+        let tries = if supported && is_plain { 1_000 } else { 1 };
+        let cached = (0..tries).find_map(|_| paths.read_cached(&root, path, 10));
         assert_eq!(cached.is_some(), supported && is_plain, "{path}");
         if let Some(cached) = cached {
             let stat = paths.stat(&at).unwrap();
@@ -418,7 +420,7 @@ fn a_read_from_memory_is_of_the_root_that_was_opened_and_of_no_other_by_its_name
     fs::write(root.join("file"), "this one").unwrap();
     let paths = WorkspaceFiles::new([&root]).unwrap();
     let supported = has_cached_reads(&paths, &root);
-    assert_eq!(paths.read_cached(&root, "file", 100).is_some(), supported);
+    assert_eq!((0..1_000).any(|_| paths.read_cached(&root, "file", 100).is_some()), supported);
     fs::rename(&root, base.join("moved")).unwrap();
     fs::create_dir(&root).unwrap();
     fs::write(root.join("file"), "another").unwrap();

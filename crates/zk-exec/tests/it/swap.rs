@@ -132,7 +132,7 @@ fn swapping_a_directory_for_a_link_never_leads_a_read_from_memory_outside() {
     symlink(&outside, root.join("link")).unwrap();
     let root = root.canonicalize().unwrap();
     let paths = WorkspaceFiles::new([&root]).unwrap();
-    if paths.read_cached(&root, "dir/file", 100).is_none() {
+    if (0..1_000).all(|_| paths.read_cached(&root, "dir/file", 100).is_none()) {
         return;
     }
     let done = AtomicBool::new(false);
