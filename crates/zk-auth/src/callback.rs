@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use reqwest::Url;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -74,23 +75,26 @@ impl Callback {
         format!("http://{}:{}{}", self.host, self.port, self.path)
     }
 
-    /// Serves until a request is the answer. A slow connection keeps no other waiting.
-    pub(crate) async fn wait(&self, expected: &Expected<'_>) -> Answer {
-        let mut connections = FuturesUnordered::new();
-        loop {
-            tokio::select! {
-                Some(served) = connections.next(), if !connections.is_empty() => {
-                    if let Some(answer) = served {
-                        return answer;
+    /// Serves until a request is the answer. A slow connection keeps no other waiting. Boxed, so that it is compiled here:
+    /// a future is compiled wherever it is awaited.
+    pub(crate) fn wait<'a>(&'a self, expected: &'a Expected<'_>) -> BoxFuture<'a, Answer> {
+        Box::pin(async move {
+            let mut connections = FuturesUnordered::new();
+            loop {
+                tokio::select! {
+                    Some(served) = connections.next(), if !connections.is_empty() => {
+                        if let Some(answer) = served {
+                            return answer;
+                        }
                     }
+                    accepted = self.listener.accept(), if connections.len() < AT_ONCE => match accepted {
+                        Ok((stream, _)) => connections.push(self.serve(stream, expected)),
+                        // Out of file handles, say: the next moment may be better.
+                        Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+                    },
                 }
-                accepted = self.listener.accept(), if connections.len() < AT_ONCE => match accepted {
-                    Ok((stream, _)) => connections.push(self.serve(stream, expected)),
-                    // Out of file handles, say: the next moment may be better.
-                    Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
-                },
             }
-        }
+        })
     }
 
     async fn serve(&self, mut stream: TcpStream, expected: &Expected<'_>) -> Option<Answer> {

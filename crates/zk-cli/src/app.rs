@@ -1,4 +1,5 @@
 use std::path::{Path, PathBuf};
+use std::pin::{Pin, pin};
 use std::sync::{Arc, OnceLock};
 
 use zk_agent::{AgentDefinition, RateLimits};
@@ -74,10 +75,22 @@ impl AppContext {
     }
 }
 
+/// A runtime for one job.
+pub(crate) struct Runtime(tokio::runtime::Runtime);
+
+impl Runtime {
+    /// Runs `future` to its end. The runtime is compiled for each type of future: by what they give, these are few.
+    pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        let future: Pin<&mut dyn Future<Output = T>> = pin!(future);
+        self.0.block_on(future)
+    }
+}
+
 /// A runtime for one job, made only when a job needs one.
-pub(crate) fn runtime() -> Outcome<tokio::runtime::Runtime> {
+pub(crate) fn runtime() -> Outcome<Runtime> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
+        .map(Runtime)
         .map_err(|error| Failure::failed(format!("cannot start the runtime: {error}")))
 }

@@ -2,6 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use futures_util::future::BoxFuture;
 use rmcp::model::{ReadResourceResult, ResourceContents, Skill, SkillResource, SkillResources};
 use serde_json::Value;
 use zk_core::kernel::Cx;
@@ -81,23 +82,37 @@ impl Server {
         self.skills().iter().filter_map(|skill| RemoteSkill::new(self, skill)).collect()
     }
 
-    /// A file of a skill, with the size and digest that the list names.
-    pub(crate) async fn read_skill(&self, skill: &str, file: &str, cx: &Cx) -> Result<Vec<u8>, String> {
-        let found = self.skills().iter().find(|one| one.uri == skill).cloned();
-        let found = found.ok_or_else(|| format!("MCP server {} lists no skill {skill}", self.name()))?;
-        let listed = files(&found).iter().find(|one| one.uri == file);
-        // One whose content changes has nothing to compare with, and no files beside the one that is its address.
-        if listed.is_none() && (!files(&found).is_empty() || file != skill) {
-            return Err(format!("the skill {skill} has no file {file}"));
-        }
-        let idle = self.config.request_idle;
-        let read = self
-            .request(cx, true, |connection| async move { connection.read_resource(file, idle, cx).await });
-        let bytes = bytes(read.await.map_err(|error| error.to_string())?)?;
-        if let Some(listed) = listed {
-            listed.verify(&bytes).map_err(|error| format!("it is not the file that was listed: {error}"))?;
-        }
-        Ok(bytes)
+    /// A file of a skill, with the size and digest that the list names. Boxed, so that it is compiled here: a future is
+    /// compiled wherever it is awaited.
+    pub(crate) fn read_skill<'a>(
+        &'a self,
+        skill: &'a str,
+        file: &'a str,
+        cx: &'a Cx,
+    ) -> BoxFuture<'a, Result<Vec<u8>, String>> {
+        Box::pin(async move {
+            let found = self.skills().iter().find(|one| one.uri == skill).cloned();
+            let found = found.ok_or_else(|| format!("MCP server {} lists no skill {skill}", self.name()))?;
+            let listed = files(&found).iter().find(|one| one.uri == file);
+            // One whose content changes has nothing to compare with, and no files beside the one that is its address.
+            if listed.is_none() && (!files(&found).is_empty() || file != skill) {
+                return Err(format!("the skill {skill} has no file {file}"));
+            }
+            let idle = self.config.request_idle;
+            let read =
+                self.request(
+                    cx,
+                    true,
+                    |connection| async move { connection.read_resource(file, idle, cx).await },
+                );
+            let bytes = bytes(read.await.map_err(|error| error.to_string())?)?;
+            if let Some(listed) = listed {
+                listed
+                    .verify(&bytes)
+                    .map_err(|error| format!("it is not the file that was listed: {error}"))?;
+            }
+            Ok(bytes)
+        })
     }
 }
 

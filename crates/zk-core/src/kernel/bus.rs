@@ -1,4 +1,3 @@
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
@@ -6,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use tokio::runtime::Handle;
 
 use super::lock::{lock, read, write};
-use super::registry::{Found, Item, Registry};
+use super::registry::{Found, Item, Names, Registry};
 use super::report::Reporter;
 use super::scope::{DetachedScopes, ScopeInner, Task};
 use super::table::Table;
@@ -186,12 +185,12 @@ impl Bus {
     /// All items of a kind in the order of their names; a child's item hides its parent's of the same name.
     #[must_use]
     pub fn items<T: ?Sized + Send + Sync + 'static>(&self) -> Vec<Item<T>> {
-        let mut all = BTreeMap::new();
+        let mut all = Names::default();
         let lineage: Vec<_> = self.lineage().collect();
         for bus in lineage.into_iter().rev() {
             bus.inner.items.overlay::<T>(&mut all, &bus.inner.reporter);
         }
-        all.into_values().collect()
+        all.into_entries().into_iter().map(|(_, item)| item).collect()
     }
 
     /// Number of changes of registry items and decorators, of any kind, on this bus and its ancestors. As long

@@ -1,3 +1,4 @@
+use std::any::TypeId;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::Poll;
@@ -6,8 +7,8 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 
 use super::catch::{catch, catch_async};
-use super::erase::{AsyncRunner, Runner};
-use super::table::HandlerEntry;
+use super::erase::{AsyncRunner, HandlerFuture, Runner};
+use super::table::{HandlerEntry, Observer};
 use super::{AnyEvent, BoxError, Cause, Cx, EmitError, Event, HookError, Mode, Notify, OnError, Outcome};
 
 impl Cx {
@@ -19,44 +20,28 @@ impl Cx {
     /// *refused*. [`EmitError::Cancelled`] when the run is stopped first (unless the event is one of those
     /// that close a run).
     pub async fn emit<E: Event>(&self, mut event: E) -> Result<Outcome<E>, EmitError> {
-        let snapshot = self.bus().snapshot::<E>();
-        for observer in snapshot.observers.iter().flat_map(|all| all.iter()) {
-            if let Err(message) = catch(|| (observer.run)(&event as &dyn AnyEvent, self)) {
-                self.bus().inner.reporter.report(&HookError {
-                    event: E::NAME,
-                    source: observer.source.clone(),
-                    location: observer.location,
-                    cause: Cause::Panicked(message),
-                });
-            }
+        let rules = const { &Rules::of::<E>() };
+        let snapshot = self.bus().snapshot(TypeId::of::<E>());
+        if let Some(observers) = &snapshot.observers {
+            self.run_observers(observers, &event);
         }
         let mut acc = <E::Mode as Mode<E>>::Acc::default();
         let Some(handlers) = snapshot.handlers else { return Ok(E::Mode::finish(event, acc)) };
-        let stopped = || E::CANCELLABLE && self.is_stopped();
-        let cancelled = || EmitError::Cancelled { event: E::NAME };
-        if stopped() {
-            return Err(cancelled());
-        }
+        self.check_stop(rules)?;
         let mut next = 0;
         loop {
             match self.run_sync_handlers(&handlers, &mut next, &mut event, &mut acc)? {
                 Progress::Done => break,
                 Progress::Async(entry, runner) => {
-                    let (answer, waited) = match self.run_async_handler(entry, runner, &event).await {
-                        Ok(answered) => answered,
-                        Err(NoAnswer::Cancelled) => return Err(cancelled()),
-                        Err(NoAnswer::Failed(cause)) => {
-                            self.handle_failure::<E>(entry, cause)?;
-                            (None, true)
-                        }
-                    };
+                    let started = catch(|| runner.start(&event, self));
+                    let (answer, waited) = self.run_async_handler(entry, rules, started).await?;
                     if let Some(reply) = answer
                         && E::Mode::absorb(&mut event, &mut acc, reply, &entry.source).is_break()
                     {
                         break;
                     }
-                    if waited && stopped() {
-                        return Err(cancelled());
+                    if waited {
+                        self.check_stop(rules)?;
                     }
                 }
             }
@@ -78,6 +63,28 @@ impl Cx {
         self.emit(make()).await
     }
 
+    /// Shows `event` to the observers.
+    fn run_observers(&self, observers: &[Observer], event: &dyn AnyEvent) {
+        for observer in observers {
+            if let Err(message) = catch(|| (observer.run)(event, self)) {
+                self.bus().inner.reporter.report(&HookError {
+                    event: event.name(),
+                    source: observer.source.clone(),
+                    location: observer.location,
+                    cause: Cause::Panicked(message),
+                });
+            }
+        }
+    }
+
+    /// Ends the emit if the run is stopped, unless the event is one of those that close a run.
+    fn check_stop(&self, rules: &Rules) -> Result<(), EmitError> {
+        if rules.cancellable && self.is_stopped() {
+            return Err(EmitError::Cancelled { event: rules.name });
+        }
+        Ok(())
+    }
+
     /// Runs the handlers from `next` on, up to the first async one. It is a plain function so that a sync handler
     /// costs what a call costs.
     fn run_sync_handlers<'a, E: Event>(
@@ -96,11 +103,13 @@ impl Cx {
                         return Ok(Progress::Done);
                     }
                 }
-                Ok(SyncStep::Answered(entry, Err(cause))) => self.handle_failure::<E>(entry, cause)?,
+                Ok(SyncStep::Answered(entry, Err(cause))) => {
+                    self.handle_failure(entry, &Rules::of::<E>(), cause)?
+                }
                 Err(message) => {
                     // The handler that was running.
                     if let Some(entry) = next.checked_sub(1).and_then(|at| handlers.get(at)) {
-                        self.handle_failure::<E>(entry, Cause::Panicked(message))?;
+                        self.handle_failure(entry, &Rules::of::<E>(), Cause::Panicked(message))?;
                     }
                 }
             }
@@ -133,10 +142,10 @@ impl Cx {
 
     /// Ends the emit with the failure of a handler, or reports it, as the policy says.
     #[cold]
-    fn handle_failure<E: Event>(&self, entry: &HandlerEntry, cause: Cause) -> Result<(), EmitError> {
+    fn handle_failure(&self, entry: &HandlerEntry, rules: &Rules, cause: Cause) -> Result<(), EmitError> {
         let (source, location) = (entry.source.clone(), entry.location);
-        let error = HookError { event: E::NAME, source, location, cause };
-        let policy = match E::ON_ERROR {
+        let error = HookError { event: rules.name, source, location, cause };
+        let policy = match rules.on_error {
             OnError::Inherit => self.bus().inner.policy,
             chosen @ (OnError::Continue | OnError::Throw) => chosen,
         };
@@ -149,22 +158,39 @@ impl Cx {
         }
     }
 
-    /// Runs one async handler. The flag says whether it was waited for: then the stop token is checked again.
-    async fn run_async_handler<E: Event>(
+    /// Runs one async handler that was started. The flag says whether it was waited for: then the stop token is checked
+    /// again.
+    async fn run_async_handler<T>(
         &self,
         entry: &HandlerEntry,
-        handler: &dyn AsyncRunner<E>,
-        event: &E,
-    ) -> Result<(Option<E::Reply>, bool), NoAnswer> {
-        let mut future = catch(|| handler.start(event, self))?;
+        rules: &Rules,
+        started: Result<HandlerFuture<'_, T>, String>,
+    ) -> Result<(Option<T>, bool), EmitError> {
+        match self.poll_handler(entry, rules, started).await {
+            Ok(answered) => Ok(answered),
+            Err(NoAnswer::Cancelled) => Err(EmitError::Cancelled { event: rules.name }),
+            Err(NoAnswer::Failed(cause)) => {
+                self.handle_failure(entry, rules, cause)?;
+                Ok((None, true))
+            }
+        }
+    }
+
+    async fn poll_handler<T>(
+        &self,
+        entry: &HandlerEntry,
+        rules: &Rules,
+        started: Result<HandlerFuture<'_, T>, String>,
+    ) -> Result<(Option<T>, bool), NoAnswer> {
+        let mut future = started?;
         // Most handlers are ready at once; only one that waits pays for a timer and a cancel listener.
         let first = poll_fn(|task| Poll::Ready(catch(|| future.as_mut().poll(task)))).await?;
         match first {
             Poll::Ready(answer) => Ok((answer?, false)),
             Poll::Pending => {
-                let limit = entry.time_limit.or(E::TIME_LIMIT);
+                let limit = entry.time_limit.or(rules.time_limit);
                 // Boxed, so that the emits that never wait stay small.
-                let answer = Box::pin(self.wait(future.as_mut(), limit, E::CANCELLABLE)).await?;
+                let answer = Box::pin(self.wait(future.as_mut(), limit, rules.cancellable)).await?;
                 Ok((answer?, true))
             }
         }
@@ -193,6 +219,20 @@ impl Cx {
             guarded.await
         };
         ended?.map_err(NoAnswer::Failed)
+    }
+}
+
+/// Constants of an event, as values: what needs only these is compiled once, not for each event.
+struct Rules {
+    name: &'static str,
+    on_error: OnError,
+    cancellable: bool,
+    time_limit: Option<Duration>,
+}
+
+impl Rules {
+    const fn of<E: Event>() -> Self {
+        Self { name: E::NAME, on_error: E::ON_ERROR, cancellable: E::CANCELLABLE, time_limit: E::TIME_LIMIT }
     }
 }
 

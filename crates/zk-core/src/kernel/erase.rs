@@ -2,7 +2,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use super::{Answer, AsyncHook, AsyncHookWith, Cx, Event, Handler, IntoReply};
+use super::{Answer, AsyncHook, AsyncHookWith, BoxError, Cx, Event, Handler, IntoReply};
 
 /// Handler of `E` behind one pointer: what the table stores and the emit downcasts to.
 pub(super) enum Runner<E: Event> {
@@ -20,7 +20,10 @@ pub(super) trait AsyncRunner<E: Event>: Send + Sync {
     fn start<'a>(&'a self, event: &'a E, cx: &'a Cx) -> AnswerFuture<'a, E>;
 }
 
-pub(super) type AnswerFuture<'a, E> = Pin<Box<dyn Future<Output = Answer<E>> + Send + 'a>>;
+pub(super) type AnswerFuture<'a, E> = HandlerFuture<'a, <E as Event>::Reply>;
+
+/// Future of the answer of a handler, by the type of the reply.
+pub(super) type HandlerFuture<'a, T> = Pin<Box<dyn Future<Output = Result<Option<T>, BoxError>> + Send + 'a>>;
 
 impl<E: Event> Runner<E> {
     pub(super) fn of_struct<H: Handler<E>>(handler: Arc<H>) -> Self {

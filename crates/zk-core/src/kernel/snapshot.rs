@@ -16,7 +16,10 @@ impl Bus {
     /// Whether an `E` emitted here has a handler or an observer.
     #[must_use]
     pub fn has_listeners<E: Event>(&self) -> bool {
-        let event = TypeId::of::<E>();
+        self.has_listeners_of(TypeId::of::<E>())
+    }
+
+    fn has_listeners_of(&self, event: TypeId) -> bool {
         if !self.inner.may_have_listeners(event_bit(event)) {
             return false;
         }
@@ -40,9 +43,8 @@ impl Bus {
                 || self.ancestors().any(|bus| reaches_descendants(read(&bus.inner.table).handlers(event))))
     }
 
-    /// Snapshot of the observers and handlers that receive an `E` emitted now, in order.
-    pub(super) fn snapshot<E: Event>(&self) -> Snapshot {
-        let event = TypeId::of::<E>();
+    /// Snapshot of the observers and handlers that receive an event of this type emitted now, in order.
+    pub(super) fn snapshot(&self, event: TypeId) -> Snapshot {
         if !self.inner.may_have_listeners(event_bit(event)) {
             return Snapshot { observers: None, handlers: None };
         }

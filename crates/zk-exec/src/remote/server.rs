@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream as BlockingStream;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -71,9 +72,8 @@ impl ExecServer {
             let is_own =
                 stream.peer_cred().is_ok_and(|peer| peer.uid() == rustix::process::geteuid().as_raw());
             if is_own {
-                let (exec, files) = (exec.clone(), files.clone());
                 // A connection that breaks has nobody left to be told.
-                tokio::spawn(async move { answer(stream, &*exec, files).await });
+                tokio::spawn(answer(stream, exec.clone(), files.clone()));
             }
         }
     }
@@ -104,17 +104,24 @@ fn remove_stale(socket: &Path) -> io::Result<()> {
     }
 }
 
-async fn answer(mut stream: UnixStream, exec: &dyn BoundedExec, files: Arc<dyn Files>) -> io::Result<()> {
-    let (ask, bytes) = frame::receive_from::<Ask>(&mut stream).await?;
-    match ask {
-        Ask::Spawn { request, limits } => order::run(exec, request, limits, stream).await,
-        ask => {
-            let stream = stream.into_std()?;
-            stream.set_nonblocking(false)?;
-            let work = move || file_work(&*files, ask, &bytes, stream);
-            tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
+/// Boxed, so that it is compiled here: a future is compiled wherever it is awaited, by whoever runs a server.
+fn answer(
+    mut stream: UnixStream,
+    exec: Arc<dyn BoundedExec>,
+    files: Arc<dyn Files>,
+) -> Pin<Box<dyn Future<Output = io::Result<()>> + Send>> {
+    Box::pin(async move {
+        let (ask, bytes) = frame::receive_from::<Ask>(&mut stream).await?;
+        match ask {
+            Ask::Spawn { request, limits } => order::run(&*exec, request, limits, stream).await,
+            ask => {
+                let stream = stream.into_std()?;
+                stream.set_nonblocking(false)?;
+                let work = move || file_work(&*files, ask, &bytes, stream);
+                tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
+            }
         }
-    }
+    })
 }
 
 /// Answers a request about files, on a thread that may block.

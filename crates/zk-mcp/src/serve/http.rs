@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use http::header::{AUTHORIZATION, HOST, ORIGIN, WWW_AUTHENTICATE};
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
@@ -96,51 +97,55 @@ impl McpServer {
     /// Only clients of this machine that have the token are answered, and no pages of browsers from elsewhere: `Host` and
     /// `Origin` have to name this machine.
     ///
+    /// Boxed, so that it is compiled here: a future is compiled wherever it is awaited.
+    ///
     /// # Errors
     /// When `listener` is not bound to a loopback address.
-    pub async fn http(
+    pub fn http(
         &self,
         listener: TcpListener,
         token: ServeToken,
         stop: CancellationToken,
-    ) -> io::Result<()> {
-        let address = listener.local_addr()?;
-        if !address.ip().is_loopback() {
-            let why = format!("{address} can be reached from elsewhere: use 127.0.0.1 or [::1]");
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
-        }
-        let handler = self.handler();
-        let config = StreamableHttpServerConfig::default()
-            .with_cancellation_token(stop.child_token())
-            .with_allowed_origins(["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"]);
-        let make = move || Ok(handler.clone());
-        let service = StreamableHttpService::new(make, Arc::new(LocalSessionManager::default()), config);
-        let door = Arc::new(Door { service, token, address });
-        let room = Arc::new(Semaphore::new(CONNECTIONS));
-        let connections = TaskTracker::new();
-        loop {
-            let accepted = tokio::select! {
-                () = stop.cancelled() => break,
-                accepted = async {
-                    let permit = room.clone().acquire_owned().await;
-                    (permit, listener.accept().await)
-                } => accepted,
-            };
-            match accepted {
-                (Ok(permit), Ok((stream, _))) => {
-                    let (door, stop) = (door.clone(), stop.clone());
-                    connections.spawn(async move {
-                        door.serve(stream, &stop).await;
-                        drop(permit);
-                    });
-                }
-                // Out of file handles, say: the next moment may be better.
-                (_, _) => tokio::time::sleep(Duration::from_millis(50)).await,
+    ) -> BoxFuture<'_, io::Result<()>> {
+        Box::pin(async move {
+            let address = listener.local_addr()?;
+            if !address.ip().is_loopback() {
+                let why = format!("{address} can be reached from elsewhere: use 127.0.0.1 or [::1]");
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
             }
-        }
-        connections.close();
-        let _ = tokio::time::timeout(CLOSING, connections.wait()).await;
-        Ok(())
+            let handler = self.handler();
+            let config = StreamableHttpServerConfig::default()
+                .with_cancellation_token(stop.child_token())
+                .with_allowed_origins(["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"]);
+            let make = move || Ok(handler.clone());
+            let service = StreamableHttpService::new(make, Arc::new(LocalSessionManager::default()), config);
+            let door = Arc::new(Door { service, token, address });
+            let room = Arc::new(Semaphore::new(CONNECTIONS));
+            let connections = TaskTracker::new();
+            loop {
+                let accepted = tokio::select! {
+                    () = stop.cancelled() => break,
+                    accepted = async {
+                        let permit = room.clone().acquire_owned().await;
+                        (permit, listener.accept().await)
+                    } => accepted,
+                };
+                match accepted {
+                    (Ok(permit), Ok((stream, _))) => {
+                        let (door, stop) = (door.clone(), stop.clone());
+                        connections.spawn(async move {
+                            door.serve(stream, &stop).await;
+                            drop(permit);
+                        });
+                    }
+                    // Out of file handles, say: the next moment may be better.
+                    (_, _) => tokio::time::sleep(Duration::from_millis(50)).await,
+                }
+            }
+            connections.close();
+            let _ = tokio::time::timeout(CLOSING, connections.wait()).await;
+            Ok(())
+        })
     }
 }
 

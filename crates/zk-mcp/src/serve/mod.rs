@@ -7,6 +7,7 @@ use std::io;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures_util::future::BoxFuture;
 use rmcp::service::serve_server_with_ct;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -102,7 +103,25 @@ impl McpServer {
         output: impl AsyncWrite + Send + Unpin + 'static,
         stop: CancellationToken,
     ) -> io::Result<()> {
-        let served = serve_server_with_ct(self.handler(), (input, output), stop.clone()).await;
+        serve_streams(self.handler(), Box::new(input), Box::new(output), stop).await
+    }
+
+    fn handler(&self) -> Handler {
+        Handler { tools: self.tools.clone(), instructions: self.instructions.clone() }
+    }
+}
+
+/// Boxed, so that it is compiled here: a future is compiled wherever it is awaited.
+fn serve_streams(
+    handler: Handler,
+    input: Box<dyn AsyncRead + Send + Unpin>,
+    output: Box<dyn AsyncWrite + Send + Unpin>,
+    stop: CancellationToken,
+) -> BoxFuture<'static, io::Result<()>> {
+    let starting: BoxFuture<'static, _> =
+        Box::pin(serve_server_with_ct(handler, (input, output), stop.clone()));
+    Box::pin(async move {
+        let served = starting.await;
         let service = match served {
             Ok(service) => service,
             // The client came and went, or the host is ending.
@@ -111,9 +130,5 @@ impl McpServer {
             Err(error) => return Err(io::Error::other(error.to_string())),
         };
         service.waiting().await.map(|_| ()).map_err(io::Error::other)
-    }
-
-    fn handler(&self) -> Handler {
-        Handler { tools: self.tools.clone(), instructions: self.instructions.clone() }
-    }
+    })
 }

@@ -13,6 +13,7 @@ mod with_http {
     use std::sync::atomic::Ordering;
 
     use async_trait::async_trait;
+    use futures_util::future::BoxFuture;
     use zk_auth::{AuthError, AuthorizationCode, Login};
     use zk_core::kernel::Scope;
 
@@ -68,20 +69,30 @@ mod with_http {
             done
         }
 
-        async fn signed_in(&self, page: &dyn SignInPage, options: &SignInOptions) -> Result<(), SignInError> {
-            let name = self.name();
-            let (Some(auth), ServerTransport::Http { url, .. }) = (&self.auth, &self.config.transport) else {
-                let why = format!("MCP server {name} has its credentials in its settings, or needs none");
-                return Err(SignInError::NotWanted(why));
-            };
-            if self.sign_ins.fetch_add(1, Ordering::AcqRel) >= MOST {
-                let why =
-                    format!("MCP server {name} wants another sign-in after {MOST} of them: it is given up");
-                return Err(SignInError::NotWanted(why));
-            }
-            let url = reqwest::Url::parse(url).map_err(|error| SignInError::NotWanted(error.to_string()))?;
-            let page = Announced { server: self, page };
-            sign_in(auth, &url, &self.config.oauth, options, &page).await
+        /// Boxed, so that it is compiled here: a future is compiled wherever it is awaited.
+        fn signed_in<'a>(
+            &'a self,
+            page: &'a dyn SignInPage,
+            options: &'a SignInOptions,
+        ) -> BoxFuture<'a, Result<(), SignInError>> {
+            Box::pin(async move {
+                let name = self.name();
+                let (Some(auth), ServerTransport::Http { url, .. }) = (&self.auth, &self.config.transport)
+                else {
+                    let why = format!("MCP server {name} has its credentials in its settings, or needs none");
+                    return Err(SignInError::NotWanted(why));
+                };
+                if self.sign_ins.fetch_add(1, Ordering::AcqRel) >= MOST {
+                    let why = format!(
+                        "MCP server {name} wants another sign-in after {MOST} of them: it is given up"
+                    );
+                    return Err(SignInError::NotWanted(why));
+                }
+                let url =
+                    reqwest::Url::parse(url).map_err(|error| SignInError::NotWanted(error.to_string()))?;
+                let page = Announced { server: self, page };
+                sign_in(auth, &url, &self.config.oauth, options, &page).await
+            })
         }
 
         /// Forgets the sign-in, and says whether there was one.

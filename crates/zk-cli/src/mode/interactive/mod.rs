@@ -29,14 +29,12 @@ mod trust_question;
 mod tty;
 mod worker;
 
-use tokio::runtime::Runtime;
-
 use self::chat::Chat;
 use self::line_editor::LineEditor;
 use self::screen_kind::ScreenKind;
 use self::terminal_guard::{Restored, TerminalGuard};
 use self::tty::Tty;
-use crate::app::{AppContext, runtime};
+use crate::app::{AppContext, Runtime, runtime};
 use crate::args::Prompt;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::signals::Signals;

@@ -1,14 +1,12 @@
 //! A conversation in plain lines.
 
-use tokio::runtime::Runtime;
-
 use super::chat::{Chat, LineOutcome};
 use super::desk::Desk;
 use super::drafts::{DRAFT, KeptDrafts};
 use super::line_editor::{LineEditor, ReadLine};
 use super::screen_kind::ScreenKind;
 use super::{Ended, Seat, Start, abilities};
-use crate::app::AppContext;
+use crate::app::{AppContext, Runtime};
 use crate::args::Resume;
 use crate::exit::{Exit, Outcome};
 use crate::term::{Screen, Style};

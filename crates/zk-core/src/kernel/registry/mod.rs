@@ -1,14 +1,16 @@
 //! Named items of one bus beside its events: tools, providers, services.
 
+mod names;
 mod typed;
 mod watch;
 
 use std::any::{TypeId, type_name};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
+pub(super) use names::Names;
 use typed::{AnyRegistry, TypedRegistry};
 pub(super) use typed::{Decorator, Found, Provided};
 pub use watch::ItemChange;
@@ -158,12 +160,12 @@ impl Registry {
     /// Puts this bus's items over those of its ancestors, which get this bus's decorators.
     pub(super) fn overlay<T: ?Sized + Send + Sync + 'static>(
         &self,
-        all: &mut BTreeMap<Arc<str>, Item<T>>,
+        all: &mut Names<Item<T>>,
         reporter: &Reporter,
     ) {
         let Some(kind) = self.kind::<T>() else { return };
         let own = kind.owners();
-        for (name, item) in std::mem::take(all) {
+        for (name, item) in std::mem::take(all).into_entries() {
             if own.iter().any(|(nearer, _)| *nearer == name) {
                 continue;
             }

@@ -1,8 +1,8 @@
 use std::any::{Any, type_name};
-use std::collections::BTreeMap;
 use std::panic::Location;
 use std::sync::{Arc, OnceLock, RwLock};
 
+use super::names::Names;
 use super::watch::{ItemChange, ItemChanges, Watcher};
 use crate::kernel::catch::catch;
 use crate::kernel::describe::{Registration, RegistrationKind};
@@ -14,11 +14,11 @@ use crate::kernel::{Cause, HookError, Source};
 pub(super) struct TypedRegistry<T: ?Sized>(RwLock<State<T>>);
 
 struct State<T: ?Sized> {
-    names: BTreeMap<Arc<str>, Name<T>>,
+    names: Names<Name<T>>,
     /// Decorators of every item.
     decorators: Vec<Decorator<T>>,
     /// Ancestors' items inside the decorators of this bus: which item, and the result.
-    inherited: BTreeMap<Arc<str>, (Arc<T>, Decorated<T>)>,
+    inherited: Names<(Arc<T>, Decorated<T>)>,
     watchers: Vec<Watcher>,
 }
 
@@ -77,9 +77,9 @@ impl<T: ?Sized> Default for Name<T> {
 impl<T: ?Sized> Default for TypedRegistry<T> {
     fn default() -> Self {
         Self(RwLock::new(State {
-            names: BTreeMap::new(),
+            names: Names::default(),
             decorators: Vec::new(),
-            inherited: BTreeMap::new(),
+            inherited: Names::default(),
             watchers: Vec::new(),
         }))
     }
@@ -95,16 +95,17 @@ impl<T: ?Sized + Send + Sync + 'static> TypedRegistry<T> {
     ) -> Result<ItemChanges, Source> {
         let change = ItemChange { name: Arc::from(name), owner: Some(item.source.clone()) };
         let mut state = write(&self.0);
-        let entry = state.names.entry(Arc::from(name)).or_default();
-        if let Some(owner) = entry.provided.last()
+        if let Some(owner) = state.names.get(name).and_then(|entry| entry.provided.last())
             && !replace
         {
             return Err(owner.source.clone());
         }
-        // What one scope registered leaves together, so its older item could never come back.
-        entry.provided.retain(|older| older.scope != item.scope);
-        entry.provided.push(item);
-        entry.decorated = Arc::default();
+        state.names.update(name, |entry| {
+            // What one scope registered leaves together, so its older item could never come back.
+            entry.provided.retain(|older| older.scope != item.scope);
+            entry.provided.push(item);
+            entry.decorated = Arc::default();
+        });
         Ok(ItemChanges { changes: vec![change], watchers: state.watchers.clone() })
     }
 
@@ -116,14 +117,15 @@ impl<T: ?Sized + Send + Sync + 'static> TypedRegistry<T> {
         let mut state = write(&self.0);
         match name {
             Some(name) => {
-                let entry = state.names.entry(Arc::from(name)).or_default();
-                entry.decorators.push(decorator);
-                entry.decorated = Arc::default();
+                state.names.update(name, |entry| {
+                    entry.decorators.push(decorator);
+                    entry.decorated = Arc::default();
+                });
                 state.inherited.remove(name);
             }
             None => {
                 state.decorators.push(decorator);
-                state.names.values_mut().for_each(|entry| entry.decorated = Arc::default());
+                state.names.iter_mut().for_each(|(_, entry)| entry.decorated = Arc::default());
                 state.inherited.clear();
             }
         }
@@ -162,9 +164,8 @@ impl<T: ?Sized + Send + Sync + 'static> TypedRegistry<T> {
     /// The names of this bus with who has them.
     pub(super) fn owners(&self) -> Vec<(Arc<str>, Source)> {
         let state = read(&self.0);
-        let owner = |(name, entry): (&Arc<str>, &Name<T>)| {
-            Some((name.clone(), entry.provided.last()?.source.clone()))
-        };
+        let owner =
+            |(name, entry): &(Arc<str>, Name<T>)| Some((name.clone(), entry.provided.last()?.source.clone()));
         state.names.iter().filter_map(owner).collect()
     }
 }
@@ -240,7 +241,7 @@ impl<T: ?Sized + Send + Sync + 'static> AnyRegistry for TypedRegistry<T> {
         let everywhere = state.decorators.iter().any(|decorator| decorator.scope == scope);
         state.decorators.retain(|decorator| decorator.scope != scope);
         let (mut changed, mut decorators_changed) = (everywhere, everywhere);
-        for (name, entry) in &mut state.names {
+        for (name, entry) in state.names.iter_mut() {
             let (items, decorators) = (entry.provided.len(), entry.decorators.len());
             let had_it = entry.provided.last().is_some_and(|last| last.scope == scope);
             entry.provided.retain(|item| item.scope != scope);
@@ -256,7 +257,7 @@ impl<T: ?Sized + Send + Sync + 'static> AnyRegistry for TypedRegistry<T> {
                 entry.decorated = Arc::default();
             }
         }
-        state.names.retain(|_, entry| !entry.provided.is_empty() || !entry.decorators.is_empty());
+        state.names.retain(|(_, entry)| !entry.provided.is_empty() || !entry.decorators.is_empty());
         if decorators_changed {
             state.inherited.clear();
         }
@@ -278,7 +279,7 @@ impl<T: ?Sized + Send + Sync + 'static> AnyRegistry for TypedRegistry<T> {
             });
         };
         let state = read(&self.0);
-        for (name, entry) in &state.names {
+        for (name, entry) in state.names.iter() {
             entry.provided.iter().for_each(|one| add(&provided, name, &one.source, one.location));
             entry.decorators.iter().for_each(|one| add(&decorator, name, &one.source, one.location));
         }
