@@ -1,7 +1,11 @@
 /// The candidates that look like `word`, the nearest first.
 pub(crate) fn near<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    nearest(word, &mut candidates.into_iter())
+}
+
+/// Apart, so that the sorting is compiled once for all kinds of lists.
+fn nearest<'a>(word: &str, candidates: &mut dyn Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut scored: Vec<(f64, &str)> = candidates
-        .into_iter()
         .map(|candidate| (strsim::jaro_winkler(word, candidate), candidate))
         .filter(|(score, _)| *score > 0.8)
         .collect();

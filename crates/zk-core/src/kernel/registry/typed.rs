@@ -68,6 +68,16 @@ impl<T: ?Sized> Clone for Decorator<T> {
     }
 }
 
+impl<T: ?Sized> Name<T> {
+    fn remove_items(&mut self, scope: u64) {
+        self.provided.retain(|item| item.scope != scope);
+    }
+}
+
+fn remove_decorators<T: ?Sized>(decorators: &mut Vec<Decorator<T>>, scope: u64) {
+    decorators.retain(|decorator| decorator.scope != scope);
+}
+
 impl<T: ?Sized> Default for Name<T> {
     fn default() -> Self {
         Self { provided: Vec::new(), decorators: Vec::new(), decorated: Arc::default() }
@@ -102,7 +112,7 @@ impl<T: ?Sized + Send + Sync + 'static> TypedRegistry<T> {
         }
         state.names.update(name, |entry| {
             // What one scope registered leaves together, so its older item could never come back.
-            entry.provided.retain(|older| older.scope != item.scope);
+            entry.remove_items(item.scope);
             entry.provided.push(item);
             entry.decorated = Arc::default();
         });
@@ -239,13 +249,13 @@ impl<T: ?Sized + Send + Sync + 'static> AnyRegistry for TypedRegistry<T> {
         let mut changes = Vec::new();
         state.watchers.retain(|watcher| watcher.scope != scope);
         let everywhere = state.decorators.iter().any(|decorator| decorator.scope == scope);
-        state.decorators.retain(|decorator| decorator.scope != scope);
+        remove_decorators(&mut state.decorators, scope);
         let (mut changed, mut decorators_changed) = (everywhere, everywhere);
         for (name, entry) in state.names.iter_mut() {
             let (items, decorators) = (entry.provided.len(), entry.decorators.len());
             let had_it = entry.provided.last().is_some_and(|last| last.scope == scope);
-            entry.provided.retain(|item| item.scope != scope);
-            entry.decorators.retain(|decorator| decorator.scope != scope);
+            entry.remove_items(scope);
+            remove_decorators(&mut entry.decorators, scope);
             if had_it {
                 let owner = entry.provided.last().map(|last| last.source.clone());
                 changes.push(ItemChange { name: name.clone(), owner });
