@@ -11,6 +11,7 @@ use crate::dirs::Dirs;
 use crate::env::Env;
 use crate::exit::{Failure, Outcome};
 use crate::far_host::Tunnel;
+use crate::launch::Launch;
 use crate::settings::Settings;
 use crate::term::Notices;
 use crate::trust::FileTrust;
@@ -42,6 +43,8 @@ pub(crate) struct AppContext {
     /// The address and the key that the command line has for whichever provider is chosen.
     pub(crate) base_url: Option<String>,
     pub(crate) api_key: Option<Secret>,
+    /// What the command line said of the settings; nothing where none are read.
+    pub(crate) launch: Option<Arc<Launch>>,
     /// The sub-agents of the command line.
     pub(crate) agents: Arc<[AgentDefinition]>,
 }
@@ -68,6 +71,7 @@ impl AppContext {
             tunnel: Arc::default(),
             host_files: self.host_files.clone(),
             redactor: self.redactor.clone(),
+            launch: None,
             agents: Arc::default(),
             base_url: None,
             api_key: None,

@@ -19,10 +19,11 @@ use crate::args::{Job, Task};
 use crate::dirs::Dirs;
 use crate::env::Env;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::settings::{Settings, SettingsSources};
+use crate::launch::{Configured, Launch, canonical};
+use crate::settings::SettingsSources;
 use crate::term::Notices;
 use crate::trust::FileTrust;
-use crate::{commands, demo, doctor, mode, output, sandbox, term};
+use crate::{commands, demo, doctor, mode, output, term};
 
 /// The whole program, with what a team adds to it.
 pub(crate) fn run(additions: Additions) -> Exit {
@@ -103,20 +104,17 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
     }
     let notices = Notices::default();
     let trust = Arc::new(FileTrust::new(dirs.trust(), host_files.clone()).telling(&notices));
+    let launch = Launch { given, config, trust_mcp, mcp_configs, agents, add_dirs };
     let sources = SettingsSources {
         env: &env,
         dirs: &dirs,
         files: &host_files,
         project: &project,
         trust: &*trust,
-        extra: config.as_deref(),
+        extra: launch.config.as_deref(),
         additions,
     };
-    let (mut settings, mut warnings) = Settings::read(&sources, given)?;
-    settings.trust_mcp_servers(&trust_mcp)?;
-    for file in &mcp_configs {
-        settings.add_mcp_file(file, &host_files, &mut warnings)?;
-    }
+    let Configured { settings, add_dirs, agents, warnings } = launch.read(&sources)?;
     for warning in warnings {
         term::print_stderr(&format!("zk: warning: {warning}"));
     }
@@ -126,19 +124,14 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         }
         let _ = trust.usable();
     }
-    let home = env.path("HOME");
-    let of_settings = settings.names("add_dirs");
-    let of_settings = of_settings.iter().filter_map(|dir| sandbox::at_home(dir, home.as_deref()));
-    let add_dirs = add_dirs.into_iter().chain(of_settings).map(|dir| directory(Some(dir)));
-    let add_dirs = add_dirs.collect::<Outcome<Vec<_>>>()?;
     let redactor = Arc::new(Redactor::new());
     env.secrets()
         .chain(api_key.as_ref().map(ExposeSecret::expose_secret))
         .for_each(|secret| redactor.learn(secret));
     term::redact_with(&redactor);
-    let agents = agents.map(|text| crate::agents::given(&text, &host_files)).transpose()?.unwrap_or_default();
     let app = AppContext {
-        agents: agents.into(),
+        agents,
+        launch: Some(Arc::new(launch)),
         env,
         dirs,
         settings,
@@ -193,12 +186,5 @@ fn directory(cwd: Option<PathBuf>) -> Outcome<PathBuf> {
             Failure::usage(format!("the working directory cannot be used ({error}); name one with --cwd"))
         })?,
     };
-    let canonical = cwd
-        .canonicalize()
-        .map_err(|error| Failure::usage(format!("cannot work in {}: {error}", cwd.display())))?;
-    if canonical.is_dir() {
-        Ok(canonical)
-    } else {
-        Err(Failure::usage(format!("cannot work in {}: it is not a directory", cwd.display())))
-    }
+    canonical(&cwd)
 }

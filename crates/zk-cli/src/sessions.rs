@@ -1,8 +1,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use zk_core::model::{EntryId, SessionId};
+use zk_core::model::{EntryId, Message, SessionId};
 use zk_core::service::{
     Durability, Entry, EntryKind, NewSession, OpenSession, SessionFilter, SessionInfo, SessionStore,
     StoreError,
@@ -31,7 +31,9 @@ pub(crate) struct Session {
     pub(crate) outputs: Option<PathBuf>,
     store: Option<SqliteStore>,
     /// The place of large results of a session that is not saved.
-    temporary: Option<TemporaryDir>,
+    temporary: Option<Arc<TemporaryDir>>,
+    /// Another session goes on with that place.
+    is_continued: AtomicBool,
     /// How many of its notices have been printed.
     printed: AtomicUsize,
 }
@@ -70,9 +72,25 @@ impl Drop for TemporaryDir {
 impl Session {
     /// One that is not saved. Its large results are kept until it is closed.
     fn unsaved(app: &AppContext) -> Self {
-        let temporary = TemporaryDir::new(app).ok();
+        let temporary = TemporaryDir::new(app).ok().map(Arc::new);
         let outputs = temporary.as_ref().map(|dir| dir.0.clone());
         Self { outputs, temporary, ..Self::default() }
+    }
+
+    /// One that is not saved either, and goes on with `messages` and with the large results of this one.
+    pub(crate) fn continued(&self, messages: Vec<Arc<Message>>) -> Self {
+        let loaded = Loaded { messages, ..Loaded::default() };
+        Self {
+            loaded,
+            outputs: self.outputs.clone(),
+            temporary: self.temporary.clone(),
+            ..Self::default()
+        }
+    }
+
+    /// Leaves its large results to a session that [continues](Self::continued) it.
+    pub(crate) fn keep_outputs(&self) {
+        self.is_continued.store(true, Ordering::Relaxed);
     }
 
     fn new(app: &AppContext, store: SqliteStore, open: Arc<dyn OpenSession>) -> Self {
@@ -106,7 +124,9 @@ impl Session {
 
     /// Lets go of the session after everything is written, and removes a new one that nobody answered in.
     pub(crate) async fn close(&self) -> Result<Kept, StoreError> {
-        if let Some(dir) = &self.temporary {
+        if self.is_continued.load(Ordering::Relaxed) {
+            // What it kept belongs to another session now.
+        } else if let Some(dir) = &self.temporary {
             // The program may end without dropping it.
             let _ = std::fs::remove_dir_all(&dir.0);
         } else if let Some(outputs) = &self.outputs {

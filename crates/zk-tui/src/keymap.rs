@@ -1,6 +1,7 @@
 //! Which keys do what: the usual ones, and those of the person.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::keys::{Direction, Key};
 
@@ -55,13 +56,15 @@ const GIVEN_UP: [(Key, &str); 6] = [
 pub struct Keymap {
     /// What a key counts as; nothing for one that was given up.
     turned: HashMap<Key, Option<Key>>,
+    /// The lines that keys run.
+    commands: BTreeMap<String, Vec<Key>>,
     /// Whether the composer has the keys of vi.
     vim: bool,
 }
 
 impl Keymap {
-    /// The usual keys, but for `bindings`: the name of an action, and the keys it has from now on. What cannot be is left
-    /// out, and said in a line each.
+    /// The usual keys, but for `bindings`: the name of an action or a `/command`, and the keys it has from now on. What
+    /// cannot be is left out, and said in a line each.
     ///
     /// ```
     /// use zk_tui::Keymap;
@@ -72,13 +75,20 @@ impl Keymap {
     #[must_use]
     pub fn new(bindings: &[(String, Vec<String>)]) -> (Self, Vec<String>) {
         let (mut turned, mut said) = (HashMap::new(), Vec::new());
+        let mut commands: BTreeMap<String, Vec<Key>> = BTreeMap::new();
         let mut owners: HashMap<Key, &str> = HashMap::new();
         let mut rebound: Vec<&str> = Vec::new();
         for (name, keys) in bindings {
-            let Some((action, usual, _)) = ACTIONS.iter().find(|(known, _, _)| known == name) else {
-                let known: Vec<&str> = ACTIONS.iter().map(|(name, _, _)| *name).collect();
-                said.push(format!("there is no action `{name}`; there are {}", known.join(", ")));
-                continue;
+            let known = ACTIONS.iter().find(|(known, _, _)| known == name);
+            let (action, usual) = match known {
+                Some((action, usual, _)) => (*action, Some(usual)),
+                None if name.starts_with('/') => (name.trim(), None),
+                None => {
+                    let known: Vec<&str> = ACTIONS.iter().map(|(name, _, _)| *name).collect();
+                    let known = known.join(", ");
+                    said.push(format!("there is no action `{name}`; there are {known}, and each /command"));
+                    continue;
+                }
             };
             for text in keys {
                 let Some(key) = parse(text) else {
@@ -86,7 +96,7 @@ impl Keymap {
                     continue;
                 };
                 match owners.get(&key) {
-                    Some(owner) if owner != action => {
+                    Some(owner) if *owner != action => {
                         said.push(format!(
                             "{text} is given to `{owner}` and to `{action}`: it stays with `{owner}`"
                         ));
@@ -99,7 +109,10 @@ impl Keymap {
                 }
                 owners.insert(key.clone(), action);
                 rebound.push(action);
-                turned.insert(key, Some(usual.clone()));
+                if usual.is_none() {
+                    commands.entry(action.to_owned()).or_default().push(key.clone());
+                }
+                turned.insert(key, usual.cloned());
             }
         }
         for (action, usual, _) in &ACTIONS {
@@ -112,7 +125,7 @@ impl Keymap {
                 (Some(_) | None, _) => {}
             }
         }
-        (Self { turned, vim: false }, said)
+        (Self { turned, commands, vim: false }, said)
     }
 
     /// With the keys of vi in the composer, or without.
@@ -125,6 +138,16 @@ impl Keymap {
         self.vim
     }
 
+    /// The commands that have keys, each with its slash and its arguments.
+    pub fn commands(&self) -> impl Iterator<Item = &str> {
+        self.commands.keys().map(String::as_str)
+    }
+
+    /// The command that a key runs.
+    pub(crate) fn command(&self, key: &Key) -> Option<&str> {
+        self.commands.iter().find(|(_, keys)| keys.contains(key)).map(|(line, _)| line.as_str())
+    }
+
     /// What a key counts as; nothing for one that does nothing.
     pub(crate) fn turn(&self, key: &Key) -> Option<Key> {
         match self.turned.get(key) {
@@ -134,9 +157,9 @@ impl Keymap {
     }
 
     /// The keys as they are now, and what each does.
-    pub(crate) fn help(&self) -> Vec<(String, &'static str)> {
-        let fixed = FIXED.iter().map(|(key, what)| ((*key).to_owned(), *what));
-        let mut lines: Vec<(String, &'static str)> = fixed.collect();
+    pub(crate) fn help(&self) -> Vec<(String, Cow<'static, str>)> {
+        let fixed = FIXED.iter().map(|(key, what)| ((*key).to_owned(), Cow::Borrowed(*what)));
+        let mut lines: Vec<(String, Cow<'static, str>)> = fixed.collect();
         for (_, usual, what) in &ACTIONS {
             let given = self.turned.iter().filter(|(_, turned)| turned.as_ref() == Some(usual));
             let mut keys: Vec<String> = given.map(|(key, _)| describe(key)).collect();
@@ -145,11 +168,15 @@ impl Keymap {
                 keys.insert(0, describe(usual));
             }
             if !keys.is_empty() {
-                lines.push((keys.join(" "), *what));
+                lines.push((keys.join(" "), Cow::Borrowed(*what)));
             }
         }
+        for (line, keys) in &self.commands {
+            let keys: Vec<String> = keys.iter().map(describe).collect();
+            lines.push((keys.join(" "), Cow::Owned(format!("run {line}"))));
+        }
         if self.vim {
-            lines.push(("Esc ?".to_owned(), "behind a text: the commands of vi"));
+            lines.push(("Esc ?".to_owned(), "behind a text: the commands of vi".into()));
         }
         lines
     }
@@ -259,6 +286,17 @@ mod tests {
         assert_eq!(keymap.turn(&Key::Ctrl('y')), Some(Key::Ctrl('t')));
         assert_eq!(keymap.turn(&Key::Alt('e')), Some(Key::Ctrl('g')));
         assert_eq!(keymap.turn(&Key::Ctrl('_')), Some(Key::Ctrl('_')), "it kept its usual key");
+    }
+
+    #[test]
+    fn a_key_runs_a_command_and_no_longer_what_it_did() {
+        let (keymap, said) = keymap(&[("/review src", &["alt-v", "ctrl-k"]), ("pager", &["alt-v"])]);
+        assert_eq!(said.len(), 2, "{said:#?}");
+        assert!(said[0].contains("it stays with `/review src`"), "{said:#?}");
+        assert!(said[1].contains("no longer `kill-to-end`"), "{said:#?}");
+        assert_eq!(keymap.command(&Key::Ctrl('k')), Some("/review src"));
+        assert_eq!((keymap.turn(&Key::Alt('v')), keymap.command(&Key::Alt('x'))), (None, None));
+        assert!(keymap.help().contains(&("Alt-V Ctrl-K".to_owned(), "run /review src".into())));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use zk_core::kernel::Bus;
 use zk_core::service::Command;
 
 /// What zk's own commands are called: no file takes their names, and without a person they are no prompts.
-pub(crate) const OWN_COMMANDS: [&str; 23] = [
+pub(crate) const OWN_COMMANDS: [&str; 24] = [
     "cd",
     "clear",
     "compact",
@@ -22,6 +22,7 @@ pub(crate) const OWN_COMMANDS: [&str; 23] = [
     "permissions",
     "provider",
     "quit",
+    "reload",
     "resume",
     "screen",
     "sessions",

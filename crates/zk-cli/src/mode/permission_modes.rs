@@ -8,11 +8,19 @@ pub(crate) struct PermissionModes {
     gate: PermissionControl,
     /// What nobody here can go beyond.
     widest: Mode,
+    /// The mode that the settings chose.
+    configured: Mode,
 }
 
 impl PermissionModes {
     pub(crate) fn new(judge: PermissionJudge, gate: PermissionControl, widest: Mode) -> Self {
-        Self { judge, gate, widest }
+        let configured = judge.next_mode();
+        Self { judge, gate, widest, configured }
+    }
+
+    /// The mode that was chosen in the conversation, if it is another than that of the settings.
+    pub(crate) fn changed(&self) -> Option<Mode> {
+        Some(self.chosen()).filter(|mode| *mode != self.configured)
     }
 
     /// The mode that was chosen last. A wider one holds from the next request to the model on.

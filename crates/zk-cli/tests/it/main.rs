@@ -69,6 +69,8 @@ mod providers;
 #[cfg(test)]
 mod questions;
 #[cfg(test)]
+mod reload;
+#[cfg(test)]
 mod screen;
 #[cfg(test)]
 mod secrets;

@@ -59,6 +59,9 @@ pub enum CommandOutcome {
     Prompt(String),
     /// The end of the conversation.
     Quit,
+    /// The conversation goes on with settings and plugins that are read anew. What the command knew of it is over then:
+    /// its context, its services and itself.
+    Reload,
 }
 
 /// The longest words that a name may have, such as those of `/git commit`.

@@ -3,7 +3,7 @@ use std::time::Duration;
 use zk_view::{Content, Intent};
 
 use super::{AGAIN, Action, App};
-use crate::edit::Vim;
+use crate::edit::{Buffer, Vim};
 use crate::keys::{Direction, Key};
 use crate::layout::list_room;
 use crate::paint::Size;
@@ -31,10 +31,28 @@ impl App {
         self.vim.press(&key, &mut self.composer)
     }
 
+    /// Runs the command of a key, and leaves what is typed as it is; false if it has none now.
+    pub(super) fn press_shortcut(&mut self, key: &Key, actions: &mut Vec<Action>) -> bool {
+        // As in [`turned`](Self::turned).
+        if self.is_paging || self.picker.is_some() || self.search.is_some() {
+            return false;
+        }
+        let Some(line) = self.keymap.command(key) else { return false };
+        let mut command = Buffer::default();
+        command.set(line);
+        self.hint = None;
+        let draft = std::mem::replace(&mut self.composer, command);
+        self.enter_text(true, actions);
+        self.composer = draft;
+        true
+    }
+
     /// The keys that work now, and what each does.
     pub(super) fn key_rows(&self, size: Size) -> Vec<Row> {
-        let help = if self.vim.is_normal() { Vim::help() } else { self.keymap.help() };
-        key_table(&help, size.width, list_room(size))
+        if self.vim.is_normal() {
+            return key_table(&Vim::help(), size.width, list_room(size));
+        }
+        key_table(&self.keymap.help(), size.width, list_room(size))
     }
 
     pub(super) fn escape(&mut self, actions: &mut Vec<Action>) {

@@ -25,6 +25,9 @@ impl App {
             if !self.is_text(key) {
                 self.press_text(&mut text, is_burst, now, &mut actions);
             }
+            if self.press_shortcut(key, &mut actions) {
+                continue;
+            }
             let Some(key) = self.turned(key) else { continue };
             match &key {
                 Key::Ctrl('z') => actions.push(Action::Suspend),

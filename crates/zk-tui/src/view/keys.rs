@@ -3,18 +3,18 @@ use crate::style::Style;
 use crate::text::columns;
 
 /// The rows of keys and what each does, in `room` rows at most: short ones share a row where there are too many.
-pub(crate) fn key_table(keys: &[(String, &'static str)], width: usize, room: usize) -> Vec<Row> {
+pub(crate) fn key_table(keys: &[(String, impl AsRef<str>)], width: usize, room: usize) -> Vec<Row> {
     let wide = keys.iter().map(|(keys, _)| columns(keys)).max().unwrap_or_default();
-    let row = |(keys, what): &(String, &'static str)| {
+    let row = |keys: &str, what: &str| {
         let pad = " ".repeat(2 + wide.saturating_sub(columns(keys)));
         Row::of(Style::CYAN, keys).with(Style::DIM, &pad).with(Style::PLAIN, what)
     };
     if keys.len() <= room {
-        return keys.iter().map(row).collect();
+        return keys.iter().map(|(keys, what)| row(keys, what.as_ref())).collect();
     }
     // Short ones share a row, the last ones first.
     let middle = width / 2;
-    let short = |(keys, what): &(String, &'static str)| {
+    let short = |keys: &str, what: &str| {
         let row = Row::of(Style::CYAN, keys).with(Style::PLAIN, "  ").with(Style::PLAIN, what);
         (row.columns() < middle).then_some(row)
     };
@@ -23,14 +23,15 @@ pub(crate) fn key_table(keys: &[(String, &'static str)], width: usize, room: usi
         left = before;
         let pair = before.split_last().filter(|_| over > 0);
         if let Some((first, rest)) = pair
-            && let (Some(mut both), Some(second)) = (short(first), short(last))
+            && let (Some(mut both), Some(second)) =
+                (short(&first.0, first.1.as_ref()), short(&last.0, last.1.as_ref()))
         {
             both = both.clone().with(Style::PLAIN, &" ".repeat(middle - both.columns()));
             both.append(&second);
             rows.push(both);
             (left, over) = (rest, over - 1);
         } else {
-            rows.push(row(last));
+            rows.push(row(&last.0, last.1.as_ref()));
         }
     }
     rows.reverse();

@@ -1,4 +1,4 @@
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use zk_core::model::{Block, Message};
 use zk_core::service::Conversation;
@@ -8,6 +8,15 @@ use crate::{Effect, In, NoteLevel};
 
 /// Why a run ends that the person stopped.
 const STOPPED: &str = "the person stopped it";
+
+/// Lets somebody else follow the questions once this is dropped.
+struct Following<'a>(&'a AtomicBool);
+
+impl Drop for Following<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
 
 /// What carries out the effects of a view.
 impl ViewDriver {
@@ -86,6 +95,7 @@ impl ViewDriver {
         if answering.followed.swap(true, Ordering::AcqRel) {
             return;
         }
+        let _following = Following(&answering.followed);
         let mut front_end = answering.questions.attach();
         loop {
             let pending = front_end.pending();

@@ -22,7 +22,7 @@ use crate::record::SOURCE;
 use crate::{BlockId, Effect, Engine, In, Intent, JobRow, Lines, NoteLevel, Out, Patch, Seen, View};
 
 /// The view of one bus: a plugin that reduces its events, answers its questions and feeds readers. Clones are the
-/// same view.
+/// same view. Once its bus is closed it can be installed on another one, which goes on with the same conversation.
 ///
 /// The events of sub-agents are in it as well. What it keeps of a run beside the messages is its entry at
 /// `session:before-end`, so that [`rebuild`](crate::rebuild) shows the same.
@@ -229,6 +229,8 @@ impl Plugin for ViewDriver {
     }
 
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
+        // It may have been on another bus before.
+        self.shared.state().closed = false;
         // Before others: a handler that stops an event must not hide it.
         let first = HookOptions { stage: Stage::Early, reach: Some(Reach::Descendants), time_limit: None };
         macro_rules! listen {
@@ -355,7 +357,8 @@ impl Shared {
 
     fn close(&self) {
         let mut state = self.state();
-        state.closed = true;
+        // Its clock ends with the bus.
+        (state.closed, state.ticking) = (true, false);
         state.readers.iter().for_each(Backlog::wake);
     }
 

@@ -103,6 +103,33 @@ async fn readers_end_with_the_bus() {
 }
 
 #[tokio::test]
+async fn a_view_goes_on_on_another_bus_with_what_it_shows_and_answers() {
+    let questions = Questions::new();
+    let view = ViewDriver::answering(&questions);
+    for times in 1..=2_usize {
+        let bus = Bus::new();
+        bus.install(&view).unwrap();
+        let mut reader = view.reader();
+        bus.cx().emit(delta("more ")).await.unwrap();
+        reader.next().await.unwrap();
+        let Content::Answer { text, .. } = &view.view().blocks[0].content else { panic!() };
+        assert_eq!(text.as_str(), "more ".repeat(times));
+        let (asking, cx) = (questions.clone(), bus.cx());
+        let question = Question::Confirm { text: "Go on?".into() };
+        let asked =
+            tokio::spawn(async move { asking.ask(question, &cx, Duration::from_secs(60)).await });
+        while view.view().cards.is_empty() {
+            reader.next().await.unwrap();
+        }
+        let card = view.view().cards[0].clone();
+        view.intent(&Intent::Answer { id: card.id, digest: card.digest, answer: UiAnswer::Once });
+        assert_eq!(asked.await.unwrap(), UiAnswer::Once);
+        bus.close().await;
+        while reader.next().await.is_some() {}
+    }
+}
+
+#[tokio::test]
 async fn somebody_can_wait_until_a_reader_has_dealt_with_everything() {
     let (bus, driver) = (Bus::new(), ViewDriver::new());
     bus.install(&driver).unwrap();

@@ -39,7 +39,12 @@ async fn output(conversation: &AgentConversation, line: &str) -> String {
         None => format!("there is no command `{line}`; /help lists them"),
         Some((command, args)) => match command.run(args, &cx).await {
             Ok(CommandOutcome::Show(text)) => text,
-            Ok(CommandOutcome::Done | CommandOutcome::Prompt(_) | CommandOutcome::Quit) => String::new(),
+            Ok(
+                CommandOutcome::Done
+                | CommandOutcome::Prompt(_)
+                | CommandOutcome::Quit
+                | CommandOutcome::Reload,
+            ) => String::new(),
             Err(error) => error.to_string(),
         },
     }

@@ -52,6 +52,7 @@ enum BuiltinKind {
     Permissions,
     Provider,
     Quit,
+    Reload,
     Screen,
     Sessions,
     Show,
@@ -60,7 +61,7 @@ enum BuiltinKind {
 }
 
 impl BuiltinKind {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::Copy,
         Self::Help,
         Self::Model,
@@ -68,6 +69,7 @@ impl BuiltinKind {
         Self::Permissions,
         Self::Provider,
         Self::Quit,
+        Self::Reload,
         Self::Screen,
         Self::Sessions,
         Self::Show,
@@ -87,6 +89,7 @@ impl Command for Builtin {
             BuiltinKind::Permissions => "permissions",
             BuiltinKind::Provider => "provider",
             BuiltinKind::Quit => "quit",
+            BuiltinKind::Reload => "reload",
             BuiltinKind::Screen => "screen",
             BuiltinKind::Sessions => "sessions",
             BuiltinKind::Show => "show",
@@ -108,6 +111,9 @@ impl Command for Builtin {
             }
             BuiltinKind::Provider => "show the provider, or go on with another: /provider NAME [MODEL]",
             BuiltinKind::Quit => "end the conversation",
+            BuiltinKind::Reload => {
+                "read settings, hooks, keys, skills, agents and MCP servers anew, and go on in this session"
+            }
             BuiltinKind::Screen => "draw the conversation in another way: /screen inline, full or plain",
             BuiltinKind::Sessions => "list the sessions of this directory",
             BuiltinKind::Show => "show all of the last result, or of the Nth before it: /show [N]",
@@ -119,6 +125,7 @@ impl Command for Builtin {
     async fn run(&self, args: &str, cx: &Cx) -> Result<CommandOutcome, BoxError> {
         let text = match self.kind {
             BuiltinKind::Quit => return Ok(CommandOutcome::Quit),
+            BuiltinKind::Reload => return Ok(CommandOutcome::Reload),
             BuiltinKind::Copy => self.context.copy(),
             BuiltinKind::Help => help(cx, self.context.wanted.is_drawn(), terminal_size().0),
             BuiltinKind::Permissions => permissions(args, cx)?,

@@ -2,7 +2,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use zk_agent::{Agent, AgentConversation};
-use zk_core::service::Provider;
+use zk_core::service::{Provider, Questions};
 use zk_view::ViewDriver;
 
 use super::attachments::Attachments;
@@ -10,6 +10,7 @@ use super::desk::{Attending, Desk, Lines, attend};
 use super::keyboard::Keyboard;
 use super::line_editor::LineEditor;
 use super::question::TerminalUi;
+use super::reload::Carried;
 use super::screen_kind::WantedScreen;
 use super::{beside, builtins, directory, job_commands, session_commands, trust_question};
 use crate::app::AppContext;
@@ -28,8 +29,19 @@ use crate::term::{Screen, Style};
 /// Told when a command begins and ends.
 type OnBusy = Arc<dyn Fn(bool) + Send + Sync>;
 
+/// What a conversation begins with.
+#[derive(Clone, Copy)]
+pub(super) enum Opens<'a> {
+    /// What the command line asks for.
+    Prompt(&'a Prompt),
+    /// The conversation before it, which was read anew.
+    Carried(&'a Carried),
+}
+
 /// A conversation with a person: the agent, where it is shown, and what is typed.
 pub(super) struct Chat {
+    /// What it was opened with.
+    pub(super) app: AppContext,
     pub(super) agent: Agent,
     pub(super) conversation: AgentConversation,
     pub(super) sessions: Arc<SessionSwitch>,
@@ -37,6 +49,7 @@ pub(super) struct Chat {
     pub(super) keyboard: Keyboard,
     pub(super) signals: Signals,
     pub(super) view: ViewDriver,
+    pub(super) asking: Arc<Questions>,
     pub(super) ui: Arc<TerminalUi>,
     /// Draws the conversation in lines; nothing where somebody else draws it.
     pub(super) lines: Mutex<Option<Lines>>,
@@ -58,6 +71,8 @@ pub(super) enum LineOutcome {
     Failed,
     /// The conversation is over.
     Quit(Exit),
+    /// It goes on with what was read anew.
+    Reload(Box<AppContext>),
 }
 
 /// Goes on with the next permission mode, and shows which.
@@ -67,13 +82,13 @@ fn show_next_mode(modes: &PermissionModes, screen: &SharedScreen) {
 }
 
 impl Chat {
-    /// Opens the conversation, with the settings it goes by: those of the project count if the person says so.
+    /// Opens the conversation. The settings of the project count if the person says so.
     pub(super) async fn open(
         app: &AppContext,
-        prompt: &Prompt,
+        opens: Opens<'_>,
         desk: Desk,
         signals: Signals,
-    ) -> Outcome<(Self, AppContext)> {
+    ) -> Outcome<Self> {
         let Desk { screen, keyboard, asking, view, draws_lines } = desk;
         screen.take_notices(&app.notices);
         let ui = Arc::new(TerminalUi::new(screen.clone(), keyboard.clone()));
@@ -83,19 +98,29 @@ impl Chat {
         let following = Attending(following);
         let attending = draws_lines.then(|| attend(&view, &ui));
         let app = trust_question::ask(app, &asking, &keyboard, &signals).await?;
-        let endpoint = app.endpoint().await?;
+        let endpoint = match opens {
+            Opens::Prompt(_) => app.endpoint().await?,
+            Opens::Carried(carried) => carried.endpoint(&app).await?,
+        };
         let provider = compose::provider(&app, &endpoint).await?;
-        let session = sessions::begin(&app, prompt.resume.as_ref()).await?;
+        let session = match opens {
+            Opens::Prompt(prompt) => sessions::begin(&app, prompt.resume.as_ref()).await?,
+            Opens::Carried(carried) => carried.session(&app).await?,
+        };
         let allow_all = app.settings.flag("permissions.allow_all");
-        if let Some(open) = session.open.as_ref().filter(|_| session.resumed) {
+        // What is carried over is shown already.
+        if let (Opens::Prompt(_), Some(open)) = (opens, session.open.as_ref().filter(|_| session.resumed)) {
             view.begin(&open.entries().await.map_err(Failure::failed)?);
         }
         let lines = attending.map(|attending| Lines::draw(&view, &screen, &ui, attending));
         let options =
-            HostOptions { ui: Some(ui.clone()), questions: Some(asking), allow_all, view: view.clone() };
+            HostOptions { ui: Some(ui.clone()), questions: Some(asking.clone()), allow_all, view: view.clone() };
         // What belongs to the session alone goes with it when another one takes its place.
         let bus = compose::bus(&app, &Session::default(), options)?;
-        let model = compose::model(&app, &*provider, &session).await?;
+        let model = match opens {
+            Opens::Prompt(_) => compose::model(&app, &*provider, &session).await?,
+            Opens::Carried(carried) => compose::describe_model(&*provider, &carried.model.id).await,
+        };
         let agent = compose::agent(&app, &bus, provider.clone(), model, &session)?;
         let sessions = SessionSwitch::new(&app, &bus, provider.clone(), session);
         let conversation = AgentConversation::stored(agent.clone(), sessions.clone(), &sessions.parts()?)
@@ -121,7 +146,15 @@ impl Chat {
             let line = line.trim();
             beside::is_harmless(line) && sender.send(line.to_owned()).is_ok()
         });
-        let chat = Self {
+        let attachments = match opens {
+            Opens::Prompt(_) => Attachments::default(),
+            Opens::Carried(carried) => {
+                carried.restore(&conversation, &app.notices).await?;
+                carried.attachments.clone()
+            }
+        };
+        Ok(Self {
+            app,
             agent,
             conversation,
             sessions,
@@ -129,18 +162,18 @@ impl Chat {
             keyboard,
             signals,
             view,
+            asking,
             ui,
             lines: Mutex::new(lines),
             _following: following,
-            attachments: Attachments::default(),
+            attachments,
             wanted,
             on_busy: Mutex::default(),
             beside: tokio::sync::Mutex::new(beside),
-        };
-        Ok((chat, app))
+        })
     }
 
-    pub(super) fn greet(&self, app: &AppContext) {
+    pub(super) fn greet(&self) {
         let model = self.agent.model().reference();
         let session = self.sessions.current();
         let kept = match &session.open {
@@ -149,7 +182,7 @@ impl Chat {
             None => "session not saved".to_owned(),
         };
         self.screen.line(Style::Dim, &format!("zk {} · {model} · {kept}", env!("CARGO_PKG_VERSION")));
-        if app.settings.flag("permissions.allow_all") {
+        if self.app.settings.flag("permissions.allow_all") {
             self.screen.line(Style::Yellow, "every tool runs without asking (--allow-all)");
         }
         if let Some(modes) = self.agent.bus().service::<PermissionModes>() {

@@ -28,9 +28,20 @@ impl Desk {
     }
 
     pub(super) fn of(app: &AppContext, tty: Tty, screen: SharedScreen, draws_lines: bool) -> Self {
-        let keyboard = Keyboard::new(tty, screen.clone(), app.limits.clone());
         let asking = Arc::new(Questions::new());
         let view = ViewDriver::answering(&asking);
+        Self::showing(app, tty, screen, (asking, view), draws_lines)
+    }
+
+    /// A desk where what `view` has goes on, with what asks there.
+    pub(super) fn showing(
+        app: &AppContext,
+        tty: Tty,
+        screen: SharedScreen,
+        (asking, view): (Arc<Questions>, ViewDriver),
+        draws_lines: bool,
+    ) -> Self {
+        let keyboard = Keyboard::new(tty, screen.clone(), app.limits.clone());
         Self { screen, keyboard, asking, view, draws_lines }
     }
 }

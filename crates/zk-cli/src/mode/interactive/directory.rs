@@ -33,21 +33,32 @@ impl Command for DirectoryCommand {
         if args.is_empty() {
             return Ok(CommandOutcome::Show(now.display().to_string()));
         }
-        let files = cx.service::<dyn Files>().ok_or("this conversation has no files")?;
-        let wanted = args.to_owned();
-        let found = tokio::task::spawn_blocking(move || directory(&*files, &now, &wanted)).await?;
-        let dir = found.map_err(|error| match error {
-            PathError::Outside { .. } => format!("{error}; `zk --add-dir DIR` adds one"),
-            error => error.to_string(),
-        })?;
+        let dir = go_to(args, &*conversation, cx).await?;
         let mut text = format!("tools and commands work in {} from the next turn on", dir.display());
-        conversation.set_cwd(dir.clone());
         let skills = new_skills(&cx.with_service(Arc::new(TurnCwd(dir)))).await;
         if !skills.is_empty() {
             text.push_str(&format!("\nskills there: {}", visible_line(&skills.join(", "))));
         }
         Ok(CommandOutcome::Show(text))
     }
+}
+
+/// Has the conversation work in a directory, and gives its path.
+pub(super) async fn go_to(
+    wanted: &str,
+    conversation: &dyn Conversation,
+    cx: &Cx,
+) -> Result<PathBuf, BoxError> {
+    let now = conversation.state().cwd;
+    let files = cx.service::<dyn Files>().ok_or("this conversation has no files")?;
+    let wanted = wanted.to_owned();
+    let found = tokio::task::spawn_blocking(move || directory(&*files, &now, &wanted)).await?;
+    let dir = found.map_err(|error| match error {
+        PathError::Outside { .. } => format!("{error}; `zk --add-dir DIR` adds one"),
+        error => error.to_string(),
+    })?;
+    conversation.set_cwd(dir.clone());
+    Ok(dir)
 }
 
 /// Looks for skills where `cx` works, and gives the names of those that come with it. During a run nothing changes.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
-use zk_tui::{Action, App, Completer, Input, ModelFacts, Modes, Queries, Typed};
+use zk_tui::{Action, App, Completer, Input, Keymap, ModelFacts, Modes, Queries, Typed};
 use zk_view::{Reader, ViewDriver};
 
 use super::abilities::{abilities, queries};
@@ -62,8 +62,9 @@ pub(super) fn run(seat: &mut Seat, start: Start, kind: ScreenKind) -> Outcome<En
                 String::new(),
             )
         }
-        Start::GoOn { chat, draft } => {
+        Start::GoOn { chat, draft, said } => {
             chat.draw_elsewhere(drawn);
+            said.iter().for_each(|said| chat.screen.line(Style::Dim, said));
             let shared = (chat.keyboard.clone(), chat.view.clone());
             (Begin::GoOn(chat), shared, draft)
         }
@@ -86,10 +87,12 @@ pub(super) fn run(seat: &mut Seat, start: Start, kind: ScreenKind) -> Outcome<En
         partial: String::new(),
         began: Instant::now(),
     };
-    let worker = Worker { work, notes, opened };
+    let keys = key_file::read(app);
+    let shortcuts = keys.0.commands().map(str::to_owned).collect();
+    let worker = Worker { work, notes, opened, shortcuts };
     runtime.block_on(async {
         let working = Box::pin(worker.run(start));
-        screen.run(working, reader, printed, told, editor, &draft).await
+        screen.run(working, reader, printed, told, keys, editor, &draft).await
     })
 }
 
@@ -118,6 +121,7 @@ impl InlineScreen {
         mut reader: Reader,
         mut printed: UnboundedReceiver<(Style, String)>,
         mut told: UnboundedReceiver<Note>,
+        (keymap, said): (Keymap, Vec<String>),
         editor: &mut LineEditor,
         draft: &str,
     ) -> Outcome<Ended> {
@@ -132,7 +136,6 @@ impl InlineScreen {
         let mut drafts = Drafts::new(&self.app, DRAFT);
         let completer = self.completer();
         let app = App::new(self.view.view(), Modes::size(), abilities, editor.history(), completer);
-        let (keymap, said) = key_file::read(&self.app);
         let mut app = app.masked_by(mask).with_keys(keymap).with_recall(editor.recall());
         app = app.with_commands_beside_runs(beside::is_harmless);
         said.iter().chain(&Modes::size_remark()).for_each(|line| app.print(zk_tui::Style::YELLOW, line));
@@ -253,13 +256,14 @@ impl InlineScreen {
         drop((input, editing));
         match &exit {
             // What is queued goes with the conversation, and what is typed with it.
-            Ok(WorkEnd::Screen(..)) => drafts.forget(),
+            Ok(WorkEnd::Screen(..) | WorkEnd::Reload(..)) => drafts.forget(),
             Ok(WorkEnd::Exit(_)) | Err(_) => drafts.close(),
         }
         self.guard.end_drawing();
         Ok(match exit? {
             WorkEnd::Exit(exit) => Ended::Exit(exit),
             WorkEnd::Screen(next, chat) => Ended::Screen { next, chat, draft: app.draft() },
+            WorkEnd::Reload(read, chat) => Ended::Reload { app: read, chat, draft: app.draft() },
         })
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 use zk_agent::RunOptions;
+use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, Block, Message, Role, StopReason};
 use zk_core::service::{Command, CommandOutcome, Conversation, match_command};
 use zk_skills::{CommandFilesPlugin, Skills};
@@ -30,7 +31,31 @@ pub(super) async fn load_body(view: &ViewDriver, sessions: &SessionSwitch, id: &
     lines.is_some()
 }
 
+/// Looks for command files: one may have come or gone since the last command.
+async fn refresh_files(cx: &Cx) {
+    if let Some(files) = cx.service::<CommandFilesPlugin>() {
+        files.refresh(cx).await;
+    }
+}
+
 impl Chat {
+    /// The commands of these lines that nobody provides. Those of servers and skills may come later.
+    pub(super) async fn unknown_commands(&self, lines: &[String]) -> Vec<String> {
+        let mut names = lines.iter().map(|line| line.trim_start_matches('/')).peekable();
+        if names.peek().is_none() {
+            return Vec::new();
+        }
+        let cx = self.conversation.command_cx();
+        refresh_files(&cx).await;
+        let is_known = |line: &str| match_command(line, |name| cx.item::<dyn Command>(name)).is_some();
+        names
+            .filter(|line| !is_known(line))
+            .filter_map(|line| line.split_whitespace().next())
+            .filter(|name| !name.contains(':'))
+            .map(|name| format!("/{name}"))
+            .collect()
+    }
+
     /// Does what a line asks for.
     pub(super) async fn handle_line(&self, line: &str) -> LineOutcome {
         if line.is_empty() {
@@ -120,6 +145,14 @@ impl Chat {
             }
             Some(CommandOutcome::Prompt(text)) => self.submit(text).await,
             Some(CommandOutcome::Quit) => LineOutcome::Quit(Exit::Done),
+            Some(CommandOutcome::Reload) => match self.reread() {
+                Ok(app) => LineOutcome::Reload(Box::new(app)),
+                Err(why) => {
+                    let text = format!("nothing is read anew, everything stays as it is: {why}");
+                    text.lines().for_each(|line| self.screen.line(Style::Yellow, line));
+                    LineOutcome::Done
+                }
+            },
             None => self.submit(line.to_owned()).await,
         }
     }
@@ -134,10 +167,7 @@ impl Chat {
         {
             let _ = skills.refresh(&cx).await;
         }
-        // A file may have come or gone since the last command.
-        if let Some(files) = cx.service::<CommandFilesPlugin>() {
-            files.refresh(&cx).await;
-        }
+        refresh_files(&cx).await;
         let Some((command, args)) = match_command(rest, |name| cx.item::<dyn Command>(name)) else {
             let name = rest.split_whitespace().next().filter(|_| !rest.starts_with(char::is_whitespace));
             let name = name.unwrap_or_default();

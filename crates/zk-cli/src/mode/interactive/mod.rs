@@ -22,6 +22,7 @@ mod line_editor;
 mod models;
 mod plain;
 mod question;
+mod reload;
 mod screen_kind;
 mod session_commands;
 mod terminal_guard;
@@ -62,7 +63,11 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
             Ended::Exit(exit) => return Ok(exit),
             Ended::Screen { next, chat, draft } => {
                 kind = next;
-                start = Start::GoOn { chat, draft };
+                start = Start::GoOn { chat, draft, said: None };
+            }
+            Ended::Reload { app, chat, draft } => {
+                kind = reload::kind(kind, &seat.app, &app);
+                start = reload::open(&mut seat, *app, *chat, draft)?;
             }
         }
     }
@@ -83,7 +88,12 @@ enum Start {
     /// With a new conversation.
     Open(Prompt),
     /// With one that another screen drew, and what was being typed there.
-    GoOn { chat: Box<Chat>, draft: String },
+    GoOn {
+        chat: Box<Chat>,
+        draft: String,
+        /// What there is to say of it.
+        said: Option<String>,
+    },
 }
 
 /// How a screen ends.
@@ -92,6 +102,12 @@ enum Ended {
     /// Another one goes on.
     Screen {
         next: ScreenKind,
+        chat: Box<Chat>,
+        draft: String,
+    },
+    /// The conversation is opened anew, with these settings.
+    Reload {
+        app: Box<AppContext>,
         chat: Box<Chat>,
         draft: String,
     },

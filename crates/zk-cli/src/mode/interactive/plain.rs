@@ -1,6 +1,6 @@
 //! A conversation in plain lines.
 
-use super::chat::{Chat, LineOutcome};
+use super::chat::{Chat, LineOutcome, Opens};
 use super::desk::Desk;
 use super::drafts::{DRAFT, KeptDrafts};
 use super::line_editor::{LineEditor, ReadLine};
@@ -11,20 +11,23 @@ use crate::args::Resume;
 use crate::exit::{Exit, Outcome};
 use crate::term::{Screen, Style};
 
+/// How to get away from plain lines.
+const BACK: &str = "plain lines from now on; /screen inline goes back";
+
 pub(super) fn run(seat: &mut Seat, start: Start) -> Outcome<Ended> {
     let Seat { app, runtime, editor, .. } = seat;
     let (chat, given) = match start {
         Start::Open(prompt) => {
             let desk = Desk::of_lines(app, seat.tty.clone());
-            let opening = Chat::open(app, &prompt, desk, seat.signals.clone());
-            let (chat, app) = runtime.block_on(opening)?;
-            chat.greet(&app);
+            let opening = Chat::open(app, Opens::Prompt(&prompt), desk, seat.signals.clone());
+            let chat = runtime.block_on(opening)?;
+            chat.greet();
             let choice = (prompt.resume == Some(Resume::Choose)).then(|| "/resume".to_owned());
             (Box::new(chat), prompt.text.or(choice))
         }
-        Start::GoOn { chat, draft } => {
+        Start::GoOn { chat, draft, said } => {
             runtime.block_on(async { chat.draw_lines(plain_screen(app)) });
-            chat.screen.line(Style::Dim, "plain lines from now on; /screen inline goes back");
+            chat.screen.line(Style::Dim, said.as_deref().unwrap_or(BACK));
             chat.keyboard.set_draft(draft);
             (chat, None)
         }
@@ -80,20 +83,30 @@ fn converse(
             LineOutcome::Done => {}
             LineOutcome::Failed => chat.keyboard.queue_to_draft(),
             LineOutcome::Quit(exit) => break exit,
+            LineOutcome::Reload(app) => {
+                let draft = queued(&chat);
+                return Ok(Ended::Reload { app, chat, draft });
+            }
         }
         if chat.wanted.take_copy().is_some() {
             chat.screen.line(Style::Yellow, "plain lines cannot use the clipboard; /screen inline can");
         }
         if let Some(next) = chat.wanted.take().filter(|kind| *kind != ScreenKind::Plain) {
-            chat.keyboard.queue_to_draft();
-            let draft = chat.keyboard.take_draft();
-            chat.keyboard.on_change(None);
+            let draft = queued(&chat);
             return Ok(Ended::Screen { next, chat, draft });
         }
     };
     chat.keyboard.on_change(None);
     runtime.block_on(chat.close());
     Ok(Ended::Exit(exit))
+}
+
+/// All that was typed and not sent, which goes on elsewhere.
+fn queued(chat: &Chat) -> String {
+    chat.keyboard.queue_to_draft();
+    let draft = chat.keyboard.take_draft();
+    chat.keyboard.on_change(None);
+    draft
 }
 
 /// The screen of a conversation in plain lines.

@@ -6,7 +6,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use zk_view::Effect;
 
 use super::attachments::Attachments;
-use super::chat::{Chat, LineOutcome};
+use super::chat::{Chat, LineOutcome, Opens};
 use super::desk::Desk;
 use super::screen_kind::{ScreenKind, WantedScreen};
 use crate::app::AppContext;
@@ -30,10 +30,12 @@ pub(super) struct Opening {
     pub(super) signals: Signals,
 }
 
-/// How it ends for this screen: for good, or with another one that was asked for.
+/// How it ends for this screen: for good, with another one that was asked for, or to be opened anew.
 pub(super) enum WorkEnd {
     Exit(Exit),
     Screen(ScreenKind, Box<Chat>),
+    /// The conversation goes on with what was read anew.
+    Reload(Box<AppContext>, Box<Chat>),
 }
 
 /// What the conversation has to do.
@@ -77,6 +79,8 @@ pub(super) struct Worker {
     pub(super) work: UnboundedReceiver<Work>,
     pub(super) notes: UnboundedSender<Note>,
     pub(super) opened: Arc<OnceLock<Opened>>,
+    /// Commands that keys run.
+    pub(super) shortcuts: Vec<String>,
 }
 
 impl Worker {
@@ -85,8 +89,8 @@ impl Worker {
         let (chat, mut given) = match begin {
             Begin::Open(opening) => {
                 let Opening { app, prompt, desk, signals } = *opening;
-                let (chat, app) = Chat::open(&app, &prompt, desk, signals).await?;
-                chat.greet(&app);
+                let chat = Chat::open(&app, Opens::Prompt(&prompt), desk, signals).await?;
+                chat.greet();
                 chooses = prompt.resume == Some(Resume::Choose);
                 (Box::new(chat), prompt.text.map(Work::Line))
             }
@@ -107,6 +111,10 @@ impl Worker {
         });
         // What was asked for meanwhile is known from now on.
         self.tell(if chooses { Note::ChooseSession } else { Note::Names });
+        for name in chat.unknown_commands(&self.shortcuts).await {
+            let text = format!("keys.toml: there is no command {name} to give a key to");
+            chat.screen.line(Style::Yellow, &text);
+        }
         let exit = loop {
             let work = match given.take() {
                 Some(work) => Some(work),
@@ -142,6 +150,7 @@ impl Worker {
             match outcome {
                 LineOutcome::Done | LineOutcome::Failed => {}
                 LineOutcome::Quit(exit) => break exit,
+                LineOutcome::Reload(app) => return Ok(WorkEnd::Reload(app, chat)),
             }
             if let Some(text) = chat.wanted.take_copy() {
                 self.tell(Note::Copy(text));

@@ -1,0 +1,90 @@
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use zk_agent::AgentDefinition;
+use zk_core::service::HostFiles;
+
+use crate::app::AppContext;
+use crate::env::Env;
+use crate::exit::{Failure, Outcome};
+use crate::settings::{LayerValues, Settings, SettingsSources};
+use crate::{agents, sandbox};
+
+/// What the command line says of the settings, kept so that they can be read again.
+#[derive(Debug, Default)]
+pub(crate) struct Launch {
+    pub(crate) given: LayerValues,
+    pub(crate) config: Option<PathBuf>,
+    pub(crate) trust_mcp: Vec<String>,
+    pub(crate) mcp_configs: Vec<PathBuf>,
+    /// The sub-agents, as they were given.
+    pub(crate) agents: Option<String>,
+    pub(crate) add_dirs: Vec<PathBuf>,
+}
+
+/// Everything that is set, as it was read.
+pub(crate) struct Configured {
+    pub(crate) settings: Settings,
+    /// Directories to work in beside the first, canonical.
+    pub(crate) add_dirs: Vec<PathBuf>,
+    pub(crate) agents: Arc<[AgentDefinition]>,
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Launch {
+    /// Reads the settings, and what else of files the command line names.
+    pub(crate) fn read(&self, sources: &SettingsSources<'_>) -> Outcome<Configured> {
+        let (mut settings, mut warnings) = Settings::read(sources, self.given.clone())?;
+        settings.trust_mcp_servers(&self.trust_mcp)?;
+        for file in &self.mcp_configs {
+            settings.add_mcp_file(file, sources.files, &mut warnings)?;
+        }
+        let add_dirs = self.add_dirs(&settings, sources.env)?;
+        Ok(Configured { agents: self.agents(sources.files)?, settings, add_dirs, warnings })
+    }
+
+    fn add_dirs(&self, settings: &Settings, env: &Env) -> Outcome<Vec<PathBuf>> {
+        let home = env.path("HOME");
+        let of_settings = settings.names("add_dirs");
+        let of_settings = of_settings.iter().filter_map(|dir| sandbox::at_home(dir, home.as_deref()));
+        self.add_dirs.iter().cloned().chain(of_settings).map(|dir| canonical(&dir)).collect()
+    }
+
+    fn agents(&self, files: &dyn HostFiles) -> Outcome<Arc<[AgentDefinition]>> {
+        let given = self.agents.as_ref().map(|text| agents::given(text, files)).transpose()?;
+        Ok(given.unwrap_or_default().into())
+    }
+}
+
+impl AppContext {
+    /// The same conversation with settings that are read anew; the second part are warnings. Nothing of this one changes.
+    pub(crate) fn reread(&self) -> Outcome<(Self, Vec<String>)> {
+        let launch = self.launch.as_ref();
+        let launch = launch.ok_or_else(|| Failure::usage("this conversation reads no settings"))?;
+        let sources = SettingsSources {
+            env: &self.env,
+            dirs: &self.dirs,
+            files: &self.host_files,
+            project: &self.project,
+            trust: &*self.trust,
+            extra: launch.config.as_deref(),
+            additions: self.settings.additions.clone(),
+        };
+        let Configured { settings, add_dirs, agents, warnings } = launch.read(&sources)?;
+        let is_same_place = settings.text("context") == self.settings.text("context");
+        let tunnel = if is_same_place { self.tunnel.clone() } else { Arc::default() };
+        Ok((Self { settings, add_dirs, agents, tunnel, ..self.clone() }, warnings))
+    }
+}
+
+/// A directory that exists.
+pub(crate) fn canonical(dir: &Path) -> Outcome<PathBuf> {
+    let canonical = dir
+        .canonicalize()
+        .map_err(|error| Failure::usage(format!("cannot work in {}: {error}", dir.display())))?;
+    if canonical.is_dir() {
+        Ok(canonical)
+    } else {
+        Err(Failure::usage(format!("cannot work in {}: it is not a directory", dir.display())))
+    }
+}

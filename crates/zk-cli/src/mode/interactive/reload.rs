@@ -1,0 +1,172 @@
+//! `/reload`: the conversation goes on with settings and plugins that are read anew.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use zk_agent::AgentConversation;
+use zk_core::model::{Message, Model, SessionId, ThinkingRequest};
+use zk_core::service::{Conversation, Questions};
+use zk_permission::Mode;
+use zk_tools::{JobPhase, Jobs};
+use zk_view::ViewDriver;
+
+use super::attachments::Attachments;
+use super::chat::{Chat, Opens};
+use super::desk::Desk;
+use super::plain::plain_screen;
+use super::screen_kind::ScreenKind;
+use super::{Seat, Start, directory, session_commands};
+use crate::app::AppContext;
+use crate::args::Resume;
+use crate::endpoint::Endpoint;
+use crate::exit::{Failure, Outcome};
+use crate::mode::permission_modes::PermissionModes;
+use crate::mode::shared_screen::SharedScreen;
+use crate::sessions::{self, Kept, Session};
+use crate::term::{Notices, Style};
+
+/// What is said once everything was read.
+const READ: &str = "settings, hooks, keys, theme, skills, agents and MCP servers are read anew";
+
+/// What goes on in the conversation that is opened next.
+pub(super) struct Carried {
+    session: CarriedSession,
+    pub(super) model: Model,
+    thinking: ThinkingRequest,
+    /// The permission mode, if the person chose it.
+    mode: Option<Mode>,
+    /// The directory that tools work in.
+    cwd: PathBuf,
+    pub(super) attachments: Attachments,
+    asking: Arc<Questions>,
+    view: ViewDriver,
+}
+
+enum CarriedSession {
+    Stored(SessionId),
+    /// One that is stored nowhere, or no longer.
+    Unsaved(Arc<Session>, Vec<Arc<Message>>),
+    /// One without a word in it.
+    Empty,
+}
+
+impl Carried {
+    /// The endpoint of the provider that is in use.
+    pub(super) async fn endpoint(&self, app: &AppContext) -> Outcome<Endpoint> {
+        // What the command line says is about the one that zk begins with.
+        match app.endpoint().await {
+            Ok(endpoint) if *endpoint.provider.name == *self.model.provider => Ok(endpoint),
+            Ok(_) | Err(_) => app.endpoint_of(&self.model.provider).await,
+        }
+    }
+
+    pub(super) async fn session(&self, app: &AppContext) -> Outcome<Session> {
+        match &self.session {
+            CarriedSession::Stored(id) => sessions::begin(app, Some(&Resume::Id(id.to_string()))).await,
+            CarriedSession::Unsaved(before, messages) => Ok(before.continued(messages.clone())),
+            CarriedSession::Empty => sessions::begin(app, None).await,
+        }
+    }
+
+    /// Chooses again what was chosen in the conversation.
+    pub(super) async fn restore(&self, conversation: &AgentConversation, notices: &Notices) -> Outcome<()> {
+        let agent = conversation.agent();
+        if agent.thinking().level != self.thinking.level {
+            agent.set_thinking(self.thinking).await.map_err(Failure::failed)?;
+        }
+        let modes = agent.bus().service::<PermissionModes>();
+        if let (Some(modes), Some(mode)) = (modes, self.mode)
+            && let Err(why) = modes.choose(mode)
+        {
+            notices.show(&format!("the permission mode is {} now, not {mode}: {why}", modes.chosen()));
+        }
+        if conversation.state().cwd != self.cwd {
+            let cx = conversation.command_cx();
+            if let Err(why) = directory::go_to(&self.cwd.to_string_lossy(), conversation, &cx).await {
+                let now = conversation.state().cwd;
+                notices.show(&format!("tools work in {} now: {why}", now.display()));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Chat {
+    /// What the settings are now, unless this conversation cannot go on with them.
+    pub(super) fn reread(&self) -> Result<AppContext, String> {
+        let jobs = self.agent.bus().service::<Jobs>().map(|jobs| jobs.list()).unwrap_or_default();
+        let runs = |phase: &JobPhase| matches!(phase, JobPhase::Running | JobPhase::Ending);
+        if let Some(job) = jobs.iter().find(|job| runs(&job.phase) && !job.detached) {
+            let command = job.command.lines().next().unwrap_or_default();
+            return Err(format!(
+                "{} still runs in the background and would end ({command}); wait for it, or end it with /jobs kill {0}",
+                job.id
+            ));
+        }
+        let (app, warnings) = self.app.reread().map_err(|failure| failure.message)?;
+        app.settings.check_preset(&app.project).map_err(|failure| failure.message)?;
+        warnings.iter().for_each(|warning| self.screen.line(Style::Yellow, &format!("warning: {warning}")));
+        Ok(app)
+    }
+
+    /// Ends everything of this conversation, and gives what the next one goes on with.
+    async fn carry(self) -> Carried {
+        let session = self.sessions.current();
+        let is_unsaved = session.open.is_none();
+        let messages = self.agent.history();
+        let carried = is_unsaved.then(|| CarriedSession::Unsaved(session.clone(), messages.clone()));
+        if is_unsaved {
+            session.keep_outputs();
+        }
+        let modes = self.agent.bus().service::<PermissionModes>();
+        let (model, thinking) = (self.agent.model(), self.agent.thinking());
+        let cwd = self.conversation.state().cwd;
+        self.conversation.close().await;
+        self.agent.bus().close().await;
+        let left = self.sessions.take_left().pop();
+        let session = carried.unwrap_or_else(|| match left {
+            Some(Ok(Kept::All(id))) => CarriedSession::Stored(id),
+            Some(Ok(Kept::Nothing)) | None => CarriedSession::Empty,
+            Some(left @ (Ok(Kept::Part { .. }) | Err(_))) => {
+                let line = session_commands::describe_left(&left, "zk --resume");
+                line.iter().for_each(|line| self.screen.line(Style::Yellow, line));
+                CarriedSession::Unsaved(session, messages)
+            }
+        });
+        let mode = modes.and_then(|modes| modes.changed());
+        let (attachments, asking, view) = (self.attachments, self.asking, self.view);
+        Carried { session, model, thinking, mode, cwd, attachments, asking, view }
+    }
+}
+
+/// The screen to go on with: another one only if the settings say so now, and did not before.
+pub(super) fn kind(now: ScreenKind, before: &AppContext, read: &AppContext) -> ScreenKind {
+    let wanted = |app: &AppContext| app.settings.text("screen").map(str::to_owned);
+    if wanted(before) == wanted(read) { now } else { ScreenKind::chosen(read) }
+}
+
+/// Ends a conversation and opens it anew with what was read; with what it had before, if that cannot be done.
+pub(super) fn open(seat: &mut Seat, read: AppContext, chat: Chat, draft: String) -> Outcome<Start> {
+    let before = chat.app.clone();
+    // Nobody draws until it is open again.
+    let screen = SharedScreen::with_keys(plain_screen(&read));
+    chat.screen.replace(plain_screen(&read));
+    let opened = seat.runtime.block_on(async {
+        let carried = chat.carry().await;
+        let open = async |app: &AppContext| {
+            let shown = (carried.asking.clone(), carried.view.clone());
+            let desk = Desk::showing(app, seat.tty.clone(), screen.clone(), shown, true);
+            Chat::open(app, Opens::Carried(&carried), desk, seat.signals.clone()).await
+        };
+        match open(&read).await {
+            Ok(chat) => Ok((chat, read, READ.to_owned())),
+            Err(failure) => {
+                let said = format!("cannot go on with the new settings, so those before stay: {failure}");
+                open(&before).await.map(|chat| (chat, before, said))
+            }
+        }
+    });
+    let (chat, app, said) = opened?;
+    seat.app = app;
+    Ok(Start::GoOn { chat: Box::new(chat), draft, said: Some(said) })
+}

@@ -1,0 +1,149 @@
+//! `/reload`: what is set is read anew, and the conversation goes on.
+
+use serde_json::Value;
+use zk_testkit::{FakeMcpScript, FakeServer};
+
+use crate::terminal::{Terminal, counting};
+use crate::zk::{Person, until};
+
+const READ: &str = "skills, agents and MCP servers are read anew";
+
+const KEYS: &str = "[keys]\n\"/reload\" = \"alt-r\"\n\"/greet all of you\" = \"alt-v\"\n\"/nothing\" = \"alt-n\"\n";
+
+fn last(server: &FakeServer) -> Value {
+    server.bodies().pop().unwrap()
+}
+
+#[test]
+fn reload_reads_settings_hooks_and_servers_anew_and_the_session_goes_on() {
+    let server = counting();
+    let person = Person::asking(&server);
+    let Some(mut terminal) = Terminal::open(&person, "--model claude-sonnet-4-5 'first one'") else { return };
+    terminal.expect("Answer 1 to: first one");
+    terminal.expect("› ");
+    terminal.keys("/model claude-opus-4-5\r");
+    terminal.expect("claude-opus-4-5");
+    terminal.expect("› ");
+    let fake = crate::mcp::settings(&FakeMcpScript::default());
+    let hook = "[[hooks.UserPromptSubmit]]\ncommand = 'echo asked >> asked.txt'\n";
+    person.settings(&format!("append_system = \"Be short.\"\nmcp.wait = 5000\n{hook}{fake}"));
+    terminal.keys("/reload\r");
+    terminal.expect(READ);
+    terminal.expect("› ");
+    terminal.keys("second one\r");
+    terminal.expect("Answer 3 to: second one");
+    terminal.expect("› ");
+    let body = last(&server);
+    let text = body.to_string();
+    assert!(text.contains("Be short.") && body["tools"].to_string().contains("mcp_fake_echo"), "{text}");
+    assert_eq!(body["model"], "claude-opus-4-5", "the model is the one that was chosen");
+    assert!(text.contains("first one"), "{text}");
+    let hook_ran = || std::fs::read_to_string(person.project().join("asked.txt")).unwrap_or_default();
+    assert_eq!(hook_ran(), "asked\n");
+    // And without it again: nothing of the old stays.
+    person.settings("");
+    terminal.keys("/reload\r");
+    terminal.expect(READ);
+    terminal.expect("› ");
+    terminal.keys("third one\r");
+    terminal.expect("Answer 5 to: third one");
+    terminal.expect("› ");
+    let body = last(&server);
+    assert!(!body.to_string().contains("Be short."), "{body}");
+    assert!(!body["tools"].to_string().contains("mcp_fake_echo"), "{body}");
+    assert_eq!(hook_ran(), "asked\n");
+    terminal.keys("/quit\r");
+    let rest = terminal.rest();
+    assert!(rest.contains("zk --resume s_"), "{rest}");
+    let listed = person.run(&["sessions"]).stdout;
+    assert_eq!(listed.lines().count(), 1, "{listed}");
+    assert_eq!(server.violations(), []);
+}
+
+#[test]
+fn settings_that_cannot_be_used_leave_everything_as_it_was() {
+    let server = counting();
+    let person = Person::asking(&server);
+    person.settings("append_system = \"Be short.\"\n");
+    let Some(mut terminal) = Terminal::open(&person, "'first one'") else { return };
+    terminal.expect("Answer 1 to: first one");
+    terminal.expect("› ");
+    person.settings("append_system = \"Be long.\"\nthinking = \"a lot\"\n");
+    terminal.keys("/reload\r");
+    terminal.expect("nothing is read anew, everything stays as it is");
+    terminal.expect("thinking");
+    terminal.expect("› ");
+    // One that only its provider can judge, once the conversation before has ended.
+    person.settings("append_system = \"Be long.\"\n[providers.anthropic.options]\nnonsense = 1\n");
+    terminal.keys("/reload\r");
+    terminal.expect("cannot go on with the new settings, so those before stay");
+    terminal.expect("nonsense");
+    terminal.expect("› ");
+    terminal.keys("/jobs start sleep 600\r");
+    terminal.expect("started");
+    terminal.expect("› ");
+    terminal.keys("/reload\r");
+    terminal.expect("still runs in the background");
+    terminal.expect("› ");
+    terminal.keys("second one\r");
+    terminal.expect("Answer 3 to: second one");
+    terminal.expect("› ");
+    assert!(last(&server).to_string().contains("Be short."));
+    terminal.keys("/quit\r");
+    assert_eq!(terminal.code(), Some(0));
+    assert_eq!(server.violations(), []);
+}
+
+#[test]
+fn a_drawn_screen_reloads_its_keys_and_keeps_what_was_said() {
+    for screen in ["inline", "full"] {
+        let server = counting();
+        let person = Person::asking(&server);
+        let args = format!("--screen {screen} --no-session 'first one'");
+        let Some(mut terminal) = Terminal::open(&person, &args) else { return };
+        terminal.expect("Answer 1 to: first one");
+        terminal.expect("1 turn ·");
+        std::fs::write(person.home().join("keys.toml"), KEYS).unwrap();
+        person.write(".claude/commands/greet.md", "Greet $ARGUMENTS.");
+        terminal.keys("/reload\r");
+        terminal.expect(READ);
+        terminal.expect("there is no command /nothing");
+        // What is typed stays beside what a key runs.
+        terminal.keys("second one");
+        terminal.keys("\u{1b}v");
+        terminal.expect("Answer 3 to: Greet all of you.");
+        terminal.expect("1 turn ·");
+        terminal.keys("\r");
+        terminal.expect("Answer 5 to: second one");
+        terminal.expect("1 turn ·");
+        assert!(last(&server).to_string().contains("first one"), "{screen}");
+        terminal.keys("\u{1b}r");
+        terminal.expect(READ);
+        terminal.keys("/quit\r");
+        assert_eq!(terminal.code(), Some(0), "{screen}");
+        assert_eq!(server.violations(), []);
+    }
+}
+
+#[test]
+fn a_conversation_that_is_not_saved_keeps_its_large_results() {
+    let server = counting();
+    let person = Person::asking(&server);
+    let temp = person.home().join("tmp");
+    std::fs::create_dir(&temp).unwrap();
+    let person = person.with("TMPDIR", temp.to_str().unwrap());
+    let count = || std::fs::read_dir(&temp).unwrap().count();
+    let Some(mut terminal) = Terminal::open(&person, "--no-session 'first one'") else { return };
+    terminal.expect("Answer 1 to: first one");
+    terminal.expect("› ");
+    let before = count();
+    for _ in 0..2 {
+        terminal.keys("/reload\r");
+        terminal.expect(READ);
+        terminal.expect("› ");
+        assert_eq!(count(), before, "the place of large results is the same");
+    }
+    terminal.keys("/quit\r");
+    assert_eq!(terminal.code(), Some(0));
+    until("it is gone at the end", || count() < before);
+}
