@@ -80,12 +80,7 @@ impl Session {
     /// One that is not saved either, and goes on with `messages` and with the large results of this one.
     pub(crate) fn continued(&self, messages: Vec<Arc<Message>>) -> Self {
         let loaded = Loaded { messages, ..Loaded::default() };
-        Self {
-            loaded,
-            outputs: self.outputs.clone(),
-            temporary: self.temporary.clone(),
-            ..Self::default()
-        }
+        Self { loaded, outputs: self.outputs.clone(), temporary: self.temporary.clone(), ..Self::default() }
     }
 
     /// Leaves its large results to a session that [continues](Self::continued) it.

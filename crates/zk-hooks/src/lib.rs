@@ -54,7 +54,7 @@
 mod bridge;
 mod command;
 
-pub use bridge::{BRIDGE_VERSION, Bridge, BridgeError, EventLine, Hello, Lost, ReplyLine};
+pub use bridge::{BRIDGE_VERSION, Bridge, BridgeError, EventLine, Hello, LineStamp, Lost, ReplyLine};
 pub use command::{
     CommandHook, CommandHooks, HookConfigError, HookEvent, HookFailure, HookSet, HookSource, Matcher,
     Vocabulary,

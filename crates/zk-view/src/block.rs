@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use zk_core::model::MessageId;
 use zk_core::service::RunStatus;
 
-use crate::{Body, Call, Text};
+use crate::{Body, Call, CallState, Text};
 
 /// Id of a block: unique in its view, and the same each time the stored session is shown.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -219,6 +219,22 @@ impl Block {
             | Content::Plugin { .. }
             | Content::End(_)
             | Content::Note { .. } => {}
+        }
+    }
+
+    /// Whether it is a part of an answer that arrives, of which nothing stays if that breaks off.
+    pub(crate) fn is_arriving(&self) -> bool {
+        match &self.content {
+            Content::Call(call) => call.state == CallState::Writing,
+            Content::Thinking { .. }
+            | Content::Answer { .. }
+            | Content::Provider { .. }
+            | Content::Summary { .. } => !self.closed,
+            Content::User { .. }
+            | Content::Injected { .. }
+            | Content::Plugin { .. }
+            | Content::End(_)
+            | Content::Note { .. } => false,
         }
     }
 

@@ -45,9 +45,9 @@ pub(super) async fn prompt_of(
     };
     match stop.run_until_cancelled(command.run(args, &cx)).await {
         Some(Ok(CommandOutcome::Prompt(prompt))) => Ok(Some(prompt)),
-        Some(Ok(CommandOutcome::Done | CommandOutcome::Show(_) | CommandOutcome::Quit | CommandOutcome::Reload)) => {
-            Err(for_conversations(name))
-        }
+        Some(Ok(
+            CommandOutcome::Done | CommandOutcome::Show(_) | CommandOutcome::Quit | CommandOutcome::Reload,
+        )) => Err(for_conversations(name)),
         Some(Err(error)) => Err(Failure::usage(format!("/{name}: {error}"))),
         // The run that would follow is stopped, too, and says so.
         None => Ok(None),

@@ -8,7 +8,8 @@ use crate::zk::{Person, until};
 
 const READ: &str = "skills, agents and MCP servers are read anew";
 
-const KEYS: &str = "[keys]\n\"/reload\" = \"alt-r\"\n\"/greet all of you\" = \"alt-v\"\n\"/nothing\" = \"alt-n\"\n";
+const KEYS: &str =
+    "[keys]\n\"/reload\" = \"alt-r\"\n\"/greet all of you\" = \"alt-v\"\n\"/nothing\" = \"alt-n\"\n";
 
 fn last(server: &FakeServer) -> Value {
     server.bodies().pop().unwrap()

@@ -230,6 +230,35 @@ fn a_conversation_goes_on_with_another_provider() {
 }
 
 #[test]
+fn thinking_is_off_at_a_model_without_it_and_without_it_the_output_limit_is_as_before() {
+    let server = counting();
+    let person = Person::asking(&server);
+    let Some(mut terminal) = Terminal::open(&person, "--model claude-sonnet-4-5 'one'") else { return };
+    terminal.expect("Answer 1 to: one");
+    terminal.expect("› ");
+    for (typed, said) in [
+        ("/thinking high", "high"),
+        ("two", "Answer 3 to: two"),
+        ("/thinking off", "off"),
+        ("three", "Answer 5 to: three"),
+        ("/thinking high", "high"),
+        ("/model claude-3-haiku-20240307", "thinking is off now (it was high)"),
+        ("four", "Answer 7 to: four"),
+    ] {
+        terminal.keys(&format!("{typed}\r"));
+        terminal.expect(said);
+        terminal.expect("› ");
+    }
+    terminal.keys("\u{4}");
+    assert_eq!(terminal.code(), Some(0));
+    let bodies = server.bodies();
+    let thinks: Vec<bool> = bodies.iter().map(|body| body["thinking"]["type"] == "enabled").collect();
+    assert_eq!(thinks, [false, true, false, false]);
+    assert_eq!(bodies[0]["max_tokens"], bodies[2]["max_tokens"]);
+    assert_eq!(server.violations(), []);
+}
+
+#[test]
 fn the_models_of_every_provider_of_the_conversation_are_listed() {
     let server = FakeServer::builder(Script::new()).models(["claude-a", "claude-b"]).start().unwrap();
     let person = Person::asking(&server);

@@ -36,6 +36,8 @@ pub(super) struct BusInner {
     pub(super) policy: OnError,
     origin: Arc<Origin>,
     pub(super) sequence: Sequence,
+    /// Numbers of the events that are observed.
+    pub(super) emitted: Sequence,
     pub(super) reporter: Reporter,
     scopes: Mutex<Vec<Arc<ScopeInner>>>,
     /// Tasks that were spawned where there was no runtime.
@@ -43,8 +45,7 @@ pub(super) struct BusInner {
     closed: AtomicBool,
 }
 
-/// Ids in the order of registration. Shared by a whole tree, so that the order means the same for parents and
-/// children.
+/// Numbers that grow. Shared by a whole tree, so that the order means the same for parents and children.
 #[derive(Clone, Default)]
 pub(super) struct Sequence(Arc<AtomicU64>);
 
@@ -113,7 +114,7 @@ impl BusBuilder {
                 None,
                 self.policy,
                 self.origin,
-                Sequence::default(),
+                [Sequence::default(), Sequence::default()],
                 self.reporter,
             )),
         }
@@ -136,10 +137,11 @@ impl Bus {
     /// The bus of a sub-agent called `agent`, one level deeper.
     #[must_use]
     pub fn child(&self, agent: impl Into<Arc<str>>) -> Self {
-        let BusInner { policy, sequence, reporter, origin, .. } = &*self.inner;
+        let BusInner { policy, sequence, emitted, reporter, origin, .. } = &*self.inner;
         let origin = Origin { agent: agent.into(), depth: origin.depth + 1 };
         let parent = Some(self.clone());
-        Self { inner: Arc::new(BusInner::new(parent, *policy, origin, sequence.clone(), reporter.clone())) }
+        let sequences = [sequence.clone(), emitted.clone()];
+        Self { inner: Arc::new(BusInner::new(parent, *policy, origin, sequences, reporter.clone())) }
     }
 
     /// A scope for the registrations of `source`. It lives until it is closed, or the bus is.
@@ -295,7 +297,7 @@ impl BusInner {
         parent: Option<Bus>,
         policy: OnError,
         origin: Origin,
-        sequence: Sequence,
+        [sequence, emitted]: [Sequence; 2],
         reporter: Reporter,
     ) -> Self {
         Self {
@@ -307,6 +309,7 @@ impl BusInner {
             policy,
             origin: Arc::new(origin),
             sequence,
+            emitted,
             reporter,
             waiting_tasks: Mutex::default(),
             scopes: Mutex::default(),

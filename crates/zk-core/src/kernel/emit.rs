@@ -2,14 +2,16 @@ use std::any::TypeId;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use futures_util::future::{Either, select};
 
 use super::catch::{catch, catch_async};
 use super::erase::{AsyncRunner, HandlerFuture, Runner};
 use super::table::{HandlerEntry, Observer};
-use super::{AnyEvent, BoxError, Cause, Cx, EmitError, Event, HookError, Mode, Notify, OnError, Outcome};
+use super::{
+    AnyEvent, BoxError, Cause, Cx, EmitError, Event, EventStamp, HookError, Mode, Notify, OnError, Outcome,
+};
 
 impl Cx {
     /// Emits `event`: observers see it as it is, then the handlers answer one after the other, and the event's
@@ -65,8 +67,9 @@ impl Cx {
 
     /// Shows `event` to the observers.
     fn run_observers(&self, observers: &[Observer], event: &dyn AnyEvent) {
+        let stamp = EventStamp { number: self.bus().inner.emitted.next(), at: SystemTime::now() };
         for observer in observers {
-            if let Err(message) = catch(|| (observer.run)(event, self)) {
+            if let Err(message) = catch(|| (observer.run)(event, stamp, self)) {
                 self.bus().inner.reporter.report(&HookError {
                     event: event.name(),
                     source: observer.source.clone(),

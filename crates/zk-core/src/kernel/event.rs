@@ -1,5 +1,5 @@
 use std::any::Any;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 
@@ -59,6 +59,16 @@ pub trait Event: Serialize + Send + Sync + Sized + 'static {
 
 /// What an emit of `E` yields.
 pub type Outcome<E> = <<E as Event>::Mode as Mode<E>>::Output;
+
+/// Which of the observed events of an agent and its descendants one is, and when it was emitted. Its name is
+/// [`AnyEvent::name`], and [`Cx::origin`](super::Cx::origin) is the agent that emitted it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventStamp {
+    /// Grows with each event, and is the same for all who observe it.
+    pub number: u64,
+    /// The time of this machine, which may be set back.
+    pub at: SystemTime,
+}
 
 /// Any event, as observers see it.
 pub trait AnyEvent: Send + Sync {

@@ -38,7 +38,7 @@ mod wire_reply;
 pub use bus::{Bus, BusBuilder};
 pub use cx::Cx;
 pub use describe::{Registration, RegistrationKind};
-pub use event::{AnyEvent, Event, Outcome};
+pub use event::{AnyEvent, Event, EventStamp, Outcome};
 pub use handler::{Answer, AsyncHook, AsyncHookWith, Handler, IntoReply};
 pub use mode::{Absorb, First, Fold, Gather, Gathered, LastOrStop, Mode, Notify, Stops, Veto};
 pub use plugin::{InstallError, Plugin, plugin_fn};

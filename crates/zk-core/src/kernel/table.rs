@@ -5,7 +5,7 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{AnyEvent, Cx, Reach, Registration, RegistrationKind, Source, Stage};
+use super::{AnyEvent, Cx, EventStamp, Reach, Registration, RegistrationKind, Source, Stage};
 
 /// Handlers and observers of one bus. Storage is not generic: one downcast at the call keeps forty events with
 /// five handlers each from being compiled two hundred times.
@@ -33,7 +33,7 @@ pub(super) struct HandlerEntry {
     pub(super) run: Option<Arc<dyn Any + Send + Sync>>,
 }
 
-type Observe = dyn Fn(&dyn AnyEvent, &Cx) + Send + Sync;
+pub(super) type Observe = dyn Fn(&dyn AnyEvent, EventStamp, &Cx) + Send + Sync;
 
 /// One registration of an observer: called with every event once, as emitted, before its handlers.
 ///

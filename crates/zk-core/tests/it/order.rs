@@ -1,4 +1,7 @@
-use zk_core::kernel::{Bus, Cx, HookOptions, Stage};
+use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
+
+use zk_core::kernel::{Bus, Cx, HookOptions, Reach, Stage};
 
 use crate::support::{Log, Ping, Words};
 
@@ -49,6 +52,30 @@ async fn an_observer_sees_every_kind_of_event_and_can_tell_them_apart() {
     bus.cx().emit(Ping(4)).await.unwrap();
     bus.cx().emit(Words(vec![])).await.unwrap();
     assert_eq!(log.take(), ["ping 4 of main", "test:words of main"]);
+}
+
+#[tokio::test]
+async fn an_observer_can_have_the_number_and_the_time_of_each_event_of_a_tree() {
+    let (bus, log) = (Bus::new(), Log::default());
+    let began = SystemTime::now();
+    let numbers = Arc::new(Mutex::new(Vec::new()));
+    for _ in 0..2 {
+        let (numbers, log) = (numbers.clone(), log.clone());
+        bus.scope("test").observe_stamped(Reach::Descendants, move |ev, stamp, cx| {
+            assert!(stamp.at >= began && stamp.at <= SystemTime::now());
+            numbers.lock().unwrap().push(stamp.number);
+            log.note(format_args!("{} of {}", ev.name(), cx.origin().agent));
+        });
+    }
+    let child = bus.child("child");
+    bus.cx().emit(Ping(1)).await.unwrap();
+    child.cx().emit(Ping(2)).await.unwrap();
+    bus.cx().emit(Ping(3)).await.unwrap();
+    let numbers = numbers.lock().unwrap().clone();
+    // The same for both observers, and growing across the tree.
+    assert!(numbers.chunks(2).all(|pair| pair[0] == pair[1]), "{numbers:?}");
+    assert!(numbers.windows(3).all(|some| some[0] < some[2]) && numbers.len() == 6, "{numbers:?}");
+    assert_eq!(log.take()[2], "test:ping of child");
 }
 
 // One after the other, also when they wait.

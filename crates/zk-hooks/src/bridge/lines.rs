@@ -1,12 +1,15 @@
 //! What goes over the pipes.
 
+use std::time::UNIX_EPOCH;
+
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
+use zk_core::kernel::EventStamp;
 
 /// Version of the lines: the second part counts what was added, the first what a program would miss.
-pub const BRIDGE_VERSION: &str = "1.0";
+pub const BRIDGE_VERSION: &str = "1.1";
 
 /// The longest line, in bytes.
 pub(super) const LONGEST: usize = 1 << 20;
@@ -23,8 +26,28 @@ pub struct EventLine<'a, D = Value> {
     pub reply: bool,
     /// The run it belongs to; empty outside a run.
     pub run: &'a str,
+    /// Which event it is, where the program is only told: see [`zk_core::kernel::EventStamp`].
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub stamp: Option<LineStamp>,
     /// The event: that of the reference, a [`Hello`] or a [`Lost`].
     pub data: D,
+}
+
+/// Which of the events of an agent one is, and when it was emitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct LineStamp {
+    /// Grows with each event of the agent and its sub-agents.
+    pub number: u64,
+    /// When it was emitted, in milliseconds since 1970.
+    pub at_ms: u64,
+}
+
+impl From<EventStamp> for LineStamp {
+    fn from(stamp: EventStamp) -> Self {
+        let since = stamp.at.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { number: stamp.number, at_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX) }
+    }
 }
 
 /// The data of `bridge:hello`, the first event of all.

@@ -11,14 +11,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_core::kernel::{BoxError, Event, Plugin, Scope, WireReply};
+use zk_core::kernel::{BoxError, Event, Plugin, Reach, Scope, WireReply};
 use zk_core::service::{ExecRequest, Input};
 
 use ask::Ask;
 use queue::{Queue, queue};
 
 pub use error::BridgeError;
-pub use lines::{BRIDGE_VERSION, EventLine, Hello, Lost, ReplyLine};
+pub use lines::{BRIDGE_VERSION, EventLine, Hello, LineStamp, Lost, ReplyLine};
 
 /// How long a reply may take unless the bridge says otherwise: less than the 30 s of a gate, so that the message names
 /// the program.
@@ -109,9 +109,9 @@ impl Plugin for Bridge {
         }
         if !self.told.is_empty() {
             let told = self.told.clone();
-            scope.observe(move |event, cx| {
+            scope.observe_stamped(Reach::Own, move |event, stamp, cx| {
                 if told.contains(event.name()) {
-                    queue.tell(event, cx);
+                    queue.tell(event, stamp, cx);
                 }
             });
         }

@@ -132,7 +132,8 @@ impl Program {
 
     async fn greet(&mut self, shared: &Shared) -> Result<(), BridgeError> {
         let data = Hello { version: BRIDGE_VERSION.to_owned(), plugin: shared.plugin.clone() };
-        let hello = line(&EventLine { id: 0, event: "bridge:hello", reply: false, run: "", data });
+        let hello =
+            line(&EventLine { id: 0, event: "bridge:hello", reply: false, run: "", stamp: None, data });
         let hello = hello.map_err(|error| BridgeError::Unwritable {
             program: shared.program.clone(),
             reason: error.to_string(),

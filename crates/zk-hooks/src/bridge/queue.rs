@@ -7,11 +7,11 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use zk_core::events::{PartKind, PartLeftOut};
-use zk_core::kernel::{AnyEvent, Cx, Event};
+use zk_core::kernel::{AnyEvent, Cx, Event, EventStamp};
 use zk_core::service::{Exec, ExecRequest};
 
 use super::BridgeError;
-use super::lines::{EventLine, LONGEST, Lost, line};
+use super::lines::{EventLine, LONGEST, LineStamp, Lost, line};
 
 /// The most bytes that wait.
 const ROOM: u32 = 4 << 20;
@@ -97,7 +97,15 @@ impl Shared {
 
     pub(super) fn lost_line(&self, count: u64) -> Option<Vec<u8>> {
         let id = self.next_id();
-        line(&EventLine { id, event: "bridge:lost", reply: false, run: "", data: Lost { count } }).ok()
+        line(&EventLine {
+            id,
+            event: "bridge:lost",
+            reply: false,
+            run: "",
+            stamp: None,
+            data: Lost { count },
+        })
+        .ok()
     }
 
     fn line<D: Serialize>(
@@ -105,10 +113,11 @@ impl Shared {
         event: &str,
         reply: bool,
         cx: &Cx,
+        stamp: Option<LineStamp>,
         data: D,
     ) -> Result<(u64, Vec<u8>), BridgeError> {
         let (id, program) = (self.next_id(), || self.program.clone());
-        let line = line(&EventLine { id, event, reply, run: cx.run_id(), data })
+        let line = line(&EventLine { id, event, reply, run: cx.run_id(), stamp, data })
             .map_err(|error| BridgeError::Unwritable { program: program(), reason: error.to_string() })?;
         if line.len() > LONGEST {
             return Err(BridgeError::TooLong { program: program(), bytes: line.len() });
@@ -133,7 +142,7 @@ impl Queue {
         if let Some(error) = shared.broken() {
             return Err(error.clone());
         }
-        let (id, line) = shared.line(E::NAME, true, cx, event)?;
+        let (id, line) = shared.line(E::NAME, true, cx, None, event)?;
         let closing = || BridgeError::Closing { program: shared.program.clone() };
         let room = shared.room.clone().acquire_many_owned(Shared::room_of(&line)).await;
         let room = room.map_err(|_| closing())?;
@@ -144,14 +153,14 @@ impl Queue {
     }
 
     /// Tells of an event if there is room for it now.
-    pub(super) fn tell(&self, event: &dyn AnyEvent, cx: &Cx) {
+    pub(super) fn tell(&self, event: &dyn AnyEvent, stamp: EventStamp, cx: &Cx) {
         let shared = &self.shared;
         if let Some(error) = shared.broken() {
             self.announce(error, cx);
             return;
         }
         let sent = event.to_json().ok().and_then(|data| {
-            let (id, line) = shared.line(event.name(), false, cx, data).ok()?;
+            let (id, line) = shared.line(event.name(), false, cx, Some(stamp.into()), data).ok()?;
             let room = shared.room.clone().try_acquire_many_owned(Shared::room_of(&line)).ok()?;
             let message = Message { id, line, asker: None, exec: cx.service::<dyn Exec>(), room };
             self.messages.send(message).ok()

@@ -64,6 +64,8 @@ async fn the_program_is_greeted_and_told_of_the_events_it_wants() {
     assert!(lines.iter().all(|line| line["reply"] == false));
     assert!(lines[1]["run"].as_str().is_some_and(|run| !run.is_empty()) && lines[2]["run"] == "");
     assert_eq!(lines[2]["data"], serde_json::json!({"of": 3}));
+    let number = |line: &Value| line["number"].as_u64().unwrap();
+    assert!(number(&lines[1]) < number(&lines[2]) && lines[2]["at_ms"].as_u64() > Some(1_700_000_000_000));
     bus.close().await;
 }
 

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
-use zk_core::events::{SessionBeforeEnd, StreamText, ToolResultsAfter};
-use zk_core::kernel::{AnyEvent, BoxError, Cx, HookOptions, Origin, Plugin, Reach, Scope, Stage};
+use zk_core::events::{SessionBeforeEnd, SpawnComplete, SpawnError, StreamText, ToolResultsAfter};
+use zk_core::kernel::{AnyEvent, BoxError, Cx, Event, HookOptions, Origin, Plugin, Reach, Scope, Stage};
 use zk_core::service::{Entry, FrontEnd, NewEntry, Questions, SessionLog};
 
 pub use self::reader::{Drained, Reader};
@@ -57,6 +57,8 @@ struct Shared {
     /// There are effects.
     effects: Notify,
     answering: Option<Answering>,
+    /// Held while something is stored, so that nothing is stored twice.
+    keeping: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug)]
@@ -148,6 +150,7 @@ impl ViewDriver {
             running: Notify::new(),
             effects: Notify::new(),
             answering,
+            keeping: tokio::sync::Mutex::default(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -248,9 +251,11 @@ impl Plugin for ViewDriver {
         scope.on_sync(move |_: &SessionBeforeEnd, _: &Cx| -> Option<NewEntry> {
             shared.state().engine.run_entry()
         });
-        let (shared, own) = (self.shared.clone(), scope.clone());
-        let last = HookOptions { stage: Stage::Late, reach: Some(Reach::Own), time_limit: None };
-        scope.on_async_with_at(last, (shared, own), keep_turn);
+        let kept = (self.shared.clone(), scope.clone());
+        let last = HookOptions { stage: Stage::Late, reach: Some(Reach::Descendants), time_limit: None };
+        scope.on_async_with_at(last, kept.clone(), keep_turn);
+        scope.on_async_with_at(last, kept.clone(), keep_child::<SpawnComplete>);
+        scope.on_async_with_at(last, kept, keep_child::<SpawnError>);
         scope.spawn(self.shared.clone().tick());
         let this = self.clone();
         scope.spawn(async move { this.follow_questions().await });
@@ -263,6 +268,10 @@ impl Plugin for ViewDriver {
 /// Has the session keep what it does not say itself of a turn that ended, so that it is known after a crash. What
 /// cannot be stored now is stored with the end of the run.
 async fn keep_turn((shared, own): &(Arc<Shared>, Scope), _: &ToolResultsAfter, cx: &Cx) {
+    if cx.origin().depth > 0 {
+        return shared.keep_agents(own, cx).await;
+    }
+    let _one_at_a_time = shared.keeping.lock().await;
     let entry = shared.state().engine.turn_entry();
     if let (Some(entry), Some(log)) = (entry, cx.service::<dyn SessionLog>())
         && log.append(own, entry).await.is_ok()
@@ -271,7 +280,24 @@ async fn keep_turn((shared, own): &(Arc<Shared>, Scope), _: &ToolResultsAfter, c
     }
 }
 
+/// Has the session keep the last words of a sub-agent, whose parent may wait for others.
+async fn keep_child<E: Event>((shared, own): &(Arc<Shared>, Scope), _: &E, cx: &Cx) {
+    shared.keep_agents(own, cx).await;
+}
+
 impl Shared {
+    /// Has the session keep what is known of sub-agents that are at work. What cannot be stored now is stored with the turn
+    /// of their parent.
+    async fn keep_agents(&self, own: &Scope, cx: &Cx) {
+        let _one_at_a_time = self.keeping.lock().await;
+        let entry = self.state().engine.agents_entry();
+        if let (Some((entry, ids)), Some(log)) = (entry, cx.service::<dyn SessionLog>())
+            && log.append(own, entry).await.is_ok()
+        {
+            self.state().engine.agents_are_kept(ids);
+        }
+    }
+
     /// The state after everything that happened.
     fn state(&self) -> MutexGuard<'_, State> {
         let mut state = self.lock();

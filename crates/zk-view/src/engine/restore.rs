@@ -99,7 +99,8 @@ impl Engine {
         let given_back = queue.iter().map(|queued| queued.text.unsanitised().to_owned());
         self.core.effects.extend(given_back.map(|text| Effect::GiveBack { text }));
         self.core.forget_bodies();
-        (self.own, self.run, self.agents_kept) = (Lane::default(), None, 0);
+        (self.own, self.run) = (Lane::default(), None);
+        self.agents_kept.clear();
         self.children.clear();
         self.restore(entries);
         (self.core.view.switches, self.core.view.cards, self.core.view.jobs) = (switches + 1, cards, jobs);
@@ -210,7 +211,10 @@ impl Engine {
 
     /// Puts the blocks of sub-agents where they were seen.
     fn restore_agents(&mut self, state: &mut Restoring<'_>) {
-        for AgentRecord { at, block, lines } in std::mem::take(&mut state.run.agents) {
+        let mut agents = std::mem::take(&mut state.run.agents);
+        // They were stored as they ended.
+        agents.sort_by_key(|record| record.at);
+        for AgentRecord { at, block, lines } in agents {
             if let Some(agent) = &block.agent {
                 let lane = self.children.entry(agent.name.as_str().into());
                 lane.or_insert_with(|| Lane::of_agent(agent.clone())).go_on_after(&block.id);

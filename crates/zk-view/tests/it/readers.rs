@@ -116,8 +116,7 @@ async fn a_view_goes_on_on_another_bus_with_what_it_shows_and_answers() {
         assert_eq!(text.as_str(), "more ".repeat(times));
         let (asking, cx) = (questions.clone(), bus.cx());
         let question = Question::Confirm { text: "Go on?".into() };
-        let asked =
-            tokio::spawn(async move { asking.ask(question, &cx, Duration::from_secs(60)).await });
+        let asked = tokio::spawn(async move { asking.ask(question, &cx, Duration::from_secs(60)).await });
         while view.view().cards.is_empty() {
             reader.next().await.unwrap();
         }

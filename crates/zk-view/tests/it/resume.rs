@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::json;
@@ -7,7 +8,8 @@ use zk_core::events::SessionStart;
 use zk_core::kernel::Origin;
 use zk_core::model::{Block, CallId, Message, ModelRef, SessionId, ToolCall, ToolResult, TurnUsage, Usage};
 use zk_core::service::{
-    Conversation, ConversationError, Durability, Entry, EntryKind, OpenedSession, SessionOpener, SwitchTarget,
+    Conversation, ConversationError, Durability, Entry, EntryKind, OpenSession, OpenedSession, SessionOpener,
+    SwitchTarget,
 };
 use zk_session::load_history;
 use zk_testkit::Script;
@@ -209,4 +211,42 @@ async fn a_long_result_of_a_sub_agent_is_expanded_from_the_session_too() {
     assert!(call(block).unwrap().body.as_ref().unwrap().expandable);
     let lines = body_of(&rig.session.entries().await.unwrap(), &block.id).unwrap();
     assert_eq!((lines.len(), lines.last().unwrap().as_str()), (2000, "line 1999"));
+}
+
+// Whoever ends the program in the middle finds what sub-agents did until then.
+#[tokio::test]
+async fn what_a_sub_agent_did_is_stored_while_it_works() {
+    let script = Script::answering(move |asked| {
+        let turn = zk_testkit::Turn::new();
+        match (asked.last_user_text().as_str(), asked.results().len()) {
+            ("go", 0) => {
+                turn.call("spawn", json!({"task": "look around"})).call("spawn", json!({"task": "say it"}))
+            }
+            ("say it", _) => turn.text("It is said."),
+            (_, 0) => turn.text("I look.").call("echo", json!({"text": "found"})),
+            (_, _) => turn.call("stuck", json!({})),
+        }
+    });
+    let mut rig = rig_with(script, |builder| builder.spawn(zk_agent::SpawnOptions::default())).await;
+    let mut run = rig.agent.run("go").unwrap();
+    run.start();
+    let stored = async |session: &Arc<dyn OpenSession>| {
+        let blocks = rebuild(&session.entries().await.unwrap());
+        let of_children = blocks.iter().filter(|block| block.agent.is_some());
+        of_children.map(|block| format!("{:?}", block.content)).collect::<String>()
+    };
+    let waiting = async {
+        loop {
+            let stored = stored(&rig.session).await;
+            if ["I look.", "found", "It is said."].iter().all(|said| stored.contains(said)) {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let waited = tokio::time::timeout(Duration::from_secs(20), waiting).await;
+    assert!(waited.is_ok(), "{} of {}", stored(&rig.session).await, rig.lines());
+    run.abort();
+    run.wait().await;
+    rig.check().await;
 }

@@ -12,7 +12,7 @@ use crate::{commands, compose, model_name, sessions};
 use async_trait::async_trait;
 use zk_agent::Agent;
 use zk_core::kernel::{BoxError, Cx};
-use zk_core::model::{ThinkingLevel, ThinkingRequest, ThinkingSupport};
+use zk_core::model::{Model, ThinkingLevel, ThinkingRequest, ThinkingSupport};
 use zk_core::service::{Command, CommandOutcome, Provider, SessionFilter, SessionStore, Tool};
 use zk_view::{Block, Content, Intent, ViewDriver};
 
@@ -144,13 +144,14 @@ impl Command for Builtin {
 
 impl CommandContext {
     async fn model(&self, name: &str) -> Result<String, BoxError> {
-        let before = self.agent.model().provider;
+        let before = self.agent.model();
         if !name.is_empty() {
             let provider = self.provider_of(name).await?;
             let id = model_name::id_at(&self.app.settings, provider.name(), name);
             self.agent.set_model(compose::describe_model(&*provider, &id).await).await?;
         }
-        Ok(self.describe_model() + &self.kept_thinking(&before))
+        let thinking = self.carry_thinking(&before).await?;
+        Ok(self.describe_model() + &thinking)
     }
 
     /// The provider whose model `name` is: as a list of models prints it, an id or a family. The current one where
@@ -177,7 +178,7 @@ impl CommandContext {
 
     async fn provider(&self, args: &str) -> Result<String, BoxError> {
         let mut words = args.split_whitespace();
-        let before = self.agent.model().provider;
+        let before = self.agent.model();
         if let Some(name) = words.next() {
             let provider = match self.registered(name) {
                 Some(provider) => provider,
@@ -195,7 +196,8 @@ impl CommandContext {
             };
             self.agent.set_model(model).await?;
         }
-        Ok(self.describe_model() + &self.kept_thinking(&before))
+        let thinking = self.carry_thinking(&before).await?;
+        Ok(self.describe_model() + &thinking)
     }
 
     async fn open(&self, name: &str) -> Outcome<Arc<dyn Provider>> {
@@ -226,17 +228,41 @@ impl CommandContext {
         Ok(self.describe_thinking())
     }
 
+    /// Whether more reasoning is asked for than the model can do, as far as zk knows.
+    fn asks_too_much(&self) -> bool {
+        self.agent.model().capabilities.thinking == ThinkingSupport::None
+            && !matches!(self.agent.thinking().level, ThinkingLevel::Off | ThinkingLevel::Adaptive)
+    }
+
     fn describe_thinking(&self) -> String {
         let (level, model) = (self.agent.thinking().level, self.agent.model());
-        let cannot = model.capabilities.thinking == ThinkingSupport::None
-            && !matches!(level, ThinkingLevel::Off | ThinkingLevel::Adaptive);
-        let note = if cannot { format!(" (as far as zk knows, {} cannot)", model.id) } else { String::new() };
+        let note = if self.asks_too_much() {
+            format!(" (as far as zk knows, {} cannot)", model.id)
+        } else {
+            String::new()
+        };
         format!("{}{note}", level.as_str())
     }
 
-    /// What of the reasoning holds at another provider than `before`; nothing at the same one.
-    fn kept_thinking(&self, before: &str) -> String {
+    /// Turns the reasoning off where the model cannot do it, and says what of it holds: at another provider than `before`,
+    /// or where that changed.
+    async fn carry_thinking(&self, before: &Model) -> Result<String, BoxError> {
         let ThinkingRequest { level, budget } = self.agent.thinking();
+        let now = self.agent.model();
+        // Of a model that zk does not know nothing is taken away.
+        let is_known = model_name::unknown_note(&self.app.settings, &now).is_none();
+        if is_known && self.asks_too_much() && now.reference() != before.reference() {
+            self.agent.set_thinking(ThinkingRequest { level: ThinkingLevel::Off, budget: None }).await?;
+            let level = level.as_str();
+            return Ok(format!(
+                "\nthinking is off now (it was {level}): {} cannot; /thinking {level} asks for it again",
+                now.id
+            ));
+        }
+        Ok(self.kept_thinking(&before.provider, level, budget))
+    }
+
+    fn kept_thinking(&self, before: &str, level: ThinkingLevel, budget: Option<u32>) -> String {
         if *self.agent.model().provider == *before || level == ThinkingLevel::Off {
             return String::new();
         }

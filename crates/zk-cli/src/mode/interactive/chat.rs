@@ -113,8 +113,12 @@ impl Chat {
             view.begin(&open.entries().await.map_err(Failure::failed)?);
         }
         let lines = attending.map(|attending| Lines::draw(&view, &screen, &ui, attending));
-        let options =
-            HostOptions { ui: Some(ui.clone()), questions: Some(asking.clone()), allow_all, view: view.clone() };
+        let options = HostOptions {
+            ui: Some(ui.clone()),
+            questions: Some(asking.clone()),
+            allow_all,
+            view: view.clone(),
+        };
         // What belongs to the session alone goes with it when another one takes its place.
         let bus = compose::bus(&app, &Session::default(), options)?;
         let model = match opens {

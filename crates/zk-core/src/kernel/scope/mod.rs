@@ -21,10 +21,10 @@ pub(super) use task::Task;
 pub use tombstones::Tombstones;
 
 use super::erase::Runner;
-use super::table::{HandlerEntry, Identity, Observer};
+use super::table::{HandlerEntry, Identity, Observe, Observer};
 use super::{
-    AnyEvent, AsyncHook, AsyncHookWith, Bus, Cause, Cx, Event, Handler, HookError, IntoReply, OnError, Reach,
-    Source, Stage,
+    AnyEvent, AsyncHook, AsyncHookWith, Bus, Cause, Cx, Event, EventStamp, Handler, HookError, IntoReply,
+    OnError, Reach, Source, Stage,
 };
 
 /// Registrations of one plugin: everything registered through it carries its [`Source`] and leaves with it.
@@ -191,6 +191,21 @@ impl Scope {
     where
         F: Fn(&dyn AnyEvent, &Cx) + Send + Sync + 'static,
     {
+        let run = Arc::new(move |event: &dyn AnyEvent, _: EventStamp, cx: &Cx| f(event, cx));
+        self.add_observer(reach, Identity::of_fn::<F>(), run)
+    }
+
+    /// As [`Scope::observe_at`], with the number and the time of each event.
+    #[track_caller]
+    pub fn observe_stamped<F>(&self, reach: Reach, f: F) -> Hook
+    where
+        F: Fn(&dyn AnyEvent, EventStamp, &Cx) + Send + Sync + 'static,
+    {
+        self.add_observer(reach, Identity::of_fn::<F>(), Arc::new(f))
+    }
+
+    #[track_caller]
+    fn add_observer(&self, reach: Reach, identity: Identity, run: Arc<Observe>) -> Hook {
         let location = Location::caller();
         let Some(bus) = self.open_bus(location) else { return self.hook(None) };
         let observer = Observer {
@@ -199,8 +214,8 @@ impl Scope {
             reach,
             source: self.inner.source.clone(),
             location,
-            identity: Identity::of_fn::<F>(),
-            run: Arc::new(f),
+            identity,
+            run,
         };
         let mut id = None;
         bus.inner.write_table(|table| id = Some(table.add_observer(observer)));
