@@ -102,6 +102,7 @@ pub(crate) fn tools_options(settings: &Settings) -> ToolsOptions {
             .map_or(usual.output_file_bytes, |most| u64::from(most) << 20),
         shell_timeout,
         shell_timeout_max: shell_timeout_max.max(shell_timeout),
+        shell_prefix: settings.text("tools.shell_prefix").map(str::to_owned),
         shell_footer: settings.flag_or("tools.shell_footer", usual.shell_footer),
         grep_results: count("tools.grep_results", usual.grep_results),
         glob_results: count("tools.glob_results", usual.glob_results),
@@ -201,6 +202,7 @@ shell_bytes = 9
 shell_seconds = 10
 shell_seconds_max = 11
 shell_footer = false
+shell_prefix = "source env"
 grep_results = 12
 glob_results = 13
 output_file_mb = 14
@@ -235,6 +237,7 @@ shell = 16
             shell_timeout: Duration::from_secs(10),
             shell_timeout_max: Duration::from_secs(11),
             shell_footer: false,
+            shell_prefix: Some("source env".to_owned()),
             grep_results: 12,
             glob_results: 13,
             ..ToolsOptions::default()

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 use zk_core::model::{Approved, Concurrency, Disclosure, ToolError, ToolOutput, ToolSpec};
-use zk_core::service::{Tool, ToolCx};
+use zk_core::service::{Tool, ToolCx, visible_line};
 
 use crate::client::CallRequest;
 use crate::config::ServerConfig;
@@ -15,6 +15,8 @@ pub(crate) struct McpTool {
     server: Arc<dyn ServerRef>,
     /// Its name on the server.
     name: String,
+    /// What the server calls it for people.
+    title: Option<String>,
     spec: Arc<ToolSpec>,
     /// Whether a call changes nothing, as the person says: it decides what runs beside what, and what may run twice.
     reads: bool,
@@ -32,16 +34,28 @@ pub(crate) fn spec_of(name: &str, tool: &rmcp::model::Tool, disclosure: Disclosu
     Arc::new(ToolSpec { disclosure, ..ToolSpec::clone(&spec) })
 }
 
+/// How much of a title is shown, in characters.
+const TITLE: usize = 60;
+
+/// What a server calls a tool for people, where that is another text than its name.
+fn title_of(tool: &rmcp::model::Tool) -> Option<String> {
+    let annotated = tool.annotations.as_ref().and_then(|annotations| annotations.title.as_deref());
+    let title = visible_line(&clean_text(tool.title.as_deref().or(annotated)?));
+    let title: String = title.trim().chars().take(TITLE).collect();
+    (!title.is_empty() && title != tool.name).then_some(title)
+}
+
 impl McpTool {
     pub(crate) fn new(server: Arc<Server>, tool: &rmcp::model::Tool, spec: Arc<ToolSpec>) -> Self {
         let reads = server.config.read_only.iter().any(|name| *name == tool.name);
-        Self { server, name: tool.name.to_string(), spec, reads }
+        Self { server, name: tool.name.to_string(), title: title_of(tool), spec, reads }
     }
 
     /// The same tool, told of in another way.
     pub(crate) fn disclosed(&self, disclosure: Disclosure) -> Self {
         let spec = Arc::new(ToolSpec { disclosure, ..ToolSpec::clone(&self.spec) });
-        Self { server: self.server.clone(), name: self.name.clone(), spec, reads: self.reads }
+        let (name, title) = (self.name.clone(), self.title.clone());
+        Self { server: self.server.clone(), name, title, spec, reads: self.reads }
     }
 
     /// Whether it is this tool of its server, with this specification.
@@ -83,7 +97,16 @@ impl Tool for McpTool {
         if self.reads { Concurrency::Shared } else { Concurrency::Exclusive }
     }
 
+    fn title(&self) -> String {
+        self.title.clone().unwrap_or_else(|| self.spec.name.clone())
+    }
+
+    /// The name beside the title: a server may call anything a reading.
     fn summary(&self, _: &Value) -> String {
-        format!("{} of MCP server {}", clean_text(&self.name), self.server.clone().server().name())
+        let (name, server) = (clean_text(&self.name), self.server.clone().server());
+        match &self.title {
+            Some(title) => format!("{title} ({name} of MCP server {})", server.name()),
+            None => format!("{name} of MCP server {}", server.name()),
+        }
     }
 }

@@ -48,6 +48,8 @@ pub struct ToolsOptions {
     /// How long a command in the background may run, whatever its call says; nothing is without limit. None is detached
     /// then, since nothing would end it.
     pub job_timeout_max: Option<Duration>,
+    /// A line that bash runs before each command, such as `source .venv/bin/activate`. Who approves a call is shown it, too.
+    pub shell_prefix: Option<String>,
     /// Whether the result ends with the exit code and the time it took.
     pub shell_footer: bool,
     /// Whether a call may ask to run its command outside of the context of all others, with the
@@ -75,6 +77,7 @@ impl Default for ToolsOptions {
             shell_timeout: Duration::from_secs(120),
             shell_timeout_max: Duration::from_secs(600),
             job_timeout_max: None,
+            shell_prefix: None,
             shell_footer: true,
             outside: false,
             attended: true,

@@ -46,6 +46,7 @@ pub(super) const KEYS: &[Key] = &[
     Key::new("tools.shell_bytes", Kind::Count),
     Key::new("tools.shell_seconds", Kind::Count),
     Key::new("tools.shell_seconds_max", Kind::Count),
+    Key::new("tools.shell_prefix", Kind::Text).not_by_projects(),
     Key::new("tools.shell_footer", Kind::Flag),
     Key::new("tools.grep_results", Kind::Count),
     Key::new("tools.glob_results", Kind::Count),

@@ -233,6 +233,7 @@ fn a_conversation_goes_on_with_another_provider() {
 fn thinking_is_off_at_a_model_without_it_and_without_it_the_output_limit_is_as_before() {
     let server = counting();
     let person = Person::asking(&server);
+    person.settings("[models.\"anthropic/claude-haiku-4-5\"]\nthinking = \"none\"\n");
     let Some(mut terminal) = Terminal::open(&person, "--model claude-sonnet-4-5 'one'") else { return };
     terminal.expect("Answer 1 to: one");
     terminal.expect("› ");
@@ -242,7 +243,7 @@ fn thinking_is_off_at_a_model_without_it_and_without_it_the_output_limit_is_as_b
         ("/thinking off", "off"),
         ("three", "Answer 5 to: three"),
         ("/thinking high", "high"),
-        ("/model claude-3-haiku-20240307", "thinking is off now (it was high)"),
+        ("/model claude-haiku-4-5", "thinking is off now (it was high)"),
         ("four", "Answer 7 to: four"),
     ] {
         terminal.keys(&format!("{typed}\r"));

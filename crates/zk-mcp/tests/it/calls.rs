@@ -1,12 +1,12 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use zk_core::kernel::Cx;
 use zk_core::model::{Block, Concurrency, ToolContent, ToolErrorKind};
 use zk_core::service::{Command, CommandOutcome, Progress, Question, Questions, Tool, ToolCx, UiAnswer};
-use zk_mcp::{ServerConfig, ServerState};
+use zk_mcp::{McpPlugin, ServerConfig, ServerState};
 use zk_testkit::{FakeMcpEra, FakeMcpFault, FakeMcpScript};
 
 use crate::support::{Host, LONG, PANICS, config, fake};
@@ -335,4 +335,31 @@ async fn a_call_that_is_stopped_or_dropped_at_any_await_leaves_a_server_that_ans
         }
     }
     host.bus.close().await;
+}
+
+#[tokio::test]
+async fn a_person_reads_the_title_of_a_tool_and_its_name_beside_it() {
+    let tool = |more: Value| {
+        let mut tool = json!({"name": "echo", "description": "Echoes", "inputSchema": {"type": "object"}});
+        tool.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        tool
+    };
+    for (more, title, summary) in [
+        (json!({"title": "Say it\u{1b}[2J again"}), "Say it", "(echo of MCP server fake)"),
+        (json!({"annotations": {"title": "Say it"}}), "Say it", "Say it (echo of MCP server fake)"),
+        (json!({"title": "echo"}), "mcp_fake_echo", "echo of MCP server fake"),
+        (json!({}), "mcp_fake_echo", "echo of MCP server fake"),
+    ] {
+        let script = FakeMcpScript { tools: Some(vec![tool(more.clone())]), ..FakeMcpScript::default() };
+        let host = Host::new(McpPlugin::new([config("fake", &script)], std::env::temp_dir()));
+        host.servers.warm_up(LONG).await;
+        let tool = host.bus.item::<dyn Tool>("mcp_fake_echo").unwrap();
+        assert!(
+            tool.title().starts_with(title) && !tool.title().contains('\u{1b}'),
+            "{more}: {:?}",
+            tool.title()
+        );
+        assert!(tool.summary(&json!({})).ends_with(summary), "{more}: {}", tool.summary(&json!({})));
+        host.bus.close().await;
+    }
 }

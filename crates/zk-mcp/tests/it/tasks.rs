@@ -56,3 +56,32 @@ async fn a_task_shows_its_progress_and_is_cancelled_when_nobody_waits_for_it_any
     tokio::time::timeout(LONG, told).await.unwrap();
     host.bus.close().await;
 }
+
+// It may be done all the same: whoever reads this looks, and nothing sends it again.
+#[tokio::test]
+async fn a_task_whose_server_is_gone_has_an_unknown_outcome() {
+    let script = FakeMcpScript { era: FakeMcpEra::Modern, ..FakeMcpScript::default() };
+    let host = Host::new(McpPlugin::new([config("fake", &script)], std::env::temp_dir()));
+    host.servers.warm_up(LONG).await;
+    let (polled, mut is_polled) = tokio::sync::mpsc::unbounded_channel();
+    let mut cx = ToolCx::new(host.bus.cx(), "/");
+    let begun = Arc::new(Mutex::new(0));
+    let counted = begun.clone();
+    cx.progress = Progress::new(move |text| {
+        *counted.lock().unwrap() += usize::from(text.contains("polled 0 times"));
+        if text.contains("polled 2 times") {
+            let _ = polled.send(());
+        }
+    });
+    let crash_cx = ToolCx::new(host.bus.cx(), "/");
+    let calling = host.call_with("mcp_fake_slow", json!({"task": {"polls": 1_000_000}}), &cx);
+    let crashing = async {
+        is_polled.recv().await.unwrap();
+        let _ = host.call_with("mcp_fake_crash", json!({}), &crash_cx).await;
+    };
+    let (ended, ()) = tokio::time::timeout(LONG, async { tokio::join!(calling, crashing) }).await.unwrap();
+    let error = ended.unwrap_err().message;
+    assert!(error.contains("outcome unknown"), "{error}");
+    assert_eq!(*begun.lock().unwrap(), 1, "it was begun once");
+    host.bus.close().await;
+}

@@ -31,6 +31,29 @@ impl Headers {
         Ok(())
     }
 
+    /// The same without the beta features that the server's `message` says it does not know: those that it names, or all
+    /// where it names none. Nothing where it does not speak of such a header, or there is none.
+    pub(crate) fn without_refused_betas(&self, message: &str) -> Option<Self> {
+        let is_it = |name: &HeaderName| name.as_str().ends_with("-beta") && message.contains(name.as_str());
+        self.0.iter().find(|(name, _)| is_it(name))?;
+        let mut fewer = Self::default();
+        for (name, value) in &self.0 {
+            if !is_it(name) {
+                fewer.0.push((name.clone(), value.clone()));
+                continue;
+            }
+            let betas: Vec<&str> = value.to_str().unwrap_or_default().split(',').collect();
+            let left: Vec<&str> = betas.iter().copied().filter(|beta| !message.contains(beta)).collect();
+            if left.len() < betas.len()
+                && !left.is_empty()
+                && let Ok(value) = HeaderValue::from_str(&left.join(","))
+            {
+                fewer.0.push((name.clone(), value));
+            }
+        }
+        Some(fewer)
+    }
+
     /// The headers, for the HTTP client.
     pub(crate) fn into_pairs(self) -> Vec<(HeaderName, HeaderValue)> {
         self.0

@@ -63,6 +63,35 @@ async fn versions_and_betas_among_the_headers_join_those_of_zk() {
 }
 
 #[tokio::test]
+async fn a_beta_that_is_refused_is_left_out_of_one_more_attempt() {
+    let refusal = |beta: &str| {
+        let message = format!("Unexpected value(s) `{beta}` for the `anthropic-beta` header");
+        let error = json!({"type": "error", "error": {"type": "invalid_request_error", "message": message}});
+        Reply::json("400 Bad Request", error.to_string())
+    };
+    let betas = |server: &Server| -> Vec<String> {
+        let received = server.received();
+        received.iter().map(|one| one.header("anthropic-beta").unwrap_or_default().to_owned()).collect()
+    };
+    let ask = async |replies: [Reply; 2]| {
+        let server = Server::start(replies).await;
+        let extra_headers = [("anthropic-beta".to_owned(), "b-1,b-2".to_owned())].into();
+        let connection = Connection { extra_headers, ..at(&server.url) };
+        let provider = Anthropic::new(connection, AnthropicOptions::default()).expect("valid");
+        let request = request(&provider, "claude-opus-5", &[Message::user_text("hi").shared()]);
+        let answered = collect(provider.stream(request, &Bus::new().cx())).await;
+        (answered, betas(&server))
+    };
+    let (answered, betas) = ask([refusal("b-1"), Reply::sse(OK)]).await;
+    assert!(answered.is_ok(), "{answered:?}");
+    assert_eq!(betas, ["b-1,b-2", "b-2"]);
+    // Not twice: what is still refused then is told.
+    let (answered, betas) = ask([refusal("b-1"), refusal("b-2")]).await;
+    assert!(answered.unwrap_err().0.to_string().contains("`b-2`"));
+    assert_eq!(betas, ["b-1,b-2", "b-2"]);
+}
+
+#[tokio::test]
 async fn models_with_a_budget_are_told_that_they_may_think_between_calls() {
     let tools = || [ToolSpec::new("now", "The time.", json!({"type": "object"}))].into();
     for (model, level, with_tools, told) in [

@@ -116,6 +116,14 @@ impl Shell {
         self
     }
 
+    /// What runs for a command of the model: the host's own line comes before it.
+    fn prefixed(&self, command: &str) -> String {
+        match &self.options.shell_prefix {
+            Some(prefix) if !command.is_empty() => format!("{prefix}\n{command}"),
+            Some(_) | None => command.to_owned(),
+        }
+    }
+
     async fn start_job(&self, args: Args, exec: &dyn Exec, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let tool = ToolNames::of(&cx.cx).get("jobs");
         let (Some(jobs), Some(tool)) = (&self.jobs, tool) else {
@@ -132,7 +140,7 @@ impl Shell {
             ));
         }
         let timeout = limit.map(|limit| asked.map_or(limit, |asked| asked.min(limit))).or(asked);
-        let request = ExecRequest { timeout, ..request(&args.command, cx) };
+        let request = ExecRequest { timeout, ..request(&self.prefixed(&args.command), cx) };
         let start = JobStart {
             request,
             place: OutputPlace::of(&cx.cx, self.options.output_file_bytes),
@@ -227,7 +235,7 @@ impl Tool for Shell {
         }
         let place = OutputPlace::of(&cx.cx, self.options.output_file_bytes);
         let mut tail = Tail::new(self.options.shell_bytes, place, cx.progress.clone());
-        let request = ExecRequest { timeout: Some(timeout), ..request(&args.command, cx) };
+        let request = ExecRequest { timeout: Some(timeout), ..request(&self.prefixed(&args.command), cx) };
         let outcome = exec
             .run(request, &mut tail, cx.cx.stop_token())
             .await
@@ -265,7 +273,12 @@ impl Tool for Shell {
                 return Ok(ToolOutput::text(text).with_display(display));
             }
             Exit::Code(code) => {
-                let text = if footer.is_empty() { join(&output, &format!("(exit {code})")) } else { text };
+                let text = match (explain(code), footer.is_empty()) {
+                    (Some(why), true) => join(&output, &format!("(exit {code}: {why})")),
+                    (Some(why), false) => join(&text, &format!("({why})")),
+                    (None, true) => join(&output, &format!("(exit {code})")),
+                    (None, false) => text,
+                };
                 ToolError::failed(text)
             }
             Exit::Signal(_) if outcome.denials.iter().any(|denial| denial.act == DeniedAct::Exceed) => {
@@ -302,13 +315,15 @@ impl Tool for Shell {
         if self.outside_reason(args).is_some() {
             return Concurrency::Exclusive;
         }
-        let reads = args.get("command").and_then(Value::as_str).is_some_and(classify::only_reads);
+        let command = self.prefixed(args::text(args, "command"));
+        let reads = classify::only_reads(&command);
         if reads { Concurrency::Shared } else { Concurrency::Exclusive }
     }
 
     fn effects(&self, args: &Value, _: &CallPlace) -> Effects {
         let Some(command) = args.get("command").and_then(Value::as_str) else { return Effects::Unknown };
-        let mut effects = vec![Effect::Executes { command: Some(command.to_owned()), argv: Vec::new() }];
+        // What decides about the call sees all that runs.
+        let mut effects = vec![Effect::Executes { command: Some(self.prefixed(command)), argv: Vec::new() }];
         if let Some(reason) = self.outside_reason(args) {
             effects.push(Effect::LeavesContext { reason: reason.to_owned() });
         }
@@ -317,6 +332,13 @@ impl Tool for Shell {
             effects.push(Effect::Executes { command: None, argv: Vec::new() });
         }
         Effects::Known { list: effects }
+    }
+
+    /// Where a line of the host runs before the command, both.
+    async fn preview(&self, args: &Value, _: &CallPlace) -> Option<Display> {
+        self.options.shell_prefix.as_ref()?;
+        let text = self.prefixed(args::text(args, "command"));
+        Some(Display::Lines { lines: text.lines().map(str::to_owned).collect() })
     }
 
     fn summary(&self, args: &Value) -> String {
@@ -332,6 +354,17 @@ impl Tool for Shell {
 
     fn failure_cancels_siblings(&self) -> bool {
         true
+    }
+}
+
+/// What an exit code of the shell itself means, with what to do next.
+fn explain(code: i32) -> Option<&'static str> {
+    match code {
+        126 => Some("a program is there but cannot be run; check its permissions, or name its interpreter"),
+        127 => Some(
+            "a program was not found; check its name, or whether it is installed, before another attempt",
+        ),
+        _ => None,
     }
 }
 

@@ -3,8 +3,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use zk_core::kernel::Bus;
-use zk_core::model::ToolErrorKind;
-use zk_core::service::{Tool, ToolCx};
+use zk_core::model::{Concurrency, Display, Effect, Effects, ToolErrorKind};
+use zk_core::service::{CallPlace, Tool, ToolCx};
 use zk_tools::{Shell, ToolsOptions};
 
 use crate::support::{Desk, MEMORY, forget_peak, memory};
@@ -37,6 +37,43 @@ async fn a_command_that_fails_is_an_error_with_its_output() {
     let error = desk.err("shell", json!({ "command": "kill -9 $$" })).await;
     assert!(error.message.contains("killed by signal 9"), "{error}");
     assert_eq!(desk.err("shell", json!({ "command": " " })).await.kind, ToolErrorKind::InvalidArgs);
+}
+
+#[tokio::test]
+async fn exit_codes_of_the_shell_itself_say_what_to_do_next() {
+    let desk = Desk::new();
+    let error = desk.err("shell", json!({ "command": "no-such-program-at-all" })).await;
+    assert!(
+        error.message.contains("(exit 127, ") && error.message.contains("whether it is installed"),
+        "{error}"
+    );
+    let error = desk.err("shell", json!({ "command": "/etc/passwd" })).await;
+    assert!(
+        error.message.contains("(exit 126, ") && error.message.contains("check its permissions"),
+        "{error}"
+    );
+    let desk = Desk::with(ToolsOptions { shell_footer: false, ..ToolsOptions::default() });
+    let error = desk.err("shell", json!({ "command": "exit 127" })).await;
+    assert!(error.message.starts_with("(exit 127: a program was not found"), "{error}");
+}
+
+#[tokio::test]
+async fn a_line_of_the_host_runs_before_each_command_and_is_judged_and_shown_with_it() {
+    let prefix = Some("export WHERE=here; shout() { echo \"$1!\"; }".to_owned());
+    let options = ToolsOptions { shell_prefix: prefix, shell_footer: false, ..ToolsOptions::default() };
+    let tool = Shell::new(&options);
+    let desk = Desk::with(options);
+    assert_eq!(desk.ok("shell", json!({ "command": "shout $WHERE" })).await, "here!\n");
+    let args = json!({ "command": "ls" });
+    let place = CallPlace { cx: Bus::new().cx(), cwd: desk.root.clone() };
+    let Effects::Known { list } = tool.effects(&args, &place) else { panic!() };
+    assert!(
+        matches!(&list[..], [Effect::Executes { command: Some(all), .. }] if all.contains("WHERE") && all.ends_with("\nls"))
+    );
+    assert_eq!(tool.concurrency(&args), Concurrency::Exclusive);
+    let Some(Display::Lines { lines, .. }) = tool.preview(&args, &place).await else { panic!() };
+    assert_eq!((lines.len(), &*lines[1]), (2, "ls"));
+    assert!(Shell::new(&ToolsOptions::default()).preview(&args, &place).await.is_none());
 }
 
 #[tokio::test]

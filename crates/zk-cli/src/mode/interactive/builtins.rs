@@ -250,8 +250,7 @@ impl CommandContext {
         let ThinkingRequest { level, budget } = self.agent.thinking();
         let now = self.agent.model();
         // Of a model that zk does not know nothing is taken away.
-        let is_known = model_name::unknown_note(&self.app.settings, &now).is_none();
-        if is_known && self.asks_too_much() && now.reference() != before.reference() {
+        if now.window.is_some() && self.asks_too_much() && now.reference() != before.reference() {
             self.agent.set_thinking(ThinkingRequest { level: ThinkingLevel::Off, budget: None }).await?;
             let level = level.as_str();
             return Ok(format!(

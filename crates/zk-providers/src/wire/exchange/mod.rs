@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::{FutureExt, stream};
 use reqwest::header::CONTENT_TYPE;
-use reqwest::{Method, Response};
+use reqwest::{Method, Response, StatusCode};
 use serde_json::Value;
 use tokio::time::timeout;
 use zk_auth::http::{Received, read_some};
@@ -25,7 +25,7 @@ use crate::wire::decode::{Decode, decode_event};
 use crate::wire::endpoint::Endpoint;
 use crate::wire::error::{self, ErrorBody, RequestContext, WireError};
 use crate::wire::frames::Frames;
-use crate::wire::request::WireRequest;
+use crate::wire::request::{Headers, WireRequest};
 
 pub(crate) use json::fetch;
 use waiting::{WaitOutcome, wait_for};
@@ -144,14 +144,42 @@ impl Exchange {
     }
 
     async fn send(&mut self, wire_request: WireRequest) -> Result<Response, WireError> {
-        let body = self.announce(wire_request.body.unwrap_or_default()).await?;
+        let WireRequest { path, mut headers, body } = wire_request;
+        let body = self.announce(body.unwrap_or_default()).await?;
         self.context.phase = Phase::Response;
+        let mut is_repeated = false;
+        let response = loop {
+            let response = self.post(&path, headers.clone(), body.clone()).await?;
+            let status = response.status();
+            if status.is_success() {
+                break response;
+            }
+            let received = response.headers().clone();
+            let error = self.endpoint.failed(status, &received, &self.leftover(response).await?);
+            let fewer = headers.without_refused_betas(&error.message);
+            match fewer.filter(|_| status == StatusCode::BAD_REQUEST && !is_repeated) {
+                Some(fewer) => (headers, is_repeated) = (fewer, true),
+                None => return Err(error),
+            }
+        };
+        let kind =
+            response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        if self.frames.rejects_content_type(kind) {
+            return Err(self.not_a_stream(response).await?);
+        }
+        self.context.phase = Phase::FirstEvent;
+        self.watch.byte();
+        Ok(response)
+    }
+
+    /// Sends the request once, and announces what comes back.
+    async fn post(&mut self, path: &str, headers: Headers, body: Bytes) -> Result<Response, WireError> {
         let mut request = self
             .endpoint
-            .request(Method::POST, &wire_request.path)?
+            .request(Method::POST, path)?
             .header(CONTENT_TYPE, "application/json")
             .header("accept", self.frames.media_type());
-        for (name, value) in wire_request.headers.into_pairs() {
+        for (name, value) in headers.into_pairs() {
             request = request.header(name, value);
         }
         let sent = self.endpoint.send(request.body(body), &self.cx);
@@ -170,18 +198,6 @@ impl Exchange {
             elapsed_ms: context.started.elapsed().as_millis() as u64,
         });
         announced.await.map_err(refused)?;
-        if !status.is_success() {
-            let headers = response.headers().clone();
-            let body = self.leftover(response).await?;
-            return Err(self.endpoint.failed(status, &headers, &body));
-        }
-        let kind =
-            response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        if self.frames.rejects_content_type(kind) {
-            return Err(self.not_a_stream(response).await?);
-        }
-        self.context.phase = Phase::FirstEvent;
-        self.watch.byte();
         Ok(response)
     }
 
