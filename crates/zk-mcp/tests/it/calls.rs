@@ -217,7 +217,7 @@ async fn forms_of_a_server_are_answered_by_a_person_and_declined_without_one() {
         }
     };
     let (filled, ()) = tokio::join!(host.text("mcp_fake_ask", json!({})), answers);
-    let filled: serde_json::Value = serde_json::from_str(&filled).unwrap();
+    let filled: Value = serde_json::from_str(&filled).unwrap();
     assert_eq!(filled["action"], "accept");
     assert_eq!(filled["content"], json!({"name": "Zoe", "age": 7, "sure": true, "colour": "green"}));
     host.bus.close().await;
