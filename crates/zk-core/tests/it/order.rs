@@ -104,7 +104,7 @@ fn shared(_: &Ping, cx: &Cx) {
 async fn the_same_function_registered_twice_is_one_registration() {
     let (bus, log) = (Bus::new(), Log::default());
     let scope = bus.scope("test");
-    scope.provide_service(std::sync::Arc::new(log.clone()));
+    scope.provide_service(Arc::new(log.clone()));
     scope.on_sync(shared);
     let second = scope.on_sync(shared);
     bus.cx().emit(Ping(0)).await.unwrap();
@@ -120,7 +120,7 @@ async fn the_same_function_registered_twice_is_one_registration() {
 async fn the_same_function_of_two_plugins_or_stages_is_two_registrations() {
     let (bus, log) = (Bus::new(), Log::default());
     let scope = bus.scope("a");
-    scope.provide_service(std::sync::Arc::new(log.clone()));
+    scope.provide_service(Arc::new(log.clone()));
     scope.on_sync(shared);
     scope.on_sync_at(HookOptions { stage: Stage::Late, ..HookOptions::default() }, shared);
     bus.scope("b").on_sync(shared);
@@ -149,10 +149,10 @@ async fn an_observer_registered_for_descendants_too_is_not_swallowed_by_the_one_
     }
     let (bus, log) = (Bus::new(), Log::default());
     let scope = bus.scope("test");
-    scope.provide_service(std::sync::Arc::new(log.clone()));
+    scope.provide_service(Arc::new(log.clone()));
     scope.observe(watch);
     scope.observe(watch);
-    scope.observe_at(zk_core::kernel::Reach::Descendants, watch);
+    scope.observe_at(Reach::Descendants, watch);
     bus.child("helper").cx().emit(Ping(0)).await.unwrap();
     assert_eq!(log.take(), ["seen"]);
 }
