@@ -87,13 +87,22 @@ pub(super) fn run(seat: &mut Seat, start: Start, kind: ScreenKind) -> Outcome<En
         partial: String::new(),
         began: Instant::now(),
     };
-    let keys = key_file::read(app);
-    let shortcuts = keys.0.commands().map(str::to_owned).collect();
+    let (keymap, said) = key_file::read(app);
+    let shortcuts = keymap.commands().map(str::to_owned).collect();
+    let composing = Composing { keymap, said, draft };
     let worker = Worker { work, notes, opened, shortcuts };
     runtime.block_on(async {
         let working = Box::pin(worker.run(start));
-        screen.run(working, reader, printed, told, keys, editor, &draft).await
+        screen.run(working, reader, printed, told, composing, editor).await
     })
+}
+
+/// What a screen begins to be typed on with.
+struct Composing {
+    keymap: Keymap,
+    /// What could not be done of the file of keys.
+    said: Vec<String>,
+    draft: String,
 }
 
 pub(super) struct InlineScreen {
@@ -121,9 +130,8 @@ impl InlineScreen {
         mut reader: Reader,
         mut printed: UnboundedReceiver<(Style, String)>,
         mut told: UnboundedReceiver<Note>,
-        (keymap, said): (Keymap, Vec<String>),
+        Composing { keymap, said, draft }: Composing,
         editor: &mut LineEditor,
-        draft: &str,
     ) -> Outcome<Ended> {
         let cannot = |error: std::io::Error| Failure::failed(format!("cannot use the terminal: {error}"));
         let mut resized = signal(SignalKind::window_change()).map_err(cannot)?;
@@ -139,7 +147,7 @@ impl InlineScreen {
         let mut app = app.masked_by(mask).with_keys(keymap).with_recall(editor.recall());
         app = app.with_commands_beside_runs(beside::is_harmless);
         said.iter().chain(&Modes::size_remark()).for_each(|line| app.print(zk_tui::Style::YELLOW, line));
-        app.give_back(draft);
+        app.give_back(&draft);
         if let Some(lost) = drafts.take_lost() {
             app.give_back(&lost);
         }
