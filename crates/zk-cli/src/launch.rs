@@ -32,10 +32,14 @@ pub(crate) struct Configured {
 }
 
 impl Launch {
-    /// Reads the settings, and what else of files the command line names.
-    pub(crate) fn read(&self, sources: &SettingsSources<'_>) -> Outcome<Configured> {
+    /// Reads the settings, and what else of files the command line names; `before` is what was read of them before.
+    pub(crate) fn read(
+        &self,
+        sources: &SettingsSources<'_>,
+        before: Option<&Settings>,
+    ) -> Outcome<Configured> {
         let (mut settings, mut warnings) = Settings::read(sources, self.given.clone())?;
-        settings.trust_mcp_servers(&self.trust_mcp)?;
+        settings.trust_mcp_servers(&self.trust_mcp, before)?;
         for file in &self.mcp_configs {
             settings.add_mcp_file(file, sources.files, &mut warnings)?;
         }
@@ -70,7 +74,8 @@ impl AppContext {
             extra: launch.config.as_deref(),
             additions: self.settings.additions.clone(),
         };
-        let Configured { settings, add_dirs, agents, warnings } = launch.read(&sources)?;
+        let Configured { settings, add_dirs, agents, warnings } =
+            launch.read(&sources, Some(&self.settings))?;
         let is_same_place = settings.text("context") == self.settings.text("context");
         let tunnel = if is_same_place { self.tunnel.clone() } else { Arc::default() };
         Ok((Self { settings, add_dirs, agents, tunnel, ..self.clone() }, warnings))

@@ -114,7 +114,7 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         extra: launch.config.as_deref(),
         additions,
     };
-    let Configured { settings, add_dirs, agents, warnings } = launch.read(&sources)?;
+    let Configured { settings, add_dirs, agents, warnings } = launch.read(&sources, None)?;
     for warning in warnings {
         term::print_stderr(&format!("zk: warning: {warning}"));
     }

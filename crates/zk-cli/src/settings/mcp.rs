@@ -145,17 +145,27 @@ impl Settings {
         self.has_no_mcp = true;
     }
 
-    /// Lets servers of the project start this once that nobody approved.
-    pub(crate) fn trust_mcp_servers(&mut self, names: &[String]) -> Outcome<()> {
+    /// Lets servers of the project start this once that nobody approved. Read anew, only those that are what they were
+    /// `before`: of others nobody has seen what they run.
+    pub(crate) fn trust_mcp_servers(&mut self, names: &[String], before: Option<&Self>) -> Outcome<()> {
+        let is_it =
+            |file: &ProjectFile, name: &str| file.server.as_ref().is_some_and(|server| server.name == name);
         for name in names {
-            let is_it =
-                |file: &&mut ProjectFile| file.server.as_ref().is_some_and(|server| server.name == *name);
-            let Some(file) = self.project_files.iter_mut().find(is_it) else {
+            let Some(file) = self.project_files.iter_mut().find(|file| is_it(file, name)) else {
+                if before.is_some() {
+                    continue;
+                }
                 return Err(Failure::usage(format!(
                     "--trust-mcp {name}: the project's {FILE} has no such server"
                 )));
             };
-            file.trusted = true;
+            let is_same = |before: &Self| {
+                let then = before.project_files.iter().find(|file| is_it(file, name));
+                then.is_some_and(|then| then.trusted && then.bytes == file.bytes)
+            };
+            if before.is_none_or(is_same) {
+                file.trusted = true;
+            }
         }
         Ok(())
     }

@@ -28,14 +28,19 @@ fn reload_reads_settings_hooks_and_servers_anew_and_the_session_goes_on() {
     let fake = crate::mcp::settings(&FakeMcpScript::default());
     let hook = "[[hooks.UserPromptSubmit]]\ncommand = 'echo asked >> asked.txt'\n";
     person.settings(&format!("append_system = \"Be short.\"\nmcp.wait = 5000\n{hook}{fake}"));
+    // Not stored yet, and not forgotten.
+    terminal.keys("!printf %s-%s of person\r");
+    terminal.expect("of-person");
+    terminal.expect("› ");
     terminal.keys("/reload\r");
     terminal.expect(READ);
     terminal.expect("› ");
     terminal.keys("second one\r");
-    terminal.expect("Answer 3 to: second one");
+    terminal.expect("(exit code 0)second one");
     terminal.expect("› ");
     let body = last(&server);
     let text = body.to_string();
+    assert_eq!(text.matches("of-person").count(), 1, "{text}");
     assert!(text.contains("Be short.") && body["tools"].to_string().contains("mcp_fake_echo"), "{text}");
     assert_eq!(body["model"], "claude-opus-4-5", "the model is the one that was chosen");
     assert!(text.contains("first one"), "{text}");
@@ -62,7 +67,7 @@ fn reload_reads_settings_hooks_and_servers_anew_and_the_session_goes_on() {
 }
 
 #[test]
-fn settings_that_cannot_be_used_leave_everything_as_it_was() {
+fn with_settings_that_cannot_be_used_it_goes_on_with_those_before() {
     let server = counting();
     let person = Person::asking(&server);
     person.settings("append_system = \"Be short.\"\n");
@@ -114,12 +119,10 @@ fn a_drawn_screen_reloads_its_keys_and_keeps_what_was_said() {
         terminal.keys("\u{1b}v");
         terminal.expect("Answer 3 to: Greet all of you.");
         terminal.expect("1 turn ·");
-        terminal.keys("\r");
-        terminal.expect("Answer 5 to: second one");
+        terminal.press_until("\r", "Answer 5 to: second one");
         terminal.expect("1 turn ·");
         assert!(last(&server).to_string().contains("first one"), "{screen}");
-        terminal.keys("\u{1b}r");
-        terminal.expect(READ);
+        terminal.press_until("\u{1b}r", READ);
         terminal.keys("/quit\r");
         assert_eq!(terminal.code(), Some(0), "{screen}");
         assert_eq!(server.violations(), []);

@@ -111,6 +111,22 @@ impl Terminal {
         self.keys.flush().unwrap();
     }
 
+    /// Presses keys until `text` comes: those that come before the end of a command do nothing.
+    pub(crate) fn press_until(&mut self, keys: &str, text: &str) {
+        let begun = Instant::now();
+        loop {
+            self.keys(keys);
+            let pressed = Instant::now();
+            while pressed.elapsed() < Duration::from_secs(5) {
+                if self.seen.lock().unwrap().contains(text) {
+                    return self.expect(text);
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            assert!(begun.elapsed() < LONG, "`{text}` does not come: {:?}", self.seen.lock().unwrap());
+        }
+    }
+
     /// Begins a new conversation at the prompt, and gives the id of the one before.
     pub(crate) fn begin_new(&mut self) -> String {
         self.keys("/new\r");

@@ -121,60 +121,68 @@ impl Chat {
         };
         // What belongs to the session alone goes with it when another one takes its place.
         let bus = compose::bus(&app, &Session::default(), options)?;
-        let model = match opens {
-            Opens::Prompt(_) => compose::model(&app, &*provider, &session).await?,
-            Opens::Carried(carried) => compose::describe_model(&*provider, &carried.model.id).await,
-        };
-        let agent = compose::agent(&app, &bus, provider.clone(), model, &session)?;
-        let sessions = SessionSwitch::new(&app, &bus, provider.clone(), session);
-        let conversation = AgentConversation::stored(agent.clone(), sessions.clone(), &sessions.parts()?)
-            .await
-            .map_err(Failure::failed)?;
-        bus.scope("provider")
-            .provide::<dyn Provider>(provider.name(), provider.clone())
-            .map_err(Failure::failed)?;
-        let wanted = WantedScreen::default();
-        wanted.set_drawn(!draws_lines);
-        let mut commands = builtins::all(&agent, &app, &view, &wanted);
-        commands.extend(session_commands::all(&conversation, &sessions, &app, &view, &keyboard, &wanted));
-        commands.extend(window_commands(&conversation));
-        commands.push(job_commands::command());
-        commands.push(directory::command());
-        provide_own(&bus, &commands).iter().for_each(|warning| app.notices.show(warning));
-        if let Some(modes) = bus.service::<PermissionModes>() {
-            let screen = screen.clone();
-            keyboard.on_back_tab(move || show_next_mode(&modes, &screen));
-        }
-        let (sender, beside) = unbounded_channel();
-        keyboard.on_line(move |line| {
-            let line = line.trim();
-            beside::is_harmless(line) && sender.send(line.to_owned()).is_ok()
-        });
-        let attachments = match opens {
-            Opens::Prompt(_) => Attachments::default(),
-            Opens::Carried(carried) => {
-                carried.restore(&conversation, &app.notices).await?;
-                carried.attachments.clone()
+        let opened = async {
+            let model = match opens {
+                Opens::Prompt(_) => compose::model(&app, &*provider, &session).await?,
+                Opens::Carried(carried) => compose::describe_model(&*provider, &carried.model.id).await,
+            };
+            let agent = compose::agent(&app, &bus, provider.clone(), model, &session)?;
+            let sessions = SessionSwitch::new(&app, &bus, provider.clone(), session);
+            let conversation = AgentConversation::stored(agent.clone(), sessions.clone(), &sessions.parts()?)
+                .await
+                .map_err(Failure::failed)?;
+            bus.scope("provider")
+                .provide::<dyn Provider>(provider.name(), provider.clone())
+                .map_err(Failure::failed)?;
+            let wanted = WantedScreen::default();
+            wanted.set_drawn(!draws_lines);
+            let mut commands = builtins::all(&agent, &app, &view, &wanted);
+            commands.extend(session_commands::all(&conversation, &sessions, &app, &view, &keyboard, &wanted));
+            commands.extend(window_commands(&conversation));
+            commands.push(job_commands::command());
+            commands.push(directory::command());
+            provide_own(&bus, &commands).iter().for_each(|warning| app.notices.show(warning));
+            if let Some(modes) = bus.service::<PermissionModes>() {
+                let screen = screen.clone();
+                keyboard.on_back_tab(move || show_next_mode(&modes, &screen));
             }
+            let (sender, beside) = unbounded_channel();
+            keyboard.on_line(move |line| {
+                let line = line.trim();
+                beside::is_harmless(line) && sender.send(line.to_owned()).is_ok()
+            });
+            let attachments = match opens {
+                Opens::Prompt(_) => Attachments::default(),
+                Opens::Carried(carried) => {
+                    carried.restore(&conversation, &app.notices).await?;
+                    carried.attachments.clone()
+                }
+            };
+            Ok::<_, Failure>(Self {
+                app,
+                agent,
+                conversation,
+                sessions,
+                screen,
+                keyboard,
+                signals,
+                view,
+                asking,
+                ui,
+                lines: Mutex::new(lines),
+                _following: following,
+                attachments,
+                wanted,
+                on_busy: Mutex::default(),
+                beside: tokio::sync::Mutex::new(beside),
+            })
         };
-        Ok(Self {
-            app,
-            agent,
-            conversation,
-            sessions,
-            screen,
-            keyboard,
-            signals,
-            view,
-            asking,
-            ui,
-            lines: Mutex::new(lines),
-            _following: following,
-            attachments,
-            wanted,
-            on_busy: Mutex::default(),
-            beside: tokio::sync::Mutex::new(beside),
-        })
+        let opened = opened.await;
+        if opened.is_err() {
+            // Another conversation may be opened instead, beside which nothing of this one is to run.
+            bus.close().await;
+        }
+        opened
     }
 
     pub(super) fn greet(&self) {

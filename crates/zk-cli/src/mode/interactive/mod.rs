@@ -66,8 +66,9 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
                 start = Start::GoOn { chat, draft, said: None };
             }
             Ended::Reload { app, chat, draft } => {
-                kind = reload::kind(kind, &seat.app, &app);
+                let before = seat.app.clone();
                 start = reload::open(&mut seat, *app, *chat, draft)?;
+                kind = reload::kind(kind, &before, &seat.app);
             }
         }
     }

@@ -1,10 +1,11 @@
 //! `/reload`: the conversation goes on with settings and plugins that are read anew.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use zk_agent::AgentConversation;
-use zk_core::model::{Message, Model, SessionId, ThinkingRequest};
+use zk_core::model::{Message, MessageId, Model, Role, SessionId, ThinkingRequest};
 use zk_core::service::{Conversation, Questions};
 use zk_permission::Mode;
 use zk_tools::{JobPhase, Jobs};
@@ -31,8 +32,11 @@ const READ: &str = "settings, hooks, keys, theme, skills, agents and MCP servers
 /// What goes on in the conversation that is opened next.
 pub(super) struct Carried {
     session: CarriedSession,
+    /// What was said last and is stored with the next run, such as the output of a command of the person.
+    unstored: Vec<Arc<Message>>,
     pub(super) model: Model,
-    thinking: ThinkingRequest,
+    /// How the model thinks, if the person chose it.
+    thinking: Option<ThinkingRequest>,
     /// The permission mode, if the person chose it.
     mode: Option<Mode>,
     /// The directory that tools work in.
@@ -46,7 +50,7 @@ enum CarriedSession {
     Stored(SessionId),
     /// One that is stored nowhere, or no longer.
     Unsaved(Arc<Session>, Vec<Arc<Message>>),
-    /// One without a word in it.
+    /// One without an answer in it.
     Empty,
 }
 
@@ -71,8 +75,13 @@ impl Carried {
     /// Chooses again what was chosen in the conversation.
     pub(super) async fn restore(&self, conversation: &AgentConversation, notices: &Notices) -> Outcome<()> {
         let agent = conversation.agent();
-        if agent.thinking().level != self.thinking.level {
-            agent.set_thinking(self.thinking).await.map_err(Failure::failed)?;
+        if let Some(thinking) = self.thinking.filter(|chosen| chosen.level != agent.thinking().level) {
+            agent.set_thinking(thinking).await.map_err(Failure::failed)?;
+        }
+        let known: HashSet<Option<MessageId>> =
+            agent.history().iter().map(|known| known.id.clone()).collect();
+        for message in self.unstored.iter().filter(|message| !known.contains(&message.id)) {
+            agent.inject(Message::clone(message)).map_err(Failure::failed)?;
         }
         let modes = agent.bus().service::<PermissionModes>();
         if let (Some(modes), Some(mode)) = (modes, self.mode)
@@ -114,28 +123,37 @@ impl Chat {
         let session = self.sessions.current();
         let is_unsaved = session.open.is_none();
         let messages = self.agent.history();
+        let is_answered = messages.iter().any(|message| message.role == Role::Assistant);
         let carried = is_unsaved.then(|| CarriedSession::Unsaved(session.clone(), messages.clone()));
         if is_unsaved {
             session.keep_outputs();
         }
         let modes = self.agent.bus().service::<PermissionModes>();
         let (model, thinking) = (self.agent.model(), self.agent.thinking());
+        let thinking = (thinking.level != self.app.settings.thinking()).then_some(thinking);
         let cwd = self.conversation.state().cwd;
         self.conversation.close().await;
         self.agent.bus().close().await;
         let left = self.sessions.take_left().pop();
         let session = carried.unwrap_or_else(|| match left {
             Some(Ok(Kept::All(id))) => CarriedSession::Stored(id),
-            Some(Ok(Kept::Nothing)) | None => CarriedSession::Empty,
+            Some(Ok(Kept::Nothing)) | None if !is_answered => CarriedSession::Empty,
+            // It could not be stored from some moment on.
+            Some(Ok(Kept::Nothing)) | None => CarriedSession::Unsaved(session, messages.clone()),
             Some(left @ (Ok(Kept::Part { .. }) | Err(_))) => {
                 let line = session_commands::describe_left(&left, "zk --resume");
                 line.iter().for_each(|line| self.screen.line(Style::Yellow, line));
-                CarriedSession::Unsaved(session, messages)
+                CarriedSession::Unsaved(session, messages.clone())
             }
         });
+        let injected = messages.iter().rev().take_while(|message| message.role == Role::User);
+        let mut unstored: Vec<_> = injected.cloned().collect();
+        unstored.reverse();
         let mode = modes.and_then(|modes| modes.changed());
         let (attachments, asking, view) = (self.attachments, self.asking, self.view);
-        Carried { session, model, thinking, mode, cwd, attachments, asking, view }
+        // None of them goes on: those that were detached are in files of their own.
+        view.set_jobs(&[]);
+        Carried { session, unstored, model, thinking, mode, cwd, attachments, asking, view }
     }
 }
 
