@@ -31,27 +31,28 @@ impl Headers {
         Ok(())
     }
 
-    /// The same without the beta features that the server's `message` says it does not know: those that it names, or all
-    /// where it names none. Nothing where it does not speak of such a header, or there is none.
+    /// The same without the beta features that the server's `message` names as ones it does not know. Nothing where it
+    /// names none of them: another header would not help then, and a sign-in may need one.
     pub(crate) fn without_refused_betas(&self, message: &str) -> Option<Self> {
         let is_it = |name: &HeaderName| name.as_str().ends_with("-beta") && message.contains(name.as_str());
-        self.0.iter().find(|(name, _)| is_it(name))?;
+        let mut is_refused = false;
         let mut fewer = Self::default();
         for (name, value) in &self.0 {
-            if !is_it(name) {
+            let betas: Vec<&str> = value.to_str().unwrap_or_default().split(',').collect();
+            let left: Vec<&str> =
+                betas.iter().copied().filter(|beta| !message.contains(beta.trim())).collect();
+            if !is_it(name) || left.len() == betas.len() {
                 fewer.0.push((name.clone(), value.clone()));
                 continue;
             }
-            let betas: Vec<&str> = value.to_str().unwrap_or_default().split(',').collect();
-            let left: Vec<&str> = betas.iter().copied().filter(|beta| !message.contains(beta)).collect();
-            if left.len() < betas.len()
-                && !left.is_empty()
+            is_refused = true;
+            if !left.is_empty()
                 && let Ok(value) = HeaderValue::from_str(&left.join(","))
             {
                 fewer.0.push((name.clone(), value));
             }
         }
-        Some(fewer)
+        is_refused.then_some(fewer)
     }
 
     /// The headers, for the HTTP client.

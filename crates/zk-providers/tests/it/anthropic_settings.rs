@@ -89,6 +89,10 @@ async fn a_beta_that_is_refused_is_left_out_of_one_more_attempt() {
     let (answered, betas) = ask([refusal("b-1"), refusal("b-2")]).await;
     assert!(answered.unwrap_err().0.to_string().contains("`b-2`"));
     assert_eq!(betas, ["b-1,b-2", "b-2"]);
+    // Nothing is left out where another one is missing.
+    let (answered, betas) = ask([refusal("b-3"), Reply::sse(OK)]).await;
+    assert!(answered.unwrap_err().0.to_string().contains("`b-3`"));
+    assert_eq!(betas, ["b-1,b-2"]);
 }
 
 #[tokio::test]
