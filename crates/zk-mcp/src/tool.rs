@@ -58,9 +58,9 @@ impl McpTool {
         Self { server: self.server.clone(), name, title, spec, reads: self.reads }
     }
 
-    /// Whether it is this tool of its server, with this specification.
-    pub(crate) fn is(&self, name: &str, spec: &ToolSpec) -> bool {
-        self.name == name && *self.spec == *spec
+    /// Whether it is this tool as its server has it now, with this specification.
+    pub(crate) fn is(&self, tool: &rmcp::model::Tool, spec: &ToolSpec) -> bool {
+        self.name == tool.name && self.title == title_of(tool) && *self.spec == *spec
     }
 }
 
