@@ -64,7 +64,8 @@ pub type Outcome<E> = <<E as Event>::Mode as Mode<E>>::Output;
 /// [`AnyEvent::name`], and [`Cx::origin`](super::Cx::origin) is the agent that emitted it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventStamp {
-    /// Grows with each event, and is the same for all who observe it.
+    /// Grows with each event, and is the same for all who observe it. Of two that are emitted at once, an observer may see
+    /// the later one first.
     pub number: u64,
     /// The time of this machine, which may be set back.
     pub at: SystemTime,

@@ -37,7 +37,8 @@ pub struct EventLine<'a, D = Value> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct LineStamp {
-    /// Grows with each event of the agent and its sub-agents.
+    /// Grows with each event of the agent and its sub-agents, told or not. Of two that are emitted at once, the later one
+    /// may come first.
     pub number: u64,
     /// When it was emitted, in milliseconds since 1970.
     pub at_ms: u64,

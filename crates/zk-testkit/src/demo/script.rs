@@ -10,8 +10,7 @@ const WRONG: &str = "total=$((total + price))";
 const RIGHT: &str = "total=$((total + price * quantity))";
 
 /// A model that repairs the [`Project`](super::Project), with `pace` between two pieces of its text. It goes by what the
-/// tools really
-/// answer: where an answer is not what the script was written for, it says so and ends.
+/// tools really answer: where an answer is not what the script was written for, it says so and ends.
 #[must_use]
 pub fn repair(pace: Option<Duration>) -> Script {
     let script = Script::new()
