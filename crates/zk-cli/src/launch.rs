@@ -32,7 +32,8 @@ pub(crate) struct Configured {
 }
 
 impl Launch {
-    /// Reads the settings, and what else of files the command line names; `before` is what was read of them before.
+    /// Reads the settings files, and the other files that the command line names. `before` holds the settings of the last
+    /// read, for a reload.
     pub(crate) fn read(
         &self,
         sources: &SettingsSources<'_>,
@@ -61,7 +62,7 @@ impl Launch {
 }
 
 impl AppContext {
-    /// The same conversation with settings that are read anew; the second part are warnings. Nothing of this one changes.
+    /// A copy of this context with the settings files read anew, and the warnings of that. `self` stays as it is.
     pub(crate) fn reread(&self) -> Outcome<(Self, Vec<String>)> {
         let launch = self.launch.as_ref();
         let launch = launch.ok_or_else(|| Failure::usage("this conversation reads no settings"))?;

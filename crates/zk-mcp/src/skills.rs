@@ -94,7 +94,7 @@ impl Server {
             let found = self.skills().iter().find(|one| one.uri == skill).cloned();
             let found = found.ok_or_else(|| format!("MCP server {} lists no skill {skill}", self.name()))?;
             let listed = files(&found).iter().find(|one| one.uri == file);
-            // One whose content changes has nothing to compare with, and no files beside the one that is its address.
+            // A skill with dynamic content has no digests, and no file but the one at its own URI.
             if listed.is_none() && (!files(&found).is_empty() || file != skill) {
                 return Err(format!("the skill {skill} has no file {file}"));
             }

@@ -37,7 +37,7 @@ pub(crate) fn spec_of(name: &str, tool: &rmcp::model::Tool, disclosure: Disclosu
 /// How much of a title is shown, in characters.
 const TITLE: usize = 60;
 
-/// What a server calls a tool for people, where that is another text than its name.
+/// The display title of a tool, `title` or `annotations.title`, unless it is the tool's name.
 fn title_of(tool: &rmcp::model::Tool) -> Option<String> {
     let annotated = tool.annotations.as_ref().and_then(|annotations| annotations.title.as_deref());
     let title = visible_line(&clean_text(tool.title.as_deref().or(annotated)?));

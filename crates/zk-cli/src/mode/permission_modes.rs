@@ -8,7 +8,7 @@ pub(crate) struct PermissionModes {
     gate: PermissionControl,
     /// What nobody here can go beyond.
     widest: Mode,
-    /// The mode that the settings chose.
+    /// The permission mode of the settings.
     configured: Mode,
 }
 

@@ -214,10 +214,10 @@ impl FileIdentity {
     }
 }
 
-/// A file that was read from memory, whole.
+/// A whole file that was read from the page cache, by [`Files::read_cached`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CachedFile {
-    /// Where it is.
+    /// The resolved path.
     pub at: Resolved,
     /// What it is.
     pub stat: FileStat,

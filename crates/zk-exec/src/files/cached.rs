@@ -64,7 +64,7 @@ impl WorkspaceFiles {
         }
         let size = usize::try_from(stat.st_size).ok().filter(|size| *size <= max_bytes)?;
         let mut bytes = vec![0; size];
-        // A part of it comes where the rest is not in memory.
+        // A short read means that the rest is not in the page cache.
         let read = match size {
             0 => 0,
             _ => preadv2(&file, &mut [IoSliceMut::new(&mut bytes)], 0, ReadWriteFlags::NOWAIT)

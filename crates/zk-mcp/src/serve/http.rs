@@ -97,7 +97,7 @@ impl McpServer {
     /// Only clients of this machine that have the token are answered, and no pages of browsers from elsewhere: `Host` and
     /// `Origin` have to name this machine.
     ///
-    /// Boxed, so that it is compiled here: a future is compiled wherever it is awaited.
+    /// A boxed future, compiled in this crate: an `async fn` is compiled in each crate that awaits it.
     ///
     /// # Errors
     /// When `listener` is not bound to a loopback address.

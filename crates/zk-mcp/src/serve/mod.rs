@@ -111,7 +111,7 @@ impl McpServer {
     }
 }
 
-/// Boxed, so that it is compiled here: a future is compiled wherever it is awaited.
+/// A boxed future, compiled in this crate: an `async fn` is compiled in each crate that awaits it.
 fn serve_streams(
     handler: Handler,
     input: Box<dyn AsyncRead + Send + Unpin>,

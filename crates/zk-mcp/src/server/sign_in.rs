@@ -69,7 +69,7 @@ mod with_http {
             done
         }
 
-        /// Boxed, so that it is compiled here: a future is compiled wherever it is awaited.
+        /// A boxed future, compiled in this crate: an `async fn` is compiled in each crate that awaits it.
         fn signed_in<'a>(
             &'a self,
             page: &'a dyn SignInPage,

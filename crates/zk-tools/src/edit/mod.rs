@@ -256,7 +256,7 @@ fn edited(
     Ok(Edited { old, new, done })
 }
 
-/// Writes the new content, with its fingerprint; that of a large one is made while the disk works.
+/// Writes the new content and returns its fingerprint. A large file is hashed on another thread during the write.
 fn write(files: &dyn Files, at: &Resolved, new: &[u8]) -> Result<Fingerprint, PathError> {
     std::thread::scope(|scope| {
         let fingerprint = || Fingerprint::of(new);

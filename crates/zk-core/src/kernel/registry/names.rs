@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
-/// Map in the order of the names: a sorted list, as there are few of each kind. A B-tree costs every crate that has a
-/// kind of its own some hundred functions to compile.
+/// Map of names to values: a sorted list, as a registry has few items of each type. A `BTreeMap` compiles to some hundred
+/// functions for each item type, in every crate that has one.
 pub(in crate::kernel) struct Names<V>(Vec<(Arc<str>, V)>);
 
 impl<V> Default for Names<V> {
