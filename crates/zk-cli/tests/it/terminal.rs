@@ -79,6 +79,15 @@ impl Terminal {
         *seen = rest.to_owned();
     }
 
+    /// Waits until one of the texts came.
+    pub(crate) fn see_any(&self, texts: &[&str]) {
+        let begun = Instant::now();
+        while !texts.iter().any(|text| self.seen.lock().unwrap().contains(text)) {
+            assert!(begun.elapsed() < LONG, "none of {texts:?} comes: {:?}", self.seen.lock().unwrap());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// As [`Terminal::expect`], and gives what came before `text`.
     pub(crate) fn until(&self, text: &str) -> String {
         self.see(text);

@@ -178,6 +178,23 @@ async fn an_item_for_a_closed_scope_or_bus_is_an_error() {
     assert!(errors.take()[0].contains("use a scope of an open bus"));
 }
 
+// A task that was at work when its program ended could not know.
+#[tokio::test]
+async fn what_is_registered_while_the_bus_closes_is_left_out_unreported() {
+    let (bus, errors) = reporting_bus(OnError::Continue);
+    let scope = bus.scope("test");
+    let (late, bus_of_late) = (scope.clone(), bus.clone());
+    scope.on_close(async move || {
+        late.on_sync(|_: &Ping, _: &Cx| ());
+        bus_of_late.scope("new").on_sync(|_: &Ping, _: &Cx| ());
+    });
+    bus.close().await;
+    assert_eq!(errors.take(), Vec::<String>::new());
+    assert!(bus.describe().is_empty());
+    scope.on_sync(|_: &Ping, _: &Cx| ());
+    assert!(errors.take()[0].contains("use a scope of an open bus"));
+}
+
 // Clear keeps the bus usable, close is final.
 #[tokio::test]
 async fn clearing_a_bus_closes_its_scopes_newest_first_and_keeps_it_usable() {

@@ -264,10 +264,13 @@ impl Scope {
         bus.is_closed() || self.inner.is_closed()
     }
 
-    /// The bus, if something can be registered through this scope; otherwise that is reported.
+    /// The bus, if something can be registered through this scope; otherwise that is reported, unless the bus is
+    /// being closed.
     fn open_bus(&self, location: &'static Location<'static>) -> Option<Bus> {
-        let open = self.bus().filter(|bus| !self.is_closed_on(bus));
-        if open.is_none() {
+        let bus = self.bus();
+        let open = bus.clone().filter(|bus| !self.is_closed_on(bus));
+        // Asked for last: the bus may be closed by another thread at any time.
+        if open.is_none() && !bus.is_some_and(|bus| bus.is_closing()) {
             self.inner.reporter.report(&HookError {
                 event: "scope:register",
                 source: self.inner.source.clone(),
