@@ -171,12 +171,17 @@ fn start(
     let len = u64::from_le_bytes(len);
     let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or(0).min(64 << 10));
     Read::by_ref(socket).take(len).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 != len {
+        // Whoever ordered it is gone, or asked for its end in the middle of the order.
+        return Err(rustix::io::Errno::CANCELED.into());
+    }
     let launch = Launch::decode(&bytes).ok_or(io::ErrorKind::InvalidData)?;
     if let Some(cgroup) = cgroup {
         // This process moves, and all it starts is where it is.
         rustix::io::write(&cgroup, b"0")?;
     }
     let mut command = spawn::command(&launch, of_command);
+    spawn::unless_cancelled(&mut command, socket);
     let pid = match confinement {
         #[cfg(feature = "sandbox")]
         Some(confinement) => start_confined(command, confinement)?,

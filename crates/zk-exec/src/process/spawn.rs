@@ -1,5 +1,7 @@
 use std::ffi::OsStr;
 use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
@@ -57,6 +59,19 @@ enum Session {
     OwnTerminal,
 }
 
+/// Has the command not start once there is something to read at `socket`, or its other end is closed: before a command
+/// is known to run, only its end can be asked for there. The child looks itself, as the last thing before it becomes
+/// the command.
+#[expect(unsafe_code, reason = "only code between fork and exec can look as late as that")]
+pub(super) fn unless_cancelled(command: &mut Command, socket: &UnixStream) {
+    let socket = socket.as_raw_fd();
+    // SAFETY: the closure runs between fork and exec, where only async-signal-safe calls are allowed. It makes one
+    // system call on a number.
+    unsafe {
+        command.pre_exec(move || child::is_silent(socket));
+    }
+}
+
 /// How long a child lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Life {
@@ -99,6 +114,7 @@ mod child {
     use std::io;
     use std::os::fd::BorrowedFd;
 
+    use rustix::event::{PollFd, PollFlags, Timespec};
     use rustix::io::{FdFlags, fcntl_setfd};
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -122,6 +138,16 @@ mod child {
     #[cfg(not(target_os = "linux"))]
     pub(super) fn die_with(_: u32) -> io::Result<()> {
         Ok(())
+    }
+
+    #[expect(unsafe_code, reason = "a descriptor known by number only")]
+    pub(super) fn is_silent(fd: i32) -> io::Result<()> {
+        // SAFETY: the descriptor is open in the parent, which waits for this child to become the command.
+        let mut fds = [PollFd::from_borrowed_fd(unsafe { BorrowedFd::borrow_raw(fd) }, PollFlags::IN)];
+        match rustix::event::poll(&mut fds, Some(&Timespec::default()))? {
+            0 => Ok(()),
+            _ => Err(rustix::io::Errno::CANCELED.into()),
+        }
     }
 
     #[expect(unsafe_code, reason = "a descriptor known by number only")]

@@ -441,3 +441,6 @@ async fn follow(
 async fn frame(stream: &mut tokio::net::UnixStream) -> io::Result<(u8, u32)> {
     Ok((stream.read_u8().await?, stream.read_u32_le().await?))
 }
+
+#[cfg(test)]
+mod tests;
