@@ -9,7 +9,7 @@ use zk_core::model::{Message, RunId, Stats, TurnId};
 use zk_core::service::RunEnded;
 
 use crate::steer::Queues;
-use crate::tools::RepeatedFailures;
+use crate::tools::{Outcomes, RepeatedFailures};
 
 /// What a run shares with its handles, its gates and its sub-agents.
 #[derive(Debug)]
@@ -24,6 +24,7 @@ pub(crate) struct RunShared {
     /// Calls so far, counted when their gate let them through: a budget inside a batch sees its siblings.
     counts: Mutex<BTreeMap<String, u32>>,
     repeats: Mutex<RepeatedFailures>,
+    outcomes: Mutex<Outcomes>,
     /// Lazy tools the model may use in this run, by canonical name.
     unlocked: Mutex<BTreeSet<String>>,
     /// Why the run was stopped, as the first who said so put it.
@@ -43,6 +44,7 @@ impl RunShared {
             stats: Mutex::default(),
             counts: Mutex::default(),
             repeats: Mutex::default(),
+            outcomes: Mutex::default(),
             unlocked: Mutex::default(),
             abort_reason: OnceLock::new(),
             turn: Mutex::default(),
@@ -81,6 +83,10 @@ impl RunShared {
 
     pub(crate) fn repeats(&self) -> MutexGuard<'_, RepeatedFailures> {
         lock(&self.repeats)
+    }
+
+    pub(crate) fn outcomes(&self) -> MutexGuard<'_, Outcomes> {
+        lock(&self.outcomes)
     }
 
     pub(crate) fn unlocked(&self) -> MutexGuard<'_, BTreeSet<String>> {

@@ -103,6 +103,7 @@ impl Driver {
             results.push(Block::ToolResult(settled.result));
         }
         self.shared.repeats().end_batch(&failures);
+        shared.announce_end(&calls, &refs, &results).await;
         Batch { results, bytes, failure: failure.or(parked) }
     }
 }

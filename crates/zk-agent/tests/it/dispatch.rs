@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use zk_agent::Behavior;
-use zk_core::events::{CallGroup, ToolBatch};
+use zk_core::events::{CallGroup, EndedCall, OutcomeCounts, ToolBatch, ToolBatchEnd};
 use zk_core::kernel::Cx;
 use zk_core::model::{Concurrency, ToolError, ToolErrorKind, ToolOutput};
-use zk_core::service::ToolCx;
+use zk_core::service::{Redactor, ToolCx};
 use zk_testkit::{Script, Turn};
 
 use crate::support::{Rig, TestTool, rig, rig_with};
@@ -236,4 +236,73 @@ async fn several_calls_are_announced_by_kind_before_the_first_of_them_and_a_sing
     let said = said(&log);
     assert!(said.starts_with("read=read,read other=run,none +read1"), "{said}");
     assert_eq!(said.matches('=').count(), 2, "{said}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_batch_tells_its_errors_and_counts_those_that_a_later_success_resolved() {
+    let key = "correct-horse-battery";
+    let script = Script::new()
+        .turn(|t| {
+            // The success beside it resolves nothing: it was not made because of the error.
+            t.call("edit", json!({"path": "a", "fails": format!("\n{key} {}", "x".repeat(500))}))
+                .call("edit", json!({"path": "b"}))
+        })
+        .turn(|t| t.call("none", json!({})))
+        .turn(|t| t.call("look", json!({"path": "c"})))
+        .turn(|t| t.call("look", json!({"path": "./a"})).call("run", json!({"fails": "no\nmore"})))
+        .turn(|t| t.call("run", json!({})))
+        .turn(|t| t.text("ok"));
+    let tool = |name: &str| {
+        TestTool::new(name, |args: Value, _| async move {
+            match args["fails"].as_str() {
+                Some(why) => Err(ToolError::failed(why)),
+                None => Ok(ToolOutput::text("done")),
+            }
+        })
+        .arc()
+    };
+    let rig = rig_with(script, |b| b.tool(tool("edit")).tool(tool("look")).tool(tool("run")));
+    let scope = rig.scope("front-end");
+    let redactor = Redactor::new();
+    redactor.learn(key);
+    scope.provide_service(Arc::new(redactor));
+    let ends = Log::default();
+    let sink = ends.clone();
+    scope.on_sync(move |end: &ToolBatchEnd, _: &Cx| {
+        let call = |ended: &EndedCall| {
+            let error = ended.error.as_deref().unwrap_or("-");
+            format!("{}={error}", ended.call.name)
+        };
+        let calls: Vec<String> = end.calls.iter().map(call).collect();
+        let OutcomeCounts { calls: all, errors, resolved } = end.counts;
+        sink.lock().unwrap().push(format!("{} {all}/{errors}/{resolved}", calls.join(" ")));
+    });
+    rig.run("go").await.result.unwrap();
+    let ends = ends.lock().unwrap().clone();
+    let first = format!("edit=[redacted] {}… edit=- 2/1/0", "x".repeat(200 - "[redacted] ".len()));
+    assert_eq!(ends[0], first);
+    assert!(ends[1].starts_with("none=Unknown tool `none`.") && ends[1].ends_with(" 3/2/0"), "{}", ends[1]);
+    assert_eq!(ends[2..], ["look=- 4/2/0", "look=- run=no 6/3/1", "run=- 7/3/2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_was_stopped_has_its_end_too() {
+    let log = Log::default();
+    let script = batch(&[("slow", json!({"s": 100})), ("slow", json!({"s": 100}))]);
+    let rig = rig_with(script, |b| b.tool(timed("slow", &log).arc()));
+    let ends = Log::default();
+    let sink = ends.clone();
+    rig.scope("front-end").on_sync(move |end: &ToolBatchEnd, _: &Cx| {
+        let errors: Vec<String> =
+            end.calls.iter().map(|call| call.error.clone().unwrap_or_default()).collect();
+        sink.lock().unwrap().push(format!("{} {:?}", errors.join("|"), end.counts));
+    });
+    let mut run = rig.agent.run("go").unwrap();
+    run.start();
+    rig.recorder.wait_for("tool:before").await;
+    run.abort();
+    assert!(run.wait().await.result.is_err());
+    let ends = ends.lock().unwrap().clone();
+    assert_eq!(ends.len(), 1, "{ends:?}");
+    assert!(ends[0].starts_with("Aborted: ") && ends[0].contains("calls: 2, errors: 2"), "{ends:?}");
 }

@@ -11,8 +11,8 @@ use zk_core::events::{SessionMessages, ToolResultsAfter};
 use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
 use zk_core::model::wire::Repair;
 use zk_core::model::{
-    Approved, Block, Concurrency, Disclosure, Effects, Message, Role, ToolError, ToolOutput, ToolSpec,
-    WireReady, WireRules,
+    Approved, Block, CallLocation, Concurrency, Disclosure, Effects, Message, Role, ToolError, ToolOutput,
+    ToolSpec, WireReady, WireRules,
 };
 use zk_core::service::{CallPlace, Provider, Tool, ToolCx};
 use zk_testkit::{Recorder, Script, ScriptedProvider};
@@ -274,6 +274,12 @@ impl Tool for TestTool {
 
     fn effects(&self, _: &Value, _: &CallPlace) -> Effects {
         self.effects.clone()
+    }
+
+    /// The file in its argument `path`.
+    fn locations(&self, args: &Value) -> Vec<CallLocation> {
+        let path = args["path"].as_str().map(Into::into);
+        path.map(|path| CallLocation { path, line: None }).into_iter().collect()
     }
 
     fn concurrency(&self, args: &Value) -> Concurrency {

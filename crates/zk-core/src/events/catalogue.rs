@@ -118,7 +118,7 @@ catalogue! {
     Stream: StreamStart, StreamTransform, StreamText, StreamThinking, StreamToolArgs, ToolArgsRepaired,
         StreamProvider, StreamEnd;
     Tool: ToolsChanged, ToolBatch, ValidationReject, ValidationCoerce, ToolPrepare, ToolGate, PermissionRequest, PermissionDecided, ToolBlocked, ToolParked, ToolSkipped, ToolBegin,
-        ToolBefore, ToolUnknown, ToolProgress, ToolRemark, ToolErrored, ToolTransform, ToolEnd, ToolAfter, ToolResultsAfter;
+        ToolBefore, ToolUnknown, ToolProgress, ToolRemark, ToolErrored, ToolTransform, ToolEnd, ToolAfter, ToolBatchEnd, ToolResultsAfter;
     Spawn: SpawnBefore, SpawnComplete, SpawnError;
     Resources: ResourcesDiscover;
     View: ViewBlock;

@@ -64,11 +64,11 @@ pub use stream::{
     ToolArgsRepaired,
 };
 pub use tool::{
-    CallGroup, CallRef, Coercion, DecidedBy, Decision, Passed, PermissionDecided, PermissionReply,
-    PermissionRequest, ResultPatch, Ruling, ToolAfter, ToolBatch, ToolBefore, ToolBegin, ToolBlocked,
-    ToolChange, ToolChangeKind, ToolEnd, ToolErrored, ToolGate, ToolLeftOut, ToolParked, ToolPrepare,
-    ToolProgress, ToolRemark, ToolResultsAfter, ToolSkipped, ToolTransform, ToolUnknown, ToolsChanged,
-    UnknownReply, ValidationCoerce, ValidationReject,
+    CallGroup, CallRef, Coercion, DecidedBy, Decision, EndedCall, OutcomeCounts, Passed, PermissionDecided,
+    PermissionReply, PermissionRequest, ResultPatch, Ruling, ToolAfter, ToolBatch, ToolBatchEnd, ToolBefore,
+    ToolBegin, ToolBlocked, ToolChange, ToolChangeKind, ToolEnd, ToolErrored, ToolGate, ToolLeftOut,
+    ToolParked, ToolPrepare, ToolProgress, ToolRemark, ToolResultsAfter, ToolSkipped, ToolTransform,
+    ToolUnknown, ToolsChanged, UnknownReply, ValidationCoerce, ValidationReject,
 };
 pub use turn::{
     BudgetExceeded, BudgetMode, BudgetOutcome, HistoryRepaired, MessageEnd, OutputReady, PrefixBreak,
@@ -79,7 +79,7 @@ pub use view::ViewBlock;
 
 /// The version of what events say of themselves as data, as `stream-json` prints it: the second part grows with what is
 /// added, the first with what a reader of the old shape would miss.
-pub const EVENTS_VERSION: &str = "1.14";
+pub const EVENTS_VERSION: &str = "1.15";
 
 /// How long a watcher may keep a run waiting.
 const WATCHER_LIMIT: std::time::Duration = std::time::Duration::from_secs(30);

@@ -339,6 +339,11 @@ fn tool_path(all: &mut Vec<Box<dyn AnyEvent>>) {
             turn_id: "t_1".into(),
             groups: vec![CallGroup { kind: zk_core::model::CallKind::Execute, calls: vec![call()] }],
         },
+        ToolBatchEnd {
+            turn_id: "t_1".into(),
+            calls: vec![EndedCall { call: call(), is_error: true, error: Some("no such file".into()) }],
+            counts: OutcomeCounts { calls: 3, errors: 2, resolved: 1 },
+        },
         ToolBegin {
             run_id: "r_1".into(),
             call: call(),

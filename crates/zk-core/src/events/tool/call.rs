@@ -35,6 +35,44 @@ pub struct CallGroup {
     pub calls: Vec<Arc<CallRef>>,
 }
 
+/// All calls of one answer have their results, and none of them is in the history yet.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct ToolBatchEnd {
+    /// The turn.
+    pub turn_id: TurnId,
+    /// The calls with how they ended, in the order of the answer.
+    pub calls: Vec<EndedCall>,
+    /// The counts of the run, this batch included.
+    pub counts: OutcomeCounts,
+}
+notify!(ToolBatchEnd, "tool:batch_end", CANCELLABLE = false);
+
+/// How a call of a batch ended.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct EndedCall {
+    /// The call.
+    pub call: Arc<CallRef>,
+    /// Whether its result is an error; that of a call that was refused or not run is one, too.
+    pub is_error: bool,
+    /// The first line of the error, cut where it is long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// How the calls of a run ended so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct OutcomeCounts {
+    /// Calls with a result, also those that were refused or not run.
+    pub calls: u64,
+    /// Those whose result is an error.
+    pub errors: u64,
+    /// Errors that were followed, in a later batch, by a success of the same tool or of a call at the same file.
+    pub resolved: u64,
+}
+
 /// A call was let through and is about to run. Whoever stores sessions makes that durable here, before the
 /// call has any effect: a handler that fails refuses the call.
 #[derive(Clone, Debug, Serialize)]

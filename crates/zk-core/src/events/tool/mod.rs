@@ -9,8 +9,8 @@ mod prepare;
 mod result;
 
 pub use call::{
-    CallGroup, ToolBatch, ToolBefore, ToolBegin, ToolBlocked, ToolParked, ToolProgress, ToolRemark,
-    ToolSkipped, ToolUnknown, UnknownReply,
+    CallGroup, EndedCall, OutcomeCounts, ToolBatch, ToolBatchEnd, ToolBefore, ToolBegin, ToolBlocked,
+    ToolParked, ToolProgress, ToolRemark, ToolSkipped, ToolUnknown, UnknownReply,
 };
 pub use changed::{ToolChange, ToolChangeKind, ToolLeftOut, ToolsChanged};
 pub use decided::{DecidedBy, PermissionDecided};

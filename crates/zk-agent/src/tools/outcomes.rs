@@ -1,0 +1,109 @@
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use zk_core::events::{CallRef, EndedCall, OutcomeCounts, ToolBatchEnd};
+use zk_core::kernel::Cx;
+use zk_core::model::{Block, ToolCall, ToolResult};
+use zk_core::service::{CallPlace, Redactor};
+
+use super::call::{Calls, catch_panic};
+
+/// How much of an error's first line a batch's end tells.
+const ERROR_CHARS: usize = 200;
+
+/// The most errors that are looked after until a success follows: those before them stay unresolved.
+const MAX_OPEN: usize = 1000;
+
+/// Counts how the calls of a run end.
+#[derive(Debug, Default)]
+pub(crate) struct Outcomes {
+    counts: OutcomeCounts,
+    /// Errors that no success followed yet.
+    open: Vec<OpenError>,
+}
+
+#[derive(Debug)]
+struct OpenError {
+    tool: String,
+    files: Vec<PathBuf>,
+}
+
+impl Outcomes {
+    /// Takes in the results of one batch; `files` gives those that a call is about. The calls of a batch run side by
+    /// side, and the model saw none of their errors yet: a success resolves errors of the batches before only.
+    pub(super) fn count_batch(
+        &mut self,
+        ended: &[(&ToolCall, bool)],
+        files: impl Fn(&ToolCall) -> Vec<PathBuf>,
+    ) -> OutcomeCounts {
+        let mut failed = Vec::new();
+        for (call, is_error) in ended {
+            self.counts.calls += 1;
+            if *is_error {
+                self.counts.errors += 1;
+                failed.push(OpenError { tool: call.name.clone(), files: files(call) });
+            } else if !self.open.is_empty() {
+                let (files, before) = (files(call), self.open.len());
+                self.open.retain(|error| {
+                    error.tool != call.name && !error.files.iter().any(|file| files.contains(file))
+                });
+                self.counts.resolved += (before - self.open.len()) as u64;
+            }
+        }
+        self.open.extend(failed);
+        let excess = self.open.len().saturating_sub(MAX_OPEN);
+        self.open.drain(..excess);
+        self.counts
+    }
+}
+
+impl Calls<'_> {
+    /// The files that a call is about, as its tool tells it.
+    pub(super) fn files(&self, call: &ToolCall) -> Vec<PathBuf> {
+        let tool = self.driver.toolbox.get(&call.name).filter(|_| call.malformed.is_none());
+        let Some(tool) = tool else { return Vec::new() };
+        let cwd = &self.driver.cwd;
+        let place = CallPlace { cx: self.cx.clone(), cwd: cwd.clone() };
+        let located = catch_panic(|| tool.locations(&call.args)).filter(|found| !found.is_empty());
+        let located = located
+            .or_else(|| catch_panic(|| tool.effects(&call.args, &place).locations()))
+            .unwrap_or_default();
+        located.into_iter().map(|location| cwd.join(location.path)).collect()
+    }
+
+    /// Counts the results of the batch, and announces its end.
+    pub(super) async fn announce_end(&self, calls: &[&ToolCall], refs: &[Arc<CallRef>], results: &[Block]) {
+        let results = || results.iter().filter_map(Block::as_result);
+        let ended: Vec<(&ToolCall, bool)> =
+            calls.iter().zip(results()).map(|(call, result)| (*call, result.is_error)).collect();
+        let counts = self.driver.shared.outcomes().count_batch(&ended, |call| self.files(call));
+        let end = || ToolBatchEnd {
+            turn_id: self.cx.turn_id().into(),
+            calls: refs
+                .iter()
+                .zip(results())
+                .map(|(call, result)| ended_call(call, result, &self.cx))
+                .collect(),
+            counts,
+        };
+        let _ = self.cx.emit_with(end).await;
+    }
+}
+
+/// How a call ended, as a batch's end tells it.
+pub(super) fn ended_call(call: &Arc<CallRef>, result: &ToolResult, cx: &Cx) -> EndedCall {
+    let error = result.is_error.then(|| {
+        let text = result.content.to_text();
+        // Before the cut, which may go through the middle of a key.
+        let text = match cx.service::<Redactor>() {
+            Some(redactor) => redactor.redact(&text).into_owned(),
+            None => text,
+        };
+        let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+        match line.char_indices().nth(ERROR_CHARS) {
+            Some((at, _)) => format!("{}…", line.get(..at).unwrap_or_default()),
+            None => line.to_owned(),
+        }
+    });
+    EndedCall { call: call.clone(), is_error: result.is_error, error: error.filter(|line| !line.is_empty()) }
+}
