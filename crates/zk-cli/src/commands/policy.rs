@@ -32,7 +32,9 @@ fn test(app: &AppContext, command: &[String]) -> Outcome<Exit> {
         [only] => only.clone(),
         words => quote_all(words),
     };
-    judged(app, "shell", &Effects::executes(&text), Some(&json!({ "command": text })))
+    let args = json!({ "command": text });
+    // What the tool runs for it: a line of the settings may come before it.
+    judged(app, "shell", &effects(app, "shell", &args)?, Some(&args))
 }
 
 /// Judges a call of a built-in tool by the effects that the tool tells; what another one does is not known.
@@ -41,15 +43,19 @@ fn test_tool(app: &AppContext, name: &str, args: &[String]) -> Outcome<Exit> {
     let args: Value = serde_json::from_str(&text).map_err(|error| {
         Failure::usage(format!("the arguments of `{name}` are not JSON: {error}: {text}"))
     })?;
+    judged(app, name, &effects(app, name, &args)?, Some(&args))
+}
+
+/// The effects that the built-in tool `name` tells of a call.
+fn effects(app: &AppContext, name: &str, args: &Value) -> Outcome<Effects> {
     let bus = Bus::new();
     bus.install(&ToolsPlugin::new(behavior::tools_options(&app.settings))).map_err(Failure::failed)?;
     #[cfg(feature = "fetch")]
     bus.install(&crate::fetch::plugin(&app.settings)?).map_err(Failure::failed)?;
-    let effects = match bus.item::<dyn Tool>(name) {
-        Some(tool) => tool.effects(&args, &CallPlace { cx: bus.cx(), cwd: app.cwd.clone() }),
+    Ok(match bus.item::<dyn Tool>(name) {
+        Some(tool) => tool.effects(args, &CallPlace { cx: bus.cx(), cwd: app.cwd.clone() }),
         None => Effects::Unknown,
-    };
-    judged(app, name, &effects, Some(&args))
+    })
 }
 
 fn test_host(app: &AppContext, host: &str) -> Outcome<Exit> {
@@ -65,7 +71,8 @@ fn judged(app: &AppContext, tool: &str, effects: &Effects, args: Option<&Value>)
     let Containment { mode, is_contained, .. } =
         Containment::of(app, app.settings.flag("permissions.allow_all"))?;
     let verdict = policy::judge(app, mode, is_contained).verdict(tool, effects, &app.cwd);
-    let is_remembered = asks_by_no_rule(&verdict) && args.is_some_and(|args| is_remembered(app, tool, args));
+    let is_remembered =
+        asks_by_no_rule(&verdict) && args.is_some_and(|args| is_remembered(app, tool, args, effects));
     let decision = if is_remembered { Decision::Allow } else { verdict.decision };
     let mut lines = vec![format!("{decision} (mode {mode})")];
     if is_remembered {
@@ -88,8 +95,8 @@ fn asks_by_no_rule(verdict: &Verdict) -> bool {
 }
 
 /// Whether a call with exactly these arguments was allowed for good in this directory.
-fn is_remembered(app: &AppContext, tool: &str, args: &Value) -> bool {
-    let Some(bytes) = PermissionGate::remembered_bytes(&app.cwd, tool, args) else { return false };
+fn is_remembered(app: &AppContext, tool: &str, args: &Value, effects: &Effects) -> bool {
+    let Some(bytes) = PermissionGate::remembered_bytes(&app.cwd, tool, args, effects) else { return false };
     // The names are without secrets, so a call is known by its bytes alone.
     let names = calls(app).unwrap_or_default();
     let items = names.iter().map(|name| TrustItem {

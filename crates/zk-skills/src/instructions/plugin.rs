@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use serde::Serialize;
+use serde_json::Value;
 use zk_core::events::{ContextReduced, ResultPatch, SessionLoaded, ToolBegin, ToolTransform};
 use zk_core::kernel::{BoxError, Cx, Event, HookOptions, Notify, Plugin, Reach, Scope};
 use zk_core::model::{Block, CallId, Effect, Effects, ToolContent};
@@ -183,7 +184,10 @@ impl InstructionsPlugin {
                         path
                     }));
                 }
-                Effect::Executes { command: Some(command), .. } => dirs.push(shell::directory(command, &cwd)),
+                Effect::Executes { command: Some(line), .. } => {
+                    let own = begin.args.get("command").and_then(Value::as_str);
+                    dirs.push(shell::directory_of_call(line, own, &cwd));
+                }
                 Effect::Executes { command: None, .. }
                 | Effect::Network { .. }
                 | Effect::LeavesContext { .. } => {}

@@ -1,5 +1,15 @@
 use std::path::{Component, Path, PathBuf};
 
+/// Where a call works that runs `line` in `cwd`. `own` is the command as the model gave it: the host may run a line of its
+/// own before that, which need not begin with a `cd`.
+pub(super) fn directory_of_call(line: &str, own: Option<&str>, cwd: &Path) -> PathBuf {
+    let own = own.filter(|own| !own.is_empty());
+    match own.and_then(|own| Some((line.strip_suffix(own)?, own))) {
+        Some((before, own)) if before.ends_with('\n') => directory(own, &directory(before, cwd)),
+        Some(_) | None => directory(line, cwd),
+    }
+}
+
 /// Where a command line works that begins in `cwd`: what the `cd`s at its beginning lead to. A directory that only a shell knows
 /// the name of ends the matter.
 pub(super) fn directory(command: &str, cwd: &Path) -> PathBuf {
@@ -38,6 +48,24 @@ fn change(line: &str) -> Option<(&str, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_of_the_host_before_a_command_does_not_hide_where_the_command_works() {
+        for (line, own, wanted) in [
+            ("source env\ncd sub && ls", Some("cd sub && ls"), "/desk/sub"),
+            ("cd top\ncd sub && ls", Some("cd sub && ls"), "/desk/top/sub"),
+            ("cd sub && ls", Some("cd sub && ls"), "/desk/sub"),
+            ("source env; cd sub && ls", Some("cd sub && ls"), "/desk"),
+            ("source env\ncd sub && ls", None, "/desk"),
+            ("cd sub && ls", Some(""), "/desk/sub"),
+        ] {
+            assert_eq!(
+                directory_of_call(line, own, Path::new("/desk")),
+                Path::new(wanted),
+                "{line:?} {own:?}"
+            );
+        }
+    }
 
     #[test]
     fn a_command_line_works_where_the_changes_at_its_beginning_lead() {

@@ -30,12 +30,16 @@ struct Rig {
 }
 
 fn rig(at: &Place, script: Script, install: impl FnOnce(&Bus)) -> Rig {
+    rig_with(at, script, ToolsOptions::default(), install)
+}
+
+fn rig_with(at: &Place, script: Script, tools: ToolsOptions, install: impl FnOnce(&Bus)) -> Rig {
     let bus = Bus::new();
     #[expect(clippy::disallowed_methods, reason = "the commands that texts run are found as usual")]
     let environment = Environment::filtered(std::env::vars_os());
     let files = WorkspaceFiles::new([at.path("project")]).unwrap();
     bus.install(&LocalPlugin::new(environment, files)).unwrap();
-    bus.install(&ToolsPlugin::new(ToolsOptions::default())).unwrap();
+    bus.install(&ToolsPlugin::new(tools)).unwrap();
     install(&bus);
     let recorder = Recorder::new();
     let provider = ScriptedProvider::new(script);
@@ -420,16 +424,19 @@ async fn instructions_of_a_subdirectory_come_with_the_first_command_that_works_t
         .write("project/a/AGENTS.md", "Of a.")
         .write("project/b/AGENTS.md", "Of b.");
     let run = |command: &str| ("shell", json!({ "command": command }));
-    let script = calls(&[run("ls a"), run("cd a && ls"), run("cd a && ls"), run("cd 'b'; cd ../b; ls")]);
-    let rig = rig(&at, script, |bus| drop(bus.install(&instructions(&at)).unwrap()));
-    rig.run("Look").await;
-    let mut told = Vec::new();
-    for request in rig.provider.requests().iter().skip(1) {
-        let last = request.history.messages().last().unwrap().clone();
-        let text: Vec<String> = last.results().map(|result| format!("{:?}", result.content)).collect();
-        told.push((text[0].contains("Of a."), text[0].contains("Of b.")));
+    for shell_prefix in [None, Some("export A=1".to_owned())] {
+        let script = calls(&[run("ls a"), run("cd a && ls"), run("cd a && ls"), run("cd 'b'; cd ../b; ls")]);
+        let tools = ToolsOptions { shell_prefix, ..ToolsOptions::default() };
+        let rig = rig_with(&at, script, tools, |bus| drop(bus.install(&instructions(&at)).unwrap()));
+        rig.run("Look").await;
+        let mut told = Vec::new();
+        for request in rig.provider.requests().iter().skip(1) {
+            let last = request.history.messages().last().unwrap().clone();
+            let text: Vec<String> = last.results().map(|result| format!("{:?}", result.content)).collect();
+            told.push((text[0].contains("Of a."), text[0].contains("Of b.")));
+        }
+        assert_eq!(told, [(false, false), (true, false), (false, false), (false, true)]);
     }
-    assert_eq!(told, [(false, false), (true, false), (false, false), (false, true)]);
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use zk_core::model::{CallId, Effects, ModelRef, ThinkingRequest, TurnId};
 use zk_core::service::{
     Approval, CallPlace, PendingQuestion, Question, Questions, Tool, Trust, TrustError, TrustItem, UiAnswer,
 };
-use zk_tools::{PermissionGate, PermissionMode};
+use zk_tools::{PermissionGate, PermissionMode, Shell, ToolsOptions};
 
 use crate::support::Desk;
 
@@ -64,6 +64,10 @@ fn desk(mode: PermissionMode) -> Desk {
 
 /// Why a call is refused, if it is.
 async fn refusal(bus: &Bus, tool: &str, args: Value) -> Option<String> {
+    refusal_of(bus, tool, bus.item::<dyn Tool>(tool), args).await
+}
+
+async fn refusal_of(bus: &Bus, tool: &str, of: Option<Arc<dyn Tool>>, args: Value) -> Option<String> {
     let call = Arc::new(CallRef {
         turn_id: TurnId::fresh(),
         call_id: CallId::from("same"),
@@ -71,7 +75,7 @@ async fn refusal(bus: &Bus, tool: &str, args: Value) -> Option<String> {
         display_name: tool.into(),
     });
     let place = CallPlace { cx: bus.cx(), cwd: ".".into() };
-    let gate = ToolGate::new(call, args, bus.item::<dyn Tool>(tool), place);
+    let gate = ToolGate::new(call, args, of, place);
     match gate.pass(&bus.cx()).await.unwrap() {
         Passed::Refused { reason, .. } => Some(reason),
         Passed::Approved(_) => None,
@@ -126,6 +130,41 @@ async fn always_allows_exactly_that_call_in_later_sessions_until_it_is_revoked()
     assert_eq!(name, r#"shell {"command":"rm a"}"#);
     trust.revoke("/project".as_ref(), PermissionGate::TRUST_KIND, &name).unwrap();
     assert!(refusal(&later.bus, "shell", command()).await.is_some());
+}
+
+#[tokio::test]
+async fn what_is_allowed_names_the_line_of_the_host_that_runs_before_it_and_holds_with_no_other() {
+    let trust = Arc::new(Remembered::default());
+    let session = |prefix: Option<&str>| {
+        let shell_prefix = prefix.map(str::to_owned);
+        let desk = Desk::with(ToolsOptions { shell_prefix, ..ToolsOptions::default() });
+        desk.bus.scope("host").provide_service::<dyn Trust>(trust.clone());
+        desk.bus.install(&PermissionGate::new(PermissionMode::Ask).remembering("/project")).unwrap();
+        desk
+    };
+    let first = session(Some("source env"));
+    let _person = person(&first, UiAnswer::Always);
+    assert_eq!(refusal(&first.bus, "shell", command()).await, None);
+    let name = trust.0.lock().unwrap()[0].0.clone();
+    assert_eq!(name, r#"shell runs ["source env\nrm a"] for {"command":"rm a"}"#);
+    assert_eq!(refusal(&session(Some("source env")).bus, "shell", command()).await, None);
+    for other in [None, Some("source other")] {
+        assert!(refusal(&session(other).bus, "shell", command()).await.is_some(), "{other:?}");
+    }
+    // A command that is what the line and the command are together, but from the model.
+    let whole = json!({ "command": "source env\nrm a" });
+    assert!(refusal(&session(None).bus, "shell", whole).await.is_some());
+
+    // Nor for the session: the tool of the same conversation gets another line.
+    let desk = Desk::new();
+    desk.bus.install(&PermissionGate::new(PermissionMode::Ask)).unwrap();
+    let answered = person(&desk, UiAnswer::Session);
+    for (prefix, asked) in [("source env", 1), ("source env", 1), ("source other", 2)] {
+        let options = ToolsOptions { shell_prefix: Some(prefix.to_owned()), ..ToolsOptions::default() };
+        let tool: Arc<dyn Tool> = Arc::new(Shell::new(&options));
+        assert_eq!(refusal_of(&desk.bus, "shell", Some(tool), command()).await, None);
+        assert_eq!(answered.approvals().len(), asked, "{prefix}");
+    }
 }
 
 fn command() -> Value {

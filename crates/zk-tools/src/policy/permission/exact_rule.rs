@@ -7,7 +7,7 @@ use zk_core::kernel::Cx;
 use zk_core::service::{Redactor, Trust, TrustError, TrustItem};
 
 use super::PermissionGate;
-use super::grant::exact_args;
+use super::grant::{exact_args, other_commands};
 
 /// How much of a remembered call is listed; all of it is what counts.
 const RULE_CHARS: usize = 500;
@@ -27,9 +27,14 @@ impl ExactRule {
     pub(super) fn of(gate: &ToolGate, project: Option<&Path>, cx: &Cx) -> Option<Self> {
         let (project, trust) = (project?.to_owned(), cx.service::<dyn Trust>()?);
         let (tool, args) = (&gate.call.name, exact_args(gate));
-        let bytes = call_bytes(&gate.place.cwd, tool, &args)?;
+        let runs = other_commands(gate);
+        let bytes = call_bytes(&gate.place.cwd, tool, &args, runs.as_ref())?;
         let cwd = gate.place.cwd.to_str()?.to_owned();
-        let shown = format!("{tool} {args}");
+        let shown = match runs {
+            // First, so that it is listed however long the arguments are.
+            Some(runs) => format!("{tool} runs {runs} for {args}"),
+            None => format!("{tool} {args}"),
+        };
         let redacted = cx.service::<Redactor>().map(|redactor| redactor.redact(&shown).into_owned());
         let mut name = redacted.unwrap_or(shown);
         if let Some((at, _)) = name.char_indices().nth(RULE_CHARS) {
@@ -61,7 +66,12 @@ impl ExactRule {
     }
 }
 
-/// What is remembered of a call; nothing where the directory is no UTF-8, which could be taken for another one.
-pub(super) fn call_bytes(cwd: &Path, tool: &str, args: &Value) -> Option<Vec<u8>> {
-    serde_json::to_vec(&(cwd.to_str()?, tool, args)).ok()
+/// What is remembered of a call that runs the commands `runs` beside that of its arguments; nothing where the directory is
+/// no UTF-8, which could be taken for another one.
+pub(super) fn call_bytes(cwd: &Path, tool: &str, args: &Value, runs: Option<&Value>) -> Option<Vec<u8>> {
+    let cwd = cwd.to_str()?;
+    match runs {
+        Some(runs) => serde_json::to_vec(&(cwd, tool, args, runs)).ok(),
+        None => serde_json::to_vec(&(cwd, tool, args)).ok(),
+    }
 }

@@ -7,7 +7,7 @@ use zk_core::model::{Effect, Effects};
 pub(super) enum Grant {
     /// Every call of a tool that only writes files.
     Tool(String),
-    /// This call with exactly these arguments, as JSON.
+    /// This call with exactly these arguments, as JSON, and what it runs if that is another command.
     Exact(String, String),
 }
 
@@ -26,7 +26,9 @@ impl Grant {
     }
 
     pub(super) fn exact(gate: &ToolGate) -> Self {
-        Self::Exact(gate.call.name.clone(), exact_args(gate).to_string())
+        let (args, runs) = (exact_args(gate), other_commands(gate));
+        let runs = runs.map(|runs| format!(" {runs}")).unwrap_or_default();
+        Self::Exact(gate.call.name.clone(), format!("{args}{runs}"))
     }
 
     pub(super) fn describe(&self) -> String {
@@ -47,4 +49,28 @@ pub(super) fn exact_args(gate: &ToolGate) -> Value {
         *reason = Value::Null;
     }
     args
+}
+
+/// What runs that is not the command in the arguments, as JSON: the host may run a line of its own before it. Who allowed a
+/// call did not allow it with another such line.
+pub(super) fn other_commands(gate: &ToolGate) -> Option<Value> {
+    commands_beside(&gate.effects, &gate.args)
+}
+
+/// The commands of `effects` that are not the one in `args`.
+pub(super) fn commands_beside(effects: &Effects, args: &Value) -> Option<Value> {
+    let named = args.get("command").and_then(Value::as_str);
+    let Effects::Known { list } = effects else { return None };
+    let others: Vec<Value> = list
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::Executes { command, .. } => command.as_deref().filter(|command| Some(*command) != named),
+            Effect::Reads { .. }
+            | Effect::Writes { .. }
+            | Effect::Network { .. }
+            | Effect::LeavesContext { .. } => None,
+        })
+        .map(Value::from)
+        .collect();
+    (!others.is_empty()).then_some(Value::Array(others))
 }

@@ -11,10 +11,11 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use zk_core::events::{DecidedBy, PermissionDecided, Ruling, SessionLoaded, ToolGate, TurnBefore};
 use zk_core::kernel::{Answer, BoxError, Cx, Handler, HookOptions, Plugin, Scope, Stage};
+use zk_core::model::Effects;
 use zk_core::service::{CallDecision, CallJudge, CallJudgement};
 
 use exact_rule::call_bytes;
-use grant::Grant;
+use grant::{Grant, commands_beside};
 
 /// How long a person may think before the call is refused.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -172,10 +173,10 @@ impl PermissionGate {
     pub const TRUST_KIND: &'static str = "command";
 
     /// The bytes that the trust store has of a call that is allowed for good in the directory `cwd`, with its arguments as
-    /// the model gives them. `None` for a directory whose path is no UTF-8: nothing is remembered there.
+    /// the model gives them and the effects that its tool tells of them. `None` for a directory whose path is no UTF-8: nothing is remembered there.
     #[must_use]
-    pub fn remembered_bytes(cwd: &Path, tool: &str, args: &Value) -> Option<Vec<u8>> {
-        call_bytes(cwd, tool, args)
+    pub fn remembered_bytes(cwd: &Path, tool: &str, args: &Value, effects: &Effects) -> Option<Vec<u8>> {
+        call_bytes(cwd, tool, args, commands_beside(effects, args).as_ref())
     }
 }
 
