@@ -8,7 +8,7 @@ use futures_util::future::{Either, select};
 
 use super::catch::{catch, catch_async};
 use super::erase::{AsyncRunner, HandlerFuture, Runner};
-use super::table::{HandlerEntry, Observer};
+use super::table::{HandlerEntry, Observe, Observer};
 use super::{
     AnyEvent, BoxError, Cause, Cx, EmitError, Event, EventStamp, HookError, Mode, Notify, OnError, Outcome,
 };
@@ -67,9 +67,17 @@ impl Cx {
 
     /// Shows `event` to the observers.
     fn run_observers(&self, observers: &[Observer], event: &dyn AnyEvent) {
-        let stamp = EventStamp { number: self.bus().inner.emitted.next(), at: SystemTime::now() };
+        let number = self.bus().inner.emitted.next();
+        // Before the first observer, so that a slow one does not make the event seem later.
+        let at = time_if_wanted(observers, SystemTime::now);
         for observer in observers {
-            if let Err(message) = catch(|| (observer.run)(event, stamp, self)) {
+            let run = || match (&observer.run, at) {
+                (Observe::Plain(run), _) => run(event, self),
+                (Observe::Stamped(run), Some(at)) => run(event, EventStamp { number, at }, self),
+                // The time was read if there is one of these.
+                (Observe::Stamped(_), None) => {}
+            };
+            if let Err(message) = catch(run) {
                 self.bus().inner.reporter.report(&HookError {
                     event: event.name(),
                     source: observer.source.clone(),
@@ -225,6 +233,12 @@ impl Cx {
     }
 }
 
+/// The time, if one of the observers is given it.
+fn time_if_wanted(observers: &[Observer], clock: impl FnOnce() -> SystemTime) -> Option<SystemTime> {
+    let wants_it = |observer: &Observer| matches!(observer.run, Observe::Stamped(_));
+    observers.iter().any(wants_it).then(clock)
+}
+
 /// Constants of an event, as values: what needs only these is compiled once, not for each event.
 struct Rules {
     name: &'static str,
@@ -285,4 +299,44 @@ fn assert_send<E: Event>(cx: &Cx, event: E, bus: &super::Bus, scope: &super::Sco
     send(cx.emit(event));
     send(bus.close());
     send(scope.close());
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::{Event, Notify, time_if_wanted};
+    use crate::kernel::{Bus, Reach};
+
+    #[derive(serde::Serialize)]
+    struct Tick;
+
+    impl Event for Tick {
+        const NAME: &'static str = "test:tick";
+        type Reply = ();
+        type Mode = Notify;
+    }
+
+    #[test]
+    fn the_clock_is_read_once_for_all_observers_and_only_if_one_is_given_the_time() {
+        let parent = Bus::new();
+        let bus = parent.child("child");
+        let reads = || {
+            let mut reads = 0;
+            let clock = || {
+                reads += 1;
+                SystemTime::UNIX_EPOCH
+            };
+            let observers = bus.snapshot(std::any::TypeId::of::<Tick>()).observers;
+            let at = time_if_wanted(observers.as_deref().unwrap_or_default(), clock);
+            assert_eq!(at.is_some(), reads == 1);
+            reads
+        };
+        bus.scope("plain").observe(|_, _| {});
+        parent.scope("own").observe_stamped(Reach::Own, |_, _, _| {});
+        assert_eq!(reads(), 0);
+        parent.scope("tree").observe_stamped(Reach::Descendants, |_, _, _| {});
+        bus.scope("stamped").observe_stamped(Reach::Own, |_, _, _| {});
+        assert_eq!(reads(), 1);
+    }
 }

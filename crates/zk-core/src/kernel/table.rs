@@ -33,7 +33,17 @@ pub(super) struct HandlerEntry {
     pub(super) run: Option<Arc<dyn Any + Send + Sync>>,
 }
 
-pub(super) type Observe = dyn Fn(&dyn AnyEvent, EventStamp, &Cx) + Send + Sync;
+type PlainFn = dyn Fn(&dyn AnyEvent, &Cx) + Send + Sync;
+type StampedFn = dyn Fn(&dyn AnyEvent, EventStamp, &Cx) + Send + Sync;
+
+/// Function of an observer.
+#[derive(Clone)]
+pub(super) enum Observe {
+    /// Needs neither the number nor the time of an event.
+    Plain(Arc<PlainFn>),
+    /// Is given both.
+    Stamped(Arc<StampedFn>),
+}
 
 /// One registration of an observer: called with every event once, as emitted, before its handlers.
 ///
@@ -47,7 +57,7 @@ pub(super) struct Observer {
     pub(super) source: Source,
     pub(super) location: &'static Location<'static>,
     pub(super) identity: Identity,
-    pub(super) run: Arc<Observe>,
+    pub(super) run: Observe,
 }
 
 /// Identity of a handler: registering the same one twice is one registration.

@@ -191,21 +191,21 @@ impl Scope {
     where
         F: Fn(&dyn AnyEvent, &Cx) + Send + Sync + 'static,
     {
-        let run = Arc::new(move |event: &dyn AnyEvent, _: EventStamp, cx: &Cx| f(event, cx));
-        self.add_observer(reach, Identity::of_fn::<F>(), run)
+        self.add_observer(reach, Identity::of_fn::<F>(), Observe::Plain(Arc::new(f)))
     }
 
-    /// As [`Scope::observe_at`], with the number and the time of each event.
+    /// As [`Scope::observe_at`], with the number and the time of each event. Only an event that such an observer receives
+    /// costs a look at the clock: one, however many there are.
     #[track_caller]
     pub fn observe_stamped<F>(&self, reach: Reach, f: F) -> Hook
     where
         F: Fn(&dyn AnyEvent, EventStamp, &Cx) + Send + Sync + 'static,
     {
-        self.add_observer(reach, Identity::of_fn::<F>(), Arc::new(f))
+        self.add_observer(reach, Identity::of_fn::<F>(), Observe::Stamped(Arc::new(f)))
     }
 
     #[track_caller]
-    fn add_observer(&self, reach: Reach, identity: Identity, run: Arc<Observe>) -> Hook {
+    fn add_observer(&self, reach: Reach, identity: Identity, run: Observe) -> Hook {
         let location = Location::caller();
         let Some(bus) = self.open_bus(location) else { return self.hook(None) };
         let observer = Observer {
