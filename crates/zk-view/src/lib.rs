@@ -50,7 +50,7 @@ pub use body::{Body, Form};
 pub use call::{Call, CallState};
 pub use diff::{DiffLine, DiffReader};
 pub use driver::{Drained, Reader, ViewDriver};
-pub use engine::{Engine, In, Out, Seen, body_of, rebuild};
+pub use engine::{Engine, In, Kept, Out, Seen, body_of, rebuild};
 pub use intent::{Effect, Intent, Lines, Queued};
 pub use patch::{PATCH_VERSION, Patch};
 pub use question::Card;

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
-use zk_core::events::{SessionBeforeEnd, SpawnComplete, SpawnError, StreamText, ToolResultsAfter};
+use zk_core::events::{
+    SessionBeforeEnd, SessionEnd, SpawnComplete, SpawnError, StreamText, ToolResultsAfter,
+};
 use zk_core::kernel::{AnyEvent, BoxError, Cx, Event, HookOptions, Origin, Plugin, Reach, Scope, Stage};
 use zk_core::service::{Entry, FrontEnd, NewEntry, Questions, SessionLog};
 
@@ -19,7 +21,7 @@ pub use self::reader::{Drained, Reader};
 use self::reader::Backlog;
 use crate::engine::events::with_events;
 use crate::record::SOURCE;
-use crate::{BlockId, Effect, Engine, In, Intent, JobRow, Lines, NoteLevel, Out, Patch, Seen, View};
+use crate::{BlockId, Effect, Engine, In, Intent, JobRow, Kept, Lines, NoteLevel, Out, Patch, Seen, View};
 
 /// The view of one bus: a plugin that reduces its events, answers its questions and feeds readers. Clones are the
 /// same view. Once its bus is closed it can be installed on another one, which goes on with the same conversation.
@@ -77,10 +79,14 @@ struct State {
     effects: VecDeque<Effect>,
     ticking: bool,
     closed: bool,
+    /// How often it was registered on a bus; only the last registration closes it.
+    registrations: u64,
     /// The answer's text that came last, in one piece, until somebody looks or something else happens.
     text: Option<StreamText>,
     /// The answer's text arrives: nothing else happened since it was reduced.
     streams: bool,
+    /// What the entry of a run that ends has.
+    ending: Option<Kept>,
 }
 
 /// How much text is gathered before it is reduced, in bytes.
@@ -233,7 +239,7 @@ impl Plugin for ViewDriver {
 
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
         // It may have been on another bus before.
-        self.shared.state().closed = false;
+        let registration = self.shared.begin_registration();
         // Before others: a handler that stops an event must not hide it.
         let first = HookOptions { stage: Stage::Early, reach: Some(Reach::Descendants), time_limit: None };
         macro_rules! listen {
@@ -247,10 +253,10 @@ impl Plugin for ViewDriver {
             };
         }
         with_events!(listen);
+        scope.on_async_with(self.shared.clone(), keep_run);
         let shared = self.shared.clone();
-        scope.on_sync(move |_: &SessionBeforeEnd, _: &Cx| -> Option<NewEntry> {
-            shared.state().engine.run_entry()
-        });
+        // After whoever stores sessions, whose failure ends the emit.
+        scope.on_sync_at(Stage::Late, move |_: &SessionEnd, _: &Cx| shared.run_is_stored());
         let kept = (self.shared.clone(), scope.clone());
         let last = HookOptions { stage: Stage::Late, reach: Some(Reach::Descendants), time_limit: None };
         scope.on_async_with_at(last, kept.clone(), keep_turn);
@@ -260,7 +266,7 @@ impl Plugin for ViewDriver {
         let this = self.clone();
         scope.spawn(async move { this.follow_questions().await });
         let shared = self.shared.clone();
-        scope.on_close(async move || shared.close());
+        scope.on_close(async move || shared.close(registration));
         Ok(())
     }
 }
@@ -273,11 +279,17 @@ async fn keep_turn((shared, own): &(Arc<Shared>, Scope), _: &ToolResultsAfter, c
     }
     let _one_at_a_time = shared.keeping.lock().await;
     let entry = shared.state().engine.turn_entry();
-    if let (Some(entry), Some(log)) = (entry, cx.service::<dyn SessionLog>())
-        && log.append(own, entry).await.is_ok()
-    {
-        shared.state().engine.turn_is_kept();
-    }
+    shared.store(own, cx, entry).await;
+}
+
+/// Has the session keep what it does not have yet of a run that ends.
+async fn keep_run(shared: &Arc<Shared>, _: &SessionBeforeEnd, _: &Cx) -> Option<NewEntry> {
+    // What is being stored now is not stored with the end as well.
+    let _one_at_a_time = shared.keeping.lock().await;
+    let mut state = shared.state();
+    let (entry, kept) = state.engine.run_entry()?;
+    state.ending = Some(kept);
+    Some(entry)
 }
 
 /// Has the session keep the last words of a sub-agent, whose parent may wait for others.
@@ -291,10 +303,22 @@ impl Shared {
     async fn keep_agents(&self, own: &Scope, cx: &Cx) {
         let _one_at_a_time = self.keeping.lock().await;
         let entry = self.state().engine.agents_entry();
-        if let (Some((entry, ids)), Some(log)) = (entry, cx.service::<dyn SessionLog>())
+        self.store(own, cx, entry).await;
+    }
+
+    /// Appends an entry to the session.
+    async fn store(&self, own: &Scope, cx: &Cx, entry: Option<(NewEntry, Kept)>) {
+        if let (Some((entry, kept)), Some(log)) = (entry, cx.service::<dyn SessionLog>())
             && log.append(own, entry).await.is_ok()
         {
-            self.state().engine.agents_are_kept(ids);
+            self.state().engine.entry_is_stored(kept);
+        }
+    }
+
+    fn run_is_stored(&self) {
+        let mut state = self.state();
+        if let Some(kept) = state.ending.take() {
+            state.engine.entry_is_stored(kept);
         }
     }
 
@@ -381,8 +405,20 @@ impl Shared {
         }
     }
 
-    fn close(&self) {
+    /// Number of a registration on a bus, which opens the view.
+    fn begin_registration(&self) -> u64 {
         let mut state = self.state();
+        state.closed = false;
+        state.registrations += 1;
+        state.registrations
+    }
+
+    /// Closes the view, unless it was registered again since.
+    fn close(&self, registration: u64) {
+        let mut state = self.state();
+        if state.registrations != registration {
+            return;
+        }
         // Its clock ends with the bus.
         (state.closed, state.ticking) = (true, false);
         state.readers.iter().for_each(Backlog::wake);

@@ -2,6 +2,7 @@
 
 mod core;
 pub(crate) mod events;
+mod keep;
 mod lane;
 mod parts;
 mod restore;
@@ -12,16 +13,16 @@ use std::sync::Arc;
 
 use zk_core::kernel::{AnyEvent, Origin};
 use zk_core::model::RunId;
-use zk_core::service::{Entry, NewEntry, PendingQuestion};
+use zk_core::service::{Entry, PendingQuestion};
 
 use self::core::Core;
 use self::lane::Lane;
 use self::run::Run;
-use crate::record::{AgentRecord, RunRecord};
 use crate::{
     Block, BlockId, Card, Content, Effect, Intent, JobRow, Lines, NoteLevel, Patch, Queued, Text, View,
 };
 
+pub use keep::Kept;
 pub use restore::{body_of, rebuild};
 
 /// What a view is told.
@@ -145,68 +146,6 @@ impl Engine {
     #[must_use]
     pub fn view(&self) -> &View {
         &self.core.view
-    }
-
-    /// What the session has to keep of the run that ended last, so that [`rebuild`] shows it again: the reply to
-    /// `session:before-end`.
-    #[must_use]
-    pub fn run_entry(&self) -> Option<NewEntry> {
-        if self.own.has_nothing_to_keep() {
-            return None;
-        }
-        RunRecord { agents: self.agents_to_keep().collect(), ..self.own.record.clone() }.entry()
-    }
-
-    /// What the session has to keep of the turns that ended, before the run does: nothing if it says all of it itself.
-    /// Once it is stored, [`Engine::turn_is_kept`] says so.
-    #[must_use]
-    pub fn turn_entry(&self) -> Option<NewEntry> {
-        let RunRecord { run_id, turns, .. } = &self.own.record;
-        let (run_id, turns) = (run_id.clone(), turns.clone());
-        let agents = self.agents_to_keep().collect();
-        let record = RunRecord { run_id, turns, agents, ..RunRecord::default() };
-        if record.says_more_than_the_session() { record.entry() } else { None }
-    }
-
-    /// The last [`Engine::turn_entry`] is stored.
-    pub fn turn_is_kept(&mut self) {
-        let kept: Vec<BlockId> = self.agents_to_keep().map(|record| record.block.id).collect();
-        self.agents_kept.extend(kept);
-        self.own.record.turns.clear();
-    }
-
-    /// What the session has to keep of sub-agents while they go on, and the blocks that are in it; nothing if it has all of
-    /// them. Once it is stored, [`Engine::agents_are_kept`] says so.
-    #[must_use]
-    pub fn agents_entry(&self) -> Option<(NewEntry, Vec<BlockId>)> {
-        // A part of an answer that arrives may be removed again, which would move those behind it.
-        let arriving = self.run_blocks().position(|(block, _)| block.agent.is_some() && block.is_arriving());
-        let end = arriving.map_or(u64::MAX, |at| u64::try_from(at).unwrap_or(u64::MAX));
-        let agents: Vec<AgentRecord> = self.agents_to_keep().take_while(|record| record.at < end).collect();
-        let ids: Vec<BlockId> = agents.iter().map(|record| record.block.id.clone()).collect();
-        let record = RunRecord { run_id: self.own.record.run_id.clone(), agents, ..RunRecord::default() };
-        (!ids.is_empty()).then(|| record.entry()).flatten().map(|entry| (entry, ids))
-    }
-
-    /// The session has these blocks of sub-agents.
-    pub fn agents_are_kept(&mut self, ids: Vec<BlockId>) {
-        self.agents_kept.extend(ids);
-    }
-
-    /// The blocks of the run that a session has, each with its place.
-    fn run_blocks(&self) -> impl Iterator<Item = (&Arc<Block>, u64)> {
-        let blocks = self.core.view.blocks.get(self.run_from..).unwrap_or_default();
-        blocks.iter().filter(|block| block.is_stored()).zip(0..)
-    }
-
-    /// The blocks of the run's sub-agents that the session does not have yet.
-    fn agents_to_keep(&self) -> impl Iterator<Item = AgentRecord> {
-        let is_new = |block: &Block| !self.agents_kept.contains(&block.id);
-        let agents = self.run_blocks().filter(|(block, _)| block.agent.is_some() && block.closed);
-        agents.filter(move |(block, _)| is_new(block)).map(|(block, at)| {
-            let lines = self.core.body(&block.id).cloned();
-            AgentRecord { at, block: Block::clone(block), lines }
-        })
     }
 
     /// A run of the conversation's own agent begins.

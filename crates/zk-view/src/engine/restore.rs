@@ -1,3 +1,4 @@
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use zk_core::model::{CallId, Message, Role, ToolCall, ToolResult, TurnId, TurnUsage};
@@ -82,6 +83,8 @@ struct Restoring<'a> {
     run: RunRecord,
     /// Blocks before the run.
     from: usize,
+    /// Blocks of sub-agents that are shown.
+    agents: HashSet<BlockId>,
     /// An answer with calls whose results are about to come.
     answer: Option<(&'a Arc<Message>, Option<&'a TurnId>, Option<OpenTurn<'a>>)>,
     open: Option<OpenTurn<'a>>,
@@ -103,6 +106,7 @@ impl Engine {
         self.agents_kept.clear();
         self.children.clear();
         self.restore(entries);
+        self.run_from = self.core.view.blocks.len();
         (self.core.view.switches, self.core.view.cards, self.core.view.jobs) = (switches + 1, cards, jobs);
         self.core.patches.clear();
         self.core.patches.push(Patch::Reset { view: Box::new(self.core.view.clone()) });
@@ -212,9 +216,12 @@ impl Engine {
     /// Puts the blocks of sub-agents where they were seen.
     fn restore_agents(&mut self, state: &mut Restoring<'_>) {
         let mut agents = std::mem::take(&mut state.run.agents);
-        // They were stored as they ended.
+        // They were stored as they ended, some perhaps twice: what was stored is not known of an append that broke off.
         agents.sort_by_key(|record| record.at);
         for AgentRecord { at, block, lines } in agents {
+            if !state.agents.insert(block.id.clone()) {
+                continue;
+            }
             if let Some(agent) = &block.agent {
                 let lane = self.children.entry(agent.name.as_str().into());
                 lane.or_insert_with(|| Lane::of_agent(agent.clone())).go_on_after(&block.id);

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod blocks;
 #[cfg(test)]
+mod keep;
+#[cfg(test)]
 mod person;
 #[cfg(test)]
 mod plugins;

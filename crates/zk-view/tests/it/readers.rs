@@ -185,3 +185,19 @@ async fn questions_are_cards_that_only_an_answer_with_their_digest_resolves() {
         tokio::task::yield_now().await;
     }
 }
+
+#[tokio::test]
+async fn a_bus_that_closes_late_does_not_close_the_view_of_the_next_one() {
+    let (first, second, driver) = (Bus::new(), Bus::new(), ViewDriver::new());
+    first.install(&driver).unwrap();
+    second.install(&driver).unwrap();
+    let mut reader = driver.reader();
+    reader.next().await.unwrap();
+    first.close().await;
+    second.cx().emit(delta("Hello.")).await.unwrap();
+    assert!(reader.next().await.is_some_and(|patches| !patches.is_empty()));
+    let next = tokio::time::timeout(Duration::from_millis(20), reader.next()).await;
+    assert!(next.is_err(), "the view is open: {next:?}");
+    second.close().await;
+    assert_eq!(reader.next().await, None);
+}

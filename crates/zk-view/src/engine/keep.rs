@@ -1,0 +1,98 @@
+use std::sync::Arc;
+
+use zk_core::model::RunId;
+use zk_core::service::NewEntry;
+
+use super::Engine;
+use crate::record::{AgentRecord, RunRecord};
+use crate::{Block, BlockId};
+
+/// Parts of a run that an entry has. Once the entry is stored, [`Engine::entry_is_stored`] is told, and the next entries
+/// leave them out.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    run_id: Option<RunId>,
+    /// How many of the turns that wait to be stored.
+    turns: usize,
+    /// Blocks of sub-agents.
+    agents: Vec<BlockId>,
+}
+
+impl Engine {
+    /// What the session has to keep of the run that ended last, so that [`rebuild`](crate::rebuild) shows it again: the
+    /// reply to `session:before-end`.
+    #[must_use]
+    pub fn run_entry(&self) -> Option<(NewEntry, Kept)> {
+        if self.own.has_nothing_to_keep() {
+            return None;
+        }
+        let agents: Vec<AgentRecord> = self.agents_to_keep().collect();
+        let kept = self.kept(self.own.record.turns.len(), &agents);
+        let entry = RunRecord { agents, ..self.own.record.clone() }.entry()?;
+        Some((entry, kept))
+    }
+
+    /// What the session has to keep of the turns that ended, before the run does: nothing if it says all of it itself.
+    #[must_use]
+    pub fn turn_entry(&self) -> Option<(NewEntry, Kept)> {
+        let RunRecord { run_id, turns, .. } = &self.own.record;
+        let (run_id, turns) = (run_id.clone(), turns.clone());
+        let agents = self.settled_agents();
+        let kept = self.kept(turns.len(), &agents);
+        let record = RunRecord { run_id, turns, agents, ..RunRecord::default() };
+        let entry = record.says_more_than_the_session().then(|| record.entry()).flatten()?;
+        Some((entry, kept))
+    }
+
+    /// What the session has to keep of sub-agents while they go on; nothing if it has all of them.
+    #[must_use]
+    pub fn agents_entry(&self) -> Option<(NewEntry, Kept)> {
+        let agents = self.settled_agents();
+        if agents.is_empty() {
+            return None;
+        }
+        let kept = self.kept(0, &agents);
+        let record = RunRecord { run_id: self.own.record.run_id.clone(), agents, ..RunRecord::default() };
+        Some((record.entry()?, kept))
+    }
+
+    /// An entry is stored. What happened since it was made is left for the next one; of another run than the present
+    /// one nothing is left out.
+    pub fn entry_is_stored(&mut self, kept: Kept) {
+        let Kept { run_id, turns, agents } = kept;
+        if run_id == self.own.record.run_id {
+            self.agents_kept.extend(agents);
+            let stored = &mut self.own.record.turns;
+            stored.drain(..turns.min(stored.len()));
+        }
+    }
+
+    fn kept(&self, turns: usize, agents: &[AgentRecord]) -> Kept {
+        let agents = agents.iter().map(|record| record.block.id.clone()).collect();
+        Kept { run_id: self.own.record.run_id.clone(), turns, agents }
+    }
+
+    /// The blocks of the run that a session has, each with its place.
+    fn run_blocks(&self) -> impl Iterator<Item = (&Arc<Block>, u64)> {
+        let blocks = self.core.view.blocks.get(self.run_from..).unwrap_or_default();
+        blocks.iter().filter(|block| block.is_stored()).zip(0..)
+    }
+
+    /// The blocks of the run's sub-agents that the session does not have yet.
+    fn agents_to_keep(&self) -> impl Iterator<Item = AgentRecord> {
+        let is_new = |block: &Block| !self.agents_kept.contains(&block.id);
+        let agents = self.run_blocks().filter(|(block, _)| block.agent.is_some() && block.closed);
+        agents.filter(move |(block, _)| is_new(block)).map(|(block, at)| {
+            let lines = self.core.body(&block.id).cloned();
+            AgentRecord { at, block: Block::clone(block), lines }
+        })
+    }
+
+    /// Those of them whose place cannot change.
+    fn settled_agents(&self) -> Vec<AgentRecord> {
+        // A part of an answer that arrives may be removed again, which would move those behind it.
+        let arriving = self.run_blocks().position(|(block, _)| block.is_arriving());
+        let end = arriving.map_or(u64::MAX, |at| u64::try_from(at).unwrap_or(u64::MAX));
+        self.agents_to_keep().take_while(|record| record.at < end).collect()
+    }
+}
