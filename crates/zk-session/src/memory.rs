@@ -37,6 +37,7 @@ type Shelf = Arc<Mutex<HashMap<SessionId, Stored>>>;
 
 /// A session that has at least one entry.
 struct Stored {
+    parent: Option<SessionId>,
     cwd: PathBuf,
     created: SystemTime,
     digest: Digest,
@@ -74,7 +75,7 @@ impl MemoryStore {
 impl SessionStore for MemoryStore {
     async fn create(&self, new: NewSession) -> Result<Arc<dyn OpenSession>, StoreError> {
         let id = new.id.unwrap_or_else(SessionId::fresh);
-        Ok(Arc::new(MemorySession::new(self, id, new.cwd, false)))
+        Ok(Arc::new(MemorySession::new(self, id, new.parent, new.cwd, false)))
     }
 
     async fn open(&self, id: &SessionId) -> Result<Arc<dyn OpenSession>, StoreError> {
@@ -87,7 +88,7 @@ impl SessionStore for MemoryStore {
             return Err(StoreError::InUse { id: id.clone(), pid: std::process::id() });
         }
         stored.open = true;
-        Ok(Arc::new(MemorySession::new(self, id.clone(), stored.cwd.clone(), true)))
+        Ok(Arc::new(MemorySession::new(self, id.clone(), stored.parent.clone(), stored.cwd.clone(), true)))
     }
 
     async fn read(&self, id: &SessionId) -> Result<SessionSnapshot, StoreError> {
@@ -134,6 +135,7 @@ impl Stored {
         let updated = self.entries.last().map_or(self.created, |entry| from_millis(entry.time_ms));
         SessionInfo {
             id: id.clone(),
+            parent: self.parent.clone(),
             cwd: self.cwd.clone(),
             created: self.created,
             updated,
@@ -149,6 +151,7 @@ impl Stored {
 
 struct MemorySession {
     id: SessionId,
+    parent: Option<SessionId>,
     cwd: PathBuf,
     shelf: Shelf,
     clock: Arc<dyn Clock>,
@@ -159,9 +162,10 @@ struct MemorySession {
 }
 
 impl MemorySession {
-    fn new(store: &MemoryStore, id: SessionId, cwd: PathBuf, holds: bool) -> Self {
+    fn new(store: &MemoryStore, id: SessionId, parent: Option<SessionId>, cwd: PathBuf, holds: bool) -> Self {
         Self {
             id,
+            parent,
             cwd,
             shelf: store.shelf.clone(),
             clock: store.clock.clone(),
@@ -208,6 +212,7 @@ impl OpenSession for MemorySession {
                 return Err(exists(&self.id));
             }
             let fresh = Stored {
+                parent: self.parent.clone(),
                 cwd: self.cwd.clone(),
                 created: now,
                 digest: Digest::default(),

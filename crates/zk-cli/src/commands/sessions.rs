@@ -39,6 +39,7 @@ pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit
                 let blocks = zk_view::rebuild(&snapshot.entries);
                 let mut lines: Vec<_> = blocks.iter().flat_map(|block| lines::block(block)).collect();
                 let info = &snapshot.info;
+                lines.extend(parent_remark(info).map(|remark| (Style::Plain, remark)));
                 if let Some(lock) = &info.lock {
                     lines.push((Style::Plain, format!("(open in process {})", lock.pid)));
                 } else if info.interrupted {
@@ -95,6 +96,9 @@ pub(crate) fn session_lines(sessions: &[SessionInfo], with_directory: bool) -> V
                     "  (interrupted, no answer)"
                 });
             }
+            if let Some(remark) = parent_remark(session) {
+                line.push_str(&format!("  {remark}"));
+            }
             if let Some(lock) = &session.lock {
                 line.push_str(&format!("  (open in process {})", lock.pid));
             }
@@ -104,6 +108,11 @@ pub(crate) fn session_lines(sessions: &[SessionInfo], with_directory: bool) -> V
             line
         })
         .collect()
+}
+
+/// Which session this one comes from, if one is known.
+fn parent_remark(session: &SessionInfo) -> Option<String> {
+    session.parent.as_ref().map(|parent| format!("(from {})", visible_line(parent.as_str())))
 }
 
 fn age(time: SystemTime) -> String {

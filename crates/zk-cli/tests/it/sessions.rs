@@ -183,6 +183,9 @@ fn a_session_that_another_process_has_open_is_not_touched() {
     let copied = person.run(&["sessions", "copy", &offered("copy")]);
     let copy = copied.stdout.split('`').find_map(|part| part.strip_prefix("zk --resume ")).unwrap();
     assert_ne!(copy, offered("copy"));
+    let from = format!("(from {}", offered("copy"));
+    assert!(person.run(&["sessions", "show", copy]).stdout.contains(&from), "{from}");
+    assert!(person.run(&["sessions", "list"]).stdout.contains(&from), "{from}");
     let went_on = person.run(&["-p", "me too", "--resume", copy]);
     assert!(went_on.stderr.contains("outcome unknown"), "{}", went_on.stderr);
     // The prompt, the answer with its call, and the result with the next prompt.

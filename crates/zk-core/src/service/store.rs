@@ -293,6 +293,9 @@ pub struct SessionSnapshot {
 pub struct SessionInfo {
     /// Its id.
     pub id: SessionId,
+    /// The session it continues or belongs to, such as the one it is a copy of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<SessionId>,
     /// The directory it works in.
     pub cwd: PathBuf,
     /// When it began.

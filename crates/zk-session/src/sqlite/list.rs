@@ -82,6 +82,7 @@ fn read(files: &Files, touched: SystemTime) -> Option<SessionInfo> {
 pub(super) fn info(files: &Files, meta: Meta, lock: Option<Lock>) -> SessionInfo {
     SessionInfo {
         id: files.id().clone(),
+        parent: meta.parent,
         cwd: meta.cwd,
         created: from_millis(meta.created_ms),
         updated: from_millis(meta.updated_ms),
@@ -138,6 +139,7 @@ fn meta(files: &Files) -> Result<Option<Meta>, Unread> {
 fn unknown(files: &Files, time: SystemTime, damaged: Option<String>) -> SessionInfo {
     SessionInfo {
         id: files.id().clone(),
+        parent: None,
         cwd: Path::new("").to_path_buf(),
         created: time,
         updated: time,

@@ -37,6 +37,7 @@ async fn conform(store: impl Fn() -> Arc<dyn SessionStore>) {
     a_closed_session_takes_nothing_more(&*store(), here.path()).await;
     an_id_is_taken_once(&*store(), here.path()).await;
     listing_is_newest_first_and_by_directory(&*store(), here.path(), there.path()).await;
+    a_listing_names_the_parent(&*store(), here.path()).await;
     a_deleted_session_is_gone(&*store(), here.path()).await;
     an_id_may_be_shortened(&*store(), here.path()).await;
     appends_of_many_tasks_are_one_chain(&*store(), here.path()).await;
@@ -172,6 +173,23 @@ async fn listing_is_newest_first_and_by_directory(store: &dyn SessionStore, here
 /// Makes dates differ.
 async fn pause() {
     std::thread::sleep(std::time::Duration::from_millis(3));
+}
+
+async fn a_listing_names_the_parent(store: &dyn SessionStore, cwd: &Path) {
+    let first = store.create(at(cwd)).await.unwrap();
+    first.add(unit(0)).await.unwrap();
+    let (cwd, parent) = (cwd.to_path_buf(), Some(first.id().clone()));
+    let copy = store.create(NewSession { id: None, cwd, parent: parent.clone() }).await.unwrap();
+    copy.add(unit(0)).await.unwrap();
+    let info = async |id: &SessionId| store.read(id).await.unwrap().info.parent;
+    assert_eq!((info(first.id()).await, info(copy.id()).await), (None, parent.clone()));
+    copy.close().await.unwrap();
+    let again = store.open(copy.id()).await.unwrap();
+    again.add(unit(1)).await.unwrap();
+    let listed = store.list(&every()).await.unwrap();
+    let parents: Vec<_> =
+        listed.into_iter().filter(|one| one.id == *copy.id()).map(|one| one.parent).collect();
+    assert_eq!(parents, [parent]);
 }
 
 async fn a_deleted_session_is_gone(store: &dyn SessionStore, cwd: &Path) {
