@@ -195,6 +195,7 @@ impl Transcript {
     /// The rows that are closed by now and were not given yet. What is open keeps at most `room` rows.
     #[must_use]
     pub fn take_closed(&mut self, room: usize) -> Vec<Row> {
+        self.feed_answers();
         let mut rows = Vec::new();
         self.give(&mut rows, false);
         let mut open = self.open_rows().len();
@@ -210,7 +211,7 @@ impl Transcript {
         rows
     }
 
-    /// The rows that may still change.
+    /// The rows that may still change, as of the last [`Transcript::take_closed`].
     #[must_use]
     pub fn open_rows(&self) -> Vec<Row> {
         let mut rows = Vec::new();
@@ -312,27 +313,29 @@ impl Transcript {
         if !self.items.iter().any(is_this) {
             self.items.push_back(Item::Block { id: id.clone(), answer: None });
         }
-        let Content::Answer { text, .. } = &block.content else { return };
-        if block.agent.is_some() {
+        if !matches!(block.content, Content::Answer { .. }) || block.agent.is_some() {
             return;
         }
-        let (text, width, room) = (text.as_str(), self.width, self.room);
-        for item in self.items.iter_mut().rev() {
-            if let Item::Block { id: known, answer } = item
-                && known == id
-            {
-                let new = || {
-                    let mut markdown = Markdown::new(width);
-                    room.into_iter().for_each(|room| markdown.set_room(room));
-                    Box::new(Answer { markdown, fed: 0, began: false })
-                };
-                let answer = answer.get_or_insert_with(new);
-                answer.markdown.push(text.get(answer.fed..).unwrap_or_default());
-                answer.fed = answer.fed.max(text.len());
-                if block.closed {
-                    answer.markdown.finish();
-                }
-                return;
+        let (width, room) = (self.width, self.room);
+        if let Some(Item::Block { answer, .. }) = self.items.iter_mut().rev().find(|item| is_this(item)) {
+            answer.get_or_insert_with(|| {
+                let mut markdown = Markdown::new(width);
+                room.into_iter().for_each(|room| markdown.set_room(room));
+                Box::new(Answer { markdown, fed: 0, began: false })
+            });
+        }
+    }
+
+    /// Takes in what came of answers. Only who asks for rows pays for it: behind the full screen nobody does.
+    fn feed_answers(&mut self) {
+        for item in &mut self.items {
+            let Item::Block { id, answer: Some(answer) } = item else { continue };
+            let Some(block) = self.view.block(id) else { continue };
+            let Content::Answer { text, .. } = &block.content else { continue };
+            answer.markdown.push(text.as_str().get(answer.fed..).unwrap_or_default());
+            answer.fed = answer.fed.max(text.as_str().len());
+            if block.closed {
+                answer.markdown.finish();
             }
         }
     }

@@ -17,6 +17,9 @@ const PRINTED: usize = 2000;
 /// Blocks whose rows are kept.
 const CACHED: usize = 400;
 
+/// Bytes of an answer that are made rows at a time.
+const FED: usize = 64 * 1024;
+
 /// One piece of a conversation, in its order.
 #[derive(Clone, Debug)]
 pub(crate) enum Entry {
@@ -258,16 +261,21 @@ impl Drawer {
         let mut growing = self.growing.take().filter(|growing| growing.id == block.id).unwrap_or_else(|| {
             Growing { id: block.id.clone(), markdown: Markdown::new(width), fed: 0, rows: Rc::default() }
         });
-        growing.markdown.push(text.get(growing.fed..).unwrap_or_default());
-        growing.fed = growing.fed.max(text.len());
         let mut ready = Vec::new();
+        // In pieces: the rows of all of a long text, before they are split, would need several times its memory.
+        while let Some(piece) = text.get(growing.fed..).filter(|rest| !rest.is_empty()) {
+            let piece = piece.get(..piece.floor_char_boundary(FED)).unwrap_or(piece);
+            growing.markdown.push(piece);
+            growing.fed += piece.len();
+            ready.extend(self.split(growing.markdown.take_ready()));
+        }
         if block.closed {
             growing.markdown.finish();
-            ready = block_rows(block, self.width, self.detail);
+            let mut last = growing.markdown.take_ready();
+            last.extend(block_rows(block, self.width, self.detail));
+            ready.extend(self.split(last));
         }
-        drop(ready.splice(0..0, growing.markdown.take_ready()));
         let open = self.split(growing.markdown.open_rows());
-        let ready = self.split(ready);
         if is_apart && growing.rows.is_empty() && !(ready.is_empty() && open.is_empty()) {
             Rc::make_mut(&mut growing.rows).push(Row::default());
         }
