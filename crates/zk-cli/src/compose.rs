@@ -415,8 +415,8 @@ pub(crate) fn agent(
         .history(session.loaded.messages.clone())
         .spawn(agents::options(app, &name))
         .cwd(Place::cwd(app, bus));
-    if let Some(entries) = &session.restored {
-        builder = builder.restored(entries.clone());
+    if let Some(entries) = session.take_restored() {
+        builder = builder.restored(entries);
     }
     if let Some(open) = &session.open {
         builder = builder.session(open.id().clone());

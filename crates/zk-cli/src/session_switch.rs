@@ -105,7 +105,7 @@ impl SessionOpener for SessionSwitch {
         Ok(OpenedSession {
             id: session.open.as_ref().map(|open| open.id().clone()),
             messages: session.loaded.messages.clone(),
-            entries: session.restored.clone().unwrap_or_default(),
+            entries: session.take_restored().unwrap_or_default(),
             model: used.map(|model| self.provider.model(&model.model)),
             thinking: session.loaded.thinking.filter(|_| !compose::thinking_is_overridden(&self.app)),
             cwd: None,

@@ -1,6 +1,6 @@
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use zk_core::model::{EntryId, Message, SessionId};
 use zk_core::service::{
@@ -24,8 +24,8 @@ pub(crate) struct Session {
     pub(crate) open: Option<Arc<dyn OpenSession>>,
     pub(crate) recorder: Option<Recorder>,
     pub(crate) loaded: Loaded,
-    /// What is stored of a resumed conversation, from the first entry to the leaf.
-    pub(crate) restored: Option<Arc<[Entry]>>,
+    /// What is stored of a resumed conversation, from the first entry to the leaf, until an agent has it.
+    restored: Mutex<Option<Arc<[Entry]>>>,
     pub(crate) resumed: bool,
     /// Where its large results go; a directory that exists.
     pub(crate) outputs: Option<PathBuf>,
@@ -81,6 +81,16 @@ impl Session {
     pub(crate) fn continued(&self, messages: Vec<Arc<Message>>) -> Self {
         let loaded = Loaded { messages, ..Loaded::default() };
         Self { loaded, outputs: self.outputs.clone(), temporary: self.temporary.clone(), ..Self::default() }
+    }
+
+    /// What is stored of a resumed conversation, until an agent has it.
+    pub(crate) fn restored(&self) -> Option<Arc<[Entry]>> {
+        self.restored.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// As [`Session::restored`], and keeps it no longer: it is as large as all of the conversation.
+    pub(crate) fn take_restored(&self) -> Option<Arc<[Entry]>> {
+        self.restored.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Leaves its large results to a session that [continues](Self::continued) it.
@@ -268,7 +278,7 @@ async fn reopen(app: &AppContext, store: SqliteStore, open: Arc<dyn OpenSession>
     let session = Session {
         recorder: Some(recorder),
         loaded,
-        restored: Some(entries.into()),
+        restored: Mutex::new(Some(entries.into())),
         resumed: true,
         ..Session::new(app, store, open)
     };

@@ -1,9 +1,7 @@
 use std::sync::Arc;
 
 use zk_core::model::{Message, ModelRef, Role, RunId, ThinkingLevel};
-use zk_core::service::{
-    Audience, CustomEntry, Durability, Entry, EntryKind, OpenSession, StoreError, StoredConversation,
-};
+use zk_core::service::{Audience, Durability, Entry, EntryKind, OpenSession, StoreError, StoredConversation};
 
 use crate::Recorder;
 use crate::open_turn::{InterruptedTurn, OpenTurn};
@@ -26,12 +24,12 @@ pub struct Loaded {
 }
 
 /// An entry of a plugin, and where in the conversation it stands.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PluginEntry {
     /// How many of [`Loaded::messages`] are before it.
     pub after: usize,
-    /// What the plugin appended.
-    pub entry: CustomEntry,
+    /// Which of the entries that were loaded it is, from 0.
+    pub entry: usize,
 }
 
 /// The resume view of a log: pure, and nothing is run again.
@@ -60,7 +58,7 @@ pub struct PluginEntry {
 pub fn load_history(entries: &[Entry]) -> Loaded {
     let mut loaded = Loaded::default();
     let mut open: Option<OpenTurn> = None;
-    for entry in entries {
+    for (at, entry) in entries.iter().enumerate() {
         match &entry.kind {
             EntryKind::Message { message, usage } => {
                 if message.role == Role::Assistant {
@@ -97,7 +95,7 @@ pub fn load_history(entries: &[Entry]) -> Loaded {
             }
             EntryKind::RunEnd { .. } => loaded.unfinished = None,
             EntryKind::Custom(custom) => {
-                loaded.custom.push(PluginEntry { after: loaded.messages.len(), entry: custom.clone() });
+                loaded.custom.push(PluginEntry { after: loaded.messages.len(), entry: at });
                 if custom.audience == Audience::Model {
                     loaded.messages.push(Message::injected(custom.text(), custom.source.as_str()).shared());
                 }

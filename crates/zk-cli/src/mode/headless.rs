@@ -66,8 +66,8 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
         };
         let host = HostOptions::unattended(app);
         let view = host.view.clone();
-        if let Some(open) = session.open.as_ref().filter(|_| session.resumed) {
-            view.begin(&open.entries().await.map_err(Failure::failed)?);
+        if let Some(entries) = session.restored() {
+            view.begin(&entries);
         }
         let bus = compose::bus(app, &session, host)?;
         let model = compose::model(app, &*provider, &session).await?;

@@ -1,6 +1,6 @@
 use serde_json::json;
 use zk_core::model::{Block, ToolCall, ToolResult, TurnUsage, Usage};
-use zk_core::service::RunStatus;
+use zk_core::service::{CustomEntry, RunStatus};
 
 use super::*;
 use crate::CallState;
@@ -146,6 +146,6 @@ fn what_a_plugin_appended_is_handed_over_and_sent_only_where_it_is_meant_to_be()
     let texts: Vec<String> = loaded.messages.iter().map(|message| message.text()).collect();
     assert_eq!(texts, ["mind the goal", r#"{"goal":1}"#]);
     assert_eq!(loaded.messages[0].injected_by.as_deref(), Some("goals"));
-    let places: Vec<usize> = loaded.custom.iter().map(|custom| custom.after).collect();
-    assert_eq!(places, [0, 0, 0, 1], "each stands where it was appended");
+    let places: Vec<_> = loaded.custom.iter().map(|custom| (custom.after, custom.entry)).collect();
+    assert_eq!(places, [(0, 0), (0, 1), (0, 2), (1, 3)], "each stands where it was appended");
 }

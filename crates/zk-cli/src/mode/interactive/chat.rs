@@ -109,8 +109,8 @@ impl Chat {
         };
         let allow_all = app.settings.flag("permissions.allow_all");
         // What is carried over is shown already.
-        if let (Opens::Prompt(_), Some(open)) = (opens, session.open.as_ref().filter(|_| session.resumed)) {
-            view.begin(&open.entries().await.map_err(Failure::failed)?);
+        if let (Opens::Prompt(_), Some(entries)) = (opens, session.restored()) {
+            view.begin(&entries);
         }
         let lines = attending.map(|attending| Lines::draw(&view, &screen, &ui, attending));
         let options = HostOptions {
