@@ -9,7 +9,7 @@ use zk_exec::{Environment, LocalPlugin, WorkspaceFiles};
 use zk_providers::{Anthropic, AnthropicOptions};
 use zk_tools::{PermissionGate, PermissionMode, ToolsOptions, ToolsPlugin};
 
-#[tokio::main]
+#[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
     let mut args = std::env::args().skip(1);
     let (Some(key), Some(prompt)) = (args.next(), args.next()) else {

@@ -23,22 +23,18 @@ pub(crate) struct Launch {
 }
 
 /// Everything that is set, as it was read.
-pub(crate) struct Configured {
-    pub(crate) settings: Settings,
+struct Configured {
+    settings: Settings,
     /// Directories to work in beside the first, canonical.
-    pub(crate) add_dirs: Vec<PathBuf>,
-    pub(crate) agents: Arc<[AgentDefinition]>,
-    pub(crate) warnings: Vec<String>,
+    add_dirs: Vec<PathBuf>,
+    agents: Arc<[AgentDefinition]>,
+    warnings: Vec<String>,
 }
 
 impl Launch {
     /// Reads the settings files, and the other files that the command line names. `before` holds the settings of the last
     /// read, for a reload.
-    pub(crate) fn read(
-        &self,
-        sources: &SettingsSources<'_>,
-        before: Option<&Settings>,
-    ) -> Outcome<Configured> {
+    fn read(&self, sources: &SettingsSources<'_>, before: Option<&Settings>) -> Outcome<Configured> {
         let (mut settings, mut warnings) = Settings::read(sources, self.given.clone())?;
         settings.trust_mcp_servers(&self.trust_mcp, before)?;
         for file in &self.mcp_configs {
@@ -64,6 +60,16 @@ impl Launch {
 impl AppContext {
     /// A copy of this context with the settings files read anew, and the warnings of that. `self` stays as it is.
     pub(crate) fn reread(&self) -> Outcome<(Self, Vec<String>)> {
+        let (read, mut warnings) = self.configured(Some(&self.settings))?;
+        warnings.extend(read.settings.untrusted_warnings(&read.project));
+        let is_same_place = read.settings.text("context") == self.settings.text("context");
+        let tunnel = if is_same_place { self.tunnel.clone() } else { Arc::default() };
+        Ok((Self { tunnel, ..read }, warnings))
+    }
+
+    /// A copy of this context with everything that is set, and the warnings of reading it. `before` are the settings of the
+    /// last read, for a reload.
+    pub(crate) fn configured(&self, before: Option<&Settings>) -> Outcome<(Self, Vec<String>)> {
         let launch = self.launch.as_ref();
         let launch = launch.ok_or_else(|| Failure::usage("this conversation reads no settings"))?;
         let sources = SettingsSources {
@@ -75,11 +81,8 @@ impl AppContext {
             extra: launch.config.as_deref(),
             additions: self.settings.additions.clone(),
         };
-        let Configured { settings, add_dirs, agents, warnings } =
-            launch.read(&sources, Some(&self.settings))?;
-        let is_same_place = settings.text("context") == self.settings.text("context");
-        let tunnel = if is_same_place { self.tunnel.clone() } else { Arc::default() };
-        Ok((Self { settings, add_dirs, agents, tunnel, ..self.clone() }, warnings))
+        let Configured { settings, add_dirs, agents, warnings } = launch.read(&sources, before)?;
+        Ok((Self { settings, add_dirs, agents, ..self.clone() }, warnings))
     }
 }
 

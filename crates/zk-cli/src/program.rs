@@ -19,8 +19,8 @@ use crate::args::{Job, Task};
 use crate::dirs::Dirs;
 use crate::env::Env;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::launch::{Configured, Launch, canonical};
-use crate::settings::SettingsSources;
+use crate::launch::{Launch, canonical};
+use crate::settings::Settings;
 use crate::term::Notices;
 use crate::trust::FileTrust;
 use crate::{commands, demo, doctor, mode, output, term};
@@ -105,38 +105,14 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
     let notices = Notices::default();
     let trust = Arc::new(FileTrust::new(dirs.trust(), host_files.clone()).telling(&notices));
     let launch = Launch { given, config, trust_mcp, mcp_configs, agents, add_dirs };
-    let sources = SettingsSources {
-        env: &env,
-        dirs: &dirs,
-        files: &host_files,
-        project: &project,
-        trust: &*trust,
-        extra: launch.config.as_deref(),
-        additions,
-    };
-    let Configured { settings, add_dirs, agents, warnings } = launch.read(&sources, None)?;
-    for warning in warnings {
-        term::print_stderr(&format!("zk: warning: {warning}"));
-    }
-    if !matches!(job, Job::Trust(_)) {
-        for warning in settings.untrusted_warnings(&project) {
-            term::print_stderr(&format!("zk: warning: {warning}"));
-        }
-        let _ = trust.usable();
-    }
-    let redactor = Arc::new(Redactor::new());
-    env.secrets()
-        .chain(api_key.as_ref().map(ExposeSecret::expose_secret))
-        .for_each(|secret| redactor.learn(secret));
-    term::redact_with(&redactor);
     let app = AppContext {
-        agents,
+        agents: Arc::default(),
         launch: Some(Arc::new(launch)),
         env,
         dirs,
-        settings,
+        settings: Settings::unread(additions),
         cwd,
-        add_dirs,
+        add_dirs: Vec::new(),
         project,
         verbose,
         notices,
@@ -144,10 +120,25 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         limits: RateLimits::default(),
         tunnel: Arc::default(),
         host_files,
-        redactor,
+        redactor: Arc::new(Redactor::new()),
         base_url,
         api_key,
     };
+    let (app, mut warnings) = app.configured(None)?;
+    if !matches!(job, Job::Trust(_)) {
+        warnings.extend(app.settings.untrusted_warnings(&app.project));
+    }
+    for warning in warnings {
+        term::print_stderr(&format!("zk: warning: {warning}"));
+    }
+    if !matches!(job, Job::Trust(_)) {
+        let _ = app.trust.usable();
+    }
+    app.env
+        .secrets()
+        .chain(app.api_key.as_ref().map(ExposeSecret::expose_secret))
+        .for_each(|secret| app.redactor.learn(secret));
+    term::redact_with(&app.redactor);
     match job {
         Job::Prompt(prompt) => mode::run(&app, prompt),
         Job::Sessions(action) => commands::sessions(&app, action),

@@ -55,7 +55,7 @@ pub use keys::{Direction, Key, KeyDecoder};
 pub use markdown::Markdown;
 pub use notice::Notices;
 pub use paint::{Abilities, Caret, InlineScreen, Size};
-pub use pick::{Asked, Completer, Offered};
+pub use pick::{Asked, Completer, Offered, opens_picker};
 pub use question::{Frame, LineChoice, answer_keys};
 pub use row::{Looks, Row, Span};
 pub use style::{Style, Theme, Tone};

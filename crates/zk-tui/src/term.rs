@@ -308,6 +308,20 @@ impl Input {
         let _ = (&self.wake).write(&[0]);
     }
 
+    /// Ends the reading, and gives the keys that were read and not taken yet.
+    pub async fn finish(self) -> Vec<Key> {
+        let Self { mut typed, wake, .. } = self;
+        drop(wake);
+        let mut keys = Vec::new();
+        // The thread ends now, and its sender with it.
+        while let Some(next) = typed.recv().await {
+            if let Typed::Keys(read) = next {
+                keys.extend(read);
+            }
+        }
+        keys
+    }
+
     /// The next keys.
     pub async fn next(&mut self) -> Typed {
         self.typed.recv().await.unwrap_or(Typed::Gone)

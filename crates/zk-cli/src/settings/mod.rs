@@ -95,9 +95,14 @@ pub(crate) struct SettingsSources<'a> {
 }
 
 impl Settings {
+    /// Settings of which nothing was read yet, of a program with these additions.
+    pub(crate) fn unread(additions: Additions) -> Self {
+        Self { additions, ..Self::default() }
+    }
+
     /// Reads every layer, the lowest first. The second part are warnings.
     pub(crate) fn read(sources: &SettingsSources<'_>, given: LayerValues) -> Outcome<(Self, Vec<String>)> {
-        let mut settings = Self { additions: sources.additions.clone(), ..Self::default() };
+        let mut settings = Self::unread(sources.additions.clone());
         let mut warnings = Vec::new();
         settings.give(Layer::Default, defaults(), &mut warnings)?;
         settings.give(

@@ -193,7 +193,7 @@ fn a_conversation_goes_from_one_screen_to_another_and_back() {
 }
 
 /// The program on the inline screen below a shell that says afterwards how the terminal is, and its process.
-fn drawn(person: &Person, shell: &str) -> Option<(Terminal, Pid)> {
+pub(crate) fn drawn(person: &Person, shell: &str) -> Option<(Terminal, Pid)> {
     let zk = program().display();
     let run = format!("sh -c 'echo pid=\\$\\$.; exec {zk} --screen inline go'");
     let command = format!("bash -c \"set -m; {run}; {shell}\"");

@@ -71,6 +71,8 @@ mod questions;
 #[cfg(test)]
 mod reload;
 #[cfg(test)]
+mod reopening;
+#[cfg(test)]
 mod screen;
 #[cfg(test)]
 mod secrets;

@@ -293,7 +293,7 @@ fn session_bus(dir: &Path) -> Bus {
     bus
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn skills_servers_steering_and_sub_agents_of_one_session_leave_the_beginning_of_every_request_in_every_dialect()
  {
     for name in ["anthropic", "openai", "gemini", "openai_compat", "ollama"] {

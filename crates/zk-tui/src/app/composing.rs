@@ -42,8 +42,10 @@ impl App {
         command.set(line);
         self.hint = None;
         let draft = std::mem::replace(&mut self.composer, command);
+        let (vim, recalled) = (self.vim.clone(), self.history.recalled());
         self.enter_text(true, actions);
-        self.composer = draft;
+        (self.composer, self.vim) = (draft, vim);
+        self.history.recall_again(recalled);
         true
     }
 

@@ -8,8 +8,11 @@ pub(crate) struct History {
     texts: Vec<String>,
     recall: Option<Recall>,
     /// Which one is shown, and the draft that stood there before.
-    shown: Option<(usize, String)>,
+    shown: Option<Recalled>,
 }
+
+/// The index of the text that is shown, and the draft that stood there before.
+pub(crate) type Recalled = (usize, String);
 
 impl History {
     pub(crate) fn new(texts: Vec<String>) -> Self {
@@ -60,6 +63,16 @@ impl History {
     /// What is typed now is a draft of its own.
     pub(crate) fn leave(&mut self) {
         self.shown = None;
+    }
+
+    /// The text that is shown, to be given to [`recall_again`](Self::recall_again).
+    pub(crate) fn recalled(&self) -> Option<Recalled> {
+        self.shown.clone()
+    }
+
+    /// Shows what was shown before other texts were pushed.
+    pub(crate) fn recall_again(&mut self, recalled: Option<Recalled>) {
+        self.shown = recalled;
     }
 
     /// The newest text with `words` in it, after `skip` others.

@@ -2,7 +2,7 @@ use super::Buffer;
 use crate::keys::{Direction, Key};
 
 /// The keys of vi for a text: which of its modes it is in, and what was begun.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Vim {
     is_normal: bool,
     /// `d`, `c`, `y` or `g`, which wait for what they are about.

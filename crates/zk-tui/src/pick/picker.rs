@@ -97,6 +97,12 @@ impl Place {
     }
 }
 
+/// Whether a line of a drawn screen opens a list to choose from instead of running a command.
+#[must_use]
+pub fn opens_picker(line: &str) -> bool {
+    Place::of_line(line.trim()).is_some()
+}
+
 /// What was chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Picked {

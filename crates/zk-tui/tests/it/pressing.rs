@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use zk_tui::{Abilities, Action, App, Key, Keymap, Notices, Offered, Size, Style};
+use zk_tui::{Abilities, Action, App, Direction, Key, Keymap, Notices, Offered, Size, Style};
 use zk_view::{Patch, View};
 
 use crate::person::{Desk, card, desk_of};
@@ -136,6 +136,35 @@ fn keys_that_are_read_at_once_act_in_their_order() {
     desk.actions.clear();
     let acted = desk.app.keys(&keys("left\r\u{1b}"), desk.now);
     assert!(matches!(acted.as_slice(), [Action::Remember(_), Action::Intent(_), Action::Stop]), "{acted:?}");
+}
+
+#[test]
+fn a_key_that_runs_a_command_leaves_the_composer_as_it_is() {
+    let (keymap, said) = Keymap::new(&[("/greet".to_owned(), vec!["alt-v".to_owned()])]);
+    assert_eq!(said, Vec::<String>::new());
+    let app = App::new(
+        View::default(),
+        Size::new(60, 16),
+        Abilities::PLAIN,
+        vec!["before".to_owned()],
+        Box::new(|_| Offered::default()),
+    );
+    let mut app = app.with_keys(keymap.vim(true));
+    let now = Duration::ZERO;
+    let press =
+        |app: &mut App, keys: &[Key]| keys.iter().flat_map(|key| app.keys(&[key.clone()], now)).count();
+    let up = Key::Move { to: Direction::Up, word: false };
+    let down = Key::Move { to: Direction::Down, word: false };
+    press(&mut app, &[Key::Char('o'), Key::Char('n'), Key::Char('e'), up]);
+    assert_eq!(app.draft(), "before");
+    let ran = app.keys(&[Key::Alt('v')], now);
+    assert!(ran.contains(&Action::Line("/greet".to_owned())), "{ran:?}");
+    // What the key ran stands between them.
+    press(&mut app, &[down.clone(), down]);
+    assert_eq!(app.draft(), "one", "the draft under the recalled text is not forgotten");
+    // In vi's normal mode keys stay commands.
+    press(&mut app, &[Key::Escape, Key::Char('d'), Key::Alt('v'), Key::Char('d')]);
+    assert_eq!(app.draft(), "");
 }
 
 #[test]

@@ -96,6 +96,8 @@ impl ViewDriver {
             return;
         }
         let _following = Following(&answering.followed);
+        // Something is asked between one bus and the next, too.
+        self.shared.state().closed = false;
         let mut front_end = answering.questions.attach();
         loop {
             let pending = front_end.pending();

@@ -1,6 +1,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio_util::sync::CancellationToken;
 use zk_agent::{Agent, AgentConversation};
 use zk_core::service::{Provider, Questions};
 use zk_view::ViewDriver;
@@ -34,9 +35,28 @@ type OnBusy = Arc<dyn Fn(bool) + Send + Sync>;
 pub(super) enum Opens<'a> {
     /// What the command line asks for.
     Prompt(&'a Prompt),
-    /// The conversation before it, which was read anew.
-    Carried(&'a Carried),
+    /// The conversation before it, which was read anew, unless `stop` ends that.
+    Carried { carried: &'a Carried, stop: &'a CancellationToken },
 }
+
+impl<'a> Opens<'a> {
+    fn stop(self) -> Option<&'a CancellationToken> {
+        match self {
+            Self::Prompt(_) => None,
+            Self::Carried { stop, .. } => Some(stop),
+        }
+    }
+
+    /// Awaits `work`, unless the opening is stopped.
+    async fn unless_stopped<T>(self, work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
+        let Some(stop) = self.stop() else { return work.await };
+        let stopped = || Err(Failure::new(Exit::Interrupted, STOPPED));
+        stop.run_until_cancelled(work).await.unwrap_or_else(stopped)
+    }
+}
+
+/// Why a conversation is not open: the person did not want to wait.
+const STOPPED: &str = "stopped before the conversation was open";
 
 /// A conversation with a person: the agent, where it is shown, and what is typed.
 pub(super) struct Chat {
@@ -97,15 +117,18 @@ impl Chat {
         let following = tokio::spawn(async move { following.follow_questions().await });
         let following = Attending(following);
         let attending = draws_lines.then(|| attend(&view, &ui));
-        let app = trust_question::ask(app, &asking, &keyboard, &signals).await?;
-        let endpoint = match opens {
-            Opens::Prompt(_) => app.endpoint().await?,
-            Opens::Carried(carried) => carried.endpoint(&app).await?,
-        };
-        let provider = compose::provider(&app, &endpoint).await?;
+        let app = trust_question::ask(app, &asking, &keyboard, &signals, opens.stop()).await?;
+        let provider = opens.unless_stopped(async {
+            let endpoint = match opens {
+                Opens::Prompt(_) => app.endpoint().await?,
+                Opens::Carried { carried, .. } => carried.endpoint(&app).await?,
+            };
+            compose::provider(&app, &endpoint).await
+        });
+        let provider = provider.await?;
         let session = match opens {
             Opens::Prompt(prompt) => sessions::begin(&app, prompt.resume.as_ref()).await?,
-            Opens::Carried(carried) => carried.session(&app).await?,
+            Opens::Carried { carried, .. } => carried.session(&app).await?,
         };
         let allow_all = app.settings.flag("permissions.allow_all");
         // What is carried over is shown already.
@@ -121,13 +144,16 @@ impl Chat {
         };
         // What belongs to the session alone goes with it when another one takes its place.
         let bus = compose::bus(&app, &Session::default(), options)?;
+        let sessions = SessionSwitch::new(&app, &bus, provider.clone(), session);
+        let first = sessions.current();
         let opened = async {
             let model = match opens {
-                Opens::Prompt(_) => compose::model(&app, &*provider, &session).await?,
-                Opens::Carried(carried) => compose::describe_model(&*provider, &carried.model.id).await,
+                Opens::Prompt(_) => compose::model(&app, &*provider, &first).await?,
+                Opens::Carried { carried, .. } => {
+                    compose::describe_model(&*provider, &carried.model.id).await
+                }
             };
-            let agent = compose::agent(&app, &bus, provider.clone(), model, &session)?;
-            let sessions = SessionSwitch::new(&app, &bus, provider.clone(), session);
+            let agent = compose::agent(&app, &bus, provider.clone(), model, &first)?;
             let conversation = AgentConversation::stored(agent.clone(), sessions.clone(), &sessions.parts()?)
                 .await
                 .map_err(Failure::failed)?;
@@ -153,16 +179,16 @@ impl Chat {
             });
             let attachments = match opens {
                 Opens::Prompt(_) => Attachments::default(),
-                Opens::Carried(carried) => {
+                Opens::Carried { carried, .. } => {
                     carried.restore(&conversation, &app.notices).await?;
                     carried.attachments.clone()
                 }
             };
             Ok::<_, Failure>(Self {
-                app,
+                app: app.clone(),
                 agent,
                 conversation,
-                sessions,
+                sessions: sessions.clone(),
                 screen,
                 keyboard,
                 signals,
@@ -177,10 +203,17 @@ impl Chat {
                 beside: tokio::sync::Mutex::new(beside),
             })
         };
-        let opened = opened.await;
+        let opened = opens.unless_stopped(opened).await;
         if opened.is_err() {
+            if matches!(opens, Opens::Carried { .. }) {
+                first.keep_outputs();
+            }
             // Another conversation may be opened instead, beside which nothing of this one is to run.
             bus.close().await;
+            if sessions.take_left().is_empty() {
+                // Nothing was installed yet that closes it; why it cannot go on is said already.
+                let _ = first.close().await;
+            }
         }
         opened
     }

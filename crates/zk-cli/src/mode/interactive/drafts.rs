@@ -38,6 +38,11 @@ impl Drafts {
         Self { place, cwd: app.cwd.display().to_string(), after, text: String::new(), due: None }
     }
 
+    /// Goes on with a file in which the screen before stored `text`.
+    pub(super) fn holding(self, text: String) -> Self {
+        Self { text, ..self }
+    }
+
     /// What was being typed in this directory when another process broke off; it is not kept any more then.
     pub(super) fn take_lost(&self) -> Option<String> {
         let (dir, _) = self.place.as_ref()?;
@@ -78,11 +83,9 @@ impl Drafts {
         self.store();
     }
 
-    /// Nothing is to be given back.
-    pub(super) fn forget(&self) {
-        if let Some((_, file)) = &self.place {
-            forget(file);
-        }
+    /// Stores what goes on with the conversation elsewhere, until that keeps it.
+    pub(super) fn hand_on(self, text: String) {
+        self.holding(text).store();
     }
 
     fn store(&self) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
-use zk_tui::{Action, App, Completer, Input, Keymap, ModelFacts, Modes, Queries, Typed};
+use zk_tui::{Action, App, Completer, Input, Key, Keymap, ModelFacts, Modes, Queries, Typed};
 use zk_view::{Reader, ViewDriver};
 
 use super::abilities::{abilities, queries};
@@ -21,6 +21,7 @@ use super::keyboard::Keyboard;
 use super::line_editor::LineEditor;
 use super::screen_kind::ScreenKind;
 use super::terminal_guard::TerminalGuard;
+use super::unfinished::Unfinished;
 use super::worker::{Begin, Note, Opened, Opening, Work, WorkEnd, Worker};
 use super::{Ended, Seat, Start};
 use crate::app::AppContext;
@@ -37,6 +38,9 @@ const LAST: Duration = Duration::from_millis(30);
 /// it no signal.
 const AWAY: Duration = Duration::from_secs(1);
 
+/// How long nothing is typed before everything typed has had its effect.
+const SETTLED: Duration = Duration::from_millis(20);
+
 /// Bytes of a line that is not complete after which they are shown.
 const PART: usize = 16 * 1024;
 
@@ -52,21 +56,21 @@ pub(super) fn run(seat: &mut Seat, start: Start, kind: ScreenKind) -> Outcome<En
     guard.hold_panics();
     let (sink, printed) = unbounded_channel();
     let drawn = Screen::drawn_by(sink, &app.env);
-    let (start, desk, draft) = match start {
+    let (start, desk, unfinished) = match start {
         Start::Open(prompt) => {
             let desk = Desk::of(app, tty.clone(), SharedScreen::new(drawn), false);
             let shared = (desk.keyboard.clone(), desk.view.clone());
             (
                 Begin::Open(Box::new(Opening { app: app.clone(), prompt, desk, signals: signals.clone() })),
                 shared,
-                String::new(),
+                Unfinished::default(),
             )
         }
-        Start::GoOn { chat, draft, said } => {
+        Start::GoOn { chat, unfinished, said } => {
             chat.draw_elsewhere(drawn);
             said.iter().for_each(|said| chat.screen.line(Style::Dim, said));
             let shared = (chat.keyboard.clone(), chat.view.clone());
-            (Begin::GoOn(chat), shared, draft)
+            (Begin::GoOn(chat), shared, unfinished)
         }
     };
     let (todo, work) = unbounded_channel();
@@ -89,7 +93,10 @@ pub(super) fn run(seat: &mut Seat, start: Start, kind: ScreenKind) -> Outcome<En
     };
     let (keymap, said) = key_file::read(app);
     let shortcuts = keymap.commands().map(str::to_owned).collect();
-    let composing = Composing { keymap, said, draft };
+    let text = unfinished.text();
+    let Unfinished { work: before, draft } = unfinished;
+    before.into_iter().for_each(|work| screen.work(work));
+    let composing = Composing { keymap, said, draft, text };
     let worker = Worker { work, notes, opened, shortcuts };
     runtime.block_on(async {
         let working = Box::pin(worker.run(start));
@@ -103,6 +110,8 @@ struct Composing {
     /// What could not be done of the file of keys.
     said: Vec<String>,
     draft: String,
+    /// The draft with the lines before it, as the screen before stored them.
+    text: String,
 }
 
 pub(super) struct InlineScreen {
@@ -130,7 +139,7 @@ impl InlineScreen {
         mut reader: Reader,
         mut printed: UnboundedReceiver<(Style, String)>,
         mut told: UnboundedReceiver<Note>,
-        Composing { keymap, said, draft }: Composing,
+        Composing { keymap, said, draft, text }: Composing,
         editor: &mut LineEditor,
     ) -> Outcome<Ended> {
         let cannot = |error: std::io::Error| Failure::failed(format!("cannot use the terminal: {error}"));
@@ -141,7 +150,7 @@ impl InlineScreen {
         self.guard.begin_drawing(queries(&self.app, &abilities)).map_err(cannot)?;
         let mut input = Some(Input::read().map_err(cannot)?);
         let mut editing: Option<Edited> = None;
-        let mut drafts = Drafts::new(&self.app, DRAFT);
+        let mut drafts = Drafts::new(&self.app, DRAFT).holding(text);
         let completer = self.completer();
         let app = App::new(self.view.view(), Modes::size(), abilities, editor.history(), completer);
         let mut app = app.masked_by(mask).with_keys(keymap).with_recall(editor.recall());
@@ -256,23 +265,69 @@ impl InlineScreen {
         if !self.partial.is_empty() {
             app.print(zk_tui::Style::PLAIN, &std::mem::take(&mut self.partial));
         }
+        if matches!(exit, Ok(WorkEnd::Screen(..) | WorkEnd::Reload(..))) {
+            let keys = match input.take() {
+                Some(input) => input.finish().await,
+                None => Vec::new(),
+            };
+            self.take_last(&keys, &mut told, &mut app, editor).await?;
+        }
         // A terminal that is gone shows nothing more.
         let bytes = app.leave();
         if !self.is_away {
             let _ = self.write(&bytes, &app);
         }
         drop((input, editing));
-        match &exit {
-            // What is queued goes with the conversation, and what is typed with it.
-            Ok(WorkEnd::Screen(..) | WorkEnd::Reload(..)) => drafts.forget(),
-            Ok(WorkEnd::Exit(_)) | Err(_) => drafts.close(),
+        let ended = exit.map(|end| match end {
+            WorkEnd::Exit(exit) => Ended::Exit(exit),
+            WorkEnd::Screen(next, chat, queued) => {
+                Ended::Screen { next, chat, unfinished: Unfinished::of_screen(queued, app.draft()) }
+            }
+            WorkEnd::Reload(read, chat, queued) => {
+                Ended::Reload { app: read, chat, unfinished: Unfinished::of_screen(queued, app.draft()) }
+            }
+        });
+        match &ended {
+            Ok(Ended::Screen { unfinished, .. } | Ended::Reload { unfinished, .. }) => {
+                drafts.hand_on(unfinished.text());
+            }
+            Ok(Ended::Exit(_)) | Err(_) => drafts.close(),
         }
         self.guard.end_drawing();
-        Ok(match exit? {
-            WorkEnd::Exit(exit) => Ended::Exit(exit),
-            WorkEnd::Screen(next, chat) => Ended::Screen { next, chat, draft: app.draft() },
-            WorkEnd::Reload(read, chat) => Ended::Reload { app: read, chat, draft: app.draft() },
-        })
+        ended
+    }
+
+    /// Takes in what the conversation told last, and the keys that were read meanwhile: they are work and a draft for the
+    /// screen that follows.
+    async fn take_last(
+        &mut self,
+        keys: &[Key],
+        told: &mut UnboundedReceiver<Note>,
+        app: &mut App,
+        editor: &mut LineEditor,
+    ) -> Outcome<()> {
+        while let Ok(note) = told.try_recv() {
+            match note {
+                Note::Busy(is_busy) => app.set_busy(is_busy),
+                Note::GiveBack(text) => app.give_back(&text),
+                Note::Beside { line, text } => self.show_beside(&line, &text, app).await,
+                Note::Full(_) | Note::Names | Note::Copy(_) | Note::ChooseSession => {}
+            }
+        }
+        let now = self.began.elapsed();
+        let mut actions = app.keys(keys, now);
+        // An Enter that waits for more of a paste.
+        actions.extend(app.tick(now + SETTLED));
+        for action in actions {
+            match action {
+                // Nothing more is done beside a conversation that goes.
+                Action::Beside(line) => self.work(Work::Line(line)),
+                // The text stays the draft.
+                Action::Edit(_) | Action::Suspend => {}
+                action => self.act(action, app, editor).await?,
+            }
+        }
+        Ok(())
     }
 
     /// Stops the process as Ctrl-Z does, with the terminal as a shell expects it.

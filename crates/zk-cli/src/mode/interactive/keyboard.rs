@@ -158,6 +158,13 @@ impl Keyboard {
         self.0.show(&state);
     }
 
+    /// Puts a text behind those that Enter ended.
+    pub(super) fn queue(&self, text: String) {
+        let mut state = self.0.state();
+        state.typed.queue.push_back(text);
+        self.0.show(&state);
+    }
+
     /// Has the next line begin with `draft`.
     pub(super) fn set_draft(&self, draft: String) {
         self.0.state().typed.draft = draft;

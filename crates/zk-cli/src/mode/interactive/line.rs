@@ -39,9 +39,10 @@ async fn refresh_files(cx: &Cx) {
 }
 
 impl Chat {
-    /// The commands of these lines that nobody provides. Those of servers and skills may come later.
+    /// The commands of these lines of a drawn screen that nobody provides. Those of servers and skills may come later.
     pub(super) async fn unknown_commands(&self, lines: &[String]) -> Vec<String> {
-        let mut names = lines.iter().map(|line| line.trim_start_matches('/')).peekable();
+        let lines = lines.iter().filter(|line| !zk_tui::opens_picker(line));
+        let mut names = lines.map(|line| line.trim_start_matches('/')).peekable();
         if names.peek().is_none() {
             return Vec::new();
         }

@@ -28,13 +28,17 @@ mod session_commands;
 mod terminal_guard;
 mod trust_question;
 mod tty;
+mod unfinished;
 mod worker;
+
+use std::ops::ControlFlow;
 
 use self::chat::Chat;
 use self::line_editor::LineEditor;
 use self::screen_kind::ScreenKind;
 use self::terminal_guard::{Restored, TerminalGuard};
 use self::tty::Tty;
+use self::unfinished::Unfinished;
 use crate::app::{AppContext, Runtime, runtime};
 use crate::args::Prompt;
 use crate::exit::{Exit, Failure, Outcome};
@@ -61,13 +65,16 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
         };
         match ended {
             Ended::Exit(exit) => return Ok(exit),
-            Ended::Screen { next, chat, draft } => {
+            Ended::Screen { next, chat, unfinished } => {
                 kind = next;
-                start = Start::GoOn { chat, draft, said: None };
+                start = Start::GoOn { chat, unfinished, said: None };
             }
-            Ended::Reload { app, chat, draft } => {
+            Ended::Reload { app, chat, unfinished } => {
                 let before = seat.app.clone();
-                start = reload::open(&mut seat, *app, *chat, draft)?;
+                start = match reload::open(&mut seat, *app, *chat, unfinished)? {
+                    ControlFlow::Continue(start) => start,
+                    ControlFlow::Break(exit) => return Ok(exit),
+                };
                 kind = reload::kind(kind, &before, &seat.app);
             }
         }
@@ -91,7 +98,7 @@ enum Start {
     /// With one that another screen drew, and what was being typed there.
     GoOn {
         chat: Box<Chat>,
-        draft: String,
+        unfinished: Unfinished,
         /// What there is to say of it.
         said: Option<String>,
     },
@@ -104,12 +111,12 @@ enum Ended {
     Screen {
         next: ScreenKind,
         chat: Box<Chat>,
-        draft: String,
+        unfinished: Unfinished,
     },
     /// The conversation is opened anew, with these settings.
     Reload {
         app: Box<AppContext>,
         chat: Box<Chat>,
-        draft: String,
+        unfinished: Unfinished,
     },
 }

@@ -5,6 +5,8 @@ use super::desk::Desk;
 use super::drafts::{DRAFT, KeptDrafts};
 use super::line_editor::{LineEditor, ReadLine};
 use super::screen_kind::ScreenKind;
+use super::unfinished::{Unfinished, split_line};
+use super::worker::Work;
 use super::{Ended, Seat, Start, abilities};
 use crate::app::{AppContext, Runtime};
 use crate::args::Resume;
@@ -16,6 +18,7 @@ const BACK: &str = "plain lines from now on; /screen inline goes back";
 
 pub(super) fn run(seat: &mut Seat, start: Start) -> Outcome<Ended> {
     let Seat { app, runtime, editor, .. } = seat;
+    let mut carried = None;
     let (chat, given) = match start {
         Start::Open(prompt) => {
             let desk = Desk::of_lines(app, seat.tty.clone());
@@ -25,22 +28,31 @@ pub(super) fn run(seat: &mut Seat, start: Start) -> Outcome<Ended> {
             let choice = (prompt.resume == Some(Resume::Choose)).then(|| "/resume".to_owned());
             (Box::new(chat), prompt.text.or(choice))
         }
-        Start::GoOn { chat, draft, said } => {
-            runtime.block_on(async { chat.draw_lines(plain_screen(app)) });
-            chat.screen.line(Style::Dim, said.as_deref().unwrap_or(BACK));
-            chat.keyboard.set_draft(draft);
+        Start::GoOn { chat, unfinished, said } => {
+            let text = unfinished.text();
+            runtime.block_on(async {
+                chat.draw_lines(plain_screen(app));
+                chat.screen.line(Style::Dim, said.as_deref().unwrap_or(BACK));
+                unfinished.queue_in_lines(&chat).await;
+            });
+            carried = Some(text);
             (chat, None)
         }
     };
     let mut drafts = KeptDrafts::new(app, DRAFT);
+    // Its file is that of the screen before.
+    carried.iter().for_each(|text| drafts.noting()(text));
     if let Some(lost) = drafts.take_lost() {
         chat.keyboard.set_draft(lost);
     }
     chat.keyboard.on_change(Some(drafts.noting()));
     editor.on_change(Some(drafts.noting()));
     let ended = converse(chat, runtime, editor, given);
-    // What is typed goes with the conversation to another screen, which keeps it then.
     editor.on_change(None);
+    if let Ok(Ended::Screen { unfinished, .. } | Ended::Reload { unfinished, .. }) = &ended {
+        // It is kept until another screen keeps it.
+        drafts.noting()(&unfinished.text());
+    }
     ended
 }
 
@@ -79,21 +91,23 @@ fn converse(
             },
         };
         interrupted = false;
-        match runtime.block_on(chat.handle_line(text.trim())) {
+        let (line, behind) = split_line(&text);
+        given = behind.map(str::to_owned);
+        match runtime.block_on(chat.handle_line(line)) {
             LineOutcome::Done => {}
             LineOutcome::Failed => chat.keyboard.queue_to_draft(),
             LineOutcome::Quit(exit) => break exit,
             LineOutcome::Reload(app) => {
-                let draft = queued(&chat);
-                return Ok(Ended::Reload { app, chat, draft });
+                let unfinished = unfinished(&chat, given);
+                return Ok(Ended::Reload { app, chat, unfinished });
             }
         }
         if chat.wanted.take_copy().is_some() {
             chat.screen.line(Style::Yellow, "plain lines cannot use the clipboard; /screen inline can");
         }
         if let Some(next) = chat.wanted.take().filter(|kind| *kind != ScreenKind::Plain) {
-            let draft = queued(&chat);
-            return Ok(Ended::Screen { next, chat, draft });
+            let unfinished = unfinished(&chat, given);
+            return Ok(Ended::Screen { next, chat, unfinished });
         }
     };
     chat.keyboard.on_change(None);
@@ -102,11 +116,12 @@ fn converse(
 }
 
 /// All that was typed and not sent, which goes on elsewhere.
-fn queued(chat: &Chat) -> String {
-    chat.keyboard.queue_to_draft();
-    let draft = chat.keyboard.take_draft();
+fn unfinished(chat: &Chat, given: Option<String>) -> Unfinished {
     chat.keyboard.on_change(None);
-    draft
+    let work = given.into_iter().map(Work::Line).collect();
+    let mut unfinished = Unfinished { work, ..Unfinished::default() };
+    unfinished.take_from(&chat.keyboard);
+    unfinished
 }
 
 /// The screen of a conversation in plain lines.

@@ -1,9 +1,11 @@
 //! `/reload`: the conversation goes on with settings and plugins that are read anew.
 
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use tokio_util::sync::CancellationToken;
 use zk_agent::AgentConversation;
 use zk_core::model::{Message, MessageId, Model, Role, SessionId, ThinkingRequest};
 use zk_core::service::{Conversation, Questions};
@@ -14,16 +16,20 @@ use zk_view::ViewDriver;
 use super::attachments::Attachments;
 use super::chat::{Chat, Opens};
 use super::desk::Desk;
+use super::keyboard::Keyboard;
 use super::plain::plain_screen;
 use super::screen_kind::ScreenKind;
+use super::tty::Tty;
+use super::unfinished::Unfinished;
 use super::{Seat, Start, directory, session_commands};
 use crate::app::AppContext;
 use crate::args::Resume;
 use crate::endpoint::Endpoint;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::mode::permission_modes::PermissionModes;
 use crate::mode::shared_screen::SharedScreen;
 use crate::sessions::{self, Kept, Session};
+use crate::signals::Signals;
 use crate::term::{Notices, Style};
 
 /// What is said once everything was read.
@@ -163,28 +169,113 @@ pub(super) fn kind(now: ScreenKind, before: &AppContext, read: &AppContext) -> S
     if wanted(before) == wanted(read) { now } else { ScreenKind::chosen(read) }
 }
 
-/// Ends a conversation and opens it anew with what was read; with what it had before, if that cannot be done.
-pub(super) fn open(seat: &mut Seat, read: AppContext, chat: Chat, draft: String) -> Outcome<Start> {
+/// Ends a conversation and opens it anew with what was read; with what it had before, if that cannot be done or the person
+/// stops it. What is typed meanwhile is kept.
+pub(super) fn open(
+    seat: &mut Seat,
+    read: AppContext,
+    chat: Chat,
+    unfinished: Unfinished,
+) -> Outcome<ControlFlow<Exit, Start>> {
     let before = chat.app.clone();
     // Nobody draws until it is open again.
     let screen = SharedScreen::with_keys(plain_screen(&read));
     chat.screen.replace(plain_screen(&read));
-    let opened = seat.runtime.block_on(async {
-        let carried = chat.carry().await;
-        let open = async |app: &AppContext| {
-            let shown = (carried.asking.clone(), carried.view.clone());
-            let desk = Desk::showing(app, seat.tty.clone(), screen.clone(), shown, true);
-            Chat::open(app, Opens::Carried(&carried), desk, seat.signals.clone()).await
-        };
-        match open(&read).await {
-            Ok(chat) => Ok((chat, read, READ.to_owned())),
-            Err(failure) => {
-                let said = format!("cannot go on with the new settings, so those before stay: {failure}");
-                open(&before).await.map(|chat| (chat, before, said))
-            }
-        }
+    let Seat { tty, signals, runtime, .. } = &*seat;
+    let mut reopening = Reopening { tty, signals, screen, unfinished };
+    let opened = runtime.block_on(async {
+        let opened = reopening.open(read, before, chat).await;
+        signals.disarm();
+        opened
     });
-    let (chat, app, said) = opened?;
+    let unfinished = reopening.unfinished;
+    let (chat, app, said) = match opened? {
+        ControlFlow::Continue(opened) => opened,
+        ControlFlow::Break(exit) => return Ok(ControlFlow::Break(exit)),
+    };
     seat.app = app;
-    Ok(Start::GoOn { chat: Box::new(chat), draft, said: Some(said) })
+    let chat = Box::new(chat);
+    Ok(ControlFlow::Continue(Start::GoOn { chat, unfinished, said: Some(said) }))
+}
+
+/// A conversation that is opened anew, while nobody draws it.
+struct Reopening<'a> {
+    tty: &'a Tty,
+    signals: &'a Signals,
+    screen: SharedScreen,
+    unfinished: Unfinished,
+}
+
+impl Reopening<'_> {
+    async fn open(
+        &mut self,
+        read: AppContext,
+        before: AppContext,
+        chat: Chat,
+    ) -> Outcome<ControlFlow<Exit, (Chat, AppContext, String)>> {
+        let stop = CancellationToken::new();
+        self.signals.arm_run(stop.clone());
+        let keyboard = Keyboard::new(self.tty.clone(), self.screen.clone(), read.limits.clone());
+        // What closes is waited for: a second signal ends the program.
+        let carried = self.listening(&keyboard, &stop, chat.carry()).await;
+        let opened = match stop.is_cancelled() {
+            true => Err(Failure::new(Exit::Interrupted, "stopped")),
+            false => self.attempt(&read, &carried, &stop).await,
+        };
+        if self.is_terminated() {
+            return self.end(opened.ok()).await;
+        }
+        let failure = match opened {
+            Ok(chat) => return Ok(ControlFlow::Continue((chat, read, READ.to_owned()))),
+            Err(failure) => failure,
+        };
+        let stop = CancellationToken::new();
+        self.signals.arm_run(stop.clone());
+        let opened = self.attempt(&before, &carried, &stop).await;
+        if self.is_terminated() {
+            return self.end(opened.ok()).await;
+        }
+        let said = format!("cannot go on with the new settings, so those before stay: {failure}");
+        opened.map(|chat| ControlFlow::Continue((chat, before, said)))
+    }
+
+    async fn attempt(
+        &mut self,
+        app: &AppContext,
+        carried: &Carried,
+        stop: &CancellationToken,
+    ) -> Outcome<Chat> {
+        let shown = (carried.asking.clone(), carried.view.clone());
+        let desk = Desk::showing(app, self.tty.clone(), self.screen.clone(), shown, true);
+        let keyboard = desk.keyboard.clone();
+        let opening = Chat::open(app, Opens::Carried { carried, stop }, desk, self.signals.clone());
+        self.listening(&keyboard, stop, opening).await
+    }
+
+    /// Awaits `work` while Escape and Ctrl-C cancel `stop`, and keeps what is typed meanwhile.
+    async fn listening<T>(
+        &mut self,
+        keyboard: &Keyboard,
+        stop: &CancellationToken,
+        work: impl Future<Output = T>,
+    ) -> T {
+        keyboard.set_draft(std::mem::take(&mut self.unfinished.draft));
+        // Without keys a signal still stops it.
+        let watching = keyboard.watch(stop.clone());
+        let worked = work.await;
+        drop(watching);
+        self.unfinished.take_from(keyboard);
+        worked
+    }
+
+    fn is_terminated(&self) -> bool {
+        self.signals.seen() == Some(Exit::Terminated)
+    }
+
+    async fn end<T>(&self, opened: Option<Chat>) -> Outcome<ControlFlow<Exit, T>> {
+        if let Some(chat) = opened {
+            chat.close().await;
+        }
+        Ok(ControlFlow::Break(Exit::Terminated))
+    }
 }

@@ -9,7 +9,7 @@ use zk_skills::{Bundle, Skill, place};
 use super::keyboard::Keyboard;
 use crate::agents;
 use crate::app::AppContext;
-use crate::exit::Outcome;
+use crate::exit::{Exit, Failure, Outcome};
 use crate::settings::ProjectFile;
 use crate::signals::Signals;
 use crate::skills;
@@ -17,12 +17,14 @@ use crate::skills;
 /// How long a person may read what a project sets.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Asks whether what the project sets may count, file by file. Anything but a yes leaves it ignored.
+/// Asks whether what the project sets may count, file by file. Anything but a yes leaves it ignored. `stop` ends the
+/// questions, where somebody listens for it already.
 pub(super) async fn ask(
     app: &AppContext,
     questions: &Questions,
     keyboard: &Keyboard,
     signals: &Signals,
+    stop: Option<&CancellationToken>,
 ) -> Outcome<AppContext> {
     let mut app = app.clone();
     let untrusted: Vec<ProjectFile> =
@@ -32,9 +34,11 @@ pub(super) async fn ask(
     if (untrusted.is_empty() && found.is_empty() && unapproved.is_empty()) || app.trust.problem().is_some() {
         return Ok(app);
     }
-    let stop = CancellationToken::new();
-    signals.arm_run(stop.clone());
-    let watching = keyboard.watch(stop.clone());
+    let (stop, is_listened_for) = (stop.cloned().unwrap_or_default(), stop.is_some());
+    let watching = (!is_listened_for).then(|| {
+        signals.arm_run(stop.clone());
+        keyboard.watch(stop.clone())
+    });
     let cx = Bus::new().cx().with_stop(stop);
     for file in untrusted {
         let question = Question::Confirm { text: text(&app, &file) };
@@ -72,8 +76,15 @@ pub(super) async fn ask(
         }
     }
     drop(watching);
+    if is_listened_for {
+        return Ok(app);
+    }
+    let seen = signals.seen();
     signals.disarm();
-    Ok(app)
+    match seen {
+        Some(Exit::Terminated) => Err(Failure::new(Exit::Terminated, "ended by a signal before it began")),
+        Some(_) | None => Ok(app),
+    }
 }
 
 fn skills_text(app: &AppContext, found: &[Arc<Skill>]) -> String {

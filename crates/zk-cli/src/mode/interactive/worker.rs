@@ -9,6 +9,7 @@ use super::attachments::Attachments;
 use super::chat::{Chat, LineOutcome, Opens};
 use super::desk::Desk;
 use super::screen_kind::{ScreenKind, WantedScreen};
+use super::unfinished::split_line;
 use crate::app::AppContext;
 use crate::args::{Prompt, Resume};
 use crate::exit::{Exit, Outcome};
@@ -33,9 +34,16 @@ pub(super) struct Opening {
 /// How it ends for this screen: for good, with another one that was asked for, or to be opened anew.
 pub(super) enum WorkEnd {
     Exit(Exit),
-    Screen(ScreenKind, Box<Chat>),
+    Screen(ScreenKind, Box<Chat>, Queued),
     /// The conversation goes on with what was read anew.
-    Reload(Box<AppContext>, Box<Chat>),
+    Reload(Box<AppContext>, Box<Chat>, Queued),
+}
+
+/// The work that was not begun when a conversation left its screen.
+pub(super) struct Queued {
+    /// What was typed with the command that had it leave.
+    pub(super) first: Option<Work>,
+    pub(super) rest: UnboundedReceiver<Work>,
 }
 
 /// What the conversation has to do.
@@ -120,6 +128,14 @@ impl Worker {
                 Some(work) => Some(work),
                 None => self.work.recv().await,
             };
+            let work = match work {
+                Some(Work::Line(line)) => {
+                    let (line, behind) = split_line(&line);
+                    given = behind.map(|behind| Work::Line(behind.to_owned()));
+                    Some(Work::Line(line.to_owned()))
+                }
+                work => work,
+            };
             let outcome = match work {
                 None | Some(Work::Quit) => break Exit::Done,
                 Some(Work::Line(line)) => self.line(&chat, line.trim()).await,
@@ -150,13 +166,18 @@ impl Worker {
             match outcome {
                 LineOutcome::Done | LineOutcome::Failed => {}
                 LineOutcome::Quit(exit) => break exit,
-                LineOutcome::Reload(app) => return Ok(WorkEnd::Reload(app, chat)),
+                LineOutcome::Reload(app) => {
+                    return Ok(WorkEnd::Reload(app, chat, Queued { first: given, rest: self.work }));
+                }
             }
             if let Some(text) = chat.wanted.take_copy() {
                 self.tell(Note::Copy(text));
             }
             match chat.wanted.take() {
-                Some(ScreenKind::Plain) => return Ok(WorkEnd::Screen(ScreenKind::Plain, chat)),
+                Some(ScreenKind::Plain) => {
+                    let queued = Queued { first: given, rest: self.work };
+                    return Ok(WorkEnd::Screen(ScreenKind::Plain, chat, queued));
+                }
                 Some(kind) => self.tell(Note::Full(kind == ScreenKind::Full)),
                 None => {}
             }

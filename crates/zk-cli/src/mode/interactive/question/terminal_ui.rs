@@ -53,7 +53,8 @@ impl Cards {
         while self.pending.is_empty() && !self.is_closed {
             self.read().await;
         }
-        self.pending.first().cloned()
+        // Nobody takes an answer through a closed view.
+        self.pending.first().filter(|_| !self.is_closed).cloned()
     }
 
     /// Waits until a question is pending no more.
