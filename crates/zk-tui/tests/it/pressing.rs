@@ -151,8 +151,9 @@ fn a_key_that_runs_a_command_leaves_the_composer_as_it_is() {
     );
     let mut app = app.with_keys(keymap.vim(true));
     let now = Duration::ZERO;
-    let press =
-        |app: &mut App, keys: &[Key]| keys.iter().flat_map(|key| app.keys(&[key.clone()], now)).count();
+    let press = |app: &mut App, keys: &[Key]| {
+        keys.iter().flat_map(|key| app.keys(std::slice::from_ref(key), now)).count()
+    };
     let up = Key::Move { to: Direction::Up, word: false };
     let down = Key::Move { to: Direction::Down, word: false };
     press(&mut app, &[Key::Char('o'), Key::Char('n'), Key::Char('e'), up]);
