@@ -1,7 +1,7 @@
 //! Where requests go and what they show: never part of a model's identity, an event or an error.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use base64::Engine;
@@ -20,6 +20,7 @@ use zk_core::service::{Redactor, StreamEvent};
 use crate::facts::errors::advice;
 use crate::facts::names::REQUEST_IDS;
 use crate::wire::error::{self, WireError};
+use crate::wire::request::{Beta, Headers};
 use crate::wire::secret::{Auth, without_userinfo};
 
 /// Settings no provider can be made of.
@@ -105,6 +106,8 @@ pub(crate) struct Endpoint {
     /// Knows what nobody may see: the key, the tokens that were shown, the password of the base URL, and headers that
     /// say who asks.
     redactor: Redactor,
+    /// What it refused, and is asked for no more.
+    refused: Mutex<Vec<Beta>>,
 }
 
 impl fmt::Debug for Endpoint {
@@ -162,7 +165,34 @@ impl Endpoint {
             redactor.learn_key(secret.expose_secret());
         }
         let (advice, is_private) = (shape.advice, !private.is_empty());
-        Ok(Self { base, advice, headers, key_header, http, auth, is_private, redactor })
+        Ok(Self {
+            base,
+            advice,
+            headers,
+            key_header,
+            http,
+            auth,
+            is_private,
+            redactor,
+            refused: Mutex::default(),
+        })
+    }
+
+    /// The headers without the beta features that were refused here before.
+    pub(crate) fn without_refused(&self, headers: Headers) -> Headers {
+        headers.without_betas(&self.refused())
+    }
+
+    /// Leaves these beta features out of all requests from now on. Gives those that were not left out before.
+    pub(crate) fn leave_out(&self, betas: Vec<Beta>) -> Vec<Beta> {
+        let mut refused = self.refused();
+        let new: Vec<Beta> = betas.into_iter().filter(|beta| !refused.contains(beta)).collect();
+        refused.extend(new.iter().cloned());
+        new
+    }
+
+    fn refused(&self) -> MutexGuard<'_, Vec<Beta>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn is_loopback(&self) -> bool {

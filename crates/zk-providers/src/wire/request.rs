@@ -31,34 +31,53 @@ impl Headers {
         Ok(())
     }
 
-    /// The same without the beta features that the server's `message` names as ones it does not know. Nothing where it
-    /// names none of them: another header would not help then, and a sign-in may need one.
-    pub(crate) fn without_refused_betas(&self, message: &str) -> Option<Self> {
-        let is_it = |name: &HeaderName| name.as_str().ends_with("-beta") && message.contains(name.as_str());
-        let mut is_refused = false;
-        let mut fewer = Self::default();
-        for (name, value) in &self.0 {
+    /// The beta features that the server's `message` names as ones it does not know. None where it does not name their
+    /// header: another one would not help then, and a sign-in may need one.
+    pub(crate) fn refused_betas(&self, message: &str) -> Vec<Beta> {
+        let headers = self.0.iter().filter(|(name, _)| is_beta(name) && message.contains(name.as_str()));
+        let betas = headers.flat_map(|(name, value)| {
+            let betas = value.to_str().unwrap_or_default().split(',').map(str::trim);
+            betas.map(|beta| Beta { header: name.clone(), name: beta.to_owned() })
+        });
+        // Whole words: one name may be the beginning of another.
+        let is_part = |c: char| c.is_ascii_alphanumeric() || "-_.=".contains(c);
+        let words: Vec<&str> =
+            message.split(|c| !is_part(c)).map(|word| word.trim_end_matches('.')).collect();
+        betas.filter(|beta| !beta.name.is_empty() && words.contains(&&*beta.name)).collect()
+    }
+
+    /// The same without these beta features.
+    pub(crate) fn without_betas(self, left_out: &[Beta]) -> Self {
+        let is_left_out = |header: &HeaderName, name: &str| {
+            left_out.iter().any(|beta| beta.header == *header && beta.name == name.trim())
+        };
+        let fewer = self.0.into_iter().filter_map(|(header, value)| {
             let betas: Vec<&str> = value.to_str().unwrap_or_default().split(',').collect();
-            let left: Vec<&str> =
-                betas.iter().copied().filter(|beta| !message.contains(beta.trim())).collect();
-            if !is_it(name) || left.len() == betas.len() {
-                fewer.0.push((name.clone(), value.clone()));
-                continue;
+            let left: Vec<&str> = betas.iter().copied().filter(|beta| !is_left_out(&header, beta)).collect();
+            if left.len() == betas.len() {
+                return Some((header, value));
             }
-            is_refused = true;
-            if !left.is_empty()
-                && let Ok(value) = HeaderValue::from_str(&left.join(","))
-            {
-                fewer.0.push((name.clone(), value));
-            }
-        }
-        is_refused.then_some(fewer)
+            let value = HeaderValue::from_str(&left.join(",")).ok().filter(|_| !left.is_empty())?;
+            Some((header, value))
+        });
+        Self(fewer.collect())
     }
 
     /// The headers, for the HTTP client.
     pub(crate) fn into_pairs(self) -> Vec<(HeaderName, HeaderValue)> {
         self.0
     }
+}
+
+fn is_beta(name: &HeaderName) -> bool {
+    name.as_str().ends_with("-beta")
+}
+
+/// A beta feature that a header asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Beta {
+    header: HeaderName,
+    pub(crate) name: String,
 }
 
 /// One HTTP request: a POST with a JSON body, or a GET without one.

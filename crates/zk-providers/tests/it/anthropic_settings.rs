@@ -1,9 +1,11 @@
 //! What of a connection's settings Anthropic has to be told in its own way.
 
+use std::sync::{Arc, Mutex};
+
 use serde_json::{Value, json};
 use zk_core::kernel::Bus;
 use zk_core::model::{Block, ErrorKind, Message, StopReason, ThinkingLevel, ThinkingRequest, ToolSpec};
-use zk_core::service::{Provider, Request};
+use zk_core::service::{Provider, Request, Ui};
 use zk_providers::{Anthropic, AnthropicOptions, Connection, SetupError};
 
 use crate::anthropic_hosted::{decode, sent_back};
@@ -93,6 +95,42 @@ async fn a_beta_that_is_refused_is_left_out_of_one_more_attempt() {
     let (answered, betas) = ask([refusal("b-3"), Reply::sse(OK)]).await;
     assert!(answered.unwrap_err().0.to_string().contains("`b-3`"));
     assert_eq!(betas, ["b-1,b-2"]);
+}
+
+/// What a person is told.
+#[derive(Default)]
+struct Notices(Mutex<Vec<String>>);
+
+impl Ui for Notices {
+    fn notify(&self, text: &str) {
+        self.0.lock().unwrap().push(text.to_owned());
+    }
+}
+
+#[tokio::test]
+async fn a_refused_beta_is_left_out_of_all_later_requests_too_and_told_once() {
+    let message = "Unexpected value(s) `b-1` for the `anthropic-beta` header";
+    let error = json!({"type": "error", "error": {"type": "invalid_request_error", "message": message}});
+    let refusal = || Reply::json("400 Bad Request", error.to_string());
+    let other = Reply::json("400 Bad Request", error.to_string().replace("b-1", "b-2"));
+    // The first refusal is followed by another one, so that nothing is known yet.
+    let replies = [refusal(), other, refusal(), Reply::sse(OK), Reply::sse(OK), Reply::sse(OK)];
+    let server = Server::start(replies).await;
+    let extra_headers = [("anthropic-beta".to_owned(), "b-1,b-10,b-2".to_owned())].into();
+    let connection = Connection { extra_headers, ..at(&server.url) };
+    let provider = Anthropic::new(connection, AnthropicOptions::default()).expect("valid");
+    let (bus, notices) = (Bus::new(), Arc::new(Notices::default()));
+    bus.scope("terminal").provide_service::<dyn Ui>(notices.clone());
+    for is_answered in [false, true, true, true] {
+        let request = request(&provider, "claude-opus-5", &[Message::user_text("hi").shared()]);
+        assert_eq!(collect(provider.stream(request, &bus.cx())).await.is_ok(), is_answered);
+    }
+    let received = server.received();
+    let betas: Vec<&str> = received.iter().filter_map(|one| one.header("anthropic-beta")).collect();
+    let (all, fewer) = ("b-1,b-10,b-2", "b-10,b-2");
+    assert_eq!(betas, [all, fewer, all, fewer, fewer, fewer]);
+    let told = notices.0.lock().unwrap();
+    assert_eq!(*told, ["anthropic refused the beta feature `b-1`: it is left out from now on"]);
 }
 
 #[tokio::test]

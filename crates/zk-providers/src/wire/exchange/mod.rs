@@ -17,7 +17,7 @@ use zk_auth::http::{Received, read_some};
 use zk_core::events::{ProviderPayload, ProviderResponse};
 use zk_core::kernel::{Cx, EmitError};
 use zk_core::model::{ErrorKind, ModelRef, Phase, ProviderError};
-use zk_core::service::{EventStream, StreamEvent};
+use zk_core::service::{EventStream, StreamEvent, Ui};
 
 use crate::wire::caps::{ERROR_BODY, Meter};
 use crate::wire::clocks::{Clock, Clocks, Watchdog};
@@ -25,7 +25,7 @@ use crate::wire::decode::{Decode, decode_event};
 use crate::wire::endpoint::Endpoint;
 use crate::wire::error::{self, ErrorBody, RequestContext, WireError};
 use crate::wire::frames::Frames;
-use crate::wire::request::{Headers, WireRequest};
+use crate::wire::request::{Beta, Headers, WireRequest};
 
 pub(crate) use json::fetch;
 use waiting::{WaitOutcome, wait_for};
@@ -144,10 +144,11 @@ impl Exchange {
     }
 
     async fn send(&mut self, wire_request: WireRequest) -> Result<Response, WireError> {
-        let WireRequest { path, mut headers, body } = wire_request;
+        let WireRequest { path, headers, body } = wire_request;
+        let mut headers = self.endpoint.without_refused(headers);
         let body = self.announce(body.unwrap_or_default()).await?;
         self.context.phase = Phase::Response;
-        let mut is_repeated = false;
+        let mut refused: Vec<Beta> = Vec::new();
         let response = loop {
             let response = self.post(&path, headers.clone(), body.clone()).await?;
             let status = response.status();
@@ -156,12 +157,23 @@ impl Exchange {
             }
             let received = response.headers().clone();
             let error = self.endpoint.failed(status, &received, &self.leftover(response).await?);
-            let fewer = headers.without_refused_betas(&error.message);
-            match fewer.filter(|_| status == StatusCode::BAD_REQUEST && !is_repeated) {
-                Some(fewer) => (headers, is_repeated) = (fewer, true),
-                None => return Err(error),
+            let named = headers.refused_betas(&error.message);
+            // Left out once: what is still refused then is told.
+            if status != StatusCode::BAD_REQUEST || named.is_empty() || !refused.is_empty() {
+                return Err(error);
             }
+            headers = headers.without_betas(&named);
+            refused = named;
         };
+        // Without them it was taken.
+        for Beta { name, .. } in self.endpoint.leave_out(refused) {
+            if let Some(ui) = self.cx.service::<dyn Ui>() {
+                let provider = &self.context.provider;
+                ui.notify(&format!(
+                    "{provider} refused the beta feature `{name}`: it is left out from now on"
+                ));
+            }
+        }
         let kind =
             response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         if self.frames.rejects_content_type(kind) {
