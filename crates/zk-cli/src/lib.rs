@@ -42,6 +42,7 @@ mod far_host;
 mod fetch;
 mod hardening;
 mod hooks;
+mod last_words;
 mod launch;
 mod limits;
 mod mcp;

@@ -15,6 +15,7 @@ use zk_session::{
 use crate::app::AppContext;
 use crate::args::Resume;
 use crate::exit::{Failure, Outcome};
+use crate::last_words::tell_last_words;
 use crate::mode::summary::shorten;
 use crate::term::print_stderr;
 
@@ -265,7 +266,8 @@ async fn warn_of_newer(
 
 async fn reopen(app: &AppContext, store: SqliteStore, open: Arc<dyn OpenSession>) -> Outcome<Session> {
     let mut entries = open.entries().await.map_err(refused)?;
-    let loaded = load_history(&entries);
+    let mut loaded = load_history(&entries);
+    tell_last_words(&mut loaded, &entries);
     // Said before it is stored: a process that is killed in between leaves it to be said again.
     for line in interruption(&loaded) {
         print_stderr(&line);

@@ -1,10 +1,10 @@
 use std::sync::Arc;
 
-use zk_core::model::{Message, ModelRef, Role, RunId, ThinkingLevel};
+use zk_core::model::{Block, Message, ModelRef, Role, RunId, ThinkingLevel, ToolContent};
 use zk_core::service::{Audience, Durability, Entry, EntryKind, OpenSession, StoreError, StoredConversation};
 
 use crate::Recorder;
-use crate::open_turn::{InterruptedTurn, OpenTurn};
+use crate::open_turn::{CallState, InterruptedCall, InterruptedTurn, OpenTurn};
 
 /// What a resumed run starts from.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -115,6 +115,25 @@ impl Loaded {
         }
         self.messages.extend([turn.message.clone(), turn.results.clone()]);
         turn
+    }
+
+    /// Adds what `more` says to the results of calls of the interrupted turn whose outcome is unknown. For a host that knows
+    /// more of them than the log; before [`store_interrupted`].
+    pub fn explain_unknown(&mut self, more: impl Fn(&InterruptedCall) -> Option<String>) {
+        let Some(turn) = &mut self.interrupted else { return };
+        let mut results = Message::clone(&turn.results);
+        for (block, call) in results.content.iter_mut().zip(&turn.calls) {
+            if call.state == CallState::OutcomeUnknown
+                && let Block::ToolResult(result) = block
+                && let Some(more) = more(call)
+            {
+                result.content = ToolContent::Text(format!("{}\n{more}", result.content.to_text()));
+            }
+        }
+        turn.results = results.shared();
+        if let Some(last) = self.messages.last_mut() {
+            *last = turn.results.clone();
+        }
     }
 }
 

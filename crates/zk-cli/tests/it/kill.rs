@@ -227,3 +227,36 @@ fn a_command_that_runs_when_zk_is_killed_is_unknown_once_and_never_repeated() {
     assert_eq!(fs::read_to_string(person.project().join("begun")).unwrap(), "x\n");
     assert!(!person.project().join("never").exists());
 }
+
+/// A sub-agent is at work when zk is killed: the model hears what it had said, and that it is cut off.
+#[test]
+fn what_a_sub_agent_said_before_zk_was_killed_is_told_with_the_unknown_outcome_of_its_call() {
+    let script = Script::answering(|asked: &Asked| match (&*asked.last_user_text(), asked.results().len()) {
+        ("go", 0) => Turn::new()
+            .call("spawn", json!({"task": "look at it"}))
+            .call("spawn", json!({"task": "look elsewhere"})),
+        ("look at it", 0) => {
+            Turn::new().text("The lock is missing.").call("shell", json!({"command": "true"}))
+        }
+        ("look at it", _) => Turn::new().call("shell", json!({"command": "echo x >> begun; sleep 600"})),
+        ("look elsewhere", _) => Turn::new().call("shell", json!({"command": "sleep 600"})),
+        (_, _) => Turn::new().text("that is all"),
+    });
+    let server = server(script);
+    let person = Person::asking(&server);
+    let mut child = person.spawn(program(), &["-p", "go", "--allow-all"], Stdio::null());
+    until("the command", || person.project().join("begun").exists());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    for prompt in ["on", "and on"] {
+        let ended = person.run(&["-p", prompt, "--continue", "--allow-all"]);
+        assert_eq!(ended.code, 0, "{}", ended.stderr);
+        let results = results(server.bodies().last().unwrap());
+        let told: Vec<&String> = results.values().filter(|told| told.contains("Outcome unknown")).collect();
+        assert_eq!(told.len(), 2, "{results:?}");
+        let told: Vec<_> = told.iter().filter(|told| told.contains("cut off")).collect();
+        assert_eq!(told.len(), 1, "{results:?}");
+        assert!(told[0].ends_with("which is no result:\nThe lock is missing."), "{told:?}");
+    }
+    assert_eq!(server.violations(), []);
+}
