@@ -103,7 +103,7 @@ struct Notices(Mutex<Vec<String>>);
 
 impl Ui for Notices {
     fn notify(&self, text: &str) {
-        self.0.lock().unwrap().push(text.to_owned());
+        self.0.lock().expect("not poisoned").push(text.to_owned());
     }
 }
 
