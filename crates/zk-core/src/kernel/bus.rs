@@ -43,8 +43,6 @@ pub(super) struct BusInner {
     /// Tasks that were spawned where there was no runtime.
     waiting_tasks: Mutex<Vec<Weak<Task>>>,
     closed: AtomicBool,
-    /// All scopes are closed since the bus was.
-    cleared: AtomicBool,
 }
 
 /// Numbers that grow. Shared by a whole tree, so that the order means the same for parents and children.
@@ -247,11 +245,10 @@ impl Bus {
     pub async fn close(&self) {
         self.inner.closed.store(true, Ordering::Release);
         self.clear().await;
-        self.inner.cleared.store(true, Ordering::Release);
     }
 
     pub(super) fn is_closing(&self) -> bool {
-        self.is_closed() && !self.inner.cleared.load(Ordering::Acquire)
+        self.is_closed() && !self.scopes().is_empty()
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -322,7 +319,6 @@ impl BusInner {
             waiting_tasks: Mutex::default(),
             scopes: Mutex::default(),
             closed: AtomicBool::new(false),
-            cleared: AtomicBool::new(false),
         }
     }
 

@@ -262,11 +262,12 @@ impl Plugin for ViewDriver {
         scope.on_async_with_at(last, kept.clone(), keep_turn);
         scope.on_async_with_at(last, kept.clone(), keep_child::<SpawnComplete>);
         scope.on_async_with_at(last, kept, keep_child::<SpawnError>);
+        // Done after the tasks have ended: what is registered last is closed first.
+        let shared = self.shared.clone();
+        scope.on_close(async move || shared.close(registration));
         scope.spawn(self.shared.clone().tick());
         let this = self.clone();
         scope.spawn(async move { this.follow_questions().await });
-        let shared = self.shared.clone();
-        scope.on_close(async move || shared.close(registration));
         Ok(())
     }
 }
@@ -416,11 +417,17 @@ impl Shared {
     /// Closes the view, unless it was registered again since.
     fn close(&self, registration: u64) {
         let mut state = self.state();
+        // Its clock ends with the bus.
+        state.ticking = false;
         if state.registrations != registration {
+            // The clock of the next one takes over.
+            if state.engine.next_tick().is_some() {
+                state.ticking = true;
+                self.running.notify_one();
+            }
             return;
         }
-        // Its clock ends with the bus.
-        (state.closed, state.ticking) = (true, false);
+        state.closed = true;
         state.readers.iter().for_each(Backlog::wake);
     }
 

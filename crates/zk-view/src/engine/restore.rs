@@ -145,6 +145,8 @@ impl Engine {
                     self.restore_agents(&mut state);
                     self.own.begin_run(run_id);
                     state.run = state.records.run(run_id);
+                    // Another program may have begun its sub-agents' names anew.
+                    state.agents.clear();
                     state.from = self.core.view.blocks.len();
                     let placed = state.run.plugins.iter().filter(|plugin| plugin.is_entry);
                     state.placed = placed.count();

@@ -122,7 +122,11 @@ async fn drive(
     let failed = |failure: Failure| ToolError::failed(failure.message);
     let endpoint = app.endpoint().await.map_err(failed)?;
     let provider = compose::provider(app, &endpoint).await.map_err(failed)?;
-    let bus = compose::bus(app, session, HostOptions::unattended(app)).map_err(failed)?;
+    let host = HostOptions::unattended(app);
+    if let Some(entries) = session.restored() {
+        host.view.begin(&entries);
+    }
+    let bus = compose::bus(app, session, host).map_err(failed)?;
     let shown = progress.clone();
     bus.scope("served-run").on_sync(move |event: &ToolBefore, _: &Cx| shown.show(&event.summary));
     let outcome = async {

@@ -35,8 +35,9 @@ type OnBusy = Arc<dyn Fn(bool) + Send + Sync>;
 pub(super) enum Opens<'a> {
     /// What the command line asks for.
     Prompt(&'a Prompt),
-    /// The conversation before it, which was read anew, unless `stop` ends that.
-    Carried { carried: &'a Carried, stop: &'a CancellationToken },
+    /// The conversation before it, which was read anew, unless `stop` ends that. Without `asks`, what the project sets
+    /// counts as it did before.
+    Carried { carried: &'a Carried, stop: &'a CancellationToken, asks: bool },
 }
 
 impl<'a> Opens<'a> {
@@ -117,7 +118,12 @@ impl Chat {
         let following = tokio::spawn(async move { following.follow_questions().await });
         let following = Attending(following);
         let attending = draws_lines.then(|| attend(&view, &ui));
-        let app = trust_question::ask(app, &asking, &keyboard, &signals, opens.stop()).await?;
+        let app = match opens {
+            Opens::Carried { asks: false, .. } => app.clone(),
+            Opens::Carried { .. } | Opens::Prompt(_) => {
+                trust_question::ask(app, &asking, &keyboard, &signals, opens.stop()).await?
+            }
+        };
         let provider = opens.unless_stopped(async {
             let endpoint = match opens {
                 Opens::Prompt(_) => app.endpoint().await?,
@@ -172,11 +178,6 @@ impl Chat {
                 let screen = screen.clone();
                 keyboard.on_back_tab(move || show_next_mode(&modes, &screen));
             }
-            let (sender, beside) = unbounded_channel();
-            keyboard.on_line(move |line| {
-                let line = line.trim();
-                beside::is_harmless(line) && sender.send(line.to_owned()).is_ok()
-            });
             let attachments = match opens {
                 Opens::Prompt(_) => Attachments::default(),
                 Opens::Carried { carried, .. } => {
@@ -184,6 +185,12 @@ impl Chat {
                     carried.attachments.clone()
                 }
             };
+            // Only now is there somebody who takes what is sent.
+            let (sender, beside) = unbounded_channel();
+            keyboard.on_line(move |line| {
+                let line = line.trim();
+                beside::is_harmless(line) && sender.send(line.to_owned()).is_ok()
+            });
             Ok::<_, Failure>(Self {
                 app: app.clone(),
                 agent,

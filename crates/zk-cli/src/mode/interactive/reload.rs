@@ -16,6 +16,7 @@ use zk_view::ViewDriver;
 use super::attachments::Attachments;
 use super::chat::{Chat, Opens};
 use super::desk::Desk;
+use super::drafts::{DRAFT, Drafts};
 use super::keyboard::Keyboard;
 use super::plain::plain_screen;
 use super::screen_kind::ScreenKind;
@@ -189,6 +190,10 @@ pub(super) fn open(
         opened
     });
     let unfinished = reopening.unfinished;
+    if !matches!(opened, Ok(ControlFlow::Continue(_))) {
+        // The next conversation of this directory gets it.
+        Drafts::new(&seat.app, DRAFT).hand_on(unfinished.text());
+    }
     let (chat, app, said) = match opened? {
         ControlFlow::Continue(opened) => opened,
         ControlFlow::Break(exit) => return Ok(ControlFlow::Break(exit)),
@@ -220,7 +225,7 @@ impl Reopening<'_> {
         let carried = self.listening(&keyboard, &stop, chat.carry()).await;
         let opened = match stop.is_cancelled() {
             true => Err(Failure::new(Exit::Interrupted, "stopped")),
-            false => self.attempt(&read, &carried, &stop).await,
+            false => self.attempt(&read, &carried, &stop, true).await,
         };
         if self.is_terminated() {
             return self.end(opened.ok()).await;
@@ -229,9 +234,11 @@ impl Reopening<'_> {
             Ok(chat) => return Ok(ControlFlow::Continue((chat, read, READ.to_owned()))),
             Err(failure) => failure,
         };
+        // What was there before is not asked for again, and there is nothing else to go back to: only a signal that
+        // ends the program is heard.
         let stop = CancellationToken::new();
         self.signals.arm_run(stop.clone());
-        let opened = self.attempt(&before, &carried, &stop).await;
+        let opened = self.attempt(&before, &carried, &stop, false).await;
         if self.is_terminated() {
             return self.end(opened.ok()).await;
         }
@@ -244,11 +251,14 @@ impl Reopening<'_> {
         app: &AppContext,
         carried: &Carried,
         stop: &CancellationToken,
+        is_first: bool,
     ) -> Outcome<Chat> {
         let shown = (carried.asking.clone(), carried.view.clone());
         let desk = Desk::showing(app, self.tty.clone(), self.screen.clone(), shown, true);
         let keyboard = desk.keyboard.clone();
-        let opening = Chat::open(app, Opens::Carried { carried, stop }, desk, self.signals.clone());
+        let never = CancellationToken::new();
+        let opens = Opens::Carried { carried, stop: if is_first { stop } else { &never }, asks: is_first };
+        let opening = Chat::open(app, opens, desk, self.signals.clone());
         self.listening(&keyboard, stop, opening).await
     }
 

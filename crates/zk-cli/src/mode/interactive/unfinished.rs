@@ -61,7 +61,9 @@ impl Unfinished {
                     if let Some(Effect::GiveBack { text }) =
                         chat.view.carry_out(&chat.conversation, effect).await
                     {
-                        draft.insert_str(0, &text);
+                        let texts = [text, draft];
+                        draft =
+                            texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n");
                     }
                 }
             }

@@ -43,7 +43,7 @@ async fn send(
 ) -> Result<Value, WireError> {
     let method = if wire_request.body.is_some() { Method::POST } else { Method::GET };
     let mut request = endpoint.request(method, &wire_request.path)?.header("accept", "application/json");
-    for (name, value) in wire_request.headers.into_pairs() {
+    for (name, value) in endpoint.without_refused(wire_request.headers).into_pairs() {
         request = request.header(name, value);
     }
     if let Some(body) = wire_request.body {
