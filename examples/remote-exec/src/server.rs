@@ -81,12 +81,17 @@ impl Server {
             }
             Question::Spawn(request) => {
                 let spawned = self.runtime.block_on(self.exec.spawn(request));
-                send(&mut to, &spawned.as_ref().map(|_| number).map_err(ToString::to_string), &[])?;
-                let Ok(process) = spawned else { return Ok(()) };
+                let told = spawned.as_ref().map(|_| number).map_err(ToString::to_string);
+                let Ok(process) = spawned else { return send(&mut to, &told, &[]) };
                 let (orders, asked) = mpsc::unbounded_channel();
                 let (running, gone) = (Running { orders, hurry: Arc::default() }, CancellationToken::new());
                 let hurry = running.hurry.clone();
+                // Before it is told: the first order may follow at once.
                 self.running().insert(number, running);
+                if let Err(error) = send(&mut to, &told, &[]) {
+                    self.running().remove(&number);
+                    return Err(error);
+                }
                 // Its end is the end of the command, also while that says nothing.
                 on_end(from, gone.clone());
                 let (news, happened) = mpsc::channel(8);

@@ -11,7 +11,7 @@ use zk_core::service::{ContextId, ContextWindow, Reduction, WindowFill};
 
 use zk_tools::ToolsOptions;
 
-use crate::support::{Desk, MEMORY, memory};
+use crate::support::{Desk, MEMORY, forget_peak, memory};
 
 const RESULT: usize = 1 << 20;
 const TURN: usize = 4 << 20;
@@ -32,6 +32,7 @@ fn gigabyte(desk: &Desk, name: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_search_without_limit_of_a_gigabyte_has_a_cap_and_says_so() {
     let _alone = MEMORY.lock().await;
+    forget_peak();
     let desk = Desk::new();
     gigabyte(&desk, "big");
     let text = "needle\n".repeat(1 << 16);
@@ -58,6 +59,7 @@ async fn a_search_without_limit_of_a_gigabyte_has_a_cap_and_says_so() {
 #[tokio::test(flavor = "multi_thread")]
 async fn twenty_reads_without_limit_at_once_stay_small() {
     let _alone = MEMORY.lock().await;
+    forget_peak();
     let options = ToolsOptions { dedup_reads: false, ..ToolsOptions::default() };
     let desk = Arc::new(Desk::with(options));
     desk.put("long", "x".repeat(2 << 20));
