@@ -65,7 +65,7 @@ async fn rewritten_arguments_that_do_not_fit_the_schema_are_rejected_before_any_
     rig.scope("clumsy").on_sync(|_: &ToolPrepare, _: &Cx| Some(json!({"paths": 7})));
     rig.run("go").await.result.unwrap();
     assert!(rig.results(2)[0].starts_with("touch!: Validation error"), "{:?}", rig.results(2));
-    assert_eq!(rig.names(&["tool:", "validation:"]), ["tool:prepare", "validation:reject"]);
+    assert_eq!(rig.names(&["tool:", "validation:"]), ["tool:prepare", "validation:reject", "tool:batch_end"]);
     assert!(ran.lock().unwrap().is_empty());
 }
 
@@ -90,7 +90,7 @@ async fn invalid_arguments_are_counted_and_answered_without_a_gate() {
     let outcome = rig.run("go").await;
     outcome.result.unwrap();
     assert_eq!(outcome.stats.tool_calls["echo"], 1);
-    assert_eq!(rig.names(&["tool:", "validation:"]), ["validation:reject"]);
+    assert_eq!(rig.names(&["tool:", "validation:"]), ["validation:reject", "tool:batch_end"]);
 }
 
 #[tokio::test]

@@ -56,6 +56,7 @@ async fn a_run_with_a_tool_call_announces_everything_in_order() {
         tool:transform  echo#1 content="hi" output_bytes=2
         tool:end  echo#1 result={#1 content="hi"} summary="echo {\"text\":\"hi\"}"
         tool:after  echo#1 content="hi" display={kind="line" text="hi"} output_bytes=2
+        tool:batch_end  calls=[{echo#1}] counts={calls=1}
         tool-results:after  assistant=assistant(thinking "Hm.", "Let me look.", echo#1 {"text":"hi"}) results=user(result#1 "hi") usage={model=scripted/scripted-1 usage={input=10 output=5}}
         usage  total={input=10 output=5} turn={model=scripted/scripted-1 usage={input=10 output=5}}
         context:transform  messages=[user("What does it say?"), assistant(thinking "Hm.", "Let me look.", echo#1 {"text":"hi"}), user(result#1 "hi")]
@@ -92,6 +93,7 @@ async fn a_blocked_call_fires_nothing_but_its_gate_and_is_not_counted() {
         r##"
         tool:gate  echo#1 args={text="hi"} effects={effects="unknown"}
         tool:blocked  echo#1 args={text="hi"} by="guard" reason="not today"
+        tool:batch_end  calls=[{echo#1 error="Blocked: not today" is_error}] counts={calls=1 errors=1}
         tool-results:after  assistant=assistant(echo#1 {"text":"hi"}) results=user(result#1 error "Blocked: not today") usage={model=scripted/scripted-1}
         "##,
     );
@@ -109,6 +111,7 @@ async fn a_substitute_skips_the_call_but_is_transformed_announced_and_counted() 
         tool:gate  fail#1 effects={effects="unknown"}
         tool:transform  fail#1 content="as before" output_bytes=9
         tool:after  fail#1 content="as before" display={kind="line" text="as before"} output_bytes=9
+        tool:batch_end  calls=[{fail#1}] counts={calls=1}
         tool-results:after  assistant=assistant(fail#1 {}) results=user(result#1 "as before") usage={model=scripted/scripted-1}
         "##,
     );
@@ -124,6 +127,7 @@ async fn an_unknown_tool_is_counted_and_answered_with_the_tools_there_are() {
         tool:gate  ecko#1 effects={effects="known"}
         tool:unknown  ecko#1
         tool:error  ecko#1 error={kind="not_found" message="Unknown tool `ecko`. Did you mean `echo`? The tools are: echo, fail."}
+        tool:batch_end  calls=[{ecko#1 error="Unknown tool `ecko`. Did you mean `echo`? The tools are: echo, fail." is_error}] counts={calls=1 errors=1}
         tool-results:after  assistant=assistant(ecko#1 {}) results=user(result#1 error "Unknown tool `ecko`. Did you mean `echo`? The tools are: echo, fail.") usage={model=scripted/scripted-1}
         "##,
     );
@@ -141,6 +145,7 @@ async fn a_handler_answers_an_unknown_tool_without_an_error() {
         r##"
         tool:gate  ecko#1 effects={effects="known"}
         tool:unknown  ecko#1
+        tool:batch_end  calls=[{ecko#1}] counts={calls=1}
         tool-results:after  assistant=assistant(ecko#1 {}) results=user(result#1 "you mean echo") usage={model=scripted/scripted-1}
         "##,
     );
@@ -167,6 +172,7 @@ async fn arguments_that_do_not_fit_are_rejected_with_readable_issues() {
         &tool_path(&rig).await,
         r##"
         validation:reject  echo#1 issues=["`text` is required"]
+        tool:batch_end  calls=[{echo#1 error="Validation error: `text` is required. Call it again with corrected argum…" is_error}] counts={calls=1 errors=1}
         tool-results:after  assistant=assistant(echo#1 {"text":null}) results=user(result#1 error "Validation error: `text` is required. Call it again with corrected argum…") usage={model=scripted/scripted-1}
         "##,
     );
@@ -185,6 +191,7 @@ async fn a_coercion_is_announced_and_the_tool_gets_the_coerced_arguments() {
         tool:transform  echo#1 content="5" output_bytes=1
         tool:end  echo#1 result={#1 content="5\n[Arguments were converted: give `text` as \"5\" instead of 5 next time.]"} summary="echo {\"text\":\"5\"}"
         tool:after  echo#1 content="5\n[Arguments were converted: give `text` as \"5\" instead of 5 next time.]" display={kind="line" text="5"} output_bytes=72
+        tool:batch_end  calls=[{echo#1}] counts={calls=1}
         tool-results:after  assistant=assistant(echo#1 {"text":5}) results=user(result#1 "5\n[Arguments were converted: give `text` as \"5\" instead of 5 next time.]") usage={model=scripted/scripted-1}
         "##,
     );
@@ -211,6 +218,7 @@ async fn a_failing_tool_is_an_error_result() {
         tool:transform  fail#1 content="no disk" is_error output_bytes=7
         tool:end  fail#1 result={#1 content="no disk" is_error} summary="fail {\"why\":\"no disk\"}"
         tool:after  fail#1 content="no disk" display={kind="line" text="no disk"} is_error output_bytes=7
+        tool:batch_end  calls=[{fail#1 error="no disk" is_error}] counts={calls=1 errors=1}
         tool-results:after  assistant=assistant(fail#1 {"why":"no disk"}) results=user(result#1 error "no disk") usage={model=scripted/scripted-1}
         "##,
     );
@@ -230,6 +238,7 @@ async fn a_handler_of_an_error_may_give_the_result_instead() {
         tool:transform  fail#1 content="mended" output_bytes=6
         tool:end  fail#1 result={#1 content="mended"} summary="fail {}"
         tool:after  fail#1 content="mended" display={kind="line" text="mended"} output_bytes=6
+        tool:batch_end  calls=[{fail#1}] counts={calls=1}
         tool-results:after  assistant=assistant(fail#1 {}) results=user(result#1 "mended") usage={model=scripted/scripted-1}
         "##,
     );
@@ -338,6 +347,7 @@ async fn progress_is_announced_between_before_and_after() {
         tool:transform  chatty#1 content="done" output_bytes=4
         tool:end  chatty#1 result={#1 content="done"} summary="chatty {}"
         tool:after  chatty#1 content="done" display={kind="line" text="done"} output_bytes=4
+        tool:batch_end  calls=[{chatty#1}] counts={calls=1}
         tool-results:after  assistant=assistant(chatty#1 {}) results=user(result#1 "done") usage={model=scripted/scripted-1}
         "##,
     );
