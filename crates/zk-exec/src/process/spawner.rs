@@ -135,11 +135,9 @@ fn serve(queue: &mpsc::Receiver<Job>, mark: &str) {
         };
         match job {
             Ok(Job::Spawn(order)) => {
-                let runtime = order.runtime.clone();
+                // Before the first command, so that this process can be killed at any moment.
+                watchdog.get_or_insert_with(|| Watchdog::start(mark, &order.runtime));
                 start(*order);
-                if watchdog.is_none() {
-                    watchdog = Some(Watchdog::start(mark, &runtime));
-                }
             }
             Ok(Job::End(group)) => {
                 group.signal_group(Ask::End);
