@@ -247,6 +247,7 @@ impl Bus {
         self.clear().await;
     }
 
+    /// Whether it was closed and its scopes are still being closed.
     pub(super) fn is_closing(&self) -> bool {
         self.is_closed() && !self.scopes().is_empty()
     }

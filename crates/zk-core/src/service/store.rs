@@ -293,7 +293,7 @@ pub struct SessionSnapshot {
 pub struct SessionInfo {
     /// Its id.
     pub id: SessionId,
-    /// The session it continues or belongs to, such as the one it is a copy of.
+    /// Parent session, such as the one that this is a copy of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<SessionId>,
     /// The directory it works in.

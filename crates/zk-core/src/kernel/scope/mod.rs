@@ -268,9 +268,11 @@ impl Scope {
     /// being closed.
     fn open_bus(&self, location: &'static Location<'static>) -> Option<Bus> {
         let bus = self.bus();
-        let open = bus.clone().filter(|bus| !self.is_closed_on(bus));
-        // Asked for last: the bus may be closed by another thread at any time.
-        if open.is_none() && !bus.is_some_and(|bus| bus.is_closing()) {
+        if bus.as_ref().is_some_and(|bus| !self.is_closed_on(bus)) {
+            return bus;
+        }
+        // Asked for last: another thread may close the bus at any time.
+        if !bus.is_some_and(|bus| bus.is_closing()) {
             self.inner.reporter.report(&HookError {
                 event: "scope:register",
                 source: self.inner.source.clone(),
@@ -281,6 +283,6 @@ impl Scope {
                 ),
             });
         }
-        open
+        None
     }
 }
