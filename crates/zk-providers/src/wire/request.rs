@@ -31,8 +31,8 @@ impl Headers {
         Ok(())
     }
 
-    /// The beta features that the server's `message` names as ones it does not know. None where it does not name their
-    /// header: another one would not help then, and a sign-in may need one.
+    /// Beta features that an error message of the server names as unknown. Empty where the message does not name the
+    /// header: a retry without its features would not help then, and a sign-in may need one.
     pub(crate) fn refused_betas(&self, message: &str) -> Vec<Beta> {
         let headers = self.0.iter().filter(|(name, _)| is_beta(name) && message.contains(name.as_str()));
         let betas = headers.flat_map(|(name, value)| {
@@ -48,6 +48,9 @@ impl Headers {
 
     /// The same without these beta features.
     pub(crate) fn without_betas(self, left_out: &[Beta]) -> Self {
+        if left_out.is_empty() {
+            return self;
+        }
         let is_left_out = |header: &HeaderName, name: &str| {
             left_out.iter().any(|beta| beta.header == *header && beta.name == name.trim())
         };
