@@ -35,16 +35,16 @@ type OnBusy = Arc<dyn Fn(bool) + Send + Sync>;
 pub(super) enum Opens<'a> {
     /// What the command line asks for.
     Prompt(&'a Prompt),
-    /// The conversation before it, which was read anew, unless `stop` ends that. Without `asks`, what the project sets
-    /// counts as it did before.
-    Carried { carried: &'a Carried, stop: &'a CancellationToken, asks: bool },
+    /// The conversation before it, with settings that were read anew and may need the person's trust, unless `stop` ends
+    /// that. Without `stop` it is opened with the settings it had: nothing is asked, and nothing stops it.
+    Carried { carried: &'a Carried, stop: Option<&'a CancellationToken> },
 }
 
 impl<'a> Opens<'a> {
     fn stop(self) -> Option<&'a CancellationToken> {
         match self {
             Self::Prompt(_) => None,
-            Self::Carried { stop, .. } => Some(stop),
+            Self::Carried { stop, .. } => stop,
         }
     }
 
@@ -119,7 +119,7 @@ impl Chat {
         let following = Attending(following);
         let attending = draws_lines.then(|| attend(&view, &ui));
         let app = match opens {
-            Opens::Carried { asks: false, .. } => app.clone(),
+            Opens::Carried { stop: None, .. } => app.clone(),
             Opens::Carried { .. } | Opens::Prompt(_) => {
                 trust_question::ask(app, &asking, &keyboard, &signals, opens.stop()).await?
             }

@@ -225,7 +225,7 @@ impl Reopening<'_> {
         let carried = self.listening(&keyboard, &stop, chat.carry()).await;
         let opened = match stop.is_cancelled() {
             true => Err(Failure::new(Exit::Interrupted, "stopped")),
-            false => self.attempt(&read, &carried, &stop, true).await,
+            false => self.attempt(&read, &carried, Some(&stop)).await,
         };
         if self.is_terminated() {
             return self.end(opened.ok()).await;
@@ -234,11 +234,9 @@ impl Reopening<'_> {
             Ok(chat) => return Ok(ControlFlow::Continue((chat, read, READ.to_owned()))),
             Err(failure) => failure,
         };
-        // What was there before is not asked for again, and there is nothing else to go back to: only a signal that
-        // ends the program is heard.
-        let stop = CancellationToken::new();
-        self.signals.arm_run(stop.clone());
-        let opened = self.attempt(&before, &carried, &stop, false).await;
+        // There is nothing else to go back to, so Ctrl-C does not stop this; a second signal ends the program.
+        self.signals.arm_run(CancellationToken::new());
+        let opened = self.attempt(&before, &carried, None).await;
         if self.is_terminated() {
             return self.end(opened.ok()).await;
         }
@@ -250,16 +248,13 @@ impl Reopening<'_> {
         &mut self,
         app: &AppContext,
         carried: &Carried,
-        stop: &CancellationToken,
-        is_first: bool,
+        stop: Option<&CancellationToken>,
     ) -> Outcome<Chat> {
         let shown = (carried.asking.clone(), carried.view.clone());
         let desk = Desk::showing(app, self.tty.clone(), self.screen.clone(), shown, true);
         let keyboard = desk.keyboard.clone();
-        let never = CancellationToken::new();
-        let opens = Opens::Carried { carried, stop: if is_first { stop } else { &never }, asks: is_first };
-        let opening = Chat::open(app, opens, desk, self.signals.clone());
-        self.listening(&keyboard, stop, opening).await
+        let opening = Chat::open(app, Opens::Carried { carried, stop }, desk, self.signals.clone());
+        self.listening(&keyboard, &stop.cloned().unwrap_or_default(), opening).await
     }
 
     /// Awaits `work` while Escape and Ctrl-C cancel `stop`, and keeps what is typed meanwhile.
