@@ -200,6 +200,14 @@ fn a_session_killed_within_a_batch_knows_what_it_did() {
     assert!(tally.ended > 0, "{tally:?}");
 }
 
+/// Starts a run, and kills zk once a command of it made the file `begun`.
+fn run_until_killed(person: &Person) {
+    let mut child = person.spawn(program(), &["-p", "go", "--allow-all"], Stdio::null());
+    until("the command", || person.project().join("begun").exists());
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
 /// The case that the killed sessions above meet by chance: the command runs when zk is killed.
 #[test]
 fn a_command_that_runs_when_zk_is_killed_is_unknown_once_and_never_repeated() {
@@ -213,10 +221,7 @@ fn a_command_that_runs_when_zk_is_killed_is_unknown_once_and_never_repeated() {
     });
     let server = server(script);
     let person = Person::asking(&server);
-    let mut child = person.spawn(program(), &["-p", "go", "--allow-all"], Stdio::null());
-    until("the command", || person.project().join("begun").exists());
-    child.kill().unwrap();
-    child.wait().unwrap();
+    run_until_killed(&person);
     let ended = person.run(&["-p", "on", "--continue", "--allow-all"]);
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     assert_eq!(server.violations(), []);
@@ -244,10 +249,7 @@ fn what_a_sub_agent_said_before_zk_was_killed_is_told_with_the_unknown_outcome_o
     });
     let server = server(script);
     let person = Person::asking(&server);
-    let mut child = person.spawn(program(), &["-p", "go", "--allow-all"], Stdio::null());
-    until("the command", || person.project().join("begun").exists());
-    child.kill().unwrap();
-    child.wait().unwrap();
+    run_until_killed(&person);
     for prompt in ["on", "and on"] {
         let ended = person.run(&["-p", prompt, "--continue", "--allow-all"]);
         assert_eq!(ended.code, 0, "{}", ended.stderr);
