@@ -29,8 +29,8 @@ struct OpenError {
 }
 
 impl Outcomes {
-    /// Takes in the results of one batch; `files` gives those that a call is about. The calls of a batch run side by
-    /// side, and the model saw none of their errors yet: a success resolves errors of the batches before only.
+    /// Counts the results of one batch; `files` lists the files of a call. A success resolves errors of earlier batches
+    /// only: the model has not seen those of its own batch yet.
     pub(super) fn count_batch(
         &mut self,
         ended: &[(&ToolCall, bool)],
@@ -58,8 +58,8 @@ impl Outcomes {
 }
 
 impl Calls<'_> {
-    /// The files that a call is about, as its tool tells it.
-    pub(super) fn files(&self, call: &ToolCall) -> Vec<PathBuf> {
+    /// Files of a call: the locations that its tool names, else those of its effects.
+    fn files(&self, call: &ToolCall) -> Vec<PathBuf> {
         let tool = self.driver.toolbox.get(&call.name).filter(|_| call.malformed.is_none());
         let Some(tool) = tool else { return Vec::new() };
         let cwd = &self.driver.cwd;
@@ -91,7 +91,7 @@ impl Calls<'_> {
 }
 
 /// How a call ended, as a batch's end tells it.
-pub(super) fn ended_call(call: &Arc<CallRef>, result: &ToolResult, cx: &Cx) -> EndedCall {
+fn ended_call(call: &Arc<CallRef>, result: &ToolResult, cx: &Cx) -> EndedCall {
     let error = result.is_error.then(|| {
         let text = result.content.to_text();
         // Before the cut, which may go through the middle of a key.

@@ -145,8 +145,8 @@ impl Settings {
         self.has_no_mcp = true;
     }
 
-    /// Lets servers of the project start this once that nobody approved. Read anew, only those that are what they were
-    /// `before`: of others nobody has seen what they run.
+    /// Trusts unapproved MCP servers of the project, by name, for this start (`--trust-mcp`). At a reload the settings
+    /// `before` it are given, and a server whose definition or script changed since then is not trusted.
     pub(crate) fn trust_mcp_servers(&mut self, names: &[String], before: Option<&Self>) -> Outcome<()> {
         let is_it =
             |file: &ProjectFile, name: &str| file.server.as_ref().is_some_and(|server| server.name == name);

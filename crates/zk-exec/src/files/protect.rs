@@ -35,7 +35,7 @@ pub(crate) fn guard_of(dir: &Path, name: &OsStr) -> Option<PathGuard> {
 pub(crate) fn is_start_file(name: &str) -> bool {
     GuardedPath::ANYWHERE
         .iter()
-        // The suffix is compared first: that rules out most file names.
+        // Compares the suffix first, which rules out most file names.
         .any(|guarded| {
             guarded.path.ends_with(name) && guarded.is_file && guarded.path.rsplit('/').next() == Some(name)
         })

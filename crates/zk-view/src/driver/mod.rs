@@ -79,7 +79,7 @@ struct State {
     effects: VecDeque<Effect>,
     ticking: bool,
     closed: bool,
-    /// How often it was registered on a bus; only the last registration closes it.
+    /// Count of registrations on a bus; the clean-up of the newest one closes the view.
     registrations: u64,
     /// The answer's text that came last, in one piece, until somebody looks or something else happens.
     text: Option<StreamText>,
@@ -262,7 +262,7 @@ impl Plugin for ViewDriver {
         scope.on_async_with_at(last, kept.clone(), keep_turn);
         scope.on_async_with_at(last, kept.clone(), keep_child::<SpawnComplete>);
         scope.on_async_with_at(last, kept, keep_child::<SpawnError>);
-        // Done after the tasks have ended: what is registered last is closed first.
+        // This clean-up runs after the tasks below have ended: clean-ups run newest first.
         let shared = self.shared.clone();
         scope.on_close(async move || shared.close(registration));
         scope.spawn(self.shared.clone().tick());

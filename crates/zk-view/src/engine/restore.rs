@@ -145,7 +145,8 @@ impl Engine {
                     self.restore_agents(&mut state);
                     self.own.begin_run(run_id);
                     state.run = state.records.run(run_id);
-                    // Another program may have begun its sub-agents' names anew.
+                    // Block ids of sub-agents are unique within a run: two programs that go on with one session may
+                    // each name their first sub-agent alike.
                     state.agents.clear();
                     state.from = self.core.view.blocks.len();
                     let placed = state.run.plugins.iter().filter(|plugin| plugin.is_entry);

@@ -26,7 +26,7 @@ enum Act {
     Again(usize),
     /// A call of a sub-agent begins, or ends.
     Call(usize),
-    /// The conversation's own agent answers with a text that is shown otherwise.
+    /// Answer of the main agent, whose display text differs from the stored message.
     Answer,
     /// An append of an entry begins.
     Append { turns: bool },

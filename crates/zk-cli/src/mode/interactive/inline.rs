@@ -297,8 +297,7 @@ impl InlineScreen {
         ended
     }
 
-    /// Takes in what the conversation told last, and the keys that were read meanwhile: they are work and a draft for the
-    /// screen that follows.
+    /// Takes the last notes and keys of a screen that ends: queued work and a draft for the next screen.
     async fn take_last(
         &mut self,
         keys: &[Key],

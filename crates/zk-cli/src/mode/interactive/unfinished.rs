@@ -38,7 +38,7 @@ impl Unfinished {
         self.draft.push_str(&keyboard.take_draft());
     }
 
-    /// All of it as one text, which can be given back to the person.
+    /// Queued lines and draft as one text, for the composer or the file of drafts.
     pub(super) fn text(&self) -> String {
         let line = |work: &Work| match work {
             Work::Line(text) | Work::Effect(Effect::Run { text } | Effect::GiveBack { text }) => {

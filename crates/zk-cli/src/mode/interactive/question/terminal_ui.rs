@@ -53,7 +53,7 @@ impl Cards {
         while self.pending.is_empty() && !self.is_closed {
             self.read().await;
         }
-        // Nobody takes an answer through a closed view.
+        // A closed view passes no answer to the question on.
         self.pending.first().filter(|_| !self.is_closed).cloned()
     }
 
