@@ -235,6 +235,7 @@ fn a_hook_that_fails_while_somebody_types_leaves_the_draft_whole() {
         terminal.expect("2 turns ·");
         terminal.keys(" and its end\r");
         terminal.expect("Heard: half a draft and its end.");
+        terminal.expect("1 turn ·");
         terminal.keys("\u{4}");
         assert_eq!(terminal.code(), Some(0), "{screen}");
     }

@@ -176,6 +176,7 @@ fn a_prompt_that_reached_nobody_is_back_where_it_was_typed_and_leaves_no_session
         terminal.keys(" yet\r");
         terminal.expect("› a thought for nobody yet");
         terminal.expect(&free.port().to_string());
+        terminal.see_any(&["a thought for nobody yet", ";27H", "[27G"]);
         terminal.keys("\u{3}\u{4}");
         assert_eq!(terminal.code(), Some(0), "{screen}");
     }
