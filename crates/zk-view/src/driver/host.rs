@@ -1,5 +1,3 @@
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use zk_core::model::{Block, Message};
 use zk_core::service::Conversation;
 
@@ -8,15 +6,6 @@ use crate::{Effect, In, NoteLevel};
 
 /// Why a run ends that the person stopped.
 const STOPPED: &str = "the person stopped it";
-
-/// Lets somebody else follow the questions once this is dropped.
-struct Following<'a>(&'a AtomicBool);
-
-impl Drop for Following<'_> {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
-    }
-}
 
 /// What carries out the effects of a view.
 impl ViewDriver {
@@ -89,13 +78,12 @@ impl ViewDriver {
     }
 
     /// Shows the questions of a view that [answers](ViewDriver::answering) for as long as it is polled; on a bus the view
-    /// does so itself. For a front-end that asks something before there is one.
+    /// does so itself. For a front-end that asks something before there is one. Where somebody does so already, this takes
+    /// over once that ends.
     pub async fn follow_questions(&self) {
         let Some(answering) = &self.shared.answering else { return };
-        if answering.followed.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        let _following = Following(&answering.followed);
+        // Who is aborted ends only once the runtime gets to it: the next one waits for that.
+        let _following = answering.following.lock().await;
         // Something is asked between one bus and the next, too.
         self.shared.state().closed = false;
         let mut front_end = answering.questions.attach();

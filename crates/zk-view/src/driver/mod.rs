@@ -4,7 +4,6 @@ mod host;
 mod reader;
 
 use std::collections::VecDeque;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -67,8 +66,8 @@ struct Shared {
 struct Answering {
     questions: Questions,
     front_end: FrontEnd,
-    /// Whether some bus follows the questions already.
-    followed: AtomicBool,
+    /// Held by whoever follows the questions.
+    following: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -85,8 +84,6 @@ struct State {
     text: Option<StreamText>,
     /// The answer's text arrives: nothing else happened since it was reduced.
     streams: bool,
-    /// What the entry of a run that ends has.
-    ending: Option<Kept>,
 }
 
 /// How much text is gathered before it is reduced, in bytes.
@@ -146,7 +143,7 @@ impl ViewDriver {
     #[must_use]
     pub fn answering(questions: &Questions) -> Self {
         let (questions, front_end) = (questions.clone(), questions.attach());
-        Self::with(Some(Answering { questions, front_end, followed: AtomicBool::new(false) }))
+        Self::with(Some(Answering { questions, front_end, following: tokio::sync::Mutex::default() }))
     }
 
     fn with(answering: Option<Answering>) -> Self {
@@ -289,7 +286,7 @@ async fn keep_run(shared: &Arc<Shared>, _: &SessionBeforeEnd, _: &Cx) -> Option<
     let _one_at_a_time = shared.keeping.lock().await;
     let mut state = shared.state();
     let (entry, kept) = state.engine.run_entry()?;
-    state.ending = Some(kept);
+    state.engine.begin_storing_run(kept);
     Some(entry)
 }
 
@@ -317,10 +314,7 @@ impl Shared {
     }
 
     fn run_is_stored(&self) {
-        let mut state = self.state();
-        if let Some(kept) = state.ending.take() {
-            state.engine.entry_is_stored(kept);
-        }
+        self.state().engine.run_is_stored();
     }
 
     /// The state after everything that happened.

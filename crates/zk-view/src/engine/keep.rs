@@ -67,6 +67,18 @@ impl Engine {
         }
     }
 
+    /// The run's entry is about to be stored with its end: what other entries get meanwhile leaves out what it has.
+    pub(crate) fn begin_storing_run(&mut self, kept: Kept) {
+        self.ending = Some(kept);
+    }
+
+    /// The end of the run is stored.
+    pub(crate) fn run_is_stored(&mut self) {
+        if let Some(kept) = self.ending.take() {
+            self.entry_is_stored(kept);
+        }
+    }
+
     fn kept(&self, turns: usize, agents: &[AgentRecord]) -> Kept {
         let agents = agents.iter().map(|record| record.block.id.clone()).collect();
         Kept { run_id: self.own.record.run_id.clone(), turns, agents }
@@ -93,6 +105,8 @@ impl Engine {
         // A part of an answer that arrives may be removed again, which would move those behind it.
         let arriving = self.run_blocks().position(|(block, _)| block.is_arriving());
         let end = arriving.map_or(u64::MAX, |at| u64::try_from(at).unwrap_or(u64::MAX));
-        self.agents_to_keep().take_while(|record| record.at < end).collect()
+        let is_ending = |id: &BlockId| self.ending.as_ref().is_some_and(|kept| kept.agents.contains(id));
+        let settled = self.agents_to_keep().take_while(|record| record.at < end);
+        settled.filter(|record| !is_ending(&record.block.id)).collect()
     }
 }

@@ -183,9 +183,19 @@ impl Lane {
         }
     }
 
-    /// Forgets an answer of which nothing became part of the conversation.
+    /// Forgets an answer of which nothing became part of the conversation. Closed blocks of a sub-agent stay: the session may
+    /// have them already.
     pub(super) fn discard_turn(&mut self, core: &mut Core) {
-        self.remove_from(core, 0);
+        let is_kept = |core: &Core, open: &Open| {
+            self.agent.is_some() && core.view.block(&open.id).is_some_and(|block| block.closed)
+        };
+        let kept: Vec<bool> = self.turn.iter().map(|open| is_kept(core, open)).collect();
+        let behind = kept.iter().rposition(|kept| *kept).map_or(0, |last| last + 1);
+        self.remove_from(core, behind);
+        // The ids before those that stay are not given again.
+        for (open, _) in self.turn.drain(..).zip(kept).rev().filter(|(_, kept)| !kept) {
+            core.emit(crate::Patch::Remove { id: open.id });
+        }
         self.end_turn(core);
     }
 

@@ -110,6 +110,8 @@ pub struct Engine {
     run_from: usize,
     /// Blocks of its sub-agents that the session has.
     agents_kept: HashSet<BlockId>,
+    /// What the entry of a run that ends has, until that is stored.
+    ending: Option<Kept>,
     notes: u64,
     queued: u64,
 }
@@ -153,6 +155,7 @@ impl Engine {
         self.own.begin_run(run_id);
         self.run_from = self.core.view.blocks.len();
         self.agents_kept.clear();
+        self.ending = None;
     }
 
     fn lane(&mut self, origin: &Origin) -> (&mut Lane, &mut Core) {

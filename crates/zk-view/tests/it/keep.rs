@@ -1,18 +1,23 @@
 //! Whatever closes while an entry is being stored: the session gets every block of a sub-agent once.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use async_trait::async_trait;
 use proptest::prelude::*;
 use serde_json::json;
 use zk_core::events::{
-    AgentDone, MessagesCause, SessionMessages, SessionOpenTurn, SessionStart, StreamStart, StreamText,
-    ToolResultsAfter,
+    AgentDone, MessagesCause, SessionBeforeEnd, SessionEnd, SessionMessages, SessionOpenTurn, SessionStart,
+    SpawnComplete, StreamStart, StreamText, ToolResultsAfter,
 };
-use zk_core::kernel::{Event, Origin, Source};
-use zk_core::model::{Block, Message, ModelRef, Stats, ToolCall, ToolResult, TurnUsage, Usage};
-use zk_core::service::{CustomEntry, Durability, EntryKind, NewEntry, NewSession, RunStatus, SessionStore};
+use zk_core::kernel::{Bus, Event, Origin, Scope, Source};
+use zk_core::model::{Block, EntryId, Message, ModelRef, Stats, ToolCall, ToolResult, TurnUsage, Usage};
+use zk_core::service::{
+    CustomEntry, Durability, EntryKind, NewEntry, NewSession, Question, Questions, RunStatus, SessionLog,
+    SessionStore, StoreError,
+};
 use zk_session::MemoryStore;
-use zk_view::{Engine, In, Kept, Seen, rebuild};
+use zk_view::{Engine, In, Kept, Seen, ViewDriver, rebuild};
 
 const CHILDREN: usize = 3;
 
@@ -211,4 +216,107 @@ proptest! {
         rig.entries.insert(twice, rig.entries[twice].clone());
         prop_assert_eq!(runtime.block_on(rig.rebuilt()), live);
     }
+}
+
+fn begun() -> Rig {
+    let mut rig = Rig::default();
+    let start = SessionStart { session_id: None, run_id: "r".into(), messages: 0 };
+    rig.tell(&start, &Origin::default());
+    rig.entries.push(EntryKind::RunStart { run_id: "r".into() });
+    rig.act(Act::Answer);
+    rig
+}
+
+#[tokio::test]
+async fn a_block_of_a_sub_agent_that_is_stored_stays_when_its_turn_breaks_off() {
+    let mut rig = begun();
+    rig.act(Act::Call(0));
+    rig.act(Act::Append { turns: false });
+    rig.act(Act::Appended { stored: true });
+    let ids = rig.stored_ids();
+    assert_eq!(ids.len(), 1, "the text before the call is closed: {ids:?}");
+    rig.calls[0] = None;
+    rig.act(Act::Again(0));
+    rig.act(Act::Say(0));
+    rig.end();
+    let live: Vec<_> = rig.engine.view().blocks.iter().filter(|block| block.is_stored()).cloned().collect();
+    assert!(live.iter().any(|block| block.id.to_string() == ids[0]), "{live:#?}");
+    assert_eq!(rig.rebuilt().await, live);
+}
+
+/// A session log that only remembers.
+#[derive(Default)]
+struct Log(Mutex<Vec<String>>);
+
+#[async_trait]
+impl SessionLog for Log {
+    async fn append(&self, _: &Scope, entry: NewEntry) -> Result<EntryId, StoreError> {
+        self.0.lock().unwrap().push(entry.data.to_string());
+        Ok(EntryId::fresh())
+    }
+
+    async fn entries(&self, _: &Scope) -> Result<Vec<CustomEntry>, StoreError> {
+        Ok(Vec::new())
+    }
+}
+
+#[tokio::test]
+async fn a_sub_agent_that_ends_while_the_end_of_its_run_is_stored_is_stored_once() {
+    let (bus, driver, log) = (Bus::new(), ViewDriver::new(), Arc::new(Log::default()));
+    bus.install(&driver).unwrap();
+    let cx = bus.cx().with_service::<dyn SessionLog>(log.clone());
+    let said = |text: &str| SessionMessages {
+        run_id: "r".into(),
+        messages: vec![Message::assistant(vec![Block::text(text)]).shared()],
+        usage: None,
+        cause: MessagesCause::Answer,
+    };
+    cx.emit(SessionStart { session_id: None, run_id: "r".into(), messages: 0 }).await.unwrap();
+    cx.emit(said("of the agent")).await.unwrap();
+    let child = bus.child("child-1").cx();
+    child.emit(said("of the first")).await.unwrap();
+    let (run_id, status) = ("r".into(), RunStatus::Completed);
+    let before = SessionBeforeEnd { session_id: None, run_id, status, entries: Vec::new() };
+    let entries = cx.emit(before).await.unwrap().entries;
+    let ending: String = entries.iter().map(|entry| entry.data.to_string()).collect();
+    // Between the entry and its storing.
+    bus.child("child-2").cx().emit(said("of the second")).await.unwrap();
+    for number in [1, 2] {
+        let (child, stats) = (format!("child-{number}"), Stats::default());
+        cx.emit(SpawnComplete { child, depth: 1, stats }).await.unwrap();
+    }
+    let (run_id, session_id) = ("r".into(), None);
+    cx.emit(SessionEnd { session_id, run_id, status, from: 0, to: 1, entries }).await.unwrap();
+    let stored = log.0.lock().unwrap().concat() + &ending;
+    for text in ["of the first", "of the second"] {
+        assert_eq!(stored.matches(text).count(), 1, "{text}: {stored}");
+    }
+    bus.close().await;
+}
+
+#[tokio::test]
+async fn questions_are_shown_by_whoever_follows_after_one_that_is_aborted() {
+    let questions = Arc::new(Questions::new());
+    let driver = ViewDriver::answering(&questions);
+    let following = driver.clone();
+    let first = tokio::spawn(async move { following.follow_questions().await });
+    tokio::task::yield_now().await;
+    first.abort();
+    let (asking, bus) = (questions.clone(), Bus::new());
+    let asked = tokio::spawn(async move {
+        let question = Question::Confirm { text: "Go on?".into() };
+        asking.ask(question, &bus.cx(), Duration::from_secs(60)).await
+    });
+    let waiting = async {
+        while driver.view().cards.is_empty() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    // The runtime has not dropped the one before yet when this begins.
+    tokio::select! {
+        biased;
+        () = driver.follow_questions() => panic!("nobody follows the questions"),
+        waited = tokio::time::timeout(Duration::from_secs(20), waiting) => waited.expect("the question is shown"),
+    }
+    asked.abort();
 }
