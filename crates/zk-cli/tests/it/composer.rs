@@ -82,7 +82,8 @@ fn the_programs_of_the_path_are_completed_behind_an_exclamation_mark() {
     terminal.expect("!needle-program");
     terminal.keys("\r");
     terminal.expect("ran-by-name");
-    terminal.keys("\u{4}");
+    // It is heard once the command is over.
+    terminal.press_until("\u{4}", "to go on: zk --resume");
     assert_eq!(terminal.code(), Some(0));
 }
 
