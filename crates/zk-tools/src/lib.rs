@@ -69,7 +69,7 @@ pub use edit::{Edit, MultiEdit};
 pub use fetch::{Fetch, FetchOptions, FetchPlugin};
 pub use glob::Glob;
 pub use grep::Grep;
-pub use jobs::{JobInfo, JobPhase, Jobs, JobsTool};
+pub use jobs::{JobHandover, JobInfo, JobPhase, Jobs, JobsTool};
 pub use list_files::ListFiles;
 pub use options::{NAMES, ToolsOptions};
 pub use output::OutputDir;

@@ -1,8 +1,9 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use zk_core::events::{
     AgentBeforeStart, AgentDone, BeforeStart, ContextReduced, SessionBeforeCompact, SessionBeforeFork,
-    SessionBeforeSwitch, SessionBeforeTree, SessionLoaded, ToolAfter,
+    SessionBeforeSwitch, SessionBeforeTree, SessionLoaded, SessionStart, SessionSwitch, ToolAfter,
 };
 use zk_core::kernel::{BoxError, Cx, Plugin, Reach, Scope};
 use zk_core::model::Message;
@@ -120,12 +121,10 @@ impl ToolsPlugin {
         let reach = Reach::Descendants;
         let one = state();
         scope.on_sync_at(reach, move |_: &ContextReduced, _| one.forget_shown());
-        let (one, jobs) = (state(), self.jobs.clone());
+        let one = state();
         // Of its own agent only: a sub-agent's conversation takes nobody's place.
-        scope.on_sync_at(Reach::Own, move |_: &SessionLoaded, _| {
-            one.forget();
-            jobs.forget();
-        });
+        scope.on_sync_at(Reach::Own, move |_: &SessionLoaded, _| one.forget());
+        self.forget_jobs(scope);
         // A sub-agent has one run.
         let one = state();
         scope.on_sync_at(reach, move |_: &AgentDone, cx: &Cx| {
@@ -145,5 +144,23 @@ impl ToolsPlugin {
         scope.on_sync_at(reach, move |_: &SessionBeforeFork, _| one.forget_shown());
         let one = state();
         scope.on_sync_at(reach, move |_: &SessionBeforeTree, _| one.forget_shown());
+    }
+    /// Jobs end with the conversation that they were started in: when another one takes its place, or once a run says so.
+    /// Those that were started before the first run of a conversation belong to it.
+    fn forget_jobs(&self, scope: &Scope) {
+        let has_run = Arc::new(AtomicBool::new(false));
+        let begun = has_run.clone();
+        scope.on_sync_at(Reach::Own, move |_: &SessionStart, _| begun.store(true, Ordering::Relaxed));
+        let (jobs, ran) = (self.jobs.clone(), has_run.clone());
+        scope.on_sync_at(Reach::Own, move |_: &SessionSwitch, _| {
+            ran.store(false, Ordering::Relaxed);
+            jobs.forget();
+        });
+        let jobs = self.jobs.clone();
+        scope.on_sync_at(Reach::Own, move |_: &SessionLoaded, _| {
+            if has_run.swap(false, Ordering::Relaxed) {
+                jobs.forget();
+            }
+        });
     }
 }

@@ -1,5 +1,6 @@
 //! Commands that run in the background of a conversation.
 
+mod handover;
 mod job;
 mod running;
 mod tool;
@@ -13,6 +14,7 @@ use tokio::sync::watch;
 use zk_core::model::{Message, ToolError};
 use zk_core::service::{Exec, ExecError, ExecRequest, RunControl};
 
+pub use handover::JobHandover;
 use job::Detached;
 pub(crate) use job::Job;
 pub use job::JobPhase;

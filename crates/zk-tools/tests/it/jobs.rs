@@ -1,6 +1,9 @@
 //! Commands in the background: started, listed, read, awaited and ended through the tools.
 
+use std::sync::Arc;
+
 use serde_json::json;
+use zk_core::events::{SessionLoaded, SessionStart, SessionSwitch};
 use zk_core::model::ToolErrorKind;
 use zk_tools::{JobPhase, Jobs, Spill, ToolsOptions};
 
@@ -143,4 +146,28 @@ async fn a_time_limit_ends_jobs_with_what_they_left_and_lets_none_be_detached() 
     let args = json!({ "command": "sleep 300", "background": true, "detach": true });
     let error = desk.err("shell", args).await;
     assert!(error.message.contains("start it without detach"), "{}", error.message);
+}
+
+#[tokio::test]
+async fn a_job_belongs_to_the_conversation_it_was_started_in() {
+    let desk = Desk::new();
+    let (jobs, cx) = (desk.bus.service::<Jobs>().unwrap(), desk.bus.cx());
+    let start = async || desk.ok("shell", json!({ "command": "sleep 300", "background": true })).await;
+    let loaded = || SessionLoaded { session_id: None, entries: Arc::from([]) };
+    let run = || SessionStart { session_id: None, run_id: "r".into(), messages: 0 };
+    start().await;
+    // The first run of a resumed conversation.
+    cx.emit(loaded()).await.unwrap();
+    cx.emit(run()).await.unwrap();
+    assert_eq!(jobs.list().len(), 1, "it was started there");
+    cx.emit(SessionSwitch { from: None, to: None, entries: Arc::from([]) }).await.unwrap();
+    assert_eq!(jobs.list().len(), 0, "another one takes its place");
+    start().await;
+    cx.emit(loaded()).await.unwrap();
+    cx.emit(run()).await.unwrap();
+    assert_eq!(jobs.list().len(), 1);
+    // Of an agent that is reset nothing else says so.
+    cx.emit(loaded()).await.unwrap();
+    assert_eq!(jobs.list().len(), 0);
+    desk.bus.close().await;
 }

@@ -1,0 +1,57 @@
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+use super::{Job, Jobs, told};
+
+/// Jobs of a conversation that ends, for the one that goes on in its place.
+#[derive(Clone, Debug, Default)]
+pub struct JobHandover {
+    jobs: Vec<Arc<Job>>,
+    /// How many jobs were started: ids go on from there.
+    started: u32,
+    /// Ends that the model was not told of yet.
+    ends: Vec<String>,
+}
+
+impl Jobs {
+    /// Hands over the jobs that outlive this conversation: the detached ones, and those that are over. The others stay,
+    /// and end with it.
+    #[must_use]
+    pub fn hand_over(&self) -> JobHandover {
+        let mut jobs = self.jobs();
+        let all = std::mem::take(&mut *jobs);
+        let (leaving, staying) =
+            all.into_iter().partition(|job| job.detached.is_some() || job.phase().is_over());
+        *jobs = staying;
+        drop(jobs);
+        self.changed();
+        JobHandover { jobs: leaving, started: self.next.load(Ordering::Relaxed), ends: self.take_ends() }
+    }
+
+    /// Goes on with the jobs of the conversation before: they keep their ids, and the model is told with a prompt how
+    /// they ended.
+    pub fn take_over(&self, handover: &JobHandover) {
+        self.next.fetch_max(handover.started, Ordering::Relaxed);
+        self.ends.lock().unwrap_or_else(PoisonError::into_inner).extend(handover.ends.iter().cloned());
+        for job in &handover.jobs {
+            self.add(job.clone());
+            let mut phase = job.phases();
+            if phase.borrow_and_update().is_over() {
+                continue;
+            }
+            let (job, changes, ends) = (job.clone(), self.changes.clone(), self.ends.clone());
+            tokio::spawn(async move {
+                while phase.changed().await.is_ok() {
+                    changes.send_modify(|count| *count += 1);
+                    if phase.borrow().is_over() {
+                        break;
+                    }
+                }
+                if let Some(text) = told(&job) {
+                    ends.lock().unwrap_or_else(PoisonError::into_inner).push(text);
+                }
+            });
+        }
+        self.changed();
+    }
+}
