@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use tokio::sync::{Notify, OnceCell};
@@ -63,6 +63,8 @@ pub(crate) struct AgentInner {
     pub(crate) behavior: Behavior,
     /// What all runs of this agent and of its sub-agents may spend together.
     pub(crate) ledger: Option<Arc<Ledger>>,
+    /// How many sub-agents got a name.
+    pub(crate) sub_agents: AtomicU32,
     pub(crate) dedup: DedupMemory,
     pub(crate) token: CancellationToken,
     state: Mutex<AgentState>,
@@ -180,6 +182,7 @@ impl Agent {
                 aliases: config.aliases,
                 ledger,
                 behavior: config.behavior,
+                sub_agents: AtomicU32::new(0),
                 dedup: DedupMemory::default(),
                 token: CancellationToken::new(),
                 state: Mutex::new(AgentState {

@@ -30,6 +30,7 @@ mod busy;
 mod commit;
 mod control;
 mod conversation;
+mod counts;
 mod driver;
 mod error_formatter;
 mod gates;
@@ -59,6 +60,7 @@ mod turn;
 pub use agent::Agent;
 pub use builder::AgentBuilder;
 pub use conversation::AgentConversation;
+pub use counts::AgentCounts;
 pub use error_formatter::ErrorFormatter;
 pub use machine::{Machine, Next, Seen, Stop};
 pub use options::{

@@ -58,6 +58,10 @@ impl Ledger {
         self.freed.notify_waiters();
     }
 
+    pub(crate) fn spent(&self) -> Spent {
+        lock(&self.state).spent
+    }
+
     /// Lets a person be asked again.
     pub(crate) fn begin_run(&self) {
         lock(&self.state).is_refused = false;

@@ -124,7 +124,6 @@ pub(crate) fn offer(agent: &Agent, options: SpawnOptions, scope: &Scope) -> Resu
         parent: Arc::downgrade(&agent.inner),
         options,
         running: Arc::default(),
-        made: AtomicU32::new(0),
         children,
     };
     scope

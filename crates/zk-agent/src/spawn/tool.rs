@@ -1,5 +1,5 @@
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use async_trait::async_trait;
@@ -48,7 +48,6 @@ pub(super) struct SpawnTool {
     pub(super) parent: Weak<AgentInner>,
     pub(super) options: SpawnOptions,
     pub(super) running: Arc<AtomicUsize>,
-    pub(super) made: AtomicU32,
     pub(super) children: Children,
     /// The number of sub-agents spawned in the whole tree.
     pub(super) total: Arc<SpawnCount>,
@@ -221,7 +220,8 @@ impl Tool for SpawnTool {
                 ),
             ));
         }
-        let name = format!("{}.{}", parent.bus.origin().agent, self.made.fetch_add(1, Ordering::AcqRel) + 1);
+        let name =
+            format!("{}.{}", parent.bus.origin().agent, parent.sub_agents.fetch_add(1, Ordering::AcqRel) + 1);
         let child =
             self.child(&parent, &name, agent, cx).map_err(|error| ToolError::failed(error.to_string()))?;
         let child = Closing { child, closed: false };

@@ -330,3 +330,24 @@ async fn a_conversation_that_goes_on_has_spent_what_is_stored_of_it() {
     let tree = Tree::new(budget, |_| 0, |builder| builder.restored(vec![stored(40_000)]));
     tree.run("go on").await.result.unwrap();
 }
+
+#[tokio::test]
+async fn an_agent_that_goes_on_for_another_counts_on() {
+    let tree = Tree::new(Budget::tokens(60_000), |_| 1_000, |builder| builder);
+    tree.run("spawn 2: work").await.result.unwrap();
+    let counts = tree.agent.counts();
+    assert_eq!((counts.spent, counts.sub_agents), (Some(tree.billed()), 2));
+    let next = Tree::new(Budget::tokens(tree.billed().tokens + 30_000), |_| 1_000, |builder| builder);
+    next.agent.continue_counts(counts);
+    next.run("spawn 1: work").await.result.unwrap();
+    let started = next.recorder.named("spawn:before");
+    assert_eq!(started[0]["child"].as_str().and_then(|name| name.rsplit_once('.')).unwrap().1, "3");
+    let spent = next.agent.counts().spent.unwrap();
+    assert_eq!(spent.tokens, tree.billed().tokens + next.billed().tokens);
+    // All of it is spent already.
+    let last = Tree::new(Budget::tokens(spent.tokens), |_| 1_000, |builder| builder);
+    last.agent.continue_counts(next.agent.counts());
+    let error = last.run("go on").await.result.unwrap_err();
+    assert!(matches!(&error, AgentError::Budget { .. }), "{error}");
+    assert_eq!(last.requests(), 0);
+}
