@@ -52,9 +52,20 @@ impl HostOptions {
 }
 
 /// A bus with everything zk consists of but the model: the one list of plugins.
-pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Outcome<Bus> {
+pub(crate) async fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Outcome<Bus> {
     let notices = app.notices.clone();
     let bus = Bus::builder().on_error(move |error: &HookError| notices.show(&error.to_string())).build();
+    match install_all(app, &bus, session, host) {
+        Ok(()) => Ok(bus),
+        Err(failure) => {
+            // What began before the failure ends with the bus.
+            bus.close().await;
+            Err(failure)
+        }
+    }
+}
+
+fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions) -> Outcome<()> {
     let children = Environment::filtered(app.env.without_secrets());
     let containment = Containment::of(app, host.allow_all)?;
     let context = containment.context();
@@ -74,7 +85,7 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
     let outside = sandbox.is_some() || matches!(ContextName::of(app), ContextName::Docker(_));
     let tools = ToolsOptions { outside, attended, ..behavior::tools_options(&app.settings) };
     let tools = limits::of_time(&app.settings, tools);
-    let own = of_person(app, &bus, children.clone());
+    let own = of_person(app, bus, children.clone());
     let scope = bus.scope("outside");
     if outside {
         scope.provide_service(Arc::new(OutsideExec(own.clone())));
@@ -112,14 +123,14 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
     plugins.extend(behavior::result_policies(&app.settings));
     plugins.extend(session_parts(app, session)?);
     if attended && app.settings.flag("skills.enabled") {
-        skills::watch_own(app, &bus);
+        skills::watch_own(app, bus);
     }
     let added = app.settings.additions.plugins.iter().map(|plugin| &**plugin);
     for plugin in plugins.iter().map(|plugin| &**plugin).chain(added) {
         bus.install(plugin).map_err(Failure::failed)?;
     }
-    mcp::record(app, &bus);
-    mcp::offer_skills(&bus).map_err(Failure::failed)?;
+    mcp::record(app, bus);
+    mcp::offer_skills(bus).map_err(Failure::failed)?;
     // A token that a sub-agent renewed is as lost as any other.
     let everywhere = HookOptions { reach: Some(Reach::Descendants), ..HookOptions::default() };
     let notices = app.notices.clone();
@@ -130,7 +141,7 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
             notices.show(&format!("warning: the renewed sign-in to {name} {what}: {why}"));
         }
     });
-    skills::tell(app, &bus);
+    skills::tell(app, bus);
     bus.scope("trust").provide_service::<dyn Trust>(app.trust.clone());
     bus.scope("settings").provide_service::<dyn PluginSettings>(Arc::new(app.settings.clone()));
     if let Some(ui) = host.ui {
@@ -139,7 +150,7 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
     if let Some(questions) = host.questions {
         bus.scope("terminal").provide_service(questions);
     }
-    Ok(bus)
+    Ok(())
 }
 
 /// Where commands run, and which files are there.

@@ -58,7 +58,8 @@ async fn repair(app: &AppContext, screen: &SharedScreen, stop: &CancellationToke
         app,
         &session,
         HostOptions { ui: None, questions: None, allow_all: true, view: view.clone() },
-    )?;
+    )
+    .await?;
     let painting = Painting::begin(&view, screen);
     let model = provider.model("scripted");
     let agent = compose::agent(app, &bus, provider, model, &session)?;

@@ -80,8 +80,23 @@ impl Session {
 
     /// One that is not saved either, and goes on with `messages` and with the large results of this one.
     pub(crate) fn continued(&self, messages: Vec<Arc<Message>>) -> Self {
+        // Plugins read what they have to know of a conversation in its entries.
+        let mut parent = None;
+        let entry = |message: &Arc<Message>| {
+            let id = EntryId::fresh();
+            let parent = parent.replace(id.clone());
+            Entry {
+                id,
+                parent,
+                time_ms: 0,
+                kind: EntryKind::Message { message: message.clone(), usage: None },
+            }
+        };
+        let entries: Arc<[Entry]> = messages.iter().map(entry).collect();
         let loaded = Loaded { messages, ..Loaded::default() };
-        Self { loaded, outputs: self.outputs.clone(), temporary: self.temporary.clone(), ..Self::default() }
+        let restored = Mutex::new(Some(entries).filter(|entries| !entries.is_empty()));
+        let (outputs, temporary) = (self.outputs.clone(), self.temporary.clone());
+        Self { loaded, restored, outputs, temporary, ..Self::default() }
     }
 
     /// What is stored of a resumed conversation, until an agent has it.

@@ -123,7 +123,7 @@ pub(crate) fn find_all(app: &AppContext) -> Outcome<SkillSet> {
     }
     runtime()?.block_on(async {
         let host = HostOptions { ui: None, questions: None, allow_all: false, view: ViewDriver::new() };
-        let bus = compose::bus(app, &Session::default(), host)?;
+        let bus = compose::bus(app, &Session::default(), host).await?;
         bus.warm_up();
         if let Some(servers) = bus.service::<McpServers>() {
             servers.skills_ready(LISTING).await;

@@ -25,7 +25,7 @@ pub(crate) fn context(app: &AppContext, id: Option<&str>, json: bool) -> Outcome
             Some(id) => stored(app, id).await?,
             None => Vec::new(),
         };
-        let bus = compose::bus(app, &Session::default(), HostOptions::unattended(app))?;
+        let bus = compose::bus(app, &Session::default(), HostOptions::unattended(app)).await?;
         compose::install_sections(app, &bus)?;
         wait_for_servers(app, &bus).await;
         let counter = LazyCounter::default().loaded();

@@ -13,7 +13,7 @@ use crate::sessions::Session;
 /// Prints everything that is registered, and by whom.
 pub(crate) fn hooks(app: &AppContext) -> Outcome<Exit> {
     runtime()?.block_on(async {
-        let bus = compose::bus(app, &Session::default(), HostOptions::unattended(app))?;
+        let bus = compose::bus(app, &Session::default(), HostOptions::unattended(app)).await?;
         let lines: Vec<String> = bus
             .describe()
             .iter()

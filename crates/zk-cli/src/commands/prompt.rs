@@ -16,7 +16,7 @@ use crate::sessions::Session;
 pub(crate) fn prompt_command(app: &AppContext, action: &PromptAction) -> Outcome<Exit> {
     let PromptAction::Show { sizes } = action;
     runtime()?.block_on(async {
-        let bus = compose::bus(app, &Session::default(), HostOptions::unattended(app))?;
+        let bus = compose::bus(app, &Session::default(), HostOptions::unattended(app)).await?;
         compose::install_sections(app, &bus)?;
         wait_for_servers(app, &bus).await;
         let cx = bus.cx();

@@ -69,7 +69,7 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
         if let Some(entries) = session.restored() {
             view.begin(&entries);
         }
-        let bus = compose::bus(app, &session, host)?;
+        let bus = compose::bus(app, &session, host).await?;
         let model = compose::model(app, &*provider, &session).await?;
         let agent = compose::agent(app, &bus, provider, model, &session)?;
         let text = match text {

@@ -24,6 +24,10 @@ impl Plugin for JobRows {
 
 async fn follow(jobs: Arc<Jobs>, view: ViewDriver) {
     let mut changes = jobs.changes();
+    // Some may have been taken over before this began.
+    if !jobs.list().is_empty() {
+        changes.mark_changed();
+    }
     while changes.changed().await.is_ok() {
         let rows: Vec<JobRow> = jobs.list().iter().map(row).collect();
         view.set_jobs(&rows);

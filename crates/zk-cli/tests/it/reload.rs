@@ -1,10 +1,11 @@
 //! `/reload`: what is set is read anew, and the conversation goes on.
 
-use serde_json::Value;
-use zk_testkit::{FakeMcpScript, FakeServer};
+use serde_json::{Value, json};
+use zk_core::model::Usage;
+use zk_testkit::{FakeMcpScript, FakeServer, Script, Turn};
 
 use crate::terminal::{Terminal, counting};
-use crate::zk::{Person, until};
+use crate::zk::{Person, server, until};
 
 const READ: &str = "skills, agents and MCP servers are read anew";
 
@@ -150,4 +151,98 @@ fn a_conversation_that_is_not_saved_keeps_its_large_results() {
     terminal.keys("/quit\r");
     assert_eq!(terminal.code(), Some(0));
     until("it is gone at the end", || count() < before);
+}
+
+#[test]
+fn a_detached_command_goes_on_in_the_list_of_jobs() {
+    for screen in ["plain", "inline"] {
+        let call = json!({"command": "echo is''-up; sleep 120", "background": true, "detach": true});
+        let script = Script::new()
+            .turn(move |turn| turn.call("shell", call))
+            .turn(|turn| turn.text("Started."))
+            .turn(|turn| turn.text("Seen."));
+        let server = server(script);
+        let person = Person::asking(&server).with("ZK_SCREEN", screen);
+        let Some(mut terminal) = Terminal::open(&person, "--allow-all 'first one'") else { return };
+        terminal.expect("Started.");
+        terminal.expect(if screen == "plain" { "› " } else { "turns ·" });
+        terminal.keys("/reload\r");
+        terminal.expect(READ);
+        if screen == "plain" {
+            terminal.expect("› ");
+        }
+        // The first run after it takes nothing away.
+        terminal.keys("second one\r");
+        terminal.expect("Seen.");
+        terminal.expect(if screen == "plain" { "› " } else { "1 turn ·" });
+        assert!(last(&server).to_string().contains("running in the background: job-1"), "{screen}");
+        terminal.keys("/jobs list\r");
+        terminal.expect("job-1");
+        terminal.expect(", detached");
+        terminal.keys("/jobs tail job-1\r");
+        terminal.expect("is-up");
+        terminal.keys("/jobs kill job-1\r");
+        terminal.expect("is asked to end");
+        if screen == "plain" {
+            terminal.expect("› ");
+        }
+        // In plain lines nothing goes on while a line is read.
+        terminal.keys("!sleep 3; echo sl''ept\r");
+        terminal.expect("slept");
+        terminal.press_until("/jobs list\r", "has ended");
+        terminal.keys("/quit\r");
+        assert_eq!(terminal.code(), Some(0), "{screen}");
+    }
+}
+
+#[test]
+fn what_was_spent_of_a_budget_stays_spent_where_nothing_is_stored() {
+    let script = Script::answering(|asked| {
+        let usage = Usage { input: 85_000, output: 1_000, ..Usage::default() };
+        Turn::new().text(format!("Answer {}.", asked.messages.len())).usage(usage)
+    });
+    let server = server(script);
+    let person = Person::asking(&server);
+    let args = "--no-session --max-tokens 2000 --max-tokens-total 90000 'first one'";
+    let Some(mut terminal) = Terminal::open(&person, args) else { return };
+    terminal.expect("Answer 1.");
+    terminal.expect("› ");
+    terminal.keys("/reload\r");
+    terminal.expect(READ);
+    terminal.expect("› ");
+    terminal.keys("second one\r");
+    terminal.expect("The budget is used up");
+    terminal.expect("86000 of 90000 tokens are spent");
+    assert_eq!(server.bodies().len(), 1);
+}
+
+#[test]
+fn hooks_are_told_that_the_conversation_is_left_and_goes_on() {
+    for args in ["", "--no-session "] {
+        let server = counting();
+        let person = Person::asking(&server);
+        let hook = |event: &str| format!("[[hooks.{event}]]\ncommand = 'cat >> told.txt'\n");
+        person.settings(&(hook("SessionStart") + &hook("SessionEnd")));
+        let Some(mut terminal) = Terminal::open(&person, &format!("{args}'first one'")) else { return };
+        terminal.expect("Answer 1 to: first one");
+        terminal.expect("› ");
+        terminal.keys("/reload\r");
+        terminal.expect(READ);
+        terminal.expect("› ");
+        terminal.keys("second one\r");
+        terminal.expect("Answer 3 to: second one");
+        terminal.expect("› ");
+        terminal.keys("/quit\r");
+        assert_eq!(terminal.code(), Some(0));
+        let told = std::fs::read_to_string(person.project().join("told.txt")).unwrap_or_default();
+        let told: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let said = |told: &Value| {
+            let word = told.get("source").or(told.get("reason")).unwrap();
+            format!("{} {}", told["hook_event_name"].as_str().unwrap(), word.as_str().unwrap())
+        };
+        let expected =
+            ["SessionStart startup", "SessionEnd other", "SessionStart resume", "SessionEnd other"];
+        assert_eq!(told.iter().map(said).collect::<Vec<_>>(), expected, "{args}");
+        assert!(told.iter().all(|one| one["session_id"] == told[0]["session_id"]), "{told:?}");
+    }
 }

@@ -158,3 +158,31 @@ fn settings_that_fail_late_leave_everything_as_it_was() {
     assert_eq!(terminal.code(), Some(0));
     assert_eq!(server.violations(), []);
 }
+
+#[test]
+fn what_was_typed_behind_a_reload_that_fails_is_back_where_it_was_typed() {
+    // One is found at once, the other once the conversation before has ended.
+    let at_once = ("thinking = \"a lot\"\n", "everything stays as it is");
+    let late = ("[providers.anthropic.options]\nnonsense = 1\n", STAYS);
+    // With the session open already.
+    let later = ("compaction.tail_turns = 2\n", STAYS);
+    for (settings, said) in [at_once, late, later] {
+        let server = counting();
+        let person = Person::asking(&server).with("ZK_SCREEN", "inline");
+        let Some(mut terminal) = Terminal::open(&person, "'first one'") else { return };
+        terminal.expect("Answer 1 to: first one");
+        terminal.expect("1 turn ·");
+        person.settings(settings);
+        terminal.keys("/reload\rsecond one\r");
+        terminal.expect(said);
+        std::thread::sleep(Duration::from_millis(300));
+        assert_eq!(server.bodies().len(), 1, "{said}");
+        person.settings("");
+        terminal.press_until("\r", "Answer 3 to: second one");
+        terminal.expect("1 turn ·");
+        terminal.keys("/quit\r");
+        assert_eq!(terminal.code(), Some(0));
+        let listed = person.run(&["sessions"]).stdout;
+        assert_eq!(listed.lines().count(), 1, "{listed}");
+    }
+}

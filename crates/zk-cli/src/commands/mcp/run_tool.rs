@@ -126,7 +126,7 @@ async fn drive(
     if let Some(entries) = session.restored() {
         host.view.begin(&entries);
     }
-    let bus = compose::bus(app, session, host).map_err(failed)?;
+    let bus = compose::bus(app, session, host).await.map_err(failed)?;
     let shown = progress.clone();
     bus.scope("served-run").on_sync(move |event: &ToolBefore, _: &Cx| shown.show(&event.summary));
     let outcome = async {

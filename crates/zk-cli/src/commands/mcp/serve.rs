@@ -34,7 +34,7 @@ pub(super) fn serve(app: &AppContext, http: Option<SocketAddr>) -> Outcome<Exit>
     runtime()?.block_on(async {
         let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::failed)?;
         let mut terminate = signal(SignalKind::terminate()).map_err(Failure::failed)?;
-        let tools = Arc::new(ProgramTools::new(app)?);
+        let tools = Arc::new(ProgramTools::new(app).await?);
         let server = McpServer::new(tools.clone()).instructions(format!(
             "zk, a coding agent, in {}. Its tools work there under its permission mode; what would ask a person is \
              refused. `{RUN}` has zk itself work on a task and gives its answer.",
@@ -101,11 +101,11 @@ struct ProgramTools {
 }
 
 impl ProgramTools {
-    fn new(app: &AppContext) -> Outcome<Self> {
+    async fn new(app: &AppContext) -> Outcome<Self> {
         let mut own = app.clone();
         // What other servers offer is theirs to serve.
         own.settings.leave_out_mcp_servers();
-        let bus = compose::bus(&own, &Session::default(), HostOptions::unattended(app))?;
+        let bus = compose::bus(&own, &Session::default(), HostOptions::unattended(app)).await?;
         Ok(Self { app: app.clone(), bus, run: Arc::new(RunTool::new(app)), order: RwLock::default() })
     }
 

@@ -111,7 +111,7 @@ impl InlineScreen {
     }
 
     /// Shows what a command said that was done beside a run.
-    pub(super) async fn show_beside(&self, line: &str, text: &str, app: &mut App) {
+    pub(super) async fn show_beside(&mut self, line: &str, text: &str, app: &mut App) {
         app.print(zk_tui::Style::BOLD, &format!("› {line}"));
         app.print(zk_tui::Style::PLAIN, text);
         self.follow_view().await;
@@ -121,7 +121,7 @@ impl InlineScreen {
             Some(ScreenKind::Plain) => app.set_hint("plain lines follow at the end of this run"),
             Some(kind) => {
                 opened.wanted.take();
-                app.set_full(kind == ScreenKind::Full);
+                self.set_full(kind == ScreenKind::Full, app);
             }
             None => {}
         }

@@ -8,7 +8,7 @@ use zk_view::ViewDriver;
 
 use super::attachments::Attachments;
 use super::desk::{Attending, Desk, Lines, attend};
-use super::keyboard::Keyboard;
+use super::keyboard::{Keyboard, Waiting};
 use super::line_editor::LineEditor;
 use super::question::TerminalUi;
 use super::reload::Carried;
@@ -90,6 +90,8 @@ pub(super) enum LineOutcome {
     Done,
     /// It was stopped, or failed.
     Failed,
+    /// It was to be opened anew, which cannot be done: what was typed behind that was typed for another state of things.
+    Stays,
     /// The conversation is over.
     Quit(Exit),
     /// It goes on with what was read anew.
@@ -149,7 +151,17 @@ impl Chat {
             view: view.clone(),
         };
         // What belongs to the session alone goes with it when another one takes its place.
-        let bus = compose::bus(&app, &Session::default(), options)?;
+        let bus = match compose::bus(&app, &Session::default(), options).await {
+            Ok(bus) => bus,
+            Err(failure) => {
+                if matches!(opens, Opens::Carried { .. }) {
+                    session.keep_outputs();
+                }
+                // Another conversation may be opened on it instead.
+                let _ = session.close().await;
+                return Err(failure);
+            }
+        };
         let sessions = SessionSwitch::new(&app, &bus, provider.clone(), session);
         let first = sessions.current();
         let opened = async {
@@ -274,10 +286,10 @@ impl Chat {
     }
 
     /// The next of the texts that were typed during a run.
-    pub(super) fn next_queued(&self, editor: &mut LineEditor) -> Option<String> {
-        let text = self.keyboard.next_queued()?;
-        editor.remember(&text);
-        Some(text)
+    pub(super) fn next_queued(&self, editor: &mut LineEditor) -> Option<Waiting> {
+        let waiting = self.keyboard.next_queued()?;
+        editor.remember(&waiting.text);
+        Some(waiting)
     }
 
     /// Waits until everything that happened is drawn, where it is drawn in lines.

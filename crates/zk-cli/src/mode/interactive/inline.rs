@@ -119,7 +119,7 @@ pub(super) struct InlineScreen {
     pub(super) guard: TerminalGuard,
     pub(super) keyboard: Keyboard,
     pub(super) view: ViewDriver,
-    /// Whether the conversation begins on all of the terminal.
+    /// Whether the conversation is on all of the terminal.
     is_full: bool,
     /// Whether the terminal is somebody else's: the process was stopped, or runs in the background.
     is_away: bool,
@@ -198,18 +198,11 @@ impl InlineScreen {
                 Some(note) = told.recv() => match note {
                     Note::Busy(is_busy) => app.set_busy(is_busy),
                     Note::GiveBack(text) => app.give_back(&text),
-                    Note::Full(is_full) => app.set_full(is_full),
+                    Note::Full(is_full) => self.set_full(is_full, &mut app),
                     Note::Names => app.names_changed(),
                     Note::Beside { line, text } => self.show_beside(&line, &text, &mut app).await,
                     Note::ChooseSession => app.choose_session(),
-                    Note::Copy(text) => {
-                        let said = if app.copy(&text) {
-                            "the last answer is in the clipboard of the terminal, if it allows that"
-                        } else {
-                            "the last answer is too long for the clipboard of a terminal"
-                        };
-                        app.print(zk_tui::Style::DIM, said);
-                    }
+                    Note::Copy(text) => copy(&text, &mut app),
                 },
                 edited = edited(editing.as_mut()) => {
                     editing = None;
@@ -283,9 +276,12 @@ impl InlineScreen {
             WorkEnd::Screen(next, chat, queued) => {
                 Ended::Screen { next, chat, unfinished: Unfinished::of_screen(queued, app.draft()) }
             }
-            WorkEnd::Reload(read, chat, queued) => {
-                Ended::Reload { app: read, chat, unfinished: Unfinished::of_screen(queued, app.draft()) }
-            }
+            WorkEnd::Reload(read, chat, queued) => Ended::Reload {
+                app: read,
+                chat,
+                unfinished: Unfinished::of_screen(queued, app.draft()),
+                kind: if self.is_full { ScreenKind::Full } else { ScreenKind::Inline },
+            },
         });
         match &ended {
             Ok(Ended::Screen { unfinished, .. } | Ended::Reload { unfinished, .. }) => {
@@ -310,7 +306,12 @@ impl InlineScreen {
                 Note::Busy(is_busy) => app.set_busy(is_busy),
                 Note::GiveBack(text) => app.give_back(&text),
                 Note::Beside { line, text } => self.show_beside(&line, &text, app).await,
-                Note::Full(_) | Note::Names | Note::Copy(_) | Note::ChooseSession => {}
+                Note::Copy(text) => copy(&text, app),
+                // The next screen begins as this one would have gone on.
+                Note::Full(is_full) => self.is_full = is_full,
+                // There the command does without a list to choose from.
+                Note::ChooseSession => self.work(Work::Line("/resume".to_owned())),
+                Note::Names => {}
             }
         }
         let now = self.began.elapsed();
@@ -383,6 +384,12 @@ impl InlineScreen {
         self.guard.modes().write_frame(bytes, app.is_drawn_alternate())
     }
 
+    /// Goes on drawing on all of the terminal, or below what it shows.
+    pub(super) fn set_full(&mut self, is_full: bool, app: &mut App) {
+        self.is_full = is_full;
+        app.set_full(is_full);
+    }
+
     fn print(&mut self, app: &mut App, style: Style, text: &str) {
         let look = match style {
             Style::Plain => zk_tui::Style::PLAIN,
@@ -441,6 +448,16 @@ async fn typed(input: Option<&mut Input>) -> Typed {
         Some(input) => input.next().await,
         None => std::future::pending().await,
     }
+}
+
+/// Has the terminal copy a text, and says so.
+fn copy(text: &str, app: &mut App) {
+    let said = if app.copy(text) {
+        "the last answer is in the clipboard of the terminal, if it allows that"
+    } else {
+        "the last answer is too long for the clipboard of a terminal"
+    };
+    app.print(zk_tui::Style::DIM, said);
 }
 
 fn mask(line: &str) -> Option<String> {

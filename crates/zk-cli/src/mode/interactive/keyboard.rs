@@ -60,9 +60,22 @@ struct State {
 #[derive(Default)]
 struct TypeAhead {
     /// Texts that Enter ended.
-    queue: VecDeque<String>,
+    queue: VecDeque<Waiting>,
     /// The beginning of another one.
     draft: String,
+}
+
+/// A text that waits for its turn.
+pub(super) struct Waiting {
+    pub(super) text: String,
+    /// Whether it is a prompt even if it begins as a command does.
+    pub(super) is_prompt: bool,
+}
+
+impl From<String> for Waiting {
+    fn from(text: String) -> Self {
+        Self { text, is_prompt: false }
+    }
 }
 
 enum Question {
@@ -135,18 +148,19 @@ impl Keyboard {
     }
 
     /// The next of the texts that Enter ended.
-    pub(super) fn next_queued(&self) -> Option<String> {
+    pub(super) fn next_queued(&self) -> Option<Waiting> {
         let mut state = self.0.state();
-        let text = state.typed.queue.pop_front();
+        let waiting = state.typed.queue.pop_front();
         self.0.show(&state);
-        text
+        waiting
     }
 
     /// Makes one draft of all that was typed: it was typed for another state of things.
     pub(super) fn queue_to_draft(&self) {
         let mut state = self.0.state();
         let typed = std::mem::take(&mut state.typed);
-        let texts = typed.queue.into_iter().chain([typed.draft]).filter(|text| !text.trim().is_empty());
+        let queued = typed.queue.into_iter().map(|waiting| waiting.text);
+        let texts = queued.chain([typed.draft]).filter(|text| !text.trim().is_empty());
         state.typed.draft = texts.collect::<Vec<_>>().join("\n");
         self.0.show(&state);
     }
@@ -154,14 +168,14 @@ impl Keyboard {
     /// Puts a prompt that nothing came of back before everything else that was typed.
     pub(super) fn give_back(&self, prompt: &str) {
         let mut state = self.0.state();
-        state.typed.queue.push_front(prompt.to_owned());
+        state.typed.queue.push_front(prompt.to_owned().into());
         self.0.show(&state);
     }
 
     /// Puts a text behind those that Enter ended.
-    pub(super) fn queue(&self, text: String) {
+    pub(super) fn queue(&self, waiting: Waiting) {
         let mut state = self.0.state();
-        state.typed.queue.push_back(text);
+        state.typed.queue.push_back(waiting);
         self.0.show(&state);
     }
 
@@ -320,7 +334,7 @@ impl Inner {
                 // Nothing else shows what is typed here.
                 self.screen.line(Style::Dim, &format!("next: {text}"));
             }
-            typed.queue.push_back(text);
+            typed.queue.push_back(text.into());
         } else if self.limits.skip_waits() {
             self.screen.show_retrying_now();
         }
@@ -331,15 +345,16 @@ impl Inner {
         let text = match &state.question {
             Some(Question::Line { typed, focus, .. }) if focus.is_focused() => typed.clone(),
             Some(Question::Line { .. } | Question::Keys { .. }) | None => {
-                let queued: String = state.typed.queue.iter().map(|text| format!("{text} ⏎ ")).collect();
+                let queued: String =
+                    state.typed.queue.iter().map(|waiting| format!("{} ⏎ ", waiting.text)).collect();
                 queued + &state.typed.draft
             }
         };
         self.screen.lock().set_draft(&text);
         if let Some(changed) = &*self.changed.lock().unwrap_or_else(PoisonError::into_inner) {
-            let waiting =
-                state.typed.queue.iter().chain([&state.typed.draft]).filter(|text| !text.is_empty());
-            changed(&waiting.map(String::as_str).collect::<Vec<_>>().join("\n"));
+            let queued = state.typed.queue.iter().map(|waiting| &*waiting.text);
+            let texts = queued.chain([&*state.typed.draft]).filter(|text| !text.is_empty());
+            changed(&texts.collect::<Vec<_>>().join("\n"));
         }
     }
 }

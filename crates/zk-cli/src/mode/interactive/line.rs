@@ -94,6 +94,16 @@ impl Chat {
         outcome
     }
 
+    /// Does what a text asks for that waited its turn, and what the view asks of its host then.
+    pub(super) async fn run_waiting(&self, text: &str) -> LineOutcome {
+        let outcome = self.run_text(text).await;
+        // What follows a command of the person's own is known only now.
+        match self.follow_view().await {
+            LineOutcome::Done => outcome,
+            next => next,
+        }
+    }
+
     /// Does what the view asks of its host.
     pub(super) async fn follow_view(&self) -> LineOutcome {
         let mut outcome = LineOutcome::Done;
@@ -151,7 +161,7 @@ impl Chat {
                 Err(why) => {
                     let text = format!("nothing is read anew, everything stays as it is: {why}");
                     text.lines().for_each(|line| self.screen.line(Style::Yellow, line));
-                    LineOutcome::Done
+                    LineOutcome::Stays
                 }
             },
             None => self.submit(line.to_owned()).await,

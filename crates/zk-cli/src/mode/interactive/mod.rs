@@ -69,13 +69,13 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
                 kind = next;
                 start = Start::GoOn { chat, unfinished, said: None };
             }
-            Ended::Reload { app, chat, unfinished } => {
+            Ended::Reload { app, chat, unfinished, kind: shown } => {
                 let before = seat.app.clone();
                 start = match reload::open(&mut seat, *app, *chat, unfinished)? {
                     ControlFlow::Continue(start) => start,
                     ControlFlow::Break(exit) => return Ok(exit),
                 };
-                kind = reload::kind(kind, &before, &seat.app);
+                kind = reload::kind(shown, &before, &seat.app);
             }
         }
     }
@@ -118,5 +118,7 @@ enum Ended {
         app: Box<AppContext>,
         chat: Box<Chat>,
         unfinished: Unfinished,
+        /// The screen that it was drawn on.
+        kind: ScreenKind,
     },
 }

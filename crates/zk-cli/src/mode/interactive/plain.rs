@@ -3,6 +3,7 @@
 use super::chat::{Chat, LineOutcome, Opens};
 use super::desk::Desk;
 use super::drafts::{DRAFT, KeptDrafts};
+use super::keyboard::Waiting;
 use super::line_editor::{LineEditor, ReadLine};
 use super::screen_kind::ScreenKind;
 use super::unfinished::{Unfinished, split_line};
@@ -65,13 +66,14 @@ fn converse(
 ) -> Outcome<Ended> {
     let mut interrupted = false;
     let exit = loop {
-        let text = match given.take().or_else(|| chat.next_queued(editor)) {
-            Some(text) => {
-                chat.echo(&text);
-                text
+        let waiting = given.take().map(Waiting::from).or_else(|| chat.next_queued(editor));
+        let Waiting { text, is_prompt } = match waiting {
+            Some(waiting) => {
+                chat.echo(&waiting.text);
+                waiting
             }
             None => match editor.read(&chat.keyboard.take_draft()) {
-                ReadLine::Line(text) => text,
+                ReadLine::Line(text) => text.into(),
                 ReadLine::BackTab(typed) => {
                     chat.cycle_mode();
                     chat.keyboard.set_draft(typed);
@@ -91,15 +93,21 @@ fn converse(
             },
         };
         interrupted = false;
-        let (line, behind) = split_line(&text);
+        let (line, behind) = if is_prompt { (&*text, None) } else { split_line(&text) };
         given = behind.map(str::to_owned);
-        match runtime.block_on(chat.handle_line(line)) {
+        let outcome = runtime.block_on(async {
+            if is_prompt { chat.run_waiting(line).await } else { chat.handle_line(line).await }
+        });
+        match outcome {
             LineOutcome::Done => {}
-            LineOutcome::Failed => chat.keyboard.queue_to_draft(),
+            LineOutcome::Failed | LineOutcome::Stays => {
+                given.take().iter().for_each(|behind| chat.keyboard.give_back(behind));
+                chat.keyboard.queue_to_draft();
+            }
             LineOutcome::Quit(exit) => break exit,
             LineOutcome::Reload(app) => {
                 let unfinished = unfinished(&chat, given);
-                return Ok(Ended::Reload { app, chat, unfinished });
+                return Ok(Ended::Reload { app, chat, unfinished, kind: ScreenKind::Plain });
             }
         }
         if chat.wanted.take_copy().is_some() {

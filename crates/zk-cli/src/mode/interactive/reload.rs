@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
-use zk_agent::AgentConversation;
+use zk_agent::{AgentConversation, AgentCounts};
 use zk_core::model::{Message, MessageId, Model, Role, SessionId, ThinkingRequest};
 use zk_core::service::{Conversation, Questions};
 use zk_permission::Mode;
-use zk_tools::{JobPhase, Jobs};
+use zk_tools::{JobHandover, JobPhase, Jobs};
 use zk_view::ViewDriver;
 
 use super::attachments::Attachments;
@@ -49,6 +49,8 @@ pub(super) struct Carried {
     /// The directory that tools work in.
     cwd: PathBuf,
     pub(super) attachments: Attachments,
+    jobs: JobHandover,
+    counts: AgentCounts,
     asking: Arc<Questions>,
     view: ViewDriver,
 }
@@ -82,6 +84,7 @@ impl Carried {
     /// Chooses again what was chosen in the conversation.
     pub(super) async fn restore(&self, conversation: &AgentConversation, notices: &Notices) -> Outcome<()> {
         let agent = conversation.agent();
+        agent.continue_counts(self.counts);
         if let Some(thinking) = self.thinking.filter(|chosen| chosen.level != agent.thinking().level) {
             agent.set_thinking(thinking).await.map_err(Failure::failed)?;
         }
@@ -138,7 +141,9 @@ impl Chat {
         let modes = self.agent.bus().service::<PermissionModes>();
         let (model, thinking) = (self.agent.model(), self.agent.thinking());
         let thinking = (thinking.level != self.app.settings.thinking()).then_some(thinking);
-        let cwd = self.conversation.state().cwd;
+        let (cwd, counts) = (self.conversation.state().cwd, self.agent.counts());
+        let jobs = self.agent.bus().service::<Jobs>();
+        let jobs = jobs.map(|jobs| jobs.hand_over()).unwrap_or_default();
         self.conversation.close().await;
         self.agent.bus().close().await;
         let left = self.sessions.take_left().pop();
@@ -158,9 +163,7 @@ impl Chat {
         unstored.reverse();
         let mode = modes.and_then(|modes| modes.changed());
         let (attachments, asking, view) = (self.attachments, self.asking, self.view);
-        // None of them goes on: those that were detached are in files of their own.
-        view.set_jobs(&[]);
-        Carried { session, unstored, model, thinking, mode, cwd, attachments, asking, view }
+        Carried { session, unstored, model, thinking, mode, cwd, attachments, jobs, counts, asking, view }
     }
 }
 
@@ -218,6 +221,7 @@ impl Reopening<'_> {
         before: AppContext,
         chat: Chat,
     ) -> Outcome<ControlFlow<Exit, (Chat, AppContext, String)>> {
+        let came_with = self.unfinished.work.len();
         let stop = CancellationToken::new();
         self.signals.arm_run(stop.clone());
         let keyboard = Keyboard::new(self.tty.clone(), self.screen.clone(), read.limits.clone());
@@ -234,13 +238,18 @@ impl Reopening<'_> {
             Ok(chat) => return Ok(ControlFlow::Continue((chat, read, READ.to_owned()))),
             Err(failure) => failure,
         };
+        // What was typed for the new settings is not for those before. Whoever stopped this knows which count from then on.
+        let count = if stop.is_cancelled() { came_with } else { self.unfinished.work.len() };
         // There is nothing else to go back to, so Ctrl-C does not stop this; a second signal ends the program.
         self.signals.arm_run(CancellationToken::new());
         let opened = self.attempt(&before, &carried, None).await;
         if self.is_terminated() {
             return self.end(opened.ok()).await;
         }
-        let said = format!("cannot go on with the new settings, so those before stay: {failure}");
+        let mut said = format!("cannot go on with the new settings, so those before stay: {failure}");
+        if self.unfinished.give_back(count) {
+            said.push_str("; what was typed behind it was not sent");
+        }
         opened.map(|chat| ControlFlow::Continue((chat, before, said)))
     }
 
@@ -253,8 +262,14 @@ impl Reopening<'_> {
         let shown = (carried.asking.clone(), carried.view.clone());
         let desk = Desk::showing(app, self.tty.clone(), self.screen.clone(), shown, true);
         let keyboard = desk.keyboard.clone();
-        let opening = Chat::open(app, Opens::Carried { carried, stop }, desk, self.signals.clone());
-        self.listening(&keyboard, &stop.cloned().unwrap_or_default(), opening).await
+        let opened = Opens::Carried { carried, stop };
+        let opening = Box::pin(Chat::open(app, opened, desk, self.signals.clone()));
+        let chat = self.listening(&keyboard, &stop.cloned().unwrap_or_default(), opening).await?;
+        // Only now is it certain that this conversation goes on.
+        if let Some(jobs) = chat.agent.bus().service::<Jobs>() {
+            jobs.take_over(&carried.jobs);
+        }
+        Ok(chat)
     }
 
     /// Awaits `work` while Escape and Ctrl-C cancel `stop`, and keeps what is typed meanwhile.

@@ -3,7 +3,7 @@
 use zk_view::Effect;
 
 use super::chat::Chat;
-use super::keyboard::Keyboard;
+use super::keyboard::{Keyboard, Waiting};
 use super::worker::{Queued, Work};
 
 /// Splits what was typed in one burst, of which a screen makes one text, behind a command that has the conversation leave
@@ -34,36 +34,49 @@ impl Unfinished {
 
     /// Takes over everything that was typed at a keyboard.
     pub(super) fn take_from(&mut self, keyboard: &Keyboard) {
-        self.work.extend(std::iter::from_fn(|| keyboard.next_queued()).map(Work::Line));
+        let work = |Waiting { text, is_prompt }| match is_prompt {
+            true => Work::Effect(Effect::Run { text }),
+            false => Work::Line(text),
+        };
+        self.work.extend(std::iter::from_fn(|| keyboard.next_queued()).map(work));
         self.draft.push_str(&keyboard.take_draft());
     }
 
     /// Queued lines and draft as one text, for the composer or the file of drafts.
     pub(super) fn text(&self) -> String {
-        let line = |work: &Work| match work {
-            Work::Line(text) | Work::Effect(Effect::Run { text } | Effect::GiveBack { text }) => {
-                Some(text.clone())
-            }
-            Work::Effect(_) | Work::Quit => None,
-        };
-        let lines = self.work.iter().filter_map(line).chain([self.draft.clone()]);
-        lines.filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
+        join(self.work.iter().filter_map(typed).chain([self.draft.clone()]))
     }
 
-    /// Has plain lines do the work, and gives the text that the next line begins with.
+    /// Makes the first `count` pieces of work the beginning of the draft: they were typed for a state of things that did
+    /// not come. Whether there was a text among them.
+    pub(super) fn give_back(&mut self, count: usize) -> bool {
+        let later = self.work.split_off(count.min(self.work.len()));
+        let given_back = std::mem::replace(&mut self.work, later);
+        let texts: Vec<String> = given_back.iter().filter_map(typed).collect();
+        let is_any = !texts.is_empty();
+        self.draft = join(texts.into_iter().chain([std::mem::take(&mut self.draft)]));
+        // What was chosen is no text, and leaving with a draft would be another mistake.
+        let rest = given_back.into_iter().filter(|work| typed(work).is_none() && !matches!(work, Work::Quit));
+        self.work.splice(..0, rest);
+        is_any
+    }
+
+    /// Has plain lines do the work, and the next line begin with the draft. A prompt stays one, however it begins.
     pub(super) async fn queue_in_lines(self, chat: &Chat) {
         let mut draft = self.draft;
         for work in self.work {
             match work {
-                Work::Line(text) | Work::Effect(Effect::Run { text }) => chat.keyboard.queue(text),
-                Work::Quit => chat.keyboard.queue("/quit".to_owned()),
+                Work::Line(text) => chat.keyboard.queue(text.into()),
+                // A command of the person's own is run as one.
+                Work::Effect(Effect::Run { text }) => {
+                    chat.keyboard.queue(Waiting { is_prompt: !text.starts_with('!'), text });
+                }
+                Work::Quit => chat.keyboard.queue("/quit".to_owned().into()),
                 Work::Effect(effect) => {
                     if let Some(Effect::GiveBack { text }) =
                         chat.view.carry_out(&chat.conversation, effect).await
                     {
-                        let texts = [text, draft];
-                        draft =
-                            texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n");
+                        draft = join([text, draft]);
                     }
                 }
             }
@@ -72,9 +85,25 @@ impl Unfinished {
     }
 }
 
+/// The text of a piece of work that a person typed.
+fn typed(work: &Work) -> Option<String> {
+    match work {
+        Work::Line(text) | Work::Effect(Effect::Run { text } | Effect::GiveBack { text }) => {
+            Some(text.clone())
+        }
+        Work::Effect(_) | Work::Quit => None,
+    }
+}
+
+fn join(texts: impl IntoIterator<Item = String>) -> String {
+    texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
 #[cfg(test)]
 mod tests {
-    use super::split_line;
+    use zk_view::Effect;
+
+    use super::{Unfinished, Work, split_line};
 
     #[test]
     fn only_a_command_that_leaves_its_screen_is_split_from_what_came_with_it() {
@@ -88,5 +117,19 @@ mod tests {
         ] {
             assert_eq!(split_line(text), expected, "{text:?}");
         }
+    }
+    #[test]
+    fn what_is_given_back_stands_before_the_draft_and_what_was_typed_later_stays_work() {
+        let line = |text: &str| Work::Line(text.to_owned());
+        let prompt = Work::Effect(Effect::Run { text: "/two".to_owned() });
+        let work = vec![line("one"), prompt, Work::Effect(Effect::Hurry), Work::Quit, line("three")];
+        let mut unfinished = Unfinished { work, draft: "four".to_owned() };
+        assert!(unfinished.give_back(4));
+        assert_eq!(unfinished.draft, "one\n/two\nfour");
+        assert!(
+            matches!(&unfinished.work[..], [Work::Effect(Effect::Hurry), Work::Line(text)] if text == "three")
+        );
+        assert!(!unfinished.give_back(0) && unfinished.give_back(usize::MAX));
+        assert_eq!(unfinished.draft, "three\none\n/two\nfour");
     }
 }

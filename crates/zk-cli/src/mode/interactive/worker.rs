@@ -1,5 +1,6 @@
 //! The conversation beside the screen: it runs prompts and commands, one after the other.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
@@ -9,7 +10,7 @@ use super::attachments::Attachments;
 use super::chat::{Chat, LineOutcome, Opens};
 use super::desk::Desk;
 use super::screen_kind::{ScreenKind, WantedScreen};
-use super::unfinished::split_line;
+use super::unfinished::{Unfinished, split_line};
 use crate::app::AppContext;
 use crate::args::{Prompt, Resume};
 use crate::exit::{Exit, Outcome};
@@ -42,7 +43,7 @@ pub(super) enum WorkEnd {
 /// The work that was not begun when a conversation left its screen.
 pub(super) struct Queued {
     /// What was typed with the command that had it leave.
-    pub(super) first: Option<Work>,
+    pub(super) first: VecDeque<Work>,
     pub(super) rest: UnboundedReceiver<Work>,
 }
 
@@ -100,9 +101,9 @@ impl Worker {
                 let chat = Chat::open(&app, Opens::Prompt(&prompt), desk, signals).await?;
                 chat.greet();
                 chooses = prompt.resume == Some(Resume::Choose);
-                (Box::new(chat), prompt.text.map(Work::Line))
+                (Box::new(chat), prompt.text.map(Work::Line).into_iter().collect())
             }
-            Begin::GoOn(chat) => (chat, None),
+            Begin::GoOn(chat) => (chat, VecDeque::new()),
         };
         let opened = Opened {
             agent: chat.agent.clone(),
@@ -124,14 +125,16 @@ impl Worker {
             chat.screen.line(Style::Yellow, &text);
         }
         let exit = loop {
-            let work = match given.take() {
+            let work = match given.pop_front() {
                 Some(work) => Some(work),
                 None => self.work.recv().await,
             };
             let work = match work {
                 Some(Work::Line(line)) => {
                     let (line, behind) = split_line(&line);
-                    given = behind.map(|behind| Work::Line(behind.to_owned()));
+                    if let Some(behind) = behind {
+                        given.push_front(Work::Line(behind.to_owned()));
+                    }
                     Some(Work::Line(line.to_owned()))
                 }
                 work => work,
@@ -139,14 +142,7 @@ impl Worker {
             let outcome = match work {
                 None | Some(Work::Quit) => break Exit::Done,
                 Some(Work::Line(line)) => self.line(&chat, line.trim()).await,
-                Some(Work::Effect(Effect::Run { text })) => {
-                    let outcome = chat.run_text(&text).await;
-                    // What follows a command of the person's own is known only now.
-                    match chat.follow_view().await {
-                        LineOutcome::Done => outcome,
-                        next => next,
-                    }
-                }
+                Some(Work::Effect(Effect::Run { text })) => chat.run_waiting(&text).await,
                 Some(Work::Effect(effect)) => {
                     if let Some(Effect::GiveBack { text }) =
                         chat.view.carry_out(&chat.conversation, effect).await
@@ -156,8 +152,8 @@ impl Worker {
                     LineOutcome::Done
                 }
             };
-            while let Some(text) = chat.keyboard.next_queued() {
-                self.tell(Note::GiveBack(text));
+            while let Some(waiting) = chat.keyboard.next_queued() {
+                self.tell(Note::GiveBack(waiting.text));
             }
             let draft = chat.keyboard.take_draft();
             if !draft.is_empty() {
@@ -165,6 +161,15 @@ impl Worker {
             }
             match outcome {
                 LineOutcome::Done | LineOutcome::Failed => {}
+                LineOutcome::Stays => {
+                    let waiting = std::iter::from_fn(|| self.work.try_recv().ok());
+                    let work = std::mem::take(&mut given).into_iter().chain(waiting).collect();
+                    let mut unfinished = Unfinished { work, ..Unfinished::default() };
+                    if unfinished.give_back(usize::MAX) {
+                        self.tell(Note::GiveBack(unfinished.draft));
+                    }
+                    given.extend(unfinished.work);
+                }
                 LineOutcome::Quit(exit) => break exit,
                 LineOutcome::Reload(app) => {
                     return Ok(WorkEnd::Reload(app, chat, Queued { first: given, rest: self.work }));
