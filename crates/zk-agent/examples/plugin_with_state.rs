@@ -29,7 +29,7 @@ impl Plugin for Goal {
         scope.on_sync(move |loaded: &SessionLoaded, _: &Cx| {
             let mut own = loaded.entries.iter().rev().filter_map(|entry| match &entry.kind {
                 EntryKind::Custom(own) if own.source == "goal" => {
-                    own.data.get("reached").and_then(Value::as_bool)
+                    own.data.value().get("reached").and_then(Value::as_bool)
                 }
                 _ => None,
             });
@@ -68,7 +68,7 @@ async fn main() -> Result<(), BoxError> {
         .build()?;
     agent.bus().scope("example").on_sync(|end: &SessionEnd, _: &Cx| {
         for entry in &end.entries {
-            println!("{} appended `{}`: {}", entry.source, entry.kind, entry.data);
+            println!("{} appended `{}`: {}", entry.source, entry.kind, entry.data.as_json());
         }
     });
     let outcome = agent.run("Reach the goal.")?.wait().await;

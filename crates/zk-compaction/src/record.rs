@@ -2,10 +2,9 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use zk_core::events::CompactionTrigger;
 use zk_core::model::{Message, MessageId, ModelRef, StopReason, Usage};
-use zk_core::service::{COMPACTION_ENTRY, Entry, EntryKind, NewEntry};
+use zk_core::service::{COMPACTION_ENTRY, Entry, EntryData, EntryKind, NewEntry};
 
 use crate::view::{Change, View};
 
@@ -65,7 +64,7 @@ pub(crate) fn read(entries: &[Entry], source: &str) -> Restored {
             restored.usage = Some((turn.model.clone(), turn.usage, message.clone()));
         }
         let Some(data) = custom_of(entry, source, COMPACTION_ENTRY, VERSION) else { continue };
-        match Record::deserialize(data) {
+        match data.read() {
             Ok(Record::Plan(plan)) => {
                 if is_compaction(&plan) {
                     restored.taken_back = None;
@@ -181,7 +180,12 @@ pub(crate) fn message_of(entry: &Entry) -> Option<&Arc<Message>> {
 }
 
 /// The entry that the plugin `source` appended as `kind` in the shape of `version`.
-pub(crate) fn custom_of<'a>(entry: &'a Entry, source: &str, kind: &str, version: u32) -> Option<&'a Value> {
+pub(crate) fn custom_of<'a>(
+    entry: &'a Entry,
+    source: &str,
+    kind: &str,
+    version: u32,
+) -> Option<&'a EntryData> {
     let EntryKind::Custom(custom) = &entry.kind else { return None };
     let is_it = custom.source == source && custom.kind == kind && custom.version == version;
     is_it.then_some(&custom.data)

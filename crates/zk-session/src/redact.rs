@@ -26,7 +26,10 @@ pub(crate) fn redact_entry(mut entry: EntryKind, redactor: &Redactor) -> EntryKi
             details.iter_mut().for_each(|details| _ = redactor.redact_value(details));
         }
         EntryKind::Custom(custom) => {
-            redactor.redact_value(&mut custom.data);
+            let mut data = custom.data.value();
+            if redactor.redact_value(&mut data) {
+                custom.data = data.into();
+            }
         }
         EntryKind::Model { .. }
         | EntryKind::Thinking { .. }

@@ -104,16 +104,7 @@ pub enum Content {
         text: Text,
     },
     /// What a plugin shows.
-    Plugin {
-        /// The plugin.
-        source: Text,
-        /// What it is, in the plugin's own words.
-        kind: Text,
-        /// A line above the body.
-        title: Text,
-        /// The body.
-        body: Body,
-    },
+    Plugin(Box<PluginBlock>),
     /// The end of a run.
     End(RunEnd),
     /// A notice about something that passes. Not part of the stored session.
@@ -123,6 +114,20 @@ pub enum Content {
         /// The text.
         text: Text,
     },
+}
+
+/// What a plugin shows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PluginBlock {
+    /// The plugin.
+    pub source: Text,
+    /// What it is, in the plugin's own words.
+    pub kind: Text,
+    /// A line above the body.
+    pub title: Text,
+    /// The body.
+    pub body: Body,
 }
 
 /// How an answer ended.
@@ -216,7 +221,7 @@ impl Block {
             | Content::Injected { .. }
             | Content::Provider { .. }
             | Content::Summary { .. }
-            | Content::Plugin { .. }
+            | Content::Plugin(_)
             | Content::End(_)
             | Content::Note { .. } => {}
         }
@@ -232,7 +237,7 @@ impl Block {
             | Content::Summary { .. } => !self.closed,
             Content::User { .. }
             | Content::Injected { .. }
-            | Content::Plugin { .. }
+            | Content::Plugin(_)
             | Content::End(_)
             | Content::Note { .. } => false,
         }

@@ -45,7 +45,7 @@ mod status;
 mod text;
 mod view;
 
-pub use block::{AnswerEnd, Block, BlockId, Content, NoteLevel, RunEnd, SubAgent};
+pub use block::{AnswerEnd, Block, BlockId, Content, NoteLevel, PluginBlock, RunEnd, SubAgent};
 pub use body::{Body, Form};
 pub use call::{Call, CallState};
 pub use diff::{DiffLine, DiffReader};

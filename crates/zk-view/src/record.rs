@@ -1,9 +1,9 @@
 //! What a view keeps of a run beside its messages: with these records the stored session shows the same blocks.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry::{Occupied, Vacant};
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use zk_core::events::DecidedBy;
 use zk_core::model::{CallId, CallKind, Display, RunId, TurnId};
 use zk_core::service::{CustomEntry, Entry, EntryKind, NewEntry};
@@ -189,14 +189,14 @@ impl RunRecord {
 
     fn read(entry: &CustomEntry) -> Option<Self> {
         let is_ours = entry.source == SOURCE && entry.kind == KIND && entry.version == VERSION;
-        if is_ours { serde_json::from_value(Value::clone(&entry.data)).ok() } else { None }
+        if is_ours { entry.data.read().ok() } else { None }
     }
 }
 
 /// The records in a stored session, and what it says itself of calls that ran.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
-    runs: Vec<RunRecord>,
+    runs: HashMap<Option<RunId>, RunRecord>,
     calls: HashMap<TurnId, Vec<StoredCall>>,
 }
 
@@ -216,9 +216,9 @@ impl Records {
             match &entry.kind {
                 EntryKind::Custom(custom) => {
                     let Some(record) = RunRecord::read(custom) else { continue };
-                    match records.runs.iter_mut().find(|run| run.run_id == record.run_id) {
-                        Some(run) => run.add(record),
-                        None => records.runs.push(record),
+                    match records.runs.entry(record.run_id.clone()) {
+                        Occupied(mut run) => run.get_mut().add(record),
+                        Vacant(run) => _ = run.insert(record),
                     }
                 }
                 EntryKind::CallEnd { turn_id, call_id, summary, display, elapsed_ms, .. }
@@ -243,8 +243,7 @@ impl Records {
 
     /// The record of a run; an empty one where none was kept.
     pub(crate) fn run(&mut self, run_id: &RunId) -> RunRecord {
-        let at = self.runs.iter().position(|run| run.run_id.as_ref() == Some(run_id));
-        at.map(|at| self.runs.remove(at)).unwrap_or_default()
+        self.runs.remove(&Some(run_id.clone())).unwrap_or_default()
     }
 
     /// What the session says of the next call of this id in a turn.

@@ -46,7 +46,7 @@ impl Plugin for Goal {
         let done = self.done.clone();
         scope.on_sync(move |loaded: &SessionLoaded, _: &Cx| {
             let progress = loaded.entries.iter().rev().find_map(|entry| match &entry.kind {
-                EntryKind::Custom(entry) if entry.source == "goal" => entry.data["done"].as_u64(),
+                EntryKind::Custom(entry) if entry.source == "goal" => entry.data.value()["done"].as_u64(),
                 _ => None,
             });
             *lock(&done) = progress.unwrap_or_default();

@@ -57,7 +57,7 @@ impl Stored {
             return None;
         }
         let EntryKind::Custom(custom) = &entry.kind else { return None };
-        let Data { sent, changes } = Data::deserialize(&custom.data).ok()?;
+        let Data { sent, changes } = custom.data.read().ok()?;
         let reduces = |entry: &Entry| match &entry.kind {
             EntryKind::Custom(custom) => custom.kind == COMPACTION_ENTRY,
             _ => false,

@@ -145,7 +145,7 @@ async fn entries_that_plugins_append_before_the_end_are_handed_over_with_the_end
         source: "goals".into(),
         kind: "goal".into(),
         version: 1,
-        data: json!({"done": true}),
+        data: json!({"done": true}).into(),
         audience: Audience::Hidden,
     };
     assert_eq!(ends.lock().unwrap()[0].entries, [entry]);

@@ -50,7 +50,8 @@ impl Outputs {
     fn of(entries: &[Entry]) -> impl Iterator<Item = (u64, Self)> {
         entries.iter().filter_map(|entry| match &entry.kind {
             EntryKind::Custom(custom) if custom.source == SOURCE && custom.kind == SAVINGS => {
-                let bytes = |name: &str| custom.data.get(name).and_then(Value::as_u64).unwrap_or_default();
+                let data = custom.data.value();
+                let bytes = |name: &str| data.get(name).and_then(Value::as_u64).unwrap_or_default();
                 Some((entry.time_ms, Self { before: bytes("before"), after: bytes("after") }))
             }
             _ => None,
@@ -211,7 +212,7 @@ fn why(app: &AppContext, id: &str) -> Outcome<Exit> {
             && custom.source == SOURCE
             && custom.kind == BREAK
         {
-            lines.push(visible_line(&describe(entry.time_ms, &custom.data)));
+            lines.push(visible_line(&describe(entry.time_ms, &custom.data.value())));
         }
     }
     if lines.len() == answered {

@@ -1,7 +1,8 @@
 //! What a view shows, in lines for a person.
 
 use zk_view::{
-    Activity, Block, Body, Call, CallState, Content, DiffLine, DiffReader, Form, NoteLevel, Status, Text,
+    Activity, Block, Body, Call, CallState, Content, DiffLine, DiffReader, Form, NoteLevel, PluginBlock,
+    Status, Text,
 };
 
 use super::summary::counted;
@@ -54,7 +55,8 @@ fn content(content: &Content) -> Vec<(Style, String)> {
         Content::Provider { text } if text.is_empty() => Vec::new(),
         Content::Provider { text } => vec![(Style::Dim, shorten(&format!("◦ {text}")))],
         Content::Summary { text } => plain(&format!("(summary) {text}")),
-        Content::Plugin { source, title, body, .. } => {
+        Content::Plugin(plugin) => {
+            let PluginBlock { source, title, body, .. } = &**plugin;
             let rows = body.lines.iter().map(Text::as_str);
             if title.is_empty() {
                 plain(&format!("◦ {source}: {}", rows.collect::<Vec<_>>().join("\n")))

@@ -174,11 +174,11 @@ impl Painter {
                 }
             }
             Content::Provider { .. } if is_own && block.closed => self.lines(&lines::block(block)),
-            Content::Plugin { .. } | Content::Note { .. } if block.closed => self.lines(&lines::block(block)),
+            Content::Plugin(_) | Content::Note { .. } if block.closed => self.lines(&lines::block(block)),
             Content::Answer { .. }
             | Content::Thinking { .. }
             | Content::Provider { .. }
-            | Content::Plugin { .. }
+            | Content::Plugin(_)
             | Content::Note { .. }
             | Content::User { .. }
             | Content::Injected { .. }

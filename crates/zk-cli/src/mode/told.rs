@@ -22,7 +22,7 @@ pub(crate) fn final_answer(blocks: &[Arc<Block>]) -> String {
             Content::Thinking { .. }
             | Content::Provider { .. }
             | Content::Summary { .. }
-            | Content::Plugin { .. }
+            | Content::Plugin(_)
             | Content::End(_)
             | Content::Note { .. } => {}
         }
@@ -130,7 +130,7 @@ impl Teller {
             | Content::Thinking { .. }
             | Content::Provider { .. }
             | Content::Summary { .. }
-            | Content::Plugin { .. }
+            | Content::Plugin(_)
             | Content::End(_) => {}
         }
         if block.closed {

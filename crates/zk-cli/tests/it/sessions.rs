@@ -1,7 +1,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use zk_core::model::SessionId;
 use zk_core::service::{Audience, CustomEntry, Durability, EntryKind, SessionStore};
 use zk_session::SqliteStore;
@@ -105,9 +105,9 @@ fn what_a_plugin_keeps_for_the_person_is_shown_in_its_place() {
     let person = Person::asking(&server);
     let result = person.run(&["-p", "the first prompt", "--output-format", "json"]).result();
     let id = SessionId::from(result["session_id"].as_str().unwrap());
-    let entry = |audience, data| {
+    let entry = |audience, data: Value| {
         let (source, kind) = ("goals".to_owned(), "goal".to_owned());
-        EntryKind::Custom(CustomEntry { source, kind, version: 1, data, audience })
+        EntryKind::Custom(CustomEntry { source, kind, version: 1, data: data.into(), audience })
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -131,7 +131,7 @@ fn a_session_that_is_not_wanted_leaves_nothing_behind() {
     let server = server(counting());
     let person = Person::asking(&server);
     let result = person.run(&["-p", "x", "--no-session", "--output-format", "json"]).result();
-    assert_eq!(result["session_id"], serde_json::Value::Null);
+    assert_eq!(result["session_id"], Value::Null);
     assert!(!person.home().join("sessions").exists());
 }
 

@@ -63,7 +63,7 @@ pub(super) fn restore(entries: &[Entry], source: &str) -> Registry {
         let position = |after: Option<MessageId>, registry: &Registry| {
             after.and_then(|id| positions.get(&id).copied()).unwrap_or(registry.position())
         };
-        match Record::deserialize(data) {
+        match data.read() {
             Ok(Record::Completed { after }) => registry.complete(position(after, &registry)),
             Ok(Record::Begun { text, after }) => registry.begin(text, position(after, &registry)),
             Err(_) => {}

@@ -12,6 +12,7 @@ mod context_id;
 mod context_producer;
 mod conversation;
 mod debug_dump;
+mod entry_data;
 mod exec;
 mod files;
 #[cfg(feature = "typed")]
@@ -47,6 +48,7 @@ pub use conversation::{
     Submitted, SwitchTarget, TurnCwd, TurnEnv,
 };
 pub use debug_dump::DebugDump;
+pub use entry_data::EntryData;
 pub use exec::{
     Denial, DeniedAct, EnvPolicy, Exec, ExecError, ExecOutcome, ExecRequest, Exit, Input, KillSignal,
     OutputSink, OutputStream, OutsideExec, Process, ProcessEvent, TerminalSize,

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::StoreError;
+use super::{EntryData, StoreError};
 use crate::kernel::{Scope, Source};
 use crate::model::EntryId;
 
@@ -56,7 +56,7 @@ impl NewEntry {
     #[must_use]
     pub fn by(self, source: &Source) -> CustomEntry {
         let Self { kind, version, data, audience } = self;
-        CustomEntry { source: source.to_string(), kind, version, data, audience }
+        CustomEntry { source: source.to_string(), kind, version, data: data.into(), audience }
     }
 }
 
@@ -73,7 +73,7 @@ pub struct CustomEntry {
     #[serde(default)]
     pub version: u32,
     /// The data.
-    pub data: Value,
+    pub data: EntryData,
     /// Who sees it.
     #[serde(default)]
     pub audience: Audience,
@@ -83,7 +83,7 @@ impl CustomEntry {
     /// Its data as text: a string as it is, anything else as JSON.
     #[must_use]
     pub fn text(&self) -> String {
-        self.data.as_str().map_or_else(|| self.data.to_string(), str::to_owned)
+        self.data.read::<String>().unwrap_or_else(|_| self.data.as_json().to_owned())
     }
 }
 

@@ -7,8 +7,9 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
-use super::CustomEntry;
+use super::{Audience, CustomEntry};
 use crate::model::{
     CallId, Display, EntryId, Message, ModelRef, RunId, SessionId, ThinkingLevel, ToolResult, TurnId,
     TurnUsage,
@@ -34,6 +35,16 @@ pub trait SessionStore: Send + Sync {
     /// # Errors
     /// [`StoreError::NotFound`]; [`StoreError::Damaged`] when nothing of it can be read.
     async fn read(&self, id: &SessionId) -> Result<SessionSnapshot, StoreError>;
+
+    /// The newest entries of a session, at most `most`, oldest first: its end, for who shows that before all of it is read.
+    /// As [`SessionStore::read`], nothing is locked or changed; fewer come where some cannot be read.
+    ///
+    /// # Errors
+    /// As [`SessionStore::read`].
+    async fn last_entries(&self, id: &SessionId, most: usize) -> Result<Vec<Entry>, StoreError> {
+        let mut entries = self.read(id).await?.entries;
+        Ok(entries.split_off(entries.len().saturating_sub(most)))
+    }
 
     /// The sessions that match, newest first.
     ///
@@ -241,6 +252,57 @@ pub enum EntryKind {
     },
     /// What a plugin appended.
     Custom(CustomEntry),
+}
+
+impl EntryKind {
+    /// Reads an entry as serde writes it. Takes less time than serde does where the kind stands first, and the data of a
+    /// plugin's entry is not looked into.
+    ///
+    /// ```
+    /// use zk_core::service::EntryKind;
+    ///
+    /// let run = EntryKind::from_json(r#"{"entry":"run_start","run_id":"r_1"}"#)?;
+    /// assert_eq!(run, EntryKind::RunStart { run_id: "r_1".into() });
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the text is no entry that is known.
+    pub fn from_json(text: &str) -> serde_json::Result<Self> {
+        // An enum whose tag may stand anywhere is taken into memory whole before serde looks at it.
+        if text.starts_with(r#"{"entry":"message","#) {
+            let WrittenMessage { mut message, usage } = serde_json::from_str(text)?;
+            // Most have one block, and serde makes room for four.
+            message.content.shrink_to_fit();
+            return Ok(Self::Message { message: message.shared(), usage });
+        }
+        if text.starts_with(r#"{"entry":"custom","#) {
+            let WrittenCustom { source, kind, version, data, audience } = serde_json::from_str(text)?;
+            return Ok(Self::Custom(CustomEntry { source, kind, version, data: data.into(), audience }));
+        }
+        serde_json::from_str(text)
+    }
+}
+
+/// The fields of [`EntryKind::Message`].
+#[derive(Deserialize)]
+struct WrittenMessage {
+    message: Message,
+    #[serde(default)]
+    usage: Option<TurnUsage>,
+}
+
+/// The fields of [`CustomEntry`], with the data as it is written.
+#[derive(Deserialize)]
+struct WrittenCustom {
+    source: String,
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    version: u32,
+    data: Box<RawValue>,
+    #[serde(default)]
+    audience: Audience,
 }
 
 /// Who made a call to a model beside the conversation.

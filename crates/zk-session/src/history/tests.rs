@@ -1,4 +1,4 @@
-use serde_json::json;
+use serde_json::{Value, json};
 use zk_core::model::{Block, ToolCall, ToolResult, TurnUsage, Usage};
 use zk_core::service::{CustomEntry, RunStatus};
 
@@ -133,9 +133,9 @@ fn a_turn_of_an_earlier_run_without_a_pair_keeps_its_place() {
 
 #[test]
 fn what_a_plugin_appended_is_handed_over_and_sent_only_where_it_is_meant_to_be() {
-    let entry = |data, audience| {
+    let entry = |data: Value, audience| {
         let (source, kind) = ("goals".to_owned(), "goal".to_owned());
-        EntryKind::Custom(CustomEntry { source, kind, version: 1, data, audience })
+        EntryKind::Custom(CustomEntry { source, kind, version: 1, data: data.into(), audience })
     };
     let loaded = load(vec![
         entry(json!("hidden"), Audience::Hidden),

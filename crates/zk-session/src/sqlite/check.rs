@@ -116,7 +116,14 @@ fn cut_short(acknowledged: i64, left: i64) -> String {
 impl Log {
     pub(super) fn take(&mut self, read: Result<Entry, Unreadable>) {
         match read {
-            Ok(entry) => self.entries.push(entry),
+            Ok(mut entry) => {
+                // The id of the one before it is kept once.
+                if let Some(last) = self.entries.last().filter(|last| entry.parent.as_ref() == Some(&last.id))
+                {
+                    entry.parent = Some(last.id.clone());
+                }
+                self.entries.push(entry);
+            }
             Err(row) => self.unreadable.push(row),
         }
     }

@@ -23,8 +23,8 @@ use async_trait::async_trait;
 use tokio::sync::oneshot;
 use zk_core::model::SessionId;
 use zk_core::service::{
-    Clock, NewSession, OpenSession, SessionFilter, SessionInfo, SessionSnapshot, SessionStore, StoreError,
-    SystemClock,
+    Clock, Entry, NewSession, OpenSession, SessionFilter, SessionInfo, SessionSnapshot, SessionStore,
+    StoreError, SystemClock,
 };
 
 use self::files::Files;
@@ -129,6 +129,11 @@ impl SessionStore for SqliteStore {
     async fn read(&self, id: &SessionId) -> Result<SessionSnapshot, StoreError> {
         let (root, id) = (self.root.clone(), id.clone());
         offload(move || snapshot::read(&root, &id)).await
+    }
+
+    async fn last_entries(&self, id: &SessionId, most: usize) -> Result<Vec<Entry>, StoreError> {
+        let (root, id) = (self.root.clone(), id.clone());
+        offload(move || snapshot::last_entries(&root, &id, most)).await
     }
 
     async fn list(&self, filter: &SessionFilter) -> Result<Vec<SessionInfo>, StoreError> {

@@ -148,6 +148,8 @@ pub(super) fn open(root: &Path, id: &SessionId) -> Result<Opened, StoreError> {
             recovery::quarantine(&files, &unreadable)?;
             notices.extend(left_out(id, &unreadable, Some(&files.quarantine())));
             set_up(&conn, false, &path, id)?;
+            // Nothing is read any more but what is added.
+            let _ = conn.execute_batch("PRAGMA shrink_memory");
             let leaf = entries.last().map(|entry| entry.id.clone());
             let cwd = Some(meta.cwd.clone()).filter(|cwd| !cwd.as_os_str().is_empty());
             (Db::existing(conn, meta, leaf), cwd, entries)

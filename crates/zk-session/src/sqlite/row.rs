@@ -1,10 +1,10 @@
 use std::fmt::Write as _;
 
 use rusqlite::Row;
-use rusqlite::types::Value;
+use rusqlite::types::{Value, ValueRef};
 use serde_json::json;
 use zk_core::model::EntryId;
-use zk_core::service::Entry;
+use zk_core::service::{Entry, EntryKind};
 
 use super::hash::fnv1a;
 
@@ -61,18 +61,13 @@ pub(super) fn checksum(seq: i64, id: &str, parent: Option<&str>, time_ms: i64, k
 /// SQLite's own when the row cannot be fetched. A row that can be, and is no entry, is a value.
 pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<(i64, Result<Entry, Unreadable>)> {
     let seq: i64 = row.get(0)?;
-    let mut columns = [const { Value::Null }; 4];
-    for (index, column) in columns.iter_mut().enumerate() {
-        *column = lossless(row.get_ref(index + 1)?);
-    }
-    let sum = lossless(row.get_ref(5)?);
-    let read = decode(seq, &columns, &sum).map_err(|why| Unreadable { seq, why, columns });
-    Ok((seq, read))
+    let columns = [row.get_ref(1)?, row.get_ref(2)?, row.get_ref(3)?, row.get_ref(4)?];
+    let read = decode(seq, columns, row.get_ref(5)?);
+    Ok((seq, read.map_err(|why| Unreadable { seq, why, columns: columns.map(lossless) })))
 }
 
 /// Text that is not UTF-8 becomes bytes instead of an error.
-fn lossless(value: rusqlite::types::ValueRef<'_>) -> Value {
-    use rusqlite::types::ValueRef;
+fn lossless(value: ValueRef<'_>) -> Value {
     match value {
         ValueRef::Null => Value::Null,
         ValueRef::Integer(number) => Value::Integer(number),
@@ -85,21 +80,20 @@ fn lossless(value: rusqlite::types::ValueRef<'_>) -> Value {
     }
 }
 
-fn decode(seq: i64, columns: &[Value; 4], sum: &Value) -> Result<Entry, String> {
+fn decode(seq: i64, columns: [ValueRef<'_>; 4], sum: ValueRef<'_>) -> Result<Entry, String> {
     let [id, parent, time, kind] = columns;
     let parent = match parent {
-        Value::Null => None,
-        Value::Text(text) => Some(text.as_str()),
-        Value::Integer(_) | Value::Real(_) | Value::Blob(_) => return Err("its parent is no text".into()),
+        ValueRef::Null => None,
+        parent => Some(parent.as_str().map_err(|_| "its parent is no text".to_owned())?),
     };
-    let (Value::Text(id), Value::Integer(time), Value::Text(kind)) = (id, time, kind) else {
+    let (Ok(id), ValueRef::Integer(time), Ok(kind)) = (id.as_str(), time, kind.as_str()) else {
         return Err("a column is not of its type".into());
     };
-    if *sum != Value::Integer(checksum(seq, id, parent, *time, kind)) {
+    if sum != ValueRef::Integer(checksum(seq, id, parent, time, kind)) {
         return Err("its checksum does not fit".into());
     }
     let kind =
-        serde_json::from_str(kind).map_err(|error| format!("it is no entry this zk knows: {error}"))?;
-    let time_ms = u64::try_from(*time).unwrap_or(0);
-    Ok(Entry { id: EntryId::from(id.as_str()), parent: parent.map(EntryId::from), time_ms, kind })
+        EntryKind::from_json(kind).map_err(|error| format!("it is no entry this zk knows: {error}"))?;
+    let time_ms = u64::try_from(time).unwrap_or(0);
+    Ok(Entry { id: EntryId::from(id), parent: parent.map(EntryId::from), time_ms, kind })
 }

@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use zk_core::model::SessionId;
-use zk_core::service::{SessionSnapshot, StoreError};
+use zk_core::service::{Entry, SessionSnapshot, StoreError};
 
 use super::check::{self, Checked, Log, Look};
 use super::db::{BUSY, FORMAT, connect_read_only};
@@ -9,6 +9,7 @@ use super::error::store_error;
 use super::files::Files;
 use super::list::info;
 use super::open::{count, damaged, left_out, not_found};
+use super::row::{self, COLUMNS};
 use super::{list, lock};
 
 /// Reads a session without its lock, and without changing anything: what is damaged is left to whoever opens it.
@@ -53,4 +54,26 @@ pub(super) fn read(root: &Path, id: &SessionId) -> Result<SessionSnapshot, Store
     notices.extend(left_out(id, &unreadable, None));
     let info = info(&files, meta, list::holder(&files));
     Ok(SessionSnapshot { info, entries, notices })
+}
+
+/// The last entries of a session, up to one that cannot be read. What else may be wrong with it is not looked at.
+///
+/// # Errors
+/// [`StoreError`].
+pub(super) fn last_entries(root: &Path, id: &SessionId, most: usize) -> Result<Vec<Entry>, StoreError> {
+    let Some(files) = Files::find(root, id)? else { return Err(not_found(root, id)) };
+    let path = files.db();
+    let fail = |error: rusqlite::Error| store_error(&error, "read", &path, id);
+    let conn = connect_read_only(&path, BUSY).map_err(fail)?;
+    let mut select =
+        conn.prepare(&format!("SELECT {COLUMNS} FROM entries ORDER BY seq DESC LIMIT ?1")).map_err(fail)?;
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
+    let mut rows = select.query([most]).map_err(fail)?;
+    let mut entries = Vec::new();
+    while let Some(row) = rows.next().map_err(fail)? {
+        let (_, Ok(entry)) = row::read(row).map_err(fail)? else { break };
+        entries.push(entry);
+    }
+    entries.reverse();
+    Ok(entries)
 }

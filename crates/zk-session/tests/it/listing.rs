@@ -184,6 +184,27 @@ async fn a_session_can_be_read_while_it_is_written_and_without_changing_it() {
     assert!(matches!(store.read(&"s_none".into()).await.err(), Some(StoreError::NotFound { .. })));
 }
 
+#[tokio::test]
+async fn the_end_of_a_session_is_read_without_the_rest() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SqliteStore::new(dir.path().join("s"));
+    let id = stored(&store, dir.path(), 3).await;
+    let all = store.read(&id).await.unwrap().entries;
+    for (most, left) in [(0, 0), (2, 2), (usize::MAX, all.len())] {
+        assert_eq!(store.last_entries(&id, most).await.unwrap(), all[all.len() - left..]);
+    }
+    let session = store.open(&id).await.unwrap();
+    session.add(unit(3)).await.unwrap();
+    let last = session.entries().await.unwrap().pop();
+    assert_eq!(store.last_entries(&id, 1).await.unwrap().pop(), last, "also beside a writer");
+    drop(session);
+    let db = rusqlite::Connection::open(file(dir.path(), ".db")).unwrap();
+    db.execute("UPDATE entries SET kind = '{}' WHERE seq = 2", []).unwrap();
+    let left = store.last_entries(&id, usize::MAX).await.unwrap();
+    assert_eq!(left.len(), all.len() - 2 + unit(3).len(), "up to what cannot be read");
+    assert!(matches!(store.last_entries(&"s_none".into(), 1).await.err(), Some(StoreError::NotFound { .. })));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reading_beside_a_writer_never_takes_it_for_damage() {
     let dir = tempfile::tempdir().unwrap();

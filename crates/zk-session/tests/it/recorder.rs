@@ -358,7 +358,7 @@ async fn an_entry_that_could_not_be_stored_is_not_stored_later() {
     moody.full.store(1, Ordering::SeqCst);
     log.append(&goals, NewEntry::hidden("goal", 1, json!(1))).await.unwrap_err();
     log.append(&goals, NewEntry::hidden("goal", 1, json!(2))).await.unwrap();
-    assert_eq!(log.entries(&goals).await.unwrap()[0].data, json!(2));
+    assert_eq!(log.entries(&goals).await.unwrap()[0].data, json!(2).into());
     assert_eq!(words(&kinds(&session).await), ["custom"]);
 }
 

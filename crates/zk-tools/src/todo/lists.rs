@@ -80,7 +80,7 @@ impl Todos {
         });
         let list = stored
             .filter(|entry| entry.version == VERSION)
-            .and_then(|entry| serde_json::from_value(entry.data.get("todos")?.clone()).ok());
+            .and_then(|entry| serde_json::from_value(entry.data.value().get_mut("todos")?.take()).ok());
         self.state().lists.clear();
         self.put(cx, list.unwrap_or_default());
     }

@@ -1,5 +1,5 @@
 use zk_core::service::RunStatus;
-use zk_view::{Block, Body, Call, CallState, Content, Form, NoteLevel, RunEnd, Text};
+use zk_view::{Block, Body, Call, CallState, Content, Form, NoteLevel, PluginBlock, RunEnd, Text};
 
 use super::counted;
 use crate::row::Row;
@@ -44,8 +44,8 @@ pub(crate) fn kind(block: &Block) -> Kind {
     let is_own = block.agent.is_none();
     match &block.content {
         Content::Call(_) | Content::Note { .. } => Kind::Log,
-        Content::Plugin { title, .. } if title.is_empty() => Kind::Log,
-        Content::Plugin { .. } => Kind::Prose,
+        Content::Plugin(plugin) if plugin.title.is_empty() => Kind::Log,
+        Content::Plugin(_) => Kind::Prose,
         Content::Provider { text } if is_own && !text.is_empty() => Kind::Log,
         Content::Thinking { .. } | Content::End(_) if is_own => Kind::Log,
         Content::User { .. }
@@ -107,7 +107,8 @@ pub(crate) fn block_rows(block: &Block, width: usize, detail: Detail) -> Vec<Row
         }
         Content::Provider { text } => vec![Row::of(Style::DIM, &format!("◦ {text}"))],
         Content::Summary { text } => prompt("(summary) ", text, width),
-        Content::Plugin { source, title, body, .. } => {
+        Content::Plugin(plugin) => {
+            let PluginBlock { source, title, body, .. } = &**plugin;
             let mut rows = Vec::new();
             if !title.is_empty() {
                 rows.push(Row::of(Style::BOLD, title.as_str()));
@@ -157,7 +158,7 @@ pub(crate) fn open_rows(block: &Block) -> Vec<Row> {
         | Content::Answer { .. }
         | Content::Provider { .. }
         | Content::Summary { .. }
-        | Content::Plugin { .. }
+        | Content::Plugin(_)
         | Content::End(_)
         | Content::Note { .. } => Vec::new(),
     };

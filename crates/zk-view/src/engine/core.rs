@@ -124,7 +124,7 @@ impl Bodies {
 fn body(content: &Content) -> Option<&Body> {
     match content {
         Content::Call(call) => call.body.as_ref(),
-        Content::Plugin { body, .. } => Some(body),
+        Content::Plugin(plugin) => Some(&plugin.body),
         Content::User { .. }
         | Content::Injected { .. }
         | Content::Thinking { .. }

@@ -172,7 +172,7 @@ impl Rig {
     fn stored_ids(&self) -> Vec<String> {
         let ids = |entry: &EntryKind| match entry {
             EntryKind::Custom(CustomEntry { data, .. }) => {
-                let agents = data["agents"].as_array().cloned().unwrap_or_default();
+                let agents = data.value()["agents"].as_array().cloned().unwrap_or_default();
                 agents.iter().map(|agent| agent["block"]["id"].as_str().unwrap().to_owned()).collect()
             }
             _ => Vec::new(),

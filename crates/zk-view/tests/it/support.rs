@@ -10,7 +10,7 @@ use zk_core::model::{Approved, CommandExit, Concurrency, Display, Effects, ToolE
 use zk_core::service::{CallPlace, NewSession, OpenSession, SessionStore, Tool, ToolCx};
 use zk_session::{MemoryStore, Recorder};
 use zk_testkit::{Script, ScriptedProvider};
-use zk_view::{Block, Call, Content, Patch, Reader, View, ViewDriver, rebuild};
+use zk_view::{Block, Call, Content, Patch, PluginBlock, Reader, View, ViewDriver, rebuild};
 
 pub(crate) struct Rig {
     pub(crate) agent: Agent,
@@ -132,7 +132,8 @@ fn line(block: &Block) -> String {
         }
         Content::Provider { text } => format!("◦ {text}"),
         Content::Summary { text } => format!("summary: {text}"),
-        Content::Plugin { source, kind, title, body } => {
+        Content::Plugin(plugin) => {
+            let PluginBlock { source, kind, title, body } = &**plugin;
             format!("{source} {kind}: {title} ({} lines)", body.total_lines)
         }
         Content::End(end) => format!("end: {:?}, {} turns", end.status, end.turns),

@@ -306,7 +306,7 @@ impl CommandContext {
         };
         let has_body = |block: &&Arc<Block>| match &block.content {
             Content::Call(call) => call.body.is_some(),
-            Content::Plugin { .. } => true,
+            Content::Plugin(_) => true,
             Content::User { .. }
             | Content::Injected { .. }
             | Content::Thinking { .. }

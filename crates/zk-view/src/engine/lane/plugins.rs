@@ -5,7 +5,7 @@ use zk_core::service::CustomEntry;
 use super::{Core, Lane};
 use crate::body::FullBody;
 use crate::record::{PluginRecord, RunRecord};
-use crate::{BlockId, Content, Text};
+use crate::{BlockId, Content, PluginBlock, Text};
 
 /// Begin of the keys of blocks that show an entry.
 const ENTRY_KEY: &str = "\0entry ";
@@ -97,5 +97,6 @@ fn plugin_content(
     body: &Display,
 ) -> Content {
     let body = core.keep_body(id, FullBody::of_display(body));
-    Content::Plugin { source: Text::line(source), kind: Text::line(kind), title: Text::line(title), body }
+    let (source, kind, title) = (Text::line(source), Text::line(kind), Text::line(title));
+    Content::Plugin(Box::new(PluginBlock { source, kind, title, body }))
 }
