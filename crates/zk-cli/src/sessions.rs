@@ -8,9 +8,10 @@ use zk_core::service::{
     StoreError,
 };
 use zk_session::{
-    CallState, InterruptedCall, Loaded, Recorder, Saved, SqliteStore, discard_unanswered, latest,
-    load_history, open_matching, store_interrupted,
+    CallState, InterruptedCall, Loaded, Recorder, Saved, SqliteStore, discard_unanswered, find_matching,
+    latest, load_history, open_matching, store_interrupted,
 };
+use zk_view::{Block, rebuild};
 
 use crate::app::AppContext;
 use crate::args::Resume;
@@ -38,6 +39,9 @@ pub(crate) struct Session {
     /// How many of its notices have been printed.
     printed: AtomicUsize,
 }
+
+/// How many of the last entries of a session are looked through for the beginning of its last run: most runs are short.
+const LAST_ENTRIES: [usize; 2] = [32, 400];
 
 /// What a session keeps of a run that is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -244,6 +248,26 @@ pub(crate) async fn begin(app: &AppContext, resume: Option<&Resume>) -> Outcome<
             reopen(app, store, open).await
         }
     }
+}
+
+/// The last run of the session that is asked for, as it is shown: its end is there before all of it is read and checked.
+/// Nothing of a session without one among its last entries, and of one that cannot be read, about which opening it tells.
+pub(crate) async fn end_of(app: &AppContext, resume: &Resume) -> Vec<Arc<Block>> {
+    let Ok(store) = store(app) else { return Vec::new() };
+    let id = match resume {
+        Resume::Choose => None,
+        Resume::Latest => latest(&store, &app.cwd).await.ok().flatten().map(|info| info.id),
+        Resume::Id(id) => find_matching(&store, id.trim()).await.ok(),
+    };
+    let Some(id) = id else { return Vec::new() };
+    for most in LAST_ENTRIES {
+        let entries = store.last_entries(&id, most).await.unwrap_or_default();
+        let begin = entries.iter().rposition(|entry| matches!(entry.kind, EntryKind::RunStart { .. }));
+        if let Some(of_run) = begin.and_then(|begin| entries.get(begin..)) {
+            return rebuild(of_run);
+        }
+    }
+    Vec::new()
 }
 
 /// The id that was given to `what`.

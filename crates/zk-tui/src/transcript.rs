@@ -1,16 +1,16 @@
+mod exchange;
+
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use zk_view::{Activity, Block, BlockId, Content, Patch, View};
 
+use self::exchange::{exchange_rows, last_exchange, shows_the_same};
 use crate::markdown::Markdown;
 use crate::pager::Log;
 use crate::row::Row;
 use crate::style::Style;
 use crate::view::{Detail, Kind, Reads, block_rows, kind, open_rows, thought_row};
-
-/// The most rows of the last exchange that are shown of a session that is gone on with.
-const EXCHANGE: usize = 60;
 
 /// Bytes of printed rows that may wait, such as while the alternate screen is in use: the oldest are left out beyond that.
 const WAITING: usize = 64 * 1024 * 1024;
@@ -41,6 +41,8 @@ pub struct Transcript {
     waiting: usize,
     /// Printed rows that waited and were left out.
     left_out: usize,
+    /// The last exchange of a session that is about to be shown, as it was given.
+    announced: Option<Vec<Arc<Block>>>,
 }
 
 #[derive(Debug)]
@@ -86,6 +88,7 @@ impl Transcript {
             spent,
             waiting: 0,
             left_out: 0,
+            announced: None,
         };
         transcript.take_in_all();
         transcript
@@ -127,6 +130,19 @@ impl Transcript {
         }
     }
 
+    /// Gives the last exchange of a session that is being opened, from its last blocks. It is not given again once all of
+    /// the session is there, if that ends so.
+    pub(crate) fn announce(&mut self, blocks: &[Arc<Block>]) {
+        let exchange = last_exchange(blocks);
+        if exchange.is_empty() {
+            return;
+        }
+        let rows = exchange_rows(exchange, self.width);
+        self.log.rows(&rows);
+        self.items.push_back(Item::Rows(rows));
+        self.announced = Some(exchange.to_vec());
+    }
+
     /// Takes in a patch.
     pub fn patch(&mut self, patch: &Patch) {
         let switches = self.view.switches;
@@ -147,8 +163,12 @@ impl Transcript {
                         .map(|block| block.id.clone())
                         .collect();
                     self.log = Log::of(view);
-                    let rows = self.last_exchange();
-                    self.items.push_back(Item::Rows(rows));
+                    let exchange = last_exchange(&view.blocks);
+                    let announced = self.announced.take().unwrap_or_default();
+                    if !shows_the_same(exchange, &announced) {
+                        let rows = exchange_rows(exchange, self.width);
+                        self.items.push_back(Item::Rows(rows));
+                    }
                 }
                 self.take_in_all();
             }
@@ -253,23 +273,6 @@ impl Transcript {
             }
         }
         add(Kind::Log, Reads::rows(&reads.take(), self.width));
-        rows
-    }
-
-    /// The conversation from its last prompt on, as it was drawn when it took place: its first row and its last ones.
-    fn last_exchange(&self) -> Vec<Row> {
-        let blocks = &self.view.blocks;
-        let is_prompt = |block: &Arc<Block>| matches!(block.content, Content::User { .. });
-        let Some(from) = blocks.iter().rposition(is_prompt) else { return Vec::new() };
-        let mut part = Self::new(View::default(), self.width);
-        part.view.blocks = blocks.iter().skip(from).cloned().collect();
-        part.take_in_all();
-        let mut rows = part.take_closed(0);
-        let hidden = rows.len().saturating_sub(EXCHANGE);
-        if hidden > 0 {
-            let note = Row::of(Style::DIM, &format!("  … {hidden} rows · Ctrl-T shows them"));
-            drop(rows.splice(1..=hidden, [note]));
-        }
         rows
     }
 

@@ -13,8 +13,7 @@ impl App {
     /// The bytes to write now: empty if nothing changed, or the last frame was a moment ago.
     #[must_use]
     pub fn frame(&mut self, now: Duration) -> String {
-        let is_early = !self.may_show_key(now) && self.drawn.is_some_and(|drawn| now < drawn + FRAME)
-            || self.waits_until().is_some_and(|until| now < until);
+        let is_early = self.is_resting(now) || self.waits_until().is_some_and(|until| now < until);
         if !self.is_dirty || is_early || self.is_left {
             return String::new();
         }
@@ -38,6 +37,15 @@ impl App {
         parts.status = parts.status.map(|row| self.masked_row(row));
         let (rows, caret) = live_rows(&parts, size);
         change + &self.screen.frame(&closed, &rows, caret)
+    }
+
+    /// Whether the last frame was a moment ago: what changed since is drawn at [`App::next_tick`].
+    #[must_use]
+    pub fn is_resting(&self, now: Duration) -> bool {
+        self.is_dirty
+            && !self.is_left
+            && !self.may_show_key(now)
+            && self.drawn.is_some_and(|drawn| now < drawn + FRAME)
     }
 
     /// Whether a key is shown at once: there is a frame left of those of a second.

@@ -9,9 +9,10 @@ mod picking;
 mod pressing;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
-use zk_view::{Activity, Intent, Patch, View, sanitise};
+use zk_view::{Activity, Block, Intent, Patch, View, sanitise};
 
 use self::asking::describe_card;
 use crate::edit::{Buffer, History, Recall, Vim};
@@ -296,6 +297,12 @@ impl App {
         // As a whole: a sequence may go on in the next line.
         let rows = sanitise(text).lines().flat_map(row).collect();
         self.transcript.print(rows);
+        self.is_dirty = true;
+    }
+
+    /// Shows the last exchange of a session that is being opened: its last blocks are there before all of it is read.
+    pub fn announce(&mut self, blocks: &[Arc<Block>]) {
+        self.transcript.announce(blocks);
         self.is_dirty = true;
     }
 

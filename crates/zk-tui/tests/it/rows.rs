@@ -262,6 +262,33 @@ fn a_long_last_exchange_is_shown_in_part_and_says_how_to_see_all() {
 }
 
 #[test]
+fn what_was_shown_while_a_session_was_opened_is_not_shown_again() {
+    let contents = [
+        json!({"type": "user", "text": "an earlier prompt", "attachments": 0}),
+        json!({"type": "user", "text": "the last prompt", "attachments": 0}),
+        json!({"type": "answer", "text": "the last answer"}),
+    ];
+    let blocks = |from: usize, texts: &[Value]| -> Vec<_> {
+        texts.iter().zip(from..).map(|(content, n)| block(&format!("b{n}"), true, None, content)).collect()
+    };
+    for (stored, times) in [(&contents[..], 1), (&contents[..2], 2)] {
+        let mut desk = desk_of(Size::new(60, 20));
+        // Blocks are counted from the first of the session, or from the first that was read.
+        desk.app.announce(&blocks(0, &contents[1..]));
+        desk.wait(20);
+        let shown = desk.shown();
+        assert!(shown.contains("› the last prompt\n\nthe last answer"), "{shown}");
+        desk.patch(Patch::Reset {
+            view: Box::new(View { switches: 1, blocks: blocks(0, stored), ..View::default() }),
+        });
+        let shown = desk.shown();
+        assert_eq!(shown.matches("› the last prompt").count(), times, "{shown}");
+        assert_eq!(shown.matches("the last answer").count(), 1, "{shown}");
+        assert!(!shown.contains("an earlier prompt"), "{shown}");
+    }
+}
+
+#[test]
 fn full_screen_shows_reads_in_one_row_and_the_time_of_reasoning() {
     let mut desk = desk_of(Size::new(60, 16));
     desk.app.set_full(true);

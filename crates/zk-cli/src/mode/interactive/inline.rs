@@ -199,6 +199,7 @@ impl InlineScreen {
                     Note::Busy(is_busy) => app.set_busy(is_busy),
                     Note::GiveBack(text) => app.give_back(&text),
                     Note::Full(is_full) => self.set_full(is_full, &mut app),
+                    Note::Announce(blocks) => app.announce(&blocks),
                     Note::Names => app.names_changed(),
                     Note::Beside { line, text } => self.show_beside(&line, &text, &mut app).await,
                     Note::ChooseSession => app.choose_session(),
@@ -233,6 +234,10 @@ impl InlineScreen {
                 self.print(&mut app, style, &text);
             }
             drafts.note(|| app.unsent());
+            if app.is_resting(self.began.elapsed()) {
+                // Text may arrive a thousand times a second. The terminal is looked at before each frame.
+                continue;
+            }
             app.set_model(self.model());
             if editing.is_none() {
                 self.follow_terminal(&mut app).map_err(cannot)?;
@@ -311,7 +316,7 @@ impl InlineScreen {
                 Note::Full(is_full) => self.is_full = is_full,
                 // There the command does without a list to choose from.
                 Note::ChooseSession => self.work(Work::Line("/resume".to_owned())),
-                Note::Names => {}
+                Note::Announce(_) | Note::Names => {}
             }
         }
         let now = self.began.elapsed();

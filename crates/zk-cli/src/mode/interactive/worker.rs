@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
-use zk_view::Effect;
+use zk_view::{Block, Effect};
 
 use super::attachments::Attachments;
 use super::chat::{Chat, LineOutcome, Opens};
@@ -15,6 +15,7 @@ use crate::app::AppContext;
 use crate::args::{Prompt, Resume};
 use crate::exit::{Exit, Outcome};
 use crate::session_switch::SessionSwitch;
+use crate::sessions;
 use crate::signals::Signals;
 use crate::term::Style;
 
@@ -59,6 +60,8 @@ pub(super) enum Note {
     /// It runs a command, of which the view knows nothing.
     Busy(bool),
     GiveBack(String),
+    /// The end of a session that is being opened.
+    Announce(Vec<Arc<Block>>),
     /// Draw on all of the terminal, or below what it shows.
     Full(bool),
     /// Names were found that may be typed.
@@ -98,6 +101,9 @@ impl Worker {
         let (chat, mut given) = match begin {
             Begin::Open(opening) => {
                 let Opening { app, prompt, desk, signals } = *opening;
+                if let Some(resume) = &prompt.resume {
+                    self.tell(Note::Announce(sessions::end_of(&app, resume).await));
+                }
                 let chat = Chat::open(&app, Opens::Prompt(&prompt), desk, signals).await?;
                 chat.greet();
                 chooses = prompt.resume == Some(Resume::Choose);

@@ -1,0 +1,36 @@
+use std::sync::Arc;
+
+use zk_view::{Block, Content, View};
+
+use super::Transcript;
+use crate::row::Row;
+use crate::style::Style;
+
+/// The most rows of the last exchange that are shown of a session that is gone on with.
+const EXCHANGE: usize = 60;
+
+/// The blocks from the last prompt on; none where there is no prompt.
+pub(super) fn last_exchange(blocks: &[Arc<Block>]) -> &[Arc<Block>] {
+    let is_prompt = |block: &Arc<Block>| matches!(block.content, Content::User { .. });
+    let from = blocks.iter().rposition(is_prompt).unwrap_or(blocks.len());
+    blocks.get(from..).unwrap_or_default()
+}
+
+/// An exchange as it was drawn when it took place: its first row and its last ones.
+pub(super) fn exchange_rows(exchange: &[Arc<Block>], width: usize) -> Vec<Row> {
+    let mut part = Transcript::new(View::default(), width);
+    part.view.blocks = exchange.to_vec();
+    part.take_in_all();
+    let mut rows = part.take_closed(0);
+    let hidden = rows.len().saturating_sub(EXCHANGE);
+    if hidden > 0 {
+        let note = Row::of(Style::DIM, &format!("  … {hidden} rows · Ctrl-T shows them"));
+        drop(rows.splice(1..=hidden, [note]));
+    }
+    rows
+}
+
+/// Whether both look the same. The ids of blocks depend on what is before them.
+pub(super) fn shows_the_same(one: &[Arc<Block>], other: &[Arc<Block>]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one.content == other.content)
+}
