@@ -166,6 +166,29 @@ fn resume_without_an_id_lets_the_person_choose_the_session() {
     assert!(ended.code == 2 && ended.stderr.contains("--resume needs an ID"), "{}", ended.stderr);
 }
 
+#[test]
+fn the_end_of_a_resumed_session_is_shown_once() {
+    let server = counting();
+    let person = drawn(&server);
+    assert_eq!(person.run(&["-p", "the first prompt"]).code, 0);
+    assert_eq!(person.run(&["-p", "the second one", "--continue"]).code, 0);
+    let answer = "Answer 3 to: the second one";
+    let Some(mut terminal) = Terminal::open(&person, "--continue") else { return };
+    let before = terminal.until("continues");
+    assert!(before.matches(answer).count() == 1 && !before.contains("the first prompt"), "{before:?}");
+    terminal.keys("\u{4}");
+    let rest = terminal.rest();
+    assert!(!rest.contains("Answer 3"), "{rest:?}");
+    // All of the terminal is drawn again and again; what it leaves behind is not.
+    let Some(mut terminal) = Terminal::open(&person, "--screen full --continue") else { return };
+    let before = terminal.until("continues");
+    assert!(before.contains(answer), "{before:?}");
+    terminal.keys("\u{4}");
+    let rest = terminal.rest();
+    let left = rest.split_once("\u{1b}[?1049l").map(|(_, left)| left.matches(answer).count());
+    assert_eq!(left, Some(1), "{rest:?}");
+}
+
 /// How often the threads of a process gave up the processor or lost it.
 pub(crate) fn switches(pid: i32) -> u64 {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
