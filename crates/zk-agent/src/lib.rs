@@ -69,7 +69,7 @@ pub use options::{
 };
 pub use preset::Preset;
 pub use retry::{RateLimits, RetryPolicy, Retrying};
-pub use run::{Run, RunEvent, RunEvents, RunHandle, RunOutcome, RunStream, RunText};
+pub use run::{Run, RunEvent, RunEvents, RunHandle, RunOutcome, RunStream, RunText, RunUpdate, RunUpdates};
 pub use sections::{GUIDE_SECTION, IDENTITY_SECTION, SectionText, section_texts};
 pub use spawn::{AgentDefinition, SpawnOptions};
 pub use steer::QueueMode;

@@ -18,6 +18,10 @@ use zk_core::service::RunEnded;
 use crate::budget::Purse;
 use crate::shared::RunShared;
 
+mod updates;
+
+pub use updates::{RunUpdate, RunUpdates};
+
 /// Items of a stream that may wait for their reader.
 const ITEMS_WAITING: usize = 16_384;
 

@@ -41,4 +41,5 @@ mod tool_path;
 mod tools_per_turn;
 mod transform;
 mod typed;
+mod updates;
 mod usage;

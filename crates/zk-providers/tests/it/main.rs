@@ -46,6 +46,7 @@ mod requests;
 mod responses;
 mod responses_requests;
 mod rows;
+mod run_updates;
 mod server;
 mod signed_in;
 mod switching;
