@@ -222,6 +222,9 @@ pub(crate) enum SessionsAction {
         /// Those of every directory
         #[arg(long)]
         all: bool,
+        /// One JSON array, an object for each
+        #[arg(long)]
+        json: bool,
     },
     /// Print a session's conversation
     Show {

@@ -163,7 +163,7 @@ impl Cli {
                 }
                 match command {
                     CliCommand::Sessions { action } => {
-                        Job::Sessions(action.unwrap_or(SessionsAction::List { all: false }))
+                        Job::Sessions(action.unwrap_or(SessionsAction::List { all: false, json: false }))
                     }
                     CliCommand::Context { id, json } => Job::Context { id, json },
                     CliCommand::Auth { action } => Job::Auth(action),

@@ -1,8 +1,10 @@
-use std::time::SystemTime;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
 
 use crate::app::{AppContext, runtime};
 use crate::args::actions::SessionsAction;
-use crate::exit::{Exit, Outcome};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::mode::lines;
 use crate::mode::summary::shorten;
 use crate::sessions::{given, refused, store, store_copy};
@@ -15,14 +17,20 @@ pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit
     let plain = |lines: Vec<String>| lines.into_iter().map(|line| (Style::Plain, line)).collect::<Vec<_>>();
     let lines: Vec<(Style, String)> = runtime()?.block_on(async {
         match action {
-            SessionsAction::List { all } => {
+            SessionsAction::List { all, json } => {
                 let cwd = (!all).then(|| app.cwd.clone());
                 let mut listed = store
                     .list(&SessionFilter { cwd, limit: None, unanswered: true })
                     .await
                     .map_err(refused)?;
-                // A prompt whose run was cut off is not lost; one that is being answered is not a session yet.
-                listed.retain(|info| info.answered || info.interrupted);
+                // A prompt whose run was cut off is not lost, and a file that cannot be read is said; one that is being
+                // answered is not a session yet.
+                listed.retain(|info| info.answered || info.interrupted || info.damaged.is_some());
+                if json {
+                    let rows = Value::Array(listed.iter().map(row).collect());
+                    let text = serde_json::to_string_pretty(&rows).map_err(Failure::failed)?;
+                    return Ok(plain(text.lines().map(str::to_owned).collect()));
+                }
                 let mut lines = session_lines(&listed, all);
                 if lines.is_empty() {
                     let place = if all { "anywhere".to_owned() } else { format!("of {}", app.cwd.display()) };
@@ -76,6 +84,34 @@ pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit
     lines.iter().for_each(|(style, line)| screen.line(*style, line));
     screen.finish()?;
     Ok(Exit::Done)
+}
+
+/// A session as JSON; what is not known or not so is left out or false.
+fn row(session: &SessionInfo) -> Value {
+    let mut row = json!({
+        "id": session.id,
+        "cwd": session.cwd.to_string_lossy(),
+        "created_ms": time_ms(session.created),
+        "updated_ms": time_ms(session.updated),
+        "title": session.title,
+        "messages": session.messages,
+        "answered": session.answered,
+        "interrupted": session.interrupted,
+    });
+    let mut add = |key: &str, value: Option<Value>| {
+        if let (Some(fields), Some(value)) = (row.as_object_mut(), value) {
+            fields.insert(key.to_owned(), value);
+        }
+    };
+    add("parent", session.parent.as_ref().map(|parent| json!(parent)));
+    add("open_in_process", session.lock.as_ref().map(|lock| json!(lock.pid)));
+    add("damaged", session.damaged.as_ref().map(|why| json!(why)));
+    row
+}
+
+/// Milliseconds since 1970.
+fn time_ms(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// Sessions in a line each.

@@ -166,6 +166,40 @@ fn hanging_once() -> Script {
 }
 
 #[test]
+fn sessions_are_listed_as_json_with_what_they_come_from_and_what_is_damaged() {
+    let server = server(counting());
+    let person = Person::asking(&server);
+    let listed = |args: &[&str]| {
+        let ended = person.run(args);
+        assert_eq!(ended.code, 0, "{}", ended.stderr);
+        serde_json::from_str::<Vec<Value>>(&ended.stdout).unwrap_or_else(|_| panic!("{}", ended.stdout))
+    };
+    assert!(listed(&["sessions", "list", "--json"]).is_empty());
+    let result = person.run(&["-p", "the first prompt", "--output-format", "json"]).result();
+    let id = result["session_id"].as_str().unwrap();
+    assert_eq!(person.run(&["sessions", "copy", id]).code, 0);
+    let rows = listed(&["sessions", "list", "--all", "--json"]);
+    assert_eq!(rows.len(), 2, "{rows:?}");
+    let (copies, originals): (Vec<&Value>, Vec<&Value>) = rows.iter().partition(|row| row["id"] != *id);
+    let original = originals[0];
+    assert_eq!((copies[0]["parent"].as_str(), original.get("parent")), (Some(id), None));
+    let fields = |name: &str| original[name].clone();
+    assert_eq!((fields("answered"), fields("interrupted")), (true.into(), false.into()));
+    let listed_lines = person.run(&["sessions"]).stdout;
+    assert!(listed_lines.contains(&format!("{} messages", original["messages"])), "{listed_lines}");
+    assert_eq!(original["title"], "the first prompt");
+    assert_eq!(original["cwd"], person.project().canonicalize().unwrap().to_str().unwrap());
+    let (created, updated) =
+        (original["created_ms"].as_u64().unwrap(), original["updated_ms"].as_u64().unwrap());
+    assert!(created > 1_600_000_000_000 && updated >= created, "{original}");
+    let file = walk(&person.home()).into_iter().find(|path| path.ends_with(format!("{id}.db"))).unwrap();
+    std::fs::write(file, "this was a database").unwrap();
+    let rows = listed(&["sessions", "list", "--all", "--json"]);
+    let broken = rows.iter().find(|row| row["id"] == *id).unwrap();
+    assert!(broken["damaged"].is_string() && copies[0].get("damaged").is_none(), "{broken}");
+}
+
+#[test]
 fn a_session_that_another_process_has_open_is_not_touched() {
     let server = server(hanging_once());
     let person = Person::asking(&server);

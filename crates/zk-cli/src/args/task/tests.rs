@@ -44,7 +44,10 @@ fn an_unquoted_prompt_that_meets_a_command_is_refused() {
 
 #[test]
 fn sessions_lists_when_nothing_is_said() {
-    assert_eq!(task(&["sessions"]).unwrap().job, Job::Sessions(SessionsAction::List { all: false }));
+    assert_eq!(
+        task(&["sessions"]).unwrap().job,
+        Job::Sessions(SessionsAction::List { all: false, json: false })
+    );
 }
 
 #[test]
