@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::schema::{KEYS, Kind};
 
 /// The version of the settings' shape: the second part grows with what is added, the first with what is taken away.
-const VERSION: &str = "1.20";
+const VERSION: &str = "1.21";
 
 /// The JSON Schema of a settings file.
 pub(crate) fn json_schema() -> Value {

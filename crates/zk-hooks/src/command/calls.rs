@@ -218,7 +218,7 @@ fn fields(names: Vocabulary, call: &CallRef, args: &Value) -> Value {
 }
 
 /// Stops the run if a hook said so, and says why.
-fn stop_run(stop: Option<&str>, cx: &Cx) -> Option<String> {
+pub(super) fn stop_run(stop: Option<&str>, cx: &Cx) -> Option<String> {
     let reason = format!("a hook stopped the run: {}", stop?);
     if let Some(run) = cx.service::<dyn RunControl>() {
         run.abort(&reason);

@@ -7,6 +7,8 @@ pub enum HookEvent {
     PreToolUse,
     /// A call was made; its result may be replaced or added to.
     PostToolUse,
+    /// All calls of an answer have their results; the run may be stopped, or words added.
+    PostToolBatch,
     /// A person sent a prompt; it may be refused, or added to.
     UserPromptSubmit,
     /// The model is done; it may be told to go on.
@@ -27,10 +29,11 @@ pub enum HookEvent {
 
 impl HookEvent {
     /// All of them, in the order they are listed in.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::PreToolUse,
         Self::PermissionRequest,
         Self::PostToolUse,
+        Self::PostToolBatch,
         Self::UserPromptSubmit,
         Self::Stop,
         Self::SubagentStop,
@@ -46,6 +49,7 @@ impl HookEvent {
         match self {
             Self::PreToolUse => "PreToolUse",
             Self::PostToolUse => "PostToolUse",
+            Self::PostToolBatch => "PostToolBatch",
             Self::UserPromptSubmit => "UserPromptSubmit",
             Self::Stop => "Stop",
             Self::SubagentStop => "SubagentStop",
@@ -69,6 +73,7 @@ impl HookEvent {
         match self {
             Self::PreToolUse | Self::PermissionRequest | Self::UserPromptSubmit | Self::PreCompact => true,
             Self::PostToolUse
+            | Self::PostToolBatch
             | Self::Stop
             | Self::SubagentStop
             | Self::SessionStart
@@ -84,6 +89,7 @@ impl HookEvent {
             Self::PreToolUse
             | Self::PermissionRequest
             | Self::PostToolUse
+            | Self::PostToolBatch
             | Self::Stop
             | Self::SubagentStop
             | Self::SessionEnd
@@ -100,7 +106,7 @@ impl fmt::Display for HookEvent {
 }
 
 /// Events that Claude Code has and zk does not: their hooks are left out, with a warning.
-pub(super) const ELSEWHERE: [&str; 23] = [
+pub(super) const ELSEWHERE: [&str; 22] = [
     "ConfigChange",
     "CwdChanged",
     "DirectoryAdded",
@@ -112,7 +118,6 @@ pub(super) const ELSEWHERE: [&str; 23] = [
     "PermissionDenied",
     "PostCompact",
     "PostModelSwitch",
-    "PostToolBatch",
     "PostToolUseFailure",
     "PreModelSwitch",
     "Setup",

@@ -1,5 +1,6 @@
 //! Hooks that are commands in settings, with the JSON and the exit codes of Claude Code.
 
+mod batches;
 mod calls;
 mod config;
 mod ends;
@@ -137,6 +138,7 @@ impl Plugin for CommandHooks {
         if has(&[E::PreToolUse, E::PermissionRequest, E::PostToolUse, E::Notification]) {
             Calls::register(scope, &runner);
         }
+        batches::register(scope, &runner);
         prompts::register(scope, &runner);
         ends::register(scope, &runner);
         Ok(())

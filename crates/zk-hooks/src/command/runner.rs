@@ -54,7 +54,9 @@ impl Runner {
 
     /// The hooks of an event that has no kinds, whatever their matchers say, each command once.
     pub(super) fn for_any(&self, event: HookEvent) -> Vec<Chosen> {
-        self.choose(event, |_| Some(Vocabulary::Zk))
+        self.choose(event, |hook| {
+            Some(if hook.source.is_claude { Vocabulary::Claude } else { Vocabulary::Zk })
+        })
     }
 
     fn choose(&self, event: HookEvent, matches: impl Fn(&CommandHook) -> Option<Vocabulary>) -> Vec<Chosen> {

@@ -133,6 +133,58 @@ async fn a_hook_after_a_call_reads_its_input_and_its_result() {
     assert!(inputs[0]["duration_ms"].is_u64());
 }
 
+/// An answer with two calls, then one without.
+fn two_calls() -> Scene {
+    let script = Script::new()
+        .turn(|turn| turn.call("shell", json!({"command": "ls"})).call("shell", json!({"wrong": 1})))
+        .turn(|turn| turn.text("Done."));
+    Scene { script, ..Scene::new() }
+}
+
+#[tokio::test]
+async fn a_hook_of_a_batch_reads_all_calls_with_what_ran_and_adds_context() {
+    let output =
+        json!({"hookSpecificOutput": {"hookEventName": "PostToolBatch", "additionalContext": "test it"}});
+    let changed = allowing(&json!({"command": "pwd"}));
+    let hooks = json!({
+        "PreToolUse": [{"command": changed}],
+        "PostToolBatch": [{"command": format!("cat >> batch; echo '{output}'")}],
+    });
+    let (seen, scene) = two_calls().run(hooks).await;
+    let inputs = scene.inputs("batch");
+    assert_eq!((inputs.len(), seen.requests, seen.is_ok), (1, 2, true), "{:?}", seen.notices);
+    assert_eq!(inputs[0]["hook_event_name"], "PostToolBatch");
+    let calls = inputs[0]["tool_calls"].as_array().unwrap();
+    assert_eq!(calls.len(), 2);
+    assert_eq!(
+        (&calls[0]["tool_name"], &calls[0]["tool_input"]),
+        (&json!("shell"), &json!({"command": "pwd"}))
+    );
+    assert_eq!(calls[0]["tool_response"], "done so");
+    assert!(calls[0]["tool_use_id"].is_string() && calls[0]["tool_use_id"] != calls[1]["tool_use_id"]);
+    assert_eq!(calls[1]["tool_input"], json!({"wrong": 1}), "one that never ran, as the model wrote it");
+    assert!(seen.told.join("").contains("A hook says: test it"), "{:?}", seen.told);
+}
+
+#[tokio::test]
+async fn a_hook_of_a_batch_stops_the_run_before_the_next_request() {
+    let stop = printing(&json!({"continue": false, "stopReason": "enough"}));
+    for command in ["echo enough >&2; exit 2", stop.as_str()] {
+        let (seen, _) = two_calls().run(hook("PostToolBatch", command)).await;
+        assert_eq!((seen.ran.len(), seen.requests, seen.is_ok), (1, 1, false), "{command}");
+        assert!(seen.abort_reason.is_some_and(|reason| reason.contains("enough")), "{command}");
+    }
+    let (seen, _) = two_calls().run(hook("PostToolBatch", "exit 1")).await;
+    assert!(seen.is_ok && seen.notices.iter().any(|notice| notice.contains("PostToolBatch")));
+}
+
+#[tokio::test]
+async fn a_hook_of_a_batch_from_claude_s_settings_reads_the_names_of_claude_code() {
+    let source = HookSource { place: "settings.json".into(), is_claude: true, may_allow: false };
+    let (_, scene) = Scene { source, ..two_calls() }.run(hook("PostToolBatch", &keeping("batch"))).await;
+    assert_eq!(scene.inputs("batch")[0]["tool_calls"][0]["tool_name"], "Bash");
+}
+
 #[tokio::test]
 async fn a_hook_that_never_lets_a_run_end_is_not_asked_for_ever() {
     let mut script = Script::new();
