@@ -9,8 +9,8 @@ use zk_core::service::{Trust, visible_line};
 use zk_exec::WorkspaceFiles;
 use zk_mcp::McpServers;
 use zk_skills::{
-    Skill, SkillApproval, SkillFiles, SkillRoots, SkillSet, Skills, SkillsOptions, SkillsPlugin,
-    SkillsResolved, discover, scan,
+    LeftOutSkill, Skill, SkillApproval, SkillFiles, SkillRoots, SkillSet, Skills, SkillsOptions,
+    SkillsPlugin, SkillsResolved, discover, left_out, scan,
 };
 use zk_view::ViewDriver;
 
@@ -136,6 +136,11 @@ pub(crate) fn find_all(app: &AppContext) -> Outcome<SkillSet> {
         let found = found.transpose().map_err(Failure::failed)?;
         Ok(found.map_or_else(|| find(app), |set| SkillSet::clone(&set)))
     })
+}
+
+/// Each `SKILL.md` that is in no list of `set`, with the reason.
+pub(crate) fn left_out_of(app: &AppContext, set: &SkillSet) -> Vec<LeftOutSkill> {
+    left_out(&roots(app), set, &app.host_files)
 }
 
 /// The skills of this project that nobody approved; only its directories are looked into.

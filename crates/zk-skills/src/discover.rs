@@ -10,10 +10,10 @@ use crate::skill::{
 };
 
 /// How deep skills may lie below a directory of skills.
-const MAX_DEPTH: usize = 5;
+pub(crate) const MAX_DEPTH: usize = 5;
 
 /// The most directories that are looked into below one directory of skills.
-const MAX_DIRS: usize = 2000;
+pub(crate) const MAX_DIRS: usize = 2000;
 
 /// From how many skills on several threads read them, and how many at most.
 const MANY: usize = 64;

@@ -37,6 +37,7 @@ mod events;
 mod fields;
 mod instructions;
 mod interpolate;
+mod left_out;
 mod plugin;
 mod prompt_command;
 mod quarantine;
@@ -65,6 +66,7 @@ pub use instructions::{
     Instruction, Instructions, InstructionsLoaded, InstructionsPlugin, MAX_BYTES, Project, Skipped,
     instructions, limit, project,
 };
+pub use left_out::{LeftOutSkill, left_out};
 pub use plugin::{PREFIX, SkillsPlugin};
 pub use quarantine::TRUST_SCANNED;
 pub use scan::{Suspicion, scan};

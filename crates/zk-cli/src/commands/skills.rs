@@ -97,7 +97,17 @@ fn rows(set: &SkillSet) -> Vec<Row> {
 }
 
 fn list(app: &AppContext, json: bool) -> Outcome<Exit> {
-    let rows = rows(&skills::find_all(app)?);
+    let set = skills::find_all(app)?;
+    let mut rows = rows(&set);
+    rows.extend(skills::left_out_of(app, &set).into_iter().map(|left| Row {
+        name: left.path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        path: left.path.display().to_string(),
+        source: left.source,
+        state: "left out",
+        about: String::new(),
+        valid: false,
+        diagnostics: vec![left.why.to_owned()],
+    }));
     if json {
         return print_json(app, rows.iter().map(Row::json).collect());
     }

@@ -39,6 +39,20 @@ fn the_model_is_told_of_a_skill_and_gets_it_when_it_asks() {
 }
 
 #[test]
+fn a_skill_inside_of_another_is_listed_as_left_out_with_the_reason() {
+    let person = Person::new();
+    with_pdf(&person);
+    let inner = person.home().join(".agents/skills/pdf/inner");
+    std::fs::create_dir_all(&inner).unwrap();
+    std::fs::write(inner.join("SKILL.md"), PDF).unwrap();
+    let listed = person.run(&["skills", "list"]).stdout;
+    assert!(listed.contains("left out") && listed.contains("inside of another skill"), "{listed}");
+    let rows: Value = serde_json::from_str(&person.run(&["skills", "list", "--json"]).stdout).unwrap();
+    let row = rows.as_array().unwrap().iter().find(|row| row["name"] == "inner").unwrap();
+    assert_eq!((&row["state"], &row["source"]), (&json!("left out"), &json!("user")));
+}
+
+#[test]
 fn a_person_asks_for_a_skill_by_name() {
     let server = server(Script::new().turn(|turn| turn.text("Done.")));
     let person = Person::asking(&server);

@@ -3,7 +3,7 @@
 use std::os::unix::fs::symlink;
 
 use zk_exec::LocalHostFiles;
-use zk_skills::{Skill, SkillSource, catalog, discover, place};
+use zk_skills::{Skill, SkillRoots, SkillSource, catalog, discover, left_out, place};
 
 use crate::support::{Place, names};
 
@@ -85,7 +85,29 @@ fn the_walk_is_bounded_and_skips_what_holds_parts_of_others() {
         .skill("home/.agents/skills/.git/d", "Of git.");
     at.skill("home/.agents/skills/1/2/3/4/5/6/7/deep", "Too deep.");
     at.write("home/.agents/skills/SKILL.md", "---\nname: skills\ndescription: Not a skill.\n---\n");
-    assert_eq!(names(&at.discover()), ["a"]);
+    at.skill("home/.agents/skills/unwanted", "Left out.");
+    let roots = SkillRoots { exclude: vec!["unwanted".into()], ..at.roots() };
+    let set = discover(&roots, &LocalHostFiles::new(), None);
+    assert_eq!(names(&set), ["a"]);
+    let left = left_out(&roots, &set, &LocalHostFiles::new());
+    let root = at.path("home/.agents/skills");
+    let mut said: Vec<(&str, &str)> = left
+        .iter()
+        .map(|left| (left.path.strip_prefix(&root).unwrap().to_str().unwrap(), left.why))
+        .collect();
+    said.sort_unstable();
+    let expected = [
+        ("", "in the directory of skills itself"),
+        (".git/d", "begins with a dot"),
+        ("1/2/3/4/5/6/7/deep", "more than 5 directories below"),
+        ("node_modules/c", "`node_modules`"),
+        ("pack/more/a/inner/b", "inside of another skill"),
+        ("unwanted", "the settings leave its name out"),
+    ];
+    assert_eq!(said.len(), expected.len(), "{said:?}");
+    for ((place, why), (expected, words)) in said.iter().zip(expected) {
+        assert!(*place == expected && why.contains(words), "{place}: {why}");
+    }
     for n in 0..2100 {
         std::fs::create_dir_all(at.path(&format!("home/.agents/skills/z{n}"))).unwrap();
     }
