@@ -278,7 +278,7 @@ async fn a_sub_agent_that_ends_while_the_end_of_its_run_is_stored_is_stored_once
     let (run_id, status) = ("r".into(), RunStatus::Completed);
     let before = SessionBeforeEnd { session_id: None, run_id, status, entries: Vec::new() };
     let entries = cx.emit(before).await.unwrap().entries;
-    let ending: String = entries.iter().map(|entry| entry.data.to_string()).collect();
+    let ending: String = entries.iter().map(|entry| entry.data.as_json().to_owned()).collect();
     // Between the entry and its storing.
     bus.child("child-2").cx().emit(said("of the second")).await.unwrap();
     for number in [1, 2] {
