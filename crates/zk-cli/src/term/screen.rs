@@ -1,10 +1,11 @@
 use std::io::ErrorKind;
 
 use rustix::termios::tcgetwinsize;
+use tokio::sync::mpsc::UnboundedSender;
 use zk_tui::{Theme, Tone};
 
 use super::safe::{Place, Reader, SafeText};
-use super::{Sanitiser, redacted, sanitise};
+use super::{Backlog, Sanitiser, redacted, sanitise};
 use crate::env::Env;
 use crate::exit::{Failure, Outcome};
 
@@ -92,7 +93,19 @@ pub(crate) struct Screen {
 }
 
 /// Text for whoever draws the screen, in pieces that need not be lines.
-pub(crate) type Sink = tokio::sync::mpsc::UnboundedSender<(Style, String)>;
+#[derive(Debug)]
+pub(crate) struct Sink {
+    pub(crate) sender: UnboundedSender<(Style, String)>,
+    pub(crate) backlog: Backlog,
+}
+
+impl Sink {
+    fn send(&self, style: Style, text: String) {
+        self.backlog.add(text.len());
+        // Whoever draws may have ended.
+        let _ = self.sender.send((style, text));
+    }
+}
 
 /// Where the last line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,6 +134,11 @@ impl Screen {
     /// A screen that somebody else draws.
     pub(crate) fn drawn_by(sink: Sink, env: &Env) -> Self {
         Self { sink: Some(sink), colours: false, is_capable: false, erases: false, ..Self::new(env) }
+    }
+
+    /// What waits to be drawn, where somebody else draws.
+    pub(crate) fn backlog(&self) -> Option<Backlog> {
+        self.sink.as_ref().map(|sink| sink.backlog.clone())
     }
 
     fn at(place: Place, env: &Env) -> Self {
@@ -178,8 +196,7 @@ impl Screen {
         self.end_line();
         let text = SafeText::exact(text, self.reader);
         if let Some(sink) = &self.sink {
-            // Whoever draws may have ended.
-            let _ = sink.send((style, format!("{}\n", text.as_str())));
+            sink.send(style, format!("{}\n", text.as_str()));
             return;
         }
         let line = if self.colours && style != Style::Plain {
@@ -349,7 +366,7 @@ impl Screen {
 
     fn write(&mut self, text: &SafeText) {
         if let Some(sink) = &self.sink {
-            let _ = sink.send((Style::Plain, text.as_str().to_owned()));
+            sink.send(Style::Plain, text.as_str().to_owned());
             return;
         }
         if self.broken.is_none() {

@@ -1,10 +1,13 @@
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 use zk_core::service::{
-    EnvPolicy, Exec, ExecError, ExecRequest, Exit, Input, KillSignal, OutputStream, Process, ProcessEvent,
-    TerminalSize,
+    EnvPolicy, Exec, ExecError, ExecRequest, Exit, Input, KillSignal, OutputSink, OutputStream, Process,
+    ProcessEvent, TerminalSize,
 };
 use zk_exec::{Environment, ProcessExec};
 
@@ -190,6 +193,43 @@ async fn a_stopped_run_gets_its_answer_before_the_command_is_gone() {
     eventually("the kill", || !runs(pid));
 }
 
+/// Takes some output, and no more.
+#[derive(Clone, Default)]
+struct Full(Arc<AtomicUsize>);
+
+#[async_trait]
+impl OutputSink for Full {
+    fn write(&mut self, _: OutputStream, bytes: &[u8]) {
+        self.0.fetch_add(bytes.len(), Ordering::Relaxed);
+    }
+
+    async fn ready(&mut self) {
+        if self.0.load(Ordering::Relaxed) > 0 {
+            std::future::pending().await
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_command_waits_while_nobody_takes_its_output_and_can_be_stopped_meanwhile() {
+    let exec = exec();
+    let (mut full, stop) = (Full::default(), CancellationToken::new());
+    let taken = full.clone();
+    let running = exec.run(ExecRequest::shell("exec yes", "/"), &mut full, &stop);
+    let stopping = async {
+        while taken.0.load(Ordering::Relaxed) == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let first = taken.0.load(Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!(taken.0.load(Ordering::Relaxed), first, "nothing more is read");
+        stop.cancel();
+    };
+    let (outcome, ()) = tokio::join!(running, stopping);
+    let outcome = outcome.unwrap();
+    assert_eq!((outcome.exit, outcome.survivors), (Exit::Stopped, Vec::new()));
+}
+
 #[tokio::test]
 async fn a_stopped_command_that_ends_at_once_has_no_survivors() {
     let exec = exec();
@@ -236,7 +276,7 @@ async fn a_missing_program_and_a_missing_directory_are_told_apart() {
 
 #[test]
 fn commands_run_from_short_lived_threads() {
-    let exec = std::sync::Arc::new(exec());
+    let exec = Arc::new(exec());
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let handle = runtime.handle().clone();
     let running = std::thread::spawn(move || {
@@ -248,7 +288,7 @@ fn commands_run_from_short_lived_threads() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_commands_run_at_once() {
-    let exec = std::sync::Arc::new(exec());
+    let exec = Arc::new(exec());
     let running: Vec<_> = (0..40)
         .map(|n| {
             let exec = exec.clone();

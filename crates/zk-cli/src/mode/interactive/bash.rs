@@ -1,11 +1,13 @@
+use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 use zk_core::events::{BashOutput, UserBash};
 use zk_core::model::Message;
-use zk_core::service::{Conversation, Exec, ExecRequest, Exit, OutputStream};
+use zk_core::service::{Conversation, Exec, ExecRequest, Exit, OutputSink, OutputStream};
 
 use super::chat::{Chat, LineOutcome};
+use crate::mode::shared_screen::SharedScreen;
 use crate::place::PersonExec;
-use crate::term::{Style, Utf8Decoder, redacted};
+use crate::term::{Backlog, Style, Utf8Decoder, redacted};
 
 /// What of a command's output joins the conversation at most, in bytes: its end.
 const KEPT: usize = 32 * 1024;
@@ -49,28 +51,53 @@ fn failed(chat: &Chat, why: &str) -> LineOutcome {
     LineOutcome::Failed
 }
 
+/// The output of a command, as it is shown, and its end.
+struct Shown {
+    screen: SharedScreen,
+    backlog: Option<Backlog>,
+    decoders: [Utf8Decoder; 2],
+    kept: Vec<u8>,
+    is_cut: bool,
+}
+
+#[async_trait]
+impl OutputSink for Shown {
+    fn write(&mut self, stream: OutputStream, bytes: &[u8]) {
+        let [stdout, stderr] = &mut self.decoders;
+        let decoder = match stream {
+            OutputStream::Stdout => stdout,
+            OutputStream::Stderr => stderr,
+        };
+        self.screen.lock().stream(&decoder.push(bytes));
+        self.kept.extend_from_slice(bytes);
+        if self.kept.len() > 4 * KEPT {
+            self.kept.drain(..self.kept.len() - 2 * KEPT);
+            self.is_cut = true;
+        }
+    }
+
+    async fn ready(&mut self) {
+        if let Some(backlog) = &self.backlog {
+            backlog.room().await;
+        }
+    }
+}
+
 async fn execute(chat: &Chat, command: &str, stop: &CancellationToken) -> Result<BashOutput, String> {
     let bus = chat.agent.bus();
     // What bounds the model's commands does not bound the person.
     let outside = bus.service::<PersonExec>().map(|outside| outside.0.clone());
     let exec = outside.or_else(|| bus.service::<dyn Exec>()).ok_or("nothing here can run commands")?;
-    let (mut kept, mut is_cut) = (Vec::new(), false);
-    let screen = chat.screen.clone();
-    let (mut stdout, mut stderr) = (Utf8Decoder::default(), Utf8Decoder::default());
-    let mut sink = |stream: OutputStream, bytes: &[u8]| {
-        let decoder = match stream {
-            OutputStream::Stdout => &mut stdout,
-            OutputStream::Stderr => &mut stderr,
-        };
-        screen.lock().stream(&decoder.push(bytes));
-        kept.extend_from_slice(bytes);
-        if kept.len() > 4 * KEPT {
-            kept.drain(..kept.len() - 2 * KEPT);
-            is_cut = true;
-        }
+    let mut shown = Shown {
+        backlog: chat.screen.lock().backlog(),
+        screen: chat.screen.clone(),
+        decoders: Default::default(),
+        kept: Vec::new(),
+        is_cut: false,
     };
     let request = ExecRequest::shell(command, chat.conversation.state().cwd);
-    let outcome = exec.run(request, &mut sink, stop).await.map_err(|error| error.to_string())?;
+    let outcome = exec.run(request, &mut shown, stop).await.map_err(|error| error.to_string())?;
+    let Shown { decoders: [stdout, stderr], mut kept, is_cut, .. } = shown;
     chat.screen.lock().stream(&(stdout.finish() + &stderr.finish()));
     chat.screen.end_line();
     let exit_code = match outcome.exit {

@@ -29,7 +29,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::mode::permission_modes::PermissionModes;
 use crate::mode::shared_screen::SharedScreen;
 use crate::signals::stop_process;
-use crate::term::{Screen, Style, redacted};
+use crate::term::{Backlog, Screen, Sink, Style, redacted};
 
 /// How long the screen waits for what is still to be drawn at the end.
 const LAST: Duration = Duration::from_millis(30);
@@ -54,8 +54,9 @@ pub(super) fn run(seat: &mut Seat, start: Start, kind: ScreenKind) -> Outcome<En
     let suspending = guard.clone();
     signals.on_suspend(move || suspending.suspend());
     guard.hold_panics();
-    let (sink, printed) = unbounded_channel();
-    let drawn = Screen::drawn_by(sink, &app.env);
+    let (sender, printed) = unbounded_channel();
+    let backlog = Backlog::default();
+    let drawn = Screen::drawn_by(Sink { sender, backlog: backlog.clone() }, &app.env);
     let (start, desk, unfinished) = match start {
         Start::Open(prompt) => {
             let desk = Desk::of(app, tty.clone(), SharedScreen::new(drawn), false);
@@ -89,6 +90,7 @@ pub(super) fn run(seat: &mut Seat, start: Start, kind: ScreenKind) -> Outcome<En
         notes: notes.clone(),
         todo,
         partial: String::new(),
+        backlog,
         began: Instant::now(),
     };
     let (keymap, said) = key_file::read(app);
@@ -128,6 +130,8 @@ pub(super) struct InlineScreen {
     pub(super) notes: UnboundedSender<Note>,
     /// What was printed of a line that is not complete.
     partial: String,
+    /// What was printed and is not drawn yet.
+    backlog: Backlog,
     pub(super) began: Instant,
 }
 
@@ -253,6 +257,7 @@ impl InlineScreen {
                 let frame = app.frame(self.began.elapsed());
                 self.write(&frame, &app).map_err(cannot)?;
             }
+            self.backlog.clear();
         };
         while let Ok(Some(patches)) = timeout(LAST, reader.next()).await {
             app.patches(&patches, self.began.elapsed());

@@ -71,7 +71,7 @@ impl Attended<'_> {
     ) -> Result<Exit, ExecError> {
         loop {
             let (stopped, late) = (pin!(stop.cancelled()), pin!(until(deadline)));
-            match select(select(stopped, late), pin!(self.step())).await {
+            match select(select(stopped, late), pin!(self.ready_step())).await {
                 Either::Left((Either::Left(_), _)) => return Ok(Exit::Stopped),
                 Either::Left((Either::Right(_), _)) => return Ok(Exit::TimedOut),
                 Either::Right((done, _)) => done?,
@@ -83,6 +83,12 @@ impl Attended<'_> {
                 None => {}
             }
         }
+    }
+
+    /// As [`Attended::step`], once there is room for output.
+    async fn ready_step(&mut self) -> Result<(), ExecError> {
+        self.sink.ready().await;
+        self.step().await
     }
 
     /// One piece of output, one end of an output, or the exit.

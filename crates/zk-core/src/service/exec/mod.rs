@@ -261,9 +261,14 @@ impl ExecRequest {
 }
 
 /// Takes the output of a command as it comes.
+#[async_trait]
 pub trait OutputSink: Send {
     /// A piece of output; it may end inside a UTF-8 sequence.
     fn write(&mut self, stream: OutputStream, bytes: &[u8]);
+
+    /// Waits until more may come. A command whose output is not read waits in its turn, and can be stopped meanwhile. What
+    /// it printed before its end comes without that.
+    async fn ready(&mut self) {}
 }
 
 impl<F: FnMut(OutputStream, &[u8]) + Send> OutputSink for F {

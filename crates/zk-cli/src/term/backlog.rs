@@ -1,0 +1,43 @@
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::Notify;
+
+/// Bytes that may be printed before they are drawn: on a slow terminal as much as it shows in a tenth of a second.
+const MOST: usize = 256 * 1024;
+
+/// What was printed and is not drawn yet. Whoever prints a lot waits for room, so that keys are heard between two frames.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Backlog(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    bytes: AtomicUsize,
+    drawn: Notify,
+}
+
+impl Backlog {
+    pub(crate) fn add(&self, bytes: usize) {
+        self.0.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// All of it is drawn.
+    pub(crate) fn clear(&self) {
+        if self.0.bytes.swap(0, Ordering::Relaxed) > 0 {
+            self.0.drawn.notify_waiters();
+        }
+    }
+
+    /// Waits until more may be printed.
+    pub(crate) async fn room(&self) {
+        loop {
+            let mut drawn = pin!(self.0.drawn.notified());
+            drawn.as_mut().enable();
+            if self.0.bytes.load(Ordering::Relaxed) < MOST {
+                return;
+            }
+            drawn.await;
+        }
+    }
+}
