@@ -246,3 +246,19 @@ fn hooks_are_told_that_the_conversation_is_left_and_goes_on() {
         assert!(told.iter().all(|one| one["session_id"] == told[0]["session_id"]), "{told:?}");
     }
 }
+
+#[test]
+fn the_screen_that_was_chosen_in_the_conversation_stays() {
+    let server = counting();
+    let person = Person::asking(&server);
+    let Some(mut terminal) = Terminal::open(&person, "--screen inline 'first one'") else { return };
+    terminal.expect("Answer 1 to: first one");
+    terminal.expect("1 turn ·");
+    terminal.keys("/screen full\r");
+    terminal.expect("\u{1b}[?1049h");
+    terminal.press_until("/reload\r", "\u{1b}[?1049l");
+    terminal.expect("\u{1b}[?1049h");
+    terminal.see(READ);
+    terminal.keys("/quit\r");
+    assert_eq!(terminal.code(), Some(0));
+}
