@@ -118,7 +118,7 @@ pub enum Content {
 
 /// What a plugin shows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 pub struct PluginBlock {
     /// The plugin.
     pub source: Text,
