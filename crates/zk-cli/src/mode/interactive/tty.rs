@@ -51,8 +51,13 @@ impl Tty {
         raw.special_codes[SpecialCodeIndex::VQUIT] = DISABLED;
         raw.special_codes[SpecialCodeIndex::VMIN] = 1;
         raw.special_codes[SpecialCodeIndex::VTIME] = 0;
-        let mode = KeyMode { tty: self.clone(), raw };
+        let makes_lines = self.0.usual.input_modes.contains(InputModes::ICRNL);
+        let mut mode = KeyMode { tty: self.clone(), raw, typed_before: 0 };
         mode.set()?;
+        if makes_lines {
+            let waits = rustix::io::ioctl_fionread(io::stdin()).unwrap_or_default();
+            mode.typed_before = usize::try_from(waits).unwrap_or(usize::MAX);
+        }
         Ok(mode)
     }
 
@@ -86,6 +91,8 @@ impl Tty {
 pub(super) struct KeyMode {
     tty: Tty,
     raw: Termios,
+    /// How many bytes were typed before keys came one by one: in these Enter is the end of a line.
+    pub(super) typed_before: usize,
 }
 
 impl KeyMode {

@@ -24,6 +24,7 @@ impl Inner {
         let mut keys = KeyDecoder::default();
         let mut buffer = [0; 4096];
         let mut is_ours = true;
+        let mut typed_before = mode.typed_before;
         loop {
             // In the background the keys are for somebody else.
             let input = if is_ours { PollFlags::IN } else { PollFlags::empty() };
@@ -57,7 +58,12 @@ impl Inner {
             if read == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            let bytes = buffer.get(..read).unwrap_or_default();
+            let bytes = buffer.get_mut(..read).unwrap_or_default();
+            let before = typed_before.min(read);
+            typed_before -= before;
+            for byte in bytes.iter_mut().take(before).filter(|byte| **byte == b'\n') {
+                *byte = b'\r';
+            }
             self.press_all(mode, &keys.push(bytes));
         }
     }
