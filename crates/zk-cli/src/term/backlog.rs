@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 
-/// Bytes that may be printed before they are drawn: on a slow terminal as much as it shows in a tenth of a second.
-const MOST: usize = 256 * 1024;
+/// Bytes that may be printed before they are drawn. Two such frames may stand between Esc and the command: one that a slow
+/// terminal is taking, and one behind it.
+const MOST: usize = 64 * 1024;
 
 /// What was printed and is not drawn yet. Whoever prints a lot waits for room, so that keys are heard between two frames.
 #[derive(Clone, Debug, Default)]
