@@ -62,7 +62,8 @@ pub fn load_history(entries: &[Entry]) -> Loaded {
         match &entry.kind {
             EntryKind::Message { message, usage } => {
                 if message.role == Role::Assistant {
-                    if let Some(turn) = open.take().filter(|turn| !turn.is_closed_by(message, usage.as_ref()))
+                    if let Some(turn) =
+                        open.take().filter(|turn| !turn.is_closed_by(message, usage.as_deref()))
                     {
                         loaded.end(turn);
                     }
@@ -179,7 +180,7 @@ pub async fn resume_conversation(session: Arc<dyn OpenSession>) -> Result<Stored
 pub async fn store_interrupted(session: &dyn OpenSession, loaded: &Loaded) -> Result<(), StoreError> {
     if let Some(turn) = &loaded.interrupted {
         let pair = vec![
-            EntryKind::Message { message: turn.message.clone(), usage: Some(turn.usage.clone()) },
+            EntryKind::Message { message: turn.message.clone(), usage: Some(turn.usage.clone().into()) },
             EntryKind::Message { message: turn.results.clone(), usage: None },
         ];
         session.append(pair, Durability::Process).await?;

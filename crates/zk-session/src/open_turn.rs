@@ -87,8 +87,8 @@ impl OpenTurn {
                 if *turn_id == self.turn_id =>
             {
                 let state = CallState::Ended {
-                    result: result.clone(),
-                    display: display.clone(),
+                    result: (**result).clone(),
+                    display: display.as_deref().cloned(),
                     details: details.clone(),
                 };
                 self.ended.push((call_id.clone(), state));

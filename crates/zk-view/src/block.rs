@@ -41,7 +41,7 @@ pub struct Block {
     pub closed: bool,
     /// The sub-agent it belongs to; nothing for the conversation's own agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agent: Option<SubAgent>,
+    pub agent: Option<Arc<SubAgent>>,
     /// The message that it shows a part of, once that is part of the conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<MessageId>,

@@ -1,7 +1,7 @@
 //! What a view keeps of a run beside its messages: with these records the stored session shows the same blocks.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
-use std::collections::hash_map::Entry::{Occupied, Vacant};
 
 use serde::{Deserialize, Serialize};
 use zk_core::events::DecidedBy;
@@ -28,6 +28,13 @@ pub(crate) struct RunRecord {
     pub(crate) agents: Vec<AgentRecord>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) end: Option<RunEnd>,
+}
+
+/// Of a [`RunRecord`], which run it is of.
+#[derive(Deserialize)]
+struct RunOf<'a> {
+    #[serde(borrow)]
+    run_id: Option<Cow<'a, str>>,
 }
 
 /// What a view keeps of one answer.
@@ -181,6 +188,7 @@ impl RunRecord {
 
     /// Adds what another entry keeps of the same run.
     fn add(&mut self, more: Self) {
+        self.run_id = more.run_id.or(self.run_id.take());
         self.turns.extend(more.turns);
         self.plugins.extend(more.plugins);
         self.agents.extend(more.agents);
@@ -188,15 +196,22 @@ impl RunRecord {
     }
 
     fn read(entry: &CustomEntry) -> Option<Self> {
+        entry.data.read().ok()
+    }
+
+    /// The run that an entry keeps something of, if it is one of ours.
+    fn run_of(entry: &CustomEntry) -> Option<Cow<'_, str>> {
         let is_ours = entry.source == SOURCE && entry.kind == KIND && entry.version == VERSION;
-        if is_ours { entry.data.read().ok() } else { None }
+        let run: RunOf<'_> = is_ours.then(|| serde_json::from_str(entry.data.as_json()).ok())??;
+        run.run_id
     }
 }
 
 /// The records in a stored session, and what it says itself of calls that ran.
 #[derive(Debug, Default)]
-pub(crate) struct Records {
-    runs: HashMap<Option<RunId>, RunRecord>,
+pub(crate) struct Records<'a> {
+    /// By run; each is read when its run is shown, so that not all of them are held at once.
+    runs: HashMap<Cow<'a, str>, Vec<&'a CustomEntry>>,
     calls: HashMap<TurnId, Vec<StoredCall>>,
 }
 
@@ -209,22 +224,19 @@ pub(crate) struct StoredCall {
     pub(crate) elapsed_ms: Option<u64>,
 }
 
-impl Records {
-    pub(crate) fn of(entries: &[Entry]) -> Self {
+impl<'a> Records<'a> {
+    pub(crate) fn of(entries: &'a [Entry]) -> Self {
         let mut records = Self::default();
         for entry in entries {
             match &entry.kind {
                 EntryKind::Custom(custom) => {
-                    let Some(record) = RunRecord::read(custom) else { continue };
-                    match records.runs.entry(record.run_id.clone()) {
-                        Occupied(mut run) => run.get_mut().add(record),
-                        Vacant(run) => _ = run.insert(record),
-                    }
+                    let Some(run_id) = RunRecord::run_of(custom) else { continue };
+                    records.runs.entry(run_id).or_insert_with(|| Vec::with_capacity(1)).push(custom);
                 }
                 EntryKind::CallEnd { turn_id, call_id, summary, display, elapsed_ms, .. }
                 | EntryKind::CallData { turn_id, call_id, summary, display, elapsed_ms, .. } => {
                     let (summary, display, elapsed_ms) =
-                        (summary.clone(), display.clone(), Some(*elapsed_ms));
+                        (summary.clone(), display.as_deref().cloned(), Some(*elapsed_ms));
                     let call = StoredCall { call_id: call_id.clone(), summary, display, elapsed_ms };
                     records.calls.entry(turn_id.clone()).or_default().push(call);
                 }
@@ -243,7 +255,10 @@ impl Records {
 
     /// The record of a run; an empty one where none was kept.
     pub(crate) fn run(&mut self, run_id: &RunId) -> RunRecord {
-        self.runs.remove(&Some(run_id.clone())).unwrap_or_default()
+        let mut record = RunRecord::default();
+        let kept = self.runs.remove(run_id.as_str()).unwrap_or_default();
+        kept.into_iter().filter_map(RunRecord::read).for_each(|more| record.add(more));
+        record
     }
 
     /// What the session says of the next call of this id in a turn.

@@ -108,7 +108,7 @@ impl Ledger {
 /// What the turns of a stored conversation and its side calls have cost.
 pub(crate) fn stored_spent(entries: &[Entry]) -> Spent {
     let usages = entries.iter().filter_map(|entry| match &entry.kind {
-        EntryKind::Message { usage, .. } => usage.as_ref(),
+        EntryKind::Message { usage, .. } => usage.as_deref(),
         EntryKind::Usage { usage, .. } => Some(usage),
         EntryKind::Model { .. }
         | EntryKind::Thinking { .. }

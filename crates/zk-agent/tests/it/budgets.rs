@@ -316,7 +316,7 @@ fn stored(tokens: u64) -> Entry {
         cost: None,
     };
     let message = Message::assistant(vec![Block::text("before")]).shared();
-    let kind = EntryKind::Message { message, usage: Some(usage) };
+    let kind = EntryKind::Message { message, usage: Some(usage.into()) };
     Entry { id: EntryId::fresh(), parent: None, time_ms: 0, kind }
 }
 

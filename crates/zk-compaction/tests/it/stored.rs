@@ -213,7 +213,8 @@ async fn what_was_counted_for_an_answer_that_broke_off_says_nothing_after_a_resu
             answer(stop, 90),
         ];
         let entries = stored.map(|(message, usage)| {
-            let kind = EntryKind::Message { message: message.identified().shared(), usage };
+            let kind =
+                EntryKind::Message { message: message.identified().shared(), usage: usage.map(Box::new) };
             Entry { id: "e".into(), parent: None, time_ms: 0, kind }
         });
         let mut history = messages(&entries);

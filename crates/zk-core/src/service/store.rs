@@ -145,7 +145,7 @@ pub struct Entry {
     pub kind: EntryKind,
 }
 
-/// What an entry records.
+/// What an entry records. What is large stands behind a pointer: a session has thousands of entries.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "entry", rename_all = "snake_case")]
@@ -156,7 +156,7 @@ pub enum EntryKind {
         message: Arc<Message>,
         /// The usage of the turn, with an assistant message.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        usage: Option<TurnUsage>,
+        usage: Option<Box<TurnUsage>>,
     },
     /// Another model from here on.
     Model {
@@ -188,7 +188,7 @@ pub enum EntryKind {
         /// The assistant message with the calls.
         message: Arc<Message>,
         /// The usage of the turn.
-        usage: TurnUsage,
+        usage: Box<TurnUsage>,
     },
     /// A call that is not read-only, stored before it runs.
     CallBegin {
@@ -214,10 +214,10 @@ pub enum EntryKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         summary: Option<String>,
         /// The result for the model.
-        result: ToolResult,
+        result: Box<ToolResult>,
         /// What is shown to the person instead of the result.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        display: Option<Display>,
+        display: Option<Box<Display>>,
         /// The tool's own data.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         details: Option<Value>,
@@ -235,7 +235,7 @@ pub enum EntryKind {
         summary: Option<String>,
         /// What is shown to the person instead of the result.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        display: Option<Display>,
+        display: Option<Box<Display>>,
         /// The tool's own data.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         details: Option<Value>,
@@ -245,7 +245,7 @@ pub enum EntryKind {
     /// Usage of a turn that left no message because its answer broke off before any text, or of a side call.
     Usage {
         /// The usage of the turn, or of the side call.
-        usage: TurnUsage,
+        usage: Box<TurnUsage>,
         /// Plugin and purpose of the side call.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         side_call: Option<SideCallOf>,
@@ -289,7 +289,7 @@ impl EntryKind {
 struct WrittenMessage {
     message: Message,
     #[serde(default)]
-    usage: Option<TurnUsage>,
+    usage: Option<Box<TurnUsage>>,
 }
 
 /// The fields of [`CustomEntry`], with the data as it is written.

@@ -46,7 +46,7 @@ fn three_calls() -> Arc<Message> {
 fn open_turn(turn: &str) -> EntryKind {
     let model = ModelRef::new("p", "m");
     let usage = TurnUsage { turn_id: turn.into(), model, usage: Usage::default(), cost: None };
-    EntryKind::OpenTurn { turn_id: turn.into(), message: three_calls(), usage }
+    EntryKind::OpenTurn { turn_id: turn.into(), message: three_calls(), usage: usage.into() }
 }
 
 fn begin(turn: &str, call: &str) -> EntryKind {
@@ -65,11 +65,11 @@ fn end(turn: &str, call: &str) -> EntryKind {
         turn_id: turn.into(),
         call_id: call.into(),
         summary: None,
-        result: ToolResult {
+        result: Box::new(ToolResult {
             call_id: call.into(),
             content: format!("{call} is done").into(),
             is_error: false,
-        },
+        }),
         display: None,
         details: Some(json!(1)),
         elapsed_ms: 3,

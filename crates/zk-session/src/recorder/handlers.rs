@@ -72,7 +72,7 @@ impl Handler<SessionMessages> for Log {
     async fn call(&self, ev: &SessionMessages, cx: &Cx) -> Answer<SessionMessages> {
         let news = self.state.lock().await.take(&ev.messages);
         let entries = match (&ev.usage, ev.messages.is_empty()) {
-            (Some(usage), true) => vec![EntryKind::Usage { usage: usage.clone(), side_call: None }],
+            (Some(usage), true) => vec![EntryKind::Usage { usage: usage.clone().into(), side_call: None }],
             (usage, _) => messages(&news, usage.as_ref()),
         };
         self.write(redacted(entries, cx), Durability::Process).await?;
@@ -86,7 +86,7 @@ impl Handler<SessionMessages> for Log {
 impl Handler<SideCallEnd> for Log {
     async fn call(&self, ev: &SideCallEnd, _: &Cx) -> Answer<SideCallEnd> {
         let side_call = Some(SideCallOf { source: ev.source.clone(), purpose: ev.purpose.clone() });
-        let entry = EntryKind::Usage { usage: ev.usage.clone(), side_call };
+        let entry = EntryKind::Usage { usage: ev.usage.clone().into(), side_call };
         self.write(vec![entry], Durability::Process).await?;
         Ok(None)
     }
@@ -126,7 +126,7 @@ impl Handler<ThinkingSelect> for Log {
 impl Handler<SessionOpenTurn> for Log {
     async fn call(&self, ev: &SessionOpenTurn, cx: &Cx) -> Answer<SessionOpenTurn> {
         let (turn_id, message, usage) = (ev.turn_id.clone(), ev.message.clone(), ev.usage.clone());
-        let open = EntryKind::OpenTurn { turn_id, message, usage };
+        let open = EntryKind::OpenTurn { turn_id, message, usage: usage.into() };
         self.announce(redacted_entry(open, cx), Durability::Process).await?;
         Ok(None)
     }
@@ -155,7 +155,7 @@ impl Handler<ToolEnd> for Log {
                 turn_id: ev.call.turn_id.clone(),
                 call_id: ev.call.call_id.clone(),
                 summary: Some(ev.summary.clone()),
-                display: ev.display.clone(),
+                display: ev.display.clone().map(Box::new),
                 details: ev.details.clone(),
                 elapsed_ms: ev.elapsed_ms,
             });
@@ -164,8 +164,8 @@ impl Handler<ToolEnd> for Log {
                 turn_id: ev.call.turn_id.clone(),
                 call_id: ev.call.call_id.clone(),
                 summary: Some(ev.summary.clone()),
-                result: ev.result.clone(),
-                display: ev.display.clone(),
+                result: Box::new(ev.result.clone()),
+                display: ev.display.clone().map(Box::new),
                 details: ev.details.clone(),
                 elapsed_ms: ev.elapsed_ms,
             };
@@ -202,7 +202,7 @@ impl Handler<SessionEnd> for Log {
 /// The entries of messages; the usage goes with the last answer among them.
 fn messages(all: &[Arc<Message>], usage: Option<&TurnUsage>) -> Vec<EntryKind> {
     let answer = all.iter().rposition(|message| message.role == Role::Assistant);
-    let usage_of = |index| usage.filter(|_| Some(index) == answer).cloned();
+    let usage_of = |index| usage.filter(|_| Some(index) == answer).cloned().map(Box::new);
     let entry = |(index, message): (usize, &Arc<Message>)| EntryKind::Message {
         message: message.clone(),
         usage: usage_of(index),

@@ -24,7 +24,7 @@ const RECENT: usize = 64;
 /// The blocks of one agent, in order.
 #[derive(Debug, Default)]
 pub(super) struct Lane {
-    agent: Option<SubAgent>,
+    agent: Option<Arc<SubAgent>>,
     /// How many blocks it has, and had when its run began.
     count: u64,
     base: u64,
@@ -79,10 +79,10 @@ impl Tag {
 
 impl Lane {
     pub(super) fn of(origin: &Origin) -> Self {
-        Self::of_agent(SubAgent { name: Text::line(&origin.agent), depth: origin.depth })
+        Self::of_agent(Arc::new(SubAgent { name: Text::line(&origin.agent), depth: origin.depth }))
     }
 
-    pub(super) fn of_agent(agent: SubAgent) -> Self {
+    pub(super) fn of_agent(agent: Arc<SubAgent>) -> Self {
         Self { agent: Some(agent), ..Self::default() }
     }
 

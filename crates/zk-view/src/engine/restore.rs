@@ -58,7 +58,7 @@ impl<'a> OpenTurn<'a> {
 
     /// How far the next call of this id got, with what is known of it. Nothing keeps a model from giving two calls one
     /// id.
-    fn take(&mut self, call_id: &CallId, records: &mut Records) -> CutOff {
+    fn take(&mut self, call_id: &CallId, records: &mut Records<'_>) -> CutOff {
         let begun = self.begun.iter().position(|(id, _)| *id == call_id).map(|at| self.begun.remove(at));
         let ended = self.ended.iter().position(|result| result.call_id == *call_id);
         let result = ended.map(|at| self.ended.remove(at).clone());
@@ -79,7 +79,7 @@ impl<'a> OpenTurn<'a> {
 /// What is being shown of a stored session.
 #[derive(Default)]
 struct Restoring<'a> {
-    records: Records,
+    records: Records<'a>,
     run: RunRecord,
     /// Blocks before the run.
     from: usize,
@@ -119,7 +119,7 @@ impl Engine {
                 EntryKind::Message { message, usage } => {
                     self.own.restore_plugins(&mut self.core, &mut state.run);
                     if message.role == Role::Assistant {
-                        self.restore_answer(&mut state, message, usage.as_ref());
+                        self.restore_answer(&mut state, message, usage.as_deref());
                     } else {
                         self.restore_results(&mut state, message);
                         self.own.messages(&mut self.core, std::slice::from_ref(message));

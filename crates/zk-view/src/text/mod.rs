@@ -16,8 +16,17 @@ pub use sanitise::{Sanitiser, is_harmless, is_plain_ascii, sanitise};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "String"))]
 pub struct Text {
     shown: String,
-    /// What it was made of, where that is something else.
-    raw: Option<String>,
+    raw: Option<Box<Raw>>,
+}
+
+/// What a text was made of, where that is something else. Few have it, and a view holds thousands of texts.
+#[derive(Clone)]
+struct Raw(String);
+
+impl Raw {
+    fn boxed(text: impl Into<String>) -> Box<Self> {
+        Box::new(Self(text.into()))
+    }
 }
 
 impl Text {
@@ -25,7 +34,7 @@ impl Text {
     #[must_use]
     pub fn new(text: &str) -> Self {
         let shown = sanitise(text).into_owned();
-        let raw = (shown != text).then(|| text.to_owned());
+        let raw = (shown != text).then(|| Raw::boxed(text));
         Self { shown, raw }
     }
 
@@ -48,7 +57,7 @@ impl Text {
     /// The text before anything was taken out: for programs, never for a terminal.
     #[must_use]
     pub fn unsanitised(&self) -> &str {
-        self.raw.as_deref().unwrap_or(&self.shown)
+        self.raw.as_ref().map_or(&self.shown, |raw| &raw.0)
     }
 
     /// Whether there is nothing to show.
@@ -59,14 +68,14 @@ impl Text {
 
     /// Bytes it takes in memory, about.
     pub(crate) fn weight(&self) -> usize {
-        self.shown.len() + self.raw.as_ref().map_or(0, String::len)
+        self.shown.len() + self.raw.as_ref().map_or(0, |raw| raw.0.len())
     }
 
     /// Appends text that goes on where this one ends.
     pub(crate) fn append(&mut self, more: &Self) {
         if self.raw.is_some() || more.raw.is_some() {
-            let mut raw = self.raw.take().unwrap_or_else(|| self.shown.clone());
-            raw.push_str(more.unsanitised());
+            let mut raw = self.raw.take().unwrap_or_else(|| Raw::boxed(self.shown.as_str()));
+            raw.0.push_str(more.unsanitised());
             self.raw = Some(raw);
         }
         self.shown.push_str(&more.shown);
@@ -117,7 +126,7 @@ impl From<String> for Text {
     fn from(text: String) -> Self {
         match sanitise(&text) {
             std::borrow::Cow::Borrowed(_) => Self { shown: text, raw: None },
-            std::borrow::Cow::Owned(shown) => Self { shown, raw: Some(text) },
+            std::borrow::Cow::Owned(shown) => Self { shown, raw: Some(Raw::boxed(text)) },
         }
     }
 }
@@ -143,7 +152,7 @@ impl Growing {
     pub(crate) fn push(&mut self, delta: &str) -> Text {
         let mut shown = String::with_capacity(delta.len());
         self.0.push(delta, &mut shown);
-        let raw = (shown != delta).then(|| delta.to_owned());
+        let raw = (shown != delta).then(|| Raw::boxed(delta));
         Text { shown, raw }
     }
 }

@@ -126,14 +126,14 @@ async fn a_turn_that_was_cut_off_shows_how_far_each_call_got() {
         turn_id: "t".into(),
         call_id: id("done"),
         summary: Some("run done".into()),
-        result,
+        result: Box::new(result),
         display: None,
         details: None,
         elapsed_ms: 5,
     };
     let entries = vec![
         EntryKind::RunStart { run_id: "r".into() },
-        EntryKind::OpenTurn { turn_id: "t".into(), message, usage },
+        EntryKind::OpenTurn { turn_id: "t".into(), message, usage: usage.into() },
         begin("done"),
         end,
         begin("begun"),
