@@ -145,7 +145,8 @@ pub struct Entry {
     pub kind: EntryKind,
 }
 
-/// What an entry records. What is large stands behind a pointer: a session has thousands of entries.
+// What is large stands behind a pointer: a session has thousands of entries.
+/// What an entry records.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "entry", rename_all = "snake_case")]
