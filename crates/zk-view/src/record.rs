@@ -30,7 +30,7 @@ pub(crate) struct RunRecord {
     pub(crate) end: Option<RunEnd>,
 }
 
-/// Of a [`RunRecord`], which run it is of.
+/// Run id of a serialised [`RunRecord`]; skips its other fields.
 #[derive(Deserialize)]
 struct RunOf<'a> {
     #[serde(borrow)]
@@ -199,7 +199,7 @@ impl RunRecord {
         entry.data.read().ok()
     }
 
-    /// The run that an entry keeps something of, if it is one of ours.
+    /// Run id of a stored record; nothing for entries of other plugins.
     fn run_of(entry: &CustomEntry) -> Option<Cow<'_, str>> {
         let is_ours = entry.source == SOURCE && entry.kind == KIND && entry.version == VERSION;
         let run: RunOf<'_> = is_ours.then(|| serde_json::from_str(entry.data.as_json()).ok())??;
@@ -210,7 +210,7 @@ impl RunRecord {
 /// The records in a stored session, and what it says itself of calls that ran.
 #[derive(Debug, Default)]
 pub(crate) struct Records<'a> {
-    /// By run; each is read when its run is shown, so that not all of them are held at once.
+    /// Stored entries by run id. Parsed when the run is restored, so that parsed records are not all in memory at once.
     runs: HashMap<Cow<'a, str>, Vec<&'a CustomEntry>>,
     calls: HashMap<TurnId, Vec<StoredCall>>,
 }

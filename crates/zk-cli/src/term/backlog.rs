@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 
-/// Bytes that may be printed before they are drawn. Two such frames may stand between Esc and the command: one that a slow
-/// terminal is taking, and one behind it.
+/// Limit of buffered output, in bytes. On a slow terminal Esc waits for up to two buffers: one in flight, and one queued
+/// behind it.
 const MOST: usize = 64 * 1024;
 
 /// What was printed and is not drawn yet. Whoever prints a lot waits for room, so that keys are heard between two frames.

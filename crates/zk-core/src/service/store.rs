@@ -145,7 +145,7 @@ pub struct Entry {
     pub kind: EntryKind,
 }
 
-// What is large stands behind a pointer: a session has thousands of entries.
+// Large fields are boxed to keep an entry small: a session has thousands of entries.
 /// What an entry records.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]

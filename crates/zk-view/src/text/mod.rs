@@ -19,7 +19,7 @@ pub struct Text {
     raw: Option<Box<Raw>>,
 }
 
-/// What a text was made of, where that is something else. Few have it, and a view holds thousands of texts.
+/// Unsanitised form of a [`Text`]. Boxed, since few texts have one and a view holds thousands of texts.
 #[derive(Clone)]
 struct Raw(String);
 
