@@ -217,7 +217,8 @@ mod tests {
             ("../.kube/config", PathPlace::Secret),
             ("../.vimrc", PathPlace::Outside),
             (".claude/settings.json", PathPlace::Protected),
-            (".claude/skills/x", PathPlace::Inside),
+            (".claude/skills/x", PathPlace::Protected),
+            (".claude/notes/x", PathPlace::Inside),
             ("/etc/hosts", PathPlace::Outside),
         ] {
             assert_eq!(here.path(&work.join(path)), place, "{path}");

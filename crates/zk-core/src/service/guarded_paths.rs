@@ -9,6 +9,22 @@ pub enum PathGuard {
     Asked,
 }
 
+/// Programs that run what a guarded path says without asking anybody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RunBy {
+    /// The next command of a person: a shell prompt, git, zk itself. A sandbox keeps commands from making or changing
+    /// such a path.
+    NextCommand,
+    /// Programs that ask for trust of their own before they use it, or that read it in a home directory only. A sandbox
+    /// may leave such names free.
+    Trusting,
+    /// Tools that a person starts for the project, which run its code anyway: builds, editors, other agents, services
+    /// that check what is pushed. File tools ask before they write it; a sandbox leaves it to commands.
+    ProjectTool,
+    /// Nobody: it is guarded for what it holds.
+    Nobody,
+}
+
 /// A path of which a later program reads what to run or whom to trust, outside of any approval.
 ///
 /// One table for all who guard paths: the file tools, the sandbox and containers, and the judge of permissions.
@@ -29,6 +45,8 @@ pub struct GuardedPath {
     pub why: &'static str,
     /// Whether programs look for a file there, not for a directory.
     pub is_file: bool,
+    /// Programs that run what it says.
+    pub run_by: RunBy,
 }
 
 const CREDENTIALS: &str = "it holds credentials; a person has to do this";
@@ -38,24 +56,33 @@ const START: &str = "programs are started from it; a person has to change it";
 const SYSTEM: &str = "it belongs to the system; a person has to change it";
 
 const fn secret(path: &'static str) -> GuardedPath {
-    GuardedPath { path, guard: PathGuard::Secret, why: CREDENTIALS, is_file: false }
+    GuardedPath { path, guard: PathGuard::Secret, why: CREDENTIALS, is_file: false, run_by: RunBy::Nobody }
 }
 
 const fn read_only(path: &'static str, why: &'static str) -> GuardedPath {
-    GuardedPath { path, guard: PathGuard::ReadOnly, why, is_file: false }
+    GuardedPath { path, guard: PathGuard::ReadOnly, why, is_file: false, run_by: RunBy::NextCommand }
 }
 
 const fn start_file(path: &'static str) -> GuardedPath {
-    GuardedPath { path, guard: PathGuard::ReadOnly, why: START, is_file: true }
+    GuardedPath { is_file: true, ..read_only(path, START) }
 }
 
-const fn asked(path: &'static str, is_file: bool) -> GuardedPath {
-    GuardedPath { path, guard: PathGuard::Asked, why: START, is_file }
+/// A start file that shells read in a home directory only.
+const fn shell_file(path: &'static str) -> GuardedPath {
+    GuardedPath { run_by: RunBy::Trusting, ..start_file(path) }
+}
+
+const fn asked(path: &'static str, run_by: RunBy) -> GuardedPath {
+    GuardedPath { path, guard: PathGuard::Asked, why: START, is_file: false, run_by }
+}
+
+const fn asked_file(path: &'static str, run_by: RunBy) -> GuardedPath {
+    GuardedPath { is_file: true, ..asked(path, run_by) }
 }
 
 impl GuardedPath {
     /// Files, and directories with their content, wherever they are.
-    pub const ANYWHERE: [Self; 41] = [
+    pub const ANYWHERE: [Self; 92] = [
         secret(".ssh"),
         secret(".gnupg"),
         secret(".aws"),
@@ -68,35 +95,87 @@ impl GuardedPath {
         secret(".vault-token"),
         read_only(".git", GIT),
         read_only("git~1", GIT),
-        Self { is_file: true, ..read_only(".gitconfig", GIT) },
-        asked(".gitmodules", true),
+        Self { is_file: true, run_by: RunBy::Trusting, ..read_only(".gitconfig", GIT) },
+        // Beside `objects` and `refs` it makes a directory a bare repository, whose `config` git believes.
+        asked_file("head", RunBy::NextCommand),
+        asked_file(".gitmodules", RunBy::NextCommand),
         read_only(".zk", ZK),
-        start_file(".bashrc"),
-        start_file(".bash_profile"),
-        start_file(".bash_login"),
-        start_file(".bash_logout"),
-        start_file(".bash_aliases"),
-        start_file(".profile"),
-        start_file(".zshrc"),
-        start_file(".zshenv"),
-        start_file(".zprofile"),
-        start_file(".zlogin"),
-        start_file(".zlogout"),
-        start_file(".kshrc"),
-        start_file(".cshrc"),
-        start_file(".tcshrc"),
-        start_file(".login"),
-        start_file(".xprofile"),
-        start_file(".xinitrc"),
-        start_file(".xsession"),
-        start_file(".xsessionrc"),
-        start_file(".pam_environment"),
-        asked(".envrc", true),
-        asked(".mcp.json", true),
-        asked(".husky", false),
-        asked(".vscode", false),
-        asked(".claude/settings.json", true),
-        asked(".claude/settings.local.json", true),
+        shell_file(".bashrc"),
+        shell_file(".bash_profile"),
+        shell_file(".bash_login"),
+        shell_file(".bash_logout"),
+        shell_file(".bash_aliases"),
+        shell_file(".profile"),
+        shell_file(".zshrc"),
+        shell_file(".zshenv"),
+        shell_file(".zprofile"),
+        shell_file(".zlogin"),
+        shell_file(".zlogout"),
+        shell_file(".kshrc"),
+        shell_file(".cshrc"),
+        shell_file(".tcshrc"),
+        shell_file(".login"),
+        shell_file(".xprofile"),
+        shell_file(".xinitrc"),
+        shell_file(".xsession"),
+        shell_file(".xsessionrc"),
+        shell_file(".pam_environment"),
+        asked_file(".envrc", RunBy::Trusting),
+        asked_file(".mcp.json", RunBy::Trusting),
+        asked(".husky", RunBy::NextCommand),
+        asked(".vscode", RunBy::Trusting),
+        asked_file(".claude/settings.json", RunBy::Trusting),
+        asked_file(".claude/settings.local.json", RunBy::Trusting),
+        asked(".claude/agents", RunBy::ProjectTool),
+        asked(".claude/commands", RunBy::ProjectTool),
+        asked(".claude/hooks", RunBy::ProjectTool),
+        asked(".claude/skills", RunBy::ProjectTool),
+        asked_file(".codex/config.toml", RunBy::ProjectTool),
+        asked_file(".codex/hooks.json", RunBy::ProjectTool),
+        asked_file(".cursor/hooks.json", RunBy::ProjectTool),
+        asked_file(".cursor/mcp.json", RunBy::ProjectTool),
+        asked_file(".gemini/settings.json", RunBy::ProjectTool),
+        asked(".opencode", RunBy::ProjectTool),
+        asked_file("opencode.json", RunBy::ProjectTool),
+        asked_file(".roo/mcp.json", RunBy::ProjectTool),
+        asked(".devcontainer", RunBy::ProjectTool),
+        asked_file(".devcontainer.json", RunBy::ProjectTool),
+        asked(".idea", RunBy::ProjectTool),
+        asked_file(".zed/settings.json", RunBy::ProjectTool),
+        asked_file(".zed/tasks.json", RunBy::ProjectTool),
+        asked_file(".dir-locals.el", RunBy::ProjectTool),
+        asked_file(".exrc", RunBy::ProjectTool),
+        asked_file(".gdbinit", RunBy::ProjectTool),
+        asked_file(".lldbinit", RunBy::ProjectTool),
+        asked_file(".nvim.lua", RunBy::ProjectTool),
+        asked_file(".cargo/config", RunBy::ProjectTool),
+        asked_file(".cargo/config.toml", RunBy::ProjectTool),
+        asked_file("rust-toolchain", RunBy::ProjectTool),
+        asked_file("rust-toolchain.toml", RunBy::ProjectTool),
+        asked_file(".npmrc", RunBy::ProjectTool),
+        asked_file(".pnpmfile.cjs", RunBy::ProjectTool),
+        asked_file(".yarnrc", RunBy::ProjectTool),
+        asked_file(".yarnrc.yml", RunBy::ProjectTool),
+        asked(".mvn", RunBy::ProjectTool),
+        asked_file(".bazelrc", RunBy::ProjectTool),
+        asked_file(".bundle/config", RunBy::ProjectTool),
+        asked_file(".mise.toml", RunBy::ProjectTool),
+        asked_file("mise.toml", RunBy::ProjectTool),
+        asked_file("mise.local.toml", RunBy::ProjectTool),
+        asked(".mise", RunBy::ProjectTool),
+        asked_file(".pre-commit-config.yaml", RunBy::ProjectTool),
+        asked_file(".overcommit.yml", RunBy::ProjectTool),
+        asked_file("lefthook.yml", RunBy::ProjectTool),
+        asked_file(".lefthook.yml", RunBy::ProjectTool),
+        asked(".githooks", RunBy::ProjectTool),
+        asked(".github/actions", RunBy::ProjectTool),
+        asked(".github/workflows", RunBy::ProjectTool),
+        asked(".circleci", RunBy::ProjectTool),
+        asked(".buildkite", RunBy::ProjectTool),
+        asked_file(".gitlab-ci.yml", RunBy::ProjectTool),
+        asked_file(".travis.yml", RunBy::ProjectTool),
+        asked_file("azure-pipelines.yml", RunBy::ProjectTool),
+        asked_file("jenkinsfile", RunBy::ProjectTool),
     ];
 
     /// As before, below a home directory only.
@@ -159,7 +238,12 @@ impl GuardedPath {
     pub fn is_among<N: AsRef<str>>(&self, names: &[N]) -> bool {
         // Asked of every file of a search: most names are ruled out by their length.
         let first = self.path.split_once('/').map_or(self.path, |(first, _)| first);
-        let begins = |at: usize| names.get(at..).is_some_and(|rest| self.begins(rest));
+        // A directory that has the name of such a file is none.
+        let is_last = self.is_file && self.guard == PathGuard::Asked;
+        let length = self.path.split('/').count();
+        let begins = |at: usize| {
+            names.get(at..).is_some_and(|rest| (!is_last || rest.len() == length) && self.begins(rest))
+        };
         names.iter().enumerate().any(|(at, name)| name.as_ref() == first && begins(at))
     }
 }
@@ -176,7 +260,8 @@ mod tests {
         };
         assert_eq!(find("a/.claude/settings.json"), Some(".claude/settings.json"));
         assert_eq!(find("a/.husky/_/x"), Some(".husky"));
-        for other in ["a/.claude/skills/x", ".claude", "settings.json/.claude", "a/bashrc"] {
+        assert_eq!(find("a/head"), Some("head"));
+        for other in ["a/head/x", "a/.github/x", ".claude", "settings.json/.claude", "a/bashrc"] {
             assert_eq!(find(other), None, "{other}");
         }
     }

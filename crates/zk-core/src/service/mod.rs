@@ -59,7 +59,7 @@ pub use files::{
 };
 #[cfg(feature = "typed")]
 pub use fn_tool::FnTool;
-pub use guarded_paths::{GuardedPath, PathGuard};
+pub use guarded_paths::{GuardedPath, PathGuard, RunBy};
 pub use host_files::{FileOwner, HostFile, HostFileError, HostFiles, HostRead, Overflow};
 pub use plugin_settings::{PluginSettings, PluginSettingsError, settings_of};
 pub use prompt_section::{FixedSection, PromptSection, drop_section, section_order};

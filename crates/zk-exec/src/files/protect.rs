@@ -1,7 +1,7 @@
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
-use zk_core::service::{GuardedPath, PathGuard};
+use zk_core::service::{GuardedPath, PathGuard, RunBy};
 
 /// What a tool wants of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ const ZK: &str = "it holds the settings of zk; a person has to change them";
 pub(crate) fn guard_of(dir: &Path, name: &OsStr) -> Option<PathGuard> {
     let name = name.to_str()?;
     // Of the many entries of a project most are ruled out by this alone.
-    let mut alike = GuardedPath::ANYWHERE.iter().filter(|guarded| guarded.path.ends_with(name));
+    let mut alike = in_sandbox().filter(|guarded| guarded.path.ends_with(name));
     let is_meant = |guarded: &&GuardedPath| match guarded.path.rsplit_once('/') {
         Some((above, last)) => last == name && dir.ends_with(above),
         None => guarded.path == name,
@@ -33,12 +33,18 @@ pub(crate) fn guard_of(dir: &Path, name: &OsStr) -> Option<PathGuard> {
 
 /// Whether programs are started from a file of this name, wherever it is.
 pub(crate) fn is_start_file(name: &str) -> bool {
-    GuardedPath::ANYWHERE
-        .iter()
+    in_sandbox()
         // Compares the suffix first, which rules out most file names.
         .any(|guarded| {
             guarded.path.ends_with(name) && guarded.is_file && guarded.path.rsplit('/').next() == Some(name)
         })
+}
+
+/// Guarded paths that commands in a sandbox or container neither make nor change.
+pub(crate) fn in_sandbox() -> impl Iterator<Item = &'static GuardedPath> {
+    // `HEAD` is guarded with the repositories around it.
+    let is_guarded = |guarded: &&GuardedPath| guarded.run_by != RunBy::ProjectTool && guarded.path != "head";
+    GuardedPath::ANYWHERE.iter().filter(is_guarded)
 }
 
 /// Paths below a home directory that are guarded.

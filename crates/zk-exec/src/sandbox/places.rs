@@ -66,7 +66,7 @@ impl Places {
                 .iter()
                 .any(|above| root != above && root.starts_with(above) && git::is_repository(above));
             git::protect_tree(root, !is_part, &mut places);
-            for guarded in GuardedPath::ANYWHERE.iter().filter(|guarded| guarded.path != ".git") {
+            for guarded in protect::in_sandbox().filter(|guarded| guarded.path != ".git") {
                 protect_name(root, guarded, &mut places);
             }
             look_through(root, &roots, LOOKED_THROUGH, &mut places);

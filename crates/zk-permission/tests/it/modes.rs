@@ -57,7 +57,8 @@ fn each_mode_decides_about_files_tools_and_connections() {
 #[test]
 fn what_programs_are_started_from_is_asked_about_where_edits_are_accepted() {
     for guarded in GuardedPath::ANYWHERE {
-        for path in [guarded.path.to_owned(), format!("a/{}/b", guarded.path.to_uppercase())] {
+        let below = if guarded.is_file { "" } else { "/b" };
+        for path in [guarded.path.to_owned(), format!("a/{}{below}", guarded.path.to_uppercase())] {
             let verdict =
                 setup(Mode::AcceptEdits, true).call("write_file", &Effects::writes([path.as_str()]));
             assert_eq!(verdict.decision, Decision::Ask, "{path}: {verdict}");
