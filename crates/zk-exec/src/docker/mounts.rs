@@ -42,6 +42,7 @@ impl Mounts {
         for path in &options.hidden {
             policy = policy.hidden(path);
         }
+        options.state.as_deref().into_iter().for_each(Placeholders::remove_left);
         let Places { writable, pins, read_only, hidden, placeholders, .. } = Places::of(&policy)?;
         let is_inside = |path: &&PathBuf| writable.iter().any(|root| path.starts_with(root));
         let directories: Vec<PathBuf> =

@@ -90,6 +90,8 @@ const SELF_TEST: Duration = Duration::from_secs(20);
 impl SandboxExec {
     /// Prepares a sandbox for the policy. It is set up with the first command, or by [`SandboxExec::start`].
     ///
+    /// Placeholders that a killed process left, as far as the state directory of the policy lists them, are removed.
+    ///
     /// # Errors
     /// [`SandboxError`] when the policy cannot be used.
     pub fn new(
@@ -101,6 +103,8 @@ impl SandboxExec {
         let program = Path::new(supervision.program());
         let is_covered = FRESH.iter().chain(&RUNTIME).any(|dir| program.starts_with(dir));
         let policy = if is_covered { &policy.clone().readable(program) } else { policy };
+        // Before the files are looked at: what is left would be taken for the project's.
+        policy.state.as_deref().into_iter().for_each(Placeholders::remove_left);
         let (mut plan, mut found) = Plan::of(policy)?;
         let mut environment = environment.without("XDG_RUNTIME_DIR").grant("TMPDIR", "/tmp");
         let temporary = if policy.landlock_only {

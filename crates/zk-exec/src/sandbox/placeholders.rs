@@ -13,6 +13,12 @@ use zk_core::service::{HostFiles, HostRead};
 use super::places::Placeholder;
 use crate::LocalHostFiles;
 
+/// Begins the name of each list.
+const LIST_PREFIX: &str = "placeholders-";
+/// Names and contents of placeholders that are files.
+const FILES: [(&str, &str); 4] =
+    [("commondir", ".\n"), ("config.worktree", ""), ("config.toml", ""), ("env", "")];
+
 /// Empty directories and files that this process made, or another one that did not live to remove them.
 ///
 /// They are listed in a file before they are made, one for each directory that has some, so that sandboxes over parts of
@@ -46,6 +52,35 @@ impl Placeholders {
         let made = std::mem::take(&mut *self.made.lock().unwrap_or_else(PoisonError::into_inner));
         // What is in a directory before the directory.
         made.iter().rev().for_each(Made::remove);
+    }
+
+    /// Removes what processes listed in `state` and did not live to remove, unless a sandbox still stands over it.
+    pub(crate) fn remove_left(state: &Path) {
+        for entry in fs::read_dir(state.join("sandbox")).into_iter().flatten().flatten() {
+            if !entry.file_name().to_string_lossy().starts_with(LIST_PREFIX) {
+                continue;
+            }
+            let Ok(journal) = File::options().read(true).append(true).open(entry.path()) else { continue };
+            if flock(&journal, FlockOperation::NonBlockingLockExclusive).is_err() {
+                continue;
+            }
+            let listed = read_list(&journal);
+            // A disk that is not mounted now may be mounted later.
+            if listed.iter().any(|path| path.parent().is_none_or(|dir| !dir.is_dir())) {
+                continue;
+            }
+            for path in listed.iter().rev() {
+                let is_own_file = || {
+                    let text = FILES.iter().find(|(name, _)| path.ends_with(name)).map(|(_, text)| *text);
+                    let found = LocalHostFiles::new().read(path, &HostRead::whole(2));
+                    found.ok().is_some_and(|found| text.is_some_and(|text| found.bytes == text.as_bytes()))
+                };
+                if fs::remove_dir(path).is_err() && is_own_file() {
+                    let _ = fs::remove_file(path);
+                }
+            }
+            let _ = journal.set_len(0);
+        }
     }
 }
 
@@ -113,7 +148,7 @@ fn open_journal(state: &Path, dir: &Path) -> Option<File> {
     dir.hash(&mut hasher);
     let lists = state.join("sandbox");
     fs::create_dir_all(&lists).ok()?;
-    let path = lists.join(format!("placeholders-{:016x}", hasher.finish()));
+    let path = lists.join(format!("{LIST_PREFIX}{:016x}", hasher.finish()));
     let file = File::options().read(true).append(true).create(true).open(path).ok()?;
     flock(&file, FlockOperation::LockShared).ok()?;
     Some(file)

@@ -17,6 +17,9 @@ const LOOKED_THROUGH: usize = 4000;
 /// Large, and made by tools.
 const SKIPPED: [&str; 5] = ["node_modules", "target", ".venv", "__pycache__", ".git"];
 
+/// Names whose programs ask a person before they run anything from a new or changed file.
+const ASKED_BY_THEIR_PROGRAM: [&str; 3] = [".envrc", ".mcp.json", ".vscode"];
+
 /// A file or directory that stands where nothing was, so that a mount can protect the name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Placeholder {
@@ -153,7 +156,9 @@ fn protect_name(root: &Path, guarded: &GuardedPath, places: &mut Places) {
         }
         return;
     }
-    if guarded.is_file || guarded.guard == PathGuard::Asked || guarded.path == ".zk" {
+    let is_run_unasked = !ASKED_BY_THEIR_PROGRAM.contains(&guarded.path);
+    let is_started_from = guarded.is_file || guarded.guard == PathGuard::Asked || guarded.path == ".zk";
+    if is_run_unasked && is_started_from {
         // A directory also for a file: git shows no empty one, and no shell reads one.
         places.placeholders.push(Placeholder::Directory(path.clone()));
     }

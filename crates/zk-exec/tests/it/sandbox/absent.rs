@@ -9,7 +9,7 @@ use zk_exec::{SandboxPolicy, WorkspaceFiles};
 use super::{run, sandboxed};
 
 /// In a workspace without any of them.
-const RUN_LATER: [&str; 50] = [
+const RUN_LATER: [&str; 45] = [
     ".bashrc",
     ".bash_profile",
     ".bash_login",
@@ -50,15 +50,10 @@ const RUN_LATER: [&str; 50] = [
     "add/.gitconfig",
     "add/.zk/settings.toml",
     "add/.git/config",
-    ".envrc",
-    ".mcp.json",
     ".gitmodules",
     ".husky/pre-commit",
-    ".vscode/tasks.json",
     ".claude/settings.json",
     ".claude/settings.local.json",
-    "add/.envrc",
-    "add/.mcp.json",
     "add/.claude/settings.json",
 ];
 
@@ -194,6 +189,25 @@ async fn what_a_person_approves_is_written_where_the_name_is_kept_free() {
     exec.close().await;
     let left: Vec<_> = names(&work).into_iter().filter(|name| name.starts_with('.')).collect();
     assert_eq!(left, [".claude", ".husky", ".mcp.json"]);
+}
+
+#[tokio::test]
+async fn a_name_whose_program_asks_for_trust_is_not_taken_and_what_has_it_is_not_changed() {
+    let base = tempfile::tempdir().unwrap();
+    let work = base.path().join("work");
+    fs::create_dir(&work).unwrap();
+    let policy = SandboxPolicy::new(&work).state(base.path().join("state"));
+    let Some(exec) = sandboxed(&policy) else { return };
+    run(&exec, "true", &work).await;
+    let asked = [".envrc", ".mcp.json", ".vscode"];
+    let taken: Vec<_> = names(&work).into_iter().filter(|name| asked.contains(&name.as_str())).collect();
+    assert_eq!(taken, [""; 0]);
+    fs::write(work.join(".envrc"), "own").unwrap();
+    for way in WAYS {
+        run(&exec, &format!("f=.envrc; {way}; true"), &work).await;
+        assert_eq!(fs::read_to_string(work.join(".envrc")).unwrap(), "own", "{way}");
+    }
+    exec.close().await;
 }
 
 #[tokio::test]

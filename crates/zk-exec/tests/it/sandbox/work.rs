@@ -432,6 +432,32 @@ async fn placeholders_outlive_neither_the_last_sandbox_nor_a_crash() {
     assert!(!work.join(".zk").exists(), "left behind by the process that was killed");
 }
 
+#[tokio::test]
+async fn placeholders_of_a_killed_process_go_at_the_next_start_without_a_command() {
+    let base = tempfile::tempdir().unwrap();
+    let (work, state) = (base.path().join("work"), base.path().join("state"));
+    fs::create_dir(&work).unwrap();
+    let policy = SandboxPolicy::new(&work).state(&state);
+    let prepare = || SandboxExec::new(&policy, crate::support::environment(), crate::support::supervision());
+    let Some(killed) = sandboxed(&policy) else { return };
+    let list = fs::read_dir(state.join("sandbox")).unwrap().next().unwrap().unwrap().path();
+    let listed = fs::read_to_string(&list).unwrap();
+    // Whoever else starts takes nothing away from a sandbox that stands.
+    drop(prepare().unwrap());
+    assert!(listed.lines().all(|path| Path::new(path).is_dir()) && listed.lines().count() > 10);
+    drop(killed);
+    fs::write(&list, &listed).unwrap();
+    listed.lines().for_each(|path| fs::create_dir(path).unwrap());
+    fs::write(work.join(".zk/settings.toml"), "a person's").unwrap();
+    fs::remove_dir(work.join(".gitmodules")).unwrap();
+    fs::write(work.join(".gitmodules"), "").unwrap();
+    drop(prepare().unwrap());
+    let mut left: Vec<_> = fs::read_dir(&work).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, [".gitmodules", ".zk"]);
+    assert_eq!(fs::read_to_string(&list).unwrap(), "");
+}
+
 #[test]
 fn a_directory_whose_files_are_run_by_others_is_refused_as_a_workspace() {
     let home = tempfile::tempdir().unwrap();
