@@ -15,7 +15,7 @@ use crate::budget::{Estimator, Ledger, Purse};
 use crate::control::Control;
 use crate::gates;
 use crate::output::OutputTool;
-use crate::run::Lineage;
+use crate::run::{Lineage, RunLimits};
 use crate::sections;
 use crate::shared::RunShared;
 use crate::steer::take;
@@ -81,10 +81,15 @@ impl Driver {
         agent.ledger.iter().for_each(|ledger| ledger.begin_run());
         let own = options.behavior.budget.and_then(Ledger::new);
         let purse = Purse::new(own.into_iter().chain(agent.ledger.clone()), lineage.purse());
+        let limits = RunLimits {
+            tools: tools.clone(),
+            allowed_tools: behavior.allowed_tools.clone(),
+            tool_budgets: behavior.tool_budgets.clone(),
+        };
         let control = Control::new(agent.clone(), shared.clone(), model.clone(), tools, purse.clone());
         let cx =
             control.run_cx(context).with_service(Arc::new(lineage)).with_service(Arc::new(purse.clone()));
-        let cx = cx.with_service(Arc::new(TurnCwd(cwd.clone())));
+        let cx = cx.with_service(Arc::new(TurnCwd(cwd.clone()))).with_service(Arc::new(limits));
         let cx = match &session {
             Some(session) => cx.with_service(Arc::new(session.clone())),
             None => cx,

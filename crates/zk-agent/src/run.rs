@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -17,6 +18,7 @@ use zk_core::service::RunEnded;
 
 use crate::budget::Purse;
 use crate::shared::RunShared;
+use crate::{ToolBudget, ToolSet};
 
 mod updates;
 
@@ -382,6 +384,14 @@ impl<T> Stream for RunStream<T> {
         }
         next
     }
+}
+
+/// Limits of a run's tools: a service of its context, so that sub-agents inherit them.
+#[derive(Clone, Debug)]
+pub(crate) struct RunLimits {
+    pub(crate) tools: ToolSet,
+    pub(crate) allowed_tools: Option<Vec<String>>,
+    pub(crate) tool_budgets: BTreeMap<String, ToolBudget>,
 }
 
 /// The runs that a run was started by, directly or not: a service of the context of a sub-agent's run.

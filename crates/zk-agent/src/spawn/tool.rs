@@ -14,7 +14,7 @@ use zk_core::service::{CallPlace, PinnedContext, RunControl, Tool, ToolCx, TurnE
 
 use super::{AgentDefinition, SpawnCount, SpawnOptions};
 use crate::agent::AgentInner;
-use crate::run::Lineage;
+use crate::run::{Lineage, RunLimits};
 use crate::sections::{GUIDE_SECTION, IDENTITY_SECTION};
 use crate::{Agent, Behavior, Preset, RunOptions, RunOutcome};
 
@@ -285,6 +285,7 @@ impl SpawnTool {
             let state = parent.state();
             (state.model.clone(), state.thinking)
         };
+        let limits = cx.cx.service::<RunLimits>();
         let bus = parent.bus.child(name);
         if agent.is_some() {
             // Its definition says so.
@@ -296,8 +297,8 @@ impl SpawnTool {
             .model(self.options.model.clone().unwrap_or(model))
             .thinking(self.options.thinking.unwrap_or(thinking))
             .system(&*parent.system)
-            .tools(parent.tools.clone())
-            .behavior(self.behavior(parent, agent))
+            .tools(limits.as_ref().map_or_else(|| parent.tools.clone(), |limits| limits.tools.clone()))
+            .behavior(self.behavior(parent, limits.as_deref(), agent))
             .retry(parent.retry.clone())
             .rate_limits(parent.limits.clone())
             .cwd(&cx.cwd);
@@ -332,11 +333,24 @@ impl SpawnTool {
     }
 
     /// The parent's behaviour, with the turns that a sub-agent may take.
-    fn behavior(&self, parent: &AgentInner, agent: Option<&AgentDefinition>) -> Behavior {
+    fn behavior(
+        &self,
+        parent: &AgentInner,
+        limits: Option<&RunLimits>,
+        agent: Option<&AgentDefinition>,
+    ) -> Behavior {
         let own = agent.and_then(|agent| agent.max_turns).or(self.options.max_turns);
         let max_turns = [own, parent.behavior.max_turns].into_iter().flatten().min();
-        // It spends of the budget of the run that starts it.
-        Behavior { max_turns, budget: None, ..parent.behavior.clone() }
+        // It spends of the budget of the run that starts it, and answers its parent in words.
+        let own = Behavior { max_turns, budget: None, schema: None, ..parent.behavior.clone() };
+        match limits {
+            Some(limits) => Behavior {
+                allowed_tools: limits.allowed_tools.clone(),
+                tool_budgets: limits.tool_budgets.clone(),
+                ..own
+            },
+            None => own,
+        }
     }
 
     async fn run(

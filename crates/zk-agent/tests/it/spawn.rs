@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use zk_agent::{Behavior, Preset, SpawnOptions, ToolSet};
+use zk_agent::{Behavior, Preset, RunOptions, SpawnOptions, ToolSet};
 use zk_core::events::{Ruling, ToolGate};
 use zk_core::kernel::{BoxError, Bus, Cx, HookOptions, Plugin, Reach, plugin_fn};
 use zk_core::model::{AgentError, ErrorKind, ModelRef, Rates, ThinkingLevel, ThinkingRequest, Usage};
@@ -345,4 +345,38 @@ async fn sub_agents_that_run_are_pinned_with_their_tasks_as_long_as_they_do() {
     assert!(head.contains("at work when earlier messages left") && head.contains("done by now"), "{head}");
     assert_eq!(rows, "- main.1: call echo");
     assert_eq!(pinned(&rig.agent.bus().cx()).await, None, "it is done");
+}
+
+#[tokio::test]
+async fn the_tools_of_one_run_are_the_tools_of_its_sub_agents() {
+    let rig = family(SpawnOptions::default());
+    let only = ToolSet::Only(vec!["spawn".into(), "echo".into()]);
+    let outcome = rig.agent.run(RunOptions::from("spawn hello").tools(only)).unwrap().wait().await;
+    outcome.result.unwrap();
+    assert_eq!(rig.provider.asked()[1].tools.join(" "), "echo spawn");
+}
+
+#[tokio::test]
+async fn a_tool_that_one_run_does_not_allow_is_refused_in_its_sub_agents() {
+    let rig = family(SpawnOptions::default());
+    let behavior = Behavior { allowed_tools: Some(vec!["spawn".into()]), ..Behavior::default() };
+    let outcome = rig.agent.run(RunOptions::from("spawn call echo").behavior(behavior)).unwrap().wait().await;
+    outcome.result.unwrap();
+    assert!(outcome.text.contains("is not allowed here"), "{}", outcome.text);
+}
+
+#[tokio::test]
+async fn a_schema_of_the_parent_is_not_asked_of_sub_agents() {
+    let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+    let answer = |asked: &Asked| match asked.messages[0].text().as_str() {
+        "task" => Turn::new().text("in words"),
+        _ if asked.results().is_empty() => Turn::new().call("spawn", json!({"task": "task"})),
+        _ => Turn::new().call("__output__", json!({"n": 1})),
+    };
+    let behavior = Behavior { schema: Some(schema), ..Behavior::default() };
+    let rig = rig_with(Script::answering(answer), |b| b.behavior(behavior).spawn(SpawnOptions::default()));
+    rig.run("go").await.result.unwrap();
+    let child = &rig.provider.asked()[1];
+    assert!(!child.tools.contains(&"__output__".to_owned()), "{:?}", child.tools);
+    assert_eq!(rig.provider.asked().len(), 3);
 }
