@@ -1,9 +1,13 @@
+use std::collections::HashSet;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 
-use crate::surroundings::{PathPlace, ProgramPlace, Surroundings, by_name_at};
+use crate::surroundings::{PathPlace, ProgramPlace, Surroundings, TreeWalk, by_name_at};
+
+/// Entries of a directory and all below it that are looked at before a program may go through it.
+const MAX_TREE_ENTRIES: usize = 50_000;
 
 /// Directories in which everybody can make files.
 const SHARED: [&str; 4] = ["/tmp", "/var/tmp", "/dev/shm", "/run"];
@@ -113,9 +117,62 @@ impl Surroundings for HostSurroundings {
             (PathPlace::Inside, PathPlace::Inside | PathPlace::Outside) => PathPlace::Inside,
         }
     }
+
+    fn tree(&self, root: &Path, walk: TreeWalk) -> PathPlace {
+        let is_readable = |place| matches!(place, PathPlace::Inside | PathPlace::Protected);
+        let place = self.path(root);
+        let Some(real) = follow(root).filter(|_| is_readable(place)) else { return place };
+        let mut seen = HashSet::from([real.clone()]);
+        let mut open = vec![real];
+        let mut entries = 0;
+        while let Some(dir) = open.pop() {
+            // A file, or a directory that the program cannot read either.
+            let Ok(listed) = fs::read_dir(&dir) else { continue };
+            for entry in listed {
+                entries += 1;
+                let Some((entry, kind)) =
+                    entry.ok().and_then(|entry| entry.file_type().ok().map(|kind| (entry, kind)))
+                else {
+                    return PathPlace::Outside;
+                };
+                if entries > MAX_TREE_ENTRIES {
+                    return PathPlace::Outside;
+                }
+                if walk.skips_hidden && entry.file_name().as_encoded_bytes().starts_with(b".") {
+                    continue;
+                }
+                let path = entry.path();
+                let (path, place) = if !kind.is_symlink() {
+                    let place = self.entry(&path);
+                    (path, place)
+                } else if walk.follows_links {
+                    let place = self.path(&path);
+                    (follow(&path).unwrap_or(path), place)
+                } else {
+                    continue;
+                };
+                let is_listed_name = !walk.reads_contents && !kind.is_dir() && !kind.is_symlink();
+                if !is_listed_name && !is_readable(place) {
+                    return place;
+                }
+                if !kind.is_file() && seen.insert(path.clone()) {
+                    open.push(path);
+                }
+            }
+        }
+        place
+    }
 }
 
 impl HostSurroundings {
+    /// Where an entry of a walked directory lies that is no link.
+    fn entry(&self, path: &Path) -> PathPlace {
+        if self.hidden.iter().any(|place| path.starts_with(place)) {
+            return PathPlace::Secret;
+        }
+        by_name_at(path, &self.roots, self.home.as_deref())
+    }
+
     fn is_own_directory(&self, dir: &Path) -> bool {
         let Ok(real) = fs::canonicalize(dir) else { return false };
         // Its own entry in the directory above is not looked at: what is above is the system's or the person's.
@@ -188,6 +245,36 @@ mod tests {
         }
         for name in ["text", "no-such-program", "", "bin/mine"] {
             assert_eq!(here.program(name), ProgramPlace::Missing, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_walk_lies_where_the_worst_lies_that_it_comes_to() {
+        let dir = scratch();
+        let (home, work) = (dir.path().join("home"), dir.path().join("home/work"));
+        for made in ["work/src", "work/linked", "work/keys/.aws", "work/hidden/.ssh", "work/login", "mine"] {
+            fs::create_dir_all(home.join(made)).unwrap();
+        }
+        fs::write(work.join("login/_netrc"), "machine a").unwrap();
+        symlink(home.join("mine"), work.join("linked/out")).unwrap();
+        let here = HostSurroundings::new(std::slice::from_ref(&work), Some(&home), &[]);
+        let list = TreeWalk::default();
+        let read = TreeWalk { reads_contents: true, ..list };
+        let follow = TreeWalk { follows_links: true, ..read };
+        let visible = TreeWalk { skips_hidden: true, ..read };
+        for (root, walk, place) in [
+            ("src", follow, PathPlace::Inside),
+            ("linked", read, PathPlace::Inside),
+            ("linked", follow, PathPlace::Outside),
+            ("keys", list, PathPlace::Secret),
+            (".", read, PathPlace::Secret),
+            ("hidden", visible, PathPlace::Inside),
+            ("hidden", read, PathPlace::Secret),
+            ("login", list, PathPlace::Inside),
+            ("login", read, PathPlace::Secret),
+            ("..", list, PathPlace::Outside),
+        ] {
+            assert_eq!(here.tree(&work.join(root), walk), place, "{root} {walk:?}");
         }
     }
 

@@ -48,4 +48,4 @@ pub use rules::{Access, CommandPattern, Decision, Explanation, Layer, Rule, Rule
 pub use shell::{
     Assignment, Command, Connector, MAX_COMMANDS, NotUnderstood, Obstacle, Redirect, Script, quote, quote_all,
 };
-pub use surroundings::{AssumedSurroundings, PathPlace, ProgramPlace, Surroundings, by_name};
+pub use surroundings::{AssumedSurroundings, PathPlace, ProgramPlace, Surroundings, TreeWalk, by_name};

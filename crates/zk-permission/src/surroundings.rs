@@ -12,6 +12,23 @@ pub trait Surroundings: Send + Sync {
 
     /// Where a path lies; `path` is absolute, its `.` and `..` are not resolved.
     fn path(&self, path: &Path) -> PathPlace;
+
+    /// Where the worst lies of all that a walk through a directory comes to. By default nobody can tell where links
+    /// lead that are followed, and all else lies where the directory does.
+    fn tree(&self, root: &Path, walk: TreeWalk) -> PathPlace {
+        if walk.follows_links { PathPlace::Outside } else { self.path(root) }
+    }
+}
+
+/// The way in which a program goes through a directory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TreeWalk {
+    /// Links in it are followed.
+    pub follows_links: bool,
+    /// Files in it are read; otherwise their names are listed.
+    pub reads_contents: bool,
+    /// Names that begin with a dot are left out.
+    pub skips_hidden: bool,
 }
 
 /// Where a program name leads.

@@ -267,6 +267,21 @@ impl Bench<'_> {
         if !place.is_known() {
             return Some("nobody can tell in which directory it runs".to_owned());
         }
+        for tree in &leaf.trees {
+            let root = Path::new(&tree.root);
+            let all = place.of(root).unwrap_or_default();
+            let mut places = all.iter().map(|full| self.here.surroundings.tree(full, tree.walk));
+            let root = root.display();
+            match places.find(|place| matches!(place, PathPlace::Secret | PathPlace::Outside)) {
+                None => {}
+                Some(PathPlace::Secret) => {
+                    return Some(format!("what is below `{root}` may hold credentials"));
+                }
+                Some(PathPlace::Inside | PathPlace::Protected | PathPlace::Outside) => {
+                    return Some(format!("what is below `{root}` may lead out of the workspace"));
+                }
+            }
+        }
         for effect in &leaf.effects {
             let Effect::Reads { paths } = effect else { continue };
             for path in paths {

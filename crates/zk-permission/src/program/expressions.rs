@@ -1,5 +1,6 @@
 use super::flags::{Until, scan};
 use super::{Inner, Outcome};
+use crate::surroundings::TreeWalk;
 
 /// Programs whose arguments are a language of their own: conditions, directories, formats.
 pub(super) fn outcome(name: &str, args: &[String]) -> Option<Outcome> {
@@ -107,7 +108,15 @@ fn fd(args: &[String]) -> Outcome {
         --exclude= --type= --extension= --size= --changed-within= --changed-before= --color= --threads= \
         --max-results= --quiet --show-errors --unrestricted --one-file-system --prune --strip-cwd-prefix";
     match scan(spec, args, Until::Dashes) {
-        Ok(scanned) => Outcome::reads(scanned.operands.get(1..).unwrap_or_default().iter().copied()),
+        Ok(scanned) => {
+            let roots = scanned.operands.get(1..).unwrap_or_default();
+            let walk = TreeWalk {
+                follows_links: scanned.has(&["L", "follow"]),
+                reads_contents: false,
+                skips_hidden: !scanned.has(&["H", "hidden", "u", "unrestricted"]),
+            };
+            Outcome { trees: super::trees(roots, walk), ..Outcome::reads(roots.iter().copied()) }
+        }
         Err(why) => Outcome::asks(format!("`fd`: {why}")),
     }
 }
@@ -198,10 +207,13 @@ const TESTS: &[(usize, &[&str])] = &[
 pub(super) fn find(args: &[String]) -> Option<Result<Inner, Outcome>> {
     let mut at = 0;
     let mut starts = Vec::new();
+    let mut compared = Vec::new();
+    let mut walk = TreeWalk::default();
     // Flags for links, then where to look.
     while let Some(word) = args.get(at) {
         match word.as_str() {
-            "-H" | "-L" | "-P" => {}
+            "-L" => walk.follows_links = true,
+            "-H" | "-P" => {}
             word if word.starts_with('-') || matches!(word, "!" | "(" | ")" | ",") => break,
             word => starts.push(word),
         }
@@ -212,6 +224,10 @@ pub(super) fn find(args: &[String]) -> Option<Result<Inner, Outcome>> {
         if let Some((takes, _)) = TESTS.iter().find(|(_, names)| names.contains(&word)) {
             if args.len() - at <= *takes {
                 return Some(Err(Outcome::asks(format!("`find {word}` without a value"))));
+            }
+            walk.follows_links |= word == "-follow";
+            if matches!(word, "-anewer" | "-cnewer" | "-newer" | "-samefile") {
+                compared.extend(args.get(at + 1).map(String::as_str));
             }
             at += 1 + takes;
             continue;
@@ -241,6 +257,7 @@ pub(super) fn find(args: &[String]) -> Option<Result<Inner, Outcome>> {
         ranges.push((begin + 1, end + 1));
         at = next;
     }
-    let outcome = Outcome::reads(starts);
+    let trees = super::trees(&starts, walk);
+    let outcome = Outcome { trees, ..Outcome::reads(starts.into_iter().chain(compared)) };
     Some(Ok(Inner::Many { outcome, ranges }))
 }

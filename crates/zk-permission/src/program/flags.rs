@@ -36,13 +36,16 @@ enum Takes {
     Optional,
     /// A file that is read.
     File,
+    /// Only in the next word: letters behind it are flags of their own.
+    Apart,
 }
 
 /// Reads arguments by the flags of `spec`, as `getopt_long` does. A flag that is not in it, also one that is an
 /// abbreviation of one in it, is an error.
 ///
 /// `spec` is a list of words. `abc` are single letters without a value, which may be joined; `ab:` take a value,
-/// `ab?` one in the same word only, `ab<` a file that is read. `--long` takes nothing, `--long=` a value,
+/// `ab?` one in the same word only, `ab;` one in
+/// the next word only, `ab<` a file that is read. `--long` takes nothing, `--long=` a value,
 /// `--long?` one behind `=` only, `--long<` a file. `-name` is one flag although it has one dash. `#` stands for
 /// `-20`.
 pub(super) fn scan<'a>(spec: &str, args: &'a [String], until: Until) -> Result<Scanned<'a>, String> {
@@ -65,7 +68,14 @@ pub(super) fn scan<'a>(spec: &str, args: &'a [String], until: Until) -> Result<S
         let mut value_behind = || {
             let value = args.get(at).map(String::as_str);
             at += 1;
-            value.ok_or_else(|| format!("`{word}` needs a value"))
+            match value {
+                // A program of another version may take it for a flag.
+                Some(value) if value.len() > 1 && value.starts_with('-') => {
+                    Err(format!("the value `{value}` of `{word}` looks like a flag"))
+                }
+                Some(value) => Ok(value),
+                None => Err(format!("`{word}` needs a value")),
+            }
         };
         if let Some(long) = word.strip_prefix("--") {
             let (name, value) = match long.split_once('=') {
@@ -77,8 +87,8 @@ pub(super) fn scan<'a>(spec: &str, args: &'a [String], until: Until) -> Result<S
                 (Takes::Nothing, Some(_)) => return Err(unknown(word)),
                 (Takes::Nothing, None) => None,
                 (Takes::Optional, value) => value,
-                (Takes::Value | Takes::File, Some(value)) => Some(value),
-                (Takes::Value | Takes::File, None) => Some(value_behind()?),
+                (Takes::Value | Takes::File | Takes::Apart, Some(value)) => Some(value),
+                (Takes::Value | Takes::File | Takes::Apart, None) => Some(value_behind()?),
             };
             scanned.push(name, takes, value);
         } else if spec.split_ascii_whitespace().any(|known| known == word) {
@@ -98,7 +108,8 @@ pub(super) fn scan<'a>(spec: &str, args: &'a [String], until: Until) -> Result<S
                 let value = match takes {
                     Takes::Nothing => None,
                     Takes::Optional => rest,
-                    Takes::Value | Takes::File => match rest {
+                    Takes::Apart if rest.is_some() => return Err(unknown(word)),
+                    Takes::Value | Takes::File | Takes::Apart => match rest {
                         Some(rest) => Some(rest),
                         None => Some(value_behind()?),
                     },
@@ -151,6 +162,7 @@ fn find_short(spec: &str, letter: char) -> Option<Takes> {
             Some(':') => Takes::Value,
             Some('?') => Takes::Optional,
             Some('<') => Takes::File,
+            Some(';') => Takes::Apart,
             _ => Takes::Nothing,
         };
         word.contains(letter).then_some(takes)

@@ -1,5 +1,6 @@
 use super::flags::{Until, scan};
-use super::{Hazard, Outcome};
+use super::{Hazard, Outcome, Tree};
+use crate::surroundings::TreeWalk;
 use zk_core::model::Effect;
 
 /// What the operands of a subcommand may be.
@@ -15,32 +16,32 @@ enum Operands {
     First(&'static [&'static str]),
 }
 
-const LOG: &str = "pusbwaRizqmcvtrgEFP UnGSOlL: M? C? B? D? # --oneline --graph --all --branches? --tags? --remotes? --stat? \
+const LOG: &str = "pusbwaRizqmcvtrgEFP nGSlL: O< U? M? C? B? D? # --oneline --graph --all --branches? --tags? --remotes? --stat? \
     --numstat --shortstat --dirstat? --summary --name-only --name-status --patch --no-patch --raw --color? --no-color \
-    --abbrev-commit --no-abbrev-commit --abbrev? --decorate? --no-decorate --date= --format= --pretty? --since= \
+    --abbrev-commit --no-abbrev-commit --abbrev? --decorate? --no-decorate --date= --format? --pretty? --since= \
     --after= --until= --before= --author= --committer= --grep= --all-match --invert-grep --regexp-ignore-case \
     --extended-regexp --fixed-strings --perl-regexp --max-count= --skip= --reverse --first-parent --merges \
     --no-merges --follow --full-history --topo-order --date-order --author-date-order --left-right --cherry-pick \
-    --cherry-mark --cherry --boundary --not --unified= --word-diff? --word-diff-regex= --color-words? --ignore-all-space \
+    --cherry-mark --cherry --boundary --not --unified? --word-diff? --word-diff-regex= --color-words? --ignore-all-space \
     --ignore-space-change --ignore-space-at-eol --ignore-blank-lines --ignore-cr-at-eol --minimal --patience \
     --histogram --diff-algorithm= --diff-filter= --find-renames? --find-copies? --no-renames --full-index --binary \
     --text --exit-code --quiet --check --cached --staged --merge-base --no-ext-diff --no-textconv --relative? \
     --no-relative --inter-hunk-context= --function-context --no-prefix --source --walk-reflogs --simplify-by-decoration \
     --ancestry-path --parents --children --no-notes --notes? --submodule? --ignore-submodules? --compact-summary \
-    --pickaxe-all --pickaxe-regex --no-color-moved --color-moved? --encoding= --count --no-mailmap --mailmap";
+    --pickaxe-all --pickaxe-regex --no-color-moved --color-moved? --encoding? --count --no-mailmap --mailmap";
 
 /// Subcommands that only read, with the flags that leave it so.
 const READERS: &[(&str, &str, Operands)] = &[
     (
         "blame",
-        "lstpcfnwebM? C? LS: --porcelain --line-porcelain --root --show-stats --date= --abbrev= --show-name \
+        "lstpcfnweb M? C? L: S< --porcelain --line-porcelain --root --show-stats --date= --abbrev? --show-name \
         --show-number --show-email --color-lines --color-by-age --since= --incremental --score-debug --first-parent",
         Operands::Any,
     ),
     (
         "branch",
         "arv --all --remotes --list --show-current --verbose --contains? --no-contains? --merged? --no-merged? \
-        --points-at= --sort= --format= --color? --no-color --column? --no-column --abbrev= --no-abbrev --ignore-case",
+        --points-at= --sort= --format= --color? --no-color --column? --no-column --abbrev? --no-abbrev --ignore-case",
         Operands::WithFlag(&["list", "contains", "no-contains", "merged", "no-merged"]),
     ),
     ("cat-file", "tspe --batch-check? --batch? --allow-unknown-type", Operands::Any),
@@ -49,7 +50,7 @@ const READERS: &[(&str, &str, Operands)] = &[
     ("count-objects", "vH --verbose --human-readable", Operands::None),
     (
         "describe",
-        "--all --tags --contains --abbrev= --candidates= --exact-match --always --long --match= --exclude= \
+        "--all --tags --contains --abbrev? --candidates= --exact-match --always --long --match= --exclude= \
         --first-parent --dirty? --broken?",
         Operands::Any,
     ),
@@ -72,7 +73,7 @@ const READERS: &[(&str, &str, Operands)] = &[
     ("log", LOG, Operands::Any),
     (
         "ls-files",
-        "cdmoistukvfz xX: --cached --deleted --modified --others --ignored --stage --unmerged --killed \
+        "cdmoistukvfz x: X< --cached --deleted --modified --others --ignored --stage --unmerged --killed \
         --exclude= --exclude-standard --error-unmatch --full-name --abbrev? --eol --deduplicate --directory \
         --no-empty-directory --recurse-submodules",
         Operands::Any,
@@ -127,7 +128,7 @@ const READERS: &[(&str, &str, Operands)] = &[
         --no-column --color? --ignore-case",
         Operands::WithFlag(&["l", "list", "contains", "no-contains", "merged", "no-merged"]),
     ),
-    ("var", "l", Operands::AtMost(1)),
+    ("var", "", Operands::AtMost(1)),
     ("version", "--build-options", Operands::None),
     ("worktree", "v --porcelain --verbose z", Operands::First(&["list"])),
 ];
@@ -139,6 +140,21 @@ pub(crate) const HARMLESS_BEFORE: [&str; 5] =
 /// Flags before the subcommand with a value in the next word.
 const VALUE_BEFORE: [&str; 8] =
     ["-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env", "--super-prefix"];
+
+/// The hazard of a command whose end nobody knows; `Err` says that none of this subcommand can follow either.
+pub(super) fn hazard_of_open_text(args: &[String]) -> Result<Hazard, &str> {
+    let near = args.get(..MAX_OPEN_WORDS).unwrap_or(args);
+    let Some((at, _)) = subcommand(near) else {
+        return if near.len() < args.len() { Ok(Hazard::Discards) } else { Err("") };
+    };
+    let name = args.get(at).map(String::as_str).unwrap_or_default();
+    let Some(found) = hazard(name, args.get(at + 1..).unwrap_or_default()) else { return Err(name) };
+    let is_reader = near.len() == args.len() && outcome(args).hazard.is_none();
+    if is_reader { Err("") } else { Ok(found) }
+}
+
+/// Words of a text that is not understood that can be flags before a subcommand.
+const MAX_OPEN_WORDS: usize = 64;
 
 /// The index of the subcommand, and whether all before it changes nothing.
 pub(crate) fn subcommand(args: &[String]) -> Option<(usize, bool)> {
@@ -191,8 +207,15 @@ pub(super) fn outcome(args: &[String]) -> Outcome {
     if scanned.values(&formats).any(|format| format.contains("%G") || format.contains("signature")) {
         return asks(&format!("`git {name}` with this format runs a program"), None);
     }
+    let mut trees = Vec::new();
+    if name == "grep" && scanned.has(&["untracked", "no-index"]) {
+        trees.push(Tree {
+            root: ".".to_owned(),
+            walk: TreeWalk { reads_contents: true, ..TreeWalk::default() },
+        });
+    }
     let outside = rest.iter().map(String::as_str).filter(|word| !word.starts_with('-') && leads_out(word));
-    Outcome { reads_repository: true, ..Outcome::reads(outside.chain(scanned.reads.iter().copied())) }
+    Outcome { reads_repository: true, trees, ..Outcome::reads(outside.chain(scanned.reads.iter().copied())) }
 }
 
 /// Whether an operand can be a file outside of the repository, which `git diff` and its like would read.

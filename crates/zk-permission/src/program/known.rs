@@ -177,6 +177,22 @@ pub(super) fn outcome(name: &str, args: &[String]) -> Outcome {
     Outcome { effects, changes: Some(changes), is_opaque, hazard, ..Outcome::default() }
 }
 
+/// The hazard of a program with these arguments, without a copy of them.
+pub(super) fn hazard(name: &str, args: &[String]) -> Option<Hazard> {
+    let (kind, _) = KNOWN.iter().find(|(_, names)| names.contains(&name))?;
+    if is_version_question(name, args) {
+        return None;
+    }
+    match kind {
+        Kind::Writes => discards(name, args).then_some(Hazard::Discards),
+        Kind::Network => Some(Hazard::Network),
+        Kind::Code => publishes(name, args).then_some(Hazard::Publishes),
+        Kind::Privilege => Some(Hazard::Privilege),
+        Kind::Delegates => Some(Hazard::Delegates),
+        Kind::Shell | Kind::Opaque => None,
+    }
+}
+
 /// Programs that print their version and do nothing before; version managers stand before many others.
 fn is_version_question(name: &str, args: &[String]) -> bool {
     matches!(args, [only] if only == "--version")

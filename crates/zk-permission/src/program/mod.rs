@@ -9,9 +9,12 @@ mod scripts;
 mod table;
 mod wrappers;
 
+use std::collections::HashSet;
+
 use zk_core::model::Effect;
 
 use crate::shell::{Assignment, Command, is_builtin};
+use crate::surroundings::TreeWalk;
 
 pub(crate) use git::subcommand as git_subcommand;
 pub(crate) use known::Hazard;
@@ -39,6 +42,15 @@ pub(crate) struct Leaf {
     pub(crate) goes_to: Option<String>,
     /// Whether it runs what the configuration of a repository names.
     pub(crate) reads_repository: bool,
+    /// Directories that it goes through with all that is in them.
+    pub(crate) trees: Vec<Tree>,
+}
+
+/// A directory that a program goes through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Tree {
+    pub(crate) root: String,
+    pub(crate) walk: TreeWalk,
 }
 
 /// A program and its arguments.
@@ -71,6 +83,7 @@ struct Outcome {
     hazard: Option<Hazard>,
     goes_to: Option<String>,
     reads_repository: bool,
+    trees: Vec<Tree>,
 }
 
 impl Outcome {
@@ -155,6 +168,7 @@ fn inspect_argv(argv: &[String], context: Context, has_unknown_tail: bool, leave
             hazard: outcome.hazard,
             goes_to: outcome.goes_to,
             reads_repository: outcome.reads_repository,
+            trees: outcome.trees,
         }
     };
     let name = base_name(word);
@@ -238,15 +252,37 @@ pub(crate) fn hazard_in(text: &str) -> Option<Hazard> {
     let ends_word = |c: char| c.is_whitespace() || c.is_control() || ";|&()<>{}`$#".contains(c);
     let words: Vec<String> =
         plain.split(ends_word).filter(|word| !word.is_empty()).map(str::to_owned).collect();
-    words.iter().enumerate().find_map(|(at, word)| {
+    // What follows a word is the less the later it stands: a name without a hazard has none further on.
+    let mut harmless = HashSet::new();
+    let mut harmless_git = HashSet::new();
+    for (at, word) in words.iter().enumerate() {
         let rest = words.get(at + 1..).unwrap_or_default();
-        match base_name(word) {
-            "git" => git::outcome(rest).hazard,
+        let name = base_name(word);
+        if name == "git" {
+            let next = rest.first().map(String::as_str).unwrap_or_default();
+            if harmless_git.contains(next) {
+                continue;
+            }
+            match git::hazard_of_open_text(rest) {
+                Ok(hazard) => return Some(hazard),
+                Err("") => {}
+                Err(subcommand) => drop(harmless_git.insert(subcommand)),
+            }
+            continue;
+        }
+        if !harmless.insert(name) {
+            continue;
+        }
+        let hazard = match name {
             "sudo" | "doas" => Some(Hazard::Privilege),
             "find" => rest.iter().any(|word| word == "-delete").then_some(Hazard::Discards),
-            name => known::outcome(name, rest).hazard,
+            name => known::hazard(name, rest),
+        };
+        if hazard.is_some() {
+            return hazard;
         }
-    })
+    }
+    None
 }
 
 /// The name of a program without its directory.
@@ -286,7 +322,12 @@ fn outcome(name: &str, args: &[String], is_own: bool) -> Outcome {
 
 fn reader(row: &table::Row, args: &[String]) -> Outcome {
     use table::Operands;
-    let scanned = match flags::scan(row.flags, args, flags::Until::Dashes) {
+    // `xxd F -p` writes a file named `-p`; the programs of binutils read their arguments from `@FILE`.
+    let until = if row.name == "xxd" { flags::Until::Operand } else { flags::Until::Dashes };
+    if row.name == "strings" && args.iter().any(|arg| arg.starts_with('@')) {
+        return Outcome::asks("`strings` reads its arguments from a file");
+    }
+    let scanned = match flags::scan(row.flags, args, until) {
         Ok(scanned) => scanned,
         Err(why) => return Outcome::asks(format!("`{}`: {why}", row.name)),
     };
@@ -306,5 +347,12 @@ fn reader(row: &table::Row, args: &[String]) -> Outcome {
             return Outcome::asks(format!("`{}` with an operand may set something", row.name));
         }
     };
-    Outcome::reads(files.iter().chain(&scanned.reads).copied())
+    let trees = table::walk(row.name, &scanned).map(|walk| trees(files, walk)).unwrap_or_default();
+    Outcome { trees, ..Outcome::reads(files.iter().chain(&scanned.reads).copied()) }
+}
+
+/// The trees below these roots, or below the working directory.
+fn trees(roots: &[&str], walk: TreeWalk) -> Vec<Tree> {
+    let roots = if roots.is_empty() { &["."] } else { roots };
+    roots.iter().map(|root| Tree { root: (*root).to_owned(), walk }).collect()
 }

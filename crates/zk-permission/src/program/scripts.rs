@@ -125,8 +125,8 @@ fn awk(name: &str, args: &[String]) -> Outcome {
         return Outcome::asks(format!("`{name}` without a script"));
     };
     let banned = [
-        "|", ">", "<", "@", "\n", "system", "getline", "ARGV", "ARGC", "ENVIRON", "close", "fflush", "load",
-        "include",
+        "|", ">", "<", "@", "\n", "system", "getline", "ARGV", "ARGC", "ENVIRON", "SYMTAB", "FUNCTAB",
+        "PROCINFO", "close", "fflush", "load", "include",
     ];
     if banned.iter().any(|word| script.contains(word)) {
         return Outcome::asks(format!("the script of `{name}` is not known to be harmless"));

@@ -1,3 +1,5 @@
+use crate::surroundings::TreeWalk;
+
 /// What the operands of a program are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operands {
@@ -22,6 +24,31 @@ pub(super) struct Row {
     /// The flags, in the language of [`super::flags::scan`].
     pub(super) flags: &'static str,
     pub(super) operands: Operands,
+}
+
+/// The way in which a program goes through directories with these flags; nothing if it goes through none.
+pub(super) fn walk(name: &str, scanned: &super::flags::Scanned<'_>) -> Option<TreeWalk> {
+    let has = |names: &[&str]| scanned.has(names);
+    let walk = |follows_links, reads_contents, skips_hidden| {
+        Some(TreeWalk { follows_links, reads_contents, skips_hidden })
+    };
+    match name {
+        "grep" | "egrep" | "fgrep" => {
+            let follows = has(&["R", "dereference-recursive"]);
+            let recurses = has(&["r", "recursive"])
+                || scanned.values(&["d", "directories"]).any(|value| "recurse".starts_with(value));
+            (follows || recurses).then_some(walk(follows, true, false)?)
+        }
+        "rg" => {
+            let skips = !has(&["hidden", "u", "unrestricted", "g", "glob", "iglob"]);
+            walk(has(&["L", "follow"]), !has(&["files"]), skips)
+        }
+        "diff" if has(&["r", "recursive"]) => walk(!has(&["no-dereference"]), true, false),
+        "ls" if has(&["R", "recursive"]) => walk(has(&["L", "dereference"]), false, false),
+        "tree" => walk(has(&["l"]), false, false),
+        "du" => walk(has(&["L", "dereference"]), false, false),
+        _ => None,
+    }
 }
 
 pub(super) fn find(name: &str) -> Option<&'static Row> {
@@ -206,7 +233,7 @@ pub(super) const READERS: &[Row] = &[
     row("tr", "cCdst --complement --delete --squeeze-repeats --truncate-set1", Text),
     row(
         "tree",
-        "adfilnpqrsStuUvxXACDFhJQN IPL: --charset= --dirsfirst --du --filelimit= --fromfile --gitignore \
+        "adfilnpqrsStuUvxXACDFhJQN IPL; --charset= --dirsfirst --du --filelimit= --fromfile --gitignore \
         --ignore-case --inodes --matchdirs --noreport --prune --si --sort= --filesfirst",
         Files,
     ),

@@ -32,3 +32,19 @@ fn every_command_of_the_table_gets_its_verdict() {
     assert!(wrong.is_empty(), "{} of {count} wrong:\n{}", wrong.len(), wrong.join("\n"));
     assert!(count >= 700, "{count} rows");
 }
+
+#[test]
+fn a_long_text_that_is_not_understood_is_judged_in_time_that_its_length_allows() {
+    let setup = Setup::named("auto");
+    let begun = std::time::Instant::now();
+    for line in ["rm x git -C git status foo\n", "unknown words of a document\n", "git branch --list\n"] {
+        let text = format!("cat <<'E' > out\n{}E\n", line.repeat(300_000 / line.len()));
+        setup.command(&text);
+    }
+    // A copy of all later words for each word would take hours.
+    assert!(begun.elapsed() < std::time::Duration::from_secs(120));
+    assert_eq!(
+        setup.command(&format!("cat <<E\n{}rm -rf x\nE", "rm x\n".repeat(9_000))).decision.name(),
+        "ask"
+    );
+}
