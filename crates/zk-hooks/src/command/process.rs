@@ -17,6 +17,11 @@ const MAX_SAID: usize = 10 << 10;
 /// How long output is read that something in the background holds open after the end.
 const LEFTOVER: Duration = Duration::from_millis(500);
 
+/// Bytes written at once: so few are written whole or not at all, so that a write can be given up to read.
+const CHUNK_BYTES: usize = 4096;
+/// Time after which a write that does not end gives way to reading, and a read to the write.
+const STUCK_WRITE: Duration = Duration::from_millis(5);
+
 /// How a hook ended, and what it printed.
 pub(super) struct Printed {
     pub(super) exit: Exit,
@@ -67,8 +72,7 @@ struct Running {
 
 impl Running {
     async fn finish(mut self, input: &[u8]) -> Result<Printed, Trouble> {
-        // A hook may answer without reading what it is asked.
-        let _ = self.process.write(input).await;
+        self.feed(input).await?;
         let _ = self.process.close_input().await;
         while self.exit.is_none() && self.step().await? {}
         let Some(exit) = self.exit else { return Err(Trouble::Lost("was lost".to_owned())) };
@@ -80,6 +84,26 @@ impl Running {
             read?;
         }
         Ok(Printed { exit, stdout: self.stdout, stderr: String::from_utf8_lossy(&self.stderr).into_owned() })
+    }
+
+    /// Writes the input and reads meanwhile: a hook may print before it has read everything. It may also answer
+    /// without reading at all.
+    async fn feed(&mut self, input: &[u8]) -> Result<(), Trouble> {
+        for chunk in input.chunks(CHUNK_BYTES) {
+            loop {
+                match timeout(STUCK_WRITE, self.process.write(chunk)).await {
+                    Ok(Ok(())) => break,
+                    Ok(Err(_)) => return Ok(()),
+                    Err(_) => {}
+                }
+                if let Ok(more) = timeout(STUCK_WRITE, self.step()).await
+                    && (!more? || self.exit.is_some())
+                {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Takes one event in; false when there are no more.
