@@ -6,6 +6,16 @@ const DEEPEST: usize = 12;
 /// The most columns of a table that is drawn as one; a wider one is for layout.
 const COLUMNS: usize = 20;
 
+/// A fence longer than every run of backticks in `text`, found in one pass: pages of strangers have long runs.
+fn fence_around(text: &str) -> String {
+    let (mut run, mut longest) = (0, 0);
+    for byte in text.bytes() {
+        run = if byte == b'`' { run + 1 } else { 0 };
+        longest = longest.max(run);
+    }
+    "`".repeat(3.max(longest + 1))
+}
+
 /// Writes Markdown, block by block.
 pub(super) struct Writer<'a> {
     base: &'a Url,
@@ -209,11 +219,7 @@ impl<'a> Writer<'a> {
             self.text(text);
             return;
         }
-        // Longer than any fence in it.
-        let mut fence = "```".to_owned();
-        while text.contains(fence.as_str()) {
-            fence.push('`');
-        }
+        let fence = fence_around(text);
         let opening = format!("{fence}{language}");
         let lines: Vec<&str> =
             std::iter::once(opening.as_str()).chain(text.lines()).chain([fence.as_str()]).collect();
