@@ -10,6 +10,8 @@ use crate::canonical::{canonical, sha256_hex};
 
 /// How much of a value that changed a line shows, in characters.
 const SHOWN: usize = 300;
+/// Length of a list's name, in hexadecimal digits of four bits.
+const DIGEST_HEX_DIGITS: usize = 32;
 /// How much of what stayed the same is shown around it.
 const AROUND: usize = 24;
 
@@ -69,9 +71,9 @@ impl Listing {
         &self.0
     }
 
-    /// What a person names to accept exactly this list.
+    /// Name of exactly this list for a person who accepts it: 128 bits, so that no server finds two lists of one name.
     pub(crate) fn digest(&self) -> String {
-        sha256_hex(&self.0).chars().take(12).collect()
+        sha256_hex(&self.0).chars().take(DIGEST_HEX_DIGITS).collect()
     }
 
     /// What differs from an accepted list, one line for each change; nothing if nothing does.
@@ -253,6 +255,13 @@ mod tests {
         assert!(changes(vec![tool()], Some("Be evil"))[0].contains("instructions"));
         let page = changes(with("/_meta/ui", json!({"a": 2, "b": "ui://evil"})), Some("Be kind"));
         assert!(page[0].contains("_meta, ui, b") && page[0].contains("ui://evil"), "{page:?}");
+    }
+
+    #[test]
+    fn a_list_is_named_by_128_bits() {
+        let digest = Listing::new(None, [tool()]).digest();
+        assert_eq!(digest.len() * 4, 128, "{digest}");
+        assert_ne!(digest, Listing::new(Some("Be kind"), [tool()]).digest());
     }
 
     #[test]
