@@ -17,12 +17,15 @@ use super::{AuthError, Credential, OAuthRefresh, OAuthTokens};
 use crate::Secret;
 use crate::http::Http;
 
-/// How long before its end a token is refreshed.
-const MARGIN: Duration = Duration::from_secs(5 * 60);
+/// Longest time before its end at which a token is refreshed.
+const MAX_MARGIN: Duration = Duration::from_secs(5 * 60);
+/// Share of a token's lifetime, as a divisor, that is the margin of a token that lives shortly.
+const MARGIN_DIVISOR: u32 = 5;
 
 /// The stored tokens of a sign-in, kept fresh.
 ///
-/// A token is refreshed five minutes before it ends, or when the server has rejected it. However many tasks
+/// A token is refreshed five minutes before it ends (one that lives less than 25 minutes: in the last fifth of its
+/// lifetime), or when the server has rejected it. However many tasks
 /// and processes need that at once, one refresh is made: the others wait for it and take what it stored. A
 /// refresh that fails changes nothing that is stored. One that has begun goes on when the run that asked for
 /// it is dropped, for its answer may be the only copy of the next refresh token.
@@ -50,6 +53,8 @@ struct Inner {
     /// Keeps the tasks of this process from asking the store all at once.
     flight: Mutex<()>,
     unsaved: std::sync::Mutex<Option<Unsaved>>,
+    /// The token that was refreshed last, with its own margin: what is stored does not say when a token began.
+    margin: std::sync::Mutex<Option<(Secret, Duration)>>,
 }
 
 /// Fresh tokens that the store did not take.
@@ -80,8 +85,9 @@ impl OAuthSession {
         clock: Arc<dyn Clock>,
         limit: Duration,
     ) -> Self {
-        let (flight, unsaved) = (Mutex::default(), std::sync::Mutex::default());
-        Self { inner: Arc::new(Inner { client, store, http, clock, limit, flight, unsaved }) }
+        let (flight, unsaved, margin) =
+            (Mutex::default(), std::sync::Mutex::default(), std::sync::Mutex::default());
+        Self { inner: Arc::new(Inner { client, store, http, clock, limit, flight, unsaved, margin }) }
     }
 
     /// The tokens as they are stored, fresh or not.
@@ -123,7 +129,14 @@ impl TokenSource for OAuthSession {
 impl Inner {
     /// Whether tokens can be used for a while.
     fn is_good(&self, tokens: &OAuthTokens, rejected: Option<&Secret>) -> bool {
-        tokens.lasts(self.clock.now(), MARGIN) && !is(&tokens.access, rejected)
+        tokens.lasts(self.clock.now(), self.margin(tokens)) && !is(&tokens.access, rejected)
+    }
+
+    fn margin(&self, tokens: &OAuthTokens) -> Duration {
+        match &*self.margin.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some((token, margin)) if is(&tokens.access, Some(token)) => *margin,
+            Some(_) | None => MAX_MARGIN,
+        }
     }
 
     /// What the store has now, or what it should have.
@@ -159,6 +172,11 @@ impl Inner {
             Ok(fresh) => {
                 let unsaved = self.keep(&tokens, &fresh).await;
                 let left = fresh.expires_at.and_then(|end| end.duration_since(self.clock.now()).ok());
+                if let Some(lifetime) = left {
+                    let margin = MAX_MARGIN.min(lifetime / MARGIN_DIVISOR);
+                    *self.margin.lock().unwrap_or_else(PoisonError::into_inner) =
+                        Some((fresh.access.clone(), margin));
+                }
                 let (provider, expires_in_s) = (self.client.name.clone(), left.map(|left| left.as_secs()));
                 // A listener that fails does not make the token worse.
                 let _ = cx.emit_with(|| OAuthRefresh { provider, expires_in_s, unsaved }).await;
