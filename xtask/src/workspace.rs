@@ -40,8 +40,18 @@ impl Package {
 const NOT_OURS: [&str; 5] = ["target", ".git", "node_modules", "corpus", "artifacts"];
 
 impl Workspace {
+    /// Workspace around the current folder. A program that another checkout built into a shared target folder checks
+    /// the checkout that it runs in.
     pub(crate) fn here() -> Result<Self> {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask has no parent folder")?;
+        let current = std::env::current_dir().context("cannot tell the current folder")?;
+        Self::around(&current)
+    }
+
+    fn around(folder: &Path) -> Result<Self> {
+        let is_root = |dir: &&Path| dir.join("xtask/Cargo.toml").is_file() && dir.join("crates").is_dir();
+        let root = folder.ancestors().find(is_root).with_context(|| {
+            format!("{} is in no checkout of zk; run `cargo xtask` inside of one", folder.display())
+        })?;
         Ok(Self::at(root))
     }
 
