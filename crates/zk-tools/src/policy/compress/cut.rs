@@ -43,12 +43,7 @@ impl CutOutput {
         }
         let (text, bytes) = read(&file, LOOKED_AT).ok()?;
         let text = visible_tags(&text).into_owned();
-        let footer = if self.footer.is_empty() || text.ends_with('\n') || self.footer.starts_with('\n') {
-            self.footer
-        } else {
-            format!("\n{}", self.footer)
-        };
-        Some(Whole { text, bytes, file, footer, limit: self.limit })
+        Some(Whole { text, bytes, file, footer: self.footer, limit: self.limit })
     }
 }
 

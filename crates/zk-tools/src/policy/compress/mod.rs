@@ -180,6 +180,12 @@ impl Shared {
     }
 }
 
+/// `text` with `footer` on a line of its own.
+fn joined(text: &str, footer: &str) -> String {
+    let is_apart = footer.is_empty() || text.is_empty() || text.ends_with('\n') || footer.starts_with('\n');
+    format!("{text}{}{footer}", if is_apart { "" } else { "\n" })
+}
+
 impl Handler<ToolTransform> for Compress {
     async fn call(&self, event: &ToolTransform, cx: &Cx) -> Answer<ToolTransform> {
         let running = self.shared.running(|running| running.get(&event.call.call_id).cloned());
@@ -210,7 +216,7 @@ impl Handler<ToolTransform> for Compress {
                 let lines = count(compressed.lines() + fitted.left_out, "line");
                 what = format!("{lines}: its end and the lines before that say what went wrong are here");
             }
-            shorter = format!("{}{}", fitted.text, whole.footer);
+            shorter = joined(&fitted.text, &whole.footer);
         }
         let saved = before.saturating_sub(shorter.len());
         if (saved as f64) < before as f64 * LEAST_SAVED || saved < 400 {
@@ -249,5 +255,18 @@ impl Handler<ToolTransform> for Compress {
         let _ = cx.emit(ToolRemark { call: event.call.clone(), text }).await;
         let _ = cx.emit(OutputCompressed { call: event.call.clone(), what, before, after }).await;
         Ok(Some(ResultPatch { content: Some(content), ..ResultPatch::default() }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::joined;
+
+    #[test]
+    fn a_footer_stands_on_a_line_of_its_own_behind_a_summary_without_a_line_end() {
+        assert_eq!(joined("2 tests failed", "(exit code 1)"), "2 tests failed\n(exit code 1)");
+        assert_eq!(joined("2 tests failed\n", "(exit code 1)"), "2 tests failed\n(exit code 1)");
+        assert_eq!(joined("2 tests failed", "\n(exit code 1)"), "2 tests failed\n(exit code 1)");
+        assert_eq!(joined("2 tests failed", ""), "2 tests failed");
     }
 }
