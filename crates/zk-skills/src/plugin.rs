@@ -80,7 +80,7 @@ impl Plugin for SkillsPlugin {
         );
         scope.on_async_with(skills.clone(), async |skills: &Skills, loaded: &SessionLoaded, cx: &Cx| {
             skills.forget(cx);
-            skills.restore(used_in(&loaded.entries), cx).await?;
+            skills.restore(used_in(&loaded.entries), is_interrupted(&loaded.entries), cx).await?;
             Ok::<_, BoxError>(())
         });
         scope.on_async_with(skills.clone(), async |skills: &Skills, _: &SessionSwitch, cx: &Cx| {
@@ -220,6 +220,15 @@ async fn asked_for(skills: &Skills, text: &str, cx: &Cx) -> Option<Message> {
         }
     };
     Some(Message::injected(text, format!("skill:{name}")))
+}
+
+/// Whether the last run of a stored conversation did not come to its answer.
+fn is_interrupted(entries: &[Entry]) -> bool {
+    let last = entries.iter().rev().find_map(|entry| match &entry.kind {
+        EntryKind::Message { message, .. } => Some(message),
+        _ => None,
+    });
+    last.is_some_and(|last| last.role == Role::User || last.calls().next().is_some())
 }
 
 /// The names and texts of the skills that a stored conversation used, the last one last.

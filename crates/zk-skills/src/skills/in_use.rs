@@ -141,8 +141,14 @@ impl Skills {
         Ok(used.delivered.insert(skill.name().to_owned(), digest) != Some(digest))
     }
 
-    /// Takes those skills into use that a stored conversation used last, whose texts are in it.
-    pub(crate) async fn restore(&self, used: Vec<(String, String)>, cx: &Cx) -> Result<(), EmitError> {
+    /// Remembers the texts of skills that a stored conversation has. Skills of a run that was interrupted are taken into
+    /// use again: it may go on.
+    pub(crate) async fn restore(
+        &self,
+        used: Vec<(String, String)>,
+        is_interrupted: bool,
+        cx: &Cx,
+    ) -> Result<(), EmitError> {
         if used.is_empty() {
             return Ok(());
         }
@@ -154,7 +160,7 @@ impl Skills {
                 let mut state = self.state();
                 let used = state.contexts.entry(context(cx)).or_default();
                 used.delivered.insert(name.clone(), digest(text));
-                if at < first {
+                if at < first || !is_interrupted {
                     continue;
                 }
                 used.active.insert(name.clone(), skill.clone());

@@ -386,7 +386,37 @@ async fn a_plugin_changes_what_models_are_told_of_skills_once_for_all_requests()
 }
 
 #[tokio::test]
-async fn skills_of_a_conversation_that_goes_on_are_in_use_again_for_its_first_run() {
+async fn skills_of_a_run_that_ended_do_not_bound_the_tools_of_a_conversation_that_is_resumed() {
+    let text = "---\nname: pdf\ndescription: Reads.\nallowed-tools: Read\n---\nDo it.\n";
+    let script = calls(&[("skills_use", json!({ "skill": "pdf" }))])
+        .turn(|turn| turn.text("Used."))
+        .turn(|turn| turn.call("shell", json!({ "command": "true" })))
+        .turn(|turn| turn.text("Ran."));
+    let (rig, at) = rig(with_skill(text), script);
+    rig.run("Use it").await;
+    let history = rig.agent.history();
+    let entry = |message: &Arc<Message>| Entry {
+        id: EntryId::fresh(),
+        parent: None,
+        time_ms: 0,
+        kind: EntryKind::Message { message: message.clone(), usage: None },
+    };
+    let entries: Vec<Entry> = history.iter().map(entry).collect();
+    let again = Agent::builder(Arc::new(rig.provider.clone()))
+        .bus(rig.bus.clone())
+        .cwd(at.path("project"))
+        .history(history)
+        .restored(entries)
+        .build()
+        .unwrap();
+    rig.recorder.clear();
+    again.run("Go on").unwrap().wait().await.result.unwrap();
+    assert!(rig.recorder.named("skills:activated").is_empty());
+    assert!(rig.recorder.named("tool:blocked").is_empty());
+}
+
+#[tokio::test]
+async fn skills_of_an_interrupted_run_are_in_use_again_for_the_run_that_goes_on() {
     let text = "---\nname: pdf\ndescription: Reads.\nallowed-tools: Read\n---\nDo it.\n";
     let script = calls(&[("skills_use", json!({ "skill": "pdf" }))])
         .turn(|turn| turn.call("shell", json!({ "command": "true" })))
@@ -396,7 +426,8 @@ async fn skills_of_a_conversation_that_goes_on_are_in_use_again_for_its_first_ru
     let (rig, at) = rig(with_skill(text), script);
     rig.run("Use it").await;
     assert!(rig.skills.active(&rig.bus.cx()).is_empty());
-    let history = rig.agent.history();
+    // Everything up to the result of the first call.
+    let history: Vec<_> = rig.agent.history().into_iter().take(3).collect();
     let entry = |message: &Arc<Message>| Entry {
         id: EntryId::fresh(),
         parent: None,
