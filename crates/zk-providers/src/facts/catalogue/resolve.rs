@@ -73,11 +73,13 @@ pub fn resolve_model(name: &str, provider: Option<&str>, own: &[&str]) -> Resolv
         if is_known(provider, name) {
             return at(provider, name);
         }
-        let behind = name.split_once('/').filter(|(first, _)| *first == provider).map(|(_, id)| id);
+        let behind =
+            name.split_once('/').filter(|(first, _)| first.eq_ignore_ascii_case(provider)).map(|(_, id)| id);
         if let Some(id) = behind.filter(|id| is_known(provider, id)) {
             return at(provider, id);
         }
-        if let Some(id) = newest(provider, behind.unwrap_or(name)) {
+        let short = behind.unwrap_or(name);
+        if let Some(id) = newest(provider, short).or_else(|| newest_by_part(provider, short)) {
             return at(provider, id);
         }
         if let Some(id) = behind {
@@ -89,10 +91,13 @@ pub fn resolve_model(name: &str, provider: Option<&str>, own: &[&str]) -> Resolv
             return at(provider, name);
         }
     }
-    if let Some((first, id)) = name.split_once('/')
-        && (Vendor::named(first).is_some() || own.contains(&first))
-    {
-        return at(first, newest(first, id).filter(|_| !is_known(first, id)).unwrap_or(id));
+    if let Some((first, id)) = name.split_once('/') {
+        let lower = first.to_lowercase();
+        let named = [first, &*lower].into_iter().find(|it| Vendor::named(it).is_some() || own.contains(it));
+        if let Some(first) = named {
+            let found = || newest(first, id).or_else(|| newest_by_part(first, id));
+            return at(first, if is_known(first, id) { id } else { found().unwrap_or(id) });
+        }
     }
     if let Some(provider) = provider {
         return at(provider, name);
@@ -104,6 +109,9 @@ pub fn resolve_model(name: &str, provider: Option<&str>, own: &[&str]) -> Resolv
         && let Some(id) = newest(family.maker, name)
     {
         return at(family.maker, id);
+    }
+    if let Some((provider, id)) = PROVIDERS.iter().find_map(|it| Some((*it, newest_by_part(it, name)?))) {
+        return at(provider, id);
     }
     let near = PROVIDERS.iter().map(|provider| near_matches(provider, name)).find(|near| !near.is_empty());
     ResolvedModel { provider: None, id: name.to_owned(), is_known: false, near: near.unwrap_or_default() }
@@ -135,6 +143,35 @@ fn newest(provider: &str, name: &str) -> Option<&'static str> {
         .map(|(_, id)| id)
 }
 
+/// The newest model that `provider` serves whose id is `name` in another case, or ends in `name` and at most a version
+/// and a date: `opus-4` for `claude-opus-4-5`, but never `gpt-5` for `gpt-5-mini`.
+fn newest_by_part(provider: &str, name: &str) -> Option<&'static str> {
+    let name = name.to_lowercase();
+    let (now, has_letter) = (SystemTime::now(), name.contains(|c: char| c.is_ascii_alphabetic()));
+    let is_served = |id: &str| known_shutdown(provider, id).is_none_or(|end| !end.is_past(now));
+    if let Some(id) = known_models(provider).find(|id| id.eq_ignore_ascii_case(&name)) {
+        return Some(id);
+    }
+    known_models(provider)
+        .filter(|id| has_letter && is_served(id))
+        .filter_map(|id| Some((versions_behind(&id.to_lowercase(), &name)?, id)))
+        .max_by(|(one, a), (two, b)| one.cmp(two).then(b.len().cmp(&a.len())))
+        .map(|(_, id)| id)
+}
+
+/// The numbers of a version behind the part `name` of `id`, without dates; nothing if more than those is there.
+fn versions_behind(id: &str, name: &str) -> Option<Vec<u32>> {
+    let (before, behind) = id.rsplit_once(name)?;
+    let begins = before.is_empty() || before.ends_with(['-', '/']);
+    if !begins || !(behind.is_empty() || behind.starts_with(['-', '.'])) {
+        return None;
+    }
+    let numbers = behind.split(['-', '.']).filter(|part| !part.is_empty());
+    let numbers: Option<Vec<(usize, u32)>> =
+        numbers.map(|part| Some((part.len(), part.parse().ok()?))).collect();
+    Some(numbers?.into_iter().filter(|(length, _)| *length <= 2).map(|(_, number)| number).collect())
+}
+
 /// The version that stands where `pattern` has its `#`: `4-8` and `4.8` are the same, and a date is none.
 fn version(id: &str, pattern: &str) -> Option<Vec<u32>> {
     let id = id.to_lowercase();
@@ -145,4 +182,29 @@ fn version(id: &str, pattern: &str) -> Option<Vec<u32>> {
         part.parse().ok().filter(|_| is_number)
     });
     numbers.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_may_be_named_by_its_end_without_version_and_in_any_case() {
+        let id = |name: &str, provider| resolve_model(name, provider, &[]).id;
+        for provider in [None, Some("anthropic")] {
+            assert!(id("opus-4", provider).starts_with("claude-opus-4"), "{}", id("opus-4", provider));
+            assert_eq!(id("Anthropic/Claude-Opus-5", provider), "claude-opus-5");
+            assert_eq!(id("Claude-Opus-5", provider), "claude-opus-5");
+        }
+        assert_eq!(id("claude-new-thing", Some("anthropic")), "claude-new-thing");
+    }
+
+    #[test]
+    fn a_part_stands_for_an_id_with_a_version_behind_it_and_for_no_other_model() {
+        assert_eq!(versions_behind("claude-opus-4-5", "opus-4"), Some(vec![5]));
+        assert_eq!(versions_behind("claude-opus-4-20250514", "opus-4"), Some(vec![]));
+        assert_eq!(versions_behind("gpt-5-mini", "gpt-5"), None);
+        assert_eq!(versions_behind("claude-opus-45", "opus-4"), None);
+        assert_eq!(versions_behind("magnum-opus", "um-opus"), None);
+    }
 }
