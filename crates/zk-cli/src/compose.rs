@@ -66,6 +66,8 @@ pub(crate) async fn bus(app: &AppContext, session: &Session, host: HostOptions) 
 }
 
 fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions) -> Outcome<()> {
+    // A plugin reads its table while it is installed.
+    bus.scope("settings").provide_service::<dyn PluginSettings>(Arc::new(app.settings.clone()));
     let children = Environment::filtered(app.env.without_secrets());
     let containment = Containment::of(app, host.allow_all)?;
     let context = containment.context();
@@ -143,7 +145,6 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     });
     skills::tell(app, bus);
     bus.scope("trust").provide_service::<dyn Trust>(app.trust.clone());
-    bus.scope("settings").provide_service::<dyn PluginSettings>(Arc::new(app.settings.clone()));
     if let Some(ui) = host.ui {
         bus.scope("terminal").provide_service::<dyn Ui>(ui);
     }
@@ -411,9 +412,11 @@ pub(crate) fn agent(
     bus.scope("error-formatter").provide_service(Arc::new(ErrorFormatter::new(summary::run_error)));
     cost_records::note_breaks(bus);
     cost_records::note_savings(bus);
-    let level = match session.loaded.thinking {
-        Some(level) if !thinking_is_overridden(app) => level,
-        Some(_) | None => settings.thinking(),
+    let of_model = settings.text("model").and_then(|name| model_name::split_level(name).1);
+    let level = match (of_model, session.loaded.thinking) {
+        (Some(level), _) if !thinking_is_overridden(app) => level,
+        (None, Some(level)) if !thinking_is_overridden(app) => level,
+        (Some(_) | None, _) => settings.thinking(),
     };
     let name = provider.name().to_owned();
     let mut builder = Agent::builder(provider)

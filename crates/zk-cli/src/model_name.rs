@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use zk_core::kernel::Bus;
-use zk_core::model::Model;
+use zk_core::model::{Model, ThinkingLevel};
 use zk_core::service::Provider;
 use zk_providers::{ResolvedModel, known_models, resolve_model};
 
@@ -17,8 +17,19 @@ use crate::suggest;
 /// How long a server may take to list its models.
 const LIST_LIMIT: Duration = Duration::from_secs(2);
 
+/// The name of a model and the thinking level behind it, as in `sonnet:low`. A tag such as `:latest` belongs to the name.
+pub(crate) fn split_level(name: &str) -> (&str, Option<ThinkingLevel>) {
+    let name = name.trim();
+    let split = name.rsplit_once(':').and_then(|(model, level)| Some((model, level.parse().ok()?)));
+    match split {
+        Some((model, level)) if !model.is_empty() => (model, Some(level)),
+        Some(_) | None => (name, None),
+    }
+}
+
 /// What `name` means at `provider`, or at no provider in particular.
 fn resolve(settings: &Settings, name: &str, provider: Option<&str>) -> ResolvedModel {
+    let (name, _) = split_level(name);
     let names = endpoint::names(settings);
     let own: Vec<&str> = names.iter().map(String::as_str).collect();
     resolve_model(name, provider, &own)
@@ -29,7 +40,7 @@ pub(crate) fn id_at(settings: &Settings, provider: &str, name: &str) -> String {
     let resolved = resolve(settings, name, Some(provider));
     match resolved.provider.as_deref() {
         Some(named) if named == provider => resolved.id,
-        Some(_) | None => name.trim().to_owned(),
+        Some(_) | None => split_level(name).0.to_owned(),
     }
 }
 
@@ -50,7 +61,8 @@ pub(crate) fn other_provider(
     };
     let other = found.provider.filter(|named| Some(&**named) != provider)?;
     // A prefix names the provider whatever its table says; a bare name has to be one that the table knows.
-    let is_explicit = name.trim().split_once('/').is_some_and(|(first, _)| first == other);
+    let is_explicit =
+        name.trim().split_once('/').is_some_and(|(first, _)| first.eq_ignore_ascii_case(&other));
     (is_explicit || found.is_known).then_some(OtherProvider { name: other, is_explicit })
 }
 

@@ -28,7 +28,15 @@ use crate::{commands, demo, doctor, mode, output, term};
 /// The whole program, with what a team adds to it.
 pub(crate) fn run(additions: Additions) -> Exit {
     let task = match Cli::try_parse() {
-        Ok(cli) => cli.into_task(),
+        Ok(cli) => match cli.near_command() {
+            Some(name) if !std::env::args_os().any(|arg| arg == "--") => {
+                let word = cli.prompt.as_deref().unwrap_or_default();
+                Err(Failure::usage(format!(
+                    "there is no command `{word}`; did you mean `zk {name}`? To send it as a prompt: zk -p {word}"
+                )))
+            }
+            Some(_) | None => cli.into_task(),
+        },
         Err(error) => {
             if error.use_stderr() {
                 // It quotes arguments.

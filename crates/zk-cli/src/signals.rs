@@ -60,6 +60,8 @@ impl Signals {
                     Ok(both) => both,
                     Err(error) => return drop(ready.send(Err(error))),
                 };
+                // A write beyond the limit of file sizes fails then, and ends no process.
+                let _too_large = signal(SignalKind::from_raw(Sent::XFSZ.as_raw()));
                 drop(ready.send(Ok(())));
                 let mut suspend = None;
                 loop {

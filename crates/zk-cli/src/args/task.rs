@@ -1,5 +1,6 @@
 use std::path::PathBuf;
 
+use clap::CommandFactory;
 use zk_auth::Secret;
 
 use super::actions::{
@@ -102,6 +103,24 @@ pub(crate) enum Resume {
 }
 
 impl Cli {
+    /// The command that a prompt of one word is nearly the name of, unless printing was asked for.
+    pub(crate) fn near_command(&self) -> Option<String> {
+        let word = self.prompt.as_deref().filter(|_| !self.print && self.command.is_none())?;
+        if word.contains(char::is_whitespace) {
+            return None;
+        }
+        let most = word.chars().count() / 3;
+        let cli = Self::command();
+        let names = cli.get_subcommands().filter(|command| !command.is_hide_set());
+        names
+            .map(|command| {
+                (strsim::osa_distance(&word.to_lowercase(), command.get_name()), command.get_name())
+            })
+            .filter(|(distance, _)| *distance <= most)
+            .min()
+            .map(|(_, name)| name.to_owned())
+    }
+
     pub(crate) fn into_task(self) -> Outcome<Task> {
         let mut given = LayerValues::default();
         given.text("provider", "--provider", self.provider);

@@ -114,12 +114,9 @@ fn list(app: &AppContext, json: bool) -> Outcome<Exit> {
     let mut lines = Vec::new();
     for row in &rows {
         let about: String = row.about.chars().take(100).collect();
-        lines.push(visible_line(&format!(
-            "{:<24} {:<10} {:<12} {about}",
-            row.name,
-            row.source.as_str(),
-            row.state
-        )));
+        let line = format!("{:<24} {:<10} {:<12} {about}", row.name, row.source.as_str(), row.state);
+        // Blanks of the table's own columns are no secret of a skill.
+        lines.push(visible_line(line.trim_end_matches(' ')));
         lines.extend(row.diagnostics.iter().map(|fault| visible_line(&format!("  {}: {fault}", row.path))));
     }
     if lines.is_empty() {

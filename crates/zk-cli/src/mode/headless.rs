@@ -69,18 +69,25 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
         if let Some(entries) = session.restored() {
             view.begin(&entries);
         }
-        let bus = compose::bus(app, &session, host).await?;
-        let model = compose::model(app, &*provider, &session).await?;
-        let agent = compose::agent(app, &bus, provider, model, &session)?;
+        let bus = match compose::bus(app, &session, host).await {
+            Ok(bus) => bus,
+            Err(failure) => {
+                let _ = session.close().await;
+                return Err(failure);
+            }
+        };
+        let built = async {
+            let model = compose::model(app, &*provider, &session).await?;
+            compose::agent(app, &bus, provider.clone(), model, &session)
+        };
+        let agent = match built.await {
+            Ok(agent) => agent,
+            Err(failure) => return Err(abandon(None, &bus, &session, failure).await),
+        };
         let text = match text {
             Some(text) => match prompt_command::prompt_of(&agent, &text, &stop).await {
                 Ok(prompt) => Some(prompt.unwrap_or(text)),
-                Err(failure) => {
-                    agent.close().await;
-                    bus.close().await;
-                    let _ = session.close().await;
-                    return Err(failure);
-                }
+                Err(failure) => return Err(abandon(Some(&agent), &bus, &session, failure).await),
             },
             None => None,
         };
@@ -103,8 +110,14 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
         if matches!(format, Format::StreamJson | Format::ViewJson) {
             head.say(&init(app, &agent, &session));
         }
-        let printing = head.print_view()?;
-        let outcome = head.drive(&agent, options, &stop).await?;
+        let printing = match head.print_view() {
+            Ok(printing) => printing,
+            Err(failure) => return Err(abandon(Some(&agent), &bus, &session, failure).await),
+        };
+        let outcome = match head.drive(&agent, options, &stop).await {
+            Ok(outcome) => outcome,
+            Err(failure) => return Err(abandon(Some(&agent), &bus, &session, failure).await),
+        };
         agent.close().await;
         bus.close().await;
         if let Some(telling) = telling {
@@ -118,6 +131,17 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
         let closed = session.close().await;
         Ok(head.finish(&outcome, &signals, &session, closed))
     })
+}
+
+/// Closes all that was opened for a run that cannot be, whose reason it gives back.
+async fn abandon(agent: Option<&Agent>, bus: &Bus, session: &Session, failure: Failure) -> Failure {
+    if let Some(agent) = agent {
+        agent.close().await;
+    }
+    bus.close().await;
+    // The reason why there is no run is what counts.
+    let _ = session.close().await;
+    failure
 }
 
 struct Headless {
@@ -237,11 +261,13 @@ impl Headless {
             None => told::final_answer(blocks),
         };
         let text = self.redactor.redact(&answer).into_owned();
+        // A program that reads it as lines, or as C strings, would end at such a byte.
+        let printed = text.replace('\0', "\u{fffd}");
         let error = error.map(|error| self.redactor.redact(&error).into_owned());
         let warning = summary::incomplete(outcome, &text);
         match self.format {
             Format::Text if !text.is_empty() => {
-                self.output.text(&SafeText::new(&text, Place::Stdout.reader()));
+                self.output.text(&SafeText::new(&printed, Place::Stdout.reader()));
             }
             Format::Text => {}
             Format::Json | Format::StreamJson | Format::ViewJson => {

@@ -369,3 +369,10 @@ fn a_conversation_over_the_window_is_sent_without_its_oldest_parts_and_told_so()
     assert_eq!((ended.code, ended.stdout.as_str()), (0, "Read.\n"), "{}", ended.stderr);
     assert!(ended.stderr.starts_with(told), "{}", ended.stderr);
 }
+
+#[test]
+fn a_nul_of_a_model_does_not_reach_the_reader_of_the_output() {
+    let server = server(Script::answering(|_| Turn::new().text("a\0b")));
+    let ended = Person::asking(&server).run(&["-p", "hi"]);
+    assert_eq!((ended.code, &*ended.stdout), (0, "a\u{fffd}b\n"), "{}", ended.stderr);
+}

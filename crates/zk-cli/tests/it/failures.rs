@@ -1,4 +1,5 @@
 use std::net::TcpListener;
+use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::json;
@@ -252,4 +253,29 @@ fn how_long_to_wait_and_how_often_to_try_is_a_setting() {
         assert!(ended.stderr.contains(text), "{text}: {}", ended.stderr);
     }
     assert_eq!(server.bodies().len(), 2);
+}
+
+#[test]
+fn a_server_that_is_down_is_the_only_thing_an_early_error_tells_of() {
+    let person = Person::new();
+    let args = ["--provider", "llama.cpp", "--base-url", "http://127.0.0.1:9/v1", "-p", "hi"];
+    let ended = person.run(&args);
+    assert_ne!(ended.code, 0);
+    assert!(ended.stderr.contains("list of models"), "{}", ended.stderr);
+    for inner in ["the bus was dropped", "scope:close", "handler of"] {
+        assert!(!ended.stderr.contains(inner), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_limit_of_file_sizes_fails_with_words_and_kills_nothing() {
+    let server = server(Script::answering(|_| Turn::new().text("Hello.")));
+    let person = Person::asking(&server);
+    let line = "ulimit -f 0; exec \"$0\" -p hi";
+    let program = program().to_str().unwrap().to_owned();
+    let child = person.spawn(std::path::Path::new("/bin/bash"), &["-c", line, &program], Stdio::null());
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{:?}: {stderr}", output.status);
+    assert!(stderr.to_lowercase().contains("file too large"), "{stderr}");
 }

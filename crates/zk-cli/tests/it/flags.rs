@@ -1,4 +1,6 @@
-use crate::zk::Person;
+use zk_testkit::{Script, Turn};
+
+use crate::zk::{Person, server};
 
 #[test]
 fn the_version_is_one_line() {
@@ -65,4 +67,21 @@ fn a_prompt_without_quotes_and_a_resume_without_an_id_say_what_to_write() {
     }
     let ended = Person::new().run(&["--rseume", "x"]);
     assert!(!ended.stderr.contains("quotes"), "{}", ended.stderr);
+}
+
+#[test]
+fn one_word_that_is_nearly_a_command_is_an_error_that_names_it_unless_it_is_said_to_be_a_prompt() {
+    let server = server(Script::answering(|_| Turn::new().text("Hello.")));
+    let person = Person::asking(&server);
+    for (word, command) in [("sessoins", "zk sessions"), ("model", "zk models"), ("Docter", "zk doctor")] {
+        let ended = person.run(&[word]);
+        assert_eq!(ended.code, 2, "{word}: {}", ended.stderr);
+        assert!(ended.stderr.contains(&format!("did you mean `{command}`?")), "{}", ended.stderr);
+    }
+    assert!(server.bodies().is_empty());
+    for args in [&["-p", "sessoins"][..], &["--", "sessoins"], &["explain"], &["fix"]] {
+        let ended = person.run(args);
+        assert_eq!(ended.code, 0, "{args:?}: {}", ended.stderr);
+    }
+    assert_eq!(server.bodies().len(), 4);
 }

@@ -99,3 +99,24 @@ fn every_name_in_the_catalogue_leads_back_to_its_model() {
         }
     }
 }
+
+#[test]
+fn a_model_is_named_by_a_part_of_its_id_in_any_case_and_with_a_thinking_level() {
+    let server = hello();
+    let person = Person::asking(&server);
+    for (name, begins) in [
+        ("opus-4", "claude-opus-4"),
+        ("Anthropic/Claude-Opus-5", "claude-opus-5"),
+        ("sonnet:low", "claude-sonnet-"),
+    ] {
+        let ended = person.run(&["--model", name, "-p", "hi"]);
+        assert_eq!(ended.code, 0, "{name}: {}", ended.stderr);
+        let asked = model(&server).unwrap_or_default();
+        assert!(asked.starts_with(begins) && !asked.contains(':'), "{name}: {asked}");
+    }
+    let last = |server: &FakeServer| server.bodies().last().map(ToString::to_string).unwrap_or_default();
+    assert!(last(&server).contains("\"low\""), "{}", last(&server));
+    // What is said of thinking itself counts more.
+    person.run(&["--model", "sonnet:low", "--thinking", "high", "-p", "hi"]);
+    assert!(last(&server).contains("\"high\""), "{}", last(&server));
+}

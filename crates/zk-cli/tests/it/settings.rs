@@ -1,4 +1,6 @@
-use crate::zk::Person;
+use zk_testkit::{Script, Turn};
+
+use crate::zk::{Person, server};
 
 #[test]
 fn every_setting_is_shown_with_where_it_comes_from() {
@@ -175,4 +177,20 @@ fn what_a_project_sets_counts_only_as_long_as_exactly_that_is_trusted() {
     shown(true);
     assert_eq!(person.run(&["trust", "remove"]).code, 0);
     shown(false);
+}
+
+#[test]
+fn the_settings_of_a_plugin_reach_it_and_values_that_make_no_sense_are_errors() {
+    let server = server(Script::answering(|_| Turn::new().text("Hello.")));
+    let person = Person::asking(&server);
+    for (table, named) in [("soft = 7.5", "`soft`"), ("hard = \"much\"", "[plugins.context-window]")] {
+        person.settings(&format!("[plugins.context-window]\n{table}\n"));
+        let ended = person.run(&["-p", "hi"]);
+        assert_ne!(ended.code, 0, "{table}");
+        assert!(ended.stderr.contains(named), "{table}: {}", ended.stderr);
+        assert!(!ended.stderr.contains("the bus was dropped"), "{}", ended.stderr);
+    }
+    assert!(server.bodies().is_empty());
+    person.settings("[plugins.context-window]\nsoft = 0.4\n");
+    assert_eq!(person.run(&["-p", "hi"]).code, 0);
 }

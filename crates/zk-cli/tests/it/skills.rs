@@ -271,3 +271,12 @@ fn a_skill_and_a_command_that_are_typed_during_a_run_take_effect_in_it_and_behin
     let (ran, asked) = (last.find("\\nmine"), last.find("then this"));
     assert!(ran.is_some() && ran < asked, "{last}");
 }
+
+#[test]
+fn a_list_of_skills_has_no_trailing_blanks_made_visible() {
+    let person = Person::new();
+    person.write(".agents/skills/broken/SKILL.md", "no frontmatter\n");
+    let listed = person.run(&["skills", "list"]).stdout;
+    assert!(listed.contains("broken") && listed.contains("not usable"), "{listed}");
+    assert!(!listed.contains("U+0020"), "{listed}");
+}

@@ -149,6 +149,9 @@ impl CommandContext {
             let provider = self.provider_of(name).await?;
             let id = model_name::id_at(&self.app.settings, provider.name(), name);
             self.agent.set_model(compose::describe_model(&*provider, &id).await).await?;
+            if let Some(level) = model_name::split_level(name).1 {
+                self.agent.set_thinking(ThinkingRequest { level, budget: None }).await?;
+            }
         }
         let thinking = self.carry_thinking(&before).await?;
         Ok(self.describe_model() + &thinking)
