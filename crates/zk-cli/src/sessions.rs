@@ -278,26 +278,20 @@ pub(crate) fn given<'a>(id: &'a str, what: &str) -> Outcome<&'a str> {
     }
 }
 
-/// Whoever asks for the last conversation and gets an older one hears why: the last is damaged, or it was
-/// interrupted before its first answer.
+/// Says that the newest session is not the one that is continued, because it is damaged.
 async fn warn_of_newer(
     app: &AppContext,
     store: &SqliteStore,
     taken: Option<&SessionInfo>,
 ) -> Result<(), StoreError> {
     let newest = SessionFilter { cwd: Some(app.cwd.clone()), limit: Some(1), unanswered: true };
-    for SessionInfo { id, damaged, answered, interrupted, .. } in store.list(&newest).await? {
+    for SessionInfo { id, damaged, .. } in store.list(&newest).await? {
         let instead = taken.map(|info| format!("; going on with {}", info.id)).unwrap_or_default();
-        match damaged {
-            Some(why) => print_stderr(&format!(
+        if let Some(why) = damaged {
+            print_stderr(&format!(
                 "zk: warning: the newest session {id} is damaged ({why}); `zk --resume {id}` tries to read \
                  what is left of it{instead}"
-            )),
-            None if interrupted && !answered => print_stderr(&format!(
-                "zk: the newest session {id} was interrupted before its first answer; `zk --resume {id}` goes on \
-                 with it{instead}"
-            )),
-            None => {}
+            ));
         }
     }
     Ok(())

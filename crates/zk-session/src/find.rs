@@ -6,7 +6,8 @@ use zk_core::service::{
     EntryKind, OpenSession, SessionFilter, SessionInfo, SessionSnapshot, SessionStore, StoreError,
 };
 
-/// The session of `cwd` that was written last, has an answer and can be read: what `--continue` continues.
+/// The session of `cwd` that was written last and can be read: what `--continue` continues. One whose first prompt
+/// waits for its answer is as good as any, unless another process is answering it.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -19,14 +20,14 @@ use zk_core::service::{
 /// # Errors
 /// [`StoreError`] when the store cannot be read.
 pub async fn latest(store: &dyn SessionStore, cwd: &Path) -> Result<Option<SessionInfo>, StoreError> {
-    let filter = |limit| SessionFilter { cwd: Some(cwd.to_path_buf()), limit, unanswered: false };
-    let newest = store.list(&filter(Some(1))).await?.into_iter().next();
-    match newest {
-        Some(info) if info.damaged.is_some() => {
-            Ok(store.list(&filter(None)).await?.into_iter().find(|info| info.damaged.is_none()))
-        }
-        found => Ok(found),
+    let filter = SessionFilter { cwd: Some(cwd.to_path_buf()), limit: None, unanswered: true };
+    let goes_on = |info: &SessionInfo| info.damaged.is_none() && (info.answered || info.interrupted);
+    // The newest is nearly always the one: the others are read where it is not.
+    let newest = store.list(&SessionFilter { limit: Some(1), ..filter.clone() }).await?;
+    if let Some(info) = newest.into_iter().find(goes_on) {
+        return Ok(Some(info));
     }
+    Ok(store.list(&filter).await?.into_iter().find(goes_on))
 }
 
 /// The id of the session that `text` means: its whole id, or the beginning of exactly one id, with or without

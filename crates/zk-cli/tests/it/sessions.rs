@@ -277,27 +277,26 @@ fn a_failed_first_request_leaves_no_session_behind() {
 }
 
 #[test]
-fn a_prompt_whose_process_was_killed_is_listed_as_interrupted_and_goes_on_by_its_id() {
+fn a_prompt_whose_process_was_killed_is_listed_as_interrupted_and_continued_before_an_older_session() {
     let script = Script::new()
+        .turn(|t| t.text("older"))
         .turn(|t| t.hang())
         .forever(|asked| Turn::new().text(format!("message {}", asked.messages.len())));
     let server = server(script);
     let person = Person::asking(&server);
+    assert_eq!(person.run(&["-p", "the older prompt"]).stdout, "older\n");
     let mut child = person.spawn(program(), &["-p", "the lost prompt"], Stdio::null());
-    until("the request", || !server.bodies().is_empty());
-    assert!(person.run(&["sessions"]).stdout.contains("there are no sessions"), "it is not one yet");
+    until("the request", || server.bodies().len() == 2);
+    assert!(!person.run(&["sessions"]).stdout.contains("the lost prompt"), "it is not one yet");
     child.kill().unwrap();
     child.wait().unwrap();
     let listed = person.run(&["sessions"]).stdout;
     assert!(listed.contains("the lost prompt") && listed.contains("(interrupted, no answer)"), "{listed}");
-    let id = listed.split_whitespace().next().unwrap();
-    let ended = person.run(&["-p", "go on", "--continue"]);
-    assert_eq!(ended.code, 2, "{}", ended.stderr);
-    assert!(ended.stderr.contains(&format!("zk --resume {id}")), "{}", ended.stderr);
-    let ended = person.run(&["-p", "--resume", id]);
+    let ended = person.run(&["-p", "--continue"]);
     assert_eq!((ended.code, ended.stdout.as_str()), (0, "message 1\n"), "{}", ended.stderr);
     assert!(ended.stderr.contains("was interrupted"), "{}", ended.stderr);
-    assert!(server.bodies().last().unwrap()["messages"].to_string().contains("the lost prompt"));
+    let asked = server.bodies().last().unwrap()["messages"].to_string();
+    assert!(asked.contains("the lost prompt") && !asked.contains("the older prompt"), "{asked}");
     assert!(!person.run(&["sessions"]).stdout.contains("interrupted"));
 }
 

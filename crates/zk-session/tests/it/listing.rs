@@ -1,5 +1,6 @@
 use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::sync::Arc;
 
 use zk_core::kernel::Source;
 use zk_core::model::SessionId;
@@ -9,7 +10,7 @@ use zk_core::service::{
 };
 use zk_session::{SqliteStore, discard_unanswered, latest, read_matching};
 
-use crate::support::{Add, at, every, file, files, says, stored, unit, whole_units};
+use crate::support::{Add, Ticking, at, every, file, files, says, stored, unit, whole_units};
 
 async fn list(store: &SqliteStore) -> Vec<zk_core::service::SessionInfo> {
     store.list(&every()).await.unwrap()
@@ -255,6 +256,21 @@ async fn a_session_without_an_answer_is_listed_only_when_asked_for() {
     session.add(unit(1)).await.unwrap();
     drop(session);
     assert!(info(&id).await.answered);
+}
+
+#[tokio::test]
+async fn the_newest_session_is_continued_although_its_prompt_was_never_answered() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SqliteStore::new(dir.path().join("s")).with_clock(Arc::new(Ticking::default()));
+    let older = stored(&store, dir.path(), 2).await;
+    let asked = store.create(at(dir.path())).await.unwrap();
+    asked.add(vec![EntryKind::RunStart { run_id: "r_1".into() }, says("no answer yet")]).await.unwrap();
+    assert_eq!(latest(&store, dir.path()).await.unwrap().unwrap().id, older, "its process is at work");
+    let id = asked.id().clone();
+    drop(asked);
+    assert_eq!(latest(&store, dir.path()).await.unwrap().unwrap().id, id);
+    store.delete(&older).await.unwrap();
+    assert_eq!(latest(&store, dir.path()).await.unwrap().unwrap().id, id, "also where it is the only one");
 }
 
 #[tokio::test]
