@@ -37,6 +37,7 @@ fn judge_200_bytes(bencher: Bencher<'_, '_>) {
         cwd: Path::new("/p"),
         surroundings: &surroundings,
         is_contained: false,
+        holds_reads: true,
         trusts_repository: true,
     };
     let effects = Effects::executes(COMMAND);

@@ -22,6 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         cwd: &cwd,
         surroundings: &surroundings,
         is_contained: false,
+        holds_reads: true,
         trusts_repository: true,
     };
     let effects = Effects::executes(command);

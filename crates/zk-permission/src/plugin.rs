@@ -38,6 +38,7 @@ pub struct PermissionJudge {
 struct State {
     mode: RwLock<Switch>,
     is_contained: AtomicBool,
+    holds_reads: AtomicBool,
     /// The root of the project, canonical.
     project: PathBuf,
     surroundings: Arc<dyn Surroundings>,
@@ -96,6 +97,12 @@ impl PermissionJudge {
         self
     }
 
+    /// Lets only programs without configuration, plugins and processes of their own run as reads from now on: no sandbox
+    /// holds what others start.
+    pub fn restrict_reads(&self) {
+        self.state.holds_reads.store(false, Ordering::Relaxed);
+    }
+
     /// The mode of the next call.
     #[must_use]
     pub fn mode(&self) -> Mode {
@@ -138,9 +145,19 @@ impl PermissionJudge {
         approvals: Option<Approvals>,
     ) -> Self {
         let (rules, session, is_contained) = (RwLock::new(rules), RwLock::default(), AtomicBool::new(false));
+        let holds_reads = AtomicBool::new(true);
         let mode = RwLock::new(Switch { now: mode, next: None });
         Self {
-            state: Arc::new(State { mode, is_contained, project, surroundings, approvals, rules, session }),
+            state: Arc::new(State {
+                mode,
+                is_contained,
+                holds_reads,
+                project,
+                surroundings,
+                approvals,
+                rules,
+                session,
+            }),
         }
     }
 
@@ -162,6 +179,7 @@ impl PermissionJudge {
             cwd,
             surroundings: &**surroundings,
             is_contained: self.is_contained(),
+            holds_reads: self.state.holds_reads.load(Ordering::Relaxed),
             trusts_repository: is_of_repository(cwd, project) && starts_nothing(project),
         };
         judge(&Call { tool, effects }, mode, &rules, &here)
@@ -222,6 +240,15 @@ impl CallJudge for PermissionJudge {
         let allowed_by = wider_modes.filter(is_allowed).map(|mode| mode.name().to_owned()).next();
         let offer = offer.filter(|_| verdict.decision == Decision::Ask);
         CallJudgement { decision, reasons, offer, allowed_by }
+    }
+
+    fn allows_as_read(&self, tool: &str, effects: &Effects, cwd: &Path) -> bool {
+        let mode = self.mode();
+        if mode == Mode::All || (mode == Mode::Auto && self.is_contained()) {
+            return false;
+        }
+        let verdict = self.verdict_in(mode, tool, effects, cwd);
+        verdict.decision == Decision::Allow && verdict.reasons.iter().all(|reason| reason.rule.is_none())
     }
 
     fn remember(&self, offer: &CallOffer, lasting: bool) -> Result<(), String> {

@@ -11,6 +11,14 @@ pub trait CallJudge: Send + Sync {
     /// long as the file system does.
     fn judge(&self, tool: &str, effects: &Effects, cwd: &Path) -> CallJudgement;
 
+    /// Whether a call runs unasked for nothing but that it seems to only read: no rule, no mode and no person allows it.
+    /// Such a call runs in [`ReadExec`](super::ReadExec), where there is one. Calls may block as those of
+    /// [`CallJudge::judge`].
+    fn allows_as_read(&self, tool: &str, effects: &Effects, cwd: &Path) -> bool {
+        let _ = (tool, effects, cwd);
+        false
+    }
+
     /// Lets what `offer` describes run from now on: until [`CallJudge::forget_session`], or in later sessions too.
     ///
     /// # Errors

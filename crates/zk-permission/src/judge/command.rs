@@ -4,7 +4,9 @@ use zk_core::model::Effect;
 
 use super::{Bench, JudgedProgram, RuleRef};
 use crate::mode::Mode;
-use crate::program::{Form, Hazard, Leaf, base_name, hazard_in, inspect, inspect_program};
+use crate::program::{
+    Form, Hazard, Leaf, base_name, hazard_in, inspect, inspect_program, starts_nothing_by_itself,
+};
 use crate::rules::{Access, Decision, Likeness, Rule};
 use crate::shell::{Assignment, Redirect, Script, quote_all};
 use crate::surroundings::{PathPlace, ProgramPlace};
@@ -164,7 +166,7 @@ impl Bench<'_> {
         if restricted && !(self.mode == Mode::ReadOnly && leaf.changes.is_some()) {
             return;
         }
-        let doubt = self.doubt(leaf, place);
+        let doubt = self.doubt(leaf, place).or_else(|| self.configurable_program(leaf));
         if doubt.is_none() {
             self.say(Decision::Allow, &subject, "it only reads", None);
             return;
@@ -248,6 +250,21 @@ impl Bench<'_> {
             }
         }
         spoke
+    }
+
+    /// Why a command that only reads does not run unasked where no sandbox holds what it starts.
+    fn configurable_program(&self, leaf: &Leaf) -> Option<String> {
+        if self.here.holds_reads
+            || self.mode == Mode::All
+            || (self.mode == Mode::Auto && self.here.is_contained)
+        {
+            return None;
+        }
+        let names = leaf.forms.iter().filter_map(|form| form.argv.first());
+        let name = names.map(String::as_str).find(|name| !starts_nothing_by_itself(name))?;
+        Some(format!(
+            "`{name}` may start programs that its configuration names, and no sandbox is there to hold them"
+        ))
     }
 
     /// Why a command does not run unasked; nothing if it only reads what it may.

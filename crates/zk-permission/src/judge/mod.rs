@@ -32,6 +32,9 @@ pub struct Circumstances<'a> {
     pub surroundings: &'a dyn Surroundings,
     /// Whether it runs in a sandbox that was proven to hold.
     pub is_contained: bool,
+    /// Whether a sandbox holds what runs as a read, or a person decided that nothing needs to. Otherwise only programs
+    /// without configuration, plugins and processes of their own run as one.
+    pub holds_reads: bool,
     /// Whether nothing but the person configured the repository: git runs programs that its configuration names.
     pub trusts_repository: bool,
 }
@@ -41,6 +44,7 @@ impl fmt::Debug for Circumstances<'_> {
         f.debug_struct("Circumstances")
             .field("cwd", &self.cwd)
             .field("is_contained", &self.is_contained)
+            .field("holds_reads", &self.holds_reads)
             .field("trusts_repository", &self.trusts_repository)
             .finish_non_exhaustive()
     }
@@ -65,6 +69,7 @@ impl fmt::Debug for Circumstances<'_> {
 ///     cwd: Path::new("/p"),
 ///     surroundings: &surroundings,
 ///     is_contained: false,
+///     holds_reads: true,
 ///     trusts_repository: true,
 /// };
 /// let decide = |command: &str| {

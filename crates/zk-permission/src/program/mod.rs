@@ -5,6 +5,7 @@ mod expressions;
 mod flags;
 mod git;
 mod known;
+mod plain;
 mod scripts;
 mod table;
 mod wrappers;
@@ -18,6 +19,7 @@ use crate::surroundings::TreeWalk;
 
 pub(crate) use git::subcommand as git_subcommand;
 pub(crate) use known::Hazard;
+pub(crate) use plain::starts_nothing_by_itself;
 
 /// How deep programs that start programs are followed.
 const MAX_DEPTH: usize = 6;

@@ -41,12 +41,13 @@ pub(crate) struct Setup {
     pub(crate) mode: Mode,
     pub(crate) rules: Rules,
     pub(crate) is_contained: bool,
+    pub(crate) holds_reads: bool,
     pub(crate) trusts_repository: bool,
 }
 
 impl Setup {
     pub(crate) fn new(mode: Mode, rules: Rules) -> Self {
-        Self { mode, rules, is_contained: false, trusts_repository: true }
+        Self { mode, rules, is_contained: false, holds_reads: true, trusts_repository: true }
     }
 
     pub(crate) fn named(name: &str) -> Self {
@@ -54,6 +55,7 @@ impl Setup {
         match name {
             "ask" => Self::new(Mode::Ask, none()),
             "untrusted" => Self { trusts_repository: false, ..Self::new(Mode::Ask, none()) },
+            "bare" => Self { holds_reads: false, ..Self::new(Mode::Ask, none()) },
             "read-only" => Self::new(Mode::ReadOnly, none()),
             "edits" => Self::new(Mode::AcceptEdits, none()),
             "auto" => Self { is_contained: true, ..Self::new(Mode::Auto, none()) },
@@ -84,6 +86,7 @@ impl Setup {
             cwd: Path::new("/p"),
             surroundings,
             is_contained: self.is_contained,
+            holds_reads: self.holds_reads,
             trusts_repository: self.trusts_repository,
         };
         let verdict = judge(&Call { tool, effects }, self.mode, &self.rules, &here);
