@@ -27,8 +27,8 @@ use crate::mode::{JobRows, PermissionModes, summary};
 use crate::place::{ContextName, PersonExec, Place};
 use crate::sessions::Session;
 use crate::{
-    agents, behavior, compaction, cost_records, hooks, limits, mcp, model_name, policy, prompt, sandbox,
-    skills,
+    agents, behavior, compaction, cost_records, hooks, limits, mcp, model_name, policy, prompt, reads,
+    sandbox, skills,
 };
 
 /// How long a run waits to hear more of its model than zk knows.
@@ -71,11 +71,18 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     let children = Environment::filtered(app.env.without_secrets());
     let containment = Containment::of(app, host.allow_all)?;
     let context = containment.context();
-    if containment.sandbox.is_some() && containment.problem.is_some() {
+    let is_less_than_meant = containment.sandbox.is_some() || containment.restricts_reads;
+    if is_less_than_meant && containment.problem.is_some() {
         app.notices.show(&format!("warning: {}", containment.describe()));
     }
-    let Containment { mode, sandbox, is_contained, .. } = containment;
+    let Containment { mode, sandbox, is_contained, for_reads, restricts_reads, .. } = containment;
     let judge = policy::judge(app, mode, is_contained);
+    if restricts_reads {
+        judge.restrict_reads();
+    }
+    if let Some(exec) = for_reads {
+        reads::provide(bus, exec, judge.clone(), app.notices.clone());
+    }
     let gate_mode = if mode == Mode::All { PermissionMode::AllowAll } else { PermissionMode::Ask };
     let gate = PermissionGate::new(gate_mode).remembering(&app.project).advising(advise);
     let modes = PermissionModes::new(judge.clone(), gate.control(), widest_mode(&app.settings));

@@ -16,7 +16,7 @@ use crate::settings::{Layer, Settings};
 /// | none named | `sandbox` | `auto`; `ask` if the sandbox has the network, or the machine refuses namespaces |
 /// | none named | `process` | `ask` |
 /// | `auto` | none named, or `sandbox` | `auto` in the sandbox, or a refusal to start |
-/// | another | none named | that mode, in the process context |
+/// | another | none named | that mode, in the process context; what runs unasked as a read, in a read-only sandbox |
 #[derive(Debug)]
 pub(crate) struct Containment {
     pub(crate) mode: Mode,
@@ -26,6 +26,11 @@ pub(crate) struct Containment {
     pub(crate) is_contained: bool,
     /// Where commands run instead of as processes of this machine: `docker:IMAGE` or `remote:ADDRESS`.
     pub(crate) elsewhere: Option<String>,
+    /// The read-only sandbox of calls that run unasked because they only read; nothing where `sandbox` holds them, where
+    /// the person named another context, and in the mode that asks about nothing.
+    pub(crate) for_reads: Option<SandboxExec>,
+    /// Whether nothing holds what runs as a read, so that only programs without configuration do.
+    pub(crate) restricts_reads: bool,
     /// Why there is no sandbox, where one would have been used.
     pub(crate) problem: Option<String>,
 }
@@ -42,7 +47,19 @@ impl Containment {
             sandbox: None,
             is_contained: false,
             elsewhere: elsewhere.clone(),
+            for_reads: None,
+            restricts_reads: false,
             problem: None,
+        };
+        let with_reads_held = |found: Self| match found.mode {
+            // Nothing is asked about; a tighter mode may be chosen later.
+            Mode::All => Self { restricts_reads: true, ..found },
+            Mode::ReadOnly | Mode::Ask | Mode::AcceptEdits | Mode::Auto => {
+                match sandbox::start_for_reads(app, Environment::filtered(app.env.without_secrets())) {
+                    Ok(exec) => Self { for_reads: Some(exec), ..found },
+                    Err(failure) => Self { restricts_reads: true, problem: Some(failure.message), ..found },
+                }
+            }
         };
         let start = || sandbox::start(app, Environment::filtered(app.env.without_secrets()));
         let contained = |mode, exec| Self {
@@ -50,6 +67,8 @@ impl Containment {
             sandbox: Some(exec),
             is_contained: !has_network,
             elsewhere: None,
+            for_reads: None,
+            restricts_reads: false,
             problem: None,
         };
         match (settings.text("context"), named) {
@@ -70,11 +89,13 @@ impl Containment {
                  --context sandbox"
             ))),
             (Some(_), named) => Ok(process(named.unwrap_or_default())),
-            (None, Some(mode)) => Ok(process(mode)),
-            (None, None) if has_network => Ok(process(Mode::Ask)),
+            (None, Some(mode)) => Ok(with_reads_held(process(mode))),
+            (None, None) if has_network => Ok(with_reads_held(process(Mode::Ask))),
             (None, None) => Ok(match start() {
                 Ok(exec) => contained(Mode::Auto, exec),
-                Err(failure) => Self { problem: Some(failure.message), ..process(Mode::Ask) },
+                Err(failure) => {
+                    Self { restricts_reads: true, problem: Some(failure.message), ..process(Mode::Ask) }
+                }
             }),
         }
     }
@@ -88,9 +109,18 @@ impl Containment {
         }
     }
 
+    /// Place of a command that a person allows, for a sentence.
+    pub(crate) fn place(&self) -> String {
+        match (&self.sandbox, &self.elsewhere) {
+            (Some(_), _) => "the sandbox".to_owned(),
+            (None, Some(context)) => context.clone(),
+            (None, None) => "a process of yours".to_owned(),
+        }
+    }
+
     /// What holds, in one line.
     pub(crate) fn describe(&self) -> String {
-        let Self { mode, sandbox, is_contained, elsewhere, problem } = self;
+        let Self { mode, sandbox, is_contained, elsewhere, for_reads, restricts_reads, problem } = self;
         let place = match (sandbox, is_contained, elsewhere) {
             (Some(_), _, _) if problem.is_some() => {
                 "commands are held by Landlock and seccomp alone: protected files of the project can be changed".to_owned()
@@ -98,6 +128,14 @@ impl Containment {
             (Some(_), true, _) => "commands run in the sandbox".to_owned(),
             (Some(_), false, _) => "commands run in the sandbox, with the network".to_owned(),
             (None, _, Some(context)) => format!("commands run in {context}"),
+            (None, _, None) if for_reads.is_some() => {
+                "commands run as processes of yours, those that run unasked because they only read in a read-only sandbox"
+                    .to_owned()
+            }
+            (None, _, None) if *restricts_reads && *mode != Mode::All => {
+                "commands run as processes of yours, and unasked only programs that read without configuration of their own"
+                    .to_owned()
+            }
             (None, _, None) => "commands run as processes of yours".to_owned(),
         };
         let why = problem.as_ref().map_or(String::new(), |problem| format!(", since {problem}"));

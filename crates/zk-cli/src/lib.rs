@@ -54,6 +54,7 @@ mod place;
 mod policy;
 mod program;
 mod prompt;
+mod reads;
 mod sandbox;
 mod session_switch;
 mod sessions;

@@ -13,7 +13,12 @@ pub(crate) fn start(app: &AppContext, environment: Environment) -> Outcome<Sandb
     tested(app, environment).map(|(exec, _)| exec)
 }
 
-/// The same, or what of it Landlock and seccomp can do where the machine refuses namespaces; with the reason then.
+/// The sandbox of calls that run unasked because they only read, tested: without writing and without a network.
+pub(crate) fn start_for_reads(app: &AppContext, environment: Environment) -> Outcome<SandboxExec> {
+    test(&policy(app).network(Network::None).deny_writes(), environment).map(|(exec, _)| exec)
+}
+
+/// The sandbox that the settings describe, or what of it Landlock and seccomp can do where the machine refuses namespaces; with the reason then.
 pub(crate) fn start_or_degrade(
     app: &AppContext,
     environment: Environment,

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 use zk_core::kernel::Bus;
 use zk_core::model::{Effect, Effects};
-use zk_core::service::{CallPlace, Tool, Trust, TrustItem, visible_lines};
+use zk_core::service::{CallJudge, CallPlace, Tool, Trust, TrustItem, visible_lines};
 use zk_permission::{
     Approval, ApprovalKind, Decision, Explanation, Layer, Rule, RuleBase, Verdict, quote_all,
 };
@@ -68,9 +68,13 @@ fn test_host(app: &AppContext, host: &str) -> Outcome<Exit> {
 
 /// Judges a call; by its arguments too, with which it may have been allowed for good as it is.
 fn judged(app: &AppContext, tool: &str, effects: &Effects, args: Option<&Value>) -> Outcome<Exit> {
-    let Containment { mode, is_contained, .. } =
-        Containment::of(app, app.settings.flag("permissions.allow_all"))?;
-    let verdict = policy::judge(app, mode, is_contained).verdict(tool, effects, &app.cwd);
+    let containment = Containment::of(app, app.settings.flag("permissions.allow_all"))?;
+    let mode = containment.mode;
+    let judge = policy::judge(app, mode, containment.is_contained);
+    if containment.restricts_reads {
+        judge.restrict_reads();
+    }
+    let verdict = judge.verdict(tool, effects, &app.cwd);
     let is_remembered =
         asks_by_no_rule(&verdict) && args.is_some_and(|args| is_remembered(app, tool, args, effects));
     let decision = if is_remembered { Decision::Allow } else { verdict.decision };
@@ -85,6 +89,11 @@ fn judged(app: &AppContext, tool: &str, effects: &Effects, args: Option<&Value>)
             .flat_map(|reason| visible_lines(&reason.to_string()))
             .map(|row| format!("  {row}")),
     );
+    if tool == "shell" && decision != Decision::Deny {
+        let is_read = containment.for_reads.is_some() && judge.allows_as_read(tool, effects, &app.cwd);
+        let place = if is_read { "a read-only sandbox".to_owned() } else { containment.place() };
+        lines.push(format!("  it would run in {place}"));
+    }
     print(app, &lines)
 }
 

@@ -67,6 +67,29 @@ fn where_the_sandbox_holds_commands_run_in_it_unasked_and_elsewhere_nothing_chan
     );
 }
 
+/// Whether a directory is written is told by the kernel, whatever the judge takes the command for.
+#[test]
+fn a_call_that_runs_unasked_as_a_read_writes_nothing_whatever_mode_was_named() {
+    let command = "test -w . && echo open || echo held";
+    let server = calls(json!({ "command": command }));
+    let (person, has_sandbox) = with_default_context(&server);
+    if !has_sandbox {
+        return;
+    }
+    for mode in ["read-only", "ask", "accept-edits"] {
+        let ended = person.run(&["-p", "--permission-mode", mode, "go"]);
+        assert!(ended.stdout.contains("Told: held"), "{mode}: {}{}", ended.stdout, ended.stderr);
+        let tested = person.run(&["--permission-mode", mode, "policy", "test", command]).stdout;
+        assert!(tested.starts_with("allow (mode "), "{tested}");
+        assert!(tested.ends_with("it would run in a read-only sandbox\n"), "{tested}");
+    }
+    // A person's own word.
+    for args in [["--context", "process"], ["--permission-mode", "all"]] {
+        let ended = person.run(&["-p", args[0], args[1], "go"]);
+        assert!(ended.stdout.contains("Told: open"), "{args:?}: {}{}", ended.stdout, ended.stderr);
+    }
+}
+
 /// The self-test of the sandbox needs a place beside zk's own files where commands do not write.
 #[test]
 fn where_zk_keeps_its_files_in_the_project_a_sandbox_says_so_and_how_to_move_them() {

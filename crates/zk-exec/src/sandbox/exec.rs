@@ -125,9 +125,12 @@ impl SandboxExec {
         if proxy.is_some() {
             environment = with_proxy(environment);
         }
+        if policy.denies_writes {
+            environment = for_reads(environment);
+        }
         let encoded = plan.encode();
         let around_state = places::around_state(policy, &found.writable);
-        let workspace = found.writable.first().cloned().unwrap_or_default();
+        let workspace = found.writable.first().or(found.readable.first()).cloned().unwrap_or_default();
         Ok(Self {
             exec: ProcessExec::sandboxed(environment, supervision.clone(), encoded.clone(), proxy.clone())
                 .limited(policy.limits),
@@ -263,6 +266,16 @@ fn with_proxy(environment: Environment) -> Environment {
     let environment = names.into_iter().fold(environment, |all, name| all.grant(name, &address));
     let inside = "localhost,127.0.0.1,::1";
     environment.grant("NO_PROXY", inside).grant("no_proxy", inside)
+}
+
+/// Points caches to the temporary directory, and keeps git from what it would start or refresh while it reads.
+fn for_reads(environment: Environment) -> Environment {
+    let environment = environment.grant("XDG_CACHE_HOME", "/tmp/.cache").grant("GIT_OPTIONAL_LOCKS", "0");
+    let settings = [("core.fsmonitor", "false"), ("core.hooksPath", "/dev/null")];
+    let environment = environment.grant("GIT_CONFIG_COUNT", settings.len().to_string());
+    settings.into_iter().enumerate().fold(environment, |all, (at, (key, value))| {
+        all.grant(format!("GIT_CONFIG_KEY_{at}"), key).grant(format!("GIT_CONFIG_VALUE_{at}"), value)
+    })
 }
 
 #[async_trait]

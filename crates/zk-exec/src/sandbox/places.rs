@@ -40,6 +40,8 @@ impl Placeholder {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Places {
     pub(crate) writable: Vec<PathBuf>,
+    /// Seen where they would be hidden, and not written.
+    pub(crate) readable: Vec<PathBuf>,
     pub(crate) pins: Vec<PathBuf>,
     pub(crate) read_only: Vec<PathBuf>,
     pub(crate) hidden: Vec<PathBuf>,
@@ -58,10 +60,18 @@ impl Places {
                 Err(source) if at == 0 => return Err(SandboxError::Path { path: path.clone(), source }),
                 Err(_) => continue,
             };
+            if policy.denies_writes {
+                places.readable.push(real);
+                continue;
+            }
             check_width(&real, home.as_deref())?;
             places.writable.push(real);
         }
-        add_project(policy, home.as_deref(), &mut places);
+        match (&policy.project, policy.denies_writes) {
+            (Some(project), true) => places.readable.extend(project.canonicalize()),
+            (_, true) | (None, false) => {}
+            (Some(_), false) => add_project(policy, home.as_deref(), &mut places),
+        }
         let roots = outermost_first(places.writable.clone());
         for root in &roots {
             // A name that git looks for would make a directory of a repository a repository of its own.

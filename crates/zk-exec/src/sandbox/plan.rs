@@ -45,7 +45,8 @@ impl Plan {
             return Err(SandboxError::Missing { what });
         }
         let places = Places::of(policy)?;
-        let readable = policy.readable.iter().filter_map(|path| path.canonicalize().ok()).collect();
+        let named = policy.readable.iter().filter_map(|path| path.canonicalize().ok());
+        let readable = outermost_first(named.chain(places.readable.iter().cloned()).collect());
         let directories = places.placeholders.iter().filter_map(|placeholder| match placeholder {
             Placeholder::Directory(path) => Some(path),
             Placeholder::File(..) => None,

@@ -27,6 +27,7 @@ pub struct SandboxPolicy {
     pub(crate) processes: u32,
     pub(crate) limits: Limits,
     pub(crate) landlock_only: bool,
+    pub(crate) denies_writes: bool,
 }
 
 /// Which connections a command in a sandbox can make.
@@ -74,6 +75,7 @@ impl SandboxPolicy {
             processes: 4096,
             limits: Limits::default(),
             landlock_only: false,
+            denies_writes: false,
         }
     }
 
@@ -168,6 +170,16 @@ impl SandboxPolicy {
     #[must_use]
     pub fn landlock_only(mut self) -> Self {
         self.landlock_only = true;
+        self
+    }
+
+    /// Makes what is writable readable only: commands write to a temporary directory of their own and to nothing else, and
+    /// no name is guarded, since none can be made. Not together with [`SandboxPolicy::landlock_only`].
+    ///
+    /// Git inside starts no hook and no monitor, and leaves an index that it cannot refresh as it is.
+    #[must_use]
+    pub fn deny_writes(mut self) -> Self {
+        self.denies_writes = true;
         self
     }
 

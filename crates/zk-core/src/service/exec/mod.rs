@@ -68,6 +68,17 @@ impl std::fmt::Debug for OutsideExec {
     }
 }
 
+/// Executor of calls that run without a question because they only read: `cx.service::<ReadExec>()`. Absent where the
+/// context of all commands bounds such a call, or a person chose that nothing does.
+#[derive(Clone)]
+pub struct ReadExec(pub Arc<dyn Exec>);
+
+impl std::fmt::Debug for ReadExec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ReadExec").finish_non_exhaustive()
+    }
+}
+
 /// A command that was started. Dropping it ends everything the command started.
 ///
 /// ```

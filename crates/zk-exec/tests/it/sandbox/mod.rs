@@ -4,6 +4,7 @@ mod escapes;
 mod hosts;
 mod layers;
 mod proof;
+mod reads;
 mod work;
 
 use std::path::Path;

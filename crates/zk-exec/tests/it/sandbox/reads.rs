@@ -1,0 +1,68 @@
+//! Commands that only read, in a sandbox that denies writes.
+
+use std::fs;
+
+use zk_exec::SandboxPolicy;
+
+use super::{has, run, sandboxed};
+
+#[tokio::test]
+async fn a_policy_that_denies_writes_lets_commands_write_temporary_files_and_nothing_else() {
+    let (project, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(project.path().join("kept"), "as it was").unwrap();
+    let policy = SandboxPolicy::new(project.path()).state(state.path()).deny_writes();
+    let Some(exec) = sandboxed(&policy) else { return };
+    for denied in [
+        "echo x > kept",
+        "echo x > new",
+        "mkdir new",
+        "rm kept",
+        "mv kept moved",
+        "ln -s kept link",
+        "chmod 777 kept",
+        "truncate -s 0 kept",
+        "test -w .",
+    ] {
+        let (code, out) = run(&exec, denied, project.path()).await;
+        assert_ne!(code, 0, "{denied}: {out}");
+    }
+    for works in ["grep -q 'as it was' kept", "f=$(mktemp) && echo x > $f && cat $f", "ls | sort > /dev/null"]
+    {
+        let (code, out) = run(&exec, works, project.path()).await;
+        assert_eq!(code, 0, "{works}: {out}");
+    }
+    exec.close().await;
+    let names: Vec<_> =
+        fs::read_dir(project.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["kept"]);
+    assert_eq!(fs::read_to_string(project.path().join("kept")).unwrap(), "as it was");
+}
+
+#[tokio::test]
+async fn git_that_reads_starts_no_monitor_and_needs_no_lock_of_its_index() {
+    if !has("git") {
+        return;
+    }
+    let (project, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let policy = SandboxPolicy::new(project.path()).state(state.path()).deny_writes();
+    let Some(exec) = sandboxed(&policy) else { return };
+    let made = std::process::Command::new("git").args(["init", "-q"]).current_dir(project.path()).status();
+    assert!(made.unwrap().success());
+    fs::write(project.path().join("file"), "x").unwrap();
+    let config = project.path().join(".git/config");
+    let text = fs::read_to_string(&config).unwrap() + "[core]\n\tfsmonitor = echo started >&2; false\n";
+    fs::write(&config, text).unwrap();
+    let (code, out) = run(&exec, "git status --short", project.path()).await;
+    assert_eq!((code, out.as_str()), (0, "?? file\n"));
+    exec.close().await;
+}
+
+#[tokio::test]
+async fn a_sandbox_that_denies_writes_passes_its_self_test_in_a_directory_too_wide_to_be_written() {
+    let (home, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let policy = SandboxPolicy::new(home.path()).home(home.path()).state(state.path()).deny_writes();
+    let Some(exec) = sandboxed(&policy) else { return };
+    let test = exec.self_test().await.unwrap();
+    assert!(!test.held.is_empty());
+    exec.close().await;
+}
