@@ -8,11 +8,6 @@ use super::nearest;
 use crate::text::count;
 use crate::tool_names::ToolNames;
 
-/// The most lines that a message names.
-pub(super) const MAX_LINES_SHOWN: usize = 10;
-/// The most places that one edit replaces: each is held in memory until the edit is made.
-pub(super) const MAX_REPLACEMENTS: usize = 1_000_000;
-
 /// One edit.
 #[derive(Clone, Debug)]
 pub(super) struct Replacement {
@@ -39,10 +34,8 @@ pub(super) enum Failure {
     Empty,
     /// Old and new are the same.
     Same,
-    /// The text stands in several places.
-    Ambiguous { count: usize, first_lines: Vec<usize> },
-    /// The text stands in more places than one edit replaces.
-    TooMany(usize),
+    /// The text stands at these lines.
+    Ambiguous(Vec<usize>),
     /// The text is nowhere; this is most like it.
     Missing(Option<String>),
 }
@@ -58,23 +51,19 @@ pub(super) fn plan<'a>(content: &[u8], edit: &'a Replacement) -> Result<Planned<
     let (found, new) =
         locate(content, edit).ok_or_else(|| Failure::Missing(nearest::nearest(content, &edit.old)))?;
     let lines: Vec<usize> = line_numbers(content, &found.places);
-    if found.count > 1 && !edit.all {
-        return Err(Failure::Ambiguous { count: found.count, first_lines: lines });
-    }
-    if found.count > found.places.len() {
-        return Err(Failure::TooMany(found.count));
+    if found.places.len() > 1 && !edit.all {
+        return Err(Failure::Ambiguous(lines));
     }
     Ok(Planned { found, new, verbatim: edit.old.contains("\r\n"), lines })
 }
 
 fn locate<'a>(content: &[u8], edit: &'a Replacement) -> Option<(Found, Cow<'a, str>)> {
-    let max_places = if edit.all { MAX_REPLACEMENTS } else { MAX_LINES_SHOWN };
-    if let Some(found) = find(content, &edit.old, &edit.new, max_places) {
+    if let Some(found) = find(content, &edit.old, &edit.new) {
         return Some((found, Cow::Borrowed(&edit.new)));
     }
     let old = without_numbers(&edit.old).filter(|old| !old.is_empty())?;
     let new = without_numbers(&edit.new).map_or(Cow::Borrowed(edit.new.as_str()), Cow::Owned);
-    Some((find(content, &old, &new, max_places)?, new))
+    Some((find(content, &old, &new)?, new))
 }
 
 impl Planned<'_> {
@@ -187,23 +176,17 @@ impl Failure {
                 "old_string and new_string are the same; leave this edit out, or say what should differ"
                     .to_owned(),
             ),
-            Self::Ambiguous { count, first_lines } => {
-                let shown: Vec<String> = first_lines.iter().map(ToString::to_string).collect();
-                let more = if count > shown.len() { ", …" } else { "" };
+            Self::Ambiguous(lines) => {
+                let shown: Vec<String> = lines.iter().take(10).map(ToString::to_string).collect();
+                let more = if lines.len() > shown.len() { ", …" } else { "" };
                 let text = format!(
-                    "old_string stands {count} times in `{path}`, at lines {}{more}; add surrounding lines to make it \
+                    "old_string stands {} times in `{path}`, at lines {}{more}; add surrounding lines to make it \
                      unique, or set replace_all",
+                    lines.len(),
                     shown.join(", ")
                 );
                 (ToolErrorKind::Failed, text)
             }
-            Self::TooMany(count) => (
-                ToolErrorKind::Failed,
-                format!(
-                    "old_string stands {count} times in `{path}`, and one edit replaces at most {MAX_REPLACEMENTS}; \
-                     give a longer text, or use a program for it"
-                ),
-            ),
             Self::Missing(Some(nearest)) => (
                 ToolErrorKind::NotFound,
                 format!("old_string is not in `{path}`. Most like it:\n{nearest}\nCopy the text exactly."),
@@ -221,7 +204,7 @@ impl Failure {
 pub(super) fn report(path: &str, done: &[(Vec<usize>, How)]) -> String {
     let total: usize = done.iter().map(|(lines, _)| lines.len()).sum();
     let lines: Vec<String> =
-        done.iter().flat_map(|(lines, _)| lines).take(MAX_LINES_SHOWN).map(ToString::to_string).collect();
+        done.iter().flat_map(|(lines, _)| lines).take(10).map(ToString::to_string).collect();
     let more = if total > lines.len() { ", …" } else { "" };
     let place = if lines.len() == 1 { "line" } else { "lines" };
     let mut text =

@@ -20,10 +20,8 @@ pub(super) enum How {
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) how: How,
-    /// The first places, in order; they may overlap.
+    /// The places, in order; they may overlap.
     pub(super) places: Vec<Place>,
-    /// Number of all places, of those that are not kept too.
-    pub(super) count: usize,
 }
 
 /// One place.
@@ -37,45 +35,35 @@ pub(super) struct Place {
     pub(super) by: Range<usize>,
 }
 
-/// Finds `old` in `text`, to be replaced by `new`. All places are counted, and the first `max_places` kept.
-pub(super) fn find(text: &[u8], old: &str, new: &str, max_places: usize) -> Option<Found> {
-    let exact = occurrences(text, old.as_bytes()).map(|start| {
-        // A line feed is never torn from its carriage return.
-        let torn = text.get(start) == Some(&b'\n') && start > 0 && text.get(start - 1) == Some(&b'\r');
-        let matched = if torn { start - 1..start + old.len() } else { start..start + old.len() };
-        Place { replaced: matched.clone(), matched, by: 0..new.len() }
-    });
-    if let Some(found) = Found::first(How::Exact, exact, max_places) {
-        return Some(found);
+/// Finds `old` in `text`, to be replaced by `new`.
+pub(super) fn find(text: &[u8], old: &str, new: &str) -> Option<Found> {
+    let exact = occurrences(text, old.as_bytes());
+    if !exact.is_empty() {
+        let places = exact.map_places(old.len(), |start, end| {
+            // A line feed is never torn from its carriage return.
+            let torn = text.get(start) == Some(&b'\n') && start > 0 && text.get(start - 1) == Some(&b'\r');
+            let matched = if torn { start - 1..end } else { start..end };
+            Place { replaced: matched.clone(), matched, by: 0..new.len() }
+        });
+        return Some(Found { how: How::Exact, places });
     }
     if text.len() > TOLERANT_UP_TO {
         return None;
     }
     let is_ascii = text.is_ascii() && old.is_ascii();
-    find_tolerant(text, old, new, Form::Typographic, max_places)
-        .or_else(|| if is_ascii { None } else { find_tolerant(text, old, new, Form::Compatible, max_places) })
+    find_tolerant(text, old, new, Form::Typographic)
+        .or_else(|| if is_ascii { None } else { find_tolerant(text, old, new, Form::Compatible) })
 }
 
-impl Found {
-    fn first(how: How, all: impl Iterator<Item = Place>, max_places: usize) -> Option<Self> {
-        let mut found = Self { how, places: Vec::new(), count: 0 };
-        for place in all {
-            found.count += 1;
-            if found.places.len() < max_places {
-                found.places.push(place);
-            }
-        }
-        (found.count > 0).then_some(found)
-    }
-}
-
-fn find_tolerant(text: &[u8], old: &str, new: &str, form: Form, max_places: usize) -> Option<Found> {
+fn find_tolerant(text: &[u8], old: &str, new: &str, form: Form) -> Option<Found> {
     let (hay, needle) = (Normal::of(text, form), Normal::of(old.as_bytes(), form));
     if needle.bytes.iter().all(u8::is_ascii_whitespace) {
         return None;
     }
     let kept = Kept::between(old, new, &needle);
-    let places = occurrences(&hay.bytes, &needle.bytes)
+    let places: Vec<Place> = occurrences(&hay.bytes, &needle.bytes)
+        .0
+        .into_iter()
         .filter(|at| {
             // White space at the end of `old` must be there in some form: a line end, or the end.
             let after = hay.bytes.get(at + needle.bytes.len());
@@ -83,8 +71,9 @@ fn find_tolerant(text: &[u8], old: &str, new: &str, form: Form, max_places: usiz
         })
         // A part of a character is no match.
         .filter(|at| hay.is_boundary(*at) && hay.is_boundary(at + needle.bytes.len()))
-        .filter_map(|at| kept.place(&hay, at, needle.bytes.len(), new));
-    Found::first(How::Tolerant, places, max_places)
+        .filter_map(|at| kept.place(&hay, at, needle.bytes.len(), new))
+        .collect();
+    if places.is_empty() { None } else { Some(Found { how: How::Tolerant, places }) }
 }
 
 /// `text` without the line numbers `read_file` shows, if every line has one.
@@ -105,18 +94,31 @@ pub(super) fn without_numbers(text: &str) -> Option<String> {
     (out != text).then_some(out)
 }
 
+struct Starts(Vec<usize>);
+
+impl Starts {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn map_places(self, len: usize, place: impl Fn(usize, usize) -> Place) -> Vec<Place> {
+        self.0.into_iter().map(|start| place(start, start + len)).collect()
+    }
+}
+
 /// Every position of `needle`, overlapping ones too.
-fn occurrences<'a>(hay: &'a [u8], needle: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
+fn occurrences(hay: &[u8], needle: &[u8]) -> Starts {
+    let mut found = Vec::new();
+    if needle.is_empty() {
+        return Starts(found);
+    }
     let finder = Finder::new(needle);
     let mut from = 0;
-    std::iter::from_fn(move || {
-        if needle.is_empty() {
-            return None;
-        }
-        let at = from + finder.find(hay.get(from..)?)?;
-        from = at + 1;
-        Some(at)
-    })
+    while let Some(skip) = hay.get(from..).and_then(|rest| finder.find(rest)) {
+        found.push(from + skip);
+        from += skip + 1;
+    }
+    Starts(found)
 }
 
 /// The ends at which old and new text agree, so that nothing changes there.
