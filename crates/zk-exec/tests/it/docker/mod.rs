@@ -225,7 +225,6 @@ async fn what_is_guarded_in_the_workspace_is_mounted_over_itself_and_looked_at_b
         (".git/hooks", true),
         (".git/commondir", true),
         (".bashrc", true),
-        (".mcp.json", true),
         (".claude", true),
         ("member/.zk", true),
         ("member/sub", false),
