@@ -165,7 +165,7 @@ impl Surroundings for HostSurroundings {
 }
 
 impl HostSurroundings {
-    /// Where an entry of a walked directory lies that is no link.
+    /// Place of an entry of a walked directory that is no link.
     fn entry(&self, path: &Path) -> PathPlace {
         if self.hidden.iter().any(|place| path.starts_with(place)) {
             return PathPlace::Secret;

@@ -13,7 +13,7 @@ pub trait Surroundings: Send + Sync {
     /// Where a path lies; `path` is absolute, its `.` and `..` are not resolved.
     fn path(&self, path: &Path) -> PathPlace;
 
-    /// Where the worst lies of all that a walk through a directory comes to. By default nobody can tell where links
+    /// Worst place of all that a walk through a directory comes to. By default nobody can tell where links
     /// lead that are followed, and all else lies where the directory does.
     fn tree(&self, root: &Path, walk: TreeWalk) -> PathPlace {
         if walk.follows_links { PathPlace::Outside } else { self.path(root) }

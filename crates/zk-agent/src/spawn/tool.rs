@@ -341,7 +341,7 @@ impl SpawnTool {
     ) -> Behavior {
         let own = agent.and_then(|agent| agent.max_turns).or(self.options.max_turns);
         let max_turns = [own, parent.behavior.max_turns].into_iter().flatten().min();
-        // It spends of the budget of the run that starts it, and answers its parent in words.
+        // A sub-agent spends of the budget of the run that starts it, and answers its parent in words.
         let own = Behavior { max_turns, budget: None, schema: None, ..parent.behavior.clone() };
         match limits {
             Some(limits) => Behavior {

@@ -116,7 +116,7 @@ fn a_model_is_named_by_a_part_of_its_id_in_any_case_and_with_a_thinking_level() 
     }
     let last = |server: &FakeServer| server.bodies().last().map(ToString::to_string).unwrap_or_default();
     assert!(last(&server).contains("\"low\""), "{}", last(&server));
-    // What is said of thinking itself counts more.
+    // A level chosen for thinking itself outranks the level in a name.
     person.run(&["--model", "sonnet:low", "--thinking", "high", "-p", "hi"]);
     assert!(last(&server).contains("\"high\""), "{}", last(&server));
 }

@@ -252,7 +252,7 @@ impl Bench<'_> {
         spoke
     }
 
-    /// Why a command that only reads does not run unasked where no sandbox holds what it starts.
+    /// Reason why a command that only reads does not run unasked where no sandbox holds what it starts.
     fn configurable_program(&self, leaf: &Leaf) -> Option<String> {
         if self.here.holds_reads
             || self.mode == Mode::All

@@ -254,7 +254,7 @@ pub(crate) fn hazard_in(text: &str) -> Option<Hazard> {
     let ends_word = |c: char| c.is_whitespace() || c.is_control() || ";|&()<>{}`$#".contains(c);
     let words: Vec<String> =
         plain.split(ends_word).filter(|word| !word.is_empty()).map(str::to_owned).collect();
-    // What follows a word is the less the later it stands: a name without a hazard has none further on.
+    // Words behind a later place are a part of those behind an earlier one: a name without a hazard has none further on.
     let mut harmless = HashSet::new();
     let mut harmless_git = HashSet::new();
     for (at, word) in words.iter().enumerate() {
