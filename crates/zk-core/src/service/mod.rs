@@ -50,8 +50,8 @@ pub use conversation::{
 pub use debug_dump::DebugDump;
 pub use entry_data::EntryData;
 pub use exec::{
-    Denial, DeniedAct, EnvPolicy, Exec, ExecError, ExecOutcome, ExecRequest, Exit, Input, KillSignal,
-    OutputSink, OutputStream, OutsideExec, Process, ProcessEvent, ReadExec, TerminalSize,
+    Connections, Denial, DeniedAct, EnvPolicy, Exec, ExecError, ExecOutcome, ExecRequest, Exit, Input,
+    KillSignal, OutputSink, OutputStream, OutsideExec, Process, ProcessEvent, ReadExec, TerminalSize,
 };
 pub use files::{
     CachedFile, FileIdentity, FileKind, FileStat, FileWatch, Files, OnChange, PathError, Resolved,

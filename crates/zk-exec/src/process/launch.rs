@@ -17,6 +17,8 @@ pub(super) struct Launch {
     pub(super) env: BTreeMap<OsString, OsString>,
     /// Whether its standard streams are a terminal of its own.
     pub(super) terminal: bool,
+    /// Whether its sandbox lets it connect where others may not.
+    pub(super) connects: bool,
     /// What is enforced where it runs.
     pub(super) limits: Limits,
 }
@@ -35,6 +37,7 @@ impl Launch {
             cwd: request.cwd.clone(),
             env,
             terminal: request.terminal.is_some(),
+            connects: request.connections.is_some(),
             limits: Limits::default(),
         }
     }
@@ -43,6 +46,7 @@ impl Launch {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         put_len(&mut out, usize::from(self.terminal));
+        put_len(&mut out, usize::from(self.connects));
         self.limits.encode(&mut out);
         put(&mut out, &self.program);
         put(&mut out, &self.cwd);
@@ -59,12 +63,13 @@ impl Launch {
     pub(super) fn decode(mut bytes: &[u8]) -> Option<Self> {
         let from = &mut bytes;
         let terminal = take_len(from)? != 0;
+        let connects = take_len(from)? != 0;
         let limits = Limits::decode(from)?;
         let program = take(from)?;
         let cwd = take(from)?.into();
         let args = (0..take_len(from)?).map(|_| take(from)).collect::<Option<_>>()?;
         let env = (0..take_len(from)?).map(|_| Some((take(from)?, take(from)?))).collect::<Option<_>>()?;
-        from.is_empty().then_some(Self { program, args, cwd, env, terminal, limits })
+        from.is_empty().then_some(Self { program, args, cwd, env, terminal, connects, limits })
     }
 }
 
@@ -83,6 +88,7 @@ mod tests {
             cwd: "/tmp".into(),
             env: [(odd, "x".into()), ("PATH".into(), "/bin".into())].into(),
             terminal: true,
+            connects: true,
             limits: Limits { memory: Some(1 << 30), processes: Some(7), output: None },
         };
         let bytes = launch.encode();

@@ -184,7 +184,7 @@ fn start(
     spawn::unless_cancelled(&mut command, socket);
     let pid = match confinement {
         #[cfg(feature = "sandbox")]
-        Some(confinement) => start_confined(command, confinement)?,
+        Some(confinement) => start_confined(command, confinement, launch.connects)?,
         #[cfg(not(feature = "sandbox"))]
         Some(never) => match never {},
         None => command.spawn()?.id(),
@@ -196,10 +196,14 @@ fn start(
 ///
 /// The thread stays for as long as this process: the kernel ties the command to it.
 #[cfg(feature = "sandbox")]
-fn start_confined(mut command: std::process::Command, confinement: Confinement) -> io::Result<u32> {
+fn start_confined(
+    mut command: std::process::Command,
+    confinement: Confinement,
+    connects: bool,
+) -> io::Result<u32> {
     let (reply, started) = std::sync::mpsc::channel();
     std::thread::Builder::new().stack_size(256 << 10).spawn(move || {
-        let done = confinement.apply().and_then(|()| Ok(command.spawn()?.id()));
+        let done = confinement.apply(connects).and_then(|()| Ok(command.spawn()?.id()));
         // Closes this side's copies of the command's streams.
         drop(command);
         let _ = reply.send(done);

@@ -16,6 +16,8 @@ pub(super) async fn run(
     stream: UnixStream,
 ) -> io::Result<()> {
     let (from, mut to) = stream.into_split();
+    // Connections are let through by whoever serves, not by whoever asks.
+    let request = ExecRequest { connections: None, ..request };
     let process = match exec.spawn_within(request, limits).await {
         Ok(process) => process,
         Err(error) => {

@@ -16,6 +16,7 @@ use seccompiler::BpfProgram;
 
 use super::mounts::DEVICES;
 use super::plan::{FRESH, Plan, RUNTIME};
+use super::policy::Network;
 use super::seccomp;
 
 /// The newest version whose rules are used; an older kernel enforces what it knows.
@@ -26,6 +27,8 @@ pub(crate) struct Confinement {
     /// Nothing where the kernel has no Landlock.
     landlock: Option<RulesetCreated>,
     filters: Vec<BpfProgram>,
+    /// Filters of a command that may connect to the proxy.
+    connecting: Vec<BpfProgram>,
     processes: u32,
 }
 
@@ -34,11 +37,14 @@ impl Confinement {
     pub(super) fn prepare(plan: &Plan) -> io::Result<Self> {
         let landlock = ruleset(plan).map_err(io::Error::other)?;
         let filters = seccomp::filters(plan.network, plan.landlock_only).map_err(io::Error::other)?;
-        Ok(Self { landlock, filters, processes: plan.processes })
+        let network =
+            if plan.connects && plan.network == Network::None { Network::Hosts } else { plan.network };
+        let connecting = seccomp::filters(network, plan.landlock_only).map_err(io::Error::other)?;
+        Ok(Self { landlock, filters, connecting, processes: plan.processes })
     }
 
     /// Restricts this thread and what it starts from now on. The rest of the process stays as it is.
-    pub(crate) fn apply(self) -> io::Result<()> {
+    pub(crate) fn apply(self, connects: bool) -> io::Result<()> {
         // No core of a command is written where its files are.
         setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
         let most = Some(u64::from(self.processes));
@@ -48,7 +54,7 @@ impl Confinement {
         if let Some(ruleset) = self.landlock {
             ruleset.restrict_self().map_err(io::Error::other)?;
         }
-        for filter in &self.filters {
+        for filter in if connects { &self.connecting } else { &self.filters } {
             seccompiler::apply_filter(filter).map_err(io::Error::other)?;
         }
         Ok(())

@@ -1,5 +1,6 @@
 use std::fs::{self, DirBuilder};
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::net::Ipv4Addr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -17,7 +18,7 @@ use super::policy::{Network, SandboxPolicy};
 use super::printed::Printed;
 use super::probe::{self, Tried};
 use super::process::SandboxProcess;
-use super::proxy::{self, Proxy};
+use super::proxy::{self, Granted, Proxy};
 use super::remedy;
 use super::report::{SandboxError, SandboxReport, SelfTest};
 use crate::{BoundedExec, Environment, Limits, ProcessExec, Supervision};
@@ -36,7 +37,7 @@ use crate::{BoundedExec, Environment, Limits, ProcessExec, Supervision};
 /// | credentials, zk's own files, `/run`, sockets of services | hidden |
 /// | everything else | read |
 /// | processes outside | not seen |
-/// | network | none, loopback, named hosts through a proxy, or all: [`Network`](crate::Network) |
+/// | network | none, loopback, named hosts through a proxy, or all: [`Network`](crate::Network); and what one request names |
 ///
 /// Where the machine refuses namespaces, [`SandboxPolicy::landlock_only`] has less to offer, and says what.
 ///
@@ -49,6 +50,8 @@ pub struct SandboxExec {
     wanted: Vec<Placeholder>,
     limits: Vec<String>,
     denials: Arc<Denials>,
+    /// Denials of a command that connects through the proxy.
+    connected_denials: Arc<Denials>,
     supervision: Supervision,
     plan: Vec<u8>,
     network: Network,
@@ -118,12 +121,11 @@ impl SandboxExec {
         } else {
             None
         };
-        let proxy = match plan.network {
-            Network::Hosts => Some(Proxy::new(policy.hosts.clone())),
-            Network::None | Network::Loopback | Network::All => None,
-        };
-        if proxy.is_some() {
-            environment = with_proxy(environment);
+        let proxy = plan.connects.then(|| Proxy::new(policy.hosts.clone()));
+        if plan.network == Network::Hosts {
+            environment = proxy_variables(Ipv4Addr::LOCALHOST, false)
+                .into_iter()
+                .fold(environment, |all, (name, value)| all.grant(name, value));
         }
         if policy.denies_writes {
             environment = for_reads(environment);
@@ -139,6 +141,7 @@ impl SandboxExec {
             wanted: found.placeholders,
             limits: found.limits,
             denials: Arc::new(plan.denials()),
+            connected_denials: Arc::new(Denials { network: Network::Hosts, ..plan.denials() }),
             supervision,
             plan: encoded,
             network: plan.network,
@@ -228,6 +231,27 @@ impl SandboxExec {
         Ok(SelfTest { held, unproven, cached: false })
     }
 
+    /// Request of a command with the variables that it connects by, and its grant. Without both where nothing is to be let
+    /// through.
+    fn with_connections(
+        &self,
+        mut request: ExecRequest,
+    ) -> Result<(ExecRequest, Option<Granted>), ExecError> {
+        let Some((proxy, connections)) = self.proxy.as_ref().zip(request.connections.take()) else {
+            return Ok((request, None));
+        };
+        let granted = proxy.grant(&connections).map_err(|source| ExecError::Spawn {
+            program: request.program.to_string_lossy().into_owned(),
+            cwd: request.cwd.clone(),
+            source,
+        })?;
+        for (name, value) in proxy_variables(granted.address, granted.names_this_machine) {
+            request.env.insert(name.into(), value.into());
+        }
+        request.connections = Some(connections);
+        Ok((request, Some(granted)))
+    }
+
     /// Makes the placeholders, once: nothing is made for a conversation that runs no command.
     fn keep_names_free(&self) {
         self.placeholders.get_or_init(|| Placeholders::make(self.wanted.clone(), self.state.as_deref()));
@@ -259,13 +283,17 @@ impl SandboxExec {
     }
 }
 
-/// Names the proxy to programs, which know it by one of these variables, and what is inside by another.
-fn with_proxy(environment: Environment) -> Environment {
-    let address = format!("http://127.0.0.1:{}", proxy::PORT);
+/// Variables that name the proxy to programs, which know it by one of them, and the network inside by another.
+fn proxy_variables(address: Ipv4Addr, names_this_machine: bool) -> Vec<(&'static str, String)> {
+    let address = format!("http://{address}:{}", proxy::PORT);
     let names = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
-    let environment = names.into_iter().fold(environment, |all, name| all.grant(name, &address));
-    let inside = "localhost,127.0.0.1,::1";
-    environment.grant("NO_PROXY", inside).grant("no_proxy", inside)
+    let mut variables: Vec<_> = names.into_iter().map(|name| (name, address.clone())).collect();
+    // To a command that names this machine it is the one outside.
+    let inside = if names_this_machine { "" } else { "localhost,127.0.0.1,::1" };
+    variables.extend([("NO_PROXY", inside.to_owned()), ("no_proxy", inside.to_owned())]);
+    // Programs of Node.js connect by themselves otherwise.
+    variables.push(("NODE_USE_ENV_PROXY", "1".to_owned()));
+    variables
 }
 
 /// Points caches to the temporary directory, and keeps git from what it would start or refresh while it reads.
@@ -302,11 +330,21 @@ impl BoundedExec for SandboxExec {
         limits: Limits,
     ) -> Result<Box<dyn Process>, ExecError> {
         self.keep_names_free();
+        let (request, granted) = self.with_connections(request)?;
         let cwd = request.cwd.clone();
         let (proxy, began) = (self.proxy.clone(), Instant::now());
         let printed = Printed::of(&request);
         let inner = self.exec.spawn_within(request, limits).await?;
-        let rules = self.denials.clone();
-        Ok(Box::new(SandboxProcess { inner, rules, proxy, began, cwd, printed, failed: false }))
+        let rules = if granted.is_some() { self.connected_denials.clone() } else { self.denials.clone() };
+        Ok(Box::new(SandboxProcess {
+            inner,
+            rules,
+            proxy,
+            _granted: granted,
+            began,
+            cwd,
+            printed,
+            failed: false,
+        }))
     }
 }

@@ -44,11 +44,12 @@ impl Inside {
                 let (confinement, report) = without_namespaces(&plan)?;
                 return Ok((None, confinement, None, report));
             }
-            namespaces::enter(plan.network)?;
-            // Made here, it belongs to the network of the sandbox, wherever it is answered at.
-            let listener = match plan.network {
-                Network::Hosts => Some(TcpListener::bind((Ipv4Addr::LOCALHOST, PORT))?),
-                Network::None | Network::Loopback | Network::All => None,
+            namespaces::enter(&plan)?;
+            // Made here, it belongs to the network of the sandbox, wherever it is answered at. The address that a command
+            // connects to tells which command it is.
+            let listener = match plan.connects {
+                true => Some(TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT))?),
+                false => None,
             };
             let (confinement, report) = make(&plan)?;
             sockets.hide()?;

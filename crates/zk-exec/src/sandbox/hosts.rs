@@ -129,11 +129,33 @@ impl HostRules {
         self.0.iter().any(|rule| rule.is_at(port) && rule.host.matches(host))
     }
 
+    /// Rules of the hosts that a command names; a text that names none is left out.
+    #[cfg(feature = "sandbox")]
+    pub(in crate::sandbox) fn of_command(hosts: &[String]) -> Self {
+        Self(hosts.iter().filter_map(|host| HostRule::parse(host).ok()).collect())
+    }
+
+    /// Whether one of the hosts is this machine.
+    #[cfg(feature = "sandbox")]
+    pub(in crate::sandbox) fn name_this_machine(&self) -> bool {
+        self.0.iter().any(|rule| match &rule.host {
+            Pattern::Name(name) => is_localhost(name),
+            Pattern::Below(_) => false,
+            Pattern::Address(address) => address.is_loopback(),
+        })
+    }
+
     /// Whether this very address is named.
     #[cfg(feature = "sandbox")]
     pub(in crate::sandbox) fn name_address(&self, address: IpAddr, port: u16) -> bool {
         self.0.iter().any(|rule| rule.is_at(port) && rule.host == Pattern::Address(address))
     }
+}
+
+/// Whether a name leads to this machine by its meaning.
+#[cfg(feature = "sandbox")]
+pub(in crate::sandbox) fn is_localhost(name: &str) -> bool {
+    name == "localhost" || name.ends_with(".localhost")
 }
 
 impl HostRule {

@@ -10,6 +10,7 @@ use rustix::process::{
 };
 use rustix::thread::UnshareFlags;
 
+use super::plan::Plan;
 use super::policy::Network;
 use super::sys::{Step, unshare};
 use crate::process::{Side, fork, leave};
@@ -17,7 +18,7 @@ use crate::process::{Side, fork, leave};
 /// Moves to new namespaces; returns in the first process of the new process namespace.
 ///
 /// The process that called waits for that one and ends with it; when it is killed, the kernel kills everything inside.
-pub(super) fn enter(network: Network) -> io::Result<()> {
+pub(super) fn enter(plan: &Plan) -> io::Result<()> {
     let (user, group) = (getuid().as_raw(), getgid().as_raw());
     // The files below belong to root otherwise. There is nothing in this process yet that others must not see.
     set_dumpable_behavior(DumpableBehavior::Dumpable)?;
@@ -27,14 +28,14 @@ pub(super) fn enter(network: Network) -> io::Result<()> {
     fs::write("/proc/self/gid_map", format!("{group} {group} 1")).step("map the group")?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     let mut spaces = UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC;
-    if network != Network::All {
+    if plan.network != Network::All {
         spaces |= UnshareFlags::NEWNET;
     }
     unshare(spaces).step("make mount, process and network namespaces")?;
     let child = match fork().step("start the first process")? {
         Side::Child => {
             set_parent_process_death_signal(Some(Signal::KILL))?;
-            if matches!(network, Network::Loopback | Network::Hosts) {
+            if plan.network == Network::Loopback || plan.connects {
                 bring_up_loopback().step("bring up the loopback interface")?;
             }
             return Ok(());

@@ -19,6 +19,8 @@ pub(crate) struct Plan {
     /// Whether nothing is mounted: Landlock and seccomp are all there is.
     pub(super) landlock_only: bool,
     pub(super) network: Network,
+    /// Whether a proxy listens, and commands that may connect to it are told apart from those that may not.
+    pub(super) connects: bool,
     pub(super) processes: u32,
     /// Mounted as they are.
     pub(super) writable: Vec<PathBuf>,
@@ -54,6 +56,8 @@ impl Plan {
         let plan = Self {
             landlock_only: policy.landlock_only,
             network: policy.network,
+            connects: policy.network == Network::Hosts
+                || (policy.grants_connections && !policy.landlock_only && policy.network != Network::All),
             processes: policy.processes,
             writable: outermost_first(places.writable.clone()),
             readable,
@@ -90,6 +94,7 @@ impl Plan {
                 Network::Hosts => 3,
             },
         );
+        put_len(&mut out, usize::from(self.connects));
         put_len(&mut out, usize::try_from(self.processes).unwrap_or(usize::MAX));
         for paths in
             [&self.writable, &self.readable, &self.pins, &self.read_only, &self.hidden, &self.placeholders]
@@ -112,6 +117,7 @@ impl Plan {
         let plan = Self {
             landlock_only,
             network,
+            connects: take_len(from)? != 0,
             processes: u32::try_from(take_len(from)?).ok()?,
             writable: take_paths(from)?,
             readable: take_paths(from)?,

@@ -28,6 +28,7 @@ pub struct SandboxPolicy {
     pub(crate) limits: Limits,
     pub(crate) landlock_only: bool,
     pub(crate) denies_writes: bool,
+    pub(crate) grants_connections: bool,
 }
 
 /// Which connections a command in a sandbox can make.
@@ -76,6 +77,7 @@ impl SandboxPolicy {
             limits: Limits::default(),
             landlock_only: false,
             denies_writes: false,
+            grants_connections: false,
         }
     }
 
@@ -180,6 +182,15 @@ impl SandboxPolicy {
     #[must_use]
     pub fn deny_writes(mut self) -> Self {
         self.denies_writes = true;
+        self
+    }
+
+    /// Lets a command make the connections that its request names, through a proxy and beside those of the policy: see
+    /// [`ExecRequest::connections`](zk_core::service::ExecRequest::connections). Needs namespaces, and a network other than
+    /// [`Network::All`]; has no effect elsewhere.
+    #[must_use]
+    pub fn grant_connections(mut self) -> Self {
+        self.grants_connections = true;
         self
     }
 

@@ -7,13 +7,15 @@ use zk_core::service::{Denial, DeniedAct, ExecError, Exit, KillSignal, Process, 
 
 use super::denial::{Denials, MOST};
 use super::printed::Printed;
-use super::proxy::{Proxy, Refusal};
+use super::proxy::{Granted, Proxy, Refusal};
 
 /// A command in a sandbox, which remembers some of what it printed.
 pub(super) struct SandboxProcess {
     pub(super) inner: Box<dyn Process>,
     pub(super) rules: Arc<Denials>,
     pub(super) proxy: Option<Proxy>,
+    /// Ends with this.
+    pub(super) _granted: Option<Granted>,
     pub(super) began: Instant,
     pub(super) cwd: PathBuf,
     pub(super) printed: Printed,

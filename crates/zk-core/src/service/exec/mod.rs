@@ -217,6 +217,31 @@ pub struct ExecRequest {
     pub terminal: Option<TerminalSize>,
     /// How long it may [run](Exec::run); without limit if nothing.
     pub timeout: Option<Duration>,
+    /// Connections that somebody let this one command make, where its context makes none by itself. A context that does not
+    /// hold connections back, or has no way to let some through, ignores them.
+    #[serde(default)]
+    pub connections: Option<Connections>,
+}
+
+/// Connections of one command.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Connections {
+    /// Hosts as `name`, which is its ports 80 and 443, or `name:port`. Only what is named here leads to this machine or to
+    /// a private network.
+    pub hosts: Vec<String>,
+    /// Whether every host with a public address can be reached as well: nobody could tell which ones the command needs.
+    pub any_public: bool,
+}
+
+impl std::fmt::Display for Connections {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let hosts = self.hosts.join(", ");
+        match (self.any_public, self.hosts.is_empty()) {
+            (false, _) => f.write_str(&hosts),
+            (true, true) => f.write_str("any public host"),
+            (true, false) => write!(f, "{hosts} and any public host"),
+        }
+    }
 }
 
 /// Which variables of its host a command sees.
@@ -262,6 +287,7 @@ impl ExecRequest {
             input: Input::Closed,
             terminal: None,
             timeout: None,
+            connections: None,
         }
     }
 

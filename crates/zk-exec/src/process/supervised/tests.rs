@@ -34,6 +34,7 @@ async fn of_200_commands_whose_cancel_comes_right_behind_their_order_none_starts
                 args: vec![n.to_string().into()],
                 cwd: dir.path().into(),
                 env: [("PATH".into(), "/usr/bin:/bin".into())].into(),
+                connects: false,
                 terminal: false,
                 limits: Limits::default(),
             };

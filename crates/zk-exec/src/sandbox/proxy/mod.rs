@@ -3,6 +3,7 @@
 //! Its listener belongs to the network namespace of the sandbox and was made there; it was handed out, so that this
 //! process accepts what commands connect to it, and connects to the hosts itself. Nothing has to be bridged.
 
+mod grants;
 mod request;
 
 use std::collections::VecDeque;
@@ -12,9 +13,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use zk_core::service::Connections;
+
 use super::hosts::{Host, HostRules};
+pub(super) use grants::Granted;
+use grants::{Grants, Reach};
 use request::{Request, read_request};
-use zk_core::model::is_public_address;
 
 /// Where commands find it, in the network of the sandbox, where nobody else is.
 pub(super) const PORT: u16 = 3128;
@@ -31,7 +35,7 @@ type Resolve = Arc<dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync>;
 /// Lets commands reach hosts; clones are the same.
 #[derive(Clone)]
 pub(crate) struct Proxy {
-    rules: Arc<HostRules>,
+    grants: Arc<Grants>,
     resolve: Resolve,
     refused: Arc<Mutex<VecDeque<Refusal>>>,
     open: Arc<AtomicUsize>,
@@ -47,7 +51,7 @@ pub(super) struct Refusal {
 
 impl std::fmt::Debug for Proxy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Proxy").field("rules", &self.rules).finish_non_exhaustive()
+        f.debug_struct("Proxy").field("grants", &self.grants).finish_non_exhaustive()
     }
 }
 
@@ -55,11 +59,16 @@ impl Proxy {
     pub(super) fn new(rules: HostRules) -> Self {
         let resolve = |name: &str| Ok((name, 0).to_socket_addrs()?.map(|address| address.ip()).collect());
         Self {
-            rules: Arc::new(rules),
+            grants: Arc::new(Grants::new(rules)),
             resolve: Arc::new(resolve),
             refused: Arc::default(),
             open: Arc::default(),
         }
+    }
+
+    /// Lets one command reach more than all others, for as long as what this gives lives.
+    pub(super) fn grant(&self, connections: &Connections) -> io::Result<Granted> {
+        Grants::add(&self.grants, connections)
     }
 
     /// Answers at a listener until that is shut down.
@@ -112,7 +121,9 @@ impl Proxy {
             Ok(request) => request,
             Err(error) => return say(&mut stream, "400 Bad Request", &error.to_string()),
         };
-        let addresses = match self.addresses(&target, port) {
+        // The command connected to the address that it was told, which no other command was.
+        let reach = self.grants.of(stream.local_addr()?.ip());
+        let addresses = match self.addresses(&reach, &target, port) {
             Ok(addresses) => addresses,
             Err(Denied::Refused(why)) => {
                 let target = target.escape_default().to_string();
@@ -142,11 +153,11 @@ impl Proxy {
     }
 
     /// The addresses that may be connected to, looked up once: what is judged is what is used.
-    fn addresses(&self, target: &str, port: u16) -> Result<Vec<IpAddr>, Denied> {
+    fn addresses(&self, reach: &Reach, target: &str, port: u16) -> Result<Vec<IpAddr>, Denied> {
         let refused = |why: String| Denied::Refused(why);
         let host = Host::parse(target).map_err(|why| refused(why.to_owned()))?;
-        if !self.rules.allow(&host, port) {
-            return Err(refused("it is not among the hosts that commands may reach".to_owned()));
+        if !reach.allows(&host, port) {
+            return Err(refused(reach.refusal().to_owned()));
         }
         let found = match &host {
             Host::Name(name) => (self.resolve)(name).map_err(Denied::Unknown)?,
@@ -156,10 +167,7 @@ impl Proxy {
             return Err(Denied::Unknown(io::ErrorKind::NotFound.into()));
         }
         // One address that is closed closes all: an answer that mixes them is made for that.
-        match found
-            .iter()
-            .find(|address| !is_public_address(**address) && !self.rules.name_address(**address, port))
-        {
+        match found.iter().find(|address| !reach.leads_to(&host, **address, port)) {
             Some(address) => Err(refused(format!("it leads to {address}, which is not a public address"))),
             None => Ok(found),
         }

@@ -5,8 +5,9 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use zk_core::service::DeniedAct;
-use zk_exec::{HostRules, SandboxExec, SandboxPolicy};
+use tokio_util::sync::CancellationToken;
+use zk_core::service::{Connections, DeniedAct, Exec, ExecOutcome, ExecRequest, OutputStream};
+use zk_exec::{HostRules, Network, SandboxExec, SandboxPolicy};
 
 use super::{run, sandboxed};
 use crate::support::{bash_in, environment, supervision};
@@ -89,5 +90,69 @@ async fn a_sandbox_with_named_hosts_holds_and_commands_in_it_reach_each_other() 
     let exec = SandboxExec::new(&policy, environment(), supervision()).unwrap();
     let test = exec.self_test().await.unwrap();
     assert!(test.held.iter().any(|name| name == "send a datagram"), "{test:?}");
+    exec.close().await;
+}
+
+/// Asks the proxy that this command was told of for a host, and prints what it answers.
+fn asked(target: &str) -> String {
+    format!(
+        r#"at=${{HTTP_PROXY#http://}}; exec 3<>/dev/tcp/${{at%:*}}/${{at##*:}} && printf 'CONNECT {target} HTTP/1.1\r\n\r\n' >&3 && cat <&3"#
+    )
+}
+
+async fn connected(
+    exec: &SandboxExec,
+    command: &str,
+    dir: &std::path::Path,
+    connections: Option<Connections>,
+) -> (ExecOutcome, String) {
+    let mut out = Vec::new();
+    let mut sink = |_: OutputStream, bytes: &[u8]| out.extend_from_slice(bytes);
+    let request = ExecRequest { connections, ..ExecRequest::shell(&format!("exec 2>&1; {command}"), dir) };
+    let outcome = exec.run(request, &mut sink, &CancellationToken::new()).await.unwrap();
+    (outcome, String::from_utf8_lossy(&out).into_owned())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_command_reaches_the_hosts_of_its_request_and_all_others_have_no_network() {
+    let dir = tempfile::tempdir().unwrap();
+    let (port, came) = host();
+    let (other, came_to_other) = host();
+    let target = format!("127.0.0.1:{port}");
+    let granted = || Some(Connections { hosts: vec![target.clone()], any_public: true });
+    for network in [Network::None, Network::Loopback] {
+        let policy = SandboxPolicy::new(dir.path()).network(network).grant_connections();
+        let Some(exec) = sandboxed(&policy) else { return };
+        let before = came.load(Ordering::SeqCst);
+        let (outcome, out) = connected(&exec, &asked(&target), dir.path(), granted()).await;
+        assert!(out.ends_with("hello"), "{out} {outcome:?}");
+        assert_eq!(came.load(Ordering::SeqCst), before + 1);
+        // Another of its port is not named.
+        let unnamed = format!("127.0.0.1:{other}");
+        let command = format!("{}; false", asked(&unnamed));
+        let (outcome, out) = connected(&exec, &command, dir.path(), granted()).await;
+        assert!(out.contains("not a public address"), "{out}");
+        assert!(outcome.denials.iter().any(|denial| denial.target == unnamed), "{outcome:?}");
+        // The next command has nothing, and the address of the proxy does not help it.
+        let at = "HTTP_PROXY=http://127.9.9.9:3128";
+        let (_, out) = connected(&exec, &format!("{at}; {}", asked(&target)), dir.path(), None).await;
+        assert!(!out.contains("hello"), "{out}");
+        let (_, out) = connected(&exec, "env", dir.path(), None).await;
+        assert!(!out.contains("127."), "{out}");
+        assert_eq!(came.load(Ordering::SeqCst), before + 1);
+        exec.close().await;
+    }
+    assert_eq!(came_to_other.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sandbox_that_grants_nothing_ignores_what_a_request_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let (port, came) = host();
+    let Some(exec) = sandboxed(&SandboxPolicy::new(dir.path())) else { return };
+    let target = format!("127.0.0.1:{port}");
+    let granted = Some(Connections { hosts: vec![target.clone()], any_public: true });
+    let (_, out) = connected(&exec, &format!("exec 3<>/dev/tcp/127.0.0.1/{port}"), dir.path(), granted).await;
+    assert!(out.contains("Operation not permitted") && came.load(Ordering::SeqCst) == 0, "{out}");
     exec.close().await;
 }
