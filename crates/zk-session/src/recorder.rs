@@ -105,7 +105,8 @@ impl Recorder {
             stored: *loaded != Loaded::default(),
             ..State::default()
         };
-        Self { log: Arc::new(Log { session, state: Mutex::new(state), on_lost: OnceLock::new() }) }
+        let (state, queue) = (Mutex::new(state), std::sync::Mutex::default());
+        Self { log: Arc::new(Log { session, state, queue, on_lost: OnceLock::new() }) }
     }
 
     /// This recorder, for a run that is worth more than its session: when the first entries of a new session
@@ -121,7 +122,7 @@ impl Recorder {
     pub async fn saved(&self) -> Saved {
         let mut state = self.log.state.lock().await;
         let _ = self.log.settle(&mut state).await;
-        match (state.stored, state.unstored.len()) {
+        match (state.stored, state.unstored.len() + self.log.queue().entries.len()) {
             (false, _) => Saved::Nothing,
             (true, 0) => Saved::All,
             (true, missing) => Saved::Part { missing },

@@ -60,22 +60,25 @@ impl SessionLog for Log {
 impl Handler<SessionStart> for Log {
     async fn call(&self, ev: &SessionStart, _: &Cx) -> Answer<SessionStart> {
         // A run without anything in it needs no place on the disk yet: the prompt follows.
-        let mut state = self.state.lock().await;
-        if !state.lost {
-            state.unstored.push(EntryKind::RunStart { run_id: ev.run_id.clone() });
-        }
+        self.queue().entries.push(EntryKind::RunStart { run_id: ev.run_id.clone() });
         Ok(None)
     }
 }
 
 impl Handler<SessionMessages> for Log {
     async fn call(&self, ev: &SessionMessages, cx: &Cx) -> Answer<SessionMessages> {
-        let news = self.state.lock().await.take(&ev.messages);
-        let entries = match (&ev.usage, ev.messages.is_empty()) {
-            (Some(usage), true) => vec![EntryKind::Usage { usage: usage.clone().into(), side_call: None }],
-            (usage, _) => messages(&news, usage.as_ref()),
-        };
-        self.write(redacted(entries, cx), Durability::Process).await?;
+        {
+            let mut queue = self.queue();
+            let news = queue.take(&ev.messages);
+            let entries = match (&ev.usage, ev.messages.is_empty()) {
+                (Some(usage), true) => {
+                    vec![EntryKind::Usage { usage: usage.clone().into(), side_call: None }]
+                }
+                (usage, _) => messages(&news, usage.as_ref()),
+            };
+            queue.entries.extend(redacted(entries, cx));
+        }
+        self.flush(Durability::Process).await?;
         if let Some(origin) = ev.messages.iter().rev().find_map(|message| message.origin.as_ref()) {
             self.state.lock().await.model = Some(origin.clone());
         }
@@ -151,7 +154,7 @@ impl Handler<ToolBegin> for Log {
 impl Handler<ToolEnd> for Log {
     async fn call(&self, ev: &ToolEnd, cx: &Cx) -> Answer<ToolEnd> {
         if ev.read_only {
-            self.state.lock().await.call_data.push(EntryKind::CallData {
+            self.queue().call_data.push(EntryKind::CallData {
                 turn_id: ev.call.turn_id.clone(),
                 call_id: ev.call.call_id.clone(),
                 summary: Some(ev.summary.clone()),
@@ -177,14 +180,16 @@ impl Handler<ToolEnd> for Log {
 
 impl Handler<ToolResultsAfter> for Log {
     async fn call(&self, ev: &ToolResultsAfter, cx: &Cx) -> Answer<ToolResultsAfter> {
-        let (mut entries, news) = {
-            let mut state = self.state.lock().await;
-            (std::mem::take(&mut state.call_data), state.take(&[ev.assistant.clone(), ev.results.clone()]))
-        };
-        // An earlier turn that has no pair needs none of it.
-        entries.retain(|entry| is_of_turn(entry, &ev.usage.turn_id));
-        entries.extend(messages(&news, Some(&ev.usage)));
-        self.write(redacted(entries, cx), Durability::Process).await?;
+        {
+            let mut queue = self.queue();
+            let mut entries = std::mem::take(&mut queue.call_data);
+            // An earlier turn that has no pair needs none of it.
+            entries.retain(|entry| is_of_turn(entry, &ev.usage.turn_id));
+            entries
+                .extend(messages(&queue.take(&[ev.assistant.clone(), ev.results.clone()]), Some(&ev.usage)));
+            queue.entries.extend(redacted(entries, cx));
+        }
+        self.flush(Durability::Process).await?;
         self.state.lock().await.model = Some(ev.usage.model.clone());
         Ok(None)
     }

@@ -1,7 +1,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 use std::task::Poll;
 
 use tokio::sync::Mutex;
@@ -14,6 +14,8 @@ use crate::find::is_prompt;
 pub(super) struct Log {
     pub(super) session: Arc<dyn OpenSession>,
     pub(super) state: Mutex<State>,
+    /// Filled before anything is waited for, so a handler that is dropped while it waits leaves its entries here.
+    pub(super) queue: std::sync::Mutex<Queue>,
     /// Set when the run may go on without its session.
     pub(super) on_lost: OnceLock<OnLost>,
 }
@@ -22,7 +24,7 @@ pub(super) struct Log {
 pub(super) struct State {
     /// Appends in flight, oldest first.
     pub(super) in_flight: VecDeque<InFlight>,
-    /// Entries that the next append takes with it: the beginning of a run, and those whose append failed.
+    /// Entries whose append failed: the next one takes them with it.
     pub(super) unstored: Vec<EntryKind>,
     /// Something of the session is in the store.
     pub(super) stored: bool,
@@ -30,14 +32,19 @@ pub(super) struct State {
     pub(super) answered: bool,
     /// The run goes on without its session.
     pub(super) lost: bool,
-    /// Every message taken so far, by address: what could not be stored is announced again, and kept here
-    /// already.
-    pub(super) taken: HashMap<usize, Arc<Message>>,
-    /// What read-only calls of the present turn left beside their results.
-    pub(super) call_data: Vec<EntryKind>,
     /// The model and the thinking level that the log says last.
     pub(super) model: Option<ModelRef>,
     pub(super) thinking: Option<ThinkingLevel>,
+}
+
+/// Entries that no append has taken yet.
+#[derive(Default)]
+pub(super) struct Queue {
+    pub(super) entries: Vec<EntryKind>,
+    /// Every message queued so far, by address: what could not be stored is announced again, and kept already.
+    taken: HashMap<usize, Arc<Message>>,
+    /// What read-only calls of the present turn left beside their results.
+    pub(super) call_data: Vec<EntryKind>,
 }
 
 /// An append that was begun and not waited for.
@@ -47,34 +54,43 @@ pub(super) struct InFlight {
 }
 
 impl Log {
+    pub(super) fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Stores `entries` after everything in flight, and waits until they survive what `durability` names.
     pub(super) async fn write(
         &self,
         entries: Vec<EntryKind>,
         durability: Durability,
     ) -> Result<(), StoreError> {
+        self.queue().entries.extend(entries);
+        self.flush(durability).await
+    }
+
+    /// Stores what is queued after everything in flight, and waits for it.
+    pub(super) async fn flush(&self, durability: Durability) -> Result<(), StoreError> {
         let mut state = self.state.lock().await;
-        if let Err(error) = self.settle(&mut state).await {
-            state.unstored.extend(entries);
-            return Err(error);
-        }
-        self.begin(&mut state, entries, durability).await?;
+        self.settle(&mut state).await?;
+        self.begin(&mut state, Vec::new(), durability).await?;
         self.settle(&mut state).await
     }
 
     /// Stores that something is about to happen. If that fails it does not happen, so it is not stored later.
     pub(super) async fn announce(&self, entry: EntryKind, durability: Durability) -> Result<(), StoreError> {
-        let written = self.write(vec![entry.clone()], durability).await;
-        if written.is_err() {
-            let mut state = self.state.lock().await;
-            if let Some(at) = state.unstored.iter().rposition(|unstored| *unstored == entry) {
-                state.unstored.remove(at);
-            }
+        let mut state = self.state.lock().await;
+        self.settle(&mut state).await?;
+        let begun = self.begin(&mut state, vec![entry.clone()], durability).await;
+        let written = begun.and(self.settle(&mut state).await);
+        if written.is_err()
+            && let Some(at) = state.unstored.iter().rposition(|unstored| *unstored == entry)
+        {
+            state.unstored.remove(at);
         }
         written
     }
 
-    /// Hands entries to the session, behind those that could not be stored before.
+    /// Hands entries to the session, behind those that could not be stored before and those that are queued.
     pub(super) async fn begin(
         &self,
         state: &mut State,
@@ -82,6 +98,7 @@ impl Log {
         durability: Durability,
     ) -> Result<(), StoreError> {
         let mut all = std::mem::take(&mut state.unstored);
+        all.append(&mut self.queue().entries);
         all.extend(entries);
         if all.is_empty() || state.lost {
             return Ok(());
@@ -140,8 +157,9 @@ impl Log {
     }
 }
 
-impl State {
-    /// The messages that were not taken before; from now on they are.
+impl Queue {
+    /// The messages that were not queued before. Whoever takes them queues their entries under the lock that gave
+    /// this.
     pub(super) fn take(&mut self, all: &[Arc<Message>]) -> Vec<Arc<Message>> {
         let mut is_new = |message: &&Arc<Message>| {
             let address = Arc::as_ptr(message).addr();
@@ -149,7 +167,9 @@ impl State {
         };
         all.iter().filter(|message| is_new(message)).cloned().collect()
     }
+}
 
+impl State {
     /// The entry for the model, unless the log says so already.
     pub(super) fn model(&mut self, model: &ModelRef) -> Option<EntryKind> {
         let news = self.model.as_ref() != Some(model);

@@ -219,8 +219,16 @@ impl Db {
     }
 
     /// Moves the log into the database file and makes both survive a power cut.
+    ///
+    /// # Errors
+    /// SQLite's own, and `SQLITE_BUSY` while another connection moves it.
     pub(super) fn checkpoint(&self) -> rusqlite::Result<()> {
-        self.conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
+        let busy: bool = self.conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(0))?;
+        if busy {
+            let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY);
+            return Err(rusqlite::Error::SqliteFailure(code, None));
+        }
+        Ok(())
     }
 }
 

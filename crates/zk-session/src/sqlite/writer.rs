@@ -114,20 +114,26 @@ impl Writer {
             Ok(command) => Some(command),
             Err(TryRecvError::Disconnected) => None,
             Err(TryRecvError::Empty) => {
-                self.sync();
+                let _ = self.sync();
                 commands.recv().ok()
             }
         }
     }
 
-    /// Makes a finished run survive a power cut, too. Failing that costs nothing an append promised.
-    fn sync(&mut self) {
-        if std::mem::take(&mut self.unsynced)
-            && let State::Open(open) = &self.state
-        {
-            let _ = open.db.checkpoint();
-            self.new_file = self.new_file && sync_names(&open.files).is_err();
+    /// Makes a finished run survive a power cut, too. A failure costs nothing that an append promised, is tried
+    /// again after the next command, and is told when the session closes.
+    fn sync(&mut self) -> Result<(), StoreError> {
+        let State::Open(open) = &self.state else { return Ok(()) };
+        if self.unsynced {
+            let path = open.files.db();
+            open.db.checkpoint().map_err(|error| store_error(&error, "sync", &path, &self.id))?;
+            if self.new_file {
+                sync_names(&open.files).map_err(|source| StoreError::Io { doing: "sync", path, source })?;
+                self.new_file = false;
+            }
+            self.unsynced = false;
         }
+        Ok(())
     }
 
     /// Syncs what [`Durability::Disk`] needs besides the log itself.
@@ -165,7 +171,8 @@ impl Writer {
     /// Leaves the files as they are to stay.
     fn end(&mut self) -> Result<(), StoreError> {
         self.remove_empty();
-        self.keep_files()
+        self.keep_files()?;
+        self.sync()
     }
 
     /// Looks after the files of an open session: where somebody removed them, they are written again.

@@ -247,6 +247,37 @@ async fn the_prompt_is_stored_before_its_request_can_be_sent() {
 }
 
 #[tokio::test]
+async fn what_is_dropped_while_it_waits_for_the_disk_is_stored_later_in_its_order() {
+    let (moody, session, cx) = recording(0).await;
+    let answer = turns(MessagesCause::Answer, Message::assistant(vec![Block::text("answer")]));
+    let spawned = |event: SessionMessages| {
+        let cx = cx.clone();
+        tokio::spawn(async move { cx.emit(event).await })
+    };
+    let first = spawned(prompt());
+    tokio::task::yield_now().await;
+    // It waits behind the prompt, and its handler is given up.
+    let second = spawned(answer.clone());
+    tokio::task::yield_now().await;
+    let (begin, end) = call(true);
+    cx.emit(begin).await.unwrap();
+    cx.emit(end).await.unwrap();
+    let pair = tokio::spawn({
+        let cx = cx.clone();
+        async move { cx.emit(results()).await }
+    });
+    tokio::task::yield_now().await;
+    for given_up in [second, pair] {
+        given_up.abort();
+        assert!(given_up.await.unwrap_err().is_cancelled());
+    }
+    moody.disk.add_permits(ENOUGH);
+    first.await.unwrap().unwrap();
+    cx.emit(answer).await.unwrap();
+    assert_eq!(words(&kinds(&session).await), ["hello", "answer", "data c", "call", "result"]);
+}
+
+#[tokio::test]
 async fn a_prompt_that_cannot_be_stored_stops_the_run_before_its_request() {
     let (moody, session, cx) = recording(ENOUGH).await;
     cx.emit(start()).await.unwrap();
