@@ -3,7 +3,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use zk_core::kernel::Bus;
-use zk_core::service::{Provider, SessionFilter, SessionStore, visible_line};
+use zk_core::service::{Provider, SessionFilter, SessionStore, Unreadable, visible_line};
 
 use crate::app::{AppContext, runtime};
 use crate::containment::Containment;
@@ -213,11 +213,23 @@ async fn sessions(app: &AppContext) -> Finding {
     match store.list(&SessionFilter::default()).await {
         Err(error) => failure(format!("sessions: {error}")),
         Ok(all) => {
-            let damaged = all.iter().filter(|session| session.damaged.is_some()).count();
-            if damaged > 0 {
-                warning(format!("sessions: {damaged} of {} in {} are damaged", all.len(), root.display()))
-            } else {
-                fine(format!("sessions: {} in {}", all.len(), root.display()))
+            let count = |is: fn(&Unreadable) -> bool| {
+                all.iter().filter_map(|session| session.unreadable.as_ref()).filter(|why| is(why)).count()
+            };
+            let faults = [
+                (count(|why| matches!(why, Unreadable::Damaged(_))), "damaged"),
+                (count(|why| matches!(why, Unreadable::TooNew { .. })), "of a newer zk"),
+                (count(|why| matches!(why, Unreadable::OutOfReach(_))), "out of reach"),
+            ];
+            let faults: Vec<String> = faults
+                .into_iter()
+                .filter(|(sessions, _)| *sessions > 0)
+                .map(|(sessions, are)| format!("{sessions} {are}"))
+                .collect();
+            let line = format!("sessions: {} in {}", all.len(), root.display());
+            match faults.as_slice() {
+                [] => fine(line),
+                faults => warning(format!("{line}, {}", faults.join(", "))),
             }
         }
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use zk_core::model::{EntryId, Message, SessionId};
 use zk_core::service::{
     Durability, Entry, EntryKind, NewSession, OpenSession, SessionFilter, SessionInfo, SessionStore,
-    StoreError,
+    StoreError, Unreadable,
 };
 use zk_session::{
     CallState, InterruptedCall, Loaded, Recorder, Saved, SqliteStore, discard_unanswered, find_matching,
@@ -278,20 +278,21 @@ pub(crate) fn given<'a>(id: &'a str, what: &str) -> Outcome<&'a str> {
     }
 }
 
-/// Says that the newest session is not the one that is continued, because it is damaged.
+/// Says that the newest session is not the one that is continued, because it cannot be read.
 async fn warn_of_newer(
     app: &AppContext,
     store: &SqliteStore,
     taken: Option<&SessionInfo>,
 ) -> Result<(), StoreError> {
     let newest = SessionFilter { cwd: Some(app.cwd.clone()), limit: Some(1), unanswered: true };
-    for SessionInfo { id, damaged, .. } in store.list(&newest).await? {
+    for SessionInfo { id, unreadable, .. } in store.list(&newest).await? {
         let instead = taken.map(|info| format!("; going on with {}", info.id)).unwrap_or_default();
-        if let Some(why) = damaged {
-            print_stderr(&format!(
-                "zk: warning: the newest session {id} is damaged ({why}); `zk --resume {id}` tries to read \
-                 what is left of it{instead}"
-            ));
+        if let Some(why) = unreadable {
+            let next = match &why {
+                Unreadable::Damaged(_) => format!("; `zk --resume {id}` tries to read what is left of it"),
+                Unreadable::TooNew { .. } | Unreadable::OutOfReach(_) => String::new(),
+            };
+            print_stderr(&format!("zk: warning: the newest session {id} is {why}{next}{instead}"));
         }
     }
     Ok(())

@@ -21,7 +21,7 @@ use zk_core::service::{
 /// [`StoreError`] when the store cannot be read.
 pub async fn latest(store: &dyn SessionStore, cwd: &Path) -> Result<Option<SessionInfo>, StoreError> {
     let filter = SessionFilter { cwd: Some(cwd.to_path_buf()), limit: None, unanswered: true };
-    let goes_on = |info: &SessionInfo| info.damaged.is_none() && (info.answered || info.interrupted);
+    let goes_on = |info: &SessionInfo| info.unreadable.is_none() && (info.answered || info.interrupted);
     // The newest is nearly always the one: the others are read where it is not.
     let newest = store.list(&SessionFilter { limit: Some(1), ..filter.clone() }).await?;
     if let Some(info) = newest.into_iter().find(goes_on) {

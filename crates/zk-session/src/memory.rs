@@ -144,7 +144,7 @@ impl Stored {
             answered: self.digest.answered,
             interrupted: self.digest.running && !self.open,
             lock: self.open.then(|| Lock { pid: std::process::id() }),
-            damaged: None,
+            unreadable: None,
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::mode::lines;
 use crate::mode::summary::shorten;
 use crate::sessions::{given, refused, store, store_copy};
 use crate::term::{Screen, Style, print_stderr};
-use zk_core::service::{SessionFilter, SessionInfo, SessionStore, visible_line};
+use zk_core::service::{SessionFilter, SessionInfo, SessionStore, Unreadable, visible_line};
 use zk_session::{open_matching, read_matching};
 
 pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit> {
@@ -25,7 +25,7 @@ pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit
                     .map_err(refused)?;
                 // A prompt whose run was cut off is not lost, and a file that cannot be read is said; one that is being
                 // answered is not a session yet.
-                listed.retain(|info| info.answered || info.interrupted || info.damaged.is_some());
+                listed.retain(|info| info.answered || info.interrupted || info.unreadable.is_some());
                 if json {
                     let rows = Value::Array(listed.iter().map(row).collect());
                     let text = serde_json::to_string_pretty(&rows).map_err(Failure::failed)?;
@@ -105,7 +105,11 @@ fn row(session: &SessionInfo) -> Value {
     };
     add("parent", session.parent.as_ref().map(|parent| json!(parent)));
     add("open_in_process", session.lock.as_ref().map(|lock| json!(lock.pid)));
-    add("damaged", session.damaged.as_ref().map(|why| json!(why)));
+    let unreadable = session.unreadable.as_ref();
+    match unreadable {
+        Some(Unreadable::Damaged(why)) => add("damaged", Some(json!(why))),
+        _ => add("unreadable", unreadable.map(|why| json!(why.to_string()))),
+    }
     row
 }
 
@@ -121,8 +125,8 @@ pub(crate) fn session_lines(sessions: &[SessionInfo], with_directory: bool) -> V
         .map(|session| {
             let mut line =
                 format!("{}  {:<9} {:>4} messages  ", session.id, age(session.updated), session.messages);
-            match &session.damaged {
-                Some(why) => line.push_str(&format!("damaged: {why}")),
+            match &session.unreadable {
+                Some(why) => line.push_str(&why.to_string()),
                 None => line.push_str(&shorten(&session.title.replace('\n', " "))),
             }
             if session.interrupted {

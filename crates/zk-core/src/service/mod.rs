@@ -75,7 +75,7 @@ pub use run_tools::{RunTool, RunTools, UnknownTool};
 pub use session_log::{Audience, COMPACTION_ENTRY, CustomEntry, NewEntry, SessionLog};
 pub use store::{
     Durability, ENTRY_VERSION, Entry, EntryKind, Lock, NewSession, OpenSession, RunStatus, SessionFilter,
-    SessionInfo, SessionSnapshot, SessionStore, SideCallOf, StoreError,
+    SessionInfo, SessionSnapshot, SessionStore, SideCallOf, StoreError, Unreadable,
 };
 pub use stored_conversation::StoredConversation;
 pub use tool::{CallPlace, Progress, Tool, ToolCx};

@@ -49,7 +49,7 @@ pub trait SessionStore: Send + Sync {
     /// The sessions that match, newest first.
     ///
     /// # Errors
-    /// [`StoreError`] when the store cannot be read. A session that cannot be read is listed as damaged.
+    /// [`StoreError`] when the store cannot be read. A session that cannot be read is listed with its reason.
     async fn list(&self, filter: &SessionFilter) -> Result<Vec<SessionInfo>, StoreError>;
 
     /// Removes a session.
@@ -375,8 +375,28 @@ pub struct SessionInfo {
     pub interrupted: bool,
     /// Whether somebody has it open, and who.
     pub lock: Option<Lock>,
-    /// Why it cannot be read, if it cannot.
-    pub damaged: Option<String>,
+    /// Why it cannot be read as it is, if it cannot.
+    pub unreadable: Option<Unreadable>,
+}
+
+/// Why a session that is listed cannot be read as it is. Shown, it completes "it is …".
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unreadable {
+    /// Bytes of it are wrong or missing. Opening it saves what can be read.
+    #[error("damaged ({0})")]
+    Damaged(String),
+    /// A newer zk wrote it.
+    #[error("of a newer zk (it has format {found}, this zk reads up to {known})")]
+    TooNew {
+        /// Format of the session.
+        found: u32,
+        /// The newest format this program knows.
+        known: u32,
+    },
+    /// The system does not let this process read it. Nothing is known to be wrong with it.
+    #[error("out of reach ({0})")]
+    OutOfReach(String),
 }
 
 /// Who has a session open.

@@ -2,7 +2,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use zk_core::service::{Lock, SessionFilter, SessionInfo, StoreError};
+use zk_core::service::{Lock, SessionFilter, SessionInfo, StoreError, Unreadable};
 
 use super::check::{has_broken_log, is_blank};
 use super::db::{FORMAT, connect_read_only};
@@ -40,11 +40,11 @@ pub(super) fn list(root: &Path, filter: &SessionFilter) -> Result<Vec<SessionInf
             Listed::Db(files) => read(&files, time),
             Listed::Kept(files, kept) => {
                 let why = format!("it could not be read and was kept as {}", kept.display());
-                Some(unknown(&files, time, Some(why)))
+                Some(unknown(&files, time, Some(Unreadable::Damaged(why))))
             }
         };
         let Some(info) = info else { continue };
-        if !filter.unanswered && !info.answered && info.damaged.is_none() {
+        if !filter.unanswered && !info.answered && info.unreadable.is_none() {
             continue;
         }
         // Two directories may share a folder by chance; one that is unknown shares it for a reason.
@@ -91,7 +91,7 @@ pub(super) fn info(files: &Files, meta: Meta, lock: Option<Lock>) -> SessionInfo
         answered: meta.digest.answered,
         interrupted: meta.digest.running && lock.is_none(),
         lock,
-        damaged: None,
+        unreadable: None,
     }
 }
 
@@ -101,28 +101,34 @@ pub(super) fn holder(files: &Files) -> Option<Lock> {
 
 enum Unread {
     Busy,
-    Because(String),
+    Because(Unreadable),
 }
 
 impl From<rusqlite::Error> for Unread {
     fn from(error: rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
             Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked) => Self::Busy,
-            _ if is_damage(&error) => Self::Because(error.to_string()),
-            _ => Self::Because(format!("it cannot be opened: {error}")),
+            _ if is_damage(&error) => Self::damaged(error.to_string()),
+            _ => Self::Because(Unreadable::OutOfReach(error.to_string())),
         }
+    }
+}
+
+impl Unread {
+    fn damaged(why: impl Into<String>) -> Self {
+        Self::Because(Unreadable::Damaged(why.into()))
     }
 }
 
 fn meta(files: &Files) -> Result<Option<Meta>, Unread> {
     let path = files.db();
     if files.has_lone_log() {
-        return Err(Unread::Because("its database file is empty beside a write-ahead log".to_owned()));
+        return Err(Unread::damaged("its database file is empty beside a write-ahead log"));
     }
     let conn = connect_read_only(&path, BUSY)?;
     let version: u32 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if version > FORMAT {
-        return Err(Unread::Because(format!("it has format {version}, this zk reads up to {FORMAT}")));
+        return Err(Unread::Because(Unreadable::TooNew { found: version, known: FORMAT }));
     }
     let tables: i64 = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     // One that is being made, or whose process died while it was.
@@ -133,10 +139,15 @@ fn meta(files: &Files) -> Result<Option<Meta>, Unread> {
             return Ok(None);
         }
     }
-    Ok(Some(Meta::read(&conn)?))
+    let meta = Meta::read(&conn)?;
+    // Tables come with the first entry.
+    if meta.entries == 0 {
+        return Err(Unread::damaged("it does not say how many entries it has"));
+    }
+    Ok(Some(meta))
 }
 
-fn unknown(files: &Files, time: SystemTime, damaged: Option<String>) -> SessionInfo {
+fn unknown(files: &Files, time: SystemTime, unreadable: Option<Unreadable>) -> SessionInfo {
     SessionInfo {
         id: files.id().clone(),
         parent: None,
@@ -145,9 +156,9 @@ fn unknown(files: &Files, time: SystemTime, damaged: Option<String>) -> SessionI
         updated: time,
         messages: 0,
         title: String::new(),
-        answered: damaged.is_none(),
+        answered: unreadable.is_none(),
         interrupted: false,
         lock: holder(files),
-        damaged,
+        unreadable,
     }
 }

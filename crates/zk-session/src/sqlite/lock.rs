@@ -7,18 +7,21 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use zk_core::service::StoreError;
 
-use super::files::Files;
+use super::files::{Files, with};
 
 /// The right to write one session: an advisory lock on a file beside it that holds the owner's process id and
 /// the number of entries it has acknowledged.
 ///
 /// It is a file of its own because closing any other handle of the database would drop SQLite's own locks. The
-/// lock ends with the value or with the process, whichever comes first. A killed process leaves the file, and
-/// with it how many entries there must be: a write-ahead log that was cut does not show that by itself.
+/// lock ends with the value or with the process, whichever comes first. A killed process leaves the file, and so
+/// does one that had no room to fold its write-ahead log into the database. With it stays how many entries there
+/// must be: a log that was cut does not show that by itself.
 #[derive(Debug)]
 pub(super) struct SessionLock {
     path: PathBuf,
     file: File,
+    /// Write-ahead log of the session.
+    log: PathBuf,
     /// How many entries the last owner had acknowledged, if it was killed.
     left: Option<i64>,
     /// What the file says now is true of the session, so the file may go with the lock.
@@ -49,7 +52,13 @@ impl SessionLock {
                 // The last owner may have removed the file between our opening and locking it.
                 Ok(()) if is_at(&file, &path) => {
                     let left = read(&file).and_then(|(_, entries)| entries);
-                    let lock = Self { path: path.clone(), file, left, is_settled: left.is_none() };
+                    let lock = Self {
+                        path: path.clone(),
+                        file,
+                        log: with(&files.db(), "-wal"),
+                        left,
+                        is_settled: left.is_none(),
+                    };
                     lock.sign(left).map_err(fail)?;
                     return Ok(lock);
                 }
@@ -91,7 +100,7 @@ impl SessionLock {
 impl Drop for SessionLock {
     fn drop(&mut self) {
         // Removed while it is still held, so nobody else's file can be removed by mistake.
-        if self.is_settled && self.is_in_place() {
+        if self.is_settled && self.is_in_place() && !self.log.exists() {
             let _ = std::fs::remove_file(&self.path);
         }
     }

@@ -166,7 +166,7 @@ async fn listing_is_newest_first_and_by_directory(store: &dyn SessionStore, here
     assert!(list(Some(Path::new("/no/such/directory")), None).await.is_empty());
     let newest = latest(store, here).await.unwrap().unwrap();
     assert_eq!((&newest.id, newest.messages, newest.title.as_str()), (&ids[0], 3, "prompt 0"));
-    assert!(newest.created < newest.updated && newest.damaged.is_none() && newest.lock.is_none());
+    assert!(newest.created < newest.updated && newest.unreadable.is_none() && newest.lock.is_none());
     assert_eq!(latest(store, Path::new("/no/such/directory")).await.unwrap().map(|info| info.id), None);
 }
 

@@ -2,11 +2,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
-use rusqlite::Connection;
+use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use zk_core::model::SessionId;
-use zk_core::service::{Entry, SessionStore, StoreError};
+use zk_core::service::{Entry, SessionStore, StoreError, Unreadable};
 use zk_session::SqliteStore;
 
 use crate::processes::{appender, lines};
@@ -242,7 +242,7 @@ fn an_empty_database_beside_its_log_is_read_from_the_log() {
             }
             let before = fs::read(with(&specimen.db, "-wal")).unwrap();
             let listed = runtime.block_on(specimen.store.list(&every())).unwrap().remove(0);
-            assert!(listed.damaged.unwrap().contains("write-ahead log"));
+            assert!(listed.unreadable.unwrap().to_string().contains("write-ahead log"));
             assert!(runtime.block_on(specimen.store.read(&specimen.id)).is_err());
             assert_eq!(fs::read(with(&specimen.db, "-wal")).unwrap(), before, "looking removed the log");
             let session = runtime.block_on(specimen.store.open(&specimen.id)).unwrap();
@@ -289,7 +289,7 @@ async fn a_file_that_is_no_database_is_kept_and_named_every_time() {
         assert!(!db.exists());
     }
     let listed = store.list(&every()).await.unwrap();
-    assert!(listed[0].id == id && listed[0].damaged.as_ref().unwrap().contains("damaged-1"));
+    assert!(listed[0].id == id && listed[0].unreadable.as_ref().unwrap().to_string().contains("damaged-1"));
     // Its id is not free: a new session would look like the old one.
     let named = zk_core::service::NewSession { id: Some(id), ..at(dir.path()) };
     assert!(store.create(named).await.unwrap().add(unit(0)).await.is_err());
@@ -377,7 +377,35 @@ async fn a_newer_format_is_refused_and_left_alone() {
     assert!(matches!(error, StoreError::TooNew { found: 9, known: 2, .. }), "{error}");
     assert_eq!(fs::read(&db).unwrap(), before);
     let listed = store.list(&every()).await.unwrap().remove(0);
-    assert!(listed.damaged.unwrap().contains("format 9"));
+    assert_eq!(listed.unreadable, Some(Unreadable::TooNew { found: 9, known: 2 }));
+}
+
+#[tokio::test]
+async fn a_log_that_is_left_and_cut_is_no_damage_where_every_entry_is_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SqliteStore::new(dir.path().join("s"));
+    let session = store.create(at(dir.path())).await.unwrap();
+    let id = session.id().clone();
+    session.add(unit(0)).await.unwrap();
+    let db = file(dir.path(), ".db");
+    // Who reads keeps the log in its place, as a full disk does.
+    let reader = Connection::open_with_flags(&db, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+    let count = |reader: &Connection| {
+        reader.query_row("SELECT count(*) FROM entries", [], |row| row.get::<_, i64>(0)).unwrap()
+    };
+    assert_eq!(count(&reader), 1);
+    session.add(unit(1)).await.unwrap();
+    session.close().await.unwrap();
+    drop(session);
+    let log = with(&db, "-wal");
+    let mut bytes = fs::read(&log).unwrap();
+    bytes.extend([7; 100]);
+    fs::write(&log, bytes).unwrap();
+    drop(reader);
+    let again = store.open(&id).await.unwrap();
+    assert_eq!((whole_units(&again.entries().await.unwrap()), again.notices()), (2, Vec::new()));
+    again.close().await.unwrap();
+    assert!(!log.exists() && !db.with_extension("lock").exists());
 }
 
 #[tokio::test]

@@ -57,7 +57,7 @@ async fn a_read_only_folder_can_be_listed_and_not_written() {
     let bound = fs::write(folder.join("probe"), "").is_err();
     if bound {
         let listed = store.list(&every()).await.unwrap().remove(0);
-        assert_eq!((listed.title.as_str(), listed.damaged), ("prompt 0", None));
+        assert_eq!((listed.title.as_str(), listed.unreadable), ("prompt 0", None));
         let error = store.open(&id).await.err().unwrap();
         assert!(matches!(error, StoreError::Io { .. }), "{error}");
     } else {

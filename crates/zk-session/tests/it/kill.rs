@@ -60,7 +60,7 @@ async fn a_killed_process_loses_nothing_it_acknowledged() {
             "round {round}: {promised} units were acknowledged, {stored} are there"
         );
         let listed = store.list(&every()).await.unwrap();
-        assert!(listed.iter().all(|info| info.damaged.is_none() && info.lock.is_none()), "{listed:?}");
+        assert!(listed.iter().all(|info| info.unreadable.is_none() && info.lock.is_none()), "{listed:?}");
         assert_eq!(
             listed.iter().any(|info| info.id == id),
             stored > 0,

@@ -2,11 +2,12 @@ use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::sync::Arc;
 
+use rusqlite::Connection;
 use zk_core::kernel::Source;
 use zk_core::model::SessionId;
 use zk_core::service::{
     Audience, CustomEntry, EntryKind, NewEntry, NewSession, RunStatus, SessionFilter, SessionStore,
-    StoreError,
+    StoreError, Unreadable,
 };
 use zk_session::{SqliteStore, discard_unanswered, latest, read_matching};
 
@@ -58,7 +59,7 @@ async fn a_listing_reads_no_entries() {
     let handle = fs::OpenOptions::new().write(true).open(&db).unwrap();
     handle.write_all_at(&vec![0xff; usize::try_from(len - 3 * 4096).unwrap()], 3 * 4096).unwrap();
     let info = list(&store).await.remove(0);
-    assert_eq!((info.messages, info.title.as_str(), info.damaged), (333, "prompt 0", None));
+    assert_eq!((info.messages, info.title.as_str(), info.unreadable), (333, "prompt 0", None));
 }
 
 #[tokio::test]
@@ -85,12 +86,21 @@ async fn damaged_and_foreign_files_are_listed_as_such_and_hide_nobody() {
     fs::write(folder.join("noise.db"), b"this is no database at all, and long enough to look at").unwrap();
     fs::write(folder.join("empty.db"), b"").unwrap();
     fs::write(folder.join("notes.txt"), b"hello").unwrap();
+    let emptied = folder.join("emptied.db");
+    fs::copy(folder.join(format!("{good}.db")), &emptied).unwrap();
+    Connection::open(&emptied).unwrap().execute_batch("DELETE FROM meta").unwrap();
+    std::os::unix::fs::symlink("/nowhere/at/all", folder.join("away.db")).unwrap();
     fs::write(dir.path().join("s/stray"), b"a file where folders are").unwrap();
     let all = list(&store).await;
     let about = |id: &str| all.iter().find(|info| info.id.as_str() == id);
-    assert_eq!(all.len(), 2, "{all:?}");
-    assert!(about("noise").unwrap().damaged.as_ref().unwrap().contains("not a database"));
-    assert!(about(good.as_str()).unwrap().damaged.is_none());
+    assert_eq!(all.len(), 4, "{all:?}");
+    let why = |id: &str| about(id).unwrap().unreadable.clone();
+    let is_damaged =
+        |id: &str, word: &str| matches!(why(id), Some(Unreadable::Damaged(why)) if why.contains(word));
+    assert!(is_damaged("noise", "not a database"));
+    assert!(is_damaged("emptied", "how many entries"));
+    assert!(matches!(why("away"), Some(Unreadable::OutOfReach(_))), "{all:?}");
+    assert_eq!(why(good.as_str()), None);
     assert_eq!(latest(&store, dir.path()).await.unwrap().unwrap().id, good, "the damaged one is newer");
 }
 
@@ -149,7 +159,7 @@ async fn listing_never_keeps_a_session_from_being_opened() {
         let store = store.clone();
         async move {
             loop {
-                assert!(list(&store).await.remove(0).damaged.is_none());
+                assert!(list(&store).await.remove(0).unreadable.is_none());
             }
         }
     });

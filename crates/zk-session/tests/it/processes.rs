@@ -97,7 +97,7 @@ async fn a_session_in_use_elsewhere_is_refused_and_named() {
     let listed = store.list(&every()).await.unwrap().remove(0);
     assert_eq!(listed.lock.map(|lock| lock.pid), Some(child.id()));
     assert_eq!(
-        (listed.title.as_str(), listed.damaged),
+        (listed.title.as_str(), listed.unreadable),
         ("prompt 0", None),
         "it is listed while it is written"
     );
