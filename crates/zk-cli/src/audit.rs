@@ -15,7 +15,9 @@ use zk_core::kernel::{Answer, BoxError, Cx, Handler, HookOptions, Plugin, Reach,
 use zk_core::model::{CallId, Display, SessionId};
 use zk_core::service::Redactor;
 
+use crate::app::AppContext;
 use crate::own_files;
+use crate::settings::Layer;
 
 /// The most of one text that a record has, in bytes.
 const TEXT: usize = 4096;
@@ -46,8 +48,27 @@ struct Log {
 }
 
 impl Audit {
+    /// The record of calls whose commands usually run in `context`. Where no state can be kept at all there is none,
+    /// and a warning says so, unless the settings ask for one.
+    pub(crate) fn of(app: &AppContext, context: String) -> Option<Self> {
+        let dir = app.dirs.audit().filter(|_| app.settings.flag("permissions.audit"))?;
+        let origin = app.settings.origin("permissions.audit");
+        let is_asked_for = origin.is_some_and(|origin| origin.layer != Layer::Default);
+        match own_files::check_writable(dir.parent().unwrap_or(&dir)) {
+            Err((place, error)) if !is_asked_for => {
+                app.notices.show(&format!(
+                    "warning: {} cannot be written ({error}): calls run without an audit record; set ZK_HOME to a \
+                     directory of yours, or permissions.audit = true to run none without",
+                    place.display()
+                ));
+                None
+            }
+            Ok(()) | Err(_) => Some(Self::new(dir, context, app.redactor.clone())),
+        }
+    }
+
     /// A record in `dir` of calls whose commands usually run in `context`.
-    pub(crate) fn new(dir: PathBuf, context: String, redactor: Arc<Redactor>) -> Self {
+    fn new(dir: PathBuf, context: String, redactor: Arc<Redactor>) -> Self {
         Self(Arc::new(Log { dir, context, redactor, session: Mutex::default(), file: Mutex::default() }))
     }
 }

@@ -115,9 +115,7 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     // Before the gate that asks: a hook may want a person to be asked.
     plugins.splice(2..2, hooks::plugin(app, own.clone(), modes));
     plugins.splice(1..1, mcp::plugin(app, own, host.questions.is_some()));
-    let audit = app.dirs.audit().filter(|_| app.settings.flag("permissions.audit"));
-    plugins
-        .extend(audit.map(|dir| Arc::new(Audit::new(dir, context, app.redactor.clone())) as Arc<dyn Plugin>));
+    plugins.extend(Audit::of(app, context).map(|audit| Arc::new(audit) as Arc<dyn Plugin>));
     plugins.extend(skills::plugin(app, attended));
     #[cfg(feature = "fetch")]
     plugins.push(Arc::new(crate::fetch::plugin(&app.settings)?));

@@ -3,9 +3,10 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
+use rustix::fs::{Access, OFlags, access as access_to};
+use rustix::io::Errno;
 use zk_core::service::{HostFileError, HostFiles, HostRead};
 use zk_exec::LocalHostFiles;
 
@@ -40,6 +41,17 @@ pub(crate) fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = options.mode(0o600).custom_flags(flags.bits().cast_signed()).open(path)?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
+}
+
+/// Whether files can be made in `dir`, which is made where it is absent.
+///
+/// # Errors
+/// The nearest place that exists, and why nothing can be made in it.
+pub(crate) fn check_writable(dir: &Path) -> Result<(), (PathBuf, io::Error)> {
+    let nearest = dir.ancestors().find(|place| place.symlink_metadata().is_ok()).unwrap_or(dir);
+    let access = Access::WRITE_OK | Access::EXEC_OK;
+    let reached = if nearest.is_dir() { access_to(nearest, access) } else { Err(Errno::NOTDIR) };
+    reached.map_err(|error| (nearest.to_path_buf(), error.into()))
 }
 
 #[cfg(test)]

@@ -355,6 +355,30 @@ fn where_no_record_can_be_written_nothing_runs() {
     assert!(person.project().join("made").exists());
 }
 
+#[test]
+fn where_no_state_can_be_kept_at_all_that_is_said_once_and_calls_run() {
+    let server = calls(json!({ "command": "touch made" }));
+    let person = Person::asking(&server);
+    let file = person.project().join("file");
+    std::fs::write(&file, "no directory").unwrap();
+    let person = person.with("ZK_HOME", file.join("state").to_str().unwrap());
+    for session in [&["--no-session"][..], &[]] {
+        let made = person.project().join("made");
+        let _ = std::fs::remove_file(&made);
+        let ended = person.run(&[&["-p", "go", "--allow-all"], session].concat());
+        assert!(made.exists(), "{}", ended.stderr);
+        let said = format!("{} cannot be written (", file.display());
+        assert_eq!(ended.stderr.matches(&said).count(), 1, "{}", ended.stderr);
+    }
+    // Who asks for a record gets one, or nothing.
+    std::fs::remove_file(person.project().join("made")).unwrap();
+    let settings = person.project().join("asked.toml");
+    std::fs::write(&settings, "[permissions]\naudit = true\n").unwrap();
+    let ended = person.run(&["-p", "go", "--allow-all", "--config", settings.to_str().unwrap()]);
+    assert!(ended.stdout.contains("cannot write the audit record "), "{}", ended.stdout);
+    assert!(!person.project().join("made").exists());
+}
+
 /// Where the machine refuses namespaces, as some distributions do to programs without a profile.
 #[test]
 fn where_namespaces_are_refused_auto_refuses_and_a_named_sandbox_says_what_is_left_of_it() {

@@ -198,8 +198,9 @@ impl SandboxExec {
             });
         }
         self.start()?;
-        let planted =
-            Planted::new(state).map_err(|error| fail("cannot test the sandbox", error.to_string()))?;
+        let planted = Planted::new(state).map_err(|(path, error)| {
+            fail("cannot test the sandbox", format!("cannot write in {}: {error}", path.display()))
+        })?;
         let inside = probe::Canaries { protected: self.protected.clone(), ..planted.canaries.clone() };
         let open = tokio::time::timeout(SELF_TEST, self.probe(&inside.encode(tried))).await;
         let open = match open {

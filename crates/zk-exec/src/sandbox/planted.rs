@@ -18,9 +18,17 @@ pub(super) struct Planted {
 
 impl Planted {
     /// Plants them beside the host's state, where a command sees files but must not write.
-    pub(super) fn new(state: &Path) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// The place where something could not be planted, and why.
+    pub(super) fn new(state: &Path) -> Result<Self, (PathBuf, io::Error)> {
+        let beside = state.parent().unwrap_or(state);
+        Self::plant(state, beside).map_err(|error| (beside.to_path_buf(), error))
+    }
+
+    fn plant(state: &Path, beside: &Path) -> io::Result<Self> {
         let name = format!(".zk-canary-{:016x}", RandomState::new().build_hasher().finish());
-        let dir = state.parent().unwrap_or(state).join(&name);
+        let dir = beside.join(&name);
         DirBuilder::new().mode(0o700).create(&dir)?;
         let file = dir.join("file");
         let protected = dir.join("protected");
