@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use zk_core::model::{Message, Role, Usage};
+use zk_core::model::{Block, Message, Role, ToolContent, Usage};
 
 use crate::count::{TokenCounter, count_message};
 
@@ -9,12 +9,17 @@ use crate::count::{TokenCounter, count_message};
 const LEAST: f64 = 0.5;
 const MOST: f64 = 3.0;
 
+/// Bytes of text that no vocabulary has more of in a token, on average over a request: prose and code have four.
+const MOST_BYTES_PER_TOKEN: u64 = 16;
+
 /// What the messages of one conversation take, counted once each: a turn costs what it adds.
 #[derive(Default)]
 pub(crate) struct Ledger {
     counted: Vec<Counted>,
     tokens: u64,
     bytes: usize,
+    /// Bytes of plain text among them.
+    text: u64,
     /// That of the view when it was last counted.
     version: u64,
     anchor: Option<Anchor>,
@@ -64,7 +69,7 @@ impl Ledger {
             let old = std::mem::take(&mut self.counted);
             let known: HashMap<usize, (u64, usize)> =
                 old.iter().map(|old| (address(&old.message), (old.tokens, old.bytes))).collect();
-            (self.tokens, self.bytes) = (0, 0);
+            (self.tokens, self.bytes, self.text) = (0, 0, 0);
             for message in sent {
                 let known = known.get(&address(message)).copied();
                 self.add(message, known.unwrap_or_else(|| measure(message, counter)));
@@ -121,6 +126,7 @@ impl Ledger {
     fn add(&mut self, message: &Arc<Message>, (tokens, bytes): (u64, usize)) {
         self.tokens += tokens;
         self.bytes += bytes;
+        self.text += text_bytes(&message.content);
         self.counted.push(Counted { message: message.clone(), tokens, bytes });
     }
 
@@ -146,10 +152,16 @@ impl Ledger {
     /// shown it.
     pub(crate) fn estimate(&self, beside: u64) -> u64 {
         let tail = self.scaled(self.tail());
-        match &self.anchor {
+        let estimate = match &self.anchor {
             Some(anchor) => anchor.read + tail + if self.answered(anchor) { anchor.output } else { 0 },
             None => tail + self.shown.map_or(beside, |shown| shown.overhead),
-        }
+        };
+        estimate.max(self.least())
+    }
+
+    /// Tokens that the text has at least, whatever a provider says that it counted.
+    pub(crate) fn least(&self) -> u64 {
+        self.text / MOST_BYTES_PER_TOKEN
     }
 
     /// Tokens of what no provider has counted yet.
@@ -184,6 +196,21 @@ fn address(message: &Arc<Message>) -> usize {
 
 fn measure(message: &Arc<Message>, counter: &dyn TokenCounter) -> (u64, usize) {
     (count_message(message, counter), message.size())
+}
+
+/// Bytes of what a model reads as text. Thinking is not: most of it is not sent again.
+fn text_bytes(blocks: &[Block]) -> u64 {
+    let bytes = |block: &Block| match block {
+        Block::Text(text) => text.text.len() as u64,
+        Block::ToolCall(_) => block.size() as u64,
+        Block::Compaction(compaction) => compaction.summary.len() as u64,
+        Block::ToolResult(result) => match &result.content {
+            ToolContent::Text(text) => text.len() as u64,
+            ToolContent::Blocks(blocks) => text_bytes(blocks),
+        },
+        Block::Image(_) | Block::Document(_) | Block::Thinking(_) | Block::Provider(_) => 0,
+    };
+    blocks.iter().map(bytes).sum()
 }
 
 #[cfg(test)]

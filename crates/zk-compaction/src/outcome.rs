@@ -70,6 +70,20 @@ impl Owner {
         talk.trigger.stop();
     }
 
+    /// Has a request not be sent whose text alone is more than a window of so many tokens.
+    pub(crate) fn refuse_oversized(&self, context: Option<&ContextId>, window: Option<u64>) {
+        let mut state = self.lock();
+        let talk = state.talk(context);
+        let (least, bytes) = (talk.ledger.least(), talk.ledger.bytes());
+        if let Some(window) = window.filter(|window| least > *window) {
+            let why = format!(
+                "the messages have {bytes} bytes, which is more than {least} tokens, and the window has {window}: \
+                 nothing was sent. Compact, go on from an earlier prompt, or begin a new conversation"
+            );
+            talk.refusal.get_or_insert(why);
+        }
+    }
+
     /// Whether a person goes on with a window that is mostly what is pinned, was told so, and it is not much more by now.
     pub(crate) fn accepts_pinned(&self, context: Option<&ContextId>, pinned: &[Pin], after: Size) -> bool {
         let (all, _) = self.list_pinned(pinned);

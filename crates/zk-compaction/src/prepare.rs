@@ -200,6 +200,7 @@ impl Handler<ContextTransform> for Owner {
         } else if begun.trigger.is_some() && !strategies.is_empty() {
             cx.emit(stage(CompactionStage::Done, &begun, after.tokens, &strategies, None)).await?;
         }
+        self.refuse_oversized(context, event.window);
         if let Err(error) = self.store(context, cx).await {
             let name = "the record of what is sent";
             self.leave_out(name, self.scope.source().as_str(), &error, cx).await?;

@@ -166,3 +166,18 @@ fn thresholds_in_the_wrong_order_are_refused_at_the_start() {
     let error = Bus::new().install(&Window::with(options)).unwrap_err().to_string();
     assert!(error.contains("`soft` (0.95) must not exceed `hard` (0.9)"), "{error}");
 }
+
+#[tokio::test]
+async fn a_request_whose_text_cannot_fit_is_never_sent_whatever_the_provider_counted() {
+    let rig = rig(8000, 100, 10, |_| {});
+    rig.say("short").await.unwrap();
+    // Before its first request, and again after the owner of the window gave up.
+    for prompt in ["x".repeat(200_000), "go on".to_owned(), "go on".to_owned()] {
+        let error = rig.say(&prompt).await.unwrap_err();
+        let AgentError::ContextExceeded(why) = &error else { panic!("{error:?}") };
+        assert!(why.message.contains("window"), "{}", why.message);
+    }
+    assert_eq!(rig.provider.asked().len(), 1);
+    let level = rig.levels.lock().unwrap().last().copied();
+    assert_eq!(level, Some(WindowLevel::Hard));
+}

@@ -209,7 +209,7 @@ async fn the_end_of_a_session_is_read_without_the_rest() {
     let last = session.entries().await.unwrap().pop();
     assert_eq!(store.last_entries(&id, 1).await.unwrap().pop(), last, "also beside a writer");
     drop(session);
-    let db = rusqlite::Connection::open(file(dir.path(), ".db")).unwrap();
+    let db = Connection::open(file(dir.path(), ".db")).unwrap();
     db.execute("UPDATE entries SET kind = '{}' WHERE seq = 2", []).unwrap();
     let left = store.last_entries(&id, usize::MAX).await.unwrap();
     assert_eq!(left.len(), all.len() - 2 + unit(3).len(), "up to what cannot be read");
@@ -320,9 +320,9 @@ async fn a_file_of_the_first_format_is_read_and_goes_on_in_the_second() {
     let id = stored(&store, dir.path(), 3).await;
     let db = file(dir.path(), ".db");
     let first = "PRAGMA user_version=1; DELETE FROM meta WHERE key IN ('answered', 'running')";
-    rusqlite::Connection::open(&db).unwrap().execute_batch(first).unwrap();
+    Connection::open(&db).unwrap().execute_batch(first).unwrap();
     let version = || -> u32 {
-        let conn = rusqlite::Connection::open(&db).unwrap();
+        let conn = Connection::open(&db).unwrap();
         conn.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
     };
     assert!(store.list(&SessionFilter::default()).await.unwrap()[0].answered);
