@@ -10,6 +10,7 @@ use sse_stream::Sse;
 
 use crate::auth::Failed;
 use crate::client::SentTools;
+use crate::values::bound_text;
 
 /// The answer to `message`, without what is no message and without responses to other requests: rmcp takes the first
 /// response of a stream for the one it waits for.
@@ -23,7 +24,10 @@ pub(crate) fn checked(
         StreamableHttpPostResponse::Sse(events, session) => {
             // Events stay, empty, for what else they say: the place to go on from, and the pause before that.
             let wanted = events.map(move |event| {
-                event.map(|event| Sse { data: event.data.filter(|data| is_wanted(data, &id)), ..event })
+                event.map(|event| {
+                    let data = event.data.and_then(bound_text).filter(|data| is_wanted(data, &id));
+                    Sse { data, ..event }
+                })
             });
             Ok(StreamableHttpPostResponse::Sse(wanted.boxed(), session))
         }

@@ -18,6 +18,7 @@ use tokio::task::JoinHandle;
 
 use crate::auth::{Authorised, Failed};
 use crate::http::{LARGEST, Place};
+use crate::values::bound_text;
 
 /// How long the first event may take to come.
 const FIRST: Duration = Duration::from_secs(10);
@@ -81,7 +82,8 @@ async fn read(mut events: Events, sender: mpsc::Sender<RxJsonRpcMessage<RoleClie
             continue;
         }
         // What is no message is passed over, as on the other transports.
-        let Ok(message) = serde_json::from_str(&event.data.unwrap_or_default()) else { continue };
+        let Some(data) = bound_text(event.data.unwrap_or_default()) else { continue };
+        let Ok(message) = serde_json::from_str(&data) else { continue };
         if sender.send(message).await.is_err() {
             return;
         }

@@ -73,6 +73,7 @@ mod status_command;
 mod stdio;
 mod tool;
 mod transport;
+mod values;
 
 #[cfg(feature = "http")]
 pub use auth::{SignInError, SignInOptions, SignInPage};

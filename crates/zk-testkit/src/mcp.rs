@@ -64,6 +64,8 @@ pub enum FakeMcpFault {
     WrongIds,
     /// It answers a call with 100 MB on one line.
     Huge,
+    /// It answers a call with 15 MB of zeros on one line.
+    ManyValues,
     /// It prints lines that are no messages.
     Chatty,
 }
@@ -174,7 +176,10 @@ impl<W: Write> FakeMcpServer<W> {
                     self.send(&json!({"jsonrpc": "2.0", "id": wrong, "result": {}}))?;
                 }
             }
-            Some(FakeMcpFault::Silent | FakeMcpFault::Huge | FakeMcpFault::Storms) | None => {}
+            Some(
+                FakeMcpFault::Silent | FakeMcpFault::Huge | FakeMcpFault::ManyValues | FakeMcpFault::Storms,
+            )
+            | None => {}
         }
         let is_modern = self.script.era == FakeMcpEra::Modern;
         let mut capabilities = json!({"tools": {"listChanged": true}, "prompts": {}, "resources": {}});
@@ -269,6 +274,15 @@ impl<W: Write> FakeMcpServer<W> {
                     self.output.write_all(&piece)?;
                 }
                 writeln!(self.output, "\"}}]}}}}")?;
+                self.output.flush()?;
+                return Ok(Called::Nothing);
+            }
+            "echo" if self.script.fault == Some(FakeMcpFault::ManyValues) => {
+                let zeros = "0,".repeat(7 << 20);
+                writeln!(
+                    self.output,
+                    r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[],"structuredContent":{{"x":[{zeros}0]}}}}}}"#
+                )?;
                 self.output.flush()?;
                 return Ok(Called::Nothing);
             }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use http::{HeaderName, HeaderValue};
 use reqwest::Client;
@@ -21,6 +22,7 @@ use super::credentials::ServerAuth;
 use crate::answer::{checked, noted};
 use crate::client::SentTools;
 use crate::http::LARGEST;
+use crate::values::bound_text;
 
 /// Why a request to a server failed.
 pub(crate) type Failed = StreamableHttpError<reqwest::Error>;
@@ -202,11 +204,14 @@ impl StreamableHttpClient for Authorised {
         headers: HashMap<HeaderName, HeaderValue>,
         largest: usize,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failed> {
-        self.send(|token| {
-            let (uri, session, headers) = (uri.clone(), session_id.clone(), headers.clone());
-            let last = last_event_id.clone();
-            self.client.get_stream_with_max_sse_event_size(uri, session, last, token, headers, largest)
-        })
-        .await
+        let events = self
+            .send(|token| {
+                let (uri, session, headers) = (uri.clone(), session_id.clone(), headers.clone());
+                let last = last_event_id.clone();
+                self.client.get_stream_with_max_sse_event_size(uri, session, last, token, headers, largest)
+            })
+            .await?;
+        let bound = |event: Sse| Sse { data: event.data.and_then(bound_text), ..event };
+        Ok(events.map(move |event| event.map(bound)).boxed())
     }
 }

@@ -11,6 +11,7 @@ use zk_core::service::{ExecError, Exit, KillSignal, OutputStream, Process, Proce
 
 use super::frame::{Frames, LONGEST};
 use super::{LogSink, Said};
+use crate::values;
 
 /// Bytes written at once: so few are written whole or not at all, so that a write can be given up to read.
 const CHUNK: usize = 4096;
@@ -171,12 +172,12 @@ impl Pump {
         if line.trim_ascii().is_empty() {
             return;
         }
-        match serde_json::from_slice(line) {
-            Ok(message) => {
+        match values::bound(line).map(|line| serde_json::from_slice(&line)) {
+            Some(Ok(message)) => {
                 self.held += line.len();
                 self.ready.push_back((line.len(), message));
             }
-            Err(_) => {
+            Some(Err(_)) | None => {
                 let shown = line.get(..line.len().min(1024)).unwrap_or_default();
                 self.hear(&[b"(no message) ", shown, b"\n"].concat());
             }

@@ -148,6 +148,16 @@ async fn an_answer_of_100_mb_ends_the_connection_and_not_the_memory() {
 }
 
 #[tokio::test]
+async fn an_answer_of_too_many_values_is_an_error_of_its_call_alone() {
+    let script = FakeMcpScript { fault: Some(FakeMcpFault::ManyValues), ..FakeMcpScript::default() };
+    let host = Host::ready(&script).await;
+    let error = host.call("mcp_fake_echo", json!({"text": "x"})).await.unwrap_err();
+    assert!(error.message.contains("more than 250000 values"), "{error}");
+    assert_eq!(host.text("mcp_fake_add", json!({"a": 1, "b": 1})).await, "{\"sum\":2.0}");
+    host.bus.close().await;
+}
+
+#[tokio::test]
 async fn floods_storms_chatter_and_wrong_ids_do_not_keep_a_call_from_its_result() {
     for fault in [FakeMcpFault::Floods, FakeMcpFault::Storms, FakeMcpFault::Chatty, FakeMcpFault::WrongIds] {
         let script = FakeMcpScript { fault: Some(fault), ..FakeMcpScript::default() };
