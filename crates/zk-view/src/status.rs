@@ -136,6 +136,38 @@ pub enum Activity {
     Stopping,
 }
 
+impl Activity {
+    /// The reason to wait for another attempt, after the number of the one that failed; nothing of another activity.
+    ///
+    /// ```
+    /// use zk_view::{Activity, Text};
+    ///
+    /// let why = Text::new("overloaded: busy");
+    /// let retrying = Activity::Retrying { why, attempt: 3, max_attempts: 10, left_ms: 4000 };
+    /// assert_eq!(retrying.failed_attempt().as_deref(), Some("attempt 3 of 10: overloaded: busy"));
+    /// ```
+    #[must_use]
+    pub fn failed_attempt(&self) -> Option<String> {
+        match self {
+            Self::Retrying { why, attempt: 0, .. } => Some(why.as_str().to_owned()),
+            Self::Retrying { why, attempt, max_attempts, .. } => {
+                Some(format!("attempt {attempt} of {max_attempts}: {why}"))
+            }
+            Self::Idle
+            | Self::Starting
+            | Self::Compacting { .. }
+            | Self::Waiting { .. }
+            | Self::Silent { .. }
+            | Self::Thinking
+            | Self::Answering
+            | Self::Writing { .. }
+            | Self::Running { .. }
+            | Self::Asking
+            | Self::Stopping => None,
+        }
+    }
+}
+
 /// How far the calls of one answer are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

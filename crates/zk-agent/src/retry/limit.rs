@@ -85,6 +85,8 @@ struct State {
     waiting: usize,
     /// How often the waits were skipped.
     skips: u64,
+    /// Whether anything there ever answered.
+    was_reached: bool,
 }
 
 /// A wait that is shorter needs no word.
@@ -157,6 +159,15 @@ impl Limit {
                 None => changed.await,
             }
         }
+    }
+
+    /// Something answered, be it with an error.
+    pub(super) fn note_reached(&self) {
+        self.state().was_reached = true;
+    }
+
+    pub(super) fn was_reached(&self) -> bool {
+        self.state().was_reached
     }
 
     /// Nothing is sent before `until`.

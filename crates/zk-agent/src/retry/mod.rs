@@ -187,7 +187,10 @@ impl Attempts {
                         if let Some(probe) = probe.take() {
                             probe.passed();
                         }
-                        self.delivered |= is_answer(&event);
+                        if !self.delivered && is_answer(&event) {
+                            self.delivered = true;
+                            self.provider.limit.note_reached();
+                        }
                         return Some(Ok(event));
                     }
                     Some(Err(error)) => match self.judge(error) {
@@ -216,6 +219,9 @@ impl Attempts {
             error.attempts = self.attempt;
             error.elapsed = self.began.elapsed();
         }
+        if !matches!(error.phase, Phase::Request | Phase::Connect) {
+            self.provider.limit.note_reached();
+        }
         let never = matches!(error.kind, ErrorKind::ContextExceeded | ErrorKind::Aborted);
         if self.delivered || never || !error.is_retryable() {
             return Err(error);
@@ -230,7 +236,8 @@ impl Attempts {
             error.hint = Some(hint);
             return Err(error);
         }
-        if self.attempt > policy.retries {
+        let retries = self.retries(&error);
+        if self.attempt > retries {
             return Err(error);
         }
         let delay = policy.delay(self.attempt, error.retry_after, fastrand::f64());
@@ -238,17 +245,25 @@ impl Attempts {
         if error.kind == ErrorKind::Rate {
             self.provider.limit.hold_until(until);
         }
-        Ok((self.notice(delay, error.kind, error.message), until))
+        Ok((self.notice(delay, retries, error.kind, error.message), until))
+    }
+
+    /// How often a request that fails with `error` is sent again.
+    fn retries(&self, error: &ProviderError) -> u32 {
+        let Retrying { policy, limit, .. } = &self.provider;
+        let may_be_misnamed = error.phase == Phase::Connect && !limit.was_reached();
+        if may_be_misnamed { policy.retries.min(policy.unreached_retries) } else { policy.retries }
     }
 
     /// That the limit of all holds this request, whatever became of its own attempts.
     fn held_back(&self, until: Instant) -> RetryNotice {
         let message = "another request met the rate limit that this one shares";
-        self.notice(until.saturating_duration_since(Instant::now()), ErrorKind::Rate, message.to_owned())
+        let (wait, retries) = (until.saturating_duration_since(Instant::now()), self.provider.policy.retries);
+        self.notice(wait, retries, ErrorKind::Rate, message.to_owned())
     }
 
-    fn notice(&self, delay: Duration, kind: ErrorKind, message: String) -> RetryNotice {
-        let max_attempts = self.provider.policy.retries + 1;
+    fn notice(&self, delay: Duration, retries: u32, kind: ErrorKind, message: String) -> RetryNotice {
+        let max_attempts = retries.saturating_add(1);
         RetryNotice { attempt: self.attempt, max_attempts, delay, kind, message }
     }
 

@@ -11,8 +11,10 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// How often a request is sent again: 3 times.
+    /// How often a request is sent again: 9 times, so that ten attempts outlast an overload of a minute or two.
     pub retries: u32,
+    /// How often while nothing at the endpoint has answered yet and a connection fails, as with a wrong address: 3 times.
+    pub unreached_retries: u32,
     /// The longest wait before the first retry, doubled for each one after it: 1 s.
     pub base: Duration,
     /// What that grows to: 30 s.
@@ -26,7 +28,8 @@ pub struct RetryPolicy {
 impl Default for RetryPolicy {
     fn default() -> Self {
         Self {
-            retries: 3,
+            retries: 9,
+            unreached_retries: 3,
             base: Duration::from_secs(1),
             cap: Duration::from_secs(30),
             floor: Duration::from_millis(500),
@@ -42,14 +45,15 @@ impl RetryPolicy {
         Self { retries: 0, ..Self::default() }
     }
 
-    /// The wait after the failed attempt `attempt` (from 1): what the provider asks for, else full jitter,
-    /// `random` being from 0 to 1.
+    /// The wait after the failed attempt `attempt` (from 1): what the provider asks for, else the doubled wait or, by
+    /// `random` (from 0 to 1), as little as half of it.
     pub(super) fn delay(&self, attempt: u32, asked: Option<Duration>, random: f64) -> Duration {
         if let Some(asked) = asked {
             return asked.max(self.floor);
         }
         let doubled =
             2_u32.checked_pow(attempt.saturating_sub(1)).and_then(|factor| self.base.checked_mul(factor));
-        doubled.unwrap_or(self.cap).min(self.cap).mul_f64(random.clamp(0.0, 1.0)).max(self.floor)
+        let share = f64::midpoint(1.0, random.clamp(0.0, 1.0));
+        doubled.unwrap_or(self.cap).min(self.cap).mul_f64(share).max(self.floor)
     }
 }

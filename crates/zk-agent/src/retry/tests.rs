@@ -127,13 +127,38 @@ async fn a_passing_failure_is_retried_after_a_visible_wait() {
 
 #[tokio::test(start_paused = true)]
 async fn the_last_failure_is_the_error_with_the_time_and_the_number_of_all() {
-    let (inner, provider) = setup((0..9).map(|_| failing(ErrorKind::Overloaded)));
+    let (inner, provider) = setup((0..12).map(|_| failing(ErrorKind::Overloaded)));
     let began = Instant::now();
     let (events, failure) = run(&provider).await;
-    assert_eq!(retries(&events).len(), 3);
-    let expected = ProviderError { elapsed: began.elapsed(), attempts: 4, ..error(ErrorKind::Overloaded) };
+    assert_eq!(retries(&events).len(), 9);
+    let expected = ProviderError { elapsed: began.elapsed(), attempts: 10, ..error(ErrorKind::Overloaded) };
     assert_eq!(failure, Some(expected));
-    assert_eq!(inner.asked.lock().unwrap().len(), 4);
+    assert_eq!(inner.asked.lock().unwrap().len(), 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_overload_of_a_minute_is_outlasted() {
+    let (_, provider) = setup((0..12).map(|_| failing(ErrorKind::Overloaded)));
+    let began = Instant::now();
+    run(&provider).await;
+    let waited = began.elapsed().as_secs();
+    assert!((75..=152).contains(&waited), "{waited} s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_endpoint_that_never_answered_is_given_up_sooner_than_one_that_did() {
+    let no_connection = || {
+        let gone = ProviderError::new(ErrorKind::Transport, "scripted", "m", Phase::Connect, "nobody there");
+        vec![Err(gone)]
+    };
+    for (first, attempts) in [(None, 4), (Some(good()), 10), (Some(failing(ErrorKind::Rejected)), 10)] {
+        let answers_first = first.is_some();
+        let (_, provider) = setup(first.into_iter().chain((0..12).map(|_| no_connection())));
+        if answers_first {
+            run(&provider).await;
+        }
+        assert_eq!(run(&provider).await.1.map(|error| error.attempts), Some(attempts));
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -234,7 +259,7 @@ async fn a_retry_is_announced_on_the_bus() {
     let seen = seen.lock().unwrap();
     assert_eq!(seen.len(), 1);
     assert_eq!(Some(&Ok(StreamEvent::Retry(seen[0].retry.clone()))), events.first());
-    assert_eq!((seen[0].retry.max_attempts, seen[0].model.model.as_str()), (4, "m"));
+    assert_eq!((seen[0].retry.max_attempts, seen[0].model.model.as_str()), (10, "m"));
 }
 
 fn limited() -> Script {
@@ -382,15 +407,14 @@ async fn a_request_that_the_limit_of_others_holds_can_be_let_go_too() {
 }
 
 #[test]
-fn waits_double_with_full_jitter_between_floor_and_cap() {
+fn waits_double_between_floor_and_cap_less_at_most_half() {
     let policy = RetryPolicy::default();
     let seconds = |attempt, random| policy.delay(attempt, None, random).as_secs_f64();
     assert_eq!(
         [1, 2, 3, 4, 5, 6, 40].map(|attempt| seconds(attempt, 1.0)),
         [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
     );
-    assert_eq!(seconds(3, 0.5), 2.0);
-    assert_eq!(seconds(9, 0.0), 0.5);
+    assert_eq!([seconds(1, 0.0), seconds(3, 0.5), seconds(9, 0.0)], [0.5, 3.0, 15.0]);
 }
 
 /// Answers every method that has a default with something else than the default.

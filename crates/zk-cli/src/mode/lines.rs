@@ -194,7 +194,8 @@ pub(crate) fn status(status: &Status, stops: &str, has_keys: bool) -> Option<Str
         Activity::Retrying { attempt, left_ms, .. } => {
             let verb = if *attempt == 0 { "trying" } else { "trying again" };
             let hurry = if has_keys { " · Enter tries now" } else { "" };
-            format!("{verb} in {} s{hurry}", left_ms / 1000)
+            let why = status.activity.failed_attempt().unwrap_or_default();
+            format!("{verb} in {} s{hurry} · {why}", left_ms / 1000)
         }
         Activity::Thinking => format!("thinking, {seconds} s{tokens}"),
         Activity::Writing { tool } => format!("writing a call of {tool}, {seconds} s{tokens}"),
@@ -209,6 +210,20 @@ pub(crate) fn status(status: &Status, stops: &str, has_keys: bool) -> Option<Str
         }
     };
     Some(format!("{stops} stops · {what}"))
+}
+
+/// A wait for another attempt in a line that stays, unless `told` is of that one already.
+pub(crate) fn retry(status: &Status, told: &mut Option<u32>) -> Option<String> {
+    let Activity::Retrying { attempt, left_ms, .. } = &status.activity else {
+        *told = None;
+        return None;
+    };
+    if *left_ms == 0 || told.replace(*attempt) == Some(*attempt) {
+        return None;
+    }
+    let why = status.activity.failed_attempt().unwrap_or_default();
+    let verb = if *attempt == 0 { "trying" } else { "trying again" };
+    Some(format!("{why}; {verb} in {} s", left_ms / 1000))
 }
 
 /// A duration in the larger of the units that say it well.

@@ -20,6 +20,8 @@ struct Painter {
     status: Status,
     /// The kind of what went on when that was looked at last.
     said: Discriminant<Activity>,
+    /// The wait that was told of, by the attempt that failed.
+    waited_after: Option<u32>,
     line: Option<StatusLine>,
     /// Which session it draws: see [`zk_view::View::switches`].
     switches: u64,
@@ -59,6 +61,7 @@ impl Painting {
             switches: now.switches,
             status: Status::default(),
             said: std::mem::discriminant(&Activity::Idle),
+            waited_after: None,
             line: None,
         };
         let task = tokio::spawn(async move {
@@ -205,6 +208,9 @@ impl Painter {
 
     /// Says once that something is waited for, where nothing can be taken back.
     fn say_wait(&mut self) {
+        if let Some(line) = lines::retry(&self.status, &mut self.waited_after) {
+            self.screen.line(Style::Yellow, &line);
+        }
         let is_wait = matches!(
             self.status.activity,
             Activity::Silent { .. } | Activity::Compacting { .. } | Activity::Stopping

@@ -71,12 +71,23 @@ pub(crate) struct Teller {
     pub(crate) done: HashSet<BlockId>,
     pub(crate) announced: HashSet<BlockId>,
     pub(crate) line: Option<StatusLine>,
+    /// The wait that was told of, by the attempt that failed.
+    pub(crate) waited_after: Option<u32>,
 }
 
 impl Teller {
     pub(crate) fn new(stderr: SharedScreen, warns: bool, verbose: bool, done: &[Arc<Block>]) -> Self {
         let done = done.iter().map(|block| block.id.clone()).collect();
-        Self { stderr, warns, verbose, interim: Vec::new(), done, announced: HashSet::new(), line: None }
+        Self {
+            stderr,
+            warns,
+            verbose,
+            interim: Vec::new(),
+            done,
+            announced: HashSet::new(),
+            line: None,
+            waited_after: None,
+        }
     }
 
     pub(crate) fn patch(&mut self, patch: &Patch) {
@@ -139,9 +150,15 @@ impl Teller {
         }
     }
 
-    /// Counts waits on a terminal that can take lines back.
+    /// Counts waits on a terminal that can take lines back, and says of another attempt once on one that cannot.
     fn activity(&mut self, status: &zk_view::Status) {
-        if !self.warns || !self.stderr.lock().erases() {
+        if !self.warns {
+            return;
+        }
+        if !self.stderr.lock().erases() {
+            if let Some(line) = lines::retry(status, &mut self.waited_after) {
+                self.stderr.line(Style::Plain, &format!("zk: {line}"));
+            }
             return;
         }
         let waits = matches!(

@@ -123,8 +123,9 @@ pub(crate) fn status_row(status: &Status, model: &ModelFacts, spent: f64) -> Opt
             format!("waiting for {model}, {} s{what} (limit {})", idle_ms / 1000, rounded(*limit_ms))
         }
         Activity::Retrying { left_ms: 0, .. } => "trying now".to_owned(),
-        Activity::Retrying { attempt, left_ms, why, .. } => {
+        Activity::Retrying { attempt, left_ms, .. } => {
             let verb = if *attempt == 0 { "trying" } else { "trying again" };
+            let why = status.activity.failed_attempt().unwrap_or_default();
             format!("{verb} in {} s · Enter tries now · {why}", left_ms / 1000)
         }
         Activity::Thinking => format!("thinking, {seconds} s"),

@@ -116,7 +116,8 @@ fn a_retry_and_a_silence_say_why_and_how_long_and_enter_hurries() {
     let retrying =
         json!({"doing": "retrying", "why": "overloaded", "attempt": 1, "max_attempts": 5, "left_ms": 7000});
     desk.patch(status(&retrying, 1000));
-    assert!(desk.shown().contains("trying again in 7 s · Enter tries now · overloaded"), "{}", desk.shown());
+    let row = "trying again in 7 s · Enter tries now · attempt 1 of 5: overloaded";
+    assert!(desk.shown().contains(row), "{}", desk.shown());
     desk.keys("\r");
     assert_eq!(desk.actions.last(), Some(&Action::Hurry));
     let silent = json!({"doing": "silent", "model": "opus", "idle_ms": 12_000, "limit_ms": 300_000, "keep_alives": true});

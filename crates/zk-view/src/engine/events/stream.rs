@@ -85,15 +85,14 @@ impl Reduce for ProviderRetry {
         let retry = &self.retry;
         let why = format!("{}: {}", retry.kind.as_str(), retry.message);
         let (attempt, max_attempts) = (retry.attempt, retry.max_attempts);
-        let verb = if attempt == 0 { "trying" } else { "trying again" };
-        let tried =
-            if attempt == 0 { String::new() } else { format!(" (attempt {attempt} of {max_attempts})") };
-        let when = match retry.delay.as_secs_f64() {
-            0.0 => String::new(),
-            seconds => format!(" in {seconds:.1} s"),
-        };
-        let note = format!("{why}{tried}; {verb}{when}");
-        engine.note(NoteLevel::Warning, &note);
+        // The status counts the waits of the conversation's own agent, in one place. The request that is sent again at
+        // once is another one than before, and of the waits of a sub-agent the first one stands for all.
+        if retry.delay.is_zero() {
+            engine.note(NoteLevel::Warning, &format!("{why}; trying again"));
+        } else if origin.depth > 0 && attempt <= 1 {
+            let agent = Text::line(&origin.agent);
+            engine.note(NoteLevel::Warning, &format!("{agent}: {why}; tries up to {max_attempts} times"));
+        }
         let left_ms = u64::try_from(retry.delay.as_millis()).unwrap_or(u64::MAX);
         let why = Text::line(&why);
         engine.own_activity(origin, Activity::Retrying { why, attempt, max_attempts, left_ms });
