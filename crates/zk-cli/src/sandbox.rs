@@ -68,6 +68,7 @@ fn failure(error: SandboxError) -> Failure {
 fn policy(app: &AppContext) -> SandboxPolicy {
     let mut policy =
         SandboxPolicy::new(&app.cwd).project(&app.project).limits(limits::of_commands(&app.settings));
+    policy = policy.grant_connections();
     let home = app.env.path("HOME");
     if let Some(home) = &home {
         policy = policy.home(home);
@@ -101,6 +102,29 @@ fn policy(app: &AppContext) -> SandboxPolicy {
         Some("all") => Network::All,
         Some(_) | None => Network::None,
     })
+}
+
+/// Bounds of commands in the sandbox for the model, in one line. `grants` says whether single commands can be let connect.
+pub(crate) fn describe(app: &AppContext, grants: bool) -> String {
+    let setting = app.settings.table(&["sandbox"]).unwrap_or_default();
+    let listed = setting
+        .get("network")
+        .and_then(toml::Value::as_array)
+        .map(|hosts| hosts.iter().filter_map(toml::Value::as_str).collect::<Vec<_>>().join(", "));
+    let network = match (listed, app.settings.text("sandbox.network")) {
+        (Some(hosts), _) => format!("the network reaches only {hosts}"),
+        (None, Some("all")) => "the network is open".to_owned(),
+        (None, Some("loopback")) => "the network reaches only commands in the sandbox".to_owned(),
+        (None, Some(_) | None) => "there is no network".to_owned(),
+    };
+    let more = if grants {
+        ", and what one command names (URL, git remote, package manager) once the user agrees: name the hosts in the command"
+    } else {
+        ""
+    };
+    format!(
+        "Runs in a sandbox: writes only to the project and /tmp, credentials are hidden; {network}{more}."
+    )
 }
 
 /// Paths of the setting `sandbox.hidden`, in every execution context.

@@ -6,6 +6,7 @@
 //! | `program` | what well-known programs do, as data; what starts other programs |
 //! | `rules` | [`Rules`]: allow, ask and deny, from all layers; [`CommandPattern`]; [`Rule::explain`] |
 //! | `judge` | [`judge`](fn@judge): call, [`Mode`] and rules in, [`Verdict`] with every reason out |
+//! | `connections` | which hosts a command connects to, by its words and by the remotes of its repository |
 //! | `approvals` | [`Approvals`]: what a person allowed for good, in a file |
 //!
 //! [`PermissionJudge`] offers all of it to permission gates; [`HostSurroundings`] knows where paths lead on this machine.
@@ -27,6 +28,7 @@
 //! nothing; the file of approvals is the only one that it writes, a repository's configuration the only other one it reads.
 
 mod approvals;
+mod connections;
 mod host;
 mod judge;
 mod mode;

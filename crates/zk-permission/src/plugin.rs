@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use zk_core::events::TurnBefore;
 use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
 use zk_core::model::{Effect, Effects};
-use zk_core::service::{CallDecision, CallJudge, CallJudgement, CallOffer, WiderKind};
+use zk_core::service::{CallDecision, CallJudge, CallJudgement, CallOffer, Connections, WiderKind};
 
 use crate::approvals::{Approval, ApprovalKind, Approvals};
 use crate::judge::{Call, Circumstances, Verdict, judge};
@@ -249,6 +249,10 @@ impl CallJudge for PermissionJudge {
         }
         let verdict = self.verdict_in(mode, tool, effects, cwd);
         verdict.decision == Decision::Allow && verdict.reasons.iter().all(|reason| reason.rule.is_none())
+    }
+
+    fn connections(&self, tool: &str, effects: &Effects, cwd: &Path) -> Option<Connections> {
+        self.verdict(tool, effects, cwd).connections
     }
 
     fn remember(&self, offer: &CallOffer, lasting: bool) -> Result<(), String> {

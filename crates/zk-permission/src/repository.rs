@@ -50,7 +50,7 @@ pub fn starts_nothing(root: &Path) -> bool {
 
 /// A file that is not too large. It is opened once, so that what was looked at is what is read: no link, and no pipe that
 /// makes whoever opens it wait.
-fn read(path: &Path) -> Option<String> {
+pub(crate) fn read(path: &Path) -> Option<String> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = fs::File::from(open(path, flags, Mode::empty()).ok()?);
     let found = file.metadata().ok().filter(|found| found.is_file() && found.len() <= MAX_BYTES)?;

@@ -55,6 +55,8 @@ pub struct ToolsOptions {
     /// Whether a call may ask to run its command outside of the context of all others, with the
     /// [`OutsideExec`](zk_core::service::OutsideExec) of the host. A permission gate asks a person about each.
     pub outside: bool,
+    /// Bounds of all commands in words for the model, as the end of the description of `shell`.
+    pub shell_bounds: Option<String>,
     /// Whether somebody may be there to answer `ask_user` and `present_plan`: without, they are not offered.
     pub attended: bool,
     /// Results of one search, unless the call says otherwise; 0 is without limit.
@@ -80,6 +82,7 @@ impl Default for ToolsOptions {
             shell_prefix: None,
             shell_footer: true,
             outside: false,
+            shell_bounds: None,
             attended: true,
             grep_results: 250,
             glob_results: 200,

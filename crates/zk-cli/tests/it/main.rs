@@ -56,6 +56,8 @@ mod memory;
 mod model_names;
 mod models;
 #[cfg(test)]
+mod network;
+#[cfg(test)]
 mod permission_modes;
 #[cfg(test)]
 mod picker;

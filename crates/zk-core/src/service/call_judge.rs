@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use crate::model::Effects;
-use crate::service::WiderKind;
+use crate::service::{Connections, WiderKind};
 
 /// Decides about calls before a person is asked: by what they do, a mode and rules. `cx.service::<dyn CallJudge>()`.
 ///
@@ -17,6 +17,13 @@ pub trait CallJudge: Send + Sync {
     fn allows_as_read(&self, tool: &str, effects: &Effects, cwd: &Path) -> bool {
         let _ = (tool, effects, cwd);
         false
+    }
+
+    /// Connections that a call may make once it runs, where its context makes none by itself: those that a person was told
+    /// of who was asked about it. Calls may block as those of [`CallJudge::judge`].
+    fn connections(&self, tool: &str, effects: &Effects, cwd: &Path) -> Option<Connections> {
+        let _ = (tool, effects, cwd);
+        None
     }
 
     /// Lets what `offer` describes run from now on: until [`CallJudge::forget_session`], or in later sessions too.

@@ -10,6 +10,7 @@ use zk_core::model::{Effect, Effects};
 
 pub use verdict::{JudgedProgram, Reason, RuleRef, Verdict};
 
+use crate::connections;
 use crate::mode::Mode;
 use crate::rules::{Access, Decision, Rules};
 use crate::surroundings::{PathPlace, Surroundings};
@@ -111,7 +112,21 @@ pub fn judge(call: &Call<'_>, mode: Mode, rules: &Rules, here: &Circumstances<'_
         }
     };
     let decision = bench.reasons.iter().map(|reason| reason.decision).max().unwrap_or(Decision::Ask);
-    Verdict { decision, reasons: bench.reasons, effects, argv: bench.argv, programs: bench.programs }
+    let is_held = here.is_contained && mode != Mode::ReadOnly;
+    let connections = if is_held { connections::of_effects(call.effects, here.cwd) } else { None };
+    let asked = bench.reasons.iter_mut().find(|reason| reason.decision == Decision::Ask);
+    if let (Some(connections), Some(reason)) = (&connections, asked.filter(|_| decision == Decision::Ask)) {
+        // The person agrees to these, and to nothing outside of the sandbox.
+        reason.why.push_str(&format!("; it would run in the sandbox, connected to {connections}"));
+    }
+    Verdict {
+        decision,
+        reasons: bench.reasons,
+        effects,
+        connections,
+        argv: bench.argv,
+        programs: bench.programs,
+    }
 }
 
 /// One judgement in the making.

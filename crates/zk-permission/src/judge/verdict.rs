@@ -1,6 +1,7 @@
 use std::fmt;
 
 use zk_core::model::Effects;
+use zk_core::service::Connections;
 
 use crate::rules::{Decision, Layer, Rule};
 
@@ -14,6 +15,8 @@ pub struct Verdict {
     pub reasons: Vec<Reason>,
     /// What the call does, as far as its words tell. More is known than before if it is a command.
     pub effects: Effects,
+    /// Connections that the call opens in its sandbox if it runs; nothing if it opens none, or where no sandbox holds it.
+    pub connections: Option<Connections>,
     /// Program and arguments, if no shell is needed to run it.
     pub argv: Option<Vec<String>>,
     /// The programs that were judged, each behind those that start it. A part that is not understood has none.

@@ -1,6 +1,7 @@
 use zk_core::model::Effect;
 
 use super::Outcome;
+use crate::connections::registries;
 
 /// What a person should be asked about even where everything else may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,6 +141,11 @@ pub(super) fn outcome(name: &str, args: &[String]) -> Outcome {
     let kind = KNOWN.iter().find(|(_, names)| names.contains(&name)).map(|(kind, _)| *kind);
     let argv = || std::iter::once(name.to_owned()).chain(args.iter().cloned()).collect::<Vec<_>>();
     let executes = || Effect::Executes { command: None, argv: argv() };
+    if registries::connects(name, args) {
+        let effects = vec![executes(), Effect::Network { hosts: Vec::new() }];
+        let changes = Some(format!("`{name}` fetches packages and may run code of theirs"));
+        return Outcome { effects, changes, hazard: Some(Hazard::Network), ..Outcome::default() };
+    }
     let Some(kind) = kind else {
         let changes = Some(format!("nothing is known of what `{name}` does"));
         return Outcome { effects: vec![executes()], changes, ..Outcome::default() };
@@ -191,6 +197,11 @@ pub(super) fn hazard(name: &str, args: &[String]) -> Option<Hazard> {
         Kind::Delegates => Some(Hazard::Delegates),
         Kind::Shell | Kind::Opaque => None,
     }
+}
+
+/// Whether a program is there to connect to others.
+pub(crate) fn is_network_program(name: &str) -> bool {
+    KNOWN.iter().any(|(kind, names)| *kind == Kind::Network && names.contains(&name))
 }
 
 /// Programs that print their version and do nothing before; version managers stand before many others.

@@ -14,11 +14,12 @@ use std::collections::HashSet;
 
 use zk_core::model::Effect;
 
+use crate::connections;
 use crate::shell::{Assignment, Command, is_builtin};
 use crate::surroundings::TreeWalk;
 
 pub(crate) use git::subcommand as git_subcommand;
-pub(crate) use known::Hazard;
+pub(crate) use known::{Hazard, is_network_program};
 pub(crate) use plain::starts_nothing_by_itself;
 
 /// How deep programs that start programs are followed.
@@ -250,10 +251,7 @@ fn inspect_argv(argv: &[String], context: Context, has_unknown_tail: bool, leave
 /// The hazard of any part of a text that is not understood: of every word as if it were a program, with the words
 /// behind it. Quotes do not hide a word, expansions do.
 pub(crate) fn hazard_in(text: &str) -> Option<Hazard> {
-    let plain: String = text.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
-    let ends_word = |c: char| c.is_whitespace() || c.is_control() || ";|&()<>{}`$#".contains(c);
-    let words: Vec<String> =
-        plain.split(ends_word).filter(|word| !word.is_empty()).map(str::to_owned).collect();
+    let words = words_of_open_text(text);
     // Words behind a later place are a part of those behind an earlier one: a name without a hazard has none further on.
     let mut harmless = HashSet::new();
     let mut harmless_git = HashSet::new();
@@ -272,6 +270,10 @@ pub(crate) fn hazard_in(text: &str) -> Option<Hazard> {
             }
             continue;
         }
+        // Its subcommand decides, which is another one each time.
+        if connections::registries::connects(name, rest) {
+            return Some(Hazard::Network);
+        }
         if !harmless.insert(name) {
             continue;
         }
@@ -285,6 +287,13 @@ pub(crate) fn hazard_in(text: &str) -> Option<Hazard> {
         }
     }
     None
+}
+
+/// Words of a text that is not understood, as far as quotes hide none.
+pub(crate) fn words_of_open_text(text: &str) -> Vec<String> {
+    let plain: String = text.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
+    let ends_word = |c: char| c.is_whitespace() || c.is_control() || ";|&()<>{}`$#".contains(c);
+    plain.split(ends_word).filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
 /// The name of a program without its directory.

@@ -15,8 +15,8 @@ use zk_core::model::{
     ToolSpec,
 };
 use zk_core::service::{
-    CallJudge, CallPlace, DeniedAct, Exec, ExecOutcome, ExecRequest, Exit, OutputSink, OutputStream,
-    OutsideExec, ReadExec, RunControl, Tool, ToolCx, TurnEnv,
+    CallJudge, CallPlace, Connections, DeniedAct, Exec, ExecOutcome, ExecRequest, Exit, OutputSink,
+    OutputStream, OutsideExec, ReadExec, RunControl, Tool, ToolCx, TurnEnv,
 };
 
 use crate::jobs::{JobStart, Jobs};
@@ -85,8 +85,12 @@ impl Shell {
     }
 
     fn specify(options: &ToolsOptions, has_jobs: bool) -> Arc<ToolSpec> {
-        let about =
-            "Run a bash command in the working directory. No input, no terminal; each call starts afresh.";
+        let mut about =
+            "Run a bash command in the working directory. No input, no terminal; each call starts afresh."
+                .to_owned();
+        if let Some(bounds) = &options.shell_bounds {
+            about = format!("{about} {bounds}");
+        }
         let (usual, most) = (options.shell_timeout.as_millis(), options.shell_timeout_max.as_millis());
         let describe = |arguments: &mut Map<String, Value>| {
             args::describe(arguments, "timeout_ms", format!("Default {usual}, at most {most}"));
@@ -96,9 +100,9 @@ impl Shell {
             }
         };
         if options.outside {
-            args::spec_with::<SandboxArgs>("shell", about, describe)
+            args::spec_with::<SandboxArgs>("shell", &about, describe)
         } else {
-            args::spec_with::<Args>("shell", about, describe)
+            args::spec_with::<Args>("shell", &about, describe)
         }
     }
 
@@ -124,7 +128,8 @@ impl Shell {
         }
     }
 
-    async fn start_job(&self, args: Args, exec: &dyn Exec, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
+    async fn start_job(&self, args: Args, place: ExecPlace, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
+        let ExecPlace { exec, connections } = place;
         let tool = ToolNames::of(&cx.cx).get("jobs");
         let (Some(jobs), Some(tool)) = (&self.jobs, tool) else {
             return Err(ToolError::failed(
@@ -140,7 +145,7 @@ impl Shell {
             ));
         }
         let timeout = limit.map(|limit| asked.map_or(limit, |asked| asked.min(limit))).or(asked);
-        let request = ExecRequest { timeout, ..request(&self.prefixed(&args.command), cx) };
+        let request = ExecRequest { timeout, connections, ..request(&self.prefixed(&args.command), cx) };
         let start = JobStart {
             request,
             place: OutputPlace::of(&cx.cx, self.options.output_file_bytes),
@@ -148,7 +153,7 @@ impl Shell {
             detach: args.detach == Some(true),
             command: args.command,
         };
-        let job = jobs.start(exec, start, cx.cx.service::<dyn RunControl>()).await?;
+        let job = jobs.start(&*exec, start, cx.cx.service::<dyn RunControl>()).await?;
         let end = match (&job.detached, limit) {
             (Some(_), _) => "it goes on when this program ends".to_owned(),
             (None, Some(limit)) => {
@@ -198,7 +203,13 @@ impl Shell {
             } else {
                 "ask the user to run it outside"
             };
-            footer = join(&footer, &format!("({denial}; use another path, or {ask})"));
+            let instead = match denial.act {
+                DeniedAct::Connect if self.options.shell_bounds.is_some() => {
+                    "name the host in the command, so that the user is asked about it"
+                }
+                _ => "use another path",
+            };
+            footer = join(&footer, &format!("({denial}; {instead}, or {ask})"));
         }
         footer
     }
@@ -216,7 +227,7 @@ impl Tool for Shell {
             return Err(ToolError::invalid("the command is empty or contains a NUL character"));
         }
         let timeout = self.timeout(args.timeout_ms)?;
-        let exec = match self.outside_reason(call.args()) {
+        let ExecPlace { exec, connections } = match self.outside_reason(call.args()) {
             None => place_of(call, cx).await?,
             Some(_) if !call.effects().leaves_context() => {
                 return Err(ToolError::failed("nobody was asked to run this outside of the sandbox"));
@@ -225,17 +236,18 @@ impl Tool for Shell {
                 let outside = cx.cx.service::<OutsideExec>();
                 let outside = outside
                     .ok_or_else(|| ToolError::failed("nothing here runs commands outside of the sandbox"))?;
-                outside.0.clone()
+                ExecPlace { exec: outside.0.clone(), connections: None }
             }
         };
         match (args.background, args.detach) {
-            (Some(true), _) => return self.start_job(args, &*exec, cx).await,
+            (Some(true), _) => return self.start_job(args, ExecPlace { exec, connections }, cx).await,
             (_, Some(true)) => return Err(ToolError::invalid("detach goes with background: true")),
             (_, None | Some(false)) => {}
         }
         let place = OutputPlace::of(&cx.cx, self.options.output_file_bytes);
         let mut tail = Tail::new(self.options.shell_bytes, place, cx.progress.clone());
-        let request = ExecRequest { timeout: Some(timeout), ..request(&self.prefixed(&args.command), cx) };
+        let command = self.prefixed(&args.command);
+        let request = ExecRequest { timeout: Some(timeout), connections, ..request(&command, cx) };
         let outcome = exec
             .run(request, &mut tail, cx.cx.stop_token())
             .await
@@ -357,17 +369,31 @@ impl Tool for Shell {
     }
 }
 
-/// Executor of a call that stays in the context: the one for reads where the call runs for nothing but that it reads.
-async fn place_of(call: &Approved, cx: &ToolCx) -> Result<Arc<dyn Exec>, ToolError> {
-    let services = (cx.cx.service::<ReadExec>(), cx.cx.service::<dyn CallJudge>());
-    let (Some(reads), Some(judge)) = services else { return exec(&cx.cx) };
-    let (effects, cwd) = (call.effects().clone(), cx.cwd.clone());
-    let is_read = tokio::task::spawn_blocking(move || judge.allows_as_read("shell", &effects, &cwd)).await;
-    match is_read {
-        Ok(false) => exec(&cx.cx),
+/// Place of a command, and the connections that it may make there.
+struct ExecPlace {
+    exec: Arc<dyn Exec>,
+    connections: Option<Connections>,
+}
+
+/// Place of a call that stays in the context: the executor for reads where the call runs for nothing but that it reads.
+async fn place_of(call: &Approved, cx: &ToolCx) -> Result<ExecPlace, ToolError> {
+    let usual = exec(&cx.cx)?;
+    let Some(judge) = cx.cx.service::<dyn CallJudge>() else {
+        return Ok(ExecPlace { exec: usual, connections: None });
+    };
+    let reads = cx.cx.service::<ReadExec>();
+    let (effects, cwd, has_reads) = (call.effects().clone(), cx.cwd.clone(), reads.is_some());
+    let judged = tokio::task::spawn_blocking(move || {
+        let is_read = has_reads && judge.allows_as_read("shell", &effects, &cwd);
+        // It was approved, by whoever was told of its connections or has allowed it without a question.
+        (is_read, judge.connections("shell", &effects, &cwd))
+    });
+    Ok(match (judged.await, reads) {
+        (Ok((false, connections)), _) => ExecPlace { exec: usual, connections },
         // A judge that fails has not found that a person allowed it.
-        Ok(true) | Err(_) => Ok(reads.0.clone()),
-    }
+        (Ok((true, _)) | Err(_), Some(reads)) => ExecPlace { exec: reads.0.clone(), connections: None },
+        (Ok((true, _)) | Err(_), None) => ExecPlace { exec: usual, connections: None },
+    })
 }
 
 /// What an exit code of the shell itself means, with what to do next.

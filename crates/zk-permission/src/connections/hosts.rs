@@ -1,0 +1,101 @@
+use super::SSH_PORT;
+
+/// Flags of curl and wget whose value stands in a word of its own and is no host.
+const FLAGS_WITH_VALUE: &str = "odHXuAebcTFmwrCDEPQtyYzUKx";
+
+/// Flags of ssh whose value stands in a word of its own.
+const SSH_FLAGS_WITH_VALUE: &str = "BbcDEeFIiJLlmOopQRSWw";
+
+/// Hosts of the addresses among these words, also of those in the value of a flag; of a word without a scheme only where
+/// no other names a host.
+pub(super) fn of_words(words: &[String]) -> Vec<String> {
+    let named: Vec<String> = words.iter().filter_map(|word| of_url(word)).collect();
+    if !named.is_empty() {
+        return named;
+    }
+    let mut found = Vec::new();
+    let mut before = "";
+    for word in words {
+        let is_value = before.len() == 2
+            && before.starts_with('-')
+            && before.ends_with(|letter| FLAGS_WITH_VALUE.contains(letter));
+        if !word.starts_with('-') && !is_value && !before.starts_with("--") {
+            found.extend(of_authority(word.split(['/', '?', '#']).next().unwrap_or_default(), None));
+        }
+        before = word;
+    }
+    found
+}
+
+/// Host of an address that stands in a word.
+pub(super) fn of_url(word: &str) -> Option<String> {
+    let (before, rest) = word.split_once("://")?;
+    let scheme = before.rsplit(|c: char| !c.is_ascii_alphanumeric() && c != '+').next()?;
+    let port = match scheme.to_ascii_lowercase().as_str() {
+        "http" | "https" | "ws" | "wss" | "git+https" | "git+http" => None,
+        "ssh" | "git+ssh" | "sftp" => Some(SSH_PORT),
+        "git" => Some(9418),
+        "ftp" => Some(21),
+        // Files, and programs in the disguise of addresses.
+        _ => return None,
+    };
+    let authority = rest.split(['/', '?', '#', '"', '\'', ',']).next()?;
+    of_authority(authority.rsplit('@').next()?, port)
+}
+
+/// Host that ssh goes to: its first word that is neither a flag nor the value of one.
+pub(super) fn of_ssh(args: &[String]) -> Option<String> {
+    let mut is_value = false;
+    let host = args.iter().find(|word| {
+        let is_operand = !is_value && !word.starts_with('-');
+        is_value = !is_value
+            && word.len() == 2
+            && word.starts_with('-')
+            && word.ends_with(|letter| SSH_FLAGS_WITH_VALUE.contains(letter));
+        is_operand
+    });
+    of_far_place(host?, true)
+}
+
+/// Host of `user@host`, `host:path` or `ssh://host`, at the port of ssh.
+pub(super) fn of_far_place(word: &str, is_host: bool) -> Option<String> {
+    if word.starts_with('-') {
+        return None;
+    }
+    if word.contains("://") {
+        return of_url(word);
+    }
+    let host = match word.split_once(':') {
+        // A path may have a colon in it as well.
+        Some((before, _)) if !before.contains('/') => before,
+        Some(_) => return None,
+        None if is_host || word.contains('@') => word,
+        None => return None,
+    };
+    of_authority(host.rsplit('@').next()?, Some(SSH_PORT))
+}
+
+/// `host` or `host:port` as a rule of hosts has it.
+fn of_authority(text: &str, usual_port: Option<u16>) -> Option<String> {
+    let end_of_name = text.find(']').map_or(0, |at| at + 1);
+    let (host, port) = match text.get(end_of_name..)?.find(':').map(|at| at + end_of_name) {
+        Some(at) => (text.get(..at)?, text.get(at + 1..).filter(|port| !port.is_empty())),
+        None => (text, None),
+    };
+    let host = host.to_ascii_lowercase();
+    let is_name = |name: &str| {
+        name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b))
+            && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && (name == "localhost" || name.contains('.') || usual_port.is_some() || port.is_some())
+    };
+    let is_address = host.starts_with('[') && host.ends_with(']');
+    if !is_address && !is_name(&host) {
+        return None;
+    }
+    match (port.map(str::parse::<u16>), usual_port) {
+        (Some(Ok(port)), _) if port > 0 => Some(format!("{host}:{port}")),
+        (Some(_), _) => None,
+        (None, Some(port)) => Some(format!("{host}:{port}")),
+        (None, None) => Some(host),
+    }
+}

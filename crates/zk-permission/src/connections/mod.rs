@@ -1,0 +1,122 @@
+//! Hosts that commands connect to, as far as their words tell.
+
+mod git;
+mod hosts;
+pub(crate) mod registries;
+
+use std::path::Path;
+
+use zk_core::model::{Effect, Effects};
+use zk_core::service::Connections;
+
+use crate::program::{Hazard, Leaf, base_name, git_subcommand, hazard_in, inspect, inspect_program};
+use crate::shell::{Script, quote_all};
+
+/// Flags that have a program take hosts from a file, or send everything through another host.
+const HOSTS_FROM_ELSEWHERE: [&str; 7] =
+    ["-K", "--config", "-x", "--proxy", "--preproxy", "-i", "--input-file"];
+
+/// Port of connections of ssh.
+const SSH_PORT: u16 = 22;
+
+/// Connections that the commands of a call open; nothing if none does.
+pub(crate) fn of_effects(effects: &Effects, cwd: &Path) -> Option<Connections> {
+    let Effects::Known { list } = effects else { return None };
+    let of_effect = |effect: &Effect| match effect {
+        Effect::Executes { command: Some(command), .. } => of_text(command, cwd),
+        Effect::Executes { command: None, argv } => {
+            inspect_program(argv).iter().filter_map(|leaf| of_leaf(leaf, cwd)).reduce(join)
+        }
+        Effect::Reads { .. }
+        | Effect::Writes { .. }
+        | Effect::Network { .. }
+        | Effect::LeavesContext { .. } => None,
+    };
+    let mut all = list.iter().filter_map(of_effect).reduce(join)?;
+    all.hosts.sort();
+    all.hosts.dedup();
+    Some(all)
+}
+
+fn of_text(text: &str, cwd: &Path) -> Option<Connections> {
+    match Script::parse(text) {
+        Ok(script) => {
+            let leaves = script.commands.iter().flat_map(inspect);
+            leaves.filter_map(|leaf| of_leaf(&leaf, cwd)).reduce(join)
+        }
+        Err(_) => of_open_text(text),
+    }
+}
+
+fn join(mut one: Connections, other: Connections) -> Connections {
+    one.hosts.extend(other.hosts);
+    one.any_public |= other.any_public;
+    one
+}
+
+/// Connections of a text that is not understood: those that it names, and any public one.
+fn of_open_text(text: &str) -> Option<Connections> {
+    // Nothing connects that nobody is asked about.
+    hazard_in(text)?;
+    let plain = crate::program::words_of_open_text(text);
+    let connects = plain.iter().enumerate().any(|(at, word)| {
+        let rest = plain.get(at + 1..).unwrap_or_default();
+        match base_name(word) {
+            "git" => git_subcommand(rest.get(..rest.len().min(8)).unwrap_or_default())
+                .and_then(|(at, _)| rest.get(at))
+                .is_some_and(|name| git::connects(name)),
+            name => registries::connects(name, rest) || crate::program::is_network_program(name),
+        }
+    });
+    let hosts = plain.iter().filter_map(|word| hosts::of_url(word)).collect();
+    connects.then_some(Connections { hosts, any_public: true })
+}
+
+fn of_leaf(leaf: &Leaf, cwd: &Path) -> Option<Connections> {
+    let (word, args) = leaf.innermost().split_first()?;
+    let name = base_name(word);
+    let opens = matches!(leaf.hazard, Some(Hazard::Network | Hazard::Publishes))
+        || leaf.effects.iter().any(|effect| matches!(effect, Effect::Network { .. }));
+    if !opens {
+        let outermost = leaf.forms.first().map(|form| form.argv.as_slice()).unwrap_or_default();
+        return if leaf.is_opaque { of_open_text(&quote_all(outermost)) } else { None };
+    }
+    let mut found = match name {
+        "git" => git::connections(args, cwd)?,
+        "ssh" | "scp" | "sftp" => Connections {
+            hosts: match name {
+                "ssh" => hosts::of_ssh(args).into_iter().collect(),
+                _ => args.iter().filter_map(|word| hosts::of_far_place(word, false)).collect(),
+            },
+            any_public: false,
+        },
+        "gh" => listed(&["api.github.com", "github.com", "uploads.github.com", "*.githubusercontent.com"]),
+        _ => {
+            let mut hosts = hosts::of_words(args);
+            let of_registry = registries::hosts(name, args);
+            // A registry that the command names takes the place of the usual one.
+            if let Some(usual) = of_registry.filter(|_| hosts.is_empty()) {
+                hosts.extend(usual.iter().map(|host| (*host).to_owned()));
+            }
+            Connections { hosts, any_public: args.iter().any(|word| takes_hosts_elsewhere(word)) }
+        }
+    };
+    // GitHub serves what is downloaded from it at other names.
+    if found.hosts.iter().any(|host| host == "github.com") {
+        found.hosts.extend(["codeload.github.com".to_owned(), "*.githubusercontent.com".to_owned()]);
+    }
+    let has_unknown_tail = leaf.forms.last().is_some_and(|form| form.has_unknown_tail);
+    found.any_public |= found.hosts.is_empty() || has_unknown_tail;
+    Some(found)
+}
+
+fn listed(hosts: &[&str]) -> Connections {
+    Connections { hosts: hosts.iter().map(|host| (*host).to_owned()).collect(), any_public: false }
+}
+
+fn takes_hosts_elsewhere(word: &str) -> bool {
+    HOSTS_FROM_ELSEWHERE.contains(&word.split('=').next().unwrap_or(word))
+}
+
+#[cfg(test)]
+mod tests;
