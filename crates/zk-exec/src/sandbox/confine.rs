@@ -108,7 +108,7 @@ fn ruleset(plan: &Plan) -> Result<Option<RulesetCreated>, landlock::RulesetError
     ruleset = allow(ruleset, Path::new("/"), read)?;
     ruleset = allow(ruleset, Path::new("/dev"), device)?;
     let own = FRESH.iter().map(PathBuf::from).chain(["/dev/shm".into()]);
-    for path in own.chain(plan.writable.iter().cloned()) {
+    for path in own.chain(plan.writable.iter().chain(&plan.overlaid).cloned()) {
         ruleset = allow(ruleset, &path, all)?;
     }
     Ok(Some(ruleset))

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use zk_core::service::{Exec, ExecError, ExecRequest, Input, Process, ProcessEvent};
 
+use super::caches;
 use super::denial::Denials;
 use super::placeholders::Placeholders;
 use super::places::{self, Placeholder};
@@ -130,6 +131,13 @@ impl SandboxExec {
         if policy.denies_writes {
             environment = for_reads(environment);
         }
+        if plan.connects {
+            (plan.overlaid, environment) = caches::of_packages(policy.home.as_deref(), environment);
+            // A directory that is worked in, or around one, stays as it is.
+            let touches =
+                |dir: &PathBuf| plan.writable.iter().any(|own| own.starts_with(dir) || dir.starts_with(own));
+            plan.overlaid.retain(|dir| !touches(dir));
+        }
         let encoded = plan.encode();
         let around_state = places::around_state(policy, &found.writable);
         let workspace = found.writable.first().or(found.readable.first()).cloned().unwrap_or_default();
@@ -246,7 +254,8 @@ impl SandboxExec {
             cwd: request.cwd.clone(),
             source,
         })?;
-        for (name, value) in proxy_variables(granted.address, granted.names_this_machine) {
+        let variables = proxy_variables(granted.address, granted.names_this_machine);
+        for (name, value) in variables.into_iter().chain(caches::variables()) {
             request.env.insert(name.into(), value.into());
         }
         request.connections = Some(connections);

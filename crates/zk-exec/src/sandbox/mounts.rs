@@ -75,12 +75,32 @@ pub(super) fn build(plan: &Plan) -> io::Result<()> {
         put_tree(&path, &tree)?;
         set_mount_attributes(&path, true, NO_SET_USER | NO_DEVICES, 0).step("restrict the workspace")?;
     }
+    // Where the kernel has no such mount the directories stay read-only.
+    for (at, dir) in plan.overlaid.iter().enumerate() {
+        let _ = overlay(at, dir);
+    }
     put_proc(plan)?;
     protect(plan)?;
     exclude_placeholders(plan)?;
     for dir in RUNTIME.iter().map(Path::new).filter(|dir| is_mount_point(dir)) {
         set_mount_attributes(dir, false, READ_ONLY, 0).step("make /run read-only")?;
     }
+    Ok(())
+}
+
+/// Covers a directory with a view of it that takes changes.
+fn overlay(at: usize, dir: &Path) -> io::Result<()> {
+    let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
+    // Signs with a meaning in the options of the mount.
+    let lower = dir.to_str().filter(|dir| !dir.contains([',', ':', '\\'])).ok_or_else(invalid)?;
+    let own = PathBuf::from(format!("/run/.overlay-{at}"));
+    let (upper, work) = (own.join("upper"), own.join("work"));
+    fs::create_dir_all(&upper)?;
+    fs::create_dir_all(&work)?;
+    let options =
+        format!("userxattr,lowerdir={lower},upperdir={},workdir={}", upper.display(), work.display());
+    let options = std::ffi::CString::new(options)?;
+    mount("overlay", dir, "overlay", MountFlags::NOSUID | MountFlags::NODEV, Some(options.as_c_str()))?;
     Ok(())
 }
 

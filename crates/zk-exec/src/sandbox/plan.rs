@@ -28,6 +28,8 @@ pub(crate) struct Plan {
     pub(super) readable: Vec<PathBuf>,
     /// Directories that cannot be renamed or removed; what is in them stays as writable as it was.
     pub(super) pins: Vec<PathBuf>,
+    /// Directories outside of what is writable that commands seem to write to: it goes to memory and ends with the sandbox.
+    pub(super) overlaid: Vec<PathBuf>,
     /// Read-only inside of what is writable, if they exist.
     pub(super) read_only: Vec<PathBuf>,
     /// Empty and closed, if they exist.
@@ -62,6 +64,7 @@ impl Plan {
             writable: outermost_first(places.writable.clone()),
             readable,
             pins: places.pins.clone(),
+            overlaid: Vec::new(),
             read_only: places.read_only.clone(),
             hidden: places.hidden.clone(),
             placeholders: directories.cloned().collect(),
@@ -77,7 +80,7 @@ impl Plan {
             read_only: self.read_only.clone(),
             kept_free: Denials::start_files(self.placeholders.iter().map(PathBuf::as_path)),
             hidden: self.hidden.iter().cloned().chain(paths(RUNTIME)).collect(),
-            own: paths(FRESH).to_vec(),
+            own: paths(FRESH).into_iter().chain(self.overlaid.iter().cloned()).collect(),
             network: self.network,
         }
     }
@@ -96,9 +99,15 @@ impl Plan {
         );
         put_len(&mut out, usize::from(self.connects));
         put_len(&mut out, usize::try_from(self.processes).unwrap_or(usize::MAX));
-        for paths in
-            [&self.writable, &self.readable, &self.pins, &self.read_only, &self.hidden, &self.placeholders]
-        {
+        for paths in [
+            &self.writable,
+            &self.readable,
+            &self.pins,
+            &self.overlaid,
+            &self.read_only,
+            &self.hidden,
+            &self.placeholders,
+        ] {
             put_all(&mut out, paths);
         }
         out
@@ -122,6 +131,7 @@ impl Plan {
             writable: take_paths(from)?,
             readable: take_paths(from)?,
             pins: take_paths(from)?,
+            overlaid: take_paths(from)?,
             read_only: take_paths(from)?,
             hidden: take_paths(from)?,
             placeholders: take_paths(from)?,

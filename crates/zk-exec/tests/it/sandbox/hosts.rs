@@ -156,3 +156,31 @@ async fn a_sandbox_that_grants_nothing_ignores_what_a_request_names() {
     assert!(out.contains("Operation not permitted") && came.load(Ordering::SeqCst) == 0, "{out}");
     exec.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn packages_that_one_command_fetches_are_there_for_the_next_and_not_on_the_machine() {
+    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (cargo, project) = (place.path().join("cargo"), place.path().join("project"));
+    std::fs::create_dir_all(cargo.join("registry/cache")).unwrap();
+    std::fs::create_dir_all(&project).unwrap();
+    std::fs::write(cargo.join("registry/cache/old"), "old").unwrap();
+    let policy = SandboxPolicy::new(&project).grant_connections();
+    let environment = environment().grant("CARGO_HOME", &cargo).grant("GOPATH", place.path());
+    let exec = SandboxExec::new(&policy, environment, supervision()).unwrap();
+    if exec.start().is_err() {
+        return;
+    }
+    let connections = Some(Connections { hosts: vec!["crates.io".to_owned()], any_public: false });
+    let command = "cd $CARGO_HOME/registry && mkdir src && echo new > src/new && echo other > cache/old && \
+                   mkdir -p $npm_config_cache $XDG_CACHE_HOME/x $GOMODCACHE && echo done";
+    let (_, out) = connected(&exec, command, &project, connections).await;
+    assert_eq!(out, "done\n");
+    let (_, out) =
+        run(&exec, "cat $CARGO_HOME/registry/src/new $CARGO_HOME/registry/cache/old", &project).await;
+    assert_eq!(out, "new\nother\n");
+    let (code, out) = run(&exec, "touch $CARGO_HOME/config.toml", &project).await;
+    assert!(code != 0, "{out}");
+    exec.close().await;
+    assert_eq!(std::fs::read_to_string(cargo.join("registry/cache/old")).unwrap(), "old");
+    assert!(!cargo.join("registry/src").exists());
+}
