@@ -14,6 +14,7 @@ use rustix::thread::{
 };
 use seccompiler::BpfProgram;
 
+use super::broker::Broker;
 use super::mounts::DEVICES;
 use super::plan::{FRESH, Plan, RUNTIME};
 use super::policy::Network;
@@ -29,6 +30,8 @@ pub(crate) struct Confinement {
     filters: Vec<BpfProgram>,
     /// Filters of a command that may connect to the proxy.
     connecting: Vec<BpfProgram>,
+    /// The filter that asks before a name is made, and the names that are not; nothing where none is guarded.
+    guarded: Option<(BpfProgram, Vec<PathBuf>)>,
     processes: u32,
 }
 
@@ -36,11 +39,15 @@ impl Confinement {
     /// Prepares the rules, in the view of the files that commands have.
     pub(super) fn prepare(plan: &Plan) -> io::Result<Self> {
         let landlock = ruleset(plan).map_err(io::Error::other)?;
-        let filters = seccomp::filters(plan.network, plan.landlock_only).map_err(io::Error::other)?;
+        let guards = !plan.guarded.is_empty();
+        let filters =
+            |network| seccomp::filters(network, plan.landlock_only, guards).map_err(io::Error::other);
         let network =
             if plan.connects && plan.network == Network::None { Network::Hosts } else { plan.network };
-        let connecting = seccomp::filters(network, plan.landlock_only).map_err(io::Error::other)?;
-        Ok(Self { landlock, filters, connecting, processes: plan.processes })
+        let (filters, connecting) = (filters(plan.network)?, filters(network)?);
+        let asking = guards.then(seccomp::asking).transpose().map_err(io::Error::other)?;
+        let guarded = asking.map(|filter| (filter, plan.guarded.clone()));
+        Ok(Self { landlock, filters, connecting, guarded, processes: plan.processes })
     }
 
     /// Restricts this thread and what it starts from now on. The rest of the process stays as it is.
@@ -50,25 +57,40 @@ impl Confinement {
         let most = Some(u64::from(self.processes));
         setrlimit(Resource::Nproc, Rlimit { current: most, maximum: most })?;
         set_no_new_privs(true)?;
-        drop_capabilities()?;
+        let has_broker = self.guarded.is_some();
+        // The broker reads paths in the memory of commands, which may have closed it to others.
+        drop_capabilities(if has_broker { CapabilitySet::SYS_PTRACE } else { CapabilitySet::empty() })?;
         if let Some(ruleset) = self.landlock {
             ruleset.restrict_self().map_err(io::Error::other)?;
         }
+        let broker = match self.guarded {
+            Some((filter, names)) => Some((filter, Broker::start(&names)?)),
+            None => None,
+        };
+        keep_capabilities(CapabilitySet::empty())?;
         for filter in if connects { &self.connecting } else { &self.filters } {
             seccompiler::apply_filter(filter).map_err(io::Error::other)?;
         }
-        Ok(())
+        match broker {
+            Some((filter, broker)) => broker.answer(&filter),
+            None => Ok(()),
+        }
     }
 }
 
-fn drop_capabilities() -> io::Result<()> {
+/// Drops all but `kept`, which nothing that is started gets.
+fn drop_capabilities(kept: CapabilitySet) -> io::Result<()> {
     clear_ambient_capability_set()?;
     for capability in CapabilitySet::all().iter() {
         // One that this kernel does not know is not there either.
         let _ = remove_capability_from_bounding_set(capability);
     }
-    let none = CapabilitySet::empty();
-    Ok(set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?)
+    keep_capabilities(kept)
+}
+
+fn keep_capabilities(kept: CapabilitySet) -> io::Result<()> {
+    let inheritable = CapabilitySet::empty();
+    Ok(set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable })?)
 }
 
 /// The version that the kernel enforces; nothing if it has none.

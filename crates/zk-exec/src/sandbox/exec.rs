@@ -3,7 +3,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::Ipv4Addr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -12,7 +12,7 @@ use zk_core::service::{Exec, ExecError, ExecRequest, Input, Process, ProcessEven
 use super::caches;
 use super::denial::Denials;
 use super::placeholders::Placeholders;
-use super::places::{self, Placeholder};
+use super::places;
 use super::plan::{FRESH, Plan, RUNTIME};
 use super::planted::{self, Planted};
 use super::policy::{Network, SandboxPolicy};
@@ -47,8 +47,6 @@ use crate::{BoundedExec, Environment, Limits, ProcessExec, Supervision};
 pub struct SandboxExec {
     // Dropped first: it ends all commands.
     exec: ProcessExec,
-    placeholders: OnceLock<Placeholders>,
-    wanted: Vec<Placeholder>,
     limits: Vec<String>,
     denials: Arc<Denials>,
     /// Denials of a command that connects through the proxy.
@@ -94,7 +92,8 @@ const SELF_TEST: Duration = Duration::from_secs(20);
 impl SandboxExec {
     /// Prepares a sandbox for the policy. It is set up with the first command, or by [`SandboxExec::start`].
     ///
-    /// Placeholders that a killed process left, as far as the state directory of the policy lists them, are removed.
+    /// Directories that an older zk kept names free with and did not live to remove, as far as the state directory of the
+    /// policy lists them, are removed.
     ///
     /// # Errors
     /// [`SandboxError`] when the policy cannot be used.
@@ -109,11 +108,10 @@ impl SandboxExec {
         let policy = if is_covered { &policy.clone().readable(program) } else { policy };
         // Before the files are looked at: what is left would be taken for the project's.
         policy.state.as_deref().into_iter().for_each(Placeholders::remove_left);
-        let (mut plan, mut found) = Plan::of(policy)?;
+        let (mut plan, found) = Plan::of(policy)?;
         let mut environment = environment.without("XDG_RUNTIME_DIR").grant("TMPDIR", "/tmp");
         let temporary = if policy.landlock_only {
-            // Placeholders would protect nothing, and `/tmp` is everybody's.
-            found.placeholders.clear();
+            // `/tmp` is everybody's.
             let dir = Temporary::make()?;
             plan.writable.push(dir.0.clone());
             plan.readable.extend(program.canonicalize());
@@ -145,8 +143,6 @@ impl SandboxExec {
             exec: ProcessExec::sandboxed(environment, supervision.clone(), encoded.clone(), proxy.clone())
                 .limited(policy.limits),
             proxy,
-            placeholders: OnceLock::new(),
-            wanted: found.placeholders,
             limits: found.limits,
             denials: Arc::new(plan.denials()),
             connected_denials: Arc::new(Denials { network: Network::Hosts, ..plan.denials() }),
@@ -166,7 +162,6 @@ impl SandboxExec {
     /// # Errors
     /// [`SandboxError::Missing`] when it cannot be set up.
     pub fn start(&self) -> Result<SandboxReport, SandboxError> {
-        self.keep_names_free();
         let report = self.exec.start_sandbox();
         let mut report = report.map_err(|error| {
             let what = error.to_string();
@@ -262,11 +257,6 @@ impl SandboxExec {
         Ok((request, Some(granted)))
     }
 
-    /// Makes the placeholders, once: nothing is made for a conversation that runs no command.
-    fn keep_names_free(&self) {
-        self.placeholders.get_or_init(|| Placeholders::make(self.wanted.clone(), self.state.as_deref()));
-    }
-
     /// Runs this program inside to try what a description says; the acts that worked, if all were tried.
     async fn probe(&self, canaries: &[u8]) -> Result<Option<Vec<String>>, ExecError> {
         let mut request = ExecRequest::new(self.supervision.program(), "/");
@@ -287,9 +277,6 @@ impl SandboxExec {
     /// Ends all commands and takes the sandbox down.
     pub async fn close(&self) {
         self.exec.close().await;
-        if let Some(placeholders) = self.placeholders.get() {
-            placeholders.remove();
-        }
     }
 }
 
@@ -339,7 +326,6 @@ impl BoundedExec for SandboxExec {
         request: ExecRequest,
         limits: Limits,
     ) -> Result<Box<dyn Process>, ExecError> {
-        self.keep_names_free();
         let (request, granted) = self.with_connections(request)?;
         let cwd = request.cwd.clone();
         let (proxy, began) = (self.proxy.clone(), Instant::now());

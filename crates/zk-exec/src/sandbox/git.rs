@@ -127,7 +127,7 @@ pub(super) fn protect_directory(dir: &Path, places: &mut Places) {
     let common = dir.join("commondir");
     if (config.contains("worktree =") || config.contains("worktree=")) && !is_named_by_tree(dir) {
         // Git ignores that entry where there is such a file.
-        places.limits.push(format!("{} can be created", common.display()));
+        places.placeholders.push(Placeholder::Name(common.clone()));
     } else {
         // It says what git takes for granted without it.
         places.placeholders.push(Placeholder::File(common.clone(), ".\n"));

@@ -19,6 +19,7 @@ mod report;
 mod linux {
     use super::{denial, hosts, placeholders, places, policy, printed, report};
 
+    mod broker;
     mod caches;
     mod confine;
     mod exec;

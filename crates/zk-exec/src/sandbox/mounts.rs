@@ -6,16 +6,14 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxAttributes, StatxFlags, openat, statx};
+use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
 use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount, mount_change, move_mount,
     open_tree,
 };
-use zk_core::service::HostRead;
 
 use super::plan::{FRESH, Plan, RUNTIME};
 use super::sys::{NO_DEVICES, NO_SET_USER, READ_ONLY, Step, set_mount_attributes};
-use crate::host_files::read_limited;
 
 /// Devices that hold nothing.
 pub(super) const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -33,9 +31,6 @@ const PROC_HIDDEN: [&str; 7] = [
     "/proc/scsi",
     "/proc/kallsyms",
 ];
-
-/// The most that is read of a list of what git ignores, in bytes.
-const LIST: usize = 1 << 20;
 
 /// What stands in the place of hidden files and directories.
 const NOTHING: &str = "/run/.nothing";
@@ -81,7 +76,6 @@ pub(super) fn build(plan: &Plan) -> io::Result<()> {
     }
     put_proc(plan)?;
     protect(plan)?;
-    exclude_placeholders(plan)?;
     for dir in RUNTIME.iter().map(Path::new).filter(|dir| is_mount_point(dir)) {
         set_mount_attributes(dir, false, READ_ONLY, 0).step("make /run read-only")?;
     }
@@ -109,11 +103,6 @@ fn overlay(at: usize, dir: &Path) -> io::Result<()> {
 /// A mount goes away when somebody on the host replaces the file, as `git config` does, so that this is looked at before
 /// each command.
 pub(super) fn protect(plan: &Plan) -> io::Result<()> {
-    for path in &plan.placeholders {
-        if fs::symlink_metadata(path).is_err() {
-            let _ = fs::create_dir(path);
-        }
-    }
     for path in &plan.pins {
         if let Some(false) = mount_state(path) {
             bind(path, path)?;
@@ -132,37 +121,6 @@ pub(super) fn protect(plan: &Plan) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Has git inside take the placeholders for ignored: `git stash -u` and `git clean` would try to remove them.
-fn exclude_placeholders(plan: &Plan) -> io::Result<()> {
-    let fail = "tell git of placeholders";
-    for (at, root) in plan.writable.iter().enumerate() {
-        let list = root.join(".git/info/exclude");
-        let names: String = plan
-            .placeholders
-            .iter()
-            .filter_map(|path| path.strip_prefix(root).ok()?.to_str())
-            .map(|name| format!("\n/{name}/"))
-            .collect();
-        let Some(text) = read_list(&list) else { continue };
-        let own = PathBuf::from(format!("/run/.exclude-{at}"));
-        fs::write(&own, text + &names).step(fail)?;
-        bind(&own, &list)?;
-        set_mount_attributes(&list, false, READ_ONLY, 0).step(fail)?;
-    }
-    Ok(())
-}
-
-/// The text of a list that a project could have put a link, a pipe, a device or an endless file in the place of.
-fn read_list(path: &Path) -> Option<String> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = File::from(openat(CWD, path, flags, Mode::empty()).ok()?);
-    if !file.metadata().ok()?.is_file() {
-        return None;
-    }
-    let read = read_limited(file, &HostRead::whole(LIST)).ok()?;
-    String::from_utf8(read.bytes).ok()
 }
 
 /// Whether something is mounted at a path; nothing if there is no such file, or it is a link.

@@ -39,7 +39,7 @@ impl Placeholders {
     /// Makes those that are missing. One that cannot be made, as on a read-only disk, needs no protection.
     pub(crate) fn make(wanted: Vec<Placeholder>, state: Option<&Path>) -> Self {
         let mut wanted_in: BTreeMap<PathBuf, Vec<Placeholder>> = BTreeMap::new();
-        for placeholder in wanted {
+        for placeholder in wanted.into_iter().filter(|one| !matches!(one, Placeholder::Name(_))) {
             let dir = placeholder.path().parent().map(Path::to_owned).unwrap_or_default();
             wanted_in.entry(dir).or_default().push(placeholder);
         }
@@ -98,6 +98,7 @@ impl Made {
         for placeholder in &placeholders {
             let _ = match placeholder {
                 Placeholder::Directory(path) => fs::create_dir(path),
+                Placeholder::Name(_) => Ok(()),
                 Placeholder::File(path, text) => {
                     File::create_new(path).and_then(|mut file| file.write_all(text.as_bytes()))
                 }
@@ -121,6 +122,7 @@ impl Made {
                 Placeholder::Directory(path) => {
                     let _ = fs::remove_dir(path);
                 }
+                Placeholder::Name(_) => {}
                 Placeholder::File(path, text) => {
                     // It may have been replaced by a pipe or an endless device.
                     let found = LocalHostFiles::new().read(path, &HostRead::whole(text.len()));

@@ -20,10 +20,13 @@ const SKIPPED: [&str; 5] = ["node_modules", "target", ".venv", "__pycache__", ".
 /// Names whose programs ask a person before they run anything from a new or changed file.
 const ASKED_BY_THEIR_PROGRAM: [&str; 3] = [".envrc", ".mcp.json", ".vscode"];
 
-/// A file or directory that stands where nothing was, so that a mount can protect the name.
+/// A name that is kept free. The sandbox has it asked for before it is made; in a container a file or directory stands where
+/// nothing was, so that a mount can protect the name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Placeholder {
     Directory(PathBuf),
+    /// Nothing can stand there that changes nothing.
+    Name(PathBuf),
     /// With this content.
     File(PathBuf, &'static str),
 }
@@ -31,7 +34,7 @@ pub(crate) enum Placeholder {
 impl Placeholder {
     pub(crate) fn path(&self) -> &Path {
         match self {
-            Self::Directory(path) | Self::File(path, _) => path,
+            Self::Directory(path) | Self::Name(path) | Self::File(path, _) => path,
         }
     }
 }
@@ -191,9 +194,7 @@ fn protect_below_home(home: &Path, places: &mut Places) {
                 places.placeholders.push(Placeholder::File(path.clone(), ""));
             }
             // Cargo prefers it to `config.toml`, also when it is empty.
-            ".cargo/config" if fs::symlink_metadata(&path).is_err() => {
-                places.limits.push(format!("{} can be created", path.display()));
-            }
+            ".cargo/config" => places.placeholders.push(Placeholder::Name(path.clone())),
             _ => places.placeholders.push(Placeholder::Directory(path.clone())),
         }
         add(places, path, guarded.guard);

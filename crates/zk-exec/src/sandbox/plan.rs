@@ -1,6 +1,6 @@
 //! What a policy means for the files that are there, in the form that the process in the sandbox works through.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::denial::Denials;
 use super::places::{Placeholder, Places, outermost_first};
@@ -34,12 +34,12 @@ pub(crate) struct Plan {
     pub(super) read_only: Vec<PathBuf>,
     /// Empty and closed, if they exist.
     pub(super) hidden: Vec<PathBuf>,
-    /// Directories that are made if somebody removed them.
-    pub(super) placeholders: Vec<PathBuf>,
+    /// Names that commands do not give to anything.
+    pub(super) guarded: Vec<PathBuf>,
 }
 
 impl Plan {
-    /// The plan for a policy, the placeholders it needs, and what it cannot enforce.
+    /// The plan for a policy, and the places it was made of.
     pub(super) fn of(policy: &SandboxPolicy) -> Result<(Self, Places), SandboxError> {
         if policy.landlock_only && matches!(policy.network, Network::Loopback | Network::Hosts) {
             let what = format!(
@@ -51,10 +51,8 @@ impl Plan {
         let places = Places::of(policy)?;
         let named = policy.readable.iter().filter_map(|path| path.canonicalize().ok());
         let readable = outermost_first(named.chain(places.readable.iter().cloned()).collect());
-        let directories = places.placeholders.iter().filter_map(|placeholder| match placeholder {
-            Placeholder::Directory(path) => Some(path),
-            Placeholder::File(..) => None,
-        });
+        // Without mounts what has such a name could be changed anyway.
+        let guarded = if policy.landlock_only { &[] } else { places.placeholders.as_slice() };
         let plan = Self {
             landlock_only: policy.landlock_only,
             network: policy.network,
@@ -67,7 +65,7 @@ impl Plan {
             overlaid: Vec::new(),
             read_only: places.read_only.clone(),
             hidden: places.hidden.clone(),
-            placeholders: directories.cloned().collect(),
+            guarded: guarded.iter().map(Placeholder::path).map(Path::to_owned).collect(),
         };
         Ok((plan, places))
     }
@@ -78,7 +76,7 @@ impl Plan {
         Denials {
             writable: self.writable.clone(),
             read_only: self.read_only.clone(),
-            kept_free: Denials::start_files(self.placeholders.iter().map(PathBuf::as_path)),
+            kept_free: Vec::new(),
             hidden: self.hidden.iter().cloned().chain(paths(RUNTIME)).collect(),
             own: paths(FRESH).into_iter().chain(self.overlaid.iter().cloned()).collect(),
             network: self.network,
@@ -106,7 +104,7 @@ impl Plan {
             &self.overlaid,
             &self.read_only,
             &self.hidden,
-            &self.placeholders,
+            &self.guarded,
         ] {
             put_all(&mut out, paths);
         }
@@ -134,7 +132,7 @@ impl Plan {
             overlaid: take_paths(from)?,
             read_only: take_paths(from)?,
             hidden: take_paths(from)?,
-            placeholders: take_paths(from)?,
+            guarded: take_paths(from)?,
         };
         from.is_empty().then_some(plan)
     }

@@ -140,8 +140,10 @@ fn read_hidden(canaries: &Canaries) -> io::Result<()> {
 
 fn create_protected(canaries: &Canaries) -> io::Result<()> {
     let path = canaries.protected.join("zk-probe");
+    let made = fs::create_dir(&canaries.protected);
     File::create_new(&path)?;
-    fs::remove_file(path)
+    fs::remove_file(path)?;
+    if made.is_ok() { fs::remove_dir(&canaries.protected) } else { Ok(()) }
 }
 
 fn rename_protected(canaries: &Canaries) -> io::Result<()> {

@@ -9,6 +9,7 @@ use seccompiler::{
     SeccompRule, TargetArch, sock_filter,
 };
 
+use super::broker;
 use super::policy::Network;
 use super::sys::Step;
 
@@ -78,17 +79,50 @@ const REFUSED: &[c_long] = &[
 const UNKNOWN: &[c_long] =
     &[libc::SYS_clone3, libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
 
+/// Requests of file systems that make a name: subvolumes and snapshots of btrfs, copies of OCFS2.
+const NAME_MAKING_REQUESTS: [u32; 5] = [0x5000_9401, 0x5000_940e, 0x5000_9417, 0x5000_9418, 0x4018_6f04];
+
+/// Calls that make a name, whatever their arguments are.
+const NAME_MAKING: &[c_long] = &[
+    libc::SYS_mkdirat,
+    libc::SYS_mknodat,
+    libc::SYS_symlinkat,
+    libc::SYS_linkat,
+    libc::SYS_renameat2,
+    libc::SYS_bind,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_renameat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_creat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_mkdir,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_mknod,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_symlink,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_link,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_rename,
+];
+/// Stands in for the action of a notification, which seccompiler does not know.
+const TRACED: u32 = 0x7ff0_0000;
+const NOTIFIED: u32 = 0x7fc0_0000;
+
 /// The filters, in the order they are laid on a thread.
 ///
 /// Without mounts the sockets of other programs cannot be covered, so that commands have none at all.
-pub(super) fn filters(network: Network, landlock_only: bool) -> Result<Vec<BpfProgram>, BackendError> {
+pub(super) fn filters(
+    network: Network,
+    landlock_only: bool,
+    asks_for_names: bool,
+) -> Result<Vec<BpfProgram>, BackendError> {
     let arch = TargetArch::try_from(std::env::consts::ARCH)?;
     let mut refused: Rules = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
     refused.insert(libc::SYS_prlimit64, vec![rule([(0, SeccompCmpOp::Ne, 0)])?]);
-    refused.insert(
-        libc::SYS_ioctl,
-        vec![rule([(1, SeccompCmpOp::Eq, libc::TIOCSTI)])?, rule([(1, SeccompCmpOp::Eq, libc::TIOCLINUX)])?],
-    );
+    let requests = [libc::TIOCSTI, libc::TIOCLINUX].into_iter().chain(NAME_MAKING_REQUESTS.map(u64::from));
+    let requests = requests.map(|request| rule([(1, SeccompCmpOp::Eq, request)]));
+    refused.insert(libc::SYS_ioctl, requests.collect::<Result<_, _>>()?);
     let spaces = [
         libc::CLONE_NEWNS,
         libc::CLONE_NEWUSER,
@@ -116,7 +150,9 @@ pub(super) fn filters(network: Network, landlock_only: bool) -> Result<Vec<BpfPr
         socket.push(rule([(1, SeccompCmpOp::MaskedEq(0xf), raw)])?);
     }
     refused.insert(libc::SYS_socket, socket);
-    let unknown: Rules = UNKNOWN.iter().map(|call| (*call, Vec::new())).collect();
+    // Its flags are in memory, where no filter sees them.
+    let opening = asks_for_names.then_some(&libc::SYS_openat2);
+    let unknown: Rules = UNKNOWN.iter().chain(opening).map(|call| (*call, Vec::new())).collect();
     let denied = |rules, errno: i32| {
         let action = SeccompAction::Errno(errno.unsigned_abs());
         SeccompFilter::new(rules, SeccompAction::Allow, action, arch).and_then(BpfProgram::try_from)
@@ -128,17 +164,41 @@ pub(super) fn filters(network: Network, landlock_only: bool) -> Result<Vec<BpfPr
     Ok(all)
 }
 
+/// The filter that asks before a name is made.
+pub(super) fn asking() -> Result<BpfProgram, BackendError> {
+    let arch = TargetArch::try_from(std::env::consts::ARCH)?;
+    let mut asked: Rules = NAME_MAKING.iter().map(|call| (*call, Vec::new())).collect();
+    let creates = u64::from(libc::O_CREAT.unsigned_abs());
+    // With the second flag the first has no effect.
+    let either = creates | u64::from(libc::O_PATH.unsigned_abs());
+    let opens = |flags| rule([(flags, SeccompCmpOp::MaskedEq(either), creates)]);
+    asked.insert(libc::SYS_openat, vec![opens(2)?]);
+    #[cfg(target_arch = "x86_64")]
+    asked.insert(libc::SYS_open, vec![opens(1)?]);
+    let filter = SeccompFilter::new(asked, SeccompAction::Allow, SeccompAction::Trace(0), arch)?;
+    let mut program = BpfProgram::try_from(filter)?;
+    const RETURN: u16 = 0x06;
+    for step in program.iter_mut().filter(|step| step.code == RETURN && step.k == TRACED) {
+        step.k = NOTIFIED;
+    }
+    Ok(program)
+}
+
 /// Whether the kernel takes a filter: found out in a thread that ends with its own, which allows everything.
 pub(super) fn check() -> io::Result<()> {
     const ALLOW: sock_filter = sock_filter { code: 0x06, jt: 0, jf: 0, k: 0x7fff_0000 };
     let thread = std::thread::Builder::new().spawn(|| {
-        seccompiler::apply_filter(&[ALLOW]).map_err(|error| match error {
-            seccompiler::Error::Seccomp(error) | seccompiler::Error::Prctl(error) => error,
-            other => io::Error::other(other),
-        })
+        seccompiler::apply_filter(&[ALLOW])
+            .map_err(|error| match error {
+                seccompiler::Error::Seccomp(error) | seccompiler::Error::Prctl(error) => error,
+                other => io::Error::other(other),
+            })
+            .step("filter system calls (seccomp)")?;
+        // Not possible either in a container that notifies of the calls in it, or whose filter refuses this.
+        broker::install(&[ALLOW]).map(drop).step(broker::INSTALL)
     });
     let applied = thread.step("filter system calls (seccomp)")?.join();
-    applied.unwrap_or_else(|_| Err(io::Error::other("it broke off"))).step("filter system calls (seccomp)")
+    applied.unwrap_or_else(|_| Err(io::Error::other("it broke off")))
 }
 
 fn condition(arg: u8, op: SeccompCmpOp, value: u64) -> Result<SeccompCondition, BackendError> {

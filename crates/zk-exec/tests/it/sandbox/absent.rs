@@ -87,20 +87,13 @@ async fn what_is_run_later_cannot_be_made_where_it_is_absent() {
         for way in WAYS {
             let (_, out) = run(&exec, &format!("f={name}; {way}; true"), &work).await;
             let made = fs::symlink_metadata(work.join(name));
-            assert!(!made.as_ref().is_ok_and(|made| !made.is_dir()), "{name} was made by {way}: {out}");
-            assert!(
-                !made.is_ok_and(|made| made.is_dir()) || fs::read_dir(work.join(name)).unwrap().count() == 0
-            );
+            assert!(made.is_err(), "{name} was made by {way}: {out}");
+            let own = |name: &String| name != "made" && name != "away";
+            let seen: Vec<_> = names(&work).into_iter().filter(own).collect();
+            assert_eq!((seen, names(&add)), (vec!["add".to_owned()], Vec::new()), "{name}: {way}");
         }
     }
-    // What was kept free is nobody's business afterwards, nor is it during the conversation.
-    let files = WorkspaceFiles::new([&work]).unwrap();
-    let shown = files.list(&files.resolve(&work, ".").unwrap()).unwrap();
-    assert!(shown.iter().all(|(name, _)| !name.contains("rc") && !name.contains("profile")), "{shown:?}");
     exec.close().await;
-    let own = |name: &String| name != "made" && name != "away";
-    let left: Vec<_> = names(&work).into_iter().filter(own).collect();
-    assert_eq!((left, names(&add)), (vec!["add".to_owned()], Vec::new()));
 }
 
 /// Deeper than in a writable directory itself, that is: those that are there.
@@ -234,8 +227,7 @@ async fn start_files_below_the_home_directory_are_protected_where_their_director
     let policy =
         SandboxPolicy::new(at("work")).home(home.path()).writable(at(".config")).writable(at(".cargo"));
     let Some(exec) = sandboxed(&policy) else { return };
-    let limits = exec.start().unwrap().limits;
-    assert!(limits.iter().any(|limit| limit.ends_with(".cargo/config can be created")), "{limits:?}");
+    assert_eq!(exec.start().unwrap().limits, [""; 0]);
     for name in [
         ".config/fish/config.fish",
         ".config/fish/conf.d/x.fish",
@@ -245,12 +237,14 @@ async fn start_files_below_the_home_directory_are_protected_where_their_director
         ".config/environment.d/x.conf",
         ".config/nvim/init.lua",
         ".cargo/config.toml",
+        ".cargo/config",
         ".cargo/env",
     ] {
+        let was = fs::read_to_string(at(name)).ok();
         for way in WAYS {
             run(&exec, &format!("f={}; {way}; true", at(name).display()), &at("work")).await;
-            let found = fs::read_to_string(at(name)).unwrap_or_default();
-            assert!(found.is_empty() || found == "as it was", "{name}: {way}");
+            let found = fs::read_to_string(at(name)).ok();
+            assert_eq!(found, was, "{name}: {way}");
         }
     }
     let (code, out) = run(&exec, &format!("echo ok > {}", at(".config/other").display()), &at("work")).await;

@@ -3,6 +3,7 @@ mod degraded;
 mod escapes;
 mod hosts;
 mod layers;
+mod names;
 mod proof;
 mod reads;
 mod work;

@@ -402,56 +402,27 @@ async fn what_a_person_replaces_outside_is_protected_again() {
     fs::copy(&config, dir.path().join(".git/config.lock")).unwrap();
     fs::rename(dir.path().join(".git/config.lock"), &config).unwrap();
     assert_ne!(run(&exec, "echo x >> .git/config", dir.path()).await.0, 0);
-    // As long as the sandbox stands, its name is kept free.
-    fs::remove_dir(dir.path().join(".bashrc")).unwrap();
+    // Made outside while the sandbox stands.
     fs::write(dir.path().join(".bashrc"), "made outside").unwrap();
     assert_ne!(run(&exec, "echo x >> .bashrc", dir.path()).await.0, 0);
 }
 
+/// A zk before 0.1 kept names free with empty directories, and a killed one left them.
 #[tokio::test]
-async fn placeholders_outlive_neither_the_last_sandbox_nor_a_crash() {
+async fn what_an_older_program_kept_names_free_with_goes_at_the_next_start() {
     let base = tempfile::tempdir().unwrap();
     let (work, state) = (base.path().join("work"), base.path().join("state"));
     fs::create_dir(&work).unwrap();
-    let policy = SandboxPolicy::new(&work).state(&state);
-    let Some(first) = sandboxed(&policy) else { return };
-    let second = sandboxed(&policy).unwrap();
-    first.close().await;
-    assert!(work.join(".zk").is_dir(), "another sandbox is still over it");
-    assert_ne!(run(&second, "touch .zk/settings.toml", &work).await.0, 0);
-    drop(second);
-    assert!(!work.join(".zk").exists());
-    // A process that was killed removes nothing.
-    let killed = sandboxed(&policy).unwrap();
-    let list = fs::read_dir(state.join("sandbox")).unwrap().next().unwrap().unwrap().path();
-    let listed = fs::read(&list).unwrap();
-    drop(killed);
-    fs::write(&list, listed).unwrap();
-    fs::create_dir(work.join(".zk")).unwrap();
-    drop(sandboxed(&policy).unwrap());
-    assert!(!work.join(".zk").exists(), "left behind by the process that was killed");
-}
-
-#[tokio::test]
-async fn placeholders_of_a_killed_process_go_at_the_next_start_without_a_command() {
-    let base = tempfile::tempdir().unwrap();
-    let (work, state) = (base.path().join("work"), base.path().join("state"));
-    fs::create_dir(&work).unwrap();
-    let policy = SandboxPolicy::new(&work).state(&state);
-    let prepare = || SandboxExec::new(&policy, crate::support::environment(), crate::support::supervision());
-    let Some(killed) = sandboxed(&policy) else { return };
-    let list = fs::read_dir(state.join("sandbox")).unwrap().next().unwrap().unwrap().path();
-    let listed = fs::read_to_string(&list).unwrap();
-    // Whoever else starts takes nothing away from a sandbox that stands.
-    drop(prepare().unwrap());
-    assert!(listed.lines().all(|path| Path::new(path).is_dir()) && listed.lines().count() > 10);
-    drop(killed);
-    fs::write(&list, &listed).unwrap();
-    listed.lines().for_each(|path| fs::create_dir(path).unwrap());
+    fs::create_dir_all(state.join("sandbox")).unwrap();
+    let list = state.join("sandbox/placeholders-0000000000000001");
+    let listed = [".bashrc", ".zk", ".gitmodules"].map(|name| work.join(name));
+    listed.iter().for_each(|path| fs::create_dir(path).unwrap());
+    fs::write(&list, listed.iter().map(|path| format!("{}\n", path.display())).collect::<String>()).unwrap();
     fs::write(work.join(".zk/settings.toml"), "a person's").unwrap();
     fs::remove_dir(work.join(".gitmodules")).unwrap();
     fs::write(work.join(".gitmodules"), "").unwrap();
-    drop(prepare().unwrap());
+    let policy = SandboxPolicy::new(&work).state(&state);
+    drop(SandboxExec::new(&policy, crate::support::environment(), crate::support::supervision()).unwrap());
     let mut left: Vec<_> = fs::read_dir(&work).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     left.sort();
     assert_eq!(left, [".gitmodules", ".zk"]);

@@ -1,0 +1,49 @@
+use std::collections::HashMap;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+use rustix::io::Errno;
+
+/// Names that no command may give to anything, each in one directory.
+#[derive(Debug, Default)]
+pub(super) struct Guard {
+    /// For a name, the directories it is guarded in, by device and number.
+    names: HashMap<Vec<u8>, Vec<(u64, u64)>>,
+}
+
+impl Guard {
+    /// Of a path whose directory is absent the outermost absent directory is guarded.
+    pub(super) fn of(paths: &[PathBuf]) -> Self {
+        let mut names: HashMap<Vec<u8>, Vec<(u64, u64)>> = HashMap::new();
+        for path in paths {
+            let found = path.ancestors().zip(path.ancestors().skip(1)).find_map(|(path, above)| {
+                Some((path.file_name()?, std::fs::metadata(above).ok().filter(std::fs::Metadata::is_dir)?))
+            });
+            let Some((name, above)) = found else { continue };
+            let directories = names.entry(alike(name.as_bytes())).or_default();
+            let directory = (above.dev(), above.ino());
+            if !directories.contains(&directory) {
+                directories.push(directory);
+            }
+        }
+        Self { names }
+    }
+
+    /// Whether a name is guarded in some directory.
+    pub(super) fn names(&self, name: &[u8]) -> bool {
+        self.names.contains_key(&alike(name))
+    }
+
+    pub(super) fn covers(&self, directory: impl AsFd, name: &[u8]) -> Result<bool, Errno> {
+        let Some(directories) = self.names.get(&alike(name)) else { return Ok(false) };
+        let found = rustix::fs::fstat(directory)?;
+        Ok(directories.contains(&(found.st_dev, found.st_ino)))
+    }
+}
+
+/// A name as it is compared: some file systems know names that begin with a dot in either case.
+fn alike(name: &[u8]) -> Vec<u8> {
+    if name.starts_with(b".") { name.to_ascii_lowercase() } else { name.to_owned() }
+}

@@ -1,0 +1,106 @@
+//! A thread beside each command that makes the names which the command asks the kernel for, but for the guarded ones.
+
+mod calls;
+mod guard;
+mod notice;
+mod resolve;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+
+use rustix::thread::UnshareFlags;
+use seccompiler::sock_filter;
+
+use super::sys::{Step, unshare};
+use calls::Caller;
+use guard::Guard;
+use notice::Listener;
+pub(super) use notice::install;
+
+/// The step in which a filter of this is laid on a thread, in messages.
+pub(super) const INSTALL: &str =
+    "have a filter ask before a name is made (seccomp user notification, Linux 5.14 or later)";
+/// Calls that may wait for something at a time, such as for the reader of a pipe.
+const MAX_WORKERS: usize = 64;
+const STACK_BYTES: usize = 256 << 10;
+
+/// A broker that waits for the filter whose calls it answers.
+pub(super) struct Broker {
+    listener: mpsc::Sender<Listener>,
+}
+
+struct Shared {
+    guard: Guard,
+    listener: Listener,
+    /// Threads there are, and those of them that wait for a call.
+    workers: AtomicUsize,
+    idle: AtomicUsize,
+}
+
+impl Broker {
+    /// Starts a thread with the rights of this one, which keep to it whatever this thread gives up later.
+    pub(super) fn start(guarded: &[PathBuf]) -> io::Result<Self> {
+        let guard = Guard::of(guarded);
+        let (listener, comes) = mpsc::channel();
+        let (ready, is_ready) = mpsc::channel();
+        spawn(move || {
+            let separated = separate();
+            let failed = separated.is_err();
+            let told = ready.send(separated);
+            if failed || told.is_err() {
+                return;
+            }
+            let Ok(listener) = comes.recv() else { return };
+            let (workers, idle) = (AtomicUsize::new(1), AtomicUsize::new(1));
+            serve(&Arc::new(Shared { guard, listener, workers, idle }));
+        })?;
+        is_ready.recv().map_err(io::Error::other)??;
+        Ok(Self { listener })
+    }
+
+    /// Lays the filter on this thread: from now on its calls that make names are answered by the broker.
+    pub(super) fn answer(self, filter: &[sock_filter]) -> io::Result<()> {
+        let listener = install(filter).step(INSTALL)?;
+        self.listener.send(listener).map_err(|_| io::Error::other("the thread that makes names is gone"))
+    }
+}
+
+fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    std::thread::Builder::new().name("names".into()).stack_size(STACK_BYTES).spawn(work).map(drop)
+}
+
+/// Gives this thread a directory and a mask of its own, which it changes to those of a caller.
+fn separate() -> io::Result<()> {
+    unshare(UnshareFlags::FS)
+}
+
+fn serve(shared: &Arc<Shared>) {
+    while let Ok(notice) = shared.listener.next() {
+        let was_last_idle = shared.idle.fetch_sub(1, Ordering::AcqRel) == 1;
+        if was_last_idle && shared.workers.load(Ordering::Acquire) < MAX_WORKERS {
+            add_worker(shared);
+        }
+        Caller { notice, listener: &shared.listener, guard: &shared.guard }.answer();
+        shared.idle.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// Adds a thread that takes the next call. Without one, it waits until this thread has answered.
+fn add_worker(shared: &Arc<Shared>) {
+    shared.workers.fetch_add(1, Ordering::AcqRel);
+    shared.idle.fetch_add(1, Ordering::AcqRel);
+    let worker = shared.clone();
+    let added = spawn(move || {
+        if separate().is_ok() {
+            serve(&worker);
+        }
+        worker.workers.fetch_sub(1, Ordering::AcqRel);
+        worker.idle.fetch_sub(1, Ordering::AcqRel);
+    });
+    if added.is_err() {
+        shared.workers.fetch_sub(1, Ordering::AcqRel);
+        shared.idle.fetch_sub(1, Ordering::AcqRel);
+    }
+}
