@@ -140,10 +140,17 @@ impl AgentInner {
         lock(&self.scopes).extend(scopes);
     }
 
+    /// The provider that the agent was built with, inside its decorators; nothing where one of them panicked.
+    pub(crate) fn own_provider(&self) -> Option<Arc<dyn Provider>> {
+        self.bus.decorate(self.provider.name(), self.provider.clone())
+    }
+
     /// The provider of `model`: the agent's own, or the registered one of that name.
     pub(crate) fn provider_of(&self, model: &Model) -> Result<Arc<dyn Provider>, AgentError> {
         if model.provider == self.provider.name() {
-            return Ok(self.provider.clone());
+            return self.own_provider().ok_or_else(|| {
+                AgentError::Usage(format!("a decorator of provider `{}` panicked", model.provider))
+            });
         }
         let registered = self.bus.item::<dyn Provider>(&model.provider);
         let retrying = |provider| Retrying::unless_retrying(&self.limits, provider, &self.retry);

@@ -48,7 +48,7 @@ impl AgentInner {
     fn providers(&self) -> Vec<Arc<dyn Provider>> {
         let registered = self.bus.items::<dyn Provider>().into_iter().map(|item| item.value);
         let others = registered.filter(|provider| provider.name() != self.provider.name());
-        std::iter::once(self.provider.clone()).chain(others).collect()
+        self.own_provider().into_iter().chain(others).collect()
     }
 
     /// The models a provider listed, and then what else it knows of.

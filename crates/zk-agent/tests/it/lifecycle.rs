@@ -1,6 +1,7 @@
 //! An agent from its making to its end.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
@@ -9,8 +10,8 @@ use zk_core::events::{
     AgentBeforeStart, AgentWarmUp, BeforeStart, Input, InputReply, ModelSelect, TurnAfter,
 };
 use zk_core::kernel::{BoxError, Bus, Cx, Plugin, plugin_fn};
-use zk_core::model::{AgentError, Block, Image, Message, Model, ToolOutput};
-use zk_core::service::{ContextId, Provider};
+use zk_core::model::{AgentError, Block, Image, Message, Model, ToolOutput, WireRules};
+use zk_core::service::{ContextId, EventStream, Provider, Request};
 use zk_testkit::{Script, ScriptedProvider, Turn};
 
 use crate::support::{TestTool, assert_lines, rig, rig_with, told};
@@ -248,6 +249,51 @@ async fn a_model_of_another_registered_provider_answers() {
     let outcome = rig.run(RunOptions::from("go").model(other.model("m"))).await;
     outcome.result.unwrap();
     assert_eq!(outcome.text, "from elsewhere");
+}
+
+/// Counts the requests that go through it.
+struct Counted {
+    inner: Arc<dyn Provider>,
+    requests: Arc<AtomicUsize>,
+}
+
+impl Provider for Counted {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn inner(&self) -> Option<&dyn Provider> {
+        Some(&*self.inner)
+    }
+
+    fn model(&self, id: &str) -> Model {
+        self.inner.model(id)
+    }
+
+    fn rules(&self, model: &Model) -> WireRules {
+        self.inner.rules(model)
+    }
+
+    fn stream(&self, request: Request, cx: &Cx) -> EventStream {
+        self.requests.fetch_add(1, Ordering::SeqCst);
+        self.inner.stream(request, cx)
+    }
+}
+
+#[tokio::test]
+async fn a_decorator_wraps_the_provider_that_the_agent_was_built_with() {
+    let rig = rig(chatty());
+    let requests = Arc::new(AtomicUsize::new(0));
+    let (scope, counted) = (rig.scope("counting"), requests.clone());
+    scope.decorate::<dyn Provider>(rig.provider.name(), move |inner| {
+        Arc::new(Counted { inner, requests: counted.clone() })
+    });
+    rig.run("one").await.result.unwrap();
+    rig.run("two").await.result.unwrap();
+    assert_eq!(requests.load(Ordering::SeqCst), 2);
+    scope.close().await;
+    rig.run("three").await.result.unwrap();
+    assert_eq!((requests.load(Ordering::SeqCst), rig.provider.asked().len()), (2, 3));
 }
 
 #[tokio::test]

@@ -184,6 +184,28 @@ impl Bus {
         }
     }
 
+    /// `item`, which no bus has registered, inside the decorators that an item called `name` has here; nothing where one of
+    /// them panicked.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use zk_core::kernel::Bus;
+    ///
+    /// let bus = Bus::new();
+    /// bus.scope("loud").decorate::<String>("greeting", |inner| Arc::new(inner.to_uppercase()));
+    /// let greeting = bus.decorate("greeting", Arc::new("hello".to_owned()));
+    /// assert_eq!(greeting.unwrap().as_str(), "HELLO");
+    /// ```
+    #[must_use]
+    pub fn decorate<T: ?Sized + Send + Sync + 'static>(&self, name: &str, item: Arc<T>) -> Option<Arc<T>> {
+        let item = match &self.inner.parent {
+            Some(parent) => parent.decorate(name, item)?,
+            None => item,
+        };
+        self.inner.items.decorate(name, item, &self.inner.reporter)
+    }
+
     /// All items of a kind in the order of their names; a child's item hides its parent's of the same name.
     #[must_use]
     pub fn items<T: ?Sized + Send + Sync + 'static>(&self) -> Vec<Item<T>> {
