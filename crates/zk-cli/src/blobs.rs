@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
@@ -10,8 +10,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use zk_core::service::{BlobError, BlobId, Blobs};
 
-use crate::sessions::make_private;
 use crate::trust::hex;
+use zk_core::service::StateFiles as _;
+use zk_exec::LocalStateFiles;
 
 /// The most bytes of one blob.
 const MAX_BLOB: u64 = 64 << 20;
@@ -62,24 +63,6 @@ impl FileBlobs {
             entries => entries?,
         };
         entries.map(|entry| Ok(entry?.metadata()?.len())).sum()
-    }
-
-    fn write(&self, id: &BlobId, bytes: &[u8]) -> io::Result<()> {
-        let new = self.dir.join(format!("{id}.new"));
-        // One that a process that was killed left behind.
-        let _ = std::fs::remove_file(&new);
-        let written =
-            OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new).and_then(|mut file| {
-                file.write_all(bytes)?;
-                // A history that names it may be on the disk before it otherwise.
-                file.sync_data()?;
-                std::fs::rename(&new, self.dir.join(&id.0))?;
-                File::open(&self.dir)?.sync_all()
-            });
-        if written.is_err() {
-            let _ = std::fs::remove_file(&new);
-        }
-        written
     }
 
     /// The file of a blob whose bytes are those of its name, at its beginning.
@@ -155,7 +138,9 @@ impl Blobs for FileBlobs {
         if total.saturating_add(size) > self.max_total {
             return Err(BlobError::Full { bytes: size, limit: self.max_total });
         }
-        make_private(&self.dir).and_then(|()| self.write(&id, bytes)).map_err(failed)?;
+        // On the disk before a history can be that names it.
+        let kept = LocalStateFiles::default().replace(&self.dir.join(&id.0), bytes);
+        kept.map_err(|error| failed(error.into_io()))?;
         state.total = Some(total.saturating_add(size));
         Ok(id)
     }

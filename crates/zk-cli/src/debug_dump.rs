@@ -12,8 +12,8 @@ use zk_core::events::{ContextCompaction, ContextReduced, HistoryRepaired, Prefix
 use zk_core::kernel::{BoxError, Cx, Event, HookOptions, Plugin, Reach, Scope, Stage};
 use zk_core::service::{DebugDump, Redactor};
 
-use crate::sessions::make_private;
 use crate::term::Notices;
+use zk_exec::LocalStateFiles;
 
 /// Writes `NUMBER-WHAT.txt` for each thing that happens: requests as they are sent, what had to be repaired of a history,
 /// compactions and what they left out, broken prefixes, and what strategies say of themselves. Secrets are left out of it.
@@ -39,7 +39,7 @@ impl DumpFiles {
 
     fn keep(&self, what: &str, text: &str) -> std::io::Result<()> {
         let inner = &self.inner;
-        make_private(&inner.dir)?;
+        LocalStateFiles::make_private_dir(&inner.dir)?;
         let text = inner.redactor.redact(text);
         // Another conversation may have written here before.
         loop {

@@ -9,9 +9,10 @@ use crate::app::{AppContext, runtime};
 use crate::containment::Containment;
 use crate::endpoint::Key;
 use crate::exit::{Exit, Outcome};
-use crate::sessions::{make_private, store};
+use crate::sessions::store;
 use crate::term::{Screen, Style};
 use crate::{compose, model_name, sandbox, stdin};
+use zk_exec::LocalStateFiles;
 
 /// How long an endpoint may take to list its models.
 const LIST_TIMEOUT: Duration = Duration::from_secs(2);
@@ -201,7 +202,7 @@ async fn sessions(app: &AppContext) -> Finding {
         (Err(error), _) => return warning(format!("sessions: {error}")),
         (Ok(_), None) => return warning("sessions: there is no place for them"),
     };
-    if let Err(error) = make_private(&root)
+    if let Err(error) = LocalStateFiles::make_private_dir(&root)
         .and_then(|()| rustix::fs::access(&root, rustix::fs::Access::WRITE_OK).map_err(std::io::Error::from))
     {
         return warning(format!(

@@ -9,6 +9,7 @@ use zk_permission::{Approvals, Decision, HostSurroundings, Layer, Mode, Permissi
 use crate::app::AppContext;
 use crate::sandbox;
 use crate::settings::Layer as SettingsLayer;
+use zk_exec::LocalStateFiles;
 
 /// The path of commands if the environment has none.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -32,7 +33,7 @@ pub(crate) fn rules(app: &AppContext) -> (Rules, Option<String>) {
 
 /// The file of what was approved for good.
 pub(crate) fn approvals(app: &AppContext) -> Option<Approvals> {
-    Some(Approvals::new(app.dirs.approvals()?, Arc::new(app.host_files.clone())))
+    Some(Approvals::new(app.dirs.approvals()?, Arc::new(LocalStateFiles::new(app.host_files.clone()))))
 }
 
 /// The judge of a conversation, whose commands run in a proven sandbox or not.

@@ -19,6 +19,7 @@ use crate::exit::{Failure, Outcome};
 use crate::last_words::tell_last_words;
 use crate::mode::summary::shorten;
 use crate::term::print_stderr;
+use zk_exec::LocalStateFiles;
 
 /// The session of a run: what it is written into, and what it goes on from.
 #[derive(Default)]
@@ -120,7 +121,8 @@ impl Session {
 
     fn new(app: &AppContext, store: SqliteStore, open: Arc<dyn OpenSession>) -> Self {
         // Without it large results stay in the history, cut by each tool's own limit.
-        let outputs = app.dirs.outputs(open.id()).filter(|dir| make_private(dir).is_ok());
+        let outputs =
+            app.dirs.outputs(open.id()).filter(|dir| LocalStateFiles::make_private_dir(dir).is_ok());
         let recorder = Recorder::new(open.clone()).or_without(|error| {
             print_stderr(&format!("zk: session not saved: {error} (--no-session does without on purpose)"));
         });
@@ -346,7 +348,7 @@ fn interruption(loaded: &Loaded) -> Vec<String> {
 fn writable(app: &AppContext) -> impl FnOnce(SqliteStore) -> Result<SqliteStore, String> {
     let root = app.dirs.sessions().unwrap_or_default();
     move |store| {
-        make_private(&root)
+        LocalStateFiles::make_private_dir(&root)
             .and_then(|()| {
                 rustix::fs::access(&root, rustix::fs::Access::WRITE_OK).map_err(std::io::Error::from)
             })
@@ -393,7 +395,7 @@ fn copy_outputs(from: &Path, to: &Path, history: &str) -> std::io::Result<()> {
             if !entry.file_type()?.is_file() || !name.to_str().is_some_and(|name| history.contains(name)) {
                 continue;
             }
-            make_private(&to)?;
+            LocalStateFiles::make_private_dir(&to)?;
             let (from, to) = (entry.path(), to.join(&name));
             // A log that a command still writes goes on in both.
             let linked = std::fs::hard_link(&from, &to).or_else(|_| std::fs::copy(&from, &to).map(drop));
@@ -406,10 +408,4 @@ fn copy_outputs(from: &Path, to: &Path, history: &str) -> std::io::Result<()> {
         }
     }
     copied
-}
-
-/// Makes a directory that only its owner can look into.
-pub(crate) fn make_private(dir: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }

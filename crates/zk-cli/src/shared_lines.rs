@@ -16,6 +16,7 @@ use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
 use zk_core::service::{Command, CommandOutcome, Redactor};
 
 use crate::own_files;
+use zk_exec::LocalStateFiles;
 
 /// How large the file may be, in bytes; at half as much again its oldest lines leave.
 const LARGEST: u64 = 4 << 20;
@@ -70,7 +71,7 @@ impl SharedLines {
     fn locked(&self) -> io::Result<File> {
         loop {
             let file = own_files::open(&self.0.path, OpenOptions::new().append(true).create(true))?;
-            file.lock_shared()?;
+            LocalStateFiles::lock_shared(&file)?;
             // Another process may have put a shorter file in its place meanwhile.
             if is_at(&file, &self.0.path) {
                 return Ok(file);

@@ -1,17 +1,14 @@
 //! What of projects a person approved, in a file of the state directory.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
-use zk_core::service::{HostFiles, HostRead, Trust, TrustError, TrustItem};
-use zk_exec::LocalHostFiles;
+use zk_core::service::{StateFileError, StateFiles, Trust, TrustError, TrustItem};
+use zk_exec::{LocalHostFiles, LocalStateFiles};
 
-use crate::sessions::make_private;
 use crate::term::Notices;
 
 /// The most a store may have, in bytes.
@@ -23,7 +20,7 @@ const MAX_BYTES: usize = 1 << 20;
 pub(crate) struct FileTrust {
     /// Nothing where there is no state directory.
     path: Option<PathBuf>,
-    files: LocalHostFiles,
+    files: LocalStateFiles,
     notices: Notices,
     /// Why it is not usable, as it was told last.
     told: Mutex<Option<String>>,
@@ -41,6 +38,7 @@ const VERSION: u32 = 1;
 
 impl FileTrust {
     pub(crate) fn new(path: Option<PathBuf>, files: LocalHostFiles) -> Self {
+        let files = LocalStateFiles::new(files);
         Self { path, files, notices: Notices::default(), told: Mutex::default() }
     }
 
@@ -81,23 +79,12 @@ impl FileTrust {
     fn load(&self) -> Result<Stored, TrustError> {
         let Some(path) = &self.path else { return Ok(Stored { version: VERSION, ..Stored::default() }) };
         let unusable = |why: String| TrustError::Unusable { path: path.clone(), why };
-        match std::fs::symlink_metadata(path) {
-            Ok(found) if found.uid() != rustix::process::geteuid().as_raw() => {
-                return Err(unusable(format!("it belongs to another user, uid {}", found.uid())));
-            }
-            Ok(found) if found.mode() & 0o022 != 0 => {
-                return Err(unusable("others can write to it".to_owned()));
-            }
-            Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                return Ok(Stored { version: VERSION, ..Stored::default() });
-            }
-            Err(error) => return Err(unusable(error.to_string())),
-        }
-        let file = self.files.read(path, &HostRead::whole(MAX_BYTES).own_only());
-        let file = file.map_err(|error| unusable(error.to_string()))?;
-        let stored: Stored =
-            serde_json::from_slice(&file.bytes).map_err(|error| unusable(error.to_string()))?;
+        let read = self.files.read(path, MAX_BYTES).map_err(|error| match error {
+            StateFileError::Unusable { why, .. } => unusable(why),
+            error @ (StateFileError::Busy { .. } | StateFileError::Io { .. }) => unusable(error.to_string()),
+        })?;
+        let Some(bytes) = read else { return Ok(Stored { version: VERSION, ..Stored::default() }) };
+        let stored: Stored = serde_json::from_slice(&bytes).map_err(|error| unusable(error.to_string()))?;
         if stored.version == VERSION {
             Ok(stored)
         } else {
@@ -112,40 +99,12 @@ impl FileTrust {
             return Err(TrustError::Io { path: PathBuf::from("trust.json"), source });
         };
         let failed = |source| TrustError::Io { path: path.clone(), source };
-        let dir = path.parent().unwrap_or(Path::new("/"));
-        make_private(dir).map_err(failed)?;
-        let lock =
-            private().create(true).truncate(false).open(path.with_extension("lock")).map_err(failed)?;
-        lock.lock().map_err(failed)?;
+        let _lock = self.files.lock(path).map_err(|error| failed(error.into_io()))?;
         let mut stored = self.load()?;
         change(&mut stored);
         let text = serde_json::to_vec_pretty(&stored).map_err(|error| failed(error.into()))?;
-        write_atomically(path, dir, &text).map_err(failed)
+        self.files.replace(path, &text).map_err(|error| failed(error.into_io()))
     }
-}
-
-/// Options for a file that its owner alone can use, and that is no link.
-fn private() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    let no_follow = rustix::fs::OFlags::NOFOLLOW.bits();
-    options.write(true).mode(0o600).custom_flags(no_follow.cast_signed());
-    options
-}
-
-pub(crate) fn write_atomically(path: &Path, dir: &Path, text: &[u8]) -> std::io::Result<()> {
-    let new = path.with_extension(format!("new-{}", std::process::id()));
-    // One that a process of this id left behind.
-    let _ = std::fs::remove_file(&new);
-    let written = private().create_new(true).open(&new).and_then(|mut file| {
-        file.write_all(text)?;
-        file.sync_all()?;
-        std::fs::rename(&new, path)?;
-        File::open(dir)?.sync_all()
-    });
-    if written.is_err() {
-        let _ = std::fs::remove_file(&new);
-    }
-    written
 }
 
 fn digest(bytes: &[u8]) -> String {

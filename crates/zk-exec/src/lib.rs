@@ -11,6 +11,7 @@
 //! | [`Limits`] | how much memory, how many processes and how much output a command may have |
 //! | [`Environment`] | which variables a child process may see |
 //! | [`WorkspaceFiles`] | the `dyn Files` of this machine: resolved, contained, safe against links swapped in |
+//! | [`LocalStateFiles`] | the `dyn StateFiles` of this machine: what zk writes for a person, private, whole, locked with a deadline |
 //! | [`LocalHostFiles`] | the `dyn HostFiles` of this machine: what zk reads for itself, never blocking, size and owner checked |
 //! | [`LocalPlugin`] | serves them, and ends every command when it is closed |
 //!
@@ -39,6 +40,7 @@ mod process;
 #[cfg(feature = "remote")]
 mod remote;
 mod sandbox;
+mod state_files;
 mod wire;
 
 #[cfg(feature = "docker")]
@@ -56,3 +58,4 @@ pub use sandbox::{
     HostRuleError, HostRules, Layer, LayerState, Network, SandboxError, SandboxExec, SandboxPolicy,
     SandboxReport, SelfTest,
 };
+pub use state_files::LocalStateFiles;

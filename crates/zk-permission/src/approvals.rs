@@ -1,11 +1,9 @@
-use std::fs::{File, OpenOptions, Permissions};
-use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use toml::{Table, Value};
-use zk_core::service::{HostFiles, HostRead};
+use zk_core::service::{StateFileError, StateFiles};
 
 use crate::rules::{Decision, Layer, Rule};
 
@@ -135,7 +133,7 @@ pub enum ApprovalError {
 #[derive(Clone)]
 pub struct Approvals {
     path: PathBuf,
-    files: Arc<dyn HostFiles>,
+    files: Arc<dyn StateFiles>,
 }
 
 impl std::fmt::Debug for Approvals {
@@ -147,7 +145,7 @@ impl std::fmt::Debug for Approvals {
 impl Approvals {
     /// The approvals in this file, which need not be there.
     #[must_use]
-    pub fn new(path: impl Into<PathBuf>, files: Arc<dyn HostFiles>) -> Self {
+    pub fn new(path: impl Into<PathBuf>, files: Arc<dyn StateFiles>) -> Self {
         Self { path: path.into(), files }
     }
 
@@ -214,16 +212,13 @@ impl Approvals {
     }
 
     fn load(&self) -> Result<Table, ApprovalError> {
-        match std::fs::symlink_metadata(&self.path) {
-            Ok(found) if found.mode() & 0o022 != 0 && !found.is_symlink() => {
-                return Err(self.unusable("others can write to it"));
+        let read = self.files.read(&self.path, MAX_BYTES).map_err(|error| match error {
+            StateFileError::Unusable { why, .. } => self.unusable(why),
+            error @ (StateFileError::Busy { .. } | StateFileError::Io { .. }) => {
+                self.unusable(error.to_string())
             }
-            Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Table::new()),
-            Err(error) => return Err(self.unusable(error.to_string())),
-        }
-        let read = self.files.read(&self.path, &HostRead::whole(MAX_BYTES).own_only());
-        let bytes = read.map_err(|error| self.unusable(error.to_string()))?.bytes;
+        })?;
+        let Some(bytes) = read else { return Ok(Table::new()) };
         let text = String::from_utf8(bytes).map_err(|_| self.unusable("it is not UTF-8"))?;
         let table: Table =
             text.parse().map_err(|error: toml::de::Error| self.unusable(error.message().to_owned()))?;
@@ -239,12 +234,7 @@ impl Approvals {
         change: impl FnOnce(&mut Vec<Value>, Vec<Option<Approval>>) -> io::Result<()>,
     ) -> Result<(), ApprovalError> {
         let failed = |source| ApprovalError::Io { path: self.path.clone(), source };
-        let dir = self.path.parent().unwrap_or(Path::new("/"));
-        std::fs::create_dir_all(dir).map_err(failed)?;
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false).mode(0o600);
-        let lock = options.open(self.path.with_extension("lock")).map_err(failed)?;
-        lock.lock().map_err(failed)?;
+        let _lock = self.files.lock(&self.path).map_err(|error| failed(error.into_io()))?;
         let mut table = self.load()?;
         let known = approvals(&table).map_err(|why| self.unusable(why))?;
         table.entry("version").or_insert(Value::Integer(VERSION));
@@ -252,25 +242,7 @@ impl Approvals {
         let Value::Array(list) = list else { return Err(self.unusable(format!("`{LIST}` is no list"))) };
         change(list, known).map_err(failed)?;
         let text = toml::to_string_pretty(&table).map_err(|error| failed(io::Error::other(error)))?;
-        self.write(dir, text.as_bytes()).map_err(failed)
-    }
-
-    fn write(&self, dir: &Path, text: &[u8]) -> io::Result<()> {
-        let new = self.path.with_extension(format!("new-{}", std::process::id()));
-        // One that a process of this id left behind.
-        let _ = std::fs::remove_file(&new);
-        let written =
-            OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new).and_then(|mut file| {
-                file.set_permissions(Permissions::from_mode(0o600))?;
-                file.write_all(text)?;
-                file.sync_all()?;
-                std::fs::rename(&new, &self.path)?;
-                File::open(dir)?.sync_all()
-            });
-        if written.is_err() {
-            let _ = std::fs::remove_file(&new);
-        }
-        written
+        self.files.replace(&self.path, text.as_bytes()).map_err(|error| failed(error.into_io()))
     }
 }
 

@@ -72,9 +72,12 @@ impl Skills {
         };
         match questions.ask(question(skill, &place, lines, trust.is_some()), cx, PATIENCE).await {
             UiAnswer::Once => Ok(true),
-            UiAnswer::Always => match trust.map(|trust| trust.approve(&item)) {
-                Some(Err(error)) => denied(format!("the approval cannot be stored: {error}")),
-                Some(Ok(())) | None => Ok(false),
+            UiAnswer::Always => match trust {
+                Some(trust) => match trust.approve_in_background(&item).await {
+                    Err(error) => denied(format!("the approval cannot be stored: {error}")),
+                    Ok(()) => Ok(false),
+                },
+                None => Ok(false),
             },
             _ => denied(format!(
                 "the user did not approve the skill `{}`, whose text is suspicious; go on without it",

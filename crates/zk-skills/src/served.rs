@@ -140,9 +140,12 @@ impl Served {
         };
         match questions.ask(Question::Approve(Box::new(approval)), cx, PATIENCE).await {
             UiAnswer::Once => Ok(true),
-            UiAnswer::Always => match trust.map(|trust| trust.approve(&item)) {
-                Some(Err(error)) => denied(format!("the approval cannot be stored: {error}")),
-                Some(Ok(())) | None => Ok(false),
+            UiAnswer::Always => match trust {
+                Some(trust) => match trust.approve_in_background(&item).await {
+                    Err(error) => denied(format!("the approval cannot be stored: {error}")),
+                    Ok(()) => Ok(false),
+                },
+                None => Ok(false),
             },
             _ => denied(format!("the user did not approve the skill `{}`", skill.name())),
         }

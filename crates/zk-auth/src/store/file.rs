@@ -179,6 +179,7 @@ fn make_dir(path: &Path) -> Result<(), StoreError> {
 
 /// Writes the whole file, or nothing of it. The caller holds the writer's lock, so what lies at the temporary
 /// name is what a killed writer left.
+#[expect(clippy::disallowed_methods, reason = "credentials are written on threads that may block")]
 fn store(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     // A link that somebody made on purpose stays one.
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
@@ -195,6 +196,7 @@ fn store(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     Ok(())
 }
 
+#[expect(clippy::disallowed_methods, reason = "credentials are written on threads that may block")]
 fn write_new(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),

@@ -4,8 +4,8 @@ use std::time::Duration;
 use zk_mcp::{EraStore, ServerEra};
 
 use crate::own_files;
-use crate::sessions::make_private;
-use crate::trust::write_atomically;
+use zk_core::service::StateFiles as _;
+use zk_exec::LocalStateFiles;
 
 /// How long an era is taken for the present one: a server may come to speak a newer one.
 const FRESH: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -34,8 +34,7 @@ impl EraStore for FileEras {
 
     fn save(&self, identity: &str, era: ServerEra) {
         // One that cannot be kept is probed again.
-        let _ = make_private(&self.dir)
-            .and_then(|()| write_atomically(&self.dir.join(identity), &self.dir, era.as_str().as_bytes()));
+        let _ = LocalStateFiles::default().replace(&self.dir.join(identity), era.as_str().as_bytes());
     }
 }
 

@@ -1,13 +1,8 @@
-use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-use zk_core::service::{HostFiles, HostRead};
-use zk_exec::LocalHostFiles;
+use zk_core::service::{StateFileError, StateFiles};
+use zk_exec::{LocalHostFiles, LocalStateFiles};
 use zk_mcp::PinStore;
-
-use crate::sessions::make_private;
-use crate::trust::write_atomically;
 
 /// The most an accepted list of tools may have, in bytes.
 const MAX_BYTES: usize = 16 << 20;
@@ -17,12 +12,12 @@ const MAX_BYTES: usize = 16 << 20;
 #[derive(Debug)]
 pub(crate) struct FilePins {
     dir: PathBuf,
-    files: LocalHostFiles,
+    files: LocalStateFiles,
 }
 
 impl FilePins {
     pub(crate) fn new(dir: PathBuf, files: LocalHostFiles) -> Self {
-        Self { dir, files }
+        Self { dir, files: LocalStateFiles::new(files) }
     }
 
     fn path(&self, key: &str) -> PathBuf {
@@ -33,23 +28,16 @@ impl FilePins {
 impl PinStore for FilePins {
     fn load(&self, key: &str) -> Result<Option<Vec<u8>>, String> {
         let path = self.path(key);
-        let unusable = |why: String| format!("{}: {why}; repair or remove it", path.display());
-        match std::fs::symlink_metadata(&path) {
-            Ok(found) if found.mode() & 0o022 != 0 => {
-                return Err(unusable("others can write to it".to_owned()));
+        self.files.read(&path, MAX_BYTES).map_err(|error| match error {
+            StateFileError::Unusable { path, why } => {
+                format!("{}: {why}; repair or remove it", path.display())
             }
-            Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(unusable(error.to_string())),
-        }
-        let file = self.files.read(&path, &HostRead::whole(MAX_BYTES).own_only());
-        file.map(|file| Some(file.bytes)).map_err(|error| unusable(error.to_string()))
+            error @ (StateFileError::Busy { .. } | StateFileError::Io { .. }) => error.to_string(),
+        })
     }
 
     fn save(&self, key: &str, listing: &[u8]) -> Result<(), String> {
-        let path = self.path(key);
-        let kept = make_private(&self.dir).and_then(|()| write_atomically(&path, &self.dir, listing));
-        kept.map_err(|error| format!("cannot write {}: {error}", path.display()))
+        self.files.replace(&self.path(key), listing).map_err(|error| error.to_string())
     }
 }
 

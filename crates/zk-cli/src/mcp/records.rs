@@ -12,8 +12,9 @@ use zk_mcp::ServerConfig;
 
 use crate::app::AppContext;
 use crate::own_files;
-use crate::sessions::make_private;
-use crate::trust::{hex, write_atomically};
+use crate::trust::hex;
+use zk_core::service::StateFiles as _;
+use zk_exec::LocalStateFiles;
 
 /// How large a log becomes before it begins anew; the one before is kept.
 const LOG: u64 = 1 << 20;
@@ -90,7 +91,7 @@ impl Records {
 
     fn open(&self, server: &str) -> std::io::Result<File> {
         let path = self.log_path(server);
-        make_private(&self.dir.join("logs"))?;
+        LocalStateFiles::make_private_dir(&self.dir.join("logs"))?;
         if std::fs::metadata(&path).is_ok_and(|found| found.len() > LOG) {
             std::fs::rename(&path, path.with_extension("log.1"))?;
         }
@@ -131,11 +132,10 @@ impl Records {
         let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let known = Known { state: self.redactor.redact(state).into_owned(), pid: std::process::id(), at };
         let dir = self.dir.join("status");
-        let kept = serde_json::to_vec(&known).map_err(std::io::Error::from);
-        let _ = kept.and_then(|text| {
-            make_private(&dir)?;
-            write_atomically(&dir.join(format!("{}.json", self.name(server))), &dir, &text)
-        });
+        if let Ok(text) = serde_json::to_vec(&known) {
+            let _ =
+                LocalStateFiles::default().replace(&dir.join(format!("{}.json", self.name(server))), &text);
+        }
     }
 
     /// How a server was when it was used last, if that is known.

@@ -27,6 +27,7 @@ mod redact;
 mod run_control;
 mod run_tools;
 mod session_log;
+mod state_files;
 mod store;
 mod stored_conversation;
 mod tool;
@@ -73,6 +74,7 @@ pub use redact::{REDACTED, RedactedPieces, Redactor};
 pub use run_control::{RunControl, RunEnded, RunState, SideAnswer, SideCall};
 pub use run_tools::{RunTool, RunTools, UnknownTool};
 pub use session_log::{Audience, COMPACTION_ENTRY, CustomEntry, NewEntry, SessionLog};
+pub use state_files::{StateFileError, StateFiles, StateLock};
 pub use store::{
     Durability, ENTRY_VERSION, Entry, EntryKind, Lock, NewSession, OpenSession, RunStatus, SessionFilter,
     SessionInfo, SessionSnapshot, SessionStore, SideCallOf, StoreError, Unreadable,

@@ -1,4 +1,5 @@
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// What of a project a person has approved: settings, MCP servers, skills, hooks. One store for all of them;
 /// `cx.service::<dyn Trust>()`.
@@ -25,6 +26,25 @@ pub trait Trust: Send + Sync {
     /// # Errors
     /// [`TrustError`] when that cannot be stored.
     fn revoke(&self, project: &Path, kind: &str, name: &str) -> Result<(), TrustError>;
+}
+
+impl dyn Trust {
+    /// As [`Trust::approve`], on a thread that may block: the store waits for the disk, and for other processes.
+    ///
+    /// # Errors
+    /// [`TrustError`] when that cannot be stored.
+    pub async fn approve_in_background(self: Arc<Self>, item: &TrustItem<'_>) -> Result<(), TrustError> {
+        let (project, bytes) = (item.project.to_owned(), item.bytes.to_owned());
+        let (kind, name) = (item.kind.to_owned(), item.name.to_owned());
+        let approve = move || {
+            let item = TrustItem { project: &project, kind: &kind, name: &name, bytes: &bytes };
+            self.approve(&item)
+        };
+        tokio::task::spawn_blocking(approve).await.unwrap_or_else(|error| {
+            let source = std::io::Error::other(error.to_string());
+            Err(TrustError::Io { path: item.project.to_owned(), source })
+        })
+    }
 }
 
 /// Something of a project that has to be approved before it takes effect.

@@ -45,6 +45,7 @@ fn create(dir: &OwnedFd, private: bool) -> Result<(File, String), Errno> {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "file tools write on threads that may block")]
 fn fill(
     dir: &OwnedFd,
     name: &OsStr,

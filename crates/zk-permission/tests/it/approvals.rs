@@ -3,13 +3,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use zk_exec::LocalHostFiles;
+use zk_exec::LocalStateFiles;
 use zk_permission::{Approval, ApprovalKind, Approvals, Decision, Mode, Rules};
 
 use crate::support::Setup;
 
 fn store(dir: &tempfile::TempDir) -> Approvals {
-    Approvals::new(dir.path().join("config/approvals.toml"), Arc::new(LocalHostFiles::new()))
+    Approvals::new(dir.path().join("config/approvals.toml"), Arc::new(LocalStateFiles::default()))
 }
 
 fn approval(kind: ApprovalKind) -> Approval {

@@ -5,7 +5,7 @@ use zk_core::events::{CallRef, Passed, SessionLoaded, ToolGate, TurnBefore};
 use zk_core::kernel::Bus;
 use zk_core::model::{CallId, ModelRef, ThinkingRequest, TurnId};
 use zk_core::service::{Approval, CallPlace, Question, Questions, Tool, UiAnswer, Wider, WiderKind};
-use zk_exec::LocalHostFiles;
+use zk_exec::LocalStateFiles;
 use zk_permission::{
     Approvals, AssumedSurroundings, Decision, Layer, Mode, PermissionJudge, Rule, RuleBase, Rules,
 };
@@ -169,7 +169,7 @@ async fn a_prefix_is_offered_and_holds_until_another_session_is_loaded() {
 #[tokio::test]
 async fn a_directory_is_offered_for_files_and_can_be_kept_for_good() {
     let dir = tempfile::tempdir().unwrap();
-    let store = Approvals::new(dir.path().join("approvals.toml"), Arc::new(LocalHostFiles::new()));
+    let store = Approvals::new(dir.path().join("approvals.toml"), Arc::new(LocalStateFiles::default()));
     let desk = Desk::new(Mode::Ask, Rules::new(), Some(store.clone())).answering(UiAnswer::WiderAlways);
     assert_eq!(desk.write("src/gen/a.rs").await, None);
     let Wider { kind, allows } = desk.asked.lock().unwrap()[0].wider.clone().unwrap();

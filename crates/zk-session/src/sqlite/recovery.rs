@@ -20,6 +20,7 @@ use crate::digest::Digest;
 ///
 /// # Errors
 /// [`StoreError::Io`].
+#[expect(clippy::disallowed_methods, reason = "a session has a thread of its own")]
 pub(super) fn quarantine(files: &Files, rows: &[Unreadable]) -> Result<(), StoreError> {
     if rows.is_empty() {
         return Ok(());

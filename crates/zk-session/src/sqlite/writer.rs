@@ -291,6 +291,7 @@ fn stronger(one: Durability, other: Durability) -> Durability {
 }
 
 /// Makes the names of a session's files survive a power cut: its folder, and the folder's own name.
+#[expect(clippy::disallowed_methods, reason = "a session has a thread of its own")]
 fn sync_names(files: &Files) -> io::Result<()> {
     let dir = files.dir();
     File::open(dir)?.sync_all()?;

@@ -1,4 +1,5 @@
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -11,6 +12,9 @@ use zk_core::service::{
 use zk_tools::{PermissionGate, PermissionMode, Shell, ToolsOptions};
 
 use crate::support::Desk;
+
+/// Long enough for anything, on any machine.
+const LONG: Duration = Duration::from_secs(60);
 
 /// Answers every question in the same way.
 struct Person {
@@ -130,6 +134,47 @@ async fn always_allows_exactly_that_call_in_later_sessions_until_it_is_revoked()
     assert_eq!(name, r#"shell {"command":"rm a"}"#);
     trust.revoke("/project".as_ref(), PermissionGate::TRUST_KIND, &name).unwrap();
     assert!(refusal(&later.bus, "shell", command()).await.is_some());
+}
+
+/// A store that another process has locked until it is let go.
+struct Locked {
+    waits: tokio::sync::Notify,
+    let_go: Mutex<std::sync::mpsc::Receiver<()>>,
+}
+
+impl Trust for Locked {
+    fn is_trusted(&self, _: &TrustItem<'_>) -> bool {
+        false
+    }
+
+    fn approve(&self, item: &TrustItem<'_>) -> Result<(), TrustError> {
+        self.waits.notify_one();
+        // Only a task that goes on meanwhile lets it go.
+        self.let_go
+            .lock()
+            .unwrap()
+            .recv_timeout(LONG)
+            .map_err(|error| TrustError::Unusable { path: item.project.to_owned(), why: error.to_string() })
+    }
+
+    fn revoke(&self, _: &std::path::Path, _: &str, _: &str) -> Result<(), TrustError> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_waits_for_the_store_holds_up_nothing_else() {
+    let (let_go, held) = std::sync::mpsc::channel();
+    let trust = Arc::new(Locked { waits: tokio::sync::Notify::new(), let_go: Mutex::new(held) });
+    let desk = Desk::new();
+    desk.bus.scope("host").provide_service::<dyn Trust>(trust.clone());
+    desk.bus.install(&PermissionGate::new(PermissionMode::Ask).remembering("/project")).unwrap();
+    let _person = person(&desk, UiAnswer::Always);
+    let bus = desk.bus.clone();
+    let call = tokio::spawn(async move { refusal(&bus, "shell", command()).await });
+    trust.waits.notified().await;
+    let_go.send(()).expect("the store was given up before anything else could run");
+    assert_eq!(call.await.unwrap(), None);
 }
 
 #[tokio::test]

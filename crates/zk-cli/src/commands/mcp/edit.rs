@@ -10,8 +10,8 @@ use crate::app::AppContext;
 use crate::args::actions::McpAdd;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::own_files;
-use crate::sessions::make_private;
-use crate::trust::write_atomically;
+use zk_core::service::StateFiles as _;
+use zk_exec::LocalStateFiles;
 
 pub(super) fn add(app: &AppContext, add: McpAdd) -> Outcome<Exit> {
     let McpAdd { name, address, url, env, header, command } = add;
@@ -176,9 +176,7 @@ fn write(path: &Path, text: &str, wanted: &toml::Table) -> Outcome<()> {
             path.display()
         )));
     }
-    let dir = path.parent().unwrap_or(Path::new("/"));
-    let written = make_private(dir).and_then(|()| write_atomically(path, dir, text.as_bytes()));
-    written.map_err(|error| Failure::failed(format!("cannot write {}: {error}", path.display())))
+    LocalStateFiles::default().replace(path, text.as_bytes()).map_err(Failure::failed)
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use super::editor::write_private;
 use super::line_editor::OnChange;
 use crate::app::AppContext;
 use crate::own_files;
-use crate::sessions::make_private;
 use crate::term::redacted;
+use zk_exec::LocalStateFiles;
 
 /// How long after the last key a draft is stored.
 pub(super) const DRAFT: Duration = Duration::from_millis(500);
@@ -95,7 +95,7 @@ impl Drafts {
         }
         let text = format!("{}\n{}", self.cwd, redacted(&self.text));
         // A draft that cannot be stored is lost in a crash, and only then.
-        let _ = make_private(dir).and_then(|()| write_private(file, &text));
+        let _ = LocalStateFiles::make_private_dir(dir).and_then(|()| write_private(file, &text));
     }
 }
 

@@ -12,7 +12,7 @@ use zk_tui::{Input, Modes, Typed};
 use super::worker::Opened;
 use crate::app::AppContext;
 use crate::own_files;
-use crate::sessions::make_private;
+use zk_exec::LocalStateFiles;
 
 /// How often it is looked whether the terminal is given back, while another program has it.
 const AWAY: Duration = Duration::from_millis(250);
@@ -47,7 +47,7 @@ impl Editing {
         let state = app.dirs.state.as_ref().ok_or("there is no home directory to keep the draft in")?;
         let file = state.join(format!("draft-{}.md", std::process::id()));
         let cannot = |error: io::Error| format!("cannot write {}: {error}", file.display());
-        make_private(state).map_err(cannot)?;
+        LocalStateFiles::make_private_dir(state).map_err(cannot)?;
         write_private(&file, text).map_err(cannot)?;
         let bus = opened.agent.bus();
         let outside = bus.service::<OutsideExec>().map(|outside| outside.0.clone());

@@ -15,8 +15,8 @@ use rustyline::{
 
 use zk_tui::Recall;
 
-use crate::sessions::make_private;
 use crate::term::redacted;
+use zk_exec::LocalStateFiles;
 
 /// Lines that are kept for the arrow keys.
 const KEPT: usize = 500;
@@ -104,7 +104,8 @@ impl LineEditor {
         let config = Config::builder().max_history_size(KEPT)?.keyseq_timeout(Some(SEQUENCE)).build();
         let mut editor = Editor::with_config(config)?;
         editor.set_helper(Some(Watched::default()));
-        let kept = history.filter(|path| path.parent().is_some_and(|dir| make_private(dir).is_ok()));
+        let kept = history
+            .filter(|path| path.parent().is_some_and(|dir| LocalStateFiles::make_private_dir(dir).is_ok()));
         if let Some(path) = &kept {
             // The first conversation has no history yet.
             let _ = editor.load_history(path);

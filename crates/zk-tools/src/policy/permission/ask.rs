@@ -78,7 +78,7 @@ impl Granted {
             () = meanwhile => return Ok(Decided::allowed(DecidedBy::Person, "an answer to another question allows it")),
         };
         let judge_and_offer = judged.map(|(judge, _)| judge).zip(offer);
-        Ok(self.answered(gate, &answer, session, rule.as_ref(), judge_and_offer, cx))
+        Ok(self.answered(gate, &answer, session, rule.as_ref(), judge_and_offer, cx).await)
     }
 
     /// The answer of a plugin in the place of a person, if one gives any.
@@ -103,8 +103,8 @@ impl Granted {
         })
     }
 
-    /// Does what an answer says.
-    fn answered(
+    /// Does what an answer says. What it stores is stored on a thread that may block.
+    async fn answered(
         &self,
         gate: &ToolGate,
         answer: &UiAnswer,
@@ -128,7 +128,9 @@ impl Granted {
             }
             UiAnswer::Always => {
                 self.grant(Grant::exact(gate));
-                if let Some(Err(error)) = rule.map(ExactRule::remember) {
+                if let Some(rule) = rule
+                    && let Err(error) = rule.remember().await
+                {
                     unstored(error.to_string());
                 }
                 allowed("answered: always exactly this")
@@ -136,7 +138,9 @@ impl Granted {
             UiAnswer::WiderSession | UiAnswer::WiderAlways => {
                 let lasting = *answer == UiAnswer::WiderAlways;
                 if let Some((judge, offer)) = wider {
-                    if let Err(error) = judge.remember(offer, lasting) {
+                    let (judge, offer) = (Arc::clone(judge), offer.clone());
+                    let stored = tokio::task::spawn_blocking(move || judge.remember(&offer, lasting)).await;
+                    if let Err(error) = stored.unwrap_or_else(|error| Err(error.to_string())) {
                         unstored(error);
                     }
                     self.added.notify_waiters();

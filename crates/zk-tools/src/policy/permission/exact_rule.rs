@@ -53,8 +53,8 @@ impl ExactRule {
         self.trust.is_trusted(&self.item())
     }
 
-    pub(super) fn remember(&self) -> Result<(), TrustError> {
-        self.trust.approve(&self.item())
+    pub(super) async fn remember(&self) -> Result<(), TrustError> {
+        self.trust.clone().approve_in_background(&self.item()).await
     }
 
     pub(super) fn describe(&self) -> String {

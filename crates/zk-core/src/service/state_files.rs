@@ -1,0 +1,91 @@
+use std::any::Any;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Keeps the files in which zk holds what a person decided: trust, approvals, accepted lists of tools.
+///
+/// Every implementation keeps these promises: a file is readable and writable by its owner alone, as is a directory made
+/// for it; one that somebody else owns or can write is refused; a file is replaced whole or not at all, and is on the
+/// disk afterwards; a lock is waited for only so long. Calls block, also for as long as the disk does: whoever serves a
+/// screen makes them on a thread that may block.
+pub trait StateFiles: Send + Sync + fmt::Debug {
+    /// Content of the file at `path`, of at most `max_bytes`; nothing where there is none.
+    ///
+    /// # Errors
+    /// [`StateFileError::Unusable`].
+    fn read(&self, path: &Path, max_bytes: usize) -> Result<Option<Vec<u8>>, StateFileError>;
+
+    /// Puts `bytes` in the place of the file at `path`. Its directory is made where it is absent.
+    ///
+    /// # Errors
+    /// [`StateFileError::Io`]; the file is as it was then.
+    fn replace(&self, path: &Path, bytes: &[u8]) -> Result<(), StateFileError>;
+
+    /// Keeps other processes from changing the file at `path`, until the lock is dropped. Reading needs none.
+    ///
+    /// # Errors
+    /// [`StateFileError::Busy`] when another process has it for too long, [`StateFileError::Io`].
+    fn lock(&self, path: &Path) -> Result<StateLock, StateFileError>;
+}
+
+/// The right to change one file; it ends when this is dropped, or with the process.
+#[must_use = "the lock ends when it is dropped"]
+pub struct StateLock(#[expect(dead_code, reason = "it is held, not read")] Box<dyn Any + Send>);
+
+impl StateLock {
+    /// A lock that lasts as long as `held`.
+    pub fn holding(held: impl Any + Send) -> Self {
+        Self(Box::new(held))
+    }
+}
+
+impl fmt::Debug for StateLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StateLock").finish_non_exhaustive()
+    }
+}
+
+/// Why a file of state cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum StateFileError {
+    /// Something is there, and nothing in it counts.
+    #[error("{} is not usable: {why}", path.display())]
+    Unusable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// Another process holds its lock.
+    #[error("another zk has been writing {} for {} ms; try again", path.display(), waited.as_millis())]
+    Busy {
+        /// The file.
+        path: PathBuf,
+        /// How long it was waited for.
+        waited: Duration,
+    },
+    /// The system said no.
+    #[error("cannot {doing} {}: {source}", path.display())]
+    Io {
+        /// What was done.
+        doing: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl StateFileError {
+    /// The error as one of the disk, for a caller that names the file by itself.
+    #[must_use]
+    pub fn into_io(self) -> io::Error {
+        match self {
+            Self::Io { source, .. } => source,
+            busy @ Self::Busy { .. } => io::Error::new(io::ErrorKind::ResourceBusy, busy.to_string()),
+            Self::Unusable { why, .. } => io::Error::other(why),
+        }
+    }
+}

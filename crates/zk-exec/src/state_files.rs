@@ -1,0 +1,178 @@
+use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::fs::OFlags;
+use zk_core::service::{HostFiles, HostRead, StateFileError, StateFiles, StateLock};
+
+use crate::LocalHostFiles;
+
+/// How long a lock is waited for: a write takes milliseconds.
+const LOCK_WAIT: Duration = Duration::from_secs(2);
+/// Between two attempts at a lock.
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
+/// Mode bits that let others write.
+const OTHERS_WRITE: u32 = 0o022;
+
+/// The `dyn StateFiles` of this machine. A lock is a file beside the one it is for, `NAME.lock`.
+///
+/// ```
+/// use zk_core::service::StateFiles;
+/// use zk_exec::LocalStateFiles;
+///
+/// let (files, dir) = (LocalStateFiles::default(), tempfile::tempdir().unwrap());
+/// let path = dir.path().join("state/trust.json");
+/// assert_eq!(files.read(&path, 1024).unwrap(), None);
+/// let lock = files.lock(&path).unwrap();
+/// files.replace(&path, b"{}").unwrap();
+/// drop(lock);
+/// assert_eq!(files.read(&path, 1024).unwrap().as_deref(), Some(&b"{}"[..]));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct LocalStateFiles {
+    host: LocalHostFiles,
+}
+
+impl LocalStateFiles {
+    /// Files of state of whom `host` trusts.
+    #[must_use]
+    pub fn new(host: LocalHostFiles) -> Self {
+        Self { host }
+    }
+
+    /// Makes a directory, with those above it, that its owner alone can use. One that is there stays as it is.
+    ///
+    /// # Errors
+    /// When the system does not make it.
+    pub fn make_private_dir(dir: &Path) -> io::Result<()> {
+        DirBuilder::new().recursive(true).mode(0o700).create(dir)
+    }
+
+    /// Locks an open file together with others that append to it, against those that replace it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::ResourceBusy`] when another process replaces it for too long.
+    pub fn lock_shared(file: &File) -> io::Result<()> {
+        wait_for(|| file.try_lock_shared())?.map_err(|waited| {
+            let why = format!("another process has locked it for {} ms", waited.as_millis());
+            io::Error::new(ErrorKind::ResourceBusy, why)
+        })
+    }
+}
+
+/// Tries until it is locked, or [`LOCK_WAIT`] is over: then the time that went by.
+fn wait_for(mut attempt: impl FnMut() -> Result<(), TryLockError>) -> io::Result<Result<(), Duration>> {
+    let start = Instant::now();
+    loop {
+        match attempt() {
+            Ok(()) => return Ok(Ok(())),
+            Err(TryLockError::Error(error)) => return Err(error),
+            Err(TryLockError::WouldBlock) if start.elapsed() >= LOCK_WAIT => return Ok(Err(start.elapsed())),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+        }
+    }
+}
+
+/// Options for a file that its owner alone can use, and that is no link and no pipe.
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    options.write(true).mode(0o600).custom_flags(flags.bits().cast_signed());
+    options
+}
+
+impl StateFiles for LocalStateFiles {
+    fn read(&self, path: &Path, max_bytes: usize) -> Result<Option<Vec<u8>>, StateFileError> {
+        let unusable = |why: String| StateFileError::Unusable { path: path.to_owned(), why };
+        match path.symlink_metadata() {
+            Ok(found) if found.mode() & OTHERS_WRITE != 0 && !found.is_symlink() => {
+                return Err(unusable("others can write to it".to_owned()));
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(unusable(error.to_string())),
+        }
+        let read = self.host.read(path, &HostRead::whole(max_bytes).own_only());
+        read.map(|file| Some(file.bytes)).map_err(|error| unusable(error.to_string()))
+    }
+
+    fn replace(&self, path: &Path, bytes: &[u8]) -> Result<(), StateFileError> {
+        let dir = path.parent().unwrap_or(Path::new("/"));
+        let failed = |doing, path: &Path| {
+            let path = path.to_owned();
+            move |source| StateFileError::Io { doing, path, source }
+        };
+        Self::make_private_dir(dir).map_err(failed("make the directory", dir))?;
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".new-{}", std::process::id()));
+        let new = path.with_file_name(name);
+        // One that a process of this id left behind.
+        let _ = std::fs::remove_file(&new);
+        let written = put(&new, bytes, path, dir);
+        if written.is_err() {
+            let _ = std::fs::remove_file(&new);
+        }
+        written.map_err(failed("write", path))
+    }
+
+    fn lock(&self, path: &Path) -> Result<StateLock, StateFileError> {
+        let failed = |source| StateFileError::Io { doing: "lock", path: path.to_owned(), source };
+        let dir = path.parent().unwrap_or(Path::new("/"));
+        Self::make_private_dir(dir).map_err(failed)?;
+        let lock = path.with_extension("lock");
+        let file = private().create(true).truncate(false).open(lock).map_err(failed)?;
+        match wait_for(|| file.try_lock()).map_err(failed)? {
+            Ok(()) => Ok(StateLock::holding(file)),
+            Err(waited) => Err(StateFileError::Busy { path: path.to_owned(), waited }),
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one writer of files of state")]
+fn put(new: &Path, bytes: &[u8], path: &Path, dir: &Path) -> io::Result<()> {
+    let mut file = private().create_new(true).open(new)?;
+    // Whatever the mask of the process leaves of it.
+    file.set_permissions(Permissions::from_mode(0o600))?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    std::fs::rename(new, path)?;
+    File::open(dir)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_its_owners_and_is_refused_once_others_can_write_it_or_it_is_a_link() {
+        let (files, temp) = (LocalStateFiles::default(), tempfile::tempdir().unwrap());
+        let path = temp.path().join("a/b/list.json");
+        files.replace(&path, b"one").unwrap();
+        files.replace(&path, b"two").unwrap();
+        assert_eq!(files.read(&path, 3).unwrap().as_deref(), Some(&b"two"[..]));
+        let mode = |path: &Path| path.metadata().unwrap().mode() & 0o777;
+        assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
+        assert_eq!(path.parent().unwrap().read_dir().unwrap().count(), 1, "nothing is left beside it");
+        let why = |read: Result<Option<Vec<u8>>, StateFileError>| read.unwrap_err().to_string();
+        assert!(why(files.read(&path, 2)).contains("larger than 2 bytes"));
+        std::fs::set_permissions(&path, Permissions::from_mode(0o620)).unwrap();
+        assert!(why(files.read(&path, 3)).contains("others can write"));
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+        assert!(files.read(&path, 3).is_err());
+    }
+
+    #[test]
+    fn a_lock_that_another_process_holds_is_waited_for_and_then_told() {
+        let (files, temp) = (LocalStateFiles::default(), tempfile::tempdir().unwrap());
+        let path = temp.path().join("trust.json");
+        let held = files.lock(&path).unwrap();
+        let error = files.lock(&path).unwrap_err();
+        assert!(matches!(&error, StateFileError::Busy { waited, .. } if *waited >= LOCK_WAIT), "{error}");
+        assert!(error.to_string().contains("trust.json"), "{error}");
+        drop(held);
+        drop(files.lock(&path).unwrap());
+    }
+}
