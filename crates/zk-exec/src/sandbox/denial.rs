@@ -28,6 +28,7 @@ const NO_NETWORK: [&str; 7] = [
 ];
 
 const RUN_LATER: &str = "programs are run from it later";
+const NO_REPOSITORY: &str = "git would run programs that its settings name; to make a repository here, run the command outside of the sandbox";
 
 /// What a sandbox or a container denies, as far as the words of programs can be compared with it.
 #[derive(Clone, Debug)]
@@ -99,6 +100,9 @@ impl Denials {
         if !not_written {
             return None;
         }
+        if path.ends_with(".git") && self.read_only.iter().any(|guarded| guarded == path) {
+            return denial(DeniedAct::Write, NO_REPOSITORY);
+        }
         if below(&self.read_only) {
             return denial(DeniedAct::Write, RUN_LATER);
         }
@@ -158,7 +162,9 @@ mod tests {
     fn denials(network: Network) -> Denials {
         Denials {
             writable: vec!["/home/me/project".into()],
-            read_only: vec!["/home/me/project/.git/config".into(), "/home/me/project/.git/hooks".into()],
+            read_only: [".git/config", ".git/hooks", ".git"]
+                .map(|name| format!("/home/me/project/{name}").into())
+                .to_vec(),
             kept_free: vec!["/home/me/project/.bashrc".into()],
             hidden: vec!["/home/me/.ssh".into()],
             own: vec!["/tmp".into(), "/var/tmp".into()],
@@ -180,6 +186,10 @@ mod tests {
             (
                 "error: could not lock config file .git/config: Device or resource busy",
                 "write /home/me/project/.git/config",
+            ),
+            (
+                "fatal: cannot mkdir .git: Read-only file system",
+                "write /home/me/project/.git (git would run programs that its settings name; to make a repository",
             ),
             ("cat: /home/me/.ssh/id_rsa: Permission denied", "read /home/me/.ssh/id_rsa"),
             ("Error: EROFS: read-only file system, open '/home/me/.npm/x'", "write /home/me/.npm/x"),
