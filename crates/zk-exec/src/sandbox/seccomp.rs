@@ -185,9 +185,9 @@ pub(super) fn asking() -> Result<BpfProgram, BackendError> {
 }
 
 /// Whether the kernel takes a filter: found out in a thread that ends with its own, which allows everything.
-pub(super) fn check() -> io::Result<()> {
+pub(super) fn check(asks_for_names: bool) -> io::Result<()> {
     const ALLOW: sock_filter = sock_filter { code: 0x06, jt: 0, jf: 0, k: 0x7fff_0000 };
-    let thread = std::thread::Builder::new().spawn(|| {
+    let thread = std::thread::Builder::new().spawn(move || {
         seccompiler::apply_filter(&[ALLOW])
             .map_err(|error| match error {
                 seccompiler::Error::Seccomp(error) | seccompiler::Error::Prctl(error) => error,
@@ -195,7 +195,7 @@ pub(super) fn check() -> io::Result<()> {
             })
             .step("filter system calls (seccomp)")?;
         // Not possible either in a container that notifies of the calls in it, or whose filter refuses this.
-        broker::install(&[ALLOW]).map(drop).step(broker::INSTALL)
+        if asks_for_names { broker::check() } else { Ok(()) }
     });
     let applied = thread.step("filter system calls (seccomp)")?.join();
     applied.unwrap_or_else(|_| Err(io::Error::other("it broke off")))

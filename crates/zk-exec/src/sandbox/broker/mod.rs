@@ -16,15 +16,26 @@ use seccompiler::sock_filter;
 use super::sys::{Step, unshare};
 use calls::Caller;
 use guard::Guard;
-use notice::Listener;
-pub(super) use notice::install;
+use notice::{Listener, install};
 
 /// The step in which a filter of this is laid on a thread, in messages.
-pub(super) const INSTALL: &str =
+const INSTALL: &str =
     "have a filter ask before a name is made (seccomp user notification, Linux 5.14 or later)";
 /// Calls that may wait for something at a time, such as for the reader of a pipe.
 const MAX_WORKERS: usize = 64;
 const STACK_BYTES: usize = 256 << 10;
+
+/// Whether this machine can have a broker: fails with the reason, in a thread that is of no other use afterwards.
+pub(super) fn check() -> io::Result<()> {
+    const ALLOW: sock_filter = sock_filter { code: 0x06, jt: 0, jf: 0, k: 0x7fff_0000 };
+    // A machine without this setting has nothing against it.
+    let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    if scope.trim() == "3" {
+        return Err(io::Error::other("the setting kernel.yama.ptrace_scope is 3, which allows it to nobody"))
+            .step("read the paths of commands in their memory");
+    }
+    install(&[ALLOW]).and_then(|listener| listener.check()).step(INSTALL)
+}
 
 /// A broker that waits for the filter whose calls it answers.
 pub(super) struct Broker {

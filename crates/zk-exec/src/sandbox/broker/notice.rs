@@ -6,8 +6,11 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use rustix::io::Errno;
 use seccompiler::sock_filter;
 
+/// Flag of an added file whose number is the answer: `SECCOMP_ADDFD_FLAG_SEND`.
+const ADD_AND_ANSWER: u32 = 2;
+
 /// The source of the calls that wait for an answer.
-pub(crate) struct Listener(OwnedFd);
+pub(super) struct Listener(OwnedFd);
 
 /// A call that waits for its answer.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +24,7 @@ pub(super) struct Notice {
 
 /// Lays a filter on this thread whose notifications come to the listener that is returned.
 #[expect(unsafe_code, reason = "seccompiler installs no filter that notifies")]
-pub(crate) fn install(filter: &[sock_filter]) -> io::Result<Listener> {
+pub(super) fn install(filter: &[sock_filter]) -> io::Result<Listener> {
     let mut filter: Vec<libc::sock_filter> = filter
         .iter()
         .map(|step| libc::sock_filter { code: step.code, jt: step.jt, jf: step.jf, k: step.k })
@@ -79,6 +82,16 @@ impl Listener {
         unsafe { libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ID_VALID, &raw const id) == 0 }
     }
 
+    /// Fails where the kernel cannot answer a call with an open file in one step.
+    pub(super) fn check(&self) -> io::Result<()> {
+        // No call has this number. A kernel that knows the request looks for it.
+        let nobody = self.answer_with_file(u64::MAX, &self.0, true);
+        match nobody {
+            Err(Errno::NOENT) | Ok(()) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Answers a call with what it returns.
     pub(super) fn answer(&self, id: u64, result: Result<(), Errno>) {
         let error = result.err().map_or(0, |errno| -errno.raw_os_error());
@@ -92,7 +105,7 @@ impl Listener {
         let flags = if close_at_exec { libc::O_CLOEXEC.cast_unsigned() } else { 0 };
         let mut added = libc::seccomp_notif_addfd {
             id,
-            flags: 2,
+            flags: ADD_AND_ANSWER,
             srcfd: file.as_raw_fd().cast_unsigned(),
             newfd: 0,
             newfd_flags: flags,

@@ -4,7 +4,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    TargetArch,
+};
 use zk_exec::{Layer, SandboxError, SandboxExec, SandboxPolicy, Supervision};
 
 use super::{has, run};
@@ -12,7 +15,10 @@ use crate::support::{environment, fork_supervisor};
 
 /// Becomes a supervisor on a machine where these calls fail with `errno`.
 fn supervise_without(calls: &[libc::c_long], errno: i32) {
-    let rules = calls.iter().map(|call| (*call, Vec::new())).collect::<BTreeMap<_, _>>();
+    supervise_below(calls.iter().map(|call| (*call, Vec::new())).collect(), errno);
+}
+
+fn supervise_below(rules: BTreeMap<i64, Vec<SeccompRule>>, errno: i32) {
     let arch = TargetArch::try_from(std::env::consts::ARCH).unwrap();
     let fails = SeccompAction::Errno(errno.unsigned_abs());
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, fails, arch).unwrap();
@@ -34,6 +40,16 @@ fn supervisor_without_landlock() {
 fn supervisor_without_seccomp() {
     // What is looked at first is whether there is such a call at all.
     supervise_without(&[libc::SYS_seccomp], libc::ENOSYS);
+}
+
+#[test]
+#[ignore = "started by another test"]
+fn supervisor_without_notification() {
+    let listens = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
+    let listens = SeccompCmpOp::MaskedEq(listens);
+    let listens = SeccompCondition::new(1, SeccompCmpArgLen::Qword, listens, 8).unwrap();
+    let rules = BTreeMap::from([(libc::SYS_seccomp, vec![SeccompRule::new(vec![listens]).unwrap()])]);
+    supervise_below(rules, libc::EBUSY);
 }
 
 #[test]
@@ -130,6 +146,38 @@ async fn without_seccomp_nothing_runs_and_that_is_said() {
         let told = machine.refuses(&policy).await;
         assert!(told.contains("cannot filter system calls (seccomp)"), "{told}");
     }
+}
+
+/// As in a container whose runtime listens to its calls itself.
+#[tokio::test]
+async fn without_notification_nothing_that_writes_runs_and_that_is_said() {
+    if !is_whole() {
+        return;
+    }
+    let machine = Machine::without("notification");
+    let told = machine.refuses(&machine.policy()).await;
+    assert!(
+        told.contains("cannot have a filter ask before a name is made (seccomp user notification"),
+        "{told}"
+    );
+    for policy in [machine.policy().deny_writes(), machine.policy().landlock_only()] {
+        let exec = machine.exec(&policy);
+        exec.start().unwrap();
+        exec.close().await;
+    }
+}
+
+/// Filters of a container are laid on all processes of the sandbox, and tell none from the others.
+#[tokio::test]
+async fn below_filters_of_a_container_files_of_the_supervisor_are_not_the_commands() {
+    if !is_whole() {
+        return;
+    }
+    let machine = Machine::without("landlock");
+    let exec = machine.exec(&machine.policy());
+    let (code, out) = run(&exec, super::names::SEARCH, &machine.base.path().join("work")).await;
+    assert_eq!((code, out.trim()), (0, "over"));
+    exec.close().await;
 }
 
 #[tokio::test]

@@ -80,7 +80,7 @@ def change():
         ctypes.memmove(text, b"dir/free\0", 9)
 changing = threading.Thread(target=change)
 changing.start()
-for _ in range(1500):
+for _ in range(500):
     libc.mkdir(text, 0o700)
     made = libc.open(text, os.O_CREAT | os.O_WRONLY, 0o600)
     if made >= 0: os.close(made)
@@ -99,7 +99,7 @@ def swap():
         except OSError: pass
 over.clear()
 changing = threading.Thread(target=swap); changing.start()
-for _ in range(1500):
+for _ in range(500):
     for act in (lambda: os.mkdir("real/" + name), lambda: bound("real/" + name)):
         try: act()
         except OSError: pass
@@ -198,15 +198,17 @@ print(os.path.exists(\"sub/kept\"))'";
     exec.close().await;
 }
 
+/// Opens what the process above and the first one have open, by their directories of `/proc`.
+pub(super) const SEARCH: &str = "for p in /proc/$PPID /proc/1 /proc/$PPID/task/*; do for n in $(seq 0 30); do
+        (: > $p/fd/$n) 2>/dev/null && echo opened $p/fd/$n; done
+        (echo x > $p/cwd/$$-there) 2>/dev/null && echo made in $p; done; echo over";
+
 #[tokio::test]
 async fn files_of_the_process_that_answers_are_not_the_commands() {
     let base = tempfile::tempdir().unwrap();
     let work = base.path().join("work");
     fs::create_dir(&work).unwrap();
     let Some(exec) = sandboxed(&SandboxPolicy::new(&work)) else { return };
-    let search = "for p in /proc/$PPID /proc/1 /proc/$PPID/task/*; do for n in $(seq 0 30); do
-        (: > $p/fd/$n) 2>/dev/null && echo opened $p/fd/$n; done
-        (echo x > $p/cwd/$$-there) 2>/dev/null && echo made in $p; done; echo over";
-    prints(&exec, &work, search, "over").await;
+    prints(&exec, &work, SEARCH, "over").await;
     exec.close().await;
 }
