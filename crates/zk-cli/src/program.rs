@@ -111,7 +111,7 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         term::print_stderr(&format!("zk: warning: {}: {}, {what}", git.path.display(), git.why));
     }
     let notices = Notices::default();
-    let trust = Arc::new(FileTrust::new(dirs.trust(), host_files.clone()).telling(&notices));
+    let trust = Arc::new(FileTrust::new(dirs.trust()).telling(&notices));
     let launch = Launch { given, config, trust_mcp, mcp_configs, agents, add_dirs };
     let app = AppContext {
         agents: Arc::default(),

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use zk_core::service::{StateFileError, StateFiles, Trust, TrustError, TrustItem};
-use zk_exec::{LocalHostFiles, LocalStateFiles};
+use zk_exec::LocalStateFiles;
 
 use crate::term::Notices;
 
@@ -37,8 +37,9 @@ pub(crate) struct Stored {
 const VERSION: u32 = 1;
 
 impl FileTrust {
-    pub(crate) fn new(path: Option<PathBuf>, files: LocalHostFiles) -> Self {
-        let files = LocalStateFiles::new(files);
+    pub(crate) fn new(path: Option<PathBuf>) -> Self {
+        // Also where `sudo` runs this, a store of the user who called it trusts nothing.
+        let files = LocalStateFiles::default();
         Self { path, files, notices: Notices::default(), told: Mutex::default() }
     }
 
@@ -175,7 +176,7 @@ mod tests {
     fn exactly_what_was_approved_is_trusted_until_it_is_revoked() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state/trust.json");
-        let trust = FileTrust::new(Some(path.clone()), LocalHostFiles::new());
+        let trust = FileTrust::new(Some(path.clone()));
         assert!(!trust.is_trusted(&item("/p", b"a")));
         trust.approve(&item("/p", b"a")).unwrap();
         trust.approve(&item("/p", b"b")).unwrap();
@@ -195,7 +196,7 @@ mod tests {
         let (notices, told) = (Notices::default(), std::sync::Arc::new(Mutex::new(Vec::new())));
         let kept = told.clone();
         notices.route_to(move |text| kept.lock().unwrap().push(text.to_owned()));
-        let trust = FileTrust::new(Some(path.clone()), LocalHostFiles::new()).telling(&notices);
+        let trust = FileTrust::new(Some(path.clone())).telling(&notices);
         let said = || std::mem::take(&mut *told.lock().unwrap());
         trust.approve(&item("/p", b"a")).unwrap();
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o666)).unwrap();
@@ -208,7 +209,7 @@ mod tests {
         if std::os::unix::fs::chown(&path, Some(65_533), None).is_ok() {
             assert!(!trust.is_trusted(&item("/p", b"a")) && !trust.is_trusted(&item("/p", b"a")));
             let foreign = said();
-            let why = "it belongs to another user, uid 65533";
+            let why = "it belongs to another user (uid 65533)";
             assert!(foreign.len() == 1 && foreign[0].contains(why), "told once: {foreign:?}");
             assert!(trust.approve(&item("/p", b"b")).is_err());
             std::os::unix::fs::chown(&path, Some(rustix::process::geteuid().as_raw()), None).unwrap();

@@ -20,7 +20,7 @@ fn settings(vars: &[(&str, &str)], given: LayerValues) -> Settings {
             dirs: &dirs,
             files,
             project,
-            trust: &FileTrust::new(None, LocalHostFiles::new()),
+            trust: &FileTrust::new(None),
             extra: None,
             additions: Additions::default(),
         },
