@@ -92,8 +92,15 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     let attended = host.questions.is_some();
     // A container has an outside as well; it is what the person chose for commands of their own, too.
     let outside = sandbox.is_some() || matches!(ContextName::of(app), ContextName::Docker(_));
+    let git_has_helper = sandbox::git_has_helper(app);
     let shell_bounds = sandbox.is_some().then(|| sandbox::describe(app, is_contained));
-    let tools = ToolsOptions { outside, attended, shell_bounds, ..behavior::tools_options(&app.settings) };
+    let tools = ToolsOptions {
+        outside,
+        attended,
+        shell_bounds,
+        git_has_helper,
+        ..behavior::tools_options(&app.settings)
+    };
     let tools = limits::of_time(&app.settings, tools);
     let own = of_person(app, bus, children.clone());
     let scope = bus.scope("outside");

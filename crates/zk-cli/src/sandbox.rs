@@ -127,6 +127,14 @@ pub(crate) fn describe(app: &AppContext, grants: bool) -> String {
     )
 }
 
+/// Whether the person's git asks a program for credentials.
+pub(crate) fn git_has_helper(app: &AppContext) -> bool {
+    let home = app.env.path("HOME");
+    let files = [".gitconfig", ".config/git/config"].map(|name| home.as_ref().map(|home| home.join(name)));
+    let mut files = files.into_iter().flatten().chain([PathBuf::from("/etc/gitconfig")]);
+    files.any(|path| std::fs::read_to_string(path).is_ok_and(|text| text.contains("[credential")))
+}
+
 /// Paths of the setting `sandbox.hidden`, in every execution context.
 pub(crate) fn hidden(app: &AppContext) -> Vec<PathBuf> {
     let own = app.settings.table(&["sandbox"]).unwrap_or_default();

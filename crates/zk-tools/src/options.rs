@@ -57,6 +57,9 @@ pub struct ToolsOptions {
     pub outside: bool,
     /// Bounds of all commands in words for the model, as the end of the description of `shell`.
     pub shell_bounds: Option<String>,
+    /// Whether git has a program of the person's that it asks for credentials. With [`shell_bounds`](Self::shell_bounds) a single
+    /// command that needs some asks to run [`outside`](Self::outside) by itself.
+    pub git_has_helper: bool,
     /// Whether somebody may be there to answer `ask_user` and `present_plan`: without, they are not offered.
     pub attended: bool,
     /// Results of one search, unless the call says otherwise; 0 is without limit.
@@ -83,6 +86,7 @@ impl Default for ToolsOptions {
             shell_footer: true,
             outside: false,
             shell_bounds: None,
+            git_has_helper: false,
             attended: true,
             grep_results: 250,
             glob_results: 200,

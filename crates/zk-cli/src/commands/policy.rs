@@ -5,14 +5,14 @@ use zk_core::service::{CallJudge, CallPlace, Tool, Trust, TrustItem, visible_lin
 use zk_permission::{
     Approval, ApprovalKind, Decision, Explanation, Layer, Rule, RuleBase, Verdict, quote_all,
 };
-use zk_tools::{PermissionGate, ToolsPlugin};
+use zk_tools::{PermissionGate, ToolsOptions, ToolsPlugin};
 
 use super::print;
 use crate::app::AppContext;
 use crate::args::actions::PolicyAction;
 use crate::containment::Containment;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::{behavior, policy};
+use crate::{behavior, policy, sandbox};
 
 /// Says what may run and why, and takes back what was approved.
 pub(crate) fn policy(app: &AppContext, action: &PolicyAction) -> Outcome<Exit> {
@@ -34,7 +34,7 @@ fn test(app: &AppContext, command: &[String]) -> Outcome<Exit> {
     };
     let args = json!({ "command": text });
     // What the tool runs for it: a line of the settings may come before it.
-    judged(app, "shell", &effects(app, "shell", &args)?, Some(&args))
+    judged(app, "shell", &|has_sandbox| effects(app, "shell", &args, has_sandbox), Some(&args))
 }
 
 /// Judges a call of a built-in tool by the effects that the tool tells; what another one does is not known.
@@ -43,13 +43,19 @@ fn test_tool(app: &AppContext, name: &str, args: &[String]) -> Outcome<Exit> {
     let args: Value = serde_json::from_str(&text).map_err(|error| {
         Failure::usage(format!("the arguments of `{name}` are not JSON: {error}: {text}"))
     })?;
-    judged(app, name, &effects(app, name, &args)?, Some(&args))
+    judged(app, name, &|has_sandbox| effects(app, name, &args, has_sandbox), Some(&args))
 }
 
 /// The effects that the built-in tool `name` tells of a call.
-fn effects(app: &AppContext, name: &str, args: &Value) -> Outcome<Effects> {
+fn effects(app: &AppContext, name: &str, args: &Value, has_sandbox: bool) -> Outcome<Effects> {
     let bus = Bus::new();
-    bus.install(&ToolsPlugin::new(behavior::tools_options(&app.settings))).map_err(Failure::failed)?;
+    let options = ToolsOptions {
+        outside: has_sandbox,
+        shell_bounds: has_sandbox.then(String::new),
+        git_has_helper: sandbox::git_has_helper(app),
+        ..behavior::tools_options(&app.settings)
+    };
+    bus.install(&ToolsPlugin::new(options)).map_err(Failure::failed)?;
     #[cfg(feature = "fetch")]
     bus.install(&crate::fetch::plugin(&app.settings)?).map_err(Failure::failed)?;
     Ok(match bus.item::<dyn Tool>(name) {
@@ -63,12 +69,19 @@ fn test_host(app: &AppContext, host: &str) -> Outcome<Exit> {
         let text = format!("rules are about hosts, not about pages; give the host of `{host}` alone");
         return Err(Failure::usage(text));
     }
-    judged(app, "fetch", &Effects::one(Effect::Network { hosts: vec![host.to_owned()] }), None)
+    let effects = Effects::one(Effect::Network { hosts: vec![host.to_owned()] });
+    judged(app, "fetch", &|_| Ok(effects.clone()), None)
 }
 
 /// Judges a call; by its arguments too, with which it may have been allowed for good as it is.
-fn judged(app: &AppContext, tool: &str, effects: &Effects, args: Option<&Value>) -> Outcome<Exit> {
+fn judged(
+    app: &AppContext,
+    tool: &str,
+    effects: &dyn Fn(bool) -> Outcome<Effects>,
+    args: Option<&Value>,
+) -> Outcome<Exit> {
     let containment = Containment::of(app, app.settings.flag("permissions.allow_all"))?;
+    let effects = &effects(containment.sandbox.is_some())?;
     let mode = containment.mode;
     let judge = policy::judge(app, mode, containment.is_contained);
     if containment.restricts_reads {
@@ -91,7 +104,11 @@ fn judged(app: &AppContext, tool: &str, effects: &Effects, args: Option<&Value>)
     );
     if tool == "shell" && decision != Decision::Deny {
         let is_read = containment.for_reads.is_some() && judge.allows_as_read(tool, effects, &app.cwd);
-        let place = if is_read { "a read-only sandbox".to_owned() } else { containment.place() };
+        let place = match is_read {
+            true => "a read-only sandbox".to_owned(),
+            false if effects.leaves_context() => "a process of yours, outside of the sandbox".to_owned(),
+            false => containment.place(),
+        };
         lines.push(format!("  it would run in {place}"));
     }
     print(app, &lines)

@@ -140,3 +140,23 @@ fn the_model_is_told_what_the_sandbox_allows() {
     let sent = server.bodies().last().map(ToString::to_string).unwrap_or_default();
     assert!(!sent.contains("Runs in a sandbox"), "{sent}");
 }
+
+#[test]
+fn a_command_that_needs_credentials_is_asked_about_as_one_outside_of_the_sandbox() {
+    let server = wants("ssh -o BatchMode=yes nobody@127.0.0.1 true");
+    let Some(person) = sandboxed(&server) else { return };
+    for command in ["gh pr list", "git push git@example.org:a/b.git", "npm publish"] {
+        let told = person.run(&["policy", "test", command]).stdout;
+        assert!(told.starts_with("ask (mode auto)"), "{told}");
+        assert!(told.contains("it would run in a process of yours, outside of the sandbox"), "{told}");
+    }
+    let Some(mut terminal) = Terminal::open(&person, "'go'") else { return };
+    let shown = terminal.until("Run? [y]es once");
+    assert!(shown.contains("credentials of yours, which the sandbox hides"), "{shown}");
+    std::thread::sleep(Duration::from_millis(1000));
+    terminal.keys("n");
+    terminal.expect("Told: ");
+    terminal.expect("\u{1b}[?2004h");
+    terminal.keys("\u{4}");
+    assert_eq!(terminal.code(), Some(0));
+}

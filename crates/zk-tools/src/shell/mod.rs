@@ -1,4 +1,5 @@
 mod classify;
+mod credentials;
 mod tail;
 #[cfg(test)]
 mod tests;
@@ -67,7 +68,8 @@ struct SandboxArgs {
     timeout_ms: Option<u64>,
     /// Answer at once with a job id
     background: Option<bool>,
-    /// Ask the user to run this one command outside of the sandbox, after it was denied something
+    /// Ask the user to run this one command outside of the sandbox, after it was denied something or where it needs the
+    /// user's credentials
     outside: Option<Outside>,
 }
 
@@ -110,6 +112,13 @@ impl Shell {
     fn outside_reason<'a>(&self, args: &'a Value) -> Option<&'a str> {
         let outside = args.get("outside").filter(|outside| self.options.outside && !outside.is_null())?;
         Some(text_or_empty(outside, "reason"))
+    }
+
+    /// Reason why a command can only run outside of the sandbox, if there is one.
+    fn needs_person(&self, command: &str, place: &CallPlace) -> Option<String> {
+        let is_held = self.options.outside && self.options.shell_bounds.is_some();
+        let is_plain = is_held && self.options.shell_prefix.is_none();
+        if is_plain { credentials::needed(command, &place.cwd, self.options.git_has_helper) } else { None }
     }
 
     /// Also runs commands in the background, as one of these jobs.
@@ -228,11 +237,11 @@ impl Tool for Shell {
         }
         let timeout = self.timeout(args.timeout_ms)?;
         let ExecPlace { exec, connections } = match self.outside_reason(call.args()) {
-            None => place_of(call, cx).await?,
             Some(_) if !call.effects().leaves_context() => {
                 return Err(ToolError::failed("nobody was asked to run this outside of the sandbox"));
             }
-            Some(_) => {
+            None if !call.effects().leaves_context() => place_of(call, cx).await?,
+            Some(_) | None => {
                 let outside = cx.cx.service::<OutsideExec>();
                 let outside = outside
                     .ok_or_else(|| ToolError::failed("nothing here runs commands outside of the sandbox"))?;
@@ -332,12 +341,14 @@ impl Tool for Shell {
         if reads { Concurrency::Shared } else { Concurrency::Exclusive }
     }
 
-    fn effects(&self, args: &Value, _: &CallPlace) -> Effects {
+    fn effects(&self, args: &Value, place: &CallPlace) -> Effects {
         let Some(command) = args.get("command").and_then(Value::as_str) else { return Effects::Unknown };
         // What decides about the call sees all that runs.
         let mut effects = vec![Effect::Executes { command: Some(self.prefixed(command)), argv: Vec::new() }];
         if let Some(reason) = self.outside_reason(args) {
             effects.push(Effect::LeavesContext { reason: reason.to_owned() });
+        } else if let Some(reason) = self.needs_person(command, place) {
+            effects.push(Effect::LeavesContext { reason });
         }
         if is_set(args, "detach") {
             // What outlives the program is more than the command alone: whatever allows that does not allow this.
@@ -346,8 +357,13 @@ impl Tool for Shell {
         Effects::Known { list: effects }
     }
 
-    /// Where a line of the host runs before the command, both.
-    async fn preview(&self, args: &Value, _: &CallPlace) -> Option<Display> {
+    /// Reason to leave the sandbox, or both lines where one of the host runs before the command.
+    async fn preview(&self, args: &Value, place: &CallPlace) -> Option<Display> {
+        if self.outside_reason(args).is_none()
+            && let Some(reason) = self.needs_person(args::text(args, "command"), place)
+        {
+            return Some(Display::Lines { lines: vec![reason] });
+        }
         self.options.shell_prefix.as_ref()?;
         let text = self.prefixed(args::text(args, "command"));
         Some(Display::Lines { lines: text.lines().map(str::to_owned).collect() })

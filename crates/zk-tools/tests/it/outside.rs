@@ -151,3 +151,18 @@ async fn an_answer_for_the_session_holds_whatever_reason_the_model_gives_and_for
     let inside = json!({ "command": "echo \"${PLACE:-inside}\"" });
     assert!(desk.output("shell", inside).await.is_err(), "inside is another call");
 }
+
+#[tokio::test]
+async fn a_single_command_that_needs_credentials_asks_to_leave_a_sandbox_by_itself() {
+    let desk = Desk::with(ToolsOptions {
+        outside: true,
+        shell_bounds: Some("Held.".to_owned()),
+        ..ToolsOptions::default()
+    });
+    assert!(desk.tool("shell").spec().description.ends_with(" Held."));
+    let place = zk_core::service::CallPlace { cx: desk.bus.cx(), cwd: desk.root.clone() };
+    let leaves =
+        |command: &str| desk.tool("shell").effects(&json!({ "command": command }), &place).leaves_context();
+    assert!(leaves("gh pr list") && leaves("git push git@example.org:a/b.git"));
+    assert!(!leaves("gh pr list; touch made") && !leaves("cargo build"));
+}

@@ -1,0 +1,141 @@
+//! Commands that need credentials of the person, which a sandbox hides.
+
+use std::path::Path;
+
+/// Characters with which a text is more than one plain command, where no quotes are around them.
+const SHELL_SIGNS: &str = ";|&<>()*?[]{}~#!\n";
+
+/// Largest configuration of git that is looked at, in bytes.
+const MAX_CONFIG_BYTES: u64 = 64 * 1024;
+
+/// Reason why a command has to run as the person; nothing where it need not, or is more than one plain command.
+pub(super) fn needed(command: &str, cwd: &Path, git_has_helper: bool) -> Option<String> {
+    let words = plain_words(command)?;
+    let (name, args) = words.split_first()?;
+    let has = |names: &[&str]| args.first().is_some_and(|word| names.contains(&word.as_str()));
+    let needs = match name.as_str() {
+        "gh" | "glab" => !args.is_empty() && !has(&["--help", "--version", "help", "version"]),
+        "ssh" | "scp" | "sftp" => !args.is_empty(),
+        "cargo" => has(&["login", "logout", "owner", "publish", "yank"]),
+        "npm" | "pnpm" | "yarn" | "bun" => has(&["login", "publish", "whoami"]),
+        "twine" => has(&["upload"]),
+        "gem" => has(&["push"]),
+        "git" => git_needs(args, cwd, git_has_helper),
+        _ => false,
+    };
+    needs.then(|| format!("`{name}` needs credentials of yours, which the sandbox hides: it runs as you"))
+}
+
+fn git_needs(args: &[String], cwd: &Path, has_helper: bool) -> bool {
+    let Some((name, rest)) = args.split_first() else { return false };
+    if !matches!(name.as_str(), "clone" | "fetch" | "ls-remote" | "pull" | "push") {
+        return false;
+    }
+    let place = rest.iter().find(|word| !word.starts_with('-')).map(String::as_str);
+    let named = place.filter(|place| place.contains("://") || is_far(place));
+    let addresses = match named {
+        Some(address) => vec![address.to_owned()],
+        None => remotes(cwd, place),
+    };
+    // Reading is often open to everybody, and is tried in the sandbox first.
+    let asks_helper = has_helper && name == "push";
+    addresses.iter().any(|address| is_far(address) || (asks_helper && address.starts_with("https://")))
+}
+
+/// Whether git goes there by ssh.
+fn is_far(address: &str) -> bool {
+    let is_short = !address.contains("://")
+        && address.split_once(':').is_some_and(|(host, _)| host.contains('@') && !host.contains('/'));
+    is_short || address.starts_with("ssh://") || address.starts_with("git+ssh://")
+}
+
+/// Addresses of the remote with this name, or of all where there is none, of the repository around a directory.
+fn remotes(cwd: &Path, name: Option<&str>) -> Vec<String> {
+    let config = cwd.ancestors().map(|dir| dir.join(".git/config")).find(|path| path.is_file());
+    let small = config.filter(|path| path.metadata().is_ok_and(|found| found.len() <= MAX_CONFIG_BYTES));
+    let text = small.and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
+    let mut all = Vec::new();
+    let mut remote = "";
+    for line in text.lines().map(str::trim) {
+        if line.starts_with('[') {
+            let named = line.strip_prefix("[remote \"").and_then(|rest| rest.strip_suffix("\"]"));
+            remote = named.unwrap_or_default();
+        } else if let Some((key, address)) = line.split_once('=')
+            && matches!(key.trim(), "url" | "pushurl")
+            && !remote.is_empty()
+        {
+            all.push((remote, address.trim().to_owned()));
+        }
+    }
+    let is_named = |(remote, _): &&(&str, String)| name.is_none_or(|name| *remote == name);
+    all.iter().filter(is_named).map(|(_, address)| address.clone()).collect()
+}
+
+/// Words of a text that is one program with literal arguments.
+fn plain_words(command: &str) -> Option<Vec<String>> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    for sign in command.trim().chars() {
+        match (quote, sign) {
+            (Some('\''), '\'') | (Some('"'), '"') => quote = None,
+            (Some('\''), _) => word.get_or_insert_default().push(sign),
+            (_, '$' | '`' | '\\') => return None,
+            (Some(_), _) => word.get_or_insert_default().push(sign),
+            (None, '\'' | '"') => {
+                quote = Some(sign);
+                word.get_or_insert_default();
+            }
+            (None, _) if SHELL_SIGNS.contains(sign) => return None,
+            (None, _) if sign.is_whitespace() => words.extend(word.take()),
+            (None, _) => word.get_or_insert_default().push(sign),
+        }
+    }
+    words.extend(word);
+    quote.is_none().then_some(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn single_commands_with_credentials_are_told_from_all_others() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join(".git")).unwrap();
+        std::fs::create_dir_all(dir.path().join("a")).unwrap();
+        let config = "[remote \"origin\"]\n\turl = git@example.org:a/b.git\n[remote \"web\"]\n\turl = \
+                      https://example.org/a/b.git\n[remote \"disk\"]\n\turl = /srv/x.git\n";
+        std::fs::write(dir.path().join(".git/config"), config).unwrap();
+        let cwd = dir.path().join("a");
+        for (command, alone, with_helper) in [
+            ("gh pr create --title 'a; b' --body \"(x)\"", true, true),
+            ("gh --version", false, false),
+            ("ssh me@example.org uptime", true, true),
+            ("npm publish", true, true),
+            ("cargo publish -p x", true, true),
+            ("git push", true, true),
+            ("git push origin main", true, true),
+            ("git push -u web main", false, true),
+            ("git push https://example.org/x.git main:main", false, true),
+            ("git push http://127.0.0.1:8801/x.git main", false, false),
+            ("git push disk", false, false),
+            ("git fetch origin", true, true),
+            ("git fetch web", false, false),
+            ("git clone git@example.org:a/b.git", true, true),
+            ("git clone https://example.org/a/b.git", false, false),
+            ("git commit -m 'git push'", false, false),
+            ("gh pr list; rm -rf x", false, false),
+            ("gh pr list && make", false, false),
+            ("gh pr view $(cat x)", false, false),
+            ("gh pr list > out", false, false),
+            ("GH_TOKEN=x gh pr list", false, false),
+            ("npm install", false, false),
+            ("curl https://example.org", false, false),
+            ("", false, false),
+        ] {
+            let is_needed = |helper| needed(command, &cwd, helper).is_some();
+            assert_eq!((is_needed(false), is_needed(true)), (alone, with_helper), "{command}");
+        }
+    }
+}
