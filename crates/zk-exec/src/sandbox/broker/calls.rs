@@ -11,6 +11,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, fchdir, pidfd_getfd, pidfd_open, umask};
 
+use super::Waiting;
 use super::guard::Guard;
 use super::notice::{Listener, Notice, bind, read_memory};
 use super::resolve::{MAX_LINKS, Place, Proc, Status};
@@ -28,6 +29,8 @@ pub(super) struct Caller<'a> {
     pub(super) notice: Notice,
     pub(super) listener: &'a Listener,
     pub(super) guard: &'a Guard,
+    /// Called before a wait, which ends when the value is dropped.
+    pub(super) waiting: &'a dyn Fn() -> Waiting<'a>,
 }
 
 /// A name that a call gives: where the number of its directory and the text of its path are.
@@ -104,6 +107,8 @@ impl Caller<'_> {
             if access == OFlags::RDONLY && !flags.contains(OFlags::NONBLOCK) && is_pipe(&place) {
                 wanted.remove(OFlags::NONBLOCK);
             }
+            let waits = !wanted.contains(OFlags::NONBLOCK);
+            let _waiting = waits.then(|| (self.waiting)());
             match openat(&place.parent, &place.name, wanted, mode) {
                 Ok(_) if is_guarded && flags.contains(OFlags::EXCL) => return Err(Errno::EXIST),
                 Ok(file) => return as_asked(file, flags),
@@ -126,6 +131,7 @@ impl Caller<'_> {
             FileType::CharacterDevice if found.st_rdev == libc::makedev(5, 0) => self.terminal(),
             FileType::Fifo if !flags.contains(OFlags::NONBLOCK) => {
                 let wanted = wanted - OFlags::CREATE;
+                let _waiting = (self.waiting)();
                 while self.listener.waits(self.notice.id) {
                     match openat(&place.parent, &place.name, wanted, Mode::empty()) {
                         Err(Errno::NXIO) => std::thread::sleep(LOOK),

@@ -21,8 +21,10 @@ use notice::{Listener, install};
 /// The step in which a filter of this is laid on a thread, in messages.
 const INSTALL: &str =
     "have a filter ask before a name is made (seccomp user notification, Linux 5.14 or later)";
-/// Calls that may wait for something at a time, such as for the reader of a pipe.
+/// Calls that are done at a time. Those that wait for the other end of a pipe are not counted.
 const MAX_WORKERS: usize = 64;
+/// Threads that stay for the next calls.
+const MAX_IDLE_WORKERS: usize = 4;
 const STACK_BYTES: usize = 256 << 10;
 
 /// Whether this machine can have a broker: fails with the reason, in a thread that is of no other use afterwards.
@@ -93,8 +95,33 @@ fn serve(shared: &Arc<Shared>) {
         if was_last_idle && shared.workers.load(Ordering::Acquire) < MAX_WORKERS {
             add_worker(shared);
         }
-        Caller { notice, listener: &shared.listener, guard: &shared.guard }.answer();
+        let waiting = || Waiting::begin(shared);
+        Caller { notice, listener: &shared.listener, guard: &shared.guard, waiting: &waiting }.answer();
         shared.idle.fetch_add(1, Ordering::AcqRel);
+        let fewer = |idle: usize| idle.checked_sub(1).filter(|left| *left >= MAX_IDLE_WORKERS);
+        if shared.idle.fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer).is_ok() {
+            break;
+        }
+    }
+    shared.workers.fetch_sub(1, Ordering::AcqRel);
+}
+
+/// A thread that waits for the other end of a pipe, and another one that does its work meanwhile.
+pub(super) struct Waiting<'a>(&'a Shared);
+
+impl<'a> Waiting<'a> {
+    fn begin(shared: &'a Arc<Shared>) -> Self {
+        shared.workers.fetch_sub(1, Ordering::AcqRel);
+        if shared.idle.load(Ordering::Acquire) == 0 {
+            add_worker(shared);
+        }
+        Self(shared)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.workers.fetch_add(1, Ordering::AcqRel);
     }
 }
 
@@ -105,7 +132,7 @@ fn add_worker(shared: &Arc<Shared>) {
     let worker = shared.clone();
     let added = spawn(move || {
         if separate().is_ok() {
-            serve(&worker);
+            return serve(&worker);
         }
         worker.workers.fetch_sub(1, Ordering::AcqRel);
         worker.idle.fetch_sub(1, Ordering::AcqRel);

@@ -198,6 +198,18 @@ print(os.path.exists(\"sub/kept\"))'";
     exec.close().await;
 }
 
+#[tokio::test]
+async fn however_many_wait_for_the_reader_of_a_pipe_others_go_on() {
+    let work = tempfile::tempdir().unwrap();
+    let Some(exec) = sandboxed(&SandboxPolicy::new(work.path())) else { return };
+    let command = "mkfifo pipe; for n in $(seq 100); do (echo $n > pipe; echo $n > done-$n) & done; \
+        for n in $(seq 100); do mkdir dir-$n; done; sleep 0.2; echo on > file; cat file; \
+        (while [ $(ls done-* 2>/dev/null | wc -l) -lt 100 ]; do cat pipe > /dev/null; done) & \
+        until [ $(ls done-* 2>/dev/null | wc -l) = 100 ]; do sleep 0.02; done; kill $!; echo over";
+    prints(&exec, work.path(), command, "on\nover").await;
+    exec.close().await;
+}
+
 /// Opens what the process above and the first one have open, by their directories of `/proc`.
 pub(super) const SEARCH: &str = "for p in /proc/$PPID /proc/1 /proc/$PPID/task/*; do for n in $(seq 0 30); do
         (: > $p/fd/$n) 2>/dev/null && echo opened $p/fd/$n; done
