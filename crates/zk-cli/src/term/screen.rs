@@ -389,23 +389,34 @@ pub(crate) fn terminal_size() -> (usize, usize) {
 
 /// The status and the end of the draft, in less than the width of a terminal.
 fn last_line(status: &str, draft: &str, width: usize) -> String {
-    let mut left = width.saturating_sub(1);
-    let mut fits = |c: &char| {
-        // What is not ASCII may be two columns wide.
-        let columns = if c.is_ascii() { 1 } else { 2 };
-        let fits = columns <= left;
-        left = left.saturating_sub(columns);
+    let room = width.saturating_sub(1);
+    if draft.is_empty() {
+        return fitting(sanitise(status).chars(), room).0;
+    }
+    let draft = sanitise(draft).replace(['\n', '\t'], " ");
+    let mark = if status.is_empty() { "› " } else { " › " };
+    // A long status leaves up to half of the line to what is typed.
+    let typed = mark.chars().chain(draft.chars()).map(columns).sum::<usize>().min(width / 2);
+    let (status, used) = fitting(sanitise(status).chars(), room.saturating_sub(typed));
+    let (mark, of_mark) = fitting(mark.chars(), room.saturating_sub(used));
+    let (end, _) = fitting(draft.chars().rev(), room.saturating_sub(used + of_mark));
+    format!("{status}{mark}{}", end.chars().rev().collect::<String>())
+}
+
+/// As many of the characters as fit, and the columns that they take.
+fn fitting(text: impl Iterator<Item = char>, room: usize) -> (String, usize) {
+    let mut used = 0;
+    let fits = |c: &char| {
+        let fits = used + columns(*c) <= room;
+        used += if fits { columns(*c) } else { 0 };
         fits
     };
-    let status: String = sanitise(status).chars().take_while(&mut fits).collect();
-    if draft.is_empty() {
-        return status;
-    }
-    let mark: String = (if status.is_empty() { "› " } else { " › " }).chars().take_while(&mut fits).collect();
-    let draft = sanitise(draft).replace(['\n', '\t'], " ");
-    let mut end: Vec<char> = draft.chars().rev().take_while(&mut fits).collect();
-    end.reverse();
-    format!("{status}{mark}{}", end.iter().collect::<String>())
+    (text.take_while(fits).collect(), used)
+}
+
+/// The columns that a character takes at most: another one than ASCII may be two wide.
+fn columns(c: char) -> usize {
+    if c.is_ascii() { 1 } else { 2 }
 }
 
 #[cfg(test)]
@@ -418,7 +429,8 @@ mod tests {
         assert_eq!(last_line("", "some\ntext", 80), "› some text");
         assert_eq!(last_line("waiting", "text", 80), "waiting › text");
         assert_eq!(last_line("waiting", "0123456789", 17), "waiting › 56789");
-        assert_eq!(last_line("waiting", "text", 5), "wait");
+        assert_eq!(last_line("waiting for another attempt", "text", 20), "waiting for › text");
+        assert_eq!(last_line("waiting", "text", 5), "wa t");
         assert_eq!(last_line("", "語語語", 8), "› 語語");
     }
 

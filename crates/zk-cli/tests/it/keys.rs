@@ -252,7 +252,7 @@ fn enter_after_a_text_queues_it_and_the_wait_goes_on() {
     let Some(mut terminal) = Terminal::open(&person, "'go'") else { return };
     terminal.expect("trying again in 50 s");
     terminal.keys("then this\r");
-    terminal.expect("Enter tries now › then this ⏎");
+    terminal.expect("› then this ⏎");
     terminal.expect("trying again in 49 s");
     terminal.keys("\r");
     terminal.expect("Answer-1");
