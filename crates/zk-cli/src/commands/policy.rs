@@ -26,7 +26,11 @@ pub(crate) fn policy(app: &AppContext, action: &PolicyAction) -> Outcome<Exit> {
     }
 }
 
+/// Options of zk that decide a verdict, beside the mode: many programs have options of these names.
+const VERDICT_OPTIONS: [&str; 3] = ["--config", "--cwd", "--preset"];
+
 fn test(app: &AppContext, command: &[String]) -> Outcome<Exit> {
+    refuse_late_options(command)?;
     let text = match command {
         // As it would be typed: quoted once for the shell that started zk.
         [only] => only.clone(),
@@ -37,8 +41,25 @@ fn test(app: &AppContext, command: &[String]) -> Outcome<Exit> {
     judged(app, "shell", &|has_sandbox| effects(app, "shell", &args, has_sandbox), Some(&args))
 }
 
+/// Refuses options of zk behind the command: they would be judged as a part of it, in another mode than was asked for.
+fn refuse_late_options(command: &[String]) -> Outcome<()> {
+    let Some((first, rest)) = command.split_first() else { return Ok(()) };
+    let is_text = first.contains(char::is_whitespace);
+    let is_option = |word: &&String| {
+        let name = word.split_once('=').map_or(word.as_str(), |(name, _)| name);
+        name == "--permission-mode" || (is_text && VERDICT_OPTIONS.contains(&name))
+    };
+    let Some(option) = rest.iter().find(is_option) else { return Ok(()) };
+    let name = option.split_once('=').map_or(option.as_str(), |(name, _)| name);
+    Err(Failure::usage(format!(
+        "`{name}` stands behind the command, where it would be judged as a part of it: options of zk come first, as in \
+         `zk policy test {name} … 'COMMAND'`; a command with an option of that name is one text in quotes"
+    )))
+}
+
 /// Judges a call of a built-in tool by the effects that the tool tells; what another one does is not known.
 fn test_tool(app: &AppContext, name: &str, args: &[String]) -> Outcome<Exit> {
+    refuse_late_options(args)?;
     let text = args.join(" ");
     let args: Value = serde_json::from_str(&text).map_err(|error| {
         Failure::usage(format!("the arguments of `{name}` are not JSON: {error}: {text}"))

@@ -320,6 +320,10 @@ impl Settings {
             }
             schema::Check::Invalid(what) => return Err(Failure::usage(told(what))),
         }
+        // As a leaf it would take the place of what lower layers say there.
+        if schema::is_empty_table(&key, &value) {
+            return Ok(());
+        }
         if let Some(old) = self.layers.at(&key)
             && old.origin.layer == Layer::CommandLine
             && origin.layer == Layer::Managed

@@ -225,6 +225,12 @@ impl Key {
         path.iter().all(|name| parts.next().is_some_and(|part| part == "*" || part == name))
             && parts.next().is_none()
     }
+
+    /// Whether it stands in the table at `path`, which is not one of a kind that people name.
+    fn is_below(&self, path: &[String]) -> bool {
+        let mut parts = self.path.split('.');
+        path.iter().all(|name| parts.next().is_some_and(|part| part == name)) && parts.next().is_some()
+    }
 }
 
 /// Result of checking one value of a layer.
@@ -293,7 +299,9 @@ pub(crate) fn check(path: &[String], value: &toml::Value, layer: Layer, vendors:
             _ => Check::Invalid(format!("`{name}` must be a table: [{name}]")),
         };
     }
-    let Some(key) = key else { return unknown(&name, path, endpoint) };
+    let Some(key) = key else {
+        return if is_empty_table(path, value) { Check::Valid } else { unknown(&name, path, endpoint) };
+    };
     if let ("models", Some(model)) = (table, path.get(1))
         && model.split_once('/').is_none_or(|(provider, id)| provider.is_empty() || id.is_empty())
     {
@@ -389,6 +397,11 @@ fn is_free(path: &[String]) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether it is a table of known keys of which none is given.
+pub(super) fn is_empty_table(path: &[String], value: &toml::Value) -> bool {
+    value.as_table().is_some_and(toml::Table::is_empty) && KEYS.iter().any(|key| key.is_below(path))
 }
 
 fn is_path(path: &toml::Value) -> bool {

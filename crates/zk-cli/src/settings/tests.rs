@@ -67,6 +67,15 @@ impl Home {
     }
 
     fn read_with(&self, given: LayerValues, trust: &dyn Trust) -> Outcome<(Settings, Vec<String>)> {
+        self.read_extra(None, given, trust)
+    }
+
+    fn read_extra(
+        &self,
+        extra: Option<&Path>,
+        given: LayerValues,
+        trust: &dyn Trust,
+    ) -> Outcome<(Settings, Vec<String>)> {
         let dirs = Dirs::new(&self.env);
         let project = self.temp.path().join("project");
         let files = &zk_exec::LocalHostFiles::new();
@@ -77,7 +86,7 @@ impl Home {
                 files,
                 project: &project,
                 trust,
-                extra: None,
+                extra,
                 additions: Additions::default(),
             },
             given,
@@ -210,6 +219,23 @@ fn an_unknown_key_under_a_guarded_table_is_an_error() {
         assert_eq!(error.exit, crate::exit::Exit::Usage);
         assert!(error.message.contains("settings.toml: unknown setting"), "{error}");
     }
+}
+
+#[test]
+fn an_empty_table_says_nothing_and_leaves_what_lower_layers_say() {
+    for table in ["permissions", "sandbox", "limits", "tools", "tools.budgets", "thinking_decay", "mcp"] {
+        let home = Home::new();
+        home.write("home/settings.toml", "[permissions]\nmode = \"ask\"\n[tools]\nread_lines = 7\n");
+        home.write("more.toml", &format!("[{table}]\n"));
+        let extra = home.temp.path().join("more.toml");
+        let (settings, warnings) = home.read_extra(Some(&extra), LayerValues::default(), &Everything).unwrap();
+        assert_eq!(warnings, Vec::<String>::new(), "{table}");
+        assert_eq!(settings.text("permissions.mode"), Some("ask"), "{table}");
+        assert_eq!(settings.count("tools.read_lines"), Some(7), "{table}");
+    }
+    let home = Home::new();
+    home.write("home/settings.toml", "[permissions.mode]\n");
+    assert!(home.read(LayerValues::default()).is_err(), "a text is no table");
 }
 
 #[test]

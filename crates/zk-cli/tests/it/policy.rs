@@ -107,10 +107,27 @@ fn a_rule_or_mode_that_cannot_be_read_stops_the_start() {
         "{}",
         ended.stderr
     );
-    let ended = person.run(&["policy", "test", "ls", "--permission-mode", "auto"]);
-    assert_eq!(ended.code, 0, "the flag is a part of the command there");
     let ended = person.run(&["--permission-mode", "auto", "policy", "test", "ls"]);
     assert!(ended.code == 2 && ended.stderr.contains("needs the sandbox"), "{}", ended.stderr);
+}
+
+#[test]
+fn an_option_of_zk_behind_the_command_of_a_policy_test_is_an_error() {
+    let person = Person::new();
+    for args in [
+        &["rm -rf x", "--permission-mode", "read-only"][..],
+        &["ls", "--permission-mode=auto"],
+        &["ls -a", "--cwd", "/tmp"],
+        &["--tool", "read_file", "{\"path\": \"a\"}", "--permission-mode", "ask"],
+    ] {
+        let ended = person.run(&[&["policy", "test"], args].concat());
+        assert_eq!(ended.code, 2, "{args:?}: {}", ended.stdout);
+        assert!(ended.stderr.contains("options of zk come first"), "{args:?}: {}", ended.stderr);
+    }
+    for args in [&["zk --permission-mode all -p x"][..], &["docker", "--config", "x", "ps"]] {
+        let ended = person.run(&[&["policy", "test"], args].concat());
+        assert_eq!(ended.code, 0, "{args:?}: {}", ended.stderr);
+    }
 }
 
 #[test]
