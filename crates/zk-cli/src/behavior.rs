@@ -15,6 +15,9 @@ use zk_tools::{Compress, Spill, ToolsOptions};
 use crate::settings::Settings;
 use crate::suggest::did_you_mean;
 
+/// Beginning of the names of tools that servers bring.
+const SERVER_TOOL_PREFIX: &str = "mcp__";
+
 /// The behaviour of the agent, but for what a run is asked.
 pub(crate) fn behavior(settings: &Settings, bus: &Bus) -> Behavior {
     Behavior {
@@ -132,8 +135,8 @@ fn tools(settings: &Settings, key: &str) -> Vec<String> {
     settings.names(key).into_iter().flat_map(canonical).collect()
 }
 
-/// What is wrong with the tools that are to be left out: a name that no tool has would leave it in.
-pub(crate) fn unknown_disallowed(settings: &Settings, bus: &Bus) -> Option<String> {
+/// Reason why a list of tools cannot be meant as it stands: a name that no tool has would leave one in, or leave none.
+pub(crate) fn unknown_tool(settings: &Settings, key: &str, bus: &Bus) -> Option<String> {
     let registered: Vec<String> =
         bus.items::<dyn Tool>().into_iter().map(|tool| tool.name.to_string()).collect();
     // Some of zk's own are offered in some places only, and those of servers come when the servers have started.
@@ -141,15 +144,25 @@ pub(crate) fn unknown_disallowed(settings: &Settings, bus: &Bus) -> Option<Strin
     let mut known: Vec<&str> = registered.iter().map(String::as_str).chain(own).collect();
     known.sort_unstable();
     known.dedup();
-    let is_unknown =
-        |name: &String| !name.ends_with('*') && !name.starts_with("mcp__") && !known.contains(&name.as_str());
-    let name = tools(settings, "tools.disallowed").into_iter().find(is_unknown)?;
+    let is_unknown = |name: &String| match name.strip_suffix('*') {
+        Some(begin) => {
+            !begin.starts_with(SERVER_TOOL_PREFIX)
+                && !SERVER_TOOL_PREFIX.starts_with(begin)
+                && !known.iter().any(|known| known.starts_with(begin))
+        }
+        None => !name.starts_with(SERVER_TOOL_PREFIX) && !known.contains(&name.as_str()),
+    };
+    let name = tools(settings, key).into_iter().find(is_unknown)?;
     if name.contains('(') {
         return Some(format!(
-            "there is no tool `{name}`: a tool is left out whole; rules with patterns belong in [permissions]"
+            "there is no tool `{name}`: tools are named whole; rules with patterns belong in [permissions]"
         ));
     }
-    Some(format!("there is no tool `{name}` to leave out{}", did_you_mean(&name, known)))
+    let hint = did_you_mean(name.trim_end_matches('*'), known);
+    Some(match name.ends_with('*') {
+        true => format!("there is no tool that begins with `{}`{hint}", name.trim_end_matches('*')),
+        false => format!("there is no tool `{name}`{hint}"),
+    })
 }
 
 /// What is done with the results of tools, in this order.

@@ -413,12 +413,13 @@ pub(crate) fn agent(
 ) -> Outcome<Agent> {
     let settings = &app.settings;
     settings.check_preset(&app.project)?;
-    if let Some(why) = behavior::unknown_disallowed(settings, bus) {
-        let origin = settings.origin("tools.disallowed").map(|origin| origin.layer);
+    for (key, flag) in [("tools.allowed", "--allowed-tools"), ("tools.disallowed", "--disallowed-tools")] {
+        let Some(why) = behavior::unknown_tool(settings, key, bus) else { continue };
+        let origin = settings.origin(key).map(|origin| origin.layer);
         if matches!(origin, Some(crate::settings::Layer::CommandLine)) {
-            return Err(Failure::usage(format!("--disallowed-tools: {why}")));
+            return Err(Failure::usage(format!("{flag}: {why}")));
         }
-        app.notices.show(&format!("warning: tools.disallowed: {why}"));
+        app.notices.show(&format!("warning: {key}: {why}"));
     }
     install_sections(app, bus)?;
     // The end of a run says what to do next, wherever it is shown.

@@ -10,6 +10,7 @@ mod models;
 mod plugins;
 mod presets;
 mod prompt_files;
+mod rules;
 mod schema;
 
 use std::borrow::Cow;

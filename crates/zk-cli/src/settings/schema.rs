@@ -1,8 +1,8 @@
 use zk_exec::HostRules;
-use zk_permission::{Rule, RuleBase};
 use zk_providers::{Efforts, Vendors};
 
 use super::layers::{Layer, dotted};
+use super::rules::wrong_rule;
 use crate::compaction;
 use crate::place::ContextName;
 
@@ -157,6 +157,9 @@ pub(super) const NETWORKS: [&str; 3] = ["none", "loopback", "all"];
 
 /// Tables in which a misspelt key would leave a door open.
 const GUARDED: [&str; 5] = ["docker", "limits", "permissions", "policy", "sandbox"];
+
+/// Letters in which a misspelt table may differ from the one that was meant.
+const MAX_TABLE_ERRORS: usize = 2;
 
 /// Tables that a project cannot touch at all: they say where requests go and what may run.
 const NOT_BY_PROJECTS: [&str; 6] = ["docker", "limits", "permissions", "policy", "sandbox", "providers"];
@@ -408,14 +411,6 @@ fn is_path(path: &toml::Value) -> bool {
     path.as_str().is_some_and(|path| path.starts_with('/') || path.starts_with("~/"))
 }
 
-/// Why a rule of a list cannot be read, if so. Where its paths begin does not matter for that.
-fn wrong_rule(path: &[String], rule: &toml::Value) -> Option<String> {
-    let decision = crate::policy::decision(path.last()?)?;
-    let Some(text) = rule.as_str() else { return Some("a rule is a text in quotes".to_owned()) };
-    let base = RuleBase { root: "/".into(), home: Some("/".into()) };
-    Rule::parse(zk_permission::Layer::User, decision, text, &base).err().map(|error| error.to_string())
-}
-
 /// One level of effort, with or without a word of its own.
 fn is_effort(level: &toml::Value) -> bool {
     level.as_str().is_some_and(|level| {
@@ -442,5 +437,15 @@ fn unknown(name: &str, path: &[String], endpoint: bool) -> Check {
         crate::suggest::did_you_mean(&pattern, paths)
     };
     let text = format!("unknown setting `{name}`{hint}");
-    if GUARDED.contains(&table) { Check::Invalid(text) } else { Check::Warn(text) }
+    if is_nearly_guarded(table) { Check::Invalid(text) } else { Check::Warn(text) }
+}
+
+/// Whether a table is one in which a misspelt key leaves a door open, or the misspelt name of one.
+fn is_nearly_guarded(table: &str) -> bool {
+    let is_known = |key: &Key| key.path.split('.').next() == Some(table);
+    GUARDED.contains(&table)
+        || (!KEYS.iter().any(is_known)
+            && GUARDED
+                .iter()
+                .any(|guarded| strsim::osa_distance(&table.to_lowercase(), guarded) <= MAX_TABLE_ERRORS))
 }

@@ -239,6 +239,42 @@ fn an_empty_table_says_nothing_and_leaves_what_lower_layers_say() {
 }
 
 #[test]
+fn the_misspelt_name_of_a_guarded_table_is_an_error_and_a_strange_one_is_not() {
+    for table in ["permission", "Permissions", "premissions", "sandbx", "limit", "doker"] {
+        let home = Home::new();
+        home.write("home/settings.toml", &format!("[{table}]\ndeny = [\"rm **\"]\n"));
+        let error = home.read(LayerValues::default()).unwrap_err();
+        assert!(error.message.contains(&format!("unknown setting `{table}.deny`")), "{error}");
+    }
+    let home = Home::new();
+    home.write("home/settings.toml", "[editor]\ncolour = 1\n");
+    assert_eq!(home.read(LayerValues::default()).unwrap().1.len(), 1);
+}
+
+#[test]
+fn a_rule_that_is_the_name_of_a_tool_says_how_rules_about_tools_are_written() {
+    for (rule, hint) in [
+        ("shell", "`tool(shell)`; a rule about commands is their words"),
+        ("Bash", "`tool(shell)`"),
+        ("Bash(git push:*)", "such as `git push **`"),
+        ("grep", "`tool(grep)`; a rule about the program is written `grep **`"),
+        ("write_file", "`write(src/**)`"),
+        ("fetch", "`fetch(docs.rs)`"),
+        ("mcp__files__read", "`tool(mcp__files__read)`"),
+        ("tool(shel)", "did you mean `tool(shell)`?"),
+    ] {
+        let home = Home::new();
+        home.write("home/settings.toml", &format!("[permissions]\ndeny = [\"{rule}\"]\n"));
+        let error = home.read(LayerValues::default()).unwrap_err();
+        assert!(error.message.contains(hint), "{rule}: {error}");
+    }
+    let home = Home::new();
+    let rules = "\"tool(shell)\", \"tool(mcp__*)\", \"tool(shel*)\", \"fetch(docs.rs)\", \"grep **\", \"make\"";
+    home.write("home/settings.toml", &format!("[permissions]\ndeny = [{rules}]\n"));
+    assert_eq!(home.read(LayerValues::default()).unwrap().1, Vec::<String>::new());
+}
+
+#[test]
 fn values_of_the_wrong_type_are_errors_that_name_the_file() {
     let tables = ["extra_body", "options", "oauth"].map(|table| format!("providers.lab.{table} = \"x\""));
     let lines = ["model = 1", "max_turns = 0", "sessions = \"no\"", "thinking = \"much\"", "preset = \"x\""];

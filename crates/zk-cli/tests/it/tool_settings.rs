@@ -34,15 +34,20 @@ fn flags_and_settings_say_which_tools_are_offered() {
     assert_eq!(some.iter().collect::<Vec<_>>(), rest);
     assert_eq!(ask(&["--disallowed-tools", "Bash,jobs"]), some, "as other programs call it");
     assert_eq!(ask(&["--allowed-tools", "Read,Grep"]), ["grep", "read_file"]);
-    for (wrong, told) in [
-        ("shel", "--disallowed-tools: there is no tool `shel` to leave out; did you mean `shell`?"),
-        ("Bash(git:*)", "a tool is left out whole"),
-    ] {
-        let ended = person.run(&["-p", "x", "--disallowed-tools", wrong]);
-        assert!(ended.code == 2 && ended.stderr.contains(told), "{}: {}", ended.code, ended.stderr);
+    for flag in ["--disallowed-tools", "--allowed-tools"] {
+        for (wrong, told) in [
+            ("shel", "there is no tool `shel`; did you mean `shell`?"),
+            ("shel,read_file", "there is no tool `shel`"),
+            ("nosuch*", "there is no tool that begins with `nosuch`"),
+            ("Bash(git:*)", "tools are named whole"),
+        ] {
+            let ended = person.run(&["-p", "x", flag, wrong]);
+            let is_told = ended.stderr.contains(&format!("{flag}: ")) && ended.stderr.contains(told);
+            assert!(ended.code == 2 && is_told, "{}: {}", ended.code, ended.stderr);
+        }
+        let ended = person.run(&["-p", "x", flag, "mcp__later__tool,ask_*,mcp*"]);
+        assert_eq!(ended.code, 0, "{}", ended.stderr);
     }
-    let ended = person.run(&["-p", "x", "--disallowed-tools", "mcp__later__tool,ask_*"]);
-    assert_eq!(ended.code, 0, "{}", ended.stderr);
     person.settings("[tools]\nallowed = [\"read_file\", \"edit\"]\n");
     assert_eq!(ask(&[]), ["edit", "read_file"]);
     assert_eq!(ask(&["--disallowed-tools", "edit"]), ["read_file"]);
