@@ -16,6 +16,14 @@ fn has_features(package: &Package) -> bool {
     package.manifest.contains_key("features")
 }
 
+/// Compares the flag tables of the judge with the real programs, and prints the versions of those.
+pub(crate) fn judge_table(workspace: &Workspace) -> Result<()> {
+    let test = "program::checked::every_flag_of_the_tables_takes_of_the_next_word_what_its_program_takes";
+    let args =
+        ["test", "--package", "zk-permission", "--lib", "--locked", "--", "--exact", "--nocapture", test];
+    Run::cargo(&args, workspace.root()).wait()
+}
+
 /// Everything the CI runs. It stops at the first step that fails.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let begun = Instant::now();
@@ -44,6 +52,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         })
     })?;
     step("tests", &mut || cargo(&["test", "--workspace", "--locked"]).wait())?;
+    step("flag tables of the judge", &mut || judge_table(workspace))?;
     step("generated docs", &mut || docs::check(workspace))?;
     step("examples", &mut || examples(workspace))?;
     step("packages of examples/", &mut || example_packages(workspace))?;

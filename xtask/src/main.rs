@@ -31,6 +31,7 @@ cargo xtask <task>
   conformance                   the conformance suite of MCP, if npm can install it
   fuzz [--seconds N]            every fuzz target for N seconds, 5 by default; needs nightly and cargo-fuzz
   models [--check] [--from FILE]  write the table of models from a catalogue, or fail if it is stale
+  judge-table                   the flag tables of the judge against the programs of this machine, with their versions
   vendor-guide                  follows the guide for vendors in a copy of the checkout
   new-plugin NAME [--into DIR]    a plugin crate that compiles, with a test and an example
   new-provider NAME [--into DIR]  the same for a model provider
@@ -56,6 +57,7 @@ fn task(args: &[&str]) -> Result<()> {
         ["tidy"] => tidy::run(&workspace),
         ["docs"] => docs::write(&workspace),
         ["docs", "--check"] => docs::check(&workspace),
+        ["judge-table"] => ci::judge_table(&workspace),
         ["vendor-guide"] => vendor_guide::follow(&workspace),
         ["conformance"] => match conformance::install(&workspace) {
             Ok(suite) => suite.run(&workspace),

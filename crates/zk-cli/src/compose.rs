@@ -75,11 +75,8 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     if is_less_than_meant && containment.problem.is_some() {
         app.notices.show(&format!("warning: {}", containment.describe()));
     }
-    let Containment { mode, sandbox, is_contained, for_reads, restricts_reads, .. } = containment;
-    let judge = policy::judge(app, mode, is_contained);
-    if restricts_reads {
-        judge.restrict_reads();
-    }
+    let judge = policy::judge(app, &containment);
+    let Containment { mode, sandbox, is_contained, for_reads, .. } = containment;
     if let Some(exec) = for_reads {
         reads::provide(bus, exec, judge.clone(), app.notices.clone());
     }

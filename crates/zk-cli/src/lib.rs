@@ -41,6 +41,7 @@ mod far_host;
 #[cfg(feature = "fetch")]
 mod fetch;
 mod hardening;
+mod held;
 mod hooks;
 mod last_words;
 mod launch;

@@ -4,9 +4,10 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use zk_permission::{Approvals, Decision, HostSurroundings, Layer, Mode, PermissionJudge, RuleBase, Rules};
+use zk_permission::{Approvals, Decision, HostSurroundings, Layer, PermissionJudge, RuleBase, Rules};
 
 use crate::app::AppContext;
+use crate::containment::Containment;
 use crate::sandbox;
 use crate::settings::Layer as SettingsLayer;
 use zk_exec::LocalStateFiles;
@@ -36,9 +37,13 @@ pub(crate) fn approvals(app: &AppContext) -> Option<Approvals> {
     Some(Approvals::new(app.dirs.approvals()?, Arc::new(LocalStateFiles::new(app.host_files.clone()))))
 }
 
-/// The judge of a conversation, whose commands run in a proven sandbox or not.
-pub(crate) fn judge(app: &AppContext, mode: Mode, is_contained: bool) -> PermissionJudge {
-    let (rules, problem) = rules(app);
+/// The judge of a conversation whose commands run there.
+pub(crate) fn judge(app: &AppContext, containment: &Containment) -> PermissionJudge {
+    let (mode, is_contained) = (containment.mode, containment.is_contained);
+    let (mut rules, problem) = rules(app);
+    if is_contained {
+        sandbox::mark_held(app, &mut rules);
+    }
     if let Some(problem) = problem {
         app.notices.show(&format!("warning: {problem}"));
     }
@@ -53,7 +58,11 @@ pub(crate) fn judge(app: &AppContext, mode: Mode, is_contained: bool) -> Permiss
         Some(approvals) => PermissionJudge::remembering(mode, rules, &app.project, surroundings, approvals),
         None => PermissionJudge::new(mode, rules, &app.project, surroundings),
     };
-    if is_contained { judge.contained() } else { judge }
+    let judge = if is_contained { judge.contained() } else { judge };
+    if containment.restricts_reads {
+        judge.restrict_reads();
+    }
+    judge
 }
 
 fn of_settings(layer: SettingsLayer) -> Layer {

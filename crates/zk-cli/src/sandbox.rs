@@ -3,9 +3,11 @@ use std::path::{Path, PathBuf};
 use zk_exec::{
     Environment, HostRules, Network, SandboxError, SandboxExec, SandboxPolicy, SelfTest, Supervision,
 };
+use zk_permission::{Rule, Rules};
 
 use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
+use crate::held::Held;
 use crate::limits;
 
 /// The sandbox that the settings describe, tested.
@@ -64,8 +66,27 @@ fn failure(error: SandboxError) -> Failure {
     }
 }
 
-/// What commands may reach: the directory worked in, the repository around it, and what `[sandbox]` adds.
+/// Places that commands may reach, without the files that rules deny.
 fn policy(app: &AppContext) -> SandboxPolicy {
+    let policy = places(app);
+    let (rules, _) = crate::policy::rules(app);
+    let writable = policy.writable_paths();
+    let held: Vec<Held> = rules.iter().filter_map(|rule| Held::of(rule, &writable)).collect();
+    held.into_iter().fold(policy, |policy, held| {
+        let policy = held.hidden.into_iter().fold(policy, SandboxPolicy::hidden);
+        held.protected.into_iter().fold(policy, SandboxPolicy::protected)
+    })
+}
+
+/// Marks the rules that the sandbox of the settings holds.
+pub(crate) fn mark_held(app: &AppContext, rules: &mut Rules) {
+    let policy = places(app);
+    let writable = policy.writable_paths();
+    rules.iter_mut().filter(|rule| Held::of(rule, &writable).is_some()).for_each(Rule::hold);
+}
+
+/// The directory worked in, the repository around it, and what `[sandbox]` adds.
+fn places(app: &AppContext) -> SandboxPolicy {
     let mut policy =
         SandboxPolicy::new(&app.cwd).project(&app.project).limits(limits::of_commands(&app.settings));
     policy = policy.grant_connections();

@@ -104,10 +104,7 @@ fn judged(
     let containment = Containment::of(app, app.settings.flag("permissions.allow_all"))?;
     let effects = &effects(containment.sandbox.is_some())?;
     let mode = containment.mode;
-    let judge = policy::judge(app, mode, containment.is_contained);
-    if containment.restricts_reads {
-        judge.restrict_reads();
-    }
+    let judge = policy::judge(app, &containment);
     let verdict = judge.verdict(tool, effects, &app.cwd);
     let is_remembered =
         asks_by_no_rule(&verdict) && args.is_some_and(|args| is_remembered(app, tool, args, effects));

@@ -67,6 +67,34 @@ fn where_the_sandbox_holds_commands_run_in_it_unasked_and_elsewhere_nothing_chan
     );
 }
 
+/// Files that a rule denies are out of reach of a script whose words name none of them, so that it needs no question.
+#[test]
+fn the_sandbox_holds_rules_about_files_against_programs_that_nobody_can_see_into() {
+    let server = calls(json!({ "command": "sh work.sh" }));
+    let (person, has_sandbox) = with_default_context(&server);
+    if !has_sandbox {
+        return;
+    }
+    let project = person.project();
+    for (directory, file) in [("private", "private/key"), ("secrets", "secrets/old")] {
+        std::fs::create_dir(project.join(directory)).unwrap();
+        std::fs::write(project.join(file), "CANARY").unwrap();
+    }
+    let script =
+        "cat private/key; touch secrets/new && echo written; echo x > secrets/old; touch made; echo end";
+    std::fs::write(project.join("work.sh"), script).unwrap();
+    let rules = "[permissions]\ndeny = [\"read(private/**)\", \"write(secrets/**)\"]\n";
+    person.settings(rules);
+    let ended = person.run(&["-p", "go"]);
+    let told = format!("{}{}", ended.stdout, ended.stderr);
+    assert!(!told.contains("CANARY") && !told.contains("written"), "{told}");
+    assert!(project.join("made").exists() && !project.join("secrets/new").exists(), "{told}");
+    assert_eq!(std::fs::read_to_string(project.join("secrets/old")).unwrap(), "CANARY");
+    // Without a sandbox, nothing holds them.
+    let tested = person.run(&["--permission-mode", "all", "policy", "test", "sh work.sh"]).stdout;
+    assert!(tested.starts_with("ask (mode all)"), "{tested}");
+}
+
 /// Whether a directory is written is told by the kernel, whatever the judge takes the command for.
 #[test]
 fn a_call_that_runs_unasked_as_a_read_writes_nothing_whatever_mode_was_named() {

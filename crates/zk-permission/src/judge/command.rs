@@ -1,18 +1,17 @@
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 
 use zk_core::model::Effect;
 
+use super::place::Whereabouts;
+use super::unseen::unseen;
 use super::{Bench, JudgedProgram, RuleRef};
 use crate::mode::Mode;
 use crate::program::{
-    Form, Hazard, Leaf, base_name, hazard_in, inspect, inspect_program, starts_nothing_by_itself,
+    Form, Hazard, Leaf, Unseen, base_name, hazard_in, inspect, inspect_program, starts_nothing_by_itself,
 };
 use crate::rules::{Access, Decision, Likeness, Rule};
 use crate::shell::{Assignment, Redirect, Script, quote_all};
 use crate::surroundings::{PathPlace, ProgramPlace};
-
-/// The most directories that a text may go through before nobody knows where it is.
-const MAX_DIRECTORIES: usize = 8;
 
 /// Variables that change how a program shows things, and nothing of what it does.
 const HARMLESS_VARIABLES: [&str; 15] = [
@@ -33,39 +32,6 @@ const HARMLESS_VARIABLES: [&str; 15] = [
     "RUST_TEST_THREADS",
 ];
 
-/// Where a text may be while it runs; nothing once nobody knows.
-#[derive(Clone)]
-struct Whereabouts(Option<Vec<PathBuf>>);
-
-impl Whereabouts {
-    fn is_known(&self) -> bool {
-        self.0.is_some()
-    }
-
-    /// All places that a path may mean.
-    fn of(&self, path: &Path) -> Option<Vec<PathBuf>> {
-        if path.is_absolute() {
-            return Some(vec![path.to_owned()]);
-        }
-        self.0.as_ref().map(|all| all.iter().map(|cwd| cwd.join(path)).collect())
-    }
-
-    /// After a `cd` that may also have failed.
-    fn go(&mut self, target: &str) {
-        let target = Path::new(target);
-        // The shell takes `..` by text, everybody else by the directory: after a link they disagree.
-        let is_plain = !target.components().any(|part| part == Component::ParentDir);
-        let gone = self.of(target).filter(|_| is_plain);
-        self.0 = match (self.0.take(), gone) {
-            (Some(mut all), Some(gone)) if all.len() + gone.len() <= MAX_DIRECTORIES => {
-                all.extend(gone);
-                Some(all)
-            }
-            _ => None,
-        };
-    }
-}
-
 impl Bench<'_> {
     /// A shell text.
     pub(super) fn command(&mut self, text: &str) {
@@ -78,14 +44,14 @@ impl Bench<'_> {
                 self.not_known(text, &why);
             }
             Ok(script) => {
-                let mut place = Whereabouts(Some(vec![self.here.cwd.to_owned()]));
+                let mut place = Whereabouts::start(self.here.cwd);
                 for command in &script.commands {
                     for leaf in inspect(command) {
                         self.leaf(&leaf, &place);
                         if let Some(target) = &leaf.goes_to {
                             place.go(target);
                         } else if leaf.changes_shell {
-                            place = Whereabouts(None);
+                            place = Whereabouts::unknown();
                         }
                     }
                     for redirect in &command.redirects {
@@ -112,7 +78,7 @@ impl Bench<'_> {
 
     /// A program with its arguments, without a shell.
     pub(super) fn program(&mut self, argv: &[String]) {
-        let place = Whereabouts(Some(vec![self.here.cwd.to_owned()]));
+        let place = Whereabouts::start(self.here.cwd);
         for leaf in inspect_program(argv) {
             self.leaf(&leaf, &place);
         }
@@ -129,12 +95,11 @@ impl Bench<'_> {
     /// A part of which nobody can tell what it runs, so that a rule could be about it unseen.
     fn not_known(&mut self, subject: &str, why: &str) {
         let contained = self.mode == Mode::Auto && self.here.is_contained;
-        if self.rules.restrict_commands() && self.mode != Mode::ReadOnly {
-            for rule in
-                self.rules.iter().filter(|rule| rule.decision != Decision::Allow && rule.pattern().is_some())
-            {
-                let why = format!("{why}; a rule restricts commands and this could be one");
-                self.say(Decision::Ask, subject, why, Some(rule.into()));
+        let unseen = if self.mode == Mode::ReadOnly { Vec::new() } else { self.rules_unseen(Unseen::ALL) };
+        if !unseen.is_empty() {
+            for rule in unseen {
+                let why = format!("{why}; a rule restricts what it could do");
+                self.say(Decision::Ask, subject, why, Some(rule));
             }
         } else if contained {
             // The words that a hazard begins with are seen in any text that does not hide them.
@@ -167,7 +132,13 @@ impl Bench<'_> {
             return;
         }
         let doubt = self.doubt(leaf, place).or_else(|| self.configurable_program(leaf));
-        if doubt.is_none() {
+        // Where nothing may change, what changes something is denied and not asked about.
+        let unseen = if self.mode == Mode::ReadOnly && leaf.changes.is_some() {
+            Vec::new()
+        } else {
+            self.rules_unseen(unseen(leaf, place))
+        };
+        if doubt.is_none() && unseen.is_empty() {
             self.say(Decision::Allow, &subject, "it only reads", None);
             return;
         }
@@ -184,6 +155,12 @@ impl Bench<'_> {
             }
         }
         let why = doubt.unwrap_or_default();
+        if let Some(rule) = unseen.into_iter().max_by_key(|rule| rule.decision) {
+            let why = "its words do not tell all that it does, and rules restrict what it could do; to run it unasked, \
+                       allow it by a rule of its own";
+            self.say(Decision::Ask, &subject, why, Some(rule));
+            return;
+        }
         if leaf.changes.is_none() && self.mode == Mode::ReadOnly {
             // It only reads, and a person may want it to.
             self.say(Decision::Ask, &subject, why, None);
@@ -249,7 +226,7 @@ impl Bench<'_> {
                 spoke |= self.path_rules(access, &full, subject);
             }
         }
-        spoke
+        spoke | self.deep_files(leaf, place, subject)
     }
 
     /// Reason why a command that only reads does not run unasked where no sandbox holds what it starts.
@@ -425,6 +402,13 @@ impl Bench<'_> {
         });
         let all = place.of(path);
         let mut restricted = false;
+        if all.is_none() && !(self.mode == Mode::ReadOnly && access == Access::Write) {
+            for rule in self.rules_unseen(Unseen::FILES) {
+                restricted = true;
+                let why = "nobody can tell in which directory it is, and a rule restricts some files";
+                self.say(Decision::Ask, &subject, why, Some(rule));
+            }
+        }
         for full in all.iter().flatten() {
             restricted |= self.path_rules(access, full, &subject);
         }
@@ -460,14 +444,7 @@ impl Bench<'_> {
     }
 }
 
-impl Whereabouts {
-    /// Whether nothing has changed the directory.
-    fn is_only_start(&self) -> bool {
-        self.0.as_ref().is_some_and(|all| all.len() == 1)
-    }
-}
-
-fn is_harmless(assignment: &Assignment) -> bool {
+pub(super) fn is_harmless(assignment: &Assignment) -> bool {
     HARMLESS_VARIABLES.contains(&assignment.name.as_str())
 }
 

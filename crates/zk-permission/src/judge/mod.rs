@@ -1,6 +1,8 @@
 //! The judge: from a call, a mode and rules to a verdict. It asks nobody.
 
 mod command;
+mod place;
+mod unseen;
 mod verdict;
 
 use std::fmt;

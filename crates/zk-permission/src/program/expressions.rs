@@ -102,12 +102,13 @@ fn found(args: &[String]) -> Outcome {
     }
 }
 
-fn fd(args: &[String]) -> Outcome {
-    let spec = "HIsiagpLF01u detESjc: --hidden --no-ignore --no-ignore-vcs --case-sensitive --ignore-case --glob --regex \
+pub(super) const FD_FLAGS: &str = "HIsiagpLF01u detESjc: --hidden --no-ignore --no-ignore-vcs --case-sensitive --ignore-case --glob --regex \
         --fixed-strings --absolute-path --follow --full-path --print0 --max-depth= --min-depth= --exact-depth= \
         --exclude= --type= --extension= --size= --changed-within= --changed-before= --color= --threads= \
         --max-results= --quiet --show-errors --unrestricted --one-file-system --prune --strip-cwd-prefix";
-    match scan(spec, args, Until::Dashes) {
+
+fn fd(args: &[String]) -> Outcome {
+    match scan(FD_FLAGS, args, Until::Dashes) {
         Ok(scanned) => {
             let roots = scanned.operands.get(1..).unwrap_or_default();
             let walk = TreeWalk {

@@ -36,6 +36,8 @@ enum Takes {
     Optional,
     /// A file that is read.
     File,
+    /// In the same word or in the next, if there is one.
+    IfAny,
     /// Only in the next word: letters behind it are flags of their own.
     Apart,
 }
@@ -46,7 +48,7 @@ enum Takes {
 /// `spec` is a list of words. `abc` are single letters without a value, which may be joined; `ab:` take a value,
 /// `ab?` one in the same word only, `ab;` one in
 /// the next word only, `ab<` a file that is read. `--long` takes nothing, `--long=` a value,
-/// `--long?` one behind `=` only, `--long<` a file. `-name` is one flag although it has one dash. `#` stands for
+/// `--long?` one behind `=` only, `--long!` one if any word follows, `--long<` a file. `-name` is one flag although it has one dash. `#` stands for
 /// `-20`.
 pub(super) fn scan<'a>(spec: &str, args: &'a [String], until: Until) -> Result<Scanned<'a>, String> {
     let mut scanned = Scanned::default();
@@ -65,6 +67,7 @@ pub(super) fn scan<'a>(spec: &str, args: &'a [String], until: Until) -> Result<S
             only_operands = true;
             continue;
         }
+        let is_last = at >= args.len();
         let mut value_behind = || {
             let value = args.get(at).map(String::as_str);
             at += 1;
@@ -87,6 +90,9 @@ pub(super) fn scan<'a>(spec: &str, args: &'a [String], until: Until) -> Result<S
                 (Takes::Nothing, Some(_)) => return Err(unknown(word)),
                 (Takes::Nothing, None) => None,
                 (Takes::Optional, value) => value,
+                (Takes::IfAny, Some(value)) => Some(value),
+                (Takes::IfAny, None) if is_last => None,
+                (Takes::IfAny, None) => Some(value_behind()?),
                 (Takes::Value | Takes::File | Takes::Apart, Some(value)) => Some(value),
                 (Takes::Value | Takes::File | Takes::Apart, None) => Some(value_behind()?),
             };
@@ -109,7 +115,7 @@ pub(super) fn scan<'a>(spec: &str, args: &'a [String], until: Until) -> Result<S
                     Takes::Nothing => None,
                     Takes::Optional => rest,
                     Takes::Apart if rest.is_some() => return Err(unknown(word)),
-                    Takes::Value | Takes::File | Takes::Apart => match rest {
+                    Takes::Value | Takes::File | Takes::Apart | Takes::IfAny => match rest {
                         Some(rest) => Some(rest),
                         None => Some(value_behind()?),
                     },
@@ -143,9 +149,10 @@ fn find_long(spec: &str, name: &str) -> Option<Takes> {
             Some(known) => (known, Takes::Value),
             None => match known.strip_suffix('?') {
                 Some(known) => (known, Takes::Optional),
-                None => match known.strip_suffix('<') {
-                    Some(known) => (known, Takes::File),
-                    None => (known, Takes::Nothing),
+                None => match (known.strip_suffix('<'), known.strip_suffix('!')) {
+                    (Some(known), _) => (known, Takes::File),
+                    (None, Some(known)) => (known, Takes::IfAny),
+                    (None, None) => (known, Takes::Nothing),
                 },
             },
         };

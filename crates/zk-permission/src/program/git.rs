@@ -1,11 +1,11 @@
-use super::flags::{Until, scan};
-use super::{Hazard, Outcome, Tree};
+use super::flags::{Scanned, Until, scan};
+use super::{Hazard, Outcome, Tree, Unseen};
 use crate::surroundings::TreeWalk;
 use zk_core::model::Effect;
 
 /// What the operands of a subcommand may be.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Operands {
+pub(super) enum Operands {
     /// Revisions and paths.
     Any,
     None,
@@ -28,10 +28,10 @@ const LOG: &str = "pusbwaRizqmcvtrgEFP nGSlL: O< U? M? C? B? D? # --oneline --gr
     --text --exit-code --quiet --check --cached --staged --merge-base --no-ext-diff --no-textconv --relative? \
     --no-relative --inter-hunk-context= --function-context --no-prefix --source --walk-reflogs --simplify-by-decoration \
     --ancestry-path --parents --children --no-notes --notes? --submodule? --ignore-submodules? --compact-summary \
-    --pickaxe-all --pickaxe-regex --no-color-moved --color-moved? --encoding? --count --no-mailmap --mailmap";
+    --pickaxe-all --pickaxe-regex --no-color-moved --color-moved? --encoding= --count --no-mailmap --mailmap";
 
 /// Subcommands that only read, with the flags that leave it so.
-const READERS: &[(&str, &str, Operands)] = &[
+pub(super) const READERS: &[(&str, &str, Operands)] = &[
     (
         "blame",
         "lstpcfnweb M? C? L: S< --porcelain --line-porcelain --root --show-stats --date= --abbrev? --show-name \
@@ -40,7 +40,7 @@ const READERS: &[(&str, &str, Operands)] = &[
     ),
     (
         "branch",
-        "arv --all --remotes --list --show-current --verbose --contains? --no-contains? --merged? --no-merged? \
+        "arv --all --remotes --list --show-current --verbose --contains! --no-contains! --merged! --no-merged! \
         --points-at= --sort= --format= --color? --no-color --column? --no-column --abbrev? --no-abbrev --ignore-case",
         Operands::WithFlag(&["list", "contains", "no-contains", "merged", "no-merged"]),
     ),
@@ -58,7 +58,7 @@ const READERS: &[(&str, &str, Operands)] = &[
     ("diff-tree", LOG, Operands::Any),
     (
         "for-each-ref",
-        "--count= --sort= --format= --contains? --merged? --no-merged? --points-at= --ignore-case",
+        "--count= --sort= --format= --contains! --merged! --no-merged! --points-at= --ignore-case",
         Operands::Any,
     ),
     (
@@ -124,7 +124,7 @@ const READERS: &[(&str, &str, Operands)] = &[
     ("symbolic-ref", "q --quiet --short", Operands::AtMost(1)),
     (
         "tag",
-        "ln? i --list --contains? --no-contains? --merged? --no-merged? --points-at= --sort= --format= --column? \
+        "ln? i --list --contains! --no-contains! --merged! --no-merged! --points-at= --sort= --format= --column? \
         --no-column --color? --ignore-case",
         Operands::WithFlag(&["l", "list", "contains", "no-contains", "merged", "no-merged"]),
     ),
@@ -147,6 +147,13 @@ pub(super) fn hazard_of_open_text(args: &[String]) -> Result<Hazard, &str> {
     let Some((at, _)) = subcommand(near) else {
         return if near.len() < args.len() { Ok(Hazard::Discards) } else { Err("") };
     };
+    let of_setting = near.iter().take(at).enumerate().find_map(|(before, word)| {
+        let (_, alias) = word.split_once('=')?;
+        hazard(alias, near.get(before + 1..).unwrap_or_default())
+    });
+    if let Some(hazard) = of_setting {
+        return Ok(hazard);
+    }
     let name = args.get(at).map(String::as_str).unwrap_or_default();
     let Some(found) = hazard(name, args.get(at + 1..).unwrap_or_default()) else { return Err(name) };
     let is_reader = near.len() == args.len() && outcome(args).hazard.is_none();
@@ -178,10 +185,14 @@ pub(super) fn outcome(args: &[String]) -> Outcome {
     let name = args.get(at).map(String::as_str).unwrap_or_default();
     let rest = args.get(at + 1..).unwrap_or_default();
     if !is_harmless {
-        return asks("`git` with flags before its subcommand can run programs", hazard(name, rest));
+        let before = args.get(..at).unwrap_or_default();
+        let hazard = hazard(name, rest).or_else(|| before.iter().find_map(|word| hazard_of_setting(word)));
+        return asks("`git` with flags before its subcommand can run programs", hazard);
     }
     let Some((_, flags, operands)) = READERS.iter().find(|(known, ..)| *known == name) else {
-        return asks(&format!("`git {name}` changes something or is not known"), hazard(name, rest));
+        let asks = asks(&format!("`git {name}` changes something or is not known"), hazard(name, rest));
+        let unseen = if runs_no_argument(name, rest) { Unseen::FILES } else { Unseen::ALL };
+        return Outcome { unseen, ..asks };
     };
     let scanned = match scan(flags, rest, Until::Dashes) {
         Ok(scanned) => scanned,
@@ -215,7 +226,114 @@ pub(super) fn outcome(args: &[String]) -> Outcome {
         });
     }
     let outside = rest.iter().map(String::as_str).filter(|word| !word.starts_with('-') && leads_out(word));
-    Outcome { reads_repository: true, trees, ..Outcome::reads(outside.chain(scanned.reads.iter().copied())) }
+    let read = Outcome::reads(outside.chain(scanned.reads.iter().copied()));
+    let (mentions, unseen) = shown_contents(name, rest, &scanned);
+    Outcome { reads_repository: true, trees, mentions, unseen, ..read }
+}
+
+/// Files of which a subcommand that only reads shows contents, of any revision; and whether there may be others.
+fn shown_contents(name: &str, rest: &[String], scanned: &Scanned<'_>) -> (Vec<String>, Unseen) {
+    let patch = [
+        "p",
+        "u",
+        "c",
+        "L",
+        "G",
+        "S",
+        "U",
+        "patch",
+        "unified",
+        "word-diff",
+        "color-words",
+        "function-context",
+    ];
+    let shows = match name {
+        "blame" | "cat-file" | "diff" | "diff-tree" | "grep" | "range-diff" | "show" => true,
+        "log" | "reflog" | "rev-list" | "stash" => scanned.has(&patch),
+        _ => false,
+    };
+    let is_brief =
+        scanned.has(&["stat", "name-only", "name-status", "numstat", "shortstat", "s", "no-patch", "t", "e"]);
+    if !shows || (is_brief && !scanned.has(&patch)) {
+        return (Vec::new(), Unseen::default());
+    }
+    let of_dashes = rest.iter().position(|word| word == "--").and_then(|at| rest.get(at + 1..));
+    let of_words =
+        || scanned.operands.iter().map(|word| word.split_once(':').map_or(*word, |(_, path)| path));
+    let mentions: Vec<String> =
+        of_words().map(|word| if word.is_empty() { "." } else { word }.to_owned()).collect();
+    let lines =
+        scanned.values(&["L"]).filter_map(|value| value.rsplit_once(':')).map(|(_, path)| path.to_owned());
+    let names_all = match of_dashes {
+        Some(paths) => !paths.is_empty() && paths.iter().all(|path| !path.starts_with(':')),
+        None => {
+            name == "blame"
+                || (!scanned.operands.is_empty()
+                    && scanned
+                        .operands
+                        .iter()
+                        .all(|word| word.split_once(':').is_some_and(|(_, path)| !path.is_empty())))
+        }
+    };
+    let unseen = if names_all { Unseen::default() } else { Unseen::FILES };
+    (mentions.into_iter().chain(lines).collect(), unseen)
+}
+
+/// Whether a subcommand that changes something starts no program that its arguments name. Hooks are the repository's.
+fn runs_no_argument(name: &str, args: &[String]) -> bool {
+    const QUIET: [&str; 24] = [
+        "add",
+        "apply",
+        "branch",
+        "checkout",
+        "cherry-pick",
+        "clean",
+        "commit",
+        "gc",
+        "init",
+        "merge",
+        "mv",
+        "notes",
+        "prune",
+        "rebase",
+        "reset",
+        "restore",
+        "revert",
+        "rm",
+        "sparse-checkout",
+        "stash",
+        "switch",
+        "tag",
+        "update-index",
+        "worktree",
+    ];
+    let names_program = |word: &&String| {
+        ["--exec", "--strategy", "--strategy-option", "--template", "--edit", "--interactive"]
+            .iter()
+            .any(|flag| is_abbreviation(word, flag))
+            || ["-x", "-s", "-X", "-i"].iter().any(|flag| {
+                word.starts_with(flag) && matches!(name, "rebase" | "merge" | "cherry-pick" | "revert")
+            })
+            || (name == "rebase"
+                && word.starts_with('-')
+                && !word.starts_with("--")
+                && word.contains(['x', 's', 'X', 'i']))
+    };
+    QUIET.contains(&name) && !args.iter().any(|word| names_program(&word))
+}
+
+/// Whether a word is a long flag or an abbreviation of it, with a value or without.
+fn is_abbreviation(word: &str, flag: &str) -> bool {
+    let name = word.split_once('=').map_or(word, |(name, _)| name);
+    name.len() > 2 && flag.starts_with(name)
+}
+
+/// The hazard of a setting that is given before the subcommand: an alias is another command.
+fn hazard_of_setting(setting: &str) -> Option<Hazard> {
+    let (_, value) = setting.split_once('=')?;
+    let words: Vec<String> = value.split_whitespace().map(str::to_owned).collect();
+    let of_alias = words.split_first().and_then(|(name, rest)| hazard(name, rest));
+    of_alias.or_else(|| super::hazard_in(value.trim_start_matches('!')))
 }
 
 /// Whether an operand can be a file outside of the repository, which `git diff` and its like would read.
@@ -233,7 +351,17 @@ fn asks(why: &str, hazard: Option<Hazard>) -> Outcome {
 }
 
 fn hazard(name: &str, args: &[String]) -> Option<Hazard> {
-    let has = |words: &[&str]| args.iter().any(|arg| words.contains(&arg.as_str()));
+    let has = |words: &[&str]| {
+        let is_one = |arg: &str, word: &str| match word.strip_prefix("--") {
+            Some(_) => is_abbreviation(arg, word),
+            None if word.len() == 2 && word.starts_with('-') => {
+                let letter = word.chars().nth(1).unwrap_or('-');
+                arg.starts_with('-') && !arg.starts_with("--") && arg.contains(letter)
+            }
+            None => arg == word,
+        };
+        args.iter().any(|arg| words.iter().any(|word| is_one(arg, word)))
+    };
     match name {
         "push" | "send-email" | "send-pack" => Some(Hazard::Publishes),
         "clone" | "fetch" | "pull" | "ls-remote" | "remote" | "submodule" | "fetch-pack" => {
@@ -244,10 +372,7 @@ fn hazard(name: &str, args: &[String]) -> Option<Hazard> {
         "reset" => has(&["--hard", "--merge", "--keep"]).then_some(Hazard::Discards),
         "switch" => has(&["-f", "--force", "--discard-changes", "-C"]).then_some(Hazard::Discards),
         "stash" => has(&["drop", "clear", "pop"]).then_some(Hazard::Discards),
-        "branch" => args
-            .iter()
-            .any(|arg| arg.starts_with("-d") || arg.starts_with("-D") || arg.starts_with("--del"))
-            .then_some(Hazard::Discards),
+        "branch" => has(&["-d", "-D", "--delete"]).then_some(Hazard::Discards),
         "worktree" => has(&["remove", "prune"]).then_some(Hazard::Discards),
         _ => None,
     }

@@ -1,6 +1,6 @@
 use zk_core::model::Effect;
 
-use super::Outcome;
+use super::{Outcome, Unseen};
 use crate::connections::registries;
 
 /// What a person should be asked about even where everything else may run.
@@ -144,21 +144,21 @@ pub(super) fn outcome(name: &str, args: &[String]) -> Outcome {
     if registries::connects(name, args) {
         let effects = vec![executes(), Effect::Network { hosts: Vec::new() }];
         let changes = Some(format!("`{name}` fetches packages and may run code of theirs"));
-        return Outcome { effects, changes, hazard: Some(Hazard::Network), ..Outcome::default() };
+        let (hazard, unseen) = (Some(Hazard::Network), Unseen::ALL);
+        return Outcome { effects, changes, hazard, unseen, ..Outcome::default() };
     }
     let Some(kind) = kind else {
         let changes = Some(format!("nothing is known of what `{name}` does"));
-        return Outcome { effects: vec![executes()], changes, ..Outcome::default() };
+        return Outcome { effects: vec![executes()], changes, unseen: Unseen::ALL, ..Outcome::default() };
     };
     if is_version_question(name, args) {
         return Outcome::default();
     }
-    let operands = || args.iter().filter(|word| !word.starts_with('-'));
     let (effects, changes, hazard) = match kind {
         Kind::Writes => {
             let hazard = discards(name, args).then_some(Hazard::Discards);
-            let paths = operands().map(Into::into).collect();
-            (vec![Effect::Writes { paths }], format!("`{name}` writes or removes files"), hazard)
+            let found = super::writers::outcome(name, args, format!("`{name}` writes or removes files"));
+            return Outcome { hazard, ..found };
         }
         Kind::Network => {
             let effects = vec![executes(), Effect::Network { hosts: Vec::new() }];
@@ -180,7 +180,8 @@ pub(super) fn outcome(name: &str, args: &[String]) -> Outcome {
         Kind::Network => matches!(name, "ssh" | "nc" | "ncat" | "netcat" | "socat"),
         Kind::Writes | Kind::Code | Kind::Delegates => false,
     };
-    Outcome { effects, changes: Some(changes), is_opaque, hazard, ..Outcome::default() }
+    let unseen = Unseen::ALL;
+    Outcome { effects, changes: Some(changes), is_opaque, hazard, unseen, ..Outcome::default() }
 }
 
 /// The hazard of a program with these arguments, without a copy of them.

@@ -1,6 +1,8 @@
 //! What a command does, as far as its words tell: a table of well-known programs, and rules for the few that
 //! need more than a table.
 
+#[cfg(test)]
+mod checked;
 mod expressions;
 mod flags;
 mod git;
@@ -9,6 +11,7 @@ mod plain;
 mod scripts;
 mod table;
 mod wrappers;
+mod writers;
 
 use std::collections::HashSet;
 
@@ -47,6 +50,25 @@ pub(crate) struct Leaf {
     pub(crate) reads_repository: bool,
     /// Directories that it goes through with all that is in them.
     pub(crate) trees: Vec<Tree>,
+    /// Directories below which it writes or removes whatever is there.
+    pub(crate) deep_writes: Vec<String>,
+    /// Files that its words may name, of which it shows contents.
+    pub(crate) mentions: Vec<String>,
+    pub(crate) unseen: Unseen,
+}
+
+/// Things that a program may do and that its words do not tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Unseen {
+    /// It may start other programs, or connect to hosts.
+    pub(crate) programs: bool,
+    /// It may read and write files.
+    pub(crate) files: bool,
+}
+
+impl Unseen {
+    pub(crate) const ALL: Self = Self { programs: true, files: true };
+    pub(crate) const FILES: Self = Self { programs: false, files: true };
 }
 
 /// A directory that a program goes through.
@@ -87,6 +109,9 @@ struct Outcome {
     goes_to: Option<String>,
     reads_repository: bool,
     trees: Vec<Tree>,
+    deep_writes: Vec<String>,
+    mentions: Vec<String>,
+    unseen: Unseen,
 }
 
 impl Outcome {
@@ -97,7 +122,7 @@ impl Outcome {
     }
 
     fn asks(why: impl Into<String>) -> Self {
-        Self { changes: Some(why.into()), ..Self::default() }
+        Self { changes: Some(why.into()), unseen: Unseen::ALL, ..Self::default() }
     }
 
     fn opaque(why: impl Into<String>) -> Self {
@@ -172,6 +197,9 @@ fn inspect_argv(argv: &[String], context: Context, has_unknown_tail: bool, leave
             goes_to: outcome.goes_to,
             reads_repository: outcome.reads_repository,
             trees: outcome.trees,
+            deep_writes: outcome.deep_writes,
+            mentions: outcome.mentions,
+            unseen: outcome.unseen,
         }
     };
     let name = base_name(word);
@@ -207,6 +235,12 @@ fn inspect_argv(argv: &[String], context: Context, has_unknown_tail: bool, leave
             for leaf in leaves.get_mut(before..).unwrap_or_default() {
                 leaf.changes = note.clone().or(leaf.changes.take());
                 leaf.hazard = hazard.or(leaf.hazard);
+                if name == "xargs" {
+                    leaf.unseen.files = true;
+                    // A flag among what it reads can make most programs start another.
+                    let word = leaf.forms.last().and_then(|form| form.argv.first());
+                    leaf.unseen.programs |= !word.is_some_and(|word| takes_any_words(base_name(word)));
+                }
             }
         }
         Some(Ok(Inner::Script { at })) => {
@@ -241,11 +275,43 @@ fn inspect_argv(argv: &[String], context: Context, has_unknown_tail: bool, leave
                 for leaf in leaves.get_mut(before..).unwrap_or_default() {
                     let why = format!("`{name}` runs it for what it finds");
                     leaf.changes.get_or_insert(why);
+                    leaf.unseen.files = true;
                 }
             }
             leaves.push(leaf(outcome, context, form(None)));
         }
     }
+}
+
+/// Whether a program starts no other whatever words it is given.
+fn takes_any_words(name: &str) -> bool {
+    matches!(
+        name,
+        "basename"
+            | "cat"
+            | "chmod"
+            | "chown"
+            | "cp"
+            | "cut"
+            | "dirname"
+            | "du"
+            | "echo"
+            | "file"
+            | "grep"
+            | "head"
+            | "ls"
+            | "md5sum"
+            | "mkdir"
+            | "mv"
+            | "realpath"
+            | "rm"
+            | "rmdir"
+            | "sha256sum"
+            | "stat"
+            | "tail"
+            | "touch"
+            | "wc"
+    )
 }
 
 /// The hazard of any part of a text that is not understood: of every word as if it were a program, with the words
@@ -257,7 +323,8 @@ pub(crate) fn hazard_in(text: &str) -> Option<Hazard> {
     let mut harmless_git = HashSet::new();
     for (at, word) in words.iter().enumerate() {
         let rest = words.get(at + 1..).unwrap_or_default();
-        let name = base_name(word);
+        // A variable may stand for the program later: `x=rm; $x -rf src`.
+        let name = base_name(word.rsplit('=').next().unwrap_or(word).trim_start_matches('!'));
         if name == "git" {
             let next = rest.first().map(String::as_str).unwrap_or_default();
             if harmless_git.contains(next) {

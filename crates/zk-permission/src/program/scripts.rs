@@ -1,5 +1,6 @@
 use super::Outcome;
 use super::flags::{Until, scan};
+use zk_core::model::Effect;
 
 /// Programs that run a small script which they get as an argument.
 pub(super) fn outcome(name: &str, args: &[String]) -> Option<Outcome> {
@@ -11,10 +12,21 @@ pub(super) fn outcome(name: &str, args: &[String]) -> Option<Outcome> {
     })
 }
 
-fn sed(args: &[String]) -> Outcome {
-    let spec = "nErsuz e: --quiet --silent --regexp-extended --separate --unbuffered --null-data --posix --sandbox \
+pub(super) const SED_FLAGS: &str = "nErsuz e: --quiet --silent --regexp-extended --separate --unbuffered --null-data --posix --sandbox \
                 --expression=";
-    let scanned = match scan(spec, args, Until::Dashes) {
+
+fn sed(args: &[String]) -> Outcome {
+    // A suffix with a slash is the path of another file.
+    let is_suffix = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || c == '.' || c == '~');
+    let in_place = |word: &&String| {
+        word.strip_prefix("-i").or_else(|| word.strip_prefix("--in-place=")).is_some_and(is_suffix)
+            || word.as_str() == "--in-place"
+    };
+    if args.iter().any(|word| in_place(&word)) {
+        let others: Vec<String> = args.iter().filter(|word| !in_place(word)).cloned().collect();
+        return sed_in_place(&others);
+    }
+    let scanned = match scan(SED_FLAGS, args, Until::Dashes) {
         Ok(scanned) => scanned,
         Err(why) => return Outcome::asks(format!("`sed`: {why}")),
     };
@@ -26,6 +38,21 @@ fn sed(args: &[String]) -> Outcome {
         return Outcome::asks("the script of `sed` is not known to be harmless");
     }
     Outcome::reads(scanned.operands.get(usize::from(!has_flag)..).unwrap_or_default().iter().copied())
+}
+
+/// `sed -i`, whose other flags are those of a `sed` that only reads.
+fn sed_in_place(others: &[String]) -> Outcome {
+    let read = sed(others);
+    if let Some(why) = read.changes {
+        return Outcome::asks(why);
+    }
+    let written = read.effects.iter().flat_map(|effect| match effect {
+        Effect::Reads { paths } => paths.clone(),
+        _ => Vec::new(),
+    });
+    let written = written.collect();
+    let effects = read.effects.into_iter().chain([Effect::Writes { paths: written }]).collect();
+    Outcome { effects, changes: Some("`sed -i` changes files".to_owned()), ..Outcome::default() }
 }
 
 /// Whether a script only has addresses, `p`, `d`, `q`, `=`, `n`, `s` and `y`. `e`, `w`, `r` and their like run and
@@ -134,10 +161,11 @@ fn awk(name: &str, args: &[String]) -> Outcome {
     Outcome::reads(files.iter().copied())
 }
 
-fn jq(args: &[String]) -> Outcome {
-    let spec = "rcesnSMCaj --raw-output --compact-output --exit-status --slurp --null-input --sort-keys \
+pub(super) const JQ_FLAGS: &str = "rcesnSMCaj --raw-output --compact-output --exit-status --slurp --null-input --sort-keys \
                 --monochrome-output --color-output --ascii-output --join-output --tab --indent=";
-    let scanned = match scan(spec, args, Until::Dashes) {
+
+fn jq(args: &[String]) -> Outcome {
+    let scanned = match scan(JQ_FLAGS, args, Until::Dashes) {
         // Its value is a word of its own.
         Ok(scanned) if !scanned.has(&["indent"]) => scanned,
         Ok(_) => return Outcome::asks("`jq --indent` is not judged"),

@@ -121,7 +121,7 @@ pub(super) const READERS: &[Row] = &[
     row("echo", "neE", Text),
     row("egrep", GREP_FLAGS, GREP),
     row("exit", "", Text),
-    row("expand", "it: --initial --tabs=", Files),
+    row("expand", "i t: --initial --tabs=", Files),
     row("expr", "", Text),
     row("factor", "h", Text),
     row("false", "", Text),
@@ -247,7 +247,7 @@ pub(super) const READERS: &[Row] = &[
         --hardware-platform --operating-system",
         NoOperands,
     ),
-    row("unexpand", "at: --all --first-only --tabs=", Files),
+    row("unexpand", "a t: --all --first-only --tabs=", Files),
     row(
         "uniq",
         "cdDiuz fsw: --count --repeated --all-repeated? --group? --skip-fields= --ignore-case --skip-chars= \

@@ -132,6 +132,8 @@ pub struct Rule {
     /// As it was written.
     pub text: String,
     pub(crate) subject: Subject,
+    /// Whether the sandbox keeps every command from what this rule denies, whatever the command says.
+    pub(crate) is_held: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -143,6 +145,8 @@ pub(crate) enum Subject {
         access: Access,
         glob: GlobMatcher,
         and_itself: Option<PathBuf>,
+        /// The directory or file below which all lies that it is about.
+        fixed: PathBuf,
     },
     /// Writing below this directory.
     Below(PathBuf),
@@ -175,20 +179,27 @@ impl Rule {
             }
             Subject::Command(pattern)
         };
-        Ok(Self { layer, decision, text: text.to_owned(), subject })
+        Ok(Self { layer, decision, text: text.to_owned(), subject, is_held: false })
     }
 
     /// A rule for exactly this shell text.
     #[must_use]
     pub fn exact(layer: Layer, decision: Decision, command: &str) -> Self {
-        Self { layer, decision, text: command.to_owned(), subject: Subject::Exact(command.to_owned()) }
+        let subject = Subject::Exact(command.to_owned());
+        Self { layer, decision, text: command.to_owned(), subject, is_held: false }
     }
 
     /// A rule for all commands that begin with these words.
     #[must_use]
     pub fn prefix<S: AsRef<str>>(layer: Layer, decision: Decision, words: &[S]) -> Self {
         let pattern = CommandPattern::prefix(words);
-        Self { layer, decision, text: pattern.to_string(), subject: Subject::Command(pattern) }
+        Self {
+            layer,
+            decision,
+            text: pattern.to_string(),
+            subject: Subject::Command(pattern),
+            is_held: false,
+        }
     }
 
     /// A rule for all files below a directory, absolute.
@@ -196,13 +207,13 @@ impl Rule {
     pub fn directory(layer: Layer, decision: Decision, directory: &Path) -> Self {
         let text = format!("write({}/**)", directory.display());
         let subject = Subject::Below(normalise(directory));
-        Self { layer, decision, text, subject }
+        Self { layer, decision, text, subject, is_held: false }
     }
 
     /// Whether a file is one that this rule is about. `path` is absolute.
     pub(crate) fn matches_path(&self, wanted: Access, path: &Path) -> bool {
         match &self.subject {
-            Subject::Path { access, glob, and_itself } => {
+            Subject::Path { access, glob, and_itself, .. } => {
                 let path = normalise(path);
                 *access == wanted && (glob.is_match(&path) || and_itself.as_ref() == Some(&path))
             }
@@ -246,6 +257,63 @@ impl Rule {
             Subject::Below(_) => wanted == Access::Write,
             Subject::Command(_) | Subject::Exact(_) | Subject::Host(_) | Subject::Tool(_) => false,
         }
+    }
+
+    /// Whether something below a directory, absolute, can be what this rule is about.
+    pub(crate) fn can_be_below(&self, wanted: Access, directory: &Path) -> bool {
+        let directory = normalise(directory);
+        match &self.subject {
+            Subject::Path { access, fixed, glob, .. } if *access == wanted => {
+                fixed.starts_with(&directory)
+                    || (directory.starts_with(fixed) && glob.glob().glob() != fixed.to_string_lossy())
+            }
+            Subject::Below(own) => wanted == Access::Write && own.starts_with(&directory),
+            Subject::Path { .. }
+            | Subject::Command(_)
+            | Subject::Exact(_)
+            | Subject::Host(_)
+            | Subject::Tool(_) => false,
+        }
+    }
+
+    /// The one directory or file that a rule which denies is about, with all below it: a sandbox can keep commands from it.
+    #[must_use]
+    pub fn denied_tree(&self) -> Option<(Access, &Path)> {
+        match &self.subject {
+            Subject::Path { access, glob, and_itself, fixed } if self.decision == Decision::Deny => {
+                let is_whole = match and_itself {
+                    Some(directory) => directory == fixed,
+                    None => glob.glob().glob() == fixed.to_string_lossy(),
+                };
+                (is_whole && fixed.components().count() > 1).then_some((*access, fixed))
+            }
+            _ => None,
+        }
+    }
+
+    /// Access and directory below which all lies that a rule about files denies, if it denies some.
+    #[must_use]
+    pub fn denied_below(&self) -> Option<(Access, &Path)> {
+        match &self.subject {
+            Subject::Path { access, fixed, .. } if self.decision == Decision::Deny => Some((*access, fixed)),
+            _ => None,
+        }
+    }
+
+    /// Whether a file, absolute, is one that this rule is about.
+    #[must_use]
+    pub fn is_about_file(&self, access: Access, path: &Path) -> bool {
+        self.matches_path(access, path)
+    }
+
+    /// Says that the sandbox keeps every command from what this rule denies.
+    pub fn hold(&mut self) {
+        self.is_held = true;
+    }
+
+    /// Whether the sandbox keeps every command from what it denies.
+    pub(crate) fn is_held(&self) -> bool {
+        self.is_held && self.decision == Decision::Deny
     }
 
     pub(crate) fn is_exactly(&self, command: &str) -> bool {
@@ -298,7 +366,14 @@ fn path_subject(
     // What is forbidden below a directory is forbidden for the directory itself.
     let directory = full.strip_suffix("/**").filter(|_| decision != Decision::Allow);
     let and_itself = directory.map(PathBuf::from);
-    Ok(Subject::Path { access, glob: glob(&full, true)?, and_itself })
+    Ok(Subject::Path { access, glob: glob(&full, true)?, and_itself, fixed: fixed_part(&full) })
+}
+
+/// The parts of a pattern before the first that stands for several names.
+fn fixed_part(pattern: &str) -> PathBuf {
+    let is_fixed = |part: &&str| !part.contains(['*', '?', '[', '{', '\\']);
+    let parts: Vec<&str> = pattern.split('/').take_while(is_fixed).collect();
+    PathBuf::from(if parts.len() < 2 { "/".to_owned() } else { parts.join("/") })
 }
 
 fn literal(path: &Path) -> Result<String, String> {
@@ -364,13 +439,13 @@ impl Rules {
         self.rules.iter()
     }
 
+    /// All of them, to say which ones a sandbox holds.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Rule> {
+        self.rules.iter_mut()
+    }
+
     /// Those that say this.
     pub(crate) fn saying(&self, decision: Decision) -> impl Iterator<Item = &Rule> {
         self.rules.iter().filter(move |rule| rule.decision == decision)
-    }
-
-    /// Whether any rule restricts commands, so that one that is not understood could be meant.
-    pub(crate) fn restrict_commands(&self) -> bool {
-        self.rules.iter().any(|rule| rule.decision != Decision::Allow && rule.pattern().is_some())
     }
 }

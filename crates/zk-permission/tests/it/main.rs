@@ -7,6 +7,7 @@
 )]
 
 mod approvals;
+mod detours;
 mod gate;
 mod grammar;
 mod modes;

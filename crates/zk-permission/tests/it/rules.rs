@@ -255,7 +255,38 @@ fn who_does_not_say_which_hosts_is_asked_about_where_a_rule_restricts_some() {
         assert_eq!(verdict.decision, Decision::Ask, "{command}");
         assert!(verdict.to_string().contains("rule: deny `fetch(*.evil.example)`"), "{verdict}");
     }
-    assert_eq!(setup.command("make").decision, Decision::Allow);
+    assert_eq!(setup.command("make").decision, Decision::Ask, "it can connect to any host");
+    assert_eq!(setup.command("rm a").decision, Decision::Allow);
+}
+
+#[test]
+fn a_path_rule_that_the_sandbox_holds_asks_about_no_opaque_program_in_it() {
+    let mut setup = with(&[(Decision::Deny, "read(private/**)"), (Decision::Deny, "write(keep)")]);
+    (setup.mode, setup.is_contained) = (Mode::Auto, true);
+    let commands =
+        ["cargo test", "python3 x.py", "git diff", "grep -r x .", "rm -r src", "cat x | xargs cat"];
+    let asked = |setup: &Setup| commands.map(|command| setup.command(command).decision == Decision::Ask);
+    assert_eq!(asked(&setup), [true, true, true, true, true, true]);
+    setup.rules.iter_mut().for_each(Rule::hold);
+    assert_eq!(asked(&setup), [false, false, false, false, true, false], "`rm -r` may throw away work");
+    for command in ["cat private/x", "git show HEAD:private/x", "cp private/x y", "grep -r x private"] {
+        assert_eq!(setup.command(command).decision, Decision::Deny, "{command}");
+    }
+    setup.rules.push(rule(Decision::Deny, "git push **"));
+    assert_eq!(setup.command("cargo test").decision, Decision::Ask);
+    setup.rules.push(rule(Decision::Allow, "cargo test **"));
+    assert_eq!(setup.command("cargo test").decision, Decision::Allow);
+    setup.is_contained = false;
+    setup.mode = Mode::All;
+    assert_eq!(setup.command("git diff").decision, Decision::Ask, "no sandbox holds it");
+    let trees: Vec<_> = setup.rules.iter().filter_map(Rule::denied_tree).collect();
+    assert_eq!(
+        trees,
+        [
+            (zk_permission::Access::Read, std::path::Path::new("/p/private")),
+            (zk_permission::Access::Write, std::path::Path::new("/p/keep"))
+        ]
+    );
 }
 
 #[test]

@@ -1,0 +1,81 @@
+use std::path::Path;
+
+use zk_core::model::Effect;
+
+use super::command::is_harmless;
+use super::place::Whereabouts;
+use super::{Bench, RuleRef};
+use crate::program::{Leaf, Unseen};
+use crate::rules::{Access, Decision, Rule};
+
+impl Bench<'_> {
+    /// Rules that deny or ask about something that a command may do unseen. Files of a rule that the sandbox holds are out
+    /// of reach of whatever runs in it.
+    pub(super) fn rules_unseen(&self, unseen: Unseen) -> Vec<RuleRef> {
+        let restricts = |rule: &&Rule| {
+            let is_program = rule.pattern().is_some() || rule.host().is_some();
+            let is_file = rule.is_about(Access::Read) || rule.is_about(Access::Write);
+            rule.decision != Decision::Allow
+                && ((unseen.programs && is_program) || (unseen.files && is_file && !self.is_held(rule)))
+        };
+        self.rules.iter().filter(restricts).map(RuleRef::from).collect()
+    }
+
+    /// Says which rules deny or ask about files that a command shows from elsewhere than its file tree, or that may lie
+    /// below the directories that it goes through; whether any did.
+    pub(super) fn deep_files(&mut self, leaf: &Leaf, place: &Whereabouts, subject: &str) -> bool {
+        let mut spoke = false;
+        let trees = leaf.trees.iter().filter(|tree| tree.walk.reads_contents);
+        let read = trees.map(|tree| (Access::Read, tree.root.as_str()));
+        let written = leaf.deep_writes.iter().map(|root| (Access::Write, root.as_str()));
+        let roots: Vec<(Access, &str)> = read.chain(written).collect();
+        for (access, root) in roots {
+            for full in place.of(Path::new(root)).into_iter().flatten() {
+                spoke |= self.rules_below(access, &full, subject);
+            }
+        }
+        for mention in &leaf.mentions {
+            for full in place.of(Path::new(mention)).into_iter().flatten() {
+                let matches = self.path_rules(Access::Read, &full, subject);
+                spoke |= matches || self.rules_below(Access::Read, &full, subject);
+            }
+        }
+        spoke
+    }
+
+    fn rules_below(&mut self, access: Access, full: &Path, subject: &str) -> bool {
+        let found: Vec<RuleRef> = self
+            .rules
+            .iter()
+            .filter(|rule| rule.decision != Decision::Allow && !self.is_held(rule))
+            .filter(|rule| rule.can_be_below(access, full) && !rule.matches_path(access, full))
+            .map(RuleRef::from)
+            .collect();
+        let spoke = !found.is_empty();
+        for rule in found {
+            let why = "it goes through a directory below which the rule is about files";
+            self.say(Decision::Ask, subject, why, Some(rule));
+        }
+        spoke
+    }
+
+    fn is_held(&self, rule: &Rule) -> bool {
+        rule.is_held() && self.here.is_contained
+    }
+}
+
+/// Things that a command may do unseen, with what its variables and a place that nobody knows add to it.
+pub(super) fn unseen(leaf: &Leaf, place: &Whereabouts) -> Unseen {
+    let has_variables = leaf.changes.is_some() || !leaf.effects.is_empty() || leaf.reads_repository;
+    if has_variables && !leaf.assignments.iter().all(is_harmless) {
+        return Unseen::ALL;
+    }
+    let names_files = leaf.effects.iter().any(|effect| match effect {
+        Effect::Reads { paths } | Effect::Writes { paths } => {
+            paths.iter().any(|path| place.of(path).is_none())
+        }
+        Effect::Executes { .. } | Effect::Network { .. } | Effect::LeavesContext { .. } => false,
+    });
+    let is_lost = !place.is_known() && (names_files || !leaf.trees.is_empty() || leaf.reads_repository);
+    Unseen { files: leaf.unseen.files || is_lost, ..leaf.unseen }
+}
