@@ -12,7 +12,7 @@ use crate::app::AppContext;
 use crate::args::actions::PolicyAction;
 use crate::containment::Containment;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::{behavior, policy, sandbox};
+use crate::{behavior, compose, policy, sandbox};
 
 /// Says what may run and why, and takes back what was approved.
 pub(crate) fn policy(app: &AppContext, action: &PolicyAction) -> Outcome<Exit> {
@@ -140,7 +140,10 @@ fn asks_by_no_rule(verdict: &Verdict) -> bool {
 
 /// Whether a call with exactly these arguments was allowed for good in this directory.
 fn is_remembered(app: &AppContext, tool: &str, args: &Value, effects: &Effects) -> bool {
-    let Some(bytes) = PermissionGate::remembered_bytes(&app.cwd, tool, args, effects) else { return false };
+    let Ok(files) = compose::files(app) else { return false };
+    let Some(bytes) = PermissionGate::remembered_bytes(&files, &app.cwd, tool, args, effects) else {
+        return false;
+    };
     // The names are without secrets, so a call is known by its bytes alone.
     let names = calls(app).unwrap_or_default();
     let items = names.iter().map(|name| TrustItem {

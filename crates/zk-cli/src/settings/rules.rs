@@ -21,7 +21,8 @@ fn about_tool(rule: &str) -> Option<String> {
     if let Some(name) = rule.strip_prefix("tool(").and_then(|rest| rest.strip_suffix(')')) {
         let is_near = |own: &&str| strsim::osa_distance(name, own) <= MAX_TOOL_ERRORS;
         // Tools of plugins and servers are not known yet.
-        let near = own().find(is_near).filter(|near| *near != name && !name.contains(['*', '?', '[', '{']))?;
+        let near =
+            own().find(is_near).filter(|near| *near != name && !name.contains(['*', '?', '[', '{']))?;
         return Some(format!("the rule `{rule}` is about no tool: did you mean `tool({near})`?"));
     }
     let (name, arguments) = match rule.split_once('(') {
@@ -60,5 +61,7 @@ fn about_tool(rule: &str) -> Option<String> {
         }
         _ => String::new(),
     };
-    Some(format!("the rule `{rule}` matches nothing: a rule about a tool is written `tool({tool})`{of_a_call}"))
+    Some(format!(
+        "the rule `{rule}` matches nothing: a rule about a tool is written `tool({tool})`{of_a_call}"
+    ))
 }

@@ -228,7 +228,8 @@ fn an_empty_table_says_nothing_and_leaves_what_lower_layers_say() {
         home.write("home/settings.toml", "[permissions]\nmode = \"ask\"\n[tools]\nread_lines = 7\n");
         home.write("more.toml", &format!("[{table}]\n"));
         let extra = home.temp.path().join("more.toml");
-        let (settings, warnings) = home.read_extra(Some(&extra), LayerValues::default(), &Everything).unwrap();
+        let (settings, warnings) =
+            home.read_extra(Some(&extra), LayerValues::default(), &Everything).unwrap();
         assert_eq!(warnings, Vec::<String>::new(), "{table}");
         assert_eq!(settings.text("permissions.mode"), Some("ask"), "{table}");
         assert_eq!(settings.count("tools.read_lines"), Some(7), "{table}");
@@ -269,7 +270,8 @@ fn a_rule_that_is_the_name_of_a_tool_says_how_rules_about_tools_are_written() {
         assert!(error.message.contains(hint), "{rule}: {error}");
     }
     let home = Home::new();
-    let rules = "\"tool(shell)\", \"tool(mcp__*)\", \"tool(shel*)\", \"fetch(docs.rs)\", \"grep **\", \"make\"";
+    let rules =
+        "\"tool(shell)\", \"tool(mcp__*)\", \"tool(shel*)\", \"fetch(docs.rs)\", \"grep **\", \"make\"";
     home.write("home/settings.toml", &format!("[permissions]\ndeny = [{rules}]\n"));
     assert_eq!(home.read(LayerValues::default()).unwrap().1, Vec::<String>::new());
 }

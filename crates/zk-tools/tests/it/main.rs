@@ -10,6 +10,7 @@ mod consent;
 mod context;
 mod detached;
 mod edit;
+mod exact_grants;
 mod guidance;
 mod handles;
 mod jobs;

@@ -17,7 +17,7 @@ use crate::support::Desk;
 const LONG: Duration = Duration::from_secs(60);
 
 /// Answers every question in the same way.
-struct Person {
+pub(crate) struct Person {
     asked: Arc<Mutex<Vec<PendingQuestion>>>,
     answering: JoinHandle<()>,
 }
@@ -29,7 +29,7 @@ impl Drop for Person {
 }
 
 impl Person {
-    fn approvals(&self) -> Vec<Approval> {
+    pub(crate) fn approvals(&self) -> Vec<Approval> {
         let approval = |asked: &PendingQuestion| match &asked.question {
             Question::Approve(approval) => Some(Approval::clone(approval)),
             Question::Confirm { .. } | Question::Select { .. } | Question::Input { .. } => None,
@@ -38,7 +38,7 @@ impl Person {
     }
 }
 
-fn person(desk: &Desk, answer: UiAnswer) -> Person {
+pub(crate) fn person(desk: &Desk, answer: UiAnswer) -> Person {
     let questions = Arc::new(Questions::new());
     desk.bus.scope("host").provide_service(questions.clone());
     let front_end = questions.attach();
@@ -78,7 +78,17 @@ async fn refusal_of(bus: &Bus, tool: &str, of: Option<Arc<dyn Tool>>, args: Valu
         name: tool.into(),
         display_name: tool.into(),
     });
-    let place = CallPlace { cx: bus.cx(), cwd: ".".into() };
+    refusal_in(bus, ".".as_ref(), call, of, args).await
+}
+
+pub(crate) async fn refusal_in(
+    bus: &Bus,
+    cwd: &std::path::Path,
+    call: Arc<CallRef>,
+    of: Option<Arc<dyn Tool>>,
+    args: Value,
+) -> Option<String> {
+    let place = CallPlace { cx: bus.cx(), cwd: cwd.into() };
     let gate = ToolGate::new(call, args, of, place);
     match gate.pass(&bus.cx()).await.unwrap() {
         Passed::Refused { reason, .. } => Some(reason),
@@ -90,7 +100,7 @@ async fn refusal_of(bus: &Bus, tool: &str, of: Option<Arc<dyn Tool>>, args: Valu
 
 /// A trust store in memory.
 #[derive(Default)]
-struct Remembered(Mutex<Vec<(String, Vec<u8>)>>);
+pub(crate) struct Remembered(Mutex<Vec<(String, Vec<u8>)>>);
 
 impl Trust for Remembered {
     fn is_trusted(&self, item: &TrustItem<'_>) -> bool {

@@ -10,7 +10,7 @@ use zk_core::service::{
 };
 
 use super::exact_rule::ExactRule;
-use super::grant::Grant;
+use super::grant::{CallKey, Grant};
 use super::{Decided, Granted, PATIENCE, PermissionMode};
 
 /// Why a call is asked about that nobody judges.
@@ -34,11 +34,14 @@ impl Granted {
         if !by_rule && stays && self.mode().now == PermissionMode::AllowAll {
             return Ok(Decided::allowed(DecidedBy::Policy, "the mode allows everything"));
         }
-        if !by_rule && self.allows(gate, judged.is_some()) {
+        let key = CallKey::of(gate, cx).await;
+        let key = key.as_ref();
+        if !by_rule && self.allows(gate, key, judged.is_some()) {
             return Ok(Decided::allowed(DecidedBy::EarlierAnswer, "allowed for this session"));
         }
         // A rule that asks does so every time.
-        let rule = if by_rule { None } else { ExactRule::of(gate, self.project.as_deref(), cx) };
+        let remembered = key.filter(|_| !by_rule);
+        let rule = remembered.and_then(|key| ExactRule::of(gate, key, self.project.as_deref(), cx));
         if rule.as_ref().is_some_and(ExactRule::is_trusted) {
             return Ok(Decided::allowed(DecidedBy::EarlierAnswer, "exactly this call is allowed for good"));
         }
@@ -52,13 +55,13 @@ impl Granted {
                 format!("`{shown}` changes things and nobody is here to approve it{}", self.advise(judged));
             return Ok(Decided::refused(DecidedBy::Nobody, why, "nobody was here to be asked"));
         };
-        let session = self.session_grant(gate, judged.is_some());
+        let session = self.session_grant(gate, key, judged.is_some()).filter(|_| !by_rule);
         let approval = Approval {
             tool: gate.call.name.clone(),
             args: gate.args.clone(),
             effects: gate.effects.clone(),
             preview: tool.preview(&gate.args, &gate.place).await,
-            session: (!by_rule).then(|| session.describe()),
+            session: session.as_ref().map(Grant::describe),
             always: rule.as_ref().map(ExactRule::describe),
             wider: offer.map(|offer| Wider { kind: offer.kind, allows: offer.describes.clone() }),
             reasons: match judged {
@@ -70,7 +73,7 @@ impl Granted {
             if by_rule {
                 std::future::pending().await
             } else {
-                self.allowed_meanwhile(gate, judged.map(|(judge, _)| judge)).await
+                self.allowed_meanwhile(gate, key, judged.map(|(judge, _)| judge)).await
             }
         };
         let answer = tokio::select! {
@@ -78,7 +81,7 @@ impl Granted {
             () = meanwhile => return Ok(Decided::allowed(DecidedBy::Person, "an answer to another question allows it")),
         };
         let judge_and_offer = judged.map(|(judge, _)| judge).zip(offer);
-        Ok(self.answered(gate, &answer, session, rule.as_ref(), judge_and_offer, cx).await)
+        Ok(self.answered(&answer, (key, session), rule.as_ref(), judge_and_offer, cx).await)
     }
 
     /// The answer of a plugin in the place of a person, if one gives any.
@@ -106,9 +109,8 @@ impl Granted {
     /// Does what an answer says. What it stores is stored on a thread that may block.
     async fn answered(
         &self,
-        gate: &ToolGate,
         answer: &UiAnswer,
-        session: Grant,
+        (key, session): (Option<&CallKey>, Option<Grant>),
         rule: Option<&ExactRule>,
         wider: Option<(&Arc<dyn CallJudge>, &CallOffer)>,
         cx: &Cx,
@@ -123,11 +125,11 @@ impl Granted {
         match answer {
             UiAnswer::Once => allowed("answered: once"),
             UiAnswer::Session => {
-                self.grant(session);
+                session.into_iter().for_each(|session| self.grant(session));
                 allowed("answered: this session")
             }
             UiAnswer::Always => {
-                self.grant(Grant::exact(gate));
+                key.into_iter().for_each(|key| self.grant(Grant::Exact(key.clone())));
                 if let Some(rule) = rule
                     && let Err(error) = rule.remember().await
                 {
@@ -169,7 +171,12 @@ impl Granted {
     }
 
     /// Waits until another answer allows this call too.
-    async fn allowed_meanwhile(&self, gate: &ToolGate, judge: Option<&Arc<dyn CallJudge>>) {
+    async fn allowed_meanwhile(
+        &self,
+        gate: &ToolGate,
+        key: Option<&CallKey>,
+        judge: Option<&Arc<dyn CallJudge>>,
+    ) {
         loop {
             let added = self.added.notified();
             let is_allowed_now = match judge {
@@ -179,7 +186,7 @@ impl Granted {
                 }
                 None => false,
             };
-            if is_allowed_now || self.allows(gate, judge.is_some()) {
+            if is_allowed_now || self.allows(gate, key, judge.is_some()) {
                 return;
             }
             added.await;

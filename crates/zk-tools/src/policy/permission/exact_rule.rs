@@ -7,7 +7,7 @@ use zk_core::kernel::Cx;
 use zk_core::service::{Redactor, Trust, TrustError, TrustItem};
 
 use super::PermissionGate;
-use super::grant::{exact_args, other_commands};
+use super::grant::{CallKey, exact_args, other_commands};
 
 /// How much of a remembered call is listed; all of it is what counts.
 const RULE_CHARS: usize = 500;
@@ -24,11 +24,11 @@ pub(super) struct ExactRule {
 
 impl ExactRule {
     /// The rule that would allow exactly this call in `project`, where the host remembers any.
-    pub(super) fn of(gate: &ToolGate, project: Option<&Path>, cx: &Cx) -> Option<Self> {
+    pub(super) fn of(gate: &ToolGate, key: &CallKey, project: Option<&Path>, cx: &Cx) -> Option<Self> {
         let (project, trust) = (project?.to_owned(), cx.service::<dyn Trust>()?);
         let (tool, args) = (&gate.call.name, exact_args(gate));
         let runs = other_commands(gate);
-        let bytes = call_bytes(&gate.place.cwd, tool, &args, runs.as_ref())?;
+        let CallKey(bytes) = key.clone();
         let cwd = gate.place.cwd.to_str()?.to_owned();
         let shown = match runs {
             // First, so that it is listed however long the arguments are.
@@ -59,19 +59,27 @@ impl ExactRule {
 
     pub(super) fn describe(&self) -> String {
         format!(
-            "exactly this call in {}, in later sessions too, but not with any other argument or in another directory; \
+            "exactly this call in {}, in later sessions too, but not with any other argument, in another directory or with \
+             another script; \
              `zk policy list` shows it and `zk policy revoke` takes it back",
             self.cwd
         )
     }
 }
 
-/// What is remembered of a call that runs the commands `runs` beside that of its arguments; nothing where the directory is
-/// no UTF-8, which could be taken for another one.
-pub(super) fn call_bytes(cwd: &Path, tool: &str, args: &Value, runs: Option<&Value>) -> Option<Vec<u8>> {
+/// Bytes that are remembered of a call that runs the commands `runs` beside that of its arguments and names these programs
+/// and scripts; nothing where the directory is no UTF-8, which could be taken for another one.
+pub(super) fn call_bytes(
+    cwd: &Path,
+    tool: &str,
+    args: &Value,
+    runs: Option<&Value>,
+    scripts: Option<&Value>,
+) -> Option<Vec<u8>> {
     let cwd = cwd.to_str()?;
-    match runs {
-        Some(runs) => serde_json::to_vec(&(cwd, tool, args, runs)).ok(),
-        None => serde_json::to_vec(&(cwd, tool, args)).ok(),
+    match (runs, scripts) {
+        (runs, Some(scripts)) => serde_json::to_vec(&(cwd, tool, args, runs, scripts)).ok(),
+        (Some(runs), None) => serde_json::to_vec(&(cwd, tool, args, runs)).ok(),
+        (None, None) => serde_json::to_vec(&(cwd, tool, args)).ok(),
     }
 }

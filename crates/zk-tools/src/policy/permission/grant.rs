@@ -1,20 +1,25 @@
 use serde_json::Value;
 use zk_core::events::ToolGate;
+use zk_core::kernel::Cx;
 use zk_core::model::{Effect, Effects};
+use zk_core::service::Files;
+
+use super::exact_rule::call_bytes;
+use super::scripts::named_scripts;
 
 /// What one choice allows.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Grant {
     /// Every call of a tool that only writes files.
     Tool(String),
-    /// This call with exactly these arguments, as JSON, and what it runs if that is another command.
-    Exact(String, String),
+    /// Exactly this call, by its key.
+    Exact(CallKey),
 }
 
 impl Grant {
     /// What *for this session* allows where no judge knows more of the call: for a tool that only writes files, the tool;
     /// for anything else, whose next call may do something quite different, the call as it is.
-    pub(super) fn for_session(gate: &ToolGate) -> Self {
+    pub(super) fn for_session(gate: &ToolGate, key: &CallKey) -> Self {
         let writes_files = match &gate.effects {
             Effects::Unknown => false,
             Effects::Known { list } => list.iter().all(|effect| match effect {
@@ -22,20 +27,37 @@ impl Grant {
                 Effect::Executes { .. } | Effect::Network { .. } | Effect::LeavesContext { .. } => false,
             }),
         };
-        if writes_files { Self::Tool(gate.call.name.clone()) } else { Self::exact(gate) }
-    }
-
-    pub(super) fn exact(gate: &ToolGate) -> Self {
-        let (args, runs) = (exact_args(gate), other_commands(gate));
-        let runs = runs.map(|runs| format!(" {runs}")).unwrap_or_default();
-        Self::Exact(gate.call.name.clone(), format!("{args}{runs}"))
+        if writes_files { Self::Tool(gate.call.name.clone()) } else { Self::Exact(key.clone()) }
     }
 
     pub(super) fn describe(&self) -> String {
         match self {
             Self::Tool(name) => format!("every call of `{name}`"),
-            Self::Exact(..) => "exactly this call".to_owned(),
+            Self::Exact(_) => "exactly this call".to_owned(),
         }
+    }
+}
+
+/// Bytes that two calls share only if they are the same: the directory, the tool, the arguments, what runs, and the
+/// programs and scripts of the workspace that the arguments name, as they are now.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct CallKey(pub(super) Vec<u8>);
+
+impl CallKey {
+    /// The key of a call, read off the async threads; nothing where it cannot be told from another one.
+    pub(super) async fn of(gate: &ToolGate, cx: &Cx) -> Option<Self> {
+        let files = cx.service::<dyn Files>();
+        let (cwd, tool, args) = (gate.place.cwd.clone(), gate.call.name.clone(), exact_args(gate));
+        let effects = gate.effects.clone();
+        let runs = other_commands(gate);
+        let made = move || {
+            let scripts = match &files {
+                Some(files) => named_scripts(files.as_ref(), &cwd, &args, &effects).ok()?,
+                None => None,
+            };
+            call_bytes(&cwd, &tool, &args, runs.as_ref(), scripts.as_ref())
+        };
+        tokio::task::spawn_blocking(made).await.ok()?.map(Self)
     }
 }
 

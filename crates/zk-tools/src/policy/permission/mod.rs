@@ -1,6 +1,7 @@
 mod ask;
 mod exact_rule;
 mod grant;
+mod scripts;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,10 +13,11 @@ use tokio::sync::Notify;
 use zk_core::events::{DecidedBy, PermissionDecided, Ruling, SessionLoaded, ToolGate, TurnBefore};
 use zk_core::kernel::{Answer, BoxError, Cx, Handler, HookOptions, Plugin, Scope, Stage};
 use zk_core::model::Effects;
-use zk_core::service::{CallDecision, CallJudge, CallJudgement};
+use zk_core::service::{CallDecision, CallJudge, CallJudgement, Files};
 
 use exact_rule::call_bytes;
-use grant::{Grant, commands_beside};
+use grant::{CallKey, Grant, commands_beside};
+use scripts::named_scripts;
 
 /// How long a person may think before the call is refused.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -172,11 +174,19 @@ impl PermissionGate {
     /// What remembered calls are in the trust store.
     pub const TRUST_KIND: &'static str = "command";
 
-    /// The bytes that the trust store has of a call that is allowed for good in the directory `cwd`, with its arguments as
-    /// the model gives them and the effects that its tool tells of them. `None` for a directory whose path is no UTF-8: nothing is remembered there.
+    /// Bytes that the trust store has of a call that is allowed for good in the directory `cwd`, with its arguments as the
+    /// model gives them, the effects that its tool tells of them, and the programs and scripts that they name, as `files` has
+    /// them now. `None` for what is not remembered: a directory whose path is no UTF-8, programs of more than 1 MiB.
     #[must_use]
-    pub fn remembered_bytes(cwd: &Path, tool: &str, args: &Value, effects: &Effects) -> Option<Vec<u8>> {
-        call_bytes(cwd, tool, args, commands_beside(effects, args).as_ref())
+    pub fn remembered_bytes(
+        files: &dyn Files,
+        cwd: &Path,
+        tool: &str,
+        args: &Value,
+        effects: &Effects,
+    ) -> Option<Vec<u8>> {
+        let scripts = named_scripts(files, cwd, args, effects).ok()?;
+        call_bytes(cwd, tool, args, commands_beside(effects, args).as_ref(), scripts.as_ref())
     }
 }
 
@@ -312,14 +322,18 @@ impl Granted {
         self.added.notify_waiters();
     }
 
-    /// What *for this session* allows: with a judge, which offers what is wider, exactly this call.
-    fn session_grant(&self, gate: &ToolGate, is_judged: bool) -> Grant {
-        if is_judged { Grant::exact(gate) } else { Grant::for_session(gate) }
+    /// Calls that *for this session* allows: with a judge, which offers what is wider, exactly this call. Nothing where the
+    /// call cannot be told from another one.
+    fn session_grant(&self, gate: &ToolGate, key: Option<&CallKey>, is_judged: bool) -> Option<Grant> {
+        let key = key?;
+        Some(if is_judged { Grant::Exact(key.clone()) } else { Grant::for_session(gate, key) })
     }
 
-    fn allows(&self, gate: &ToolGate, is_judged: bool) -> bool {
+    fn allows(&self, gate: &ToolGate, key: Option<&CallKey>, is_judged: bool) -> bool {
+        let session = self.session_grant(gate, key, is_judged);
         let granted = self.granted();
-        granted.contains(&Grant::exact(gate)) || granted.contains(&self.session_grant(gate, is_judged))
+        key.is_some_and(|key| granted.contains(&Grant::Exact(key.clone())))
+            || session.is_some_and(|session| granted.contains(&session))
     }
 
     fn mode(&self) -> MutexGuard<'_, Mode> {
