@@ -77,6 +77,16 @@ impl<'a> AnswerPipe<'a> {
         self.end_all(self.cx).await
     }
 
+    /// Forgets what is held back: the answer begins anew. What a handler holds back is for nobody, and whether it fails
+    /// over that changes nothing.
+    pub(crate) async fn discard(&mut self) {
+        self.open.clear();
+        if self.transformed.take().is_some() {
+            let rest = StreamTransform { turn_id: self.turn_id.clone(), delta: String::new(), last: true };
+            let _ = self.cx.emit(rest).await;
+        }
+    }
+
     /// Flushes held-back text without blocking a cancelled run. The response has failed already, so a handler
     /// that fails now changes nothing.
     pub(crate) async fn break_off(&mut self) {

@@ -125,10 +125,14 @@ pub(crate) async fn sample(
                 attempts.count(usage);
                 Ok(())
             }
-            StreamEvent::Retry(_) => match attempts.begin_next() {
-                Ok(()) => Ok(()),
-                Err(error) => break error,
-            },
+            StreamEvent::Retry(_) => {
+                draft = Draft::default();
+                pipe.discard().await;
+                match attempts.begin_next() {
+                    Ok(()) => Ok(()),
+                    Err(error) => break error,
+                }
+            }
             StreamEvent::Done { stop, usage } => {
                 attempts.count(usage);
                 let message = draft.into_message(model, stop);

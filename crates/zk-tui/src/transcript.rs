@@ -3,7 +3,7 @@ mod exchange;
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
-use zk_view::{Activity, Block, BlockId, Content, Patch, View};
+use zk_view::{Activity, AnswerEnd, Block, BlockId, Content, Patch, View};
 
 use self::exchange::{exchange_rows, last_exchange, shows_the_same};
 use crate::markdown::Markdown;
@@ -313,6 +313,14 @@ impl Transcript {
         let Some(block) = self.view.block(id) else { return };
         self.log.block(id);
         let is_this = |item: &Item| matches!(item, Item::Block { id: known, .. } if known == id);
+        if matches!(&block.content, Content::Answer { end: AnswerEnd::SentAgain, .. }) {
+            // The rows go on where those of the answer that is gone ended.
+            let gone = self.items.iter_mut().find_map(|item| match item {
+                Item::Block { id, answer: Some(_) } if self.view.block(id).is_none() => Some(id),
+                Item::Block { .. } | Item::Rows(_) => None,
+            });
+            gone.into_iter().for_each(|gone| gone.clone_from(id));
+        }
         if !self.items.iter().any(is_this) {
             self.items.push_back(Item::Block { id: id.clone(), answer: None });
         }

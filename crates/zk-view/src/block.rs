@@ -150,6 +150,8 @@ pub enum AnswerEnd {
     Stopped,
     /// The response broke off.
     Broken,
+    /// It broke off and the request was sent again: it is no part of the conversation.
+    SentAgain,
     /// The provider gave a reason that zk does not know.
     Other {
         /// The reason.
@@ -169,6 +171,7 @@ impl AnswerEnd {
             Self::Refused => "the model refused to answer",
             Self::Stopped => "stopped",
             Self::Broken => "broke off",
+            Self::SentAgain => "broken off, sent again",
             Self::Other { reason } => return Some(format!("ended with `{reason}`")),
         };
         Some(remark.to_owned())

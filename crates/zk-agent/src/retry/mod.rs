@@ -21,7 +21,8 @@ use limit::{Entry, Limit, Probe, Waiting};
 pub use limit::RateLimits;
 pub use policy::RetryPolicy;
 
-/// A provider whose failed requests are sent again, as long as nothing of an answer has been handed out.
+/// A provider whose failed requests are sent again. Where a part of an answer was handed out before, the notice says
+/// so ([`RetryNotice::discards`]): the answer begins anew.
 ///
 /// An agent puts one around every provider that has none; by hand it is for another policy or for shared limits.
 /// Everybody who shares one `Retrying` shares its limit: after a rate-limit error all requests wait, and one
@@ -119,6 +120,7 @@ impl Provider for Retrying {
             held: None,
             told: None,
             delivered: false,
+            broken: 0,
         };
         Box::pin(stream::unfold(Box::new(attempts), |mut attempts| async move {
             let item = attempts.next().await?;
@@ -140,8 +142,10 @@ struct Attempts {
     held: Option<Waiting>,
     /// Until when the caller knows that it waits.
     told: Option<Instant>,
-    /// Whether the caller has something of the answer: from then on nothing is sent again.
+    /// Whether the caller has something of the answer that arrives.
     delivered: bool,
+    /// How many answers broke off.
+    broken: u32,
 }
 
 enum Step {
@@ -223,7 +227,7 @@ impl Attempts {
             self.provider.limit.note_reached();
         }
         let never = matches!(error.kind, ErrorKind::ContextExceeded | ErrorKind::Aborted);
-        if self.delivered || never || !error.is_retryable() {
+        if never || !error.is_retryable() {
             return Err(error);
         }
         let policy = &self.provider.policy;
@@ -237,6 +241,7 @@ impl Attempts {
             return Err(error);
         }
         let retries = self.retries(&error);
+        self.broken += u32::from(self.is_broken(&error));
         if self.attempt > retries {
             return Err(error);
         }
@@ -245,14 +250,29 @@ impl Attempts {
         if error.kind == ErrorKind::Rate {
             self.provider.limit.hold_until(until);
         }
-        Ok((self.notice(delay, retries, error.kind, error.message), until))
+        let discards = std::mem::take(&mut self.delivered);
+        let notice = self.notice(delay, retries, error.kind, error.message);
+        Ok((RetryNotice { discards, ..notice }, until))
+    }
+
+    /// Whether `error` ended an answer that had begun, and not for its bytes alone.
+    fn is_broken(&self, error: &ProviderError) -> bool {
+        let is_cut = matches!(error.kind, ErrorKind::Transport | ErrorKind::Malformed);
+        self.delivered || (is_cut && matches!(error.phase, Phase::FirstEvent | Phase::Stream))
     }
 
     /// How often a request that fails with `error` is sent again.
     fn retries(&self, error: &ProviderError) -> u32 {
         let Retrying { policy, limit, .. } = &self.provider;
         let may_be_misnamed = error.phase == Phase::Connect && !limit.was_reached();
-        if may_be_misnamed { policy.retries.min(policy.unreached_retries) } else { policy.retries }
+        match () {
+            () if self.is_broken(error) => {
+                let left = policy.resends.saturating_sub(self.broken);
+                policy.retries.min(self.attempt.saturating_add(left).saturating_sub(1))
+            }
+            () if may_be_misnamed => policy.retries.min(policy.unreached_retries),
+            () => policy.retries,
+        }
     }
 
     /// That the limit of all holds this request, whatever became of its own attempts.
@@ -264,7 +284,7 @@ impl Attempts {
 
     fn notice(&self, delay: Duration, retries: u32, kind: ErrorKind, message: String) -> RetryNotice {
         let max_attempts = retries.saturating_add(1);
-        RetryNotice { attempt: self.attempt, max_attempts, delay, kind, message }
+        RetryNotice { attempt: self.attempt, max_attempts, delay, kind, message, discards: false }
     }
 
     async fn announce(&mut self, retry: RetryNotice, until: Instant) -> StreamEvent {

@@ -15,6 +15,8 @@ pub struct RetryPolicy {
     pub retries: u32,
     /// How often while nothing at the endpoint has answered yet and a connection fails, as with a wrong address: 3 times.
     pub unreached_retries: u32,
+    /// How often a request is sent again whose answer broke off, whatever of it was handed out: 5 times.
+    pub resends: u32,
     /// The longest wait before the first retry, doubled for each one after it: 1 s.
     pub base: Duration,
     /// What that grows to: 30 s.
@@ -30,6 +32,7 @@ impl Default for RetryPolicy {
         Self {
             retries: 9,
             unreached_retries: 3,
+            resends: 5,
             base: Duration::from_secs(1),
             cap: Duration::from_secs(30),
             floor: Duration::from_millis(500),

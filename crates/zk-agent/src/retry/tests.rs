@@ -130,19 +130,10 @@ async fn the_last_failure_is_the_error_with_the_time_and_the_number_of_all() {
     let (inner, provider) = setup((0..12).map(|_| failing(ErrorKind::Overloaded)));
     let began = Instant::now();
     let (events, failure) = run(&provider).await;
-    assert_eq!(retries(&events).len(), 9);
+    assert_eq!((retries(&events).len(), inner.asked.lock().unwrap().len()), (9, 10));
+    assert!((75..=152).contains(&began.elapsed().as_secs()), "an overload of a minute is outlasted");
     let expected = ProviderError { elapsed: began.elapsed(), attempts: 10, ..error(ErrorKind::Overloaded) };
     assert_eq!(failure, Some(expected));
-    assert_eq!(inner.asked.lock().unwrap().len(), 10);
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_overload_of_a_minute_is_outlasted() {
-    let (_, provider) = setup((0..12).map(|_| failing(ErrorKind::Overloaded)));
-    let began = Instant::now();
-    run(&provider).await;
-    let waited = began.elapsed().as_secs();
-    assert!((75..=152).contains(&waited), "{waited} s");
 }
 
 #[tokio::test(start_paused = true)]
@@ -194,14 +185,37 @@ async fn the_providers_own_word_outranks_the_class_except_for_an_overflow() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_sent_again_after_the_first_delta() {
-    let mut script = good();
-    script.truncate(2);
-    script.push(Err(error(ErrorKind::Transport)));
-    let (inner, provider) = setup([script]);
-    let (events, failure) = run(&provider).await;
-    assert_eq!((events.len(), failure), (2, Some(error(ErrorKind::Transport))));
+async fn an_answer_that_breaks_off_is_asked_for_again_five_times_and_what_came_counts_for_nothing() {
+    let broken = |kind| {
+        let mut script = good();
+        script.truncate(2);
+        script.push(Err(error(kind)));
+        script
+    };
+    for kind in [ErrorKind::Transport, ErrorKind::Overloaded, ErrorKind::Stalled] {
+        let (inner, provider) = setup((0..9).map(|_| broken(kind)));
+        let (events, failure) = run(&provider).await;
+        assert_eq!(failure.map(|error| error.attempts), Some(6), "{kind:?}");
+        assert_eq!(inner.asked.lock().unwrap().len(), 6);
+        let notices = events.iter().filter_map(|event| match event {
+            StreamEvent::Retry(notice) => Some((notice.attempt, notice.max_attempts, notice.discards)),
+            _ => None,
+        });
+        assert!(notices.eq((1..=5).map(|attempt| (attempt, 6, true))), "{events:?}");
+    }
+    let (inner, provider) = setup([broken(ErrorKind::Rejected)]);
+    assert_eq!(run(&provider).await.1, Some(error(ErrorKind::Rejected)));
     assert_eq!(inner.asked.lock().unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_may_break_off_behind_failures_of_other_kinds() {
+    let mut cut = good();
+    cut.truncate(2);
+    cut.push(Err(error(ErrorKind::Transport)));
+    let (_, provider) = setup((0..4).map(|_| failing(ErrorKind::Overloaded)).chain([cut.clone(), cut]));
+    let (events, failure) = run(&provider).await;
+    assert_eq!((retries(&events).len(), failure), (6, None));
 }
 
 #[tokio::test(start_paused = true)]

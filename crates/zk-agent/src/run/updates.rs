@@ -29,7 +29,8 @@ pub enum RunUpdate {
     Text(String),
     /// More reasoning, likewise.
     Thinking(String),
-    /// The request waits to be sent again, or for a rate limit.
+    /// The request waits to be sent again, or for a rate limit; with [`RetryNotice::discards`], what came of the answer counts
+    /// for nothing.
     Retry(RetryNotice),
     /// The model has answered, or failed to. Its tool calls follow.
     #[non_exhaustive]

@@ -52,7 +52,7 @@ async fn what_had_arrived_is_kept_and_the_next_run_works() {
     let script = Script::new()
         .turn(|t| t.text("Half an ").call("echo", json!({"text": "1"})).error(ErrorKind::Transport, "reset"))
         .turn(|t| t.text("Whole."));
-    let rig = rig(script);
+    let rig = rig_with(script, |builder| builder.retry(RetryPolicy::never()));
     let outcome = rig.run("go").await;
     assert!(matches!(outcome.result, Err(AgentError::Provider(_))));
     assert_eq!((outcome.text.as_str(), outcome.stop), ("Half an ", Some(StopReason::Error)));

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use serde_json::json;
 use zk_agent::{RetryPolicy, Retrying};
 use zk_core::kernel::Bus;
-use zk_core::model::ErrorKind;
+use zk_core::model::{ErrorKind, Usage};
 use zk_core::service::Provider;
 use zk_testkit::{Script, ScriptedProvider};
 
@@ -30,6 +31,32 @@ async fn an_overloaded_provider_does_not_end_the_run_of_an_agent_that_was_told_n
     let rig = rig(overloaded(2));
     assert_eq!(asked(&rig).await, (Ok("Here.".into()), 3));
     assert_eq!(rig.names(&["provider:retry"]).len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_part_of_an_answer_that_is_sent_again_is_in_no_history_and_its_call_never_runs() {
+    let spent = |input| Usage { input, output: 1, ..Usage::default() };
+    let script = Script::new()
+        .turn(move |t| {
+            t.text("The secret")
+                .call("echo", json!({"text": "half"}))
+                .usage(spent(10))
+                .error(ErrorKind::Transport, "cut")
+        })
+        .turn(move |t| t.text("The answer.").usage(spent(10)));
+    let rig = rig(script);
+    let outcome = rig.run("Hello?").await;
+    outcome.result.unwrap();
+    assert_eq!(outcome.text, "The answer.");
+    let requests = rig.provider.requests();
+    assert_eq!(requests.len(), 2);
+    assert_eq!(format!("{:?}", requests[0].history), format!("{:?}", requests[1].history));
+    let (total, history) = (outcome.stats.usage, rig.agent.history());
+    let said = history.iter().map(|message| message.text());
+    assert_eq!((total.input, total.output), (20, 2), "both are billed");
+    assert_eq!(said.collect::<Vec<_>>(), ["Hello?", "The answer."]);
+    assert!(rig.names(&["tool:begin"]).is_empty());
+    assert_eq!(rig.recorder.named("provider:retry")[0]["retry"]["discards"], true);
 }
 
 #[tokio::test(start_paused = true)]

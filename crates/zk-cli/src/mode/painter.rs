@@ -2,7 +2,9 @@ use std::collections::{HashMap, HashSet};
 use std::mem::Discriminant;
 
 use tokio::task::JoinHandle;
-use zk_view::{Activity, Block, BlockId, Call, CallState, Content, Drained, Patch, Status, View, ViewDriver};
+use zk_view::{
+    Activity, AnswerEnd, Block, BlockId, Call, CallState, Content, Drained, Patch, Status, View, ViewDriver,
+};
 
 use super::lines;
 use super::shared_screen::SharedScreen;
@@ -23,6 +25,8 @@ struct Painter {
     /// The wait that was told of, by the attempt that failed.
     waited_after: Option<u32>,
     line: Option<StatusLine>,
+    /// Bytes that were written of answers that came to nothing.
+    removed: Vec<usize>,
     /// Which session it draws: see [`zk_view::View::switches`].
     switches: u64,
 }
@@ -63,6 +67,7 @@ impl Painting {
             said: std::mem::discriminant(&Activity::Idle),
             waited_after: None,
             line: None,
+            removed: Vec::new(),
         };
         let task = tokio::spawn(async move {
             while let Some(patches) = reader.next().await {
@@ -125,7 +130,10 @@ impl Painter {
                     answer(&mut self.screen.lock(), begins, delta.as_str());
                 }
             }
-            Patch::Remove { id } => drop(self.open.remove(id)),
+            Patch::Remove { id } => {
+                let written = self.open.remove(id).and_then(|drawn| drawn.written);
+                self.removed.extend(written);
+            }
             Patch::Body { lines, .. } => {
                 lines.iter().for_each(|line| self.screen.line(Style::Plain, line.as_str()));
             }
@@ -149,9 +157,16 @@ impl Painter {
             return;
         }
         let drawn = self.open.entry(block.id.clone()).or_default();
+        if matches!(&block.content, Content::Answer { end: AnswerEnd::SentAgain, .. }) {
+            // The last part of an answer is removed first.
+            drawn.written = drawn.written.or(self.removed.pop());
+        }
         let is_own = block.agent.is_none();
         match &block.content {
-            Content::Answer { text, .. } if is_own => {
+            Content::Answer { text, end } if is_own => {
+                if *end != AnswerEnd::SentAgain {
+                    self.removed.clear();
+                }
                 let written = drawn.written.get_or_insert_default();
                 let rest = text.as_str().get(*written..).unwrap_or_default();
                 let begins = *written == 0;
@@ -160,6 +175,9 @@ impl Painter {
                 answer(&mut screen, begins, rest);
                 if block.closed {
                     screen.end_line();
+                    if let (AnswerEnd::SentAgain, Some(remark)) = (end, end.remark()) {
+                        screen.line(Style::Yellow, &format!("({remark})"));
+                    }
                 }
             }
             Content::Thinking { .. } if is_own => {

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use zk_view::{Activity, Block, BlockId, CallState, Content, NoteLevel, Patch, Text};
+use zk_view::{Activity, AnswerEnd, Block, BlockId, CallState, Content, NoteLevel, Patch, Text};
 
 use super::lines;
 use super::shared_screen::SharedScreen;
@@ -17,6 +17,7 @@ pub(crate) fn final_answer(blocks: &[Arc<Block>]) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for block in blocks.iter().rev().filter(|block| block.agent.is_none()) {
         match &block.content {
+            Content::Answer { end: AnswerEnd::SentAgain, .. } => {}
             Content::Answer { text, .. } => parts.push(text.unsanitised()),
             Content::User { .. } | Content::Injected { .. } | Content::Call(_) => break,
             Content::Thinking { .. }
@@ -120,7 +121,9 @@ impl Teller {
             Content::Note { level: NoteLevel::Info, text } if self.verbose => {
                 self.stderr.line(Style::Plain, text.as_str());
             }
-            Content::Answer { text, .. } if block.closed => self.interim.push(text.clone()),
+            Content::Answer { text, end } if block.closed && *end != AnswerEnd::SentAgain => {
+                self.interim.push(text.clone());
+            }
             Content::Call(call) if self.verbose => {
                 if call.state == CallState::Running || call.state.is_over() {
                     for text in std::mem::take(&mut self.interim) {

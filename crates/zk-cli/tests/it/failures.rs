@@ -198,6 +198,7 @@ fn a_cut_answer_is_an_error_and_what_came_is_kept() {
     let server = server(anything());
     server.fault_on(1, Fault::CutAfterEvents(5));
     let person = Person::asking(&server);
+    person.settings("[providers.anthropic]\nretry = { retries = 0 }\n");
     let ended = person.run(&["-p", "x"]);
     assert_eq!(ended.code, 1, "{}", ended.stderr);
     assert!(ended.stderr.contains("zk --resume s_"), "{}", ended.stderr);

@@ -18,6 +18,8 @@ mod composer;
 #[cfg(test)]
 mod consent;
 #[cfg(test)]
+mod cut_answers;
+#[cfg(test)]
 mod demo;
 mod directory;
 #[cfg(test)]

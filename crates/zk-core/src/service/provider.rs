@@ -264,4 +264,7 @@ pub struct RetryNotice {
     pub kind: ErrorKind,
     /// Why, in words.
     pub message: String,
+    /// Whether a part of an answer was handed out before: it counts for nothing, the answer begins anew.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub discards: bool,
 }

@@ -272,6 +272,7 @@ fn provider(all: &mut Vec<Box<dyn AnyEvent>>) {
                 delay: Duration::from_millis(1500),
                 kind: ErrorKind::Overloaded,
                 message: "busy".into(),
+                discards: false,
             },
         },
         StreamStart { turn_id: turn(), model: Some("claude".into()), request_id: None },

@@ -7,6 +7,7 @@ use zk_core::service::StreamEvent;
 
 use crate::wire::caps::Meter;
 use crate::wire::error::WireError;
+use crate::wire::mend::mend;
 use crate::wire::sse::SseEvent;
 
 /// How the bytes of a response are cut into events.
@@ -57,8 +58,14 @@ pub(crate) fn decode_event(
     out: &mut VecDeque<StreamEvent>,
 ) -> Result<(), WireError> {
     let before = out.len();
+    let mended = mend(event.data);
+    let event = SseEvent { data: mended.as_deref().unwrap_or(event.data), ..event };
     match decoder.event(event, out) {
-        Err(error) if is_last && error.kind == ErrorKind::Malformed && decoder.can_miss_rest() => {}
+        Err(error) if is_last && error.kind == ErrorKind::Malformed => {
+            if !decoder.can_miss_rest() {
+                return Err(error.passing());
+            }
+        }
         result => result?,
     }
     let counted = meter.count(event.data.len(), out.iter().skip(before));

@@ -13,6 +13,7 @@ pub(crate) mod endpoint;
 pub(crate) mod error;
 pub(crate) mod exchange;
 pub(crate) mod frames;
+pub(crate) mod mend;
 pub(crate) mod provider;
 pub(crate) mod replay;
 pub(crate) mod request;

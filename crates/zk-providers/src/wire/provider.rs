@@ -74,7 +74,8 @@ impl<D: Dialect> Sending<D> {
         };
         let Some(message) = reason else { return Some(Err(dialect.explain(error, &self.request))) };
         let delay = Duration::ZERO;
-        let retry = RetryNotice { attempt: 1, max_attempts: 2, delay, kind: error.kind, message };
+        let discards = false;
+        let retry = RetryNotice { attempt: 1, max_attempts: 2, delay, kind: error.kind, message, discards };
         let announced = || ProviderRetry { model: self.request.model.reference(), retry: retry.clone() };
         // A listener that fails does not stop the next attempt.
         let _ = self.cx.emit_with(announced).await;

@@ -75,6 +75,9 @@ pub(crate) async fn collect(mut stream: EventStream) -> Result<Answer, (Provider
             }
             StreamEvent::Usage(usage) => answer.usage = usage,
             StreamEvent::Report(report) => assert!(report.is_object(), "{report}"),
+            StreamEvent::Retry(notice) if notice.discards => {
+                (texts, args, answer) = Default::default();
+            }
             StreamEvent::Retry(_) => {}
             StreamEvent::Done { stop, usage } => {
                 answer.stop = Some(stop);

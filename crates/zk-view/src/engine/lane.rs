@@ -199,6 +199,20 @@ impl Lane {
         self.end_turn(core);
     }
 
+    /// Forgets an answer that broke off and begins anew. Gives its texts.
+    pub(super) fn take_broken(&mut self, core: &mut Core) -> Vec<Text> {
+        let is_answer = |open: &&Open| open.tag == Tag::Answer;
+        let shown = self.turn.iter().filter(is_answer).filter_map(|open| core.view.block(&open.id));
+        let texts = shown
+            .filter_map(|block| match &block.content {
+                Content::Answer { text, .. } => Some(text.clone()),
+                _ => None,
+            })
+            .collect();
+        self.discard_turn(core);
+        texts
+    }
+
     fn end_turn(&mut self, core: &mut Core) {
         self.turn.clear();
         self.said = None;

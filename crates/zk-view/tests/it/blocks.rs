@@ -74,14 +74,20 @@ async fn a_call_says_which_arguments_were_converted_and_what_is_remarked_on_it()
     assert_eq!(remarks, [vec![converted], vec![Text::new("half of it is left out")]]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_answer_says_how_it_ended() {
+    let cut = || {
+        let half = |t: zk_testkit::Turn| t.text("Half").error(ErrorKind::Transport, "gone");
+        Script::new().turn(half).turn(|t| t.text("Whole."))
+    };
     for (script, end) in [
         (Script::new().turn(|t| t.text("Cut").stop(StopReason::MaxTokens)), "says: Cut MaxTokens"),
         (Script::new().turn(|t| t.stop(StopReason::MaxTokens)), "says:  MaxTokens"),
         (Script::new().turn(|t| t), "says:  Empty"),
         (Script::new().turn(|t| t.text("No.").stop(StopReason::Other("x".into()))), "says: No. Other"),
-        (Script::new().turn(|t| t.text("Half").error(ErrorKind::Overloaded, "gone")), "says: Half Broken"),
+        (Script::new().turn(|t| t.text("Half").error(ErrorKind::Rejected, "gone")), "says: Half Broken"),
+        (cut(), "says: Half SentAgain"),
+        (cut(), "says: Whole."),
         (Script::new().turn(|t| t.error(ErrorKind::Overloaded, "gone")), "end: Error"),
     ] {
         let mut rig = rig(script).await;

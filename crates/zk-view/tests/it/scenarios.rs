@@ -149,8 +149,12 @@ async fn scenario(name: &str) -> Rig {
             rig(script).await
         }
         "an error after text" => {
-            rig(Script::new().turn(echo("one")).turn(|t| t.text("Half").error(ErrorKind::Overloaded, "gone")))
+            rig(Script::new().turn(echo("one")).turn(|t| t.text("Half").error(ErrorKind::Rejected, "gone")))
                 .await
+        }
+        "an answer that is sent again" => {
+            let cut = |t: Turn| t.thinking("Hm.").text("Half").error(ErrorKind::Transport, "gone");
+            rig(Script::new().turn(echo("one")).turn(cut).turn(done)).await
         }
         "an error before text" => {
             rig(Script::new().turn(echo("one")).turn(|t| t.error(ErrorKind::Auth, "no key"))).await
@@ -165,6 +169,7 @@ async fn scenario(name: &str) -> Rig {
                     attempt: 1,
                     max_attempts: 3,
                     delay: Duration::from_millis(10),
+                    discards: false,
                 };
                 cx.emit(ProviderRetry { model: ModelRef::new("p", "m"), retry }).await
             });
@@ -299,7 +304,7 @@ async fn note_goal(scope: &zk_core::kernel::Scope, _: &TurnAfter, cx: &Cx) {
     cx.service::<dyn SessionLog>().unwrap().append(scope, person_entry("on the way")).await.unwrap();
 }
 
-const SCENARIOS: [&str; 24] = [
+const SCENARIOS: [&str; 25] = [
     "a batch with a barrier",
     "two calls of one id",
     "calls that do not run",
@@ -310,6 +315,7 @@ const SCENARIOS: [&str; 24] = [
     "an answer by schema",
     "an answer cut off by its limit, paused and refused",
     "an error after text",
+    "an answer that is sent again",
     "an error before text",
     "no answer at all",
     "a wait for another attempt",

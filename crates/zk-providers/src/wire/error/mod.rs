@@ -64,9 +64,11 @@ impl WireError {
         if started {
             let message = format!("the response ended without `{mark}`: what arrived is incomplete");
             return Self::malformed(message)
+                .passing()
                 .hint("Try again; if it persists, something on the way to the model cuts long answers off");
         }
         Self::malformed("the response ended before it began")
+            .passing()
             .hint("Some servers answer like this when the prompt is too long for them; their log says more")
     }
 
@@ -84,6 +86,11 @@ impl WireError {
 
     pub(crate) fn aborted() -> Self {
         Self::new(ErrorKind::Aborted, "the run was stopped")
+    }
+
+    /// The same of something that may go well the next time.
+    pub(crate) fn passing(self) -> Self {
+        Self { should_retry: self.should_retry.or(Some(true)), ..self }
     }
 
     pub(crate) fn at(mut self, phase: Phase) -> Self {

@@ -200,9 +200,11 @@ fn faults(row: &Row, error: &ProviderError) -> Vec<String> {
         (Some(asked), Some(found)) => found <= asked && asked - found <= row.passed,
         (asked, found) => asked == found,
     };
+    // What broke off may come whole the next time.
+    let is_cut = ["cuts long", "too long for them"].iter().any(|advice| hint.contains(advice));
     let checks = [
         ("class", error.kind == row.kind),
-        ("retry", error.is_retryable() == row.retried),
+        ("retry", error.is_retryable() == (row.retried || is_cut)),
         ("wait", is_waited),
         ("phase", error.phase == row.phase && told.contains(&format!("while {}", row.phase))),
         ("code", row.code.is_none_or(|code| error.code.as_deref() == Some(code) && told.contains(code))),

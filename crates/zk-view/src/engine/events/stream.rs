@@ -5,7 +5,7 @@ use zk_core::events::{
 use zk_core::kernel::Origin;
 
 use super::{Engine, Reduce};
-use crate::{Activity, NoteLevel, Text};
+use crate::{Activity, AnswerEnd, Content, NoteLevel, Text};
 
 impl Engine {
     fn arrived(&mut self, origin: &Origin, text: &str) {
@@ -83,6 +83,13 @@ impl Reduce for StreamIdle {
 impl Reduce for ProviderRetry {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
         let retry = &self.retry;
+        if retry.discards {
+            let (lane, core) = engine.lane(origin);
+            let texts = lane.take_broken(core);
+            for text in texts.into_iter().filter(|text| origin.depth == 0 && !text.is_empty()) {
+                engine.beside(Content::Answer { text, end: AnswerEnd::SentAgain });
+            }
+        }
         let why = format!("{}: {}", retry.kind.as_str(), retry.message);
         let (attempt, max_attempts) = (retry.attempt, retry.max_attempts);
         // The status counts the waits of the conversation's own agent, in one place. The request that is sent again at
