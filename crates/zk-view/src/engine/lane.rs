@@ -294,7 +294,12 @@ impl Lane {
     /// How far the calls of the turn are.
     pub(super) fn batch(&self, core: &Core) -> BatchCounts {
         let mut counts = BatchCounts::default();
-        for block in self.turn.iter().filter_map(|open| core.view.block(&open.id)) {
+        // The blocks of a turn stand in its order: one pass from the end meets all of them.
+        let mut behind = core.view.blocks.iter().rev();
+        for open in self.turn.iter().rev() {
+            let mut rest = behind.clone();
+            let Some(block) = rest.find(|block| block.id == open.id) else { continue };
+            behind = rest;
             if let Content::Call(call) = &block.content {
                 counts.add(call.state);
             }
