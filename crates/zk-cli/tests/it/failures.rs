@@ -196,9 +196,11 @@ fn an_answer_that_is_html_is_told_as_such() {
 #[test]
 fn a_cut_answer_is_an_error_and_what_came_is_kept() {
     let server = server(anything());
-    server.fault_on(1, Fault::CutAfterEvents(5));
+    for request in [1, 2] {
+        server.fault_on(request, Fault::CutAfterEvents(5));
+    }
     let person = Person::asking(&server);
-    person.settings("[providers.anthropic]\nretry = { retries = 0 }\n");
+    person.settings("[providers.anthropic]\nretry = { retries = 1 }\n");
     let ended = person.run(&["-p", "x"]);
     assert_eq!(ended.code, 1, "{}", ended.stderr);
     assert!(ended.stderr.contains("zk --resume s_"), "{}", ended.stderr);
