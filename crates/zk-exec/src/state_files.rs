@@ -9,7 +9,7 @@ use zk_core::service::{HostFiles, HostRead, StateFileError, StateFiles, StateLoc
 
 use crate::LocalHostFiles;
 
-/// How long a lock is waited for: a write takes milliseconds.
+/// Time that a lock is waited for: a write takes milliseconds.
 const LOCK_WAIT: Duration = Duration::from_secs(2);
 /// Between two attempts at a lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(10);

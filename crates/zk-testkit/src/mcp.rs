@@ -64,7 +64,7 @@ pub enum FakeMcpFault {
     WrongIds,
     /// It answers a call with 100 MB on one line.
     Huge,
-    /// It answers a call with 15 MB of zeros on one line.
+    /// A call is answered with 15 MB of zeros on one line.
     ManyValues,
     /// It prints lines that are no messages.
     Chatty,

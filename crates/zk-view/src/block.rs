@@ -150,7 +150,7 @@ pub enum AnswerEnd {
     Stopped,
     /// The response broke off.
     Broken,
-    /// It broke off and the request was sent again: it is no part of the conversation.
+    /// Broken off, and the request was sent again: it is no part of the conversation.
     SentAgain,
     /// The provider gave a reason that zk does not know.
     Other {

@@ -144,7 +144,7 @@ struct Attempts {
     told: Option<Instant>,
     /// Whether the caller has something of the answer that arrives.
     delivered: bool,
-    /// How many answers broke off.
+    /// Number of answers that broke off.
     broken: u32,
 }
 
@@ -261,7 +261,7 @@ impl Attempts {
         self.delivered || (is_cut && matches!(error.phase, Phase::FirstEvent | Phase::Stream))
     }
 
-    /// How often a request that fails with `error` is sent again.
+    /// Number of times that a request which fails with `error` is sent again.
     fn retries(&self, error: &ProviderError) -> u32 {
         let Retrying { policy, limit, .. } = &self.provider;
         let may_be_misnamed = error.phase == Phase::Connect && !limit.was_reached();

@@ -134,7 +134,7 @@ fn the_model_is_told_what_the_sandbox_allows() {
     let sent = server.bodies().first().map(ToString::to_string).unwrap_or_default();
     assert!(sent.contains("Runs in a sandbox: writes only to the project and /tmp"), "{sent}");
     assert!(sent.contains("there is no network, and what one command names"), "{sent}");
-    // Where none holds commands, nothing is said of one.
+    // Nothing is said of a sandbox where none holds commands.
     let person = Person::asking(&server);
     person.run(&["-p", "--context", "process", "go"]);
     let sent = server.bodies().last().map(ToString::to_string).unwrap_or_default();

@@ -398,7 +398,7 @@ fn where_no_state_can_be_kept_at_all_that_is_said_once_and_calls_run() {
         let said = format!("{} cannot be written (", file.display());
         assert_eq!(ended.stderr.matches(&said).count(), 1, "{}", ended.stderr);
     }
-    // Who asks for a record gets one, or nothing.
+    // A record that was asked for is written, or nothing runs.
     std::fs::remove_file(person.project().join("made")).unwrap();
     let settings = person.project().join("asked.toml");
     std::fs::write(&settings, "[permissions]\naudit = true\n").unwrap();

@@ -47,7 +47,7 @@ impl fmt::Debug for StateLock {
     }
 }
 
-/// Why a file of state cannot be read or written.
+/// Error of a file of state.
 #[derive(Debug, thiserror::Error)]
 pub enum StateFileError {
     /// Something is there, and nothing in it counts.
@@ -63,13 +63,13 @@ pub enum StateFileError {
     Busy {
         /// The file.
         path: PathBuf,
-        /// How long it was waited for.
+        /// Time that it was waited for.
         waited: Duration,
     },
     /// The system said no.
     #[error("cannot {doing} {}: {source}", path.display())]
     Io {
-        /// What was done.
+        /// Act that failed, as a verb.
         doing: &'static str,
         /// The file or directory.
         path: PathBuf,

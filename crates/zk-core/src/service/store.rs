@@ -375,11 +375,11 @@ pub struct SessionInfo {
     pub interrupted: bool,
     /// Whether somebody has it open, and who.
     pub lock: Option<Lock>,
-    /// Why it cannot be read as it is, if it cannot.
+    /// Reason for which it cannot be read as it is, if there is one.
     pub unreadable: Option<Unreadable>,
 }
 
-/// Why a session that is listed cannot be read as it is. Shown, it completes "it is …".
+/// Reason for which a listed session cannot be read as it is. Shown, it completes "it is …".
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unreadable {

@@ -70,7 +70,7 @@ pub(super) fn build(plan: &Plan) -> io::Result<()> {
         put_tree(&path, &tree)?;
         set_mount_attributes(&path, true, NO_SET_USER | NO_DEVICES, 0).step("restrict the workspace")?;
     }
-    // Where the kernel has no such mount the directories stay read-only.
+    // The directories stay read-only where the kernel has no such mount.
     for (at, dir) in plan.overlaid.iter().enumerate() {
         let _ = overlay(at, dir);
     }

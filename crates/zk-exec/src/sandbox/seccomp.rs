@@ -150,7 +150,7 @@ pub(super) fn filters(
         socket.push(rule([(1, SeccompCmpOp::MaskedEq(0xf), raw)])?);
     }
     refused.insert(libc::SYS_socket, socket);
-    // Its flags are in memory, where no filter sees them.
+    // Flags of `openat2` are in memory, where no filter sees them.
     let opening = asks_for_names.then_some(&libc::SYS_openat2);
     let unknown: Rules = UNKNOWN.iter().chain(opening).map(|call| (*call, Vec::new())).collect();
     let denied = |rules, errno: i32| {

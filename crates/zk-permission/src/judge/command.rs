@@ -132,7 +132,7 @@ impl Bench<'_> {
             return;
         }
         let doubt = self.doubt(leaf, place).or_else(|| self.configurable_program(leaf));
-        // Where nothing may change, what changes something is denied and not asked about.
+        // A change is denied, and not asked about, where nothing may change.
         let unseen = if self.mode == Mode::ReadOnly && leaf.changes.is_some() {
             Vec::new()
         } else {

@@ -152,7 +152,7 @@ fn every_flag_of_the_tables_takes_of_the_next_word_what_its_program_takes() {
                 && takes == Takes::Nothing
                 && run(&[&flag]).is_some_and(|alone| alone == told)
             {
-                // It ends at the flag, whatever follows.
+                // The text ends at the flag, whatever follows.
                 continue;
             }
             if took != takes {

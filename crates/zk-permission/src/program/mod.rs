@@ -60,9 +60,9 @@ pub(crate) struct Leaf {
 /// Things that a program may do and that its words do not tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unseen {
-    /// It may start other programs, or connect to hosts.
+    /// Start of other programs, or connections to hosts.
     pub(crate) programs: bool,
-    /// It may read and write files.
+    /// Reads and writes of files.
     pub(crate) files: bool,
 }
 
@@ -337,7 +337,7 @@ pub(crate) fn hazard_in(text: &str) -> Option<Hazard> {
             }
             continue;
         }
-        // Its subcommand decides, which is another one each time.
+        // The subcommand decides, which is another one each time.
         if connections::registries::connects(name, rest) {
             return Some(Hazard::Network);
         }

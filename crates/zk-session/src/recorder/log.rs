@@ -43,7 +43,7 @@ pub(super) struct Queue {
     pub(super) entries: Vec<EntryKind>,
     /// Every message queued so far, by address: what could not be stored is announced again, and kept already.
     taken: HashMap<usize, Arc<Message>>,
-    /// What read-only calls of the present turn left beside their results.
+    /// Data that read-only calls of the present turn left beside their results.
     pub(super) call_data: Vec<EntryKind>,
 }
 

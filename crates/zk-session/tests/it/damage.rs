@@ -388,7 +388,7 @@ async fn a_log_that_is_left_and_cut_is_no_damage_where_every_entry_is_there() {
     let id = session.id().clone();
     session.add(unit(0)).await.unwrap();
     let db = file(dir.path(), ".db");
-    // Who reads keeps the log in its place, as a full disk does.
+    // A reader keeps the log in its place, as a full disk does.
     let reader = Connection::open_with_flags(&db, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
     let count = |reader: &Connection| {
         reader.query_row("SELECT count(*) FROM entries", [], |row| row.get::<_, i64>(0)).unwrap()

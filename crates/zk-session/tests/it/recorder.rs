@@ -256,7 +256,7 @@ async fn what_is_dropped_while_it_waits_for_the_disk_is_stored_later_in_its_orde
     };
     let first = spawned(prompt());
     tokio::task::yield_now().await;
-    // It waits behind the prompt, and its handler is given up.
+    // The answer waits behind the prompt, and its handler is given up.
     let second = spawned(answer.clone());
     tokio::task::yield_now().await;
     let (begin, end) = call(true);

@@ -401,7 +401,7 @@ async fn place_of(call: &Approved, cx: &ToolCx) -> Result<ExecPlace, ToolError> 
     let (effects, cwd, has_reads) = (call.effects().clone(), cx.cwd.clone(), reads.is_some());
     let judged = tokio::task::spawn_blocking(move || {
         let is_read = has_reads && judge.allows_as_read("shell", &effects, &cwd);
-        // It was approved, by whoever was told of its connections or has allowed it without a question.
+        // The call was approved, by whoever was told of its connections or has allowed it without a question.
         (is_read, judge.connections("shell", &effects, &cwd))
     });
     Ok(match (judged.await, reads) {

@@ -1,4 +1,4 @@
-//! What each call does, done for its caller.
+//! Acts of the calls, done for their callers.
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
@@ -21,7 +21,7 @@ const PAGE_BYTES: usize = 4096;
 const MAX_ADDRESS_BYTES: usize = 128;
 /// The answer to the making of a guarded name, which programs explain to people.
 const GUARDED: Errno = Errno::ROFS;
-/// How often a pipe is looked at that nobody reads yet.
+/// Time between two looks at a pipe that nobody reads yet.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// A thread that waits for the answer to its call.

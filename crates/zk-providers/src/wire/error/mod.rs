@@ -88,7 +88,7 @@ impl WireError {
         Self::new(ErrorKind::Aborted, "the run was stopped")
     }
 
-    /// The same of something that may go well the next time.
+    /// As before, of something that may go well the next time.
     pub(crate) fn passing(self) -> Self {
         Self { should_retry: self.should_retry.or(Some(true)), ..self }
     }

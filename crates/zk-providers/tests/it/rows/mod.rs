@@ -200,7 +200,7 @@ fn faults(row: &Row, error: &ProviderError) -> Vec<String> {
         (Some(asked), Some(found)) => found <= asked && asked - found <= row.passed,
         (asked, found) => asked == found,
     };
-    // What broke off may come whole the next time.
+    // An answer that broke off may come whole the next time.
     let is_cut = ["cuts long", "too long for them"].iter().any(|advice| hint.contains(advice));
     let checks = [
         ("class", error.kind == row.kind),
