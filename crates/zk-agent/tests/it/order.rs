@@ -298,7 +298,7 @@ async fn a_failed_response_still_has_its_turn_after() {
         let usage = Usage { input: 7, ..Usage::default() };
         t.text("Let me ").usage(usage).error(ErrorKind::Overloaded, "try later")
     });
-    let rig = rig(script);
+    let rig = rig_with(script, |builder| builder.retry(zk_agent::RetryPolicy::never()));
     assert!(rig.run("go").await.result.is_err());
     assert_lines(
         &rig.lines(&["turn:", "session:", "agent:", "usage", "message"]),

@@ -139,7 +139,7 @@ async fn beside(turn: impl Fn() -> Turn + Send + Sync + 'static) -> (Rig, String
         "A title?" => turn(),
         _ => Turn::new().text("Done."),
     });
-    let rig = rig(script);
+    let rig = rig_with(script, |builder| builder.retry(zk_agent::RetryPolicy::never()));
     let told = Arc::new(Mutex::new(String::new()));
     let kept = told.clone();
     rig.scope("titles").on_async_with(kept, async |told: &Arc<Mutex<String>>, _: &TurnBefore, cx: &Cx| {
