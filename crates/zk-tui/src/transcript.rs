@@ -1,4 +1,5 @@
 mod exchange;
+mod item;
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -6,6 +7,7 @@ use std::sync::Arc;
 use zk_view::{Activity, AnswerEnd, Block, BlockId, Content, Patch, View};
 
 use self::exchange::{exchange_rows, last_exchange, shows_the_same};
+use self::item::{Answer, Item};
 use crate::markdown::Markdown;
 use crate::pager::Log;
 use crate::row::Row;
@@ -43,31 +45,6 @@ pub struct Transcript {
     left_out: usize,
     /// The last exchange of a session that is about to be shown, as it was given.
     announced: Option<Vec<Arc<Block>>>,
-}
-
-#[derive(Debug)]
-enum Item {
-    Block {
-        id: BlockId,
-        answer: Option<Box<Answer>>,
-    },
-    /// Rows of the program, as they stay.
-    Rows(Vec<Row>),
-}
-
-impl Item {
-    fn of(block: &Arc<Block>) -> Self {
-        Self::Block { id: block.id.clone(), answer: None }
-    }
-}
-
-#[derive(Debug)]
-struct Answer {
-    markdown: Markdown,
-    /// Bytes of its text that were taken in.
-    fed: usize,
-    /// Whether some of it was given.
-    began: bool,
 }
 
 impl Transcript {
@@ -180,8 +157,9 @@ impl Transcript {
                 self.print(lines.iter().map(|line| Row::of(Style::PLAIN, line.as_str())).collect());
             }
             Patch::Status { .. } => self.note_thought(),
-            Patch::Remove { .. }
-            | Patch::Ask { .. }
+            // Its id may be given again, to what comes behind others.
+            Patch::Remove { id } => self.items.retain(|item| !item.is_unseen(id)),
+            Patch::Ask { .. }
             | Patch::Answered { .. }
             | Patch::Queue { .. }
             | Patch::Agents { .. }
@@ -314,12 +292,13 @@ impl Transcript {
         self.log.block(id);
         let is_this = |item: &Item| matches!(item, Item::Block { id: known, .. } if known == id);
         if matches!(&block.content, Content::Answer { end: AnswerEnd::SentAgain, .. }) {
-            // The rows go on where those of the answer that is gone ended.
-            let gone = self.items.iter_mut().find_map(|item| match item {
-                Item::Block { id, answer: Some(_) } if self.view.block(id).is_none() => Some(id),
-                Item::Block { .. } | Item::Rows(_) => None,
+            // The rows go on where those of the answer that goes ended.
+            let is_open = |id: &BlockId| self.view.block(id).is_none_or(|block| !block.closed);
+            let goes = self.items.iter_mut().find_map(|item| match item {
+                Item::Block { id, answer: Some(_) } if is_open(id) => Some(id),
+                _ => None,
             });
-            gone.into_iter().for_each(|gone| gone.clone_from(id));
+            goes.into_iter().for_each(|goes| goes.clone_from(id));
         }
         if !self.items.iter().any(is_this) {
             self.items.push_back(Item::Block { id: id.clone(), answer: None });

@@ -296,7 +296,7 @@ async fn a_stopped_run_announces_its_end_in_order() {
 async fn a_failed_response_still_has_its_turn_after() {
     let script = Script::new().turn(|t| {
         let usage = Usage { input: 7, ..Usage::default() };
-        t.text("Let me ").usage(usage).error(ErrorKind::Overloaded, "try later")
+        t.text("Let me ").usage(usage).error(ErrorKind::Rejected, "try later")
     });
     let rig = rig_with(script, |builder| builder.retry(zk_agent::RetryPolicy::never()));
     assert!(rig.run("go").await.result.is_err());
@@ -308,10 +308,10 @@ async fn a_failed_response_still_has_its_turn_after() {
         session:messages  cause="prompt" messages=[user("go")]
         agent:start  model=scripted/scripted-1 thinking="off" tools=["echo", "fail"]
         turn:before  messages=1 model=scripted/scripted-1 thinking={level="off"} turn=1
-        turn:after  error="scripted/scripted-1: overloaded while in the stream: try later" turn=1 usage={input=7}
+        turn:after  error="scripted/scripted-1: request rejected while in the stream: try later" turn=1 usage={input=7}
         usage  total={input=7} turn={model=scripted/scripted-1 usage={input=7}}
         session:messages  cause="answer" messages=[assistant("Let me ")] usage={model=scripted/scripted-1 usage={input=7}}
-        agent:done  error="scripted/scripted-1: overloaded while in the stream: try later" stats={turns=1 usage={input=7}} status="error" text="Let me "
+        agent:done  error="scripted/scripted-1: request rejected while in the stream: try later" stats={turns=1 usage={input=7}} status="error" text="Let me "
         session:end  status="error" to=2
         "##,
     );

@@ -162,7 +162,7 @@ type Failing = (fn() -> Turn, &'static str);
 #[tokio::test(start_paused = true)]
 async fn a_side_call_that_fails_is_left_out_by_its_purpose_and_the_run_goes_on() {
     let answers: [Failing; 3] = [
-        (|| Turn::new().text("A ").error(ErrorKind::Transport, "reset"), "reset"),
+        (|| Turn::new().text("A ").error(ErrorKind::Rejected, "not that"), "not that"),
         (|| panic!("a bug"), "the provider panicked"),
         (|| Turn::new().text("A ").hang(), "no answer to the side call `title` within 9s"),
     ];

@@ -25,8 +25,6 @@ struct Painter {
     /// The wait that was told of, by the attempt that failed.
     waited_after: Option<u32>,
     line: Option<StatusLine>,
-    /// Bytes that were written of answers that came to nothing.
-    removed: Vec<usize>,
     /// Which session it draws: see [`zk_view::View::switches`].
     switches: u64,
 }
@@ -67,7 +65,6 @@ impl Painting {
             said: std::mem::discriminant(&Activity::Idle),
             waited_after: None,
             line: None,
-            removed: Vec::new(),
         };
         let task = tokio::spawn(async move {
             while let Some(patches) = reader.next().await {
@@ -130,10 +127,7 @@ impl Painter {
                     answer(&mut self.screen.lock(), begins, delta.as_str());
                 }
             }
-            Patch::Remove { id } => {
-                let written = self.open.remove(id).and_then(|drawn| drawn.written);
-                self.removed.extend(written);
-            }
+            Patch::Remove { id } => drop(self.open.remove(id)),
             Patch::Body { lines, .. } => {
                 lines.iter().for_each(|line| self.screen.line(Style::Plain, line.as_str()));
             }
@@ -157,16 +151,13 @@ impl Painter {
             return;
         }
         let drawn = self.open.entry(block.id.clone()).or_default();
-        if matches!(&block.content, Content::Answer { end: AnswerEnd::SentAgain, .. }) {
-            // The last part of an answer is removed first.
-            drawn.written = drawn.written.or(self.removed.pop());
+        if let Content::Answer { text, end: AnswerEnd::SentAgain } = &block.content {
+            // It was drawn as it arrived.
+            drawn.written = Some(text.as_str().len());
         }
         let is_own = block.agent.is_none();
         match &block.content {
             Content::Answer { text, end } if is_own => {
-                if *end != AnswerEnd::SentAgain {
-                    self.removed.clear();
-                }
                 let written = drawn.written.get_or_insert_default();
                 let rest = text.as_str().get(*written..).unwrap_or_default();
                 let begins = *written == 0;

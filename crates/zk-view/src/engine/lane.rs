@@ -199,18 +199,16 @@ impl Lane {
         self.end_turn(core);
     }
 
-    /// Forgets an answer that broke off and begins anew. Gives its texts.
-    pub(super) fn take_broken(&mut self, core: &mut Core) -> Vec<Text> {
+    /// The texts of the answer that arrives, as they are shown.
+    pub(super) fn arriving_texts(&self, core: &Core) -> Vec<Text> {
         let is_answer = |open: &&Open| open.tag == Tag::Answer;
         let shown = self.turn.iter().filter(is_answer).filter_map(|open| core.view.block(&open.id));
-        let texts = shown
+        shown
             .filter_map(|block| match &block.content {
                 Content::Answer { text, .. } => Some(text.clone()),
                 _ => None,
             })
-            .collect();
-        self.discard_turn(core);
-        texts
+            .collect()
     }
 
     fn end_turn(&mut self, core: &mut Core) {

@@ -85,10 +85,13 @@ impl Reduce for ProviderRetry {
         let retry = &self.retry;
         if retry.discards {
             let (lane, core) = engine.lane(origin);
-            let texts = lane.take_broken(core);
+            let texts = lane.arriving_texts(core);
+            // The blocks that stay come first: a screen takes the rows of those that go for theirs.
             for text in texts.into_iter().filter(|text| origin.depth == 0 && !text.is_empty()) {
                 engine.beside(Content::Answer { text, end: AnswerEnd::SentAgain });
             }
+            let (lane, core) = engine.lane(origin);
+            lane.discard_turn(core);
         }
         let why = format!("{}: {}", retry.kind.as_str(), retry.message);
         let (attempt, max_attempts) = (retry.attempt, retry.max_attempts);
