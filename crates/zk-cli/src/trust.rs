@@ -38,7 +38,7 @@ const VERSION: u32 = 1;
 
 impl FileTrust {
     pub(crate) fn new(path: Option<PathBuf>) -> Self {
-        // Also where `sudo` runs this, a store of the user who called it trusts nothing.
+        // The owner of the trust store is the effective user or root, under `sudo` too: the calling user is not trusted.
         let files = LocalStateFiles::default();
         Self { path, files, notices: Notices::default(), told: Mutex::default() }
     }

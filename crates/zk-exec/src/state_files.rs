@@ -36,7 +36,7 @@ pub struct LocalStateFiles {
 }
 
 impl LocalStateFiles {
-    /// Files of state of whom `host` trusts.
+    /// State files whose owners are checked as `host` checks them.
     #[must_use]
     pub fn new(host: LocalHostFiles) -> Self {
         Self { host }

@@ -157,7 +157,7 @@ impl Transcript {
                 self.print(lines.iter().map(|line| Row::of(Style::PLAIN, line.as_str())).collect());
             }
             Patch::Status { .. } => self.note_thought(),
-            // Its id may be given again, to what comes behind others.
+            // The id of a removed block may be given again, to one that comes behind others.
             Patch::Remove { id } => self.items.retain(|item| !item.is_unseen(id)),
             Patch::Ask { .. }
             | Patch::Answered { .. }

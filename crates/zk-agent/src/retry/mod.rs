@@ -261,7 +261,7 @@ impl Attempts {
         self.delivered || (is_cut && matches!(error.phase, Phase::FirstEvent | Phase::Stream))
     }
 
-    /// Number of times that a request which fails with `error` is sent again.
+    /// Retries of a request that fails with `error`.
     fn retries(&self, error: &ProviderError) -> u32 {
         let Retrying { policy, limit, .. } = &self.provider;
         let may_be_misnamed = error.phase == Phase::Connect && !limit.was_reached();

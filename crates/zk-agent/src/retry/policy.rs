@@ -11,11 +11,11 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Number of times that a request is sent again: 9, so that ten attempts outlast an overload of a minute or two.
+    /// Retries of a failed request: 9, so that ten attempts outlast an overload of a minute or two.
     pub retries: u32,
-    /// Number of times while nothing at the endpoint has answered yet and a connection fails, as with a wrong address: 3.
+    /// Retries of a failed connection to an endpoint that has not answered yet, as with a wrong address: 3.
     pub unreached_retries: u32,
-    /// Number of times that a request is sent again whose answer broke off, whatever of it was handed out: 5.
+    /// Retries of a request whose stream broke off, even after its first delta: 5 a turn.
     pub resends: u32,
     /// The longest wait before the first retry, doubled for each one after it: 1 s.
     pub base: Duration,

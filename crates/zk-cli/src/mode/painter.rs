@@ -152,7 +152,7 @@ impl Painter {
         }
         let drawn = self.open.entry(block.id.clone()).or_default();
         if let Content::Answer { text, end: AnswerEnd::SentAgain } = &block.content {
-            // It was drawn as it arrived.
+            // A broken answer was drawn as it arrived.
             drawn.written = Some(text.as_str().len());
         }
         let is_own = block.agent.is_none();

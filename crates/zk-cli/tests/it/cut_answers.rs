@@ -5,7 +5,7 @@ use zk_testkit::{FakeServer, Fault, Script, Turn};
 use crate::terminal::Terminal;
 use crate::zk::{Person, server};
 
-/// A server whose first answer breaks off as `fault` says.
+/// Fake server whose first stream is cut by `fault`.
 fn cutting(fault: Fault) -> FakeServer {
     let server = server(Script::new().forever(|_| Turn::new().text("One ").text("two ").text("three.")));
     server.fault_on(1, fault);

@@ -4,9 +4,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Keeps the files in which zk holds what a person decided: trust, approvals, accepted lists of tools.
+/// State files: trust, approvals, accepted lists of tools, and what else a person decided.
 ///
-/// Every implementation keeps these promises: a file is readable and writable by its owner alone, as is a directory made
+/// Permissions, atomic replacement and locks are the same in every implementation: a file is readable and writable by its owner alone, as is a directory made
 /// for it; one that somebody else owns or can write is refused; a file is replaced whole or not at all, and is on the
 /// disk afterwards; a lock is waited for only so long. Calls block, also for as long as the disk does: whoever serves a
 /// screen makes them on a thread that may block.

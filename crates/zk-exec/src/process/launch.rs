@@ -17,7 +17,7 @@ pub(super) struct Launch {
     pub(super) env: BTreeMap<OsString, OsString>,
     /// Whether its standard streams are a terminal of its own.
     pub(super) terminal: bool,
-    /// Whether its sandbox lets it connect where others may not.
+    /// Whether the process has a network grant of its sandbox.
     pub(super) connects: bool,
     /// What is enforced where it runs.
     pub(super) limits: Limits,

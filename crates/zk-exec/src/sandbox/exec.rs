@@ -92,8 +92,8 @@ const SELF_TEST: Duration = Duration::from_secs(20);
 impl SandboxExec {
     /// Prepares a sandbox for the policy. It is set up with the first command, or by [`SandboxExec::start`].
     ///
-    /// Directories that an older zk kept names free with and did not live to remove, as far as the state directory of the
-    /// policy lists them, are removed.
+    /// Placeholder directories that a killed, older zk left are removed, as far as the state directory of the policy lists
+    /// them.
     ///
     /// # Errors
     /// [`SandboxError`] when the policy cannot be used.

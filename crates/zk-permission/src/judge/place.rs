@@ -35,7 +35,7 @@ impl Whereabouts {
         };
     }
 
-    /// Whether nothing has changed the directory.
+    /// Whether the working directory is still the one that the command starts in.
     pub(super) fn is_only_start(&self) -> bool {
         self.0.as_ref().is_some_and(|all| all.len() == 1)
     }

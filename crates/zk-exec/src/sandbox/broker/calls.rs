@@ -41,7 +41,7 @@ struct Named {
 }
 
 impl Caller<'_> {
-    /// Does the call and answers it.
+    /// System call of the caller, carried out by the broker and answered with its result.
     pub(super) fn answer(&self) {
         let [first, second, third, fourth, fifth, _] = self.notice.args;
         let here = |path| Named { directory: libc::AT_FDCWD, path };

@@ -9,7 +9,7 @@ use zk_core::service::Connections;
 
 use crate::sandbox::hosts::{Host, HostRules, is_localhost};
 
-/// Attempts to find an address that no other command has, among 16 million.
+/// Random loopback addresses tried per grant; 16 million are there.
 const MAX_ATTEMPTS: usize = 64;
 
 /// Hosts that commands may reach, by the address of the loopback network at which they ask for them.

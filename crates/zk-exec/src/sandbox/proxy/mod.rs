@@ -121,7 +121,7 @@ impl Proxy {
             Ok(request) => request,
             Err(error) => return say(&mut stream, "400 Bad Request", &error.to_string()),
         };
-        // The command connected to the address that it was told, which no other command was.
+        // The loopback address identifies the command: each grant has a proxy address of its own.
         let reach = self.grants.of(stream.local_addr()?.ip());
         let addresses = match self.addresses(&reach, &target, port) {
             Ok(addresses) => addresses,

@@ -88,7 +88,7 @@ impl WireError {
         Self::new(ErrorKind::Aborted, "the run was stopped")
     }
 
-    /// As before, of something that may go well the next time.
+    /// Retryable error, unless the provider said whether it is.
     pub(crate) fn passing(self) -> Self {
         Self { should_retry: self.should_retry.or(Some(true)), ..self }
     }
