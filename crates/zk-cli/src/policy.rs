@@ -34,7 +34,10 @@ pub(crate) fn rules(app: &AppContext) -> (Rules, Option<String>) {
 
 /// The file of what was approved for good.
 pub(crate) fn approvals(app: &AppContext) -> Option<Approvals> {
-    Some(Approvals::new(app.dirs.approvals()?, Arc::new(LocalStateFiles::new(app.host_files.clone()))))
+    Some(Approvals::new(
+        app.dirs.approvals()?,
+        Arc::new(LocalStateFiles::new(app.host_files.clone()).follow_links()),
+    ))
 }
 
 /// The judge of a conversation whose commands run there.

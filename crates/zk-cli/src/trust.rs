@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -38,7 +39,6 @@ const VERSION: u32 = 1;
 
 impl FileTrust {
     pub(crate) fn new(path: Option<PathBuf>) -> Self {
-        // The owner of the trust store is the effective user or root, under `sudo` too: the calling user is not trusted.
         let files = LocalStateFiles::default();
         Self { path, files, notices: Notices::default(), told: Mutex::default() }
     }
@@ -80,6 +80,13 @@ impl FileTrust {
     fn load(&self) -> Result<Stored, TrustError> {
         let Some(path) = &self.path else { return Ok(Stored { version: VERSION, ..Stored::default() }) };
         let unusable = |why: String| TrustError::Unusable { path: path.clone(), why };
+        // Stricter than other files of state: neither root nor the user who called `sudo` may own it.
+        let owner = std::fs::symlink_metadata(path).map(|found| found.uid());
+        if let Ok(uid) = owner
+            && uid != rustix::process::geteuid().as_raw()
+        {
+            return Err(unusable(format!("it belongs to another user, uid {uid}")));
+        }
         let read = self.files.read(path, MAX_BYTES).map_err(|error| match error {
             StateFileError::Unusable { why, .. } => unusable(why),
             error @ (StateFileError::Busy { .. } | StateFileError::Io { .. }) => unusable(error.to_string()),
@@ -209,7 +216,7 @@ mod tests {
         if std::os::unix::fs::chown(&path, Some(65_533), None).is_ok() {
             assert!(!trust.is_trusted(&item("/p", b"a")) && !trust.is_trusted(&item("/p", b"a")));
             let foreign = said();
-            let why = "it belongs to another user (uid 65533)";
+            let why = "it belongs to another user, uid 65533";
             assert!(foreign.len() == 1 && foreign[0].contains(why), "told once: {foreign:?}");
             assert!(trust.approve(&item("/p", b"b")).is_err());
             std::os::unix::fs::chown(&path, Some(rustix::process::geteuid().as_raw()), None).unwrap();

@@ -33,13 +33,20 @@ const OTHERS_WRITE: u32 = 0o022;
 #[derive(Clone, Debug, Default)]
 pub struct LocalStateFiles {
     host: LocalHostFiles,
+    follows_links: bool,
 }
 
 impl LocalStateFiles {
     /// State files whose owners are checked as `host` checks them.
     #[must_use]
     pub fn new(host: LocalHostFiles) -> Self {
-        Self { host }
+        Self { host, follows_links: false }
+    }
+
+    /// Also reads what a link in the place of a file leads to, as managers of configuration files put there.
+    #[must_use]
+    pub fn follow_links(self) -> Self {
+        Self { follows_links: true, ..self }
     }
 
     /// Makes a directory, with those above it, that its owner alone can use. One that is there stays as it is.
@@ -87,6 +94,9 @@ impl StateFiles for LocalStateFiles {
     fn read(&self, path: &Path, max_bytes: usize) -> Result<Option<Vec<u8>>, StateFileError> {
         let unusable = |why: String| StateFileError::Unusable { path: path.to_owned(), why };
         match path.symlink_metadata() {
+            Ok(found) if found.is_symlink() && !self.follows_links => {
+                return Err(unusable("it is a link".to_owned()));
+            }
             Ok(found) if found.mode() & OTHERS_WRITE != 0 && !found.is_symlink() => {
                 return Err(unusable("others can write to it".to_owned()));
             }
@@ -160,8 +170,15 @@ mod tests {
         std::fs::set_permissions(&path, Permissions::from_mode(0o620)).unwrap();
         assert!(why(files.read(&path, 3)).contains("others can write"));
         std::fs::remove_file(&path).unwrap();
+        let target = temp.path().join("target");
+        std::fs::write(&target, "one").unwrap();
+        std::os::unix::fs::symlink(&target, &path).unwrap();
+        assert!(why(files.read(&path, 3)).contains("it is a link"));
+        let following = files.follow_links();
+        assert_eq!(following.read(&path, 3).unwrap().as_deref(), Some(&b"one"[..]));
+        std::fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
-        assert!(files.read(&path, 3).is_err());
+        assert!(following.read(&path, 3).is_err());
     }
 
     #[test]

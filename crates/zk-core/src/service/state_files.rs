@@ -6,10 +6,10 @@ use std::time::Duration;
 
 /// State files: trust, approvals, accepted lists of tools, and what else a person decided.
 ///
-/// Permissions, atomic replacement and locks are the same in every implementation: a file is readable and writable by its owner alone, as is a directory made
-/// for it; one that somebody else owns or can write is refused; a file is replaced whole or not at all, and is on the
-/// disk afterwards; a lock is waited for only so long. Calls block, also for as long as the disk does: whoever serves a
-/// screen makes them on a thread that may block.
+/// Permissions, atomic replacement and locks are the same in every implementation: a file is readable and writable by
+/// its owner alone, as is a directory made for it; one that somebody else owns or can write is refused; a file is
+/// replaced whole or not at all, and is on the disk afterwards; a lock is waited for only so long. Calls block, also for
+/// as long as the disk does: whoever serves a screen makes them on a thread that may block.
 pub trait StateFiles: Send + Sync + fmt::Debug {
     /// Content of the file at `path`, of at most `max_bytes`; nothing where there is none.
     ///
