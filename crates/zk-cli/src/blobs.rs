@@ -8,11 +8,10 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use zk_core::service::{BlobError, BlobId, Blobs};
+use zk_core::service::{BlobError, BlobId, Blobs, StateFiles as _};
+use zk_exec::LocalStateFiles;
 
 use crate::trust::hex;
-use zk_core::service::StateFiles as _;
-use zk_exec::LocalStateFiles;
 
 /// The most bytes of one blob.
 const MAX_BLOB: u64 = 64 << 20;

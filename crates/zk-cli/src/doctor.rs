@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use zk_core::kernel::Bus;
 use zk_core::service::{Provider, SessionFilter, SessionStore, Unreadable, visible_line};
+use zk_exec::LocalStateFiles;
 
 use crate::app::{AppContext, runtime};
 use crate::containment::Containment;
@@ -12,7 +13,6 @@ use crate::exit::{Exit, Outcome};
 use crate::sessions::store;
 use crate::term::{Screen, Style};
 use crate::{compose, model_name, sandbox, stdin};
-use zk_exec::LocalStateFiles;
 
 /// How long an endpoint may take to list its models.
 const LIST_TIMEOUT: Duration = Duration::from_secs(2);

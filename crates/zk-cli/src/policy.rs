@@ -4,13 +4,13 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use zk_exec::LocalStateFiles;
 use zk_permission::{Approvals, Decision, HostSurroundings, Layer, PermissionJudge, RuleBase, Rules};
 
 use crate::app::AppContext;
 use crate::containment::Containment;
 use crate::sandbox;
 use crate::settings::Layer as SettingsLayer;
-use zk_exec::LocalStateFiles;
 
 /// The path of commands if the environment has none.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";

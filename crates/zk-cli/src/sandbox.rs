@@ -8,7 +8,7 @@ use zk_permission::{Rule, Rules};
 use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
 use crate::held::Held;
-use crate::limits;
+use crate::{limits, own_files};
 
 /// The sandbox that the settings describe, tested.
 pub(crate) fn start(app: &AppContext, environment: Environment) -> Outcome<SandboxExec> {
@@ -153,7 +153,9 @@ pub(crate) fn git_has_helper(app: &AppContext) -> bool {
     let home = app.env.path("HOME");
     let files = [".gitconfig", ".config/git/config"].map(|name| home.as_ref().map(|home| home.join(name)));
     let mut files = files.into_iter().flatten().chain([PathBuf::from("/etc/gitconfig")]);
-    files.any(|path| std::fs::read_to_string(path).is_ok_and(|text| text.contains("[credential")))
+    files.any(|path| {
+        own_files::read_text(&path, own_files::RECORD).is_ok_and(|text| text.contains("[credential"))
+    })
 }
 
 /// Paths of the setting `sandbox.hidden`, in every execution context.

@@ -7,6 +7,7 @@ use zk_core::service::{
     Durability, Entry, EntryKind, NewSession, OpenSession, SessionFilter, SessionInfo, SessionStore,
     StoreError, Unreadable,
 };
+use zk_exec::LocalStateFiles;
 use zk_session::{
     CallState, InterruptedCall, Loaded, Recorder, Saved, SqliteStore, discard_unanswered, find_matching,
     latest, load_history, open_matching, store_interrupted,
@@ -19,7 +20,6 @@ use crate::exit::{Failure, Outcome};
 use crate::last_words::tell_last_words;
 use crate::mode::summary::shorten;
 use crate::term::print_stderr;
-use zk_exec::LocalStateFiles;
 
 /// The session of a run: what it is written into, and what it goes on from.
 #[derive(Default)]

@@ -14,9 +14,9 @@ use zk_compaction::{KeptLine, LineStore, only_looks};
 use zk_core::events::SessionStart;
 use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
 use zk_core::service::{Command, CommandOutcome, Redactor};
+use zk_exec::LocalStateFiles;
 
 use crate::own_files;
-use zk_exec::LocalStateFiles;
 
 /// How large the file may be, in bytes; at half as much again its oldest lines leave.
 const LARGEST: u64 = 4 << 20;

@@ -1,11 +1,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use zk_core::service::StateFiles as _;
+use zk_exec::LocalStateFiles;
 use zk_mcp::{EraStore, ServerEra};
 
 use crate::own_files;
-use zk_core::service::StateFiles as _;
-use zk_exec::LocalStateFiles;
 
 /// How long an era is taken for the present one: a server may come to speak a newer one.
 const FRESH: Duration = Duration::from_secs(7 * 24 * 3600);

@@ -8,13 +8,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinHandle;
 use zk_core::service::Redactor;
+use zk_core::service::StateFiles as _;
+use zk_exec::LocalStateFiles;
 use zk_mcp::ServerConfig;
 
 use crate::app::AppContext;
 use crate::own_files;
 use crate::trust::hex;
-use zk_core::service::StateFiles as _;
-use zk_exec::LocalStateFiles;
 
 /// How large a log becomes before it begins anew; the one before is kept.
 const LOG: u64 = 1 << 20;

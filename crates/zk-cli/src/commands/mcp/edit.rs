@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use serde_json::Value;
+use zk_core::service::StateFiles as _;
+use zk_exec::LocalStateFiles;
 use zk_mcp::{SecretValues, ServerConfig, ServerTransport, definition_of};
 
 use super::super::print;
@@ -10,8 +12,6 @@ use crate::app::AppContext;
 use crate::args::actions::McpAdd;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::own_files;
-use zk_core::service::StateFiles as _;
-use zk_exec::LocalStateFiles;
 
 pub(super) fn add(app: &AppContext, add: McpAdd) -> Outcome<Exit> {
     let McpAdd { name, address, url, env, header, command } = add;

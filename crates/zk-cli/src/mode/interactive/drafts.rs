@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use rustix::process::{Pid, test_kill_process};
 use tokio::time::Instant;
+use zk_exec::LocalStateFiles;
 
 use super::editor::write_private;
 use super::line_editor::OnChange;
 use crate::app::AppContext;
 use crate::own_files;
 use crate::term::redacted;
-use zk_exec::LocalStateFiles;
 
 /// How long after the last key a draft is stored.
 pub(super) const DRAFT: Duration = Duration::from_millis(500);

@@ -7,12 +7,12 @@ use tokio::signal::unix::{SignalKind, signal};
 use zk_core::service::{
     Exec, ExecRequest, Exit, Input as ExecInput, OutsideExec, Process, ProcessEvent, TerminalSize,
 };
+use zk_exec::LocalStateFiles;
 use zk_tui::{Input, Modes, Typed};
 
 use super::worker::Opened;
 use crate::app::AppContext;
 use crate::own_files;
-use zk_exec::LocalStateFiles;
 
 /// How often it is looked whether the terminal is given back, while another program has it.
 const AWAY: Duration = Duration::from_millis(250);

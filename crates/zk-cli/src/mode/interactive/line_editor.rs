@@ -13,10 +13,10 @@ use rustyline::{
     KeyCode, KeyEvent, Modifiers, RepeatCount,
 };
 
+use zk_exec::LocalStateFiles;
 use zk_tui::Recall;
 
 use crate::term::redacted;
-use zk_exec::LocalStateFiles;
 
 /// Lines that are kept for the arrow keys.
 const KEPT: usize = 500;
