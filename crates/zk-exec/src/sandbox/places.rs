@@ -87,6 +87,9 @@ impl Places {
             }
             look_through(root, &roots, LOOKED_THROUGH, &mut places);
         }
+        if policy.denies_writes {
+            hide_in_readable(&mut places);
+        }
         if let Some(home) = &home {
             protect_below_home(home, &mut places);
         }
@@ -199,6 +202,19 @@ fn protect_below_home(home: &Path, places: &mut Places) {
         }
         add(places, path, guarded.guard);
     }
+}
+
+/// Hides credentials in what is only readable, where no other name needs a guard.
+fn hide_in_readable(places: &mut Places) {
+    let roots = outermost_first(places.readable.clone());
+    let mut found = Places::default();
+    for root in &roots {
+        let secrets = protect::in_sandbox().filter(|guarded| guarded.guard == PathGuard::Secret);
+        found.hidden.extend(secrets.map(|guarded| root.join(guarded.path)));
+        look_through(root, &roots, LOOKED_THROUGH, &mut found);
+    }
+    places.hidden.append(&mut found.hidden);
+    places.limits.append(&mut found.limits);
 }
 
 fn hide(policy: &SandboxPolicy, home: Option<&Path>, places: &mut Places) {

@@ -176,7 +176,7 @@ impl SandboxPolicy {
     }
 
     /// Makes what is writable readable only: commands write to a temporary directory of their own and to nothing else, and
-    /// no name is guarded, since none can be made. Not together with [`SandboxPolicy::landlock_only`].
+    /// no name is guarded, since none can be made; credentials are hidden. Not together with [`SandboxPolicy::landlock_only`].
     ///
     /// Git inside starts no hook and no monitor, and leaves an index that it cannot refresh as it is.
     #[must_use]

@@ -63,6 +63,12 @@ const NEEDS_A_SUPERUSER: [&str; 17] = [
 /// How many attempts there are that are made apart: in a mount namespace.
 const MADE_APART: usize = 8;
 
+/// Variable with the directory that scenes are made in, for a test process of another user.
+const PLACE_OF_SCENES: &str = "ZK_TEST_SCENES";
+
+/// User and group without any right, `nobody` on most machines.
+const UNPRIVILEGED_ID: u32 = 65_534;
+
 /// A workspace, and a directory beside it with everything that a command must not reach.
 struct Scene {
     base: tempfile::TempDir,
@@ -73,7 +79,9 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        let base = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let place =
+            std::env::var_os(PLACE_OF_SCENES).map_or(env!("CARGO_TARGET_TMPDIR").into(), PathBuf::from);
+        let base = tempfile::tempdir_in(place).unwrap();
         let at = |path: &str| base.path().join(path);
         for dir in ["work/sub/nested", "out/emptydir", "home/.ssh", "state/auth"] {
             fs::create_dir_all(at(dir)).unwrap();
@@ -294,9 +302,11 @@ fn open(found: &BTreeMap<String, String>) -> Vec<&String> {
 
 #[tokio::test]
 async fn none_of_the_escapes_leaves_the_sandbox() {
-    for network in [Network::None, Network::Loopback] {
+    for (network, is_read_only) in [(Network::None, false), (Network::Loopback, false), (Network::None, true)]
+    {
         let mut scene = Scene::new();
         let policy = scene.policy(network);
+        let policy = if is_read_only { policy.deny_writes() } else { policy };
         let Some(first) = sandboxed(&policy) else { return };
         drop(first);
         // What zk itself was started with.
@@ -330,6 +340,42 @@ async fn none_of_the_escapes_leaves_the_sandbox() {
             assert!(!scene.at("work").join(placeholder).exists(), "{placeholder} is left");
         }
     }
+}
+
+#[test]
+fn none_of_the_escapes_leaves_the_sandbox_of_an_unprivileged_user() {
+    if !is_superuser() {
+        println!("skipped: the test above is that of an unprivileged user");
+        return;
+    }
+    if !has("setpriv") {
+        return;
+    }
+    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    std::os::unix::fs::chown(place.path(), Some(UNPRIVILEGED_ID), Some(UNPRIVILEGED_ID)).unwrap();
+    let program = std::env::current_exe().unwrap();
+    let unprivileged = || {
+        let mut command = command("setpriv");
+        command.args(["--clear-groups", "--inh-caps=-all"]);
+        command.args([format!("--reuid={UNPRIVILEGED_ID}"), format!("--regid={UNPRIVILEGED_ID}")]);
+        command.env("HOME", place.path()).env(PLACE_OF_SCENES, place.path()).current_dir(place.path());
+        command
+    };
+    if !unprivileged().arg("test").arg("-x").arg(&program).status().unwrap().success() {
+        println!("skipped: another user cannot start programs of {}", program.display());
+        return;
+    }
+    let test = "sandbox::escapes::none_of_the_escapes_leaves_the_sandbox";
+    let done = unprivileged()
+        .arg(&program)
+        .args(["--exact", test, "--nocapture"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&done.stdout) + String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success() && text.contains("1 passed"), "{text}");
+    print!("{text}");
 }
 
 #[tokio::test]

@@ -39,6 +39,24 @@ async fn a_policy_that_denies_writes_lets_commands_write_temporary_files_and_not
 }
 
 #[tokio::test]
+async fn a_policy_that_denies_writes_hides_credentials_in_the_project_too() {
+    let (project, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::create_dir_all(project.path().join("sub/.ssh")).unwrap();
+    for secret in [".netrc", "sub/.netrc", "sub/.ssh/id_ed25519"] {
+        fs::write(project.path().join(secret), "secret").unwrap();
+    }
+    let policy = SandboxPolicy::new(project.path()).state(state.path()).deny_writes();
+    let Some(exec) = sandboxed(&policy) else { return };
+    for secret in [".netrc", "sub/.netrc", "sub/.ssh/id_ed25519"] {
+        let (_, out) = run(&exec, &format!("cat {secret}"), project.path()).await;
+        assert!(!out.contains("secret"), "{secret}: {out}");
+    }
+    let (_, out) = run(&exec, "grep -rs secret . || true", project.path()).await;
+    assert_eq!(out, "");
+    exec.close().await;
+}
+
+#[tokio::test]
 async fn git_that_reads_starts_no_monitor_and_needs_no_lock_of_its_index() {
     if !has("git") {
         return;
