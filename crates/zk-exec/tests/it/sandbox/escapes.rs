@@ -79,9 +79,7 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        let place =
-            std::env::var_os(PLACE_OF_SCENES).map_or(env!("CARGO_TARGET_TMPDIR").into(), PathBuf::from);
-        let base = tempfile::tempdir_in(place).unwrap();
+        let base = tempfile::tempdir_in(place_of_scenes()).unwrap();
         let at = |path: &str| base.path().join(path);
         for dir in ["work/sub/nested", "out/emptydir", "home/.ssh", "state/auth"] {
             fs::create_dir_all(at(dir)).unwrap();
@@ -255,6 +253,11 @@ impl Drop for Scene {
         let _ = self.victim.kill();
         let _ = self.victim.wait();
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test process tells another its directory")]
+fn place_of_scenes() -> PathBuf {
+    std::env::var_os(PLACE_OF_SCENES).map_or(env!("CARGO_TARGET_TMPDIR").into(), PathBuf::from)
 }
 
 #[expect(clippy::disallowed_methods, reason = "a target, not a command of zk")]
