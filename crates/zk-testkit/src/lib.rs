@@ -7,6 +7,7 @@
 //! | [`check_provider`] | whether a provider that somebody wrote keeps to what every provider keeps to |
 //! | [`rules`] | what providers reject, as pure functions |
 //! | `FakeMcpServer` | a server of the Model Context Protocol on two streams, with faults |
+//! | [`CountingHost`] | a server on loopback that counts who connects |
 //! | [`SimClock`] | a date that moves when it is told to |
 //! | [`demo`] | a project whose tests fail, and a script that repairs it |
 //! | [`Recorder`] | an observer whose transcript reads like a protocol of the run |
@@ -28,6 +29,7 @@ mod clock;
 #[cfg(feature = "server")]
 mod conformance;
 pub mod demo;
+mod host;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod provider;
@@ -40,6 +42,7 @@ mod server;
 pub use clock::SimClock;
 #[cfg(feature = "server")]
 pub use conformance::{Conformance, WireSamples, check_provider};
+pub use host::CountingHost;
 #[cfg(feature = "mcp")]
 pub use mcp::{FakeMcpEnd, FakeMcpEra, FakeMcpFault, FakeMcpScript, FakeMcpServer};
 pub use provider::ScriptedProvider;

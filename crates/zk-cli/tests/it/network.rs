@@ -1,13 +1,10 @@
 //! Connections of single commands in the sandbox, for which a person is asked.
 
 use std::io::{Read, Write};
-use std::net::TcpListener;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
-use zk_testkit::{FakeServer, Script, Turn};
+use zk_testkit::{CountingHost, FakeServer, Script, Turn};
 
 use crate::terminal::Terminal;
 use crate::zk::{Person, server};
@@ -23,31 +20,23 @@ fn wants(command: &str) -> FakeServer {
     }))
 }
 
-/// A repository as a web server without git has it, its port, and how many connections came.
-fn host() -> (u16, Arc<AtomicUsize>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let came = Arc::new(AtomicUsize::new(0));
-    let counted = came.clone();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            counted.fetch_add(1, Ordering::SeqCst);
-            let mut head = [0; 4096];
-            let read = stream.read(&mut head).unwrap();
-            let asked = String::from_utf8_lossy(&head[..read]).into_owned();
-            let body = if asked.contains("/info/refs") {
-                format!("{}\trefs/heads/greeting\n", "1".repeat(40))
-            } else {
-                "greeting\n".to_owned()
-            };
-            let length = body.len();
-            let answer =
-                format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");
-            let _ = stream.write_all(answer.as_bytes());
-        }
-    });
-    (port, came)
+/// A repository as a web server without git has it.
+fn repository_host() -> CountingHost {
+    CountingHost::start(|mut stream| {
+        let mut head = [0; 4096];
+        let read = stream.read(&mut head).unwrap();
+        let asked = String::from_utf8_lossy(&head[..read]).into_owned();
+        let body = if asked.contains("/info/refs") {
+            format!("{}\trefs/heads/greeting\n", "1".repeat(40))
+        } else {
+            "greeting\n".to_owned()
+        };
+        let length = body.len();
+        let answer =
+            format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");
+        let _ = stream.write_all(answer.as_bytes());
+    })
+    .unwrap()
 }
 
 /// Somebody whose commands run in the sandbox; nothing where this machine has none.
@@ -76,7 +65,8 @@ fn agree(person: &Person, args: &str) -> Option<String> {
 
 #[test]
 fn a_command_reaches_the_hosts_it_names_once_a_person_agreed_and_nobody_else() {
-    let (port, came) = host();
+    let host = repository_host();
+    let port = host.port();
     for command in [
         format!("curl -sS http://127.0.0.1:{port}/x"),
         format!("git ls-remote http://127.0.0.1:{port}/x.git"),
@@ -86,44 +76,41 @@ fn a_command_reaches_the_hosts_it_names_once_a_person_agreed_and_nobody_else() {
         let asked = person.run(&["policy", "test", &command]).stdout;
         let named = format!("it would run in the sandbox, connected to 127.0.0.1:{port}");
         assert!(asked.starts_with("ask (mode auto)") && asked.contains(&named), "{asked}");
-        let before = came.load(Ordering::SeqCst);
+        let before = host.connections();
         for refused in [&["-p", "go"][..], &["-p", "--permission-mode", "read-only", "go"]] {
             let ended = person.run(refused);
             assert!(!ended.stdout.contains("greeting"), "{refused:?}: {}", ended.stdout);
         }
-        assert_eq!(came.load(Ordering::SeqCst), before, "nobody agreed");
+        assert_eq!(host.connections(), before, "nobody agreed");
         // In the mode that asks about nothing the sandbox stays, and lets it through.
         let ended = person.run(&["-p", "--permission-mode", "all", "go"]);
         assert!(ended.stdout.contains("greeting"), "{}{}", ended.stdout, ended.stderr);
         for mode in ["auto", "ask", "accept-edits"] {
-            let before = came.load(Ordering::SeqCst);
+            let before = host.connections();
             let Some(shown) = agree(&person, &format!("--permission-mode {mode} 'go'")) else { return };
-            assert!(
-                came.load(Ordering::SeqCst) > before && shown.contains(&format!("127.0.0.1:{port}")),
-                "{shown}"
-            );
+            assert!(host.connections() > before && shown.contains(&format!("127.0.0.1:{port}")), "{shown}");
         }
     }
 }
 
 #[test]
 fn a_host_that_a_command_does_not_name_is_refused_by_its_name_with_what_to_do() {
-    let (named, _) = host();
-    let (other, came) = host();
+    let (named, other) = (repository_host(), repository_host());
+    let (named, other_port) = (named.port(), other.port());
     // The second one is named in a file, where nobody reads it.
     let command = format!("curl -sS http://127.0.0.1:{named}/x && sh ./second.sh; exit 3");
     let server = wants(&command);
     let Some(person) = sandboxed(&server) else { return };
-    person.write("second.sh", &format!("curl -sS http://127.0.0.1:{other}/y\n"));
+    person.write("second.sh", &format!("curl -sS http://127.0.0.1:{other_port}/y\n"));
     let ended = person.run(&["-p", "--permission-mode", "all", "go"]);
-    let told = format!("connect to 127.0.0.1:{other}");
+    let told = format!("connect to 127.0.0.1:{other_port}");
     assert!(ended.stdout.contains("greeting"), "{}{}", ended.stdout, ended.stderr);
     assert!(
         ended.stdout.contains(&told) && ended.stdout.contains("name the host in the command"),
         "{}",
         ended.stdout
     );
-    assert_eq!(came.load(Ordering::SeqCst), 0);
+    assert_eq!(other.connections(), 0);
 }
 
 #[test]

@@ -1,33 +1,21 @@
 //! Hosts that commands reach through the proxy.
 
 use std::io::Write;
-use std::net::TcpListener;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio_util::sync::CancellationToken;
 use zk_core::service::{Connections, DeniedAct, Exec, ExecOutcome, ExecRequest, OutputStream};
 use zk_exec::{HostRules, Network, SandboxExec, SandboxPolicy};
+use zk_testkit::CountingHost;
 
 use super::{run, sandboxed};
 use crate::support::{bash_in, environment, supervision};
 
-/// A host outside that greets everybody, and how many came.
-fn host() -> (u16, Arc<AtomicUsize>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let came = Arc::new(AtomicUsize::new(0));
-    let counted = came.clone();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            counted.fetch_add(1, Ordering::SeqCst);
-            stream
-                .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello")
-                .unwrap();
-        }
-    });
-    (port, came)
+/// A host outside that greets everybody.
+fn greeting_host() -> CountingHost {
+    CountingHost::start(|mut stream| {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello");
+    })
+    .unwrap()
 }
 
 /// Asks the proxy for a host from inside and prints what it answers.
@@ -40,7 +28,8 @@ fn tunnel(target: &str) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_named_host_is_reached_through_the_proxy_and_only_there() {
     let dir = tempfile::tempdir().unwrap();
-    let (port, came) = host();
+    let host = greeting_host();
+    let port = host.port();
     let rules = HostRules::parse([format!("127.0.0.1:{port}"), "crates.io".to_owned()]).unwrap();
     let Some(exec) = sandboxed(&SandboxPolicy::new(dir.path()).hosts(rules)) else { return };
     let (code, out) = run(&exec, &tunnel(&format!("127.0.0.1:{port}")), dir.path()).await;
@@ -48,10 +37,10 @@ async fn a_named_host_is_reached_through_the_proxy_and_only_there() {
         code == 0 && out.contains("200 Connection established") && out.ends_with("hello"),
         "{out}({code})"
     );
-    assert_eq!(came.load(Ordering::SeqCst), 1);
+    assert_eq!(host.connections(), 1);
     // Past the proxy there is nothing, and nobody hears a datagram.
     let (code, out) = run(&exec, &format!("exec 3<>/dev/tcp/127.0.0.1/{port}"), dir.path()).await;
-    assert!(code != 0 && came.load(Ordering::SeqCst) == 1, "{out}");
+    assert!(code != 0 && host.connections() == 1, "{out}");
     let (_, out) = run(&exec, "env | grep -i _proxy | sort | tr '\\n' ' '", dir.path()).await;
     for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"] {
         assert!(out.contains(&format!("{name}=http://127.0.0.1:3128 ")), "{name}: {out}");
@@ -62,7 +51,8 @@ async fn a_named_host_is_reached_through_the_proxy_and_only_there() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_host_that_is_not_named_is_denied_by_its_name() {
     let dir = tempfile::tempdir().unwrap();
-    let (port, came) = host();
+    let host = greeting_host();
+    let port = host.port();
     let rules = HostRules::parse(["crates.io", "*.npmjs.org"]).unwrap();
     let Some(exec) = sandboxed(&SandboxPolicy::new(dir.path()).hosts(rules)) else { return };
     for target in
@@ -74,7 +64,7 @@ async fn a_host_that_is_not_named_is_denied_by_its_name() {
         let told = denials.iter().any(|denial| denial.act == DeniedAct::Connect && denial.target == target);
         assert!(told, "{target}: {denials:?}");
     }
-    assert_eq!(came.load(Ordering::SeqCst), 0);
+    assert_eq!(host.connections(), 0);
     exec.close().await;
 }
 
@@ -116,19 +106,20 @@ async fn connected(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_command_reaches_the_hosts_of_its_request_and_all_others_have_no_network() {
     let dir = tempfile::tempdir().unwrap();
-    let (port, came) = host();
-    let (other, came_to_other) = host();
+    let host = greeting_host();
+    let port = host.port();
+    let other = greeting_host();
     let target = format!("127.0.0.1:{port}");
     let granted = || Some(Connections { hosts: vec![target.clone()], any_public: true });
     for network in [Network::None, Network::Loopback] {
         let policy = SandboxPolicy::new(dir.path()).network(network).grant_connections();
         let Some(exec) = sandboxed(&policy) else { return };
-        let before = came.load(Ordering::SeqCst);
+        let before = host.connections();
         let (outcome, out) = connected(&exec, &asked(&target), dir.path(), granted()).await;
         assert!(out.ends_with("hello"), "{out} {outcome:?}");
-        assert_eq!(came.load(Ordering::SeqCst), before + 1);
+        assert_eq!(host.connections(), before + 1);
         // Another of its port is not named.
-        let unnamed = format!("127.0.0.1:{other}");
+        let unnamed = other.address();
         let command = format!("{}; false", asked(&unnamed));
         let (outcome, out) = connected(&exec, &command, dir.path(), granted()).await;
         assert!(out.contains("not a public address"), "{out}");
@@ -139,40 +130,63 @@ async fn one_command_reaches_the_hosts_of_its_request_and_all_others_have_no_net
         assert!(!out.contains("hello"), "{out}");
         let (_, out) = connected(&exec, "env", dir.path(), None).await;
         assert!(!out.contains("127."), "{out}");
-        assert_eq!(came.load(Ordering::SeqCst), before + 1);
+        assert_eq!(host.connections(), before + 1);
         exec.close().await;
     }
-    assert_eq!(came_to_other.load(Ordering::SeqCst), 0);
+    assert_eq!(other.connections(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn programs_that_speak_socks_or_take_a_program_to_connect_reach_what_their_command_names() {
+    if !super::has("curl") || !super::has("git") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (host, other) = (greeting_host(), greeting_host());
+    let Some(exec) = sandboxed(&SandboxPolicy::new(dir.path()).grant_connections()) else { return };
+    let (named, unnamed) = (host.address(), other.address());
+    let granted = || Some(Connections { hosts: vec![named.clone()], any_public: false });
+    let by_socks = |at: &str| format!("curl -sS -x $SOCKS_PROXY http://{at}/");
+    let (outcome, out) = connected(&exec, &by_socks(&named), dir.path(), granted()).await;
+    assert_eq!(out, "hello", "{outcome:?}");
+    let (outcome, out) = connected(&exec, &by_socks(&unnamed), dir.path(), granted()).await;
+    assert!(!out.contains("hello"), "{out}");
+    assert!(outcome.denials.iter().any(|denial| denial.target == unnamed), "{outcome:?}");
+    // Its own protocol, of which this host knows nothing: what came is shown.
+    let by_program = |at: &str| format!("git ls-remote git://{at}/x.git");
+    let (_, out) = connected(&exec, &by_program(&named), dir.path(), granted()).await;
+    assert!(out.contains("protocol error: bad line length character: HTTP"), "{out}");
+    let (_, out) = connected(&exec, &by_program(&unnamed), dir.path(), granted()).await;
+    assert!(out.contains("zk: ") && out.contains("not among the hosts that this command names"), "{out}");
+    assert_eq!((host.connections(), other.connections()), (2, 0));
+    exec.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sandbox_that_grants_nothing_ignores_what_a_request_names() {
     let dir = tempfile::tempdir().unwrap();
-    let (port, came) = host();
+    let host = greeting_host();
+    let port = host.port();
     let Some(exec) = sandboxed(&SandboxPolicy::new(dir.path())) else { return };
     let target = format!("127.0.0.1:{port}");
     let granted = Some(Connections { hosts: vec![target.clone()], any_public: true });
     let (_, out) = connected(&exec, &format!("exec 3<>/dev/tcp/127.0.0.1/{port}"), dir.path(), granted).await;
-    assert!(out.contains("Operation not permitted") && came.load(Ordering::SeqCst) == 0, "{out}");
+    assert!(out.contains("Operation not permitted") && host.connections() == 0, "{out}");
     exec.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn packages_that_one_command_fetches_are_there_for_the_next_and_not_on_the_machine() {
     let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    // A sandbox has a temporary directory of its own.
-    if place.path().starts_with(std::env::temp_dir()) {
-        println!("skipped: the target directory is a temporary one");
-        return;
-    }
     let (cargo, project) = (place.path().join("cargo"), place.path().join("project"));
     std::fs::create_dir_all(cargo.join("registry/cache")).unwrap();
     std::fs::create_dir_all(&project).unwrap();
     std::fs::write(cargo.join("registry/cache/old"), "old").unwrap();
-    let policy = SandboxPolicy::new(&project).grant_connections();
+    // Seen as well where the target directory is a temporary one, which a sandbox has of its own.
+    let policy = SandboxPolicy::new(&project).readable(&cargo).grant_connections();
     let environment = environment().grant("CARGO_HOME", &cargo).grant("GOPATH", place.path());
     let exec = SandboxExec::new(&policy, environment, supervision()).unwrap();
-    if exec.start().is_err() {
+    if sandboxed(&policy).is_none() {
         return;
     }
     let connections = Some(Connections { hosts: vec!["crates.io".to_owned()], any_public: false });
