@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use zk_core::service::{Exec, ExecError, ExecRequest, Input, Process, ProcessEvent};
 
 use super::caches;
+use super::connector;
 use super::denial::Denials;
 use super::placeholders::Placeholders;
 use super::places;
@@ -282,9 +283,14 @@ impl SandboxExec {
 
 /// Variables that name the proxy to programs, which know it by one of them, and the network inside by another.
 fn proxy_variables(address: Ipv4Addr, names_this_machine: bool) -> Vec<(&'static str, String)> {
-    let address = format!("http://{address}:{}", proxy::PORT);
+    let place = format!("{address}:{}", proxy::PORT);
+    let (http, socks) = (format!("http://{place}"), format!("socks5h://{place}"));
+    // Libraries without SOCKS fail at a proxy for all protocols that is one; those that speak it have names of their own.
     let names = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
-    let mut variables: Vec<_> = names.into_iter().map(|name| (name, address.clone())).collect();
+    let mut variables: Vec<_> = names.into_iter().map(|name| (name, http.clone())).collect();
+    variables.extend(["SOCKS_PROXY", "socks_proxy"].map(|name| (name, socks.clone())));
+    variables.extend(["SOCKS5_SERVER", "RSYNC_PROXY"].map(|name| (name, place.clone())));
+    variables.push(("GIT_PROXY_COMMAND", connector::PROGRAM.to_owned()));
     // To a command that names this machine it is the one outside.
     let inside = if names_this_machine { "" } else { "localhost,127.0.0.1,::1" };
     variables.extend([("NO_PROXY", inside.to_owned()), ("no_proxy", inside.to_owned())]);

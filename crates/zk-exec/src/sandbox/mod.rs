@@ -22,6 +22,7 @@ mod linux {
     mod broker;
     mod caches;
     mod confine;
+    mod connector;
     mod exec;
     mod helper;
     mod mounts;

@@ -12,6 +12,7 @@ use rustix::mount::{
     open_tree,
 };
 
+use super::connector;
 use super::plan::{FRESH, Plan, RUNTIME};
 use super::sys::{NO_DEVICES, NO_SET_USER, READ_ONLY, Step, set_mount_attributes};
 
@@ -60,6 +61,11 @@ pub(super) fn build(plan: &Plan) -> io::Result<()> {
     fs::create_dir(NOTHING_DIR).step("make an empty directory")?;
     for path in [NOTHING, NOTHING_DIR] {
         fs::set_permissions(path, fs::Permissions::from_mode(0o000)).step("close an empty file")?;
+    }
+    if plan.connects
+        && let Some((own, of_machine)) = connector::write().step("write the program that ssh connects by")?
+    {
+        bind(own, &of_machine)?;
     }
     for (path, tree) in readable {
         put_tree(&path, &tree)?;

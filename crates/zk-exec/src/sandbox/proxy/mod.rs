@@ -5,6 +5,7 @@
 
 mod grants;
 mod request;
+mod socks;
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -18,7 +19,8 @@ use zk_core::service::Connections;
 use super::hosts::{Host, HostRules};
 pub(super) use grants::Granted;
 use grants::{Grants, Reach};
-use request::{Request, read_request};
+use request::{Protocol, Request, read_request};
+use socks::Reply;
 
 /// Where commands find it, in the network of the sandbox, where nobody else is.
 pub(super) const PORT: u16 = 3128;
@@ -117,10 +119,19 @@ impl Proxy {
 
     fn answer(&self, mut stream: TcpStream) -> io::Result<()> {
         stream.set_read_timeout(Some(PATIENCE))?;
-        let Request { target, port, forward, opens_tunnel } = match read_request(&mut stream) {
-            Ok(request) => request,
-            Err(error) => return say(&mut stream, "400 Bad Request", &error.to_string()),
+        let mut first = [0];
+        let speaks_socks = stream.peek(&mut first)? > 0 && first == [socks::VERSION];
+        let request = if speaks_socks {
+            // An error was answered in the way of the protocol.
+            let (target, port) = socks::read_target(&mut stream)?;
+            Request { target, port, forward: Vec::new(), protocol: Protocol::Socks }
+        } else {
+            match read_request(&mut stream) {
+                Ok(request) => request,
+                Err(error) => return say(&mut stream, "400 Bad Request", &error.to_string()),
+            }
         };
+        let Request { target, port, forward, protocol } = request;
         // The loopback address identifies the command: each grant has a proxy address of its own.
         let reach = self.grants.of(stream.local_addr()?.ip());
         let addresses = match self.addresses(&reach, &target, port) {
@@ -128,24 +139,24 @@ impl Proxy {
             Err(Denied::Refused(why)) => {
                 let target = target.escape_default().to_string();
                 self.note(format!("{target}:{port}"), why.clone());
-                return say(&mut stream, "403 Forbidden", &format!("{target}:{port}: {why}"));
+                return refuse(&mut stream, protocol, Reply::Refused, &format!("{target}:{port}: {why}"));
             }
             Err(Denied::Unknown(error)) => {
-                return say(&mut stream, "502 Bad Gateway", &format!("cannot look up {target}: {error}"));
+                let why = format!("cannot look up {target}: {error}");
+                return refuse(&mut stream, protocol, Reply::Unreachable, &why);
             }
         };
         let mut host = match connect(&addresses, port) {
             Ok(host) => host,
             Err(error) => {
-                return say(
-                    &mut stream,
-                    "502 Bad Gateway",
-                    &format!("cannot connect to {target}:{port}: {error}"),
-                );
+                let why = format!("cannot connect to {target}:{port}: {error}");
+                return refuse(&mut stream, protocol, Reply::Failed, &why);
             }
         };
-        if opens_tunnel {
-            stream.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")?;
+        match protocol {
+            Protocol::Tunnel => stream.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")?,
+            Protocol::Socks => socks::say(&mut stream, Reply::Connected)?,
+            Protocol::Forward => {}
         }
         host.write_all(&forward)?;
         stream.set_read_timeout(None)?;
@@ -203,6 +214,15 @@ fn connect(addresses: &[IpAddr], port: u16) -> io::Result<TcpStream> {
         }
     }
     Err(last)
+}
+
+/// Tells a command why there is no connection, in its protocol.
+fn refuse(stream: &mut TcpStream, protocol: Protocol, reply: Reply, why: &str) -> io::Result<()> {
+    match (protocol, reply) {
+        (Protocol::Socks, _) => socks::say(stream, reply),
+        (_, Reply::Refused) => say(stream, "403 Forbidden", why),
+        _ => say(stream, "502 Bad Gateway", why),
+    }
 }
 
 fn say(stream: &mut TcpStream, status: &str, why: &str) -> io::Result<()> {

@@ -13,8 +13,17 @@ pub(super) struct Request {
     pub(super) port: u16,
     /// What the host gets first.
     pub(super) forward: Vec<u8>,
-    /// Whether the command waits for a word of the proxy before it goes on.
-    pub(super) opens_tunnel: bool,
+    pub(super) protocol: Protocol,
+}
+
+/// Protocol in which a command asks, and is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Protocol {
+    /// `CONNECT`: the command waits for an answer before it goes on.
+    Tunnel,
+    /// A request of HTTP that the host itself answers.
+    Forward,
+    Socks,
 }
 
 /// Reads the head of a request: `CONNECT host:port`, or a method with a whole `http://` address.
@@ -45,7 +54,7 @@ pub(super) fn read_request(from: &mut impl Read) -> io::Result<Request> {
     if method == "CONNECT" {
         let (host, port) = split_port(target).ok_or_else(|| invalid("CONNECT needs host:port"))?;
         let port = port.ok_or_else(|| invalid("CONNECT needs a port"))?;
-        return Ok(Request { target: host.to_owned(), port, forward: rest, opens_tunnel: true });
+        return Ok(Request { target: host.to_owned(), port, forward: rest, protocol: Protocol::Tunnel });
     }
     let address = target.strip_prefix("http://").ok_or_else(|| {
         invalid("this is a proxy: ask with CONNECT, or with a whole address that begins with http://")
@@ -69,7 +78,7 @@ pub(super) fn read_request(from: &mut impl Read) -> io::Result<Request> {
     }
     forward.push_str("\r\n");
     let forward = [forward.as_bytes(), &rest].concat();
-    Ok(Request { target: host.to_owned(), port: port.unwrap_or(80), forward, opens_tunnel: false })
+    Ok(Request { target: host.to_owned(), port: port.unwrap_or(80), forward, protocol: Protocol::Forward })
 }
 
 #[cfg(test)]
@@ -83,11 +92,17 @@ mod tests {
     #[test]
     fn tunnels_and_whole_addresses_are_read() {
         let request = read("CONNECT crates.io:443 HTTP/1.1\r\nHost: crates.io:443\r\n\r\nhello").unwrap();
-        assert_eq!((request.target.as_str(), request.port, request.opens_tunnel), ("crates.io", 443, true));
+        assert_eq!(
+            (request.target.as_str(), request.port, request.protocol),
+            ("crates.io", 443, Protocol::Tunnel)
+        );
         assert_eq!(request.forward, b"hello");
         let text = "GET http://a.b:8080/x?y HTTP/1.1\r\nHost: other\r\nProxy-Connection: keep-alive\r\nA: b\r\n\r\nbody";
         let request = read(text).unwrap();
-        assert_eq!((request.target.as_str(), request.port, request.opens_tunnel), ("a.b", 8080, false));
+        assert_eq!(
+            (request.target.as_str(), request.port, request.protocol),
+            ("a.b", 8080, Protocol::Forward)
+        );
         let forward = String::from_utf8(request.forward).unwrap();
         assert_eq!(forward, "GET /x?y HTTP/1.1\r\nHost: a.b:8080\r\nConnection: close\r\nA: b\r\n\r\nbody");
     }

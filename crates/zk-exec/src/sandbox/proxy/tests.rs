@@ -1,3 +1,5 @@
+use zk_testkit::CountingHost;
+
 use super::*;
 
 fn proxy(rules: &[&str], addresses: &'static [&'static str]) -> (Proxy, Arc<AtomicUsize>) {
@@ -14,49 +16,53 @@ fn proxy(rules: &[&str], addresses: &'static [&'static str]) -> (Proxy, Arc<Atom
 
 /// What the proxy answers to a request, and what a host behind it got.
 fn ask(proxy: &Proxy, request: &str) -> String {
+    String::from_utf8(ask_in_bytes(proxy, request.as_bytes())).unwrap()
+}
+
+fn ask_in_bytes(proxy: &Proxy, request: &[u8]) -> Vec<u8> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     proxy.serve(listener).unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.write_all(request.as_bytes()).unwrap();
+    stream.write_all(request).unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
     answer
 }
 
-/// A host that answers everything it gets with its length, and how many came.
-fn host() -> (u16, Arc<AtomicUsize>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let came = Arc::new(AtomicUsize::new(0));
-    let counted = came.clone();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            counted.fetch_add(1, Ordering::SeqCst);
-            let mut text = String::new();
-            stream.read_to_string(&mut text).unwrap();
-            stream.write_all(format!("got {text}").as_bytes()).unwrap();
-        }
-    });
-    (port, came)
+/// A request of SOCKS to connect to a name.
+fn socks(name: &[u8], port: u16) -> Vec<u8> {
+    let length = u8::try_from(name.len()).unwrap();
+    [&[5, 1, 0, 5, 1, 0, 3, length], name, &port.to_be_bytes()].concat()
+}
+
+/// A host that answers everything it gets with that.
+fn answering_host() -> CountingHost {
+    CountingHost::start(|mut stream| {
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        stream.write_all(format!("got {text}").as_bytes()).unwrap();
+    })
+    .unwrap()
 }
 
 #[test]
 fn a_named_address_is_reached_by_a_tunnel_and_by_a_whole_address() {
-    let (port, came) = host();
+    let host = answering_host();
+    let port = host.port();
     let (proxy, _) = proxy(&[&format!("127.0.0.1:{port}")], &[]);
     let answer = ask(&proxy, &format!("CONNECT 127.0.0.1:{port} HTTP/1.1\r\n\r\nhello"));
     assert_eq!(answer, "HTTP/1.1 200 Connection established\r\n\r\ngot hello");
     let answer = ask(&proxy, &format!("GET http://127.0.0.1:{port}/x HTTP/1.1\r\n\r\n"));
     assert!(answer.starts_with("got GET /x HTTP/1.1\r\n"), "{answer}");
-    assert_eq!(came.load(Ordering::SeqCst), 2);
+    assert_eq!(host.connections(), 2);
 }
 
 #[test]
 fn what_is_not_named_is_refused_and_remembered_by_its_name() {
-    let (port, came) = host();
+    let host = answering_host();
+    let port = host.port();
     let (proxy, asked) = proxy(&["crates.io", "*.npmjs.org"], &[]);
     let since = Instant::now();
     for target in [
@@ -69,11 +75,7 @@ fn what_is_not_named_is_refused_and_remembered_by_its_name() {
         let answer = ask(&proxy, &format!("CONNECT {target} HTTP/1.1\r\n\r\n"));
         assert!(answer.starts_with("HTTP/1.1 403 Forbidden"), "{target}: {answer}");
     }
-    assert_eq!(
-        (came.load(Ordering::SeqCst), asked.load(Ordering::SeqCst)),
-        (0, 0),
-        "nothing is looked up either"
-    );
+    assert_eq!((host.connections(), asked.load(Ordering::SeqCst)), (0, 0), "nothing is looked up either");
     let refused = proxy.refused_since(since);
     assert_eq!((refused.len(), refused[2].target.as_str()), (5, "evil.org:443"));
     assert_eq!(proxy.refused_since(Instant::now()), []);
@@ -81,7 +83,8 @@ fn what_is_not_named_is_refused_and_remembered_by_its_name() {
 
 #[test]
 fn a_name_that_leads_to_a_private_address_is_refused_and_looked_up_once() {
-    let (port, came) = host();
+    let host = answering_host();
+    let port = host.port();
     let rule = format!("crates.io:{port}");
     for addresses in
         [&["127.0.0.1"], &["10.0.0.1"], &["169.254.169.254"], &["8.8.8.8 127.0.0.1"], &["::ffff:127.0.0.1"]]
@@ -91,7 +94,7 @@ fn a_name_that_leads_to_a_private_address_is_refused_and_looked_up_once() {
         assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("not a public address"), "{answer}");
         assert_eq!(asked.load(Ordering::SeqCst), 1);
     }
-    assert_eq!(came.load(Ordering::SeqCst), 0);
+    assert_eq!(host.connections(), 0);
     // Named as well, it counts.
     let (proxy, _) = proxy(&[&rule, &format!("127.0.0.1:{port}")], &["127.0.0.1"]);
     let answer = ask(&proxy, &format!("CONNECT crates.io:{port} HTTP/1.1\r\n\r\nhello"));
@@ -106,4 +109,61 @@ fn one_connection_too_many_is_told_so() {
     assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("too many connections"), "{answer}");
     proxy.open.store(0, Ordering::SeqCst);
     assert!(ask(&proxy, "CONNECT evil.org:443 HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 403"));
+}
+
+#[test]
+fn a_named_host_is_reached_by_socks_and_its_name_looked_up_once() {
+    let host = answering_host();
+    let port = host.port();
+    let rules = [format!("crates.io:{port}"), host.address()];
+    let (proxy, asked) = proxy(&[&rules[0], &rules[1]], &["127.0.0.1"]);
+    let connected = [&[5, 0, 5, 0, 0, 1, 0, 0, 0, 0, 0, 0][..], b"got hello"].concat();
+    assert_eq!(ask_in_bytes(&proxy, &[&socks(b"crates.io", port)[..], b"hello"].concat()), connected);
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+    let by_address = [&[5, 1, 0, 5, 1, 0, 1, 127, 0, 0, 1][..], &port.to_be_bytes(), b"hello"].concat();
+    assert_eq!(ask_in_bytes(&proxy, &by_address), connected);
+    assert_eq!(host.connections(), 2);
+}
+
+#[test]
+fn socks_is_refused_what_is_not_named_is_no_name_or_leads_to_a_private_address() {
+    let host = answering_host();
+    let port = host.port();
+    let (proxy, asked) = proxy(&["crates.io", "*.npmjs.org"], &[]);
+    let since = Instant::now();
+    let refused = [5, 0, 5, 2, 0, 1, 0, 0, 0, 0, 0, 0];
+    for (name, port) in [
+        (&b"evil.org"[..], 443),
+        (b"evil.org\0.npmjs.org", 443),
+        (b"evil.org\r\n.npmjs.org", 443),
+        (b"cr\xc3\xa4tes.npmjs.org", 443),
+        (b"\xff\xfe.npmjs.org", 443),
+        (b"", 443),
+        (b"crates.io", 22),
+        (b"127.0.0.1", port),
+        (b"localhost", port),
+    ] {
+        assert_eq!(ask_in_bytes(&proxy, &socks(name, port)), refused, "{}", name.escape_ascii());
+    }
+    assert_eq!((host.connections(), asked.load(Ordering::SeqCst)), (0, 0), "nothing is looked up either");
+    assert_eq!(proxy.refused_since(since)[1].target, "evil.org\\u{0}.npmjs.org:443");
+    // Looked up, it leads to this machine.
+    assert_eq!(ask_in_bytes(&proxy, &socks(b"crates.io", 443)), refused);
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn other_requests_of_socks_are_answered_in_its_own_way() {
+    let (proxy, _) = proxy(&["crates.io"], &[]);
+    let told = |code| vec![5, 0, 5, code, 0, 1, 0, 0, 0, 0, 0, 0];
+    for (request, answer) in [
+        // Only with a password, to listen, to send datagrams, an address of a kind that is none.
+        (vec![5, 1, 2], vec![5, 0xff]),
+        ([&[5, 1, 0, 5, 2, 0, 3, 9][..], b"crates.io", &[0, 80]].concat(), told(7)),
+        ([&[5, 1, 0, 5, 3, 0, 3, 9][..], b"crates.io", &[0, 80]].concat(), told(7)),
+        (vec![5, 1, 0, 5, 1, 0, 9], told(8)),
+        (vec![5, 1, 0, 5, 1], vec![5, 0]),
+    ] {
+        assert_eq!(ask_in_bytes(&proxy, &request), answer, "{request:?}");
+    }
 }
