@@ -10,6 +10,7 @@
 //! | [`OverlaidFiles`] | files somewhere else, with one directory of this machine among them |
 //! | [`Limits`] | how much memory, how many processes and how much output a command may have |
 //! | [`Environment`] | which variables a child process may see |
+//! | [`git_read_variables`] | those by which a git that only reads starts nothing of the repository's |
 //! | [`WorkspaceFiles`] | the `dyn Files` of this machine: resolved, contained, safe against links swapped in |
 //! | [`LocalStateFiles`] | the `dyn StateFiles` of this machine: what zk writes for a person, private, whole, locked with a deadline |
 //! | [`LocalHostFiles`] | the `dyn HostFiles` of this machine: what zk reads for itself, never blocking, size and owner checked |
@@ -32,6 +33,7 @@
 mod docker;
 mod environment;
 mod files;
+mod git;
 mod host_files;
 mod limits;
 mod overlay;
@@ -47,6 +49,7 @@ mod wire;
 pub use docker::{DockerExec, DockerOptions};
 pub use environment::Environment;
 pub use files::WorkspaceFiles;
+pub use git::git_read_variables;
 pub use host_files::LocalHostFiles;
 pub use limits::{BoundedExec, Limits};
 pub use overlay::OverlaidFiles;

@@ -6,7 +6,7 @@ use zk_core::service::ExecRequest;
 
 use super::spawn::MARK;
 use crate::wire::{put, put_all, put_len, take, take_len};
-use crate::{Environment, Limits};
+use crate::{Environment, Limits, git};
 
 /// A command with everything it is started with, in a form that can be sent to another process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub(super) struct Launch {
     pub(super) terminal: bool,
     /// Whether the process has a network grant of its sandbox.
     pub(super) connects: bool,
+    /// Whether it is one git command that makes a repository.
+    pub(super) makes_repository: bool,
     /// What is enforced where it runs.
     pub(super) limits: Limits,
 }
@@ -38,6 +40,7 @@ impl Launch {
             env,
             terminal: request.terminal.is_some(),
             connects: request.connections.is_some(),
+            makes_repository: git::makes_repository(request),
             limits: Limits::default(),
         }
     }
@@ -47,6 +50,7 @@ impl Launch {
         let mut out = Vec::new();
         put_len(&mut out, usize::from(self.terminal));
         put_len(&mut out, usize::from(self.connects));
+        put_len(&mut out, usize::from(self.makes_repository));
         self.limits.encode(&mut out);
         put(&mut out, &self.program);
         put(&mut out, &self.cwd);
@@ -64,12 +68,22 @@ impl Launch {
         let from = &mut bytes;
         let terminal = take_len(from)? != 0;
         let connects = take_len(from)? != 0;
+        let makes_repository = take_len(from)? != 0;
         let limits = Limits::decode(from)?;
         let program = take(from)?;
         let cwd = take(from)?.into();
         let args = (0..take_len(from)?).map(|_| take(from)).collect::<Option<_>>()?;
         let env = (0..take_len(from)?).map(|_| Some((take(from)?, take(from)?))).collect::<Option<_>>()?;
-        from.is_empty().then_some(Self { program, args, cwd, env, terminal, connects, limits })
+        from.is_empty().then_some(Self {
+            program,
+            args,
+            cwd,
+            env,
+            terminal,
+            connects,
+            makes_repository,
+            limits,
+        })
     }
 }
 
@@ -89,6 +103,7 @@ mod tests {
             env: [(odd, "x".into()), ("PATH".into(), "/bin".into())].into(),
             terminal: true,
             connects: true,
+            makes_repository: true,
             limits: Limits { memory: Some(1 << 30), processes: Some(7), output: None },
         };
         let bytes = launch.encode();

@@ -128,8 +128,10 @@ impl ProcessExec {
         supervision: Supervision,
         plan: Vec<u8>,
         proxy: Option<crate::sandbox::Proxy>,
+        reports: Option<crate::sandbox::ReportReader>,
     ) -> Self {
-        let starter = Starter::Supervisor(supervised::Supervisor::sandboxed(supervision, plan, proxy));
+        let supervisor = supervised::Supervisor::sandboxed(supervision, plan, proxy, reports);
+        let starter = Starter::Supervisor(supervisor);
         Self {
             environment,
             inherited: None,

@@ -184,7 +184,7 @@ fn start(
     spawn::unless_cancelled(&mut command, socket);
     let pid = match confinement {
         #[cfg(feature = "sandbox")]
-        Some(confinement) => start_confined(command, confinement, launch.connects)?,
+        Some(confinement) => start_confined(command, confinement, &launch)?,
         #[cfg(not(feature = "sandbox"))]
         Some(never) => match never {},
         None => command.spawn()?.id(),
@@ -199,11 +199,12 @@ fn start(
 fn start_confined(
     mut command: std::process::Command,
     confinement: Confinement,
-    connects: bool,
+    launch: &Launch,
 ) -> io::Result<u32> {
+    let (connects, makes_repository) = (launch.connects, launch.makes_repository);
     let (reply, started) = std::sync::mpsc::channel();
     std::thread::Builder::new().stack_size(256 << 10).spawn(move || {
-        let done = confinement.apply(connects).and_then(|()| Ok(command.spawn()?.id()));
+        let done = confinement.apply(connects, makes_repository).and_then(|()| Ok(command.spawn()?.id()));
         // Closes this side's copies of the command's streams.
         drop(command);
         let _ = reply.send(done);

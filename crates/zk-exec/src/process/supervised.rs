@@ -38,6 +38,9 @@ pub(super) struct Supervisor {
     /// Answers at the listener that the sandbox hands out.
     #[cfg(feature = "sandbox")]
     proxy: Option<crate::sandbox::Proxy>,
+    /// Reads of the names that commands make, where the plan guards some.
+    #[cfg(feature = "sandbox")]
+    reports: Option<crate::sandbox::ReportReader>,
     running: Mutex<Option<Running>>,
     cgroups: Arc<Cgroups>,
 }
@@ -61,6 +64,8 @@ impl Supervisor {
             plan: None,
             #[cfg(feature = "sandbox")]
             proxy: None,
+            #[cfg(feature = "sandbox")]
+            reports: None,
             running: Mutex::new(None),
             cgroups: Arc::default(),
         }
@@ -68,8 +73,13 @@ impl Supervisor {
 
     /// Has commands run in a sandbox.
     #[cfg(feature = "sandbox")]
-    pub(super) fn sandboxed(how: Supervision, plan: Vec<u8>, proxy: Option<crate::sandbox::Proxy>) -> Self {
-        Self { how, plan: Some(plan), proxy, running: Mutex::new(None), cgroups: Arc::default() }
+    pub(super) fn sandboxed(
+        how: Supervision,
+        plan: Vec<u8>,
+        proxy: Option<crate::sandbox::Proxy>,
+        reports: Option<crate::sandbox::ReportReader>,
+    ) -> Self {
+        Self { how, plan: Some(plan), proxy, reports, running: Mutex::new(None), cgroups: Arc::default() }
     }
 
     #[cfg(feature = "sandbox")]
@@ -239,12 +249,16 @@ impl Running {
         #[cfg(feature = "sandbox")]
         let listener = match &supervisor.proxy {
             Some(proxy) => {
-                let listener = crate::sandbox::receive_listener(&socket)?;
+                let listener = std::net::TcpListener::from(crate::sandbox::receive_file(&socket)?);
                 proxy.serve(listener.try_clone()?)?;
                 Some(listener)
             }
             None => None,
         };
+        #[cfg(feature = "sandbox")]
+        if let Some(reports) = &supervisor.reports {
+            reports.add(crate::sandbox::receive_file(&socket)?);
+        }
         Ok(Self {
             process,
             socket: Some(socket),

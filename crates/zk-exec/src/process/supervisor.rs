@@ -119,7 +119,7 @@ pub fn run_supervisor() -> io::Result<()> {
             match receive(&program) {
                 Some((SPAWN, fds)) if phase == Phase::Running => {
                     #[cfg(feature = "sandbox")]
-                    if let Some(inside) = &sandbox
+                    if let Some(inside) = &mut sandbox
                         && inside.refresh().is_err()
                     {
                         continue;

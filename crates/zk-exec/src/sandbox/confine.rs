@@ -14,7 +14,7 @@ use rustix::thread::{
 };
 use seccompiler::BpfProgram;
 
-use super::broker::Broker;
+use super::broker::{Broker, Reports};
 use super::mounts::DEVICES;
 use super::plan::{FRESH, Plan, RUNTIME};
 use super::policy::Network;
@@ -30,14 +30,22 @@ pub(crate) struct Confinement {
     filters: Vec<BpfProgram>,
     /// Filters of a command that may connect to the proxy.
     connecting: Vec<BpfProgram>,
-    /// The filter that asks before a name is made, and the names that are not; nothing where none is guarded.
-    guarded: Option<(BpfProgram, Vec<PathBuf>)>,
+    /// Nothing where no name is guarded.
+    names: Option<Names>,
     processes: u32,
+}
+
+/// Rules about the names that a command makes.
+struct Names {
+    /// The filter that asks before one is made.
+    filter: BpfProgram,
+    guarded: Vec<PathBuf>,
+    reports: Reports,
 }
 
 impl Confinement {
     /// Prepares the rules, in the view of the files that commands have.
-    pub(super) fn prepare(plan: &Plan) -> io::Result<Self> {
+    pub(super) fn prepare(plan: &Plan, reports: Option<Reports>) -> io::Result<Self> {
         let landlock = ruleset(plan).map_err(io::Error::other)?;
         let guards = !plan.guarded.is_empty();
         let filters =
@@ -45,26 +53,42 @@ impl Confinement {
         let network =
             if plan.connects && plan.network == Network::None { Network::Hosts } else { plan.network };
         let (filters, connecting) = (filters(plan.network)?, filters(network)?);
-        let asking = guards.then(seccomp::asking).transpose().map_err(io::Error::other)?;
-        let guarded = asking.map(|filter| (filter, plan.guarded.clone()));
-        Ok(Self { landlock, filters, connecting, guarded, processes: plan.processes })
+        let names = match reports.filter(|_| guards) {
+            Some(reports) => {
+                let filter = seccomp::asking().map_err(io::Error::other)?;
+                Some(Names { filter, guarded: plan.guarded.clone(), reports })
+            }
+            None => None,
+        };
+        Ok(Self { landlock, filters, connecting, names, processes: plan.processes })
+    }
+
+    /// Guards other names from the next command on.
+    pub(super) fn guard(&mut self, guarded: &[PathBuf]) {
+        if let Some(names) = &mut self.names {
+            names.guarded = guarded.to_vec();
+        }
     }
 
     /// Restricts this thread and what it starts from now on. The rest of the process stays as it is.
-    pub(crate) fn apply(self, connects: bool) -> io::Result<()> {
+    pub(crate) fn apply(self, connects: bool, makes_repository: bool) -> io::Result<()> {
         // No core of a command is written where its files are.
         setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
         let most = Some(u64::from(self.processes));
         setrlimit(Resource::Nproc, Rlimit { current: most, maximum: most })?;
         set_no_new_privs(true)?;
-        let has_broker = self.guarded.is_some();
+        let has_broker = self.names.is_some();
         // The broker reads paths in the memory of commands, which may have closed it to others.
         drop_capabilities(if has_broker { CapabilitySet::SYS_PTRACE } else { CapabilitySet::empty() })?;
         if let Some(ruleset) = self.landlock {
             ruleset.restrict_self().map_err(io::Error::other)?;
         }
-        let broker = match self.guarded {
-            Some((filter, names)) => Some((filter, Broker::start(&names)?)),
+        let broker = match self.names {
+            Some(Names { filter, mut guarded, reports }) => {
+                // One of those is about to be made, and looked at afterwards.
+                guarded.retain(|path| !(makes_repository && path.ends_with(".git")));
+                Some((filter, Broker::start(&guarded, reports)?))
+            }
             None => None,
         };
         keep_capabilities(CapabilitySet::empty())?;

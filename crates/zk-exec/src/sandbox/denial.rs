@@ -28,7 +28,7 @@ const NO_NETWORK: [&str; 7] = [
 ];
 
 const RUN_LATER: &str = "programs are run from it later";
-const NO_REPOSITORY: &str = "git would run programs that its settings name; to make a repository here, run the command outside of the sandbox";
+const NO_REPOSITORY: &str = "git would run programs that its settings name; to make a repository here, run `git init` or `git clone` as a command of its own";
 
 /// What a sandbox or a container denies, as far as the words of programs can be compared with it.
 #[derive(Clone, Debug)]

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use zk_core::service::{Exec, ExecError, ExecRequest, Input, Process, ProcessEvent};
+use zk_core::service::{Denial, Exec, ExecError, ExecRequest, Input, Process, ProcessEvent};
 
+use super::broker::ReportReader;
 use super::caches;
 use super::connector;
 use super::denial::Denials;
@@ -23,7 +24,8 @@ use super::process::SandboxProcess;
 use super::proxy::{self, Granted, Proxy};
 use super::remedy;
 use super::report::{SandboxError, SandboxReport, SelfTest};
-use crate::{BoundedExec, Environment, Limits, ProcessExec, Supervision};
+use super::repositories::Repositories;
+use crate::{BoundedExec, Environment, Limits, ProcessExec, Supervision, git};
 
 /// Runs commands on this machine, in a sandbox: the `dyn Exec` of the context `sandbox`.
 ///
@@ -56,6 +58,8 @@ pub struct SandboxExec {
     plan: Vec<u8>,
     network: Network,
     proxy: Option<Proxy>,
+    /// Nothing where commands make no names, or nothing sees which.
+    repositories: Option<Repositories>,
     /// A name in the workspace that nothing may be written to.
     protected: PathBuf,
     state: Option<PathBuf>,
@@ -110,7 +114,9 @@ impl SandboxExec {
         // Before the files are looked at: what is left would be taken for the project's.
         policy.state.as_deref().into_iter().for_each(Placeholders::remove_left);
         let (mut plan, found) = Plan::of(policy)?;
-        let mut environment = environment.without("XDG_RUNTIME_DIR").grant("TMPDIR", "/tmp");
+        let (no_template, empty) = git::NO_TEMPLATE;
+        let mut environment =
+            environment.without("XDG_RUNTIME_DIR").grant("TMPDIR", "/tmp").grant(no_template, empty);
         let temporary = if policy.landlock_only {
             // `/tmp` is everybody's.
             let dir = Temporary::make()?;
@@ -138,12 +144,20 @@ impl SandboxExec {
             plan.overlaid.retain(|dir| !touches(dir));
         }
         let encoded = plan.encode();
+        let reports = (!plan.guarded.is_empty()).then(ReportReader::default);
         let around_state = places::around_state(policy, &found.writable);
         let workspace = found.writable.first().or(found.readable.first()).cloned().unwrap_or_default();
         Ok(Self {
-            exec: ProcessExec::sandboxed(environment, supervision.clone(), encoded.clone(), proxy.clone())
-                .limited(policy.limits),
+            exec: ProcessExec::sandboxed(
+                environment,
+                supervision.clone(),
+                encoded.clone(),
+                proxy.clone(),
+                reports.clone(),
+            )
+            .limited(policy.limits),
             proxy,
+            repositories: reports.map(|reports| Repositories::of(&plan, reports)),
             limits: found.limits,
             denials: Arc::new(plan.denials()),
             connected_denials: Arc::new(Denials { network: Network::Hosts, ..plan.denials() }),
@@ -276,8 +290,20 @@ impl SandboxExec {
     }
 
     /// Ends all commands and takes the sandbox down.
+    ///
+    /// Of repositories that the last ones made, what starts programs is set aside, as after each command.
     pub async fn close(&self) {
         self.exec.close().await;
+        self.check_repositories().await;
+    }
+
+    /// Looks at the repositories that commands have made, and sets aside what starts programs.
+    async fn check_repositories(&self) -> Vec<Denial> {
+        let Some(repositories) = self.repositories.clone() else { return Vec::new() };
+        if tokio::runtime::Handle::try_current().is_err() {
+            return repositories.check();
+        }
+        tokio::task::spawn_blocking(move || repositories.check()).await.unwrap_or_default()
     }
 }
 
@@ -301,12 +327,8 @@ fn proxy_variables(address: Ipv4Addr, names_this_machine: bool) -> Vec<(&'static
 
 /// Points caches to the temporary directory, and keeps git from what it would start or refresh while it reads.
 fn for_reads(environment: Environment) -> Environment {
-    let environment = environment.grant("XDG_CACHE_HOME", "/tmp/.cache").grant("GIT_OPTIONAL_LOCKS", "0");
-    let settings = [("core.fsmonitor", "false"), ("core.hooksPath", "/dev/null")];
-    let environment = environment.grant("GIT_CONFIG_COUNT", settings.len().to_string());
-    settings.into_iter().enumerate().fold(environment, |all, (at, (key, value))| {
-        all.grant(format!("GIT_CONFIG_KEY_{at}"), key).grant(format!("GIT_CONFIG_VALUE_{at}"), value)
-    })
+    let environment = environment.grant("XDG_CACHE_HOME", "/tmp/.cache");
+    git::git_read_variables().into_iter().fold(environment, |all, (name, value)| all.grant(name, value))
 }
 
 #[async_trait]
@@ -336,7 +358,12 @@ impl BoundedExec for SandboxExec {
         let cwd = request.cwd.clone();
         let (proxy, began) = (self.proxy.clone(), Instant::now());
         let printed = Printed::of(&request);
+        // Commands in the background may have gone on to change them.
+        let set_aside = self.check_repositories().await;
         let inner = self.exec.spawn_within(request, limits).await?;
+        if let Some(repositories) = &self.repositories {
+            repositories.note_start();
+        }
         let rules = if granted.is_some() { self.connected_denials.clone() } else { self.denials.clone() };
         Ok(Box::new(SandboxProcess {
             inner,
@@ -347,6 +374,9 @@ impl BoundedExec for SandboxExec {
             cwd,
             printed,
             failed: false,
+            repositories: self.repositories.clone(),
+            check: None,
+            set_aside,
         }))
     }
 }

@@ -114,6 +114,9 @@ pub(super) fn protect_directory(dir: &Path, places: &mut Places) {
     };
     // As a mount point it cannot be renamed, so that nothing can take its place.
     places.pins.push(dir.to_owned());
+    if fs::symlink_metadata(&file).is_err() {
+        places.placeholders.push(Placeholder::File(file, ""));
+    }
     for name in ["config", "config.worktree"] {
         places.read_only.push(dir.join(name));
     }

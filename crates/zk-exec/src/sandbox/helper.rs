@@ -11,6 +11,7 @@ use rustix::net::{
     SendFlags, recvmsg, sendmsg,
 };
 
+use super::broker::{self, Reports};
 use super::confine::{Confinement, landlock_version};
 use super::mounts::{self, Sockets};
 use super::namespaces;
@@ -37,12 +38,14 @@ impl Inside {
     pub(crate) fn enter(zk: &OwnedFd) -> io::Result<Self> {
         let mut zk = UnixStream::from(zk.try_clone()?);
         zk.read_exact(&mut [0_u8])?;
-        let plan = read_frame(&mut zk)
+        let mut plan = read_frame(&mut zk)
             .and_then(|bytes| Plan::decode(&bytes).ok_or(io::ErrorKind::InvalidData.into()))?;
+        // Commands of an earlier process for this plan may have made some.
+        plan.protect_new_repositories();
         let made = Sockets::of_machine().and_then(|sockets| {
             if plan.landlock_only {
                 let (confinement, report) = without_namespaces(&plan)?;
-                return Ok((None, confinement, None, report));
+                return Ok((None, confinement, Vec::new(), report));
             }
             namespaces::enter(&plan)?;
             // Made here, it belongs to the network of the sandbox, wherever it is answered at. The address that a command
@@ -51,9 +54,15 @@ impl Inside {
                 true => Some(TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT))?),
                 false => None,
             };
-            let (confinement, report) = make(&plan)?;
+            // Whoever answers for the names of a command writes to it; zk reads.
+            let (reports, reported) = match plan.guarded.is_empty() {
+                false => broker::channel().map(|(reports, end)| (Some(reports), Some(end)))?,
+                true => (None, None),
+            };
+            let (confinement, report) = make(&plan, reports)?;
             sockets.hide()?;
-            Ok((Some(sockets), confinement, listener, report))
+            let handed = listener.map(OwnedFd::from).into_iter().chain(reported).collect();
+            Ok((Some(sockets), confinement, handed, report))
         });
         let mut answer = Vec::new();
         match &made {
@@ -66,23 +75,29 @@ impl Inside {
                 put(&mut answer, error.to_string());
             }
         }
-        let listener = match &made {
-            Ok((.., listener, _)) => listener.as_ref(),
-            Err(_) => None,
-        };
         write_frame(&mut zk, &answer)?;
-        if let Some(listener) = listener {
-            hand_out(&zk, listener)?;
+        let (sockets, confinement, handed, _) = made?;
+        for fd in handed {
+            hand_out(&zk, &fd)?;
         }
-        let (sockets, confinement, ..) = made?;
         Ok(Self { plan, sockets, confinement: Some(confinement) })
     }
 
     /// Makes sure that everything is still protected; before each command.
-    pub(crate) fn refresh(&self) -> io::Result<()> {
+    pub(crate) fn refresh(&mut self) -> io::Result<()> {
+        self.protect_new_repositories();
         let Some(sockets) = &self.sockets else { return Ok(()) };
         mounts::protect(&self.plan)?;
         sockets.hide()
+    }
+
+    /// Protects repositories that were made where none was, in the view and in the names of the next command.
+    fn protect_new_repositories(&mut self) {
+        if self.plan.protect_new_repositories()
+            && let Some(confinement) = &mut self.confinement
+        {
+            confinement.guard(&self.plan.guarded);
+        }
     }
 
     /// What one command is restricted with; each copy of this process has it once.
@@ -91,11 +106,11 @@ impl Inside {
     }
 }
 
-fn make(plan: &Plan) -> io::Result<(Confinement, SandboxReport)> {
+fn make(plan: &Plan, reports: Option<Reports>) -> io::Result<(Confinement, SandboxReport)> {
     seccomp::check(!plan.guarded.is_empty())?;
     mounts::build(plan)?;
     std::env::set_current_dir("/")?;
-    let confinement = Confinement::prepare(plan)?;
+    let confinement = Confinement::prepare(plan, reports)?;
     let mut report = SandboxReport::default();
     report.add(Layer::UserNamespace, true, "");
     report.add(Layer::Mounts, true, "");
@@ -135,7 +150,7 @@ fn without_namespaces(plan: &Plan) -> io::Result<(Confinement, SandboxReport)> {
     }
     seccomp::check(false)?;
     std::env::set_current_dir("/")?;
-    let confinement = Confinement::prepare(plan)?;
+    let confinement = Confinement::prepare(plan, None)?;
     let mut report = SandboxReport::default();
     report.add(Layer::Mounts, false, "refused by the machine");
     report.add(Layer::Processes, false, "");
@@ -170,9 +185,9 @@ pub(crate) fn read_answer(from: &mut impl Read) -> io::Result<SandboxReport> {
     Ok(report)
 }
 
-/// Sends a listener of this network to zk.
-fn hand_out(zk: &UnixStream, listener: &TcpListener) -> io::Result<()> {
-    let fds = [listener.as_fd()];
+/// Sends an open file to zk: a listener of this network, or the end of a pipe.
+fn hand_out(zk: &UnixStream, file: &OwnedFd) -> io::Result<()> {
+    let fds = [file.as_fd()];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     control.push(SendAncillaryMessage::ScmRights(&fds));
@@ -181,7 +196,7 @@ fn hand_out(zk: &UnixStream, listener: &TcpListener) -> io::Result<()> {
 }
 
 /// Receives what [`hand_out`] sent.
-pub(crate) fn receive_listener(from: &UnixStream) -> io::Result<TcpListener> {
+pub(crate) fn receive_file(from: &UnixStream) -> io::Result<OwnedFd> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     recvmsg(from, &mut [IoSliceMut::new(&mut [0])], &mut control, RecvFlags::CMSG_CLOEXEC)?;
@@ -189,7 +204,7 @@ pub(crate) fn receive_listener(from: &UnixStream) -> io::Result<TcpListener> {
         RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
         _ => None,
     });
-    fd.map(TcpListener::from).ok_or_else(|| io::Error::other("the sandbox handed out no listener"))
+    fd.ok_or_else(|| io::Error::other("the sandbox handed out no open file"))
 }
 
 pub(crate) fn write_frame(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {

@@ -17,7 +17,7 @@ mod report;
 #[cfg(feature = "sandbox")]
 #[path = "."]
 mod linux {
-    use super::{denial, hosts, placeholders, places, policy, printed, report};
+    use super::{denial, git, hosts, placeholders, places, policy, printed, report};
 
     mod broker;
     mod caches;
@@ -33,12 +33,14 @@ mod linux {
     mod process;
     mod proxy;
     mod remedy;
+    mod repositories;
     mod seccomp;
     mod sys;
 
+    pub(crate) use broker::ReportReader;
     pub(crate) use confine::Confinement;
     pub use exec::SandboxExec;
-    pub(crate) use helper::{Inside, read_answer, receive_listener, write_frame};
+    pub(crate) use helper::{Inside, read_answer, receive_file, write_frame};
     pub(crate) use probe::run as run_probe;
     pub(crate) use proxy::Proxy;
 }
@@ -50,7 +52,9 @@ mod linux;
 pub use hosts::{HostRuleError, HostRules};
 pub use linux::SandboxExec;
 #[cfg(feature = "sandbox")]
-pub(crate) use linux::{Confinement, Inside, Proxy, read_answer, receive_listener, run_probe, write_frame};
+pub(crate) use linux::{
+    Confinement, Inside, Proxy, ReportReader, read_answer, receive_file, run_probe, write_frame,
+};
 pub use policy::{Network, SandboxPolicy};
 pub use report::{Layer, LayerState, SandboxError, SandboxReport, SelfTest};
 #[cfg(feature = "docker")]

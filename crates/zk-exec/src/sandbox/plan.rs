@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::denial::Denials;
-use super::places::{Placeholder, Places, outermost_first};
+use super::git;
+use super::places::{Placeholder, Places, is_empty, outermost_first};
 use super::policy::{Network, SandboxPolicy};
 use super::report::SandboxError;
 use crate::wire::{put_all, put_len, take_len, take_paths};
@@ -81,6 +82,28 @@ impl Plan {
             own: paths(FRESH).into_iter().chain(self.overlaid.iter().cloned()).collect(),
             network: self.network,
         }
+    }
+
+    /// Protects what starts programs in repositories that were made where none was; the rest of them is written by commands.
+    /// Whether there is one.
+    pub(super) fn protect_new_repositories(&mut self) -> bool {
+        let is_made = |path: &&PathBuf| {
+            path.ends_with(".git") && std::fs::symlink_metadata(path).is_ok() && !is_empty(path)
+        };
+        let made: Vec<PathBuf> = self.guarded.iter().filter(is_made).cloned().collect();
+        for dot_git in &made {
+            let Some(tree) = dot_git.parent() else { continue };
+            let mut places = Places::default();
+            git::protect_tree(tree, true, &mut places);
+            self.read_only.retain(|path| path != dot_git);
+            self.guarded.retain(|path| path != dot_git);
+            self.pins.extend(places.pins);
+            self.read_only.extend(places.read_only);
+            self.guarded.extend(places.placeholders.iter().map(Placeholder::path).map(Path::to_owned));
+        }
+        self.pins = outermost_first(std::mem::take(&mut self.pins));
+        self.read_only = outermost_first(std::mem::take(&mut self.read_only));
+        !made.is_empty()
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {

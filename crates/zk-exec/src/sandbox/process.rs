@@ -3,11 +3,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
+use tokio::task::JoinHandle;
 use zk_core::service::{Denial, DeniedAct, ExecError, Exit, KillSignal, Process, ProcessEvent, TerminalSize};
 
 use super::denial::{Denials, MOST};
 use super::printed::Printed;
 use super::proxy::{Granted, Proxy, Refusal};
+use super::repositories::Repositories;
 
 /// A command in a sandbox, which remembers some of what it printed.
 pub(super) struct SandboxProcess {
@@ -20,18 +22,48 @@ pub(super) struct SandboxProcess {
     pub(super) cwd: PathBuf,
     pub(super) printed: Printed,
     pub(super) failed: bool,
+    /// Nothing where no command makes a repository.
+    pub(super) repositories: Option<Repositories>,
+    /// A look at what it has made, and its end, which is told afterwards.
+    pub(super) check: Option<(JoinHandle<Vec<Denial>>, ProcessEvent)>,
+    /// Parts of repositories that were set aside.
+    pub(super) set_aside: Vec<Denial>,
 }
 
-#[async_trait]
-impl Process for SandboxProcess {
-    async fn next(&mut self) -> Result<Option<ProcessEvent>, ExecError> {
-        let event = self.inner.next().await?;
+impl SandboxProcess {
+    /// Takes note of what happened.
+    fn note(&mut self, event: Option<ProcessEvent>) -> Option<ProcessEvent> {
         match &event {
             Some(ProcessEvent::Output(stream, bytes)) => self.printed.add(*stream, bytes),
             Some(ProcessEvent::Exited(exit)) => self.failed = *exit != Exit::Code(0),
             Some(ProcessEvent::Closed(_)) | None => {}
         }
-        Ok(event)
+        event
+    }
+}
+
+#[async_trait]
+impl Process for SandboxProcess {
+    async fn next(&mut self) -> Result<Option<ProcessEvent>, ExecError> {
+        // Kept over a call that is cancelled.
+        if self.check.is_none() {
+            let event = self.inner.next().await?;
+            match (event, &self.repositories) {
+                (Some(event @ ProcessEvent::Exited(_)), Some(repositories)) => {
+                    let repositories = repositories.clone();
+                    let check = tokio::task::spawn_blocking(move || repositories.check());
+                    self.check = Some((check, event));
+                }
+                (event, _) => return Ok(self.note(event)),
+            }
+        }
+        let found = match &mut self.check {
+            Some((check, _)) => check.await.unwrap_or_default(),
+            None => Vec::new(),
+        };
+        self.set_aside.extend(found);
+        let event = self.check.take().map(|(_, event)| event);
+        Ok(self.note(event))
     }
 
     async fn write(&mut self, bytes: &[u8]) -> Result<(), ExecError> {
@@ -55,19 +87,21 @@ impl Process for SandboxProcess {
     }
 
     fn denials(&self) -> Vec<Denial> {
-        let limits = self.inner.denials();
-        if !limits.is_empty() {
-            return limits;
+        let mut found = self.inner.denials();
+        let is_limited = !found.is_empty();
+        found.extend(self.set_aside.iter().cloned());
+        if is_limited {
+            return found;
         }
+        let of_before = found.len();
         // Programs ask for hosts that they do without; it counts if the command failed, or says so itself.
         let is_told = |target: &str| {
             self.failed || self.printed.contains(target.rsplit_once(':').map_or(target, |(host, _)| host))
         };
         let refused = self.proxy.iter().flat_map(|proxy| proxy.refused_since(self.began));
-        let mut found: Vec<Denial> = Vec::new();
         for Refusal { target, why, .. } in refused.filter(|refusal| is_told(&refusal.target)) {
             let denial = Denial { act: DeniedAct::Connect, target, reason: why };
-            if found.len() < MOST && !found.contains(&denial) {
+            if found.len() < of_before + MOST && !found.contains(&denial) {
                 found.push(denial);
             }
         }

@@ -207,6 +207,10 @@ impl Shell {
             if denial.act == DeniedAct::Exceed {
                 continue;
             }
+            if denial.act == DeniedAct::SetAside {
+                footer = join(&footer, &format!("({denial})"));
+                continue;
+            }
             let ask = if self.options.outside {
                 "call this again with `outside` and a reason to ask the user to run it outside"
             } else {

@@ -371,6 +371,8 @@ pub enum DeniedAct {
     Connect,
     /// To exceed a limit of one command: memory, processes or output. It was ended for that, or refused more.
     Exceed,
+    /// To leave behind a file from which programs are started outside: it has another name now.
+    SetAside,
 }
 
 impl std::fmt::Display for Denial {
@@ -381,6 +383,7 @@ impl std::fmt::Display for Denial {
             DeniedAct::Write => "write",
             DeniedAct::Connect => "connect to",
             DeniedAct::Exceed => return write!(f, "stopped by a limit: {target} ({reason})"),
+            DeniedAct::SetAside => return write!(f, "set aside by the sandbox: {target} ({reason})"),
         };
         write!(f, "possibly denied by the sandbox: {act} {target} ({reason})")
     }

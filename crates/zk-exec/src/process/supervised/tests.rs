@@ -30,6 +30,7 @@ async fn of_200_commands_whose_cancel_comes_right_behind_their_order_none_starts
     let ordered: Vec<UnixStream> = (0..200)
         .map(|n| {
             let launch = Launch {
+                makes_repository: false,
                 program: "mkdir".into(),
                 args: vec![n.to_string().into()],
                 cwd: dir.path().into(),

@@ -14,6 +14,7 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, fchdir, pidfd_getfd, pid
 use super::Waiting;
 use super::guard::Guard;
 use super::notice::{Listener, Notice, bind, read_memory};
+use super::reports::Reports;
 use super::resolve::{MAX_LINKS, Place, Proc, Status};
 
 const MAX_PATH_BYTES: usize = 4096;
@@ -29,6 +30,7 @@ pub(super) struct Caller<'a> {
     pub(super) notice: Notice,
     pub(super) listener: &'a Listener,
     pub(super) guard: &'a Guard,
+    pub(super) reports: &'a Reports,
     /// Called before a wait, which ends when the value is dropped.
     pub(super) waiting: &'a dyn Fn() -> Waiting<'a>,
 }
@@ -111,7 +113,10 @@ impl Caller<'_> {
             let _waiting = waits.then(|| (self.waiting)());
             match openat(&place.parent, &place.name, wanted, mode) {
                 Ok(_) if is_guarded && flags.contains(OFlags::EXCL) => return Err(Errno::EXIST),
-                Ok(file) => return as_asked(file, flags),
+                Ok(file) => {
+                    self.reports.made(&place);
+                    return as_asked(file, flags);
+                }
                 Err(Errno::LOOP) if follows => {
                     place = place.followed(self.notice.thread)?.ok_or(Errno::LOOP)?;
                 }
@@ -170,7 +175,9 @@ impl Caller<'_> {
     fn make_directory(&self, named: Named, mode: u64) -> Result<(), Errno> {
         let place = self.new_name(named)?;
         self.take_mask()?;
-        mkdirat(&place.parent, &place.name, Mode::from_raw_mode(permissions(mode)))
+        mkdirat(&place.parent, &place.name, Mode::from_raw_mode(permissions(mode)))?;
+        self.reports.made(&place);
+        Ok(())
     }
 
     fn make_node(&self, named: Named, mode: u64, device: u64) -> Result<(), Errno> {
@@ -188,7 +195,9 @@ impl Caller<'_> {
         let target = self.text(target)?;
         let place = self.new_name(named)?;
         let target = CString::new(target).map_err(|_| Errno::INVAL)?;
-        symlinkat(&target, &place.parent, &place.name)
+        symlinkat(&target, &place.parent, &place.name)?;
+        self.reports.made(&place);
+        Ok(())
     }
 
     fn make_link(&self, old: Named, new: Named, flags: u64) -> Result<(), Errno> {
@@ -204,7 +213,9 @@ impl Caller<'_> {
             let Some(next) = next else {
                 let is_magic = old.proc == Some(Proc::Below) && follows;
                 let flags = if is_magic { AtFlags::SYMLINK_FOLLOW } else { AtFlags::empty() };
-                return linkat(&old.parent, &old.name, &new.parent, &new.name, flags);
+                linkat(&old.parent, &old.name, &new.parent, &new.name, flags)?;
+                self.reports.made(&new);
+                return Ok(());
             };
             old = next;
         }
@@ -217,7 +228,12 @@ impl Caller<'_> {
             return Err(GUARDED);
         }
         let flags = RenameFlags::from_bits_retain(int(flags).cast_unsigned());
-        renameat_with(&old.parent, &old.name, &new.parent, &new.name, flags)
+        renameat_with(&old.parent, &old.name, &new.parent, &new.name, flags)?;
+        self.reports.moved_to(&new);
+        if flags.contains(RenameFlags::EXCHANGE) {
+            self.reports.moved_to(&old);
+        }
+        Ok(())
     }
 
     fn bind(&self, socket: u64, address: u64, len: u64) -> Result<(), Errno> {

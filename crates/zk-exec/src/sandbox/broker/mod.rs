@@ -3,6 +3,7 @@
 mod calls;
 mod guard;
 mod notice;
+mod reports;
 mod resolve;
 
 use std::io;
@@ -17,6 +18,8 @@ use super::sys::{Step, unshare};
 use calls::Caller;
 use guard::Guard;
 use notice::{Listener, install};
+pub(crate) use reports::ReportReader;
+pub(super) use reports::{Reported, Reports, channel};
 
 /// The step in which a filter of this is laid on a thread, in messages.
 const INSTALL: &str =
@@ -46,6 +49,7 @@ pub(super) struct Broker {
 
 struct Shared {
     guard: Guard,
+    reports: Reports,
     listener: Listener,
     /// Threads there are, and those of them that wait for a call.
     workers: AtomicUsize,
@@ -54,7 +58,7 @@ struct Shared {
 
 impl Broker {
     /// Starts a thread with the rights of this one, which keep to it whatever this thread gives up later.
-    pub(super) fn start(guarded: &[PathBuf]) -> io::Result<Self> {
+    pub(super) fn start(guarded: &[PathBuf], reports: Reports) -> io::Result<Self> {
         let guard = Guard::of(guarded);
         let (listener, comes) = mpsc::channel();
         let (ready, is_ready) = mpsc::channel();
@@ -67,7 +71,7 @@ impl Broker {
             }
             let Ok(listener) = comes.recv() else { return };
             let (workers, idle) = (AtomicUsize::new(1), AtomicUsize::new(1));
-            serve(&Arc::new(Shared { guard, listener, workers, idle }));
+            serve(&Arc::new(Shared { guard, reports, listener, workers, idle }));
         })?;
         is_ready.recv().map_err(io::Error::other)??;
         Ok(Self { listener })
@@ -96,7 +100,8 @@ fn serve(shared: &Arc<Shared>) {
             add_worker(shared);
         }
         let waiting = || Waiting::begin(shared);
-        Caller { notice, listener: &shared.listener, guard: &shared.guard, waiting: &waiting }.answer();
+        let Shared { guard, reports, listener, .. } = &**shared;
+        Caller { notice, listener, guard, reports, waiting: &waiting }.answer();
         shared.idle.fetch_add(1, Ordering::AcqRel);
         let fewer = |idle: usize| idle.checked_sub(1).filter(|left| *left >= MAX_IDLE_WORKERS);
         if shared.idle.fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer).is_ok() {

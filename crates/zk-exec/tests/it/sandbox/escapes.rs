@@ -261,7 +261,7 @@ fn place_of_scenes() -> PathBuf {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a target, not a command of zk")]
-fn command(program: &str) -> std::process::Command {
+pub(super) fn command(program: &str) -> std::process::Command {
     let mut command = std::process::Command::new(program);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command

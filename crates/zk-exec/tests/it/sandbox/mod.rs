@@ -6,6 +6,7 @@ mod layers;
 mod names;
 mod proof;
 mod reads;
+mod repositories;
 mod work;
 
 use std::path::Path;

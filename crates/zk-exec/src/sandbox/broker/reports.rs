@@ -1,0 +1,161 @@
+//! Names that git looks for, as the broker tells zk of them.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::fs::{AtFlags, CWD, FileType, readlinkat, statat};
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use super::resolve::Place;
+
+/// Bytes that a pipe takes at once or not at all.
+const MAX_RECORD_BYTES: usize = 4096;
+/// Bytes in a pipe above which a record may have found no room in it: of its 16 pages, two that follow each other hold more
+/// than one page of records.
+const MAX_WAITING_BYTES: usize = 28 << 10;
+/// Bytes that are read at a time, since commands may go on to write.
+const MAX_READ_BYTES: usize = 1 << 20;
+/// Names by which git finds a repository: in a work tree, and in a directory that is one itself.
+const NAMES: [&[u8]; 2] = [b".git", b"head"];
+
+const NAMED: u8 = b'N';
+const MOVED: u8 = b'M';
+const LOST: u8 = b'L';
+
+/// End of the pipe to zk that the brokers of all commands write to.
+#[derive(Debug)]
+pub(in crate::sandbox) struct Reports(OwnedFd);
+
+/// A pipe for reports: the end to write to, and the one that zk reads.
+pub(in crate::sandbox) fn channel() -> io::Result<(Reports, OwnedFd)> {
+    // A broker never waits for zk.
+    let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+    Ok((Reports(write), read))
+}
+
+impl Reports {
+    /// Tells of a name that a command has made.
+    pub(super) fn made(&self, place: &Place) {
+        let name = place.bare_name().to_ascii_lowercase();
+        if NAMES.contains(&&*name) {
+            self.send(NAMED, place);
+        }
+    }
+
+    /// Tells of a name that a command has moved something to; a directory may have repositories in it.
+    pub(super) fn moved_to(&self, place: &Place) {
+        self.made(place);
+        let found = statat(&place.parent, place.bare_name(), AtFlags::SYMLINK_NOFOLLOW);
+        if found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Directory) {
+            self.send(MOVED, place);
+        }
+    }
+
+    fn send(&self, kind: u8, place: &Place) {
+        let above = format!("/proc/self/fd/{}", place.parent.as_raw_fd());
+        let record = match readlinkat(CWD, above, Vec::new()) {
+            Ok(above) => [&[kind], above.as_bytes(), b"/", place.bare_name(), b"\0"].concat(),
+            Err(_) => Vec::new(),
+        };
+        let fits = (1..=MAX_RECORD_BYTES).contains(&record.len());
+        let record = if fits { record.as_slice() } else { &[LOST, 0] };
+        // In a full pipe zk sees that records may be missing.
+        let _ = rustix::io::write(&self.0, record);
+    }
+}
+
+/// Names that commands of a sandbox have made since zk looked last.
+#[derive(Debug, Default)]
+pub(crate) struct Reported {
+    /// Paths whose last name is one that git looks for.
+    pub(crate) named: Vec<PathBuf>,
+    /// Directories that were moved, by their new paths.
+    pub(crate) moved: Vec<PathBuf>,
+    /// Whether some reports may be missing.
+    pub(crate) is_cut: bool,
+}
+
+/// Ends that zk reads of the pipes of a sandbox, which is set up anew when its process was killed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ReportReader(Arc<Mutex<Vec<OwnedFd>>>);
+
+impl ReportReader {
+    pub(crate) fn add(&self, end: OwnedFd) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(end);
+    }
+
+    /// All reports that wait. Does not block.
+    pub(crate) fn take(&self) -> Reported {
+        let mut reported = Reported::default();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|end| drain(end, &mut reported));
+        reported.named.sort();
+        reported.named.dedup();
+        reported.moved.sort();
+        reported.moved.dedup();
+        reported
+    }
+}
+
+/// Reads a pipe empty; whether it has still a writer.
+fn drain(end: &OwnedFd, into: &mut Reported) -> bool {
+    let (mut bytes, mut chunk) = (Vec::new(), [0; MAX_RECORD_BYTES]);
+    let is_open = loop {
+        match rustix::io::read(end, &mut chunk) {
+            Ok(0) => break false,
+            Ok(read) => bytes.extend_from_slice(chunk.get(..read).unwrap_or_default()),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => break true,
+        }
+        if bytes.len() > MAX_READ_BYTES {
+            break true;
+        }
+    };
+    into.is_cut |= bytes.len() > MAX_WAITING_BYTES;
+    for record in bytes.split(|byte| *byte == 0) {
+        let Some((kind, path)) = record.split_first() else { continue };
+        let path = PathBuf::from(OsStr::from_bytes(path));
+        match *kind {
+            NAMED => into.named.push(path),
+            MOVED => into.moved.push(path),
+            _ => into.is_cut = true,
+        }
+    }
+    is_open
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(dir: &std::path::Path, name: &str) -> Place {
+        let dir = std::fs::File::open(dir).unwrap();
+        Place::of(std::os::fd::AsFd::as_fd(&dir), name.as_bytes(), std::process::id()).unwrap()
+    }
+
+    #[test]
+    fn a_full_pipe_of_reports_is_known_to_have_lost_some() {
+        let dir = tempfile::tempdir().unwrap();
+        let (reports, end) = channel().unwrap();
+        let reader = ReportReader::default();
+        reader.add(end);
+        reports.made(&place(dir.path(), ".GIT"));
+        reports.made(&place(dir.path(), "other"));
+        let reported = reader.take();
+        assert!(!reported.is_cut && reported.named == [dir.path().canonicalize().unwrap().join(".GIT")]);
+        for _ in 0..4000 {
+            reports.made(&place(dir.path(), "HEAD"));
+        }
+        assert!(reader.take().is_cut);
+        // One read leaves nothing behind that would be taken for a whole record later.
+        while reader.take().is_cut {}
+        reports.moved_to(&place(
+            dir.path().parent().unwrap(),
+            dir.path().file_name().unwrap().to_str().unwrap(),
+        ));
+        assert_eq!(reader.take().moved, [dir.path().canonicalize().unwrap()]);
+    }
+}

@@ -1,0 +1,160 @@
+//! Settings of a repository that start no program.
+
+/// Sections with the keys that start nothing, in lower case. More than the judge knows of: with these git may also write, or
+/// look elsewhere.
+const HARMLESS: [(&str, &str); 18] = [
+    (
+        "core",
+        "abbrev autocrlf bare compression eol filemode ignorecase logallrefupdates longpaths precomposeunicode quotepath \
+         repositoryformatversion safecrlf sharedrepository sparsecheckout sparsecheckoutcone symlinks worktree",
+    ),
+    ("extensions", "noop objectformat partialclone preciousobjects refstorage worktreeconfig"),
+    ("remote", "fetch gh-resolved mirror partialclonefilter promisor prune pushurl tagopt url"),
+    ("branch", "autosetupmerge description merge pushremote rebase remote vscode-merge-base"),
+    ("submodule", "active branch fetchrecursesubmodules ignore recurse url"),
+    ("user", "email name"),
+    ("pull", "ff rebase"),
+    ("push", "autosetupremote default followtags"),
+    ("fetch", "parallel prune prunetags"),
+    ("merge", "conflictstyle ff log renames"),
+    ("rebase", "autosquash autostash"),
+    ("init", "defaultbranch"),
+    ("index", "sparse version"),
+    ("gc", "auto"),
+    ("advice", "detachedhead"),
+    ("color", "ui"),
+    ("commit", "verbose"),
+    ("maintenance", "auto"),
+];
+
+/// Settings of a file, sorted by whether they start nothing.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Sorted {
+    /// Text of the harmless ones.
+    pub(super) kept: String,
+    /// Names of the others, as `section.key`; a line that is not understood as itself.
+    pub(super) others: Vec<String>,
+}
+
+/// Sorts the settings of a configuration file of git. Whatever is not written as git itself writes it is not harmless.
+pub(super) fn sort(text: &str) -> Sorted {
+    let mut sorted = Sorted::default();
+    let mut section: Option<Section<'_>> = None;
+    let mut goes_on = false;
+    for line in text.lines() {
+        let (bare, is_rest) = (line.trim(), goes_on);
+        goes_on = line.ends_with('\\');
+        if is_rest || goes_on {
+            sorted.others.push(shorten(bare));
+            continue;
+        }
+        if bare.is_empty() || bare.starts_with(['#', ';']) {
+            continue;
+        }
+        if bare.starts_with('[') {
+            section = Section::of(bare);
+            match &section {
+                // Named again with its first harmless key.
+                Some(_) => {}
+                None => sorted.others.push(shorten(bare)),
+            }
+            continue;
+        }
+        match section.as_mut() {
+            Some(section) => section.sort_key(bare, &mut sorted),
+            None => sorted.others.push(shorten(bare)),
+        }
+    }
+    sorted
+}
+
+/// A section whose header is in the plain form.
+struct Section<'a> {
+    header: &'a str,
+    name: String,
+    is_written: bool,
+}
+
+impl<'a> Section<'a> {
+    fn of(line: &'a str) -> Option<Self> {
+        let inner = line.strip_prefix('[')?.strip_suffix(']')?;
+        let (name, sub) = inner.split_once(' ').map_or((inner, None), |(name, sub)| (name, Some(sub)));
+        let is_name =
+            !name.is_empty() && name.chars().all(|char| char.is_ascii_alphanumeric() || char == '-');
+        let is_sub = sub.is_none_or(|sub| {
+            let quoted = sub.trim_start().strip_prefix('"').and_then(|sub| sub.strip_suffix('"'));
+            quoted.is_some_and(|sub| !sub.contains(['"', '\\']) && !sub.chars().any(char::is_control))
+        });
+        let name = name.to_ascii_lowercase();
+        (is_name && is_sub).then_some(Self { header: line, name, is_written: false })
+    }
+
+    fn sort_key(&mut self, line: &str, into: &mut Sorted) {
+        let (key, value) = line.split_once('=').unwrap_or((line, ""));
+        let key = key.trim().to_ascii_lowercase();
+        let known = HARMLESS.iter().find(|(name, _)| *name == self.name);
+        let is_known = known.is_some_and(|(_, keys)| keys.split_whitespace().any(|known| known == key));
+        // `ext::` and its like name a program as an address.
+        if !is_known || value.contains("::") || value.chars().any(|char| char.is_control() && char != '\t') {
+            into.others.push(shorten(&format!("{}.{key}", self.name)));
+            return;
+        }
+        if !self.is_written {
+            into.kept.push_str(self.header);
+            into.kept.push('\n');
+            self.is_written = true;
+        }
+        into.kept.push('\t');
+        into.kept.push_str(line);
+        into.kept.push('\n');
+    }
+}
+
+/// A name as it is shown to a person.
+fn shorten(text: &str) -> String {
+    const MAX_CHARS: usize = 60;
+    text.chars().filter(|char| !char.is_control()).take(MAX_CHARS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: &str = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n[remote \"origin\"]\n\turl = https://example.org/a\n";
+
+    #[test]
+    fn settings_that_start_programs_are_told_from_the_rest() {
+        assert_eq!(sort(PLAIN), Sorted { kept: PLAIN.to_owned(), others: Vec::new() });
+        for (more, name) in [
+            ("[core]\n\tfsmonitor = sh x\n", "core.fsmonitor"),
+            ("[core]\n\thooksPath = x\n", "core.hookspath"),
+            ("[CORE]\n\tSSHCommand = sh\n", "core.sshcommand"),
+            ("[core] fsmonitor = sh x\n", "[core] fsmonitor = sh x"),
+            ("[core]\n\tfile\\\nmode = x\n", "file\\"),
+            ("[core]\n\tfilemode\n\tpager = x\n", "core.pager"),
+            ("[diff]\n\texternal = sh\n", "diff.external"),
+            ("[diff \"x\"]\n\ttextconv = sh\n", "diff.textconv"),
+            ("[diff.x]\n\ttextconv = sh\n", "[diff.x]"),
+            ("[filter \"x\"]\n\tclean = sh\n", "filter.clean"),
+            ("[merge \"x\"]\n\tdriver = sh\n", "merge.driver"),
+            ("[alias]\n\tx = !sh\n", "alias.x"),
+            ("[include]\n\tpath = x\n", "include.path"),
+            ("[includeIf \"gitdir:x\"]\n\tpath = x\n", "includeif.path"),
+            ("[gpg]\n\tprogram = sh\n", "gpg.program"),
+            ("[credential]\n\thelper = sh\n", "credential.helper"),
+            ("[submodule \"x\"]\n\tupdate = !sh\n", "submodule.update"),
+            ("[remote \"x\"]\n\turl = ext::sh\n", "remote.url"),
+            ("[remote \"x\"]\n\tuploadpack = sh\n", "remote.uploadpack"),
+            ("[remote \"]\n[core\"]\n\tfsmonitor = x\n", "[remote \"]"),
+            ("stray\n", "remote.stray"),
+            ("\u{feff}[core]\n\tfilemode = x\n", "remote.\u{feff}[core]"),
+        ] {
+            let sorted = sort(&format!("{PLAIN}{more}"));
+            assert!(sorted.others.iter().any(|other| other == name), "{more}: {sorted:?}");
+            assert!(
+                sort(&sorted.kept).others.is_empty() && sorted.kept.starts_with(PLAIN),
+                "{more}: {sorted:?}"
+            );
+        }
+    }
+}
