@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use zk_exec::LocalStateFiles;
+use zk_exec::{Environment, LocalStateFiles};
 use zk_permission::{Approvals, Decision, HostSurroundings, Layer, PermissionJudge, RuleBase, Rules};
 
 use crate::app::AppContext;
@@ -53,7 +53,11 @@ pub(crate) fn judge(app: &AppContext, containment: &Containment) -> PermissionJu
     let path = app.env.get("PATH").unwrap_or(OsStr::new(DEFAULT_PATH));
     let path: Vec<PathBuf> = std::env::split_paths(path).collect();
     let home = app.env.path("HOME");
+    let children = Environment::filtered(app.env.without_secrets());
+    let variables = children.vars().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
+    let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let surroundings = HostSurroundings::new(&app.roots(), home.as_deref(), &path)
+        .with_variables(variables)
         .protecting(app.dirs.own(&app.roots()))
         .hiding(sandbox::hidden(app));
     let surroundings = Arc::new(surroundings);

@@ -46,6 +46,21 @@ const PASSED_ON: &[&str] = &[
     "XDG_RUNTIME_DIR",
 ];
 
+/// Names of registries, passed on unless there is a password in the address.
+const REGISTRIES: &[&str] = &[
+    "GOPROXY",
+    "GOSUMDB",
+    "NPM_CONFIG_REGISTRY",
+    "PIP_EXTRA_INDEX_URL",
+    "PIP_FIND_LINKS",
+    "PIP_INDEX_URL",
+    "UV_DEFAULT_INDEX",
+    "UV_EXTRA_INDEX_URL",
+    "UV_INDEX",
+    "UV_INDEX_URL",
+    "npm_config_registry",
+];
+
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The variables every child process sees: what the host's environment has of an allow-list, and what the
@@ -73,7 +88,7 @@ impl Environment {
         let mut vars: BTreeMap<OsString, OsString> = parent
             .into_iter()
             .map(|(name, value)| (name.into(), value.into()))
-            .filter(|(name, _)| is_passed_on(name))
+            .filter(|(name, value)| is_passed_on(name, value))
             .collect();
         let path = absolute_entries(vars.get(OsStr::new("PATH")).map_or(OsStr::new(""), OsString::as_os_str));
         vars.insert("PATH".into(), path);
@@ -119,8 +134,9 @@ fn absolute_entries(path: &OsStr) -> OsString {
     }
 }
 
-fn is_passed_on(name: &OsStr) -> bool {
-    name.to_str().is_some_and(|name| PASSED_ON.contains(&name))
+fn is_passed_on(name: &OsStr, value: &OsStr) -> bool {
+    let is_open = || value.to_str().is_some_and(|value| !value.contains('@'));
+    name.to_str().is_some_and(|name| PASSED_ON.contains(&name) || (REGISTRIES.contains(&name) && is_open()))
 }
 
 #[cfg(test)]
@@ -146,5 +162,16 @@ mod tests {
         let found = vars([("LC_ALL", "C"), ("LC_SECRET", "x"), ("LC_PAPER", "a4"), ("PATH", "/bin")]);
         let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["LC_ALL", "LC_PAPER", "PATH"]);
+    }
+
+    #[test]
+    fn registries_are_passed_on_without_passwords() {
+        let found = vars([
+            ("PIP_INDEX_URL", "https://pip.corp/simple"),
+            ("GOPROXY", "https://me:secret@go.corp"),
+            ("PATH", "/bin"),
+        ]);
+        let names: Vec<_> = found.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["PATH", "PIP_INDEX_URL"]);
     }
 }

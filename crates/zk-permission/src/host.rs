@@ -1,4 +1,4 @@
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -24,6 +24,7 @@ pub struct HostSurroundings {
     /// Protected paths that the host adds inside the workspace.
     protected: Vec<PathBuf>,
     hidden: Vec<PathBuf>,
+    variables: BTreeMap<String, String>,
     shared: &'static [&'static str],
 }
 
@@ -38,7 +39,15 @@ impl HostSurroundings {
             root.parent().is_some() && home.as_ref().is_none_or(|home| !home.starts_with(root))
         };
         let roots = roots.iter().map(|root| real(root)).filter(is_narrow).collect();
-        Self { roots, home, path: path.to_vec(), protected: Vec::new(), hidden: Vec::new(), shared: &SHARED }
+        Self {
+            roots,
+            home,
+            path: path.to_vec(),
+            protected: Vec::new(),
+            hidden: Vec::new(),
+            variables: BTreeMap::new(),
+            shared: &SHARED,
+        }
     }
 
     /// Nothing in these files and directories is changed like a file of the workspace.
@@ -52,6 +61,13 @@ impl HostSurroundings {
     #[must_use]
     pub fn hiding(mut self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
         self.hidden.extend(paths.into_iter().map(|path| follow(&path).unwrap_or(path)));
+        self
+    }
+
+    /// Adds the variables that commands see, of which some name registries: `PIP_INDEX_URL`, `GOPROXY`.
+    #[must_use]
+    pub fn with_variables(mut self, variables: impl IntoIterator<Item = (String, String)>) -> Self {
+        self.variables.extend(variables);
         self
     }
 
@@ -82,6 +98,14 @@ impl HostSurroundings {
 }
 
 impl Surroundings for HostSurroundings {
+    fn home(&self) -> Option<&Path> {
+        self.home.as_deref()
+    }
+
+    fn variable(&self, name: &str) -> Option<&str> {
+        self.variables.get(name).map(String::as_str)
+    }
+
     fn program(&self, name: &str) -> ProgramPlace {
         if name.is_empty() || name.contains('/') {
             return ProgramPlace::Missing;

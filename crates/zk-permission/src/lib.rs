@@ -41,6 +41,7 @@ mod shell;
 mod surroundings;
 
 pub use approvals::{Approval, ApprovalError, ApprovalKind, Approvals};
+pub use connections::{GitRewrite, GitRewrites};
 pub use host::HostSurroundings;
 pub use judge::{Call, Circumstances, JudgedProgram, Reason, RuleRef, Verdict, judge};
 pub use mode::{Mode, UnknownMode};

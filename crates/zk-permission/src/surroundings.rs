@@ -18,6 +18,16 @@ pub trait Surroundings: Send + Sync {
     fn tree(&self, root: &Path, walk: TreeWalk) -> PathPlace {
         if walk.follows_links { PathPlace::Outside } else { self.path(root) }
     }
+
+    /// Home directory of the person, whose settings name registries of package managers.
+    fn home(&self) -> Option<&Path> {
+        None
+    }
+
+    /// Variable that commands see, where it names a place of the network.
+    fn variable(&self, _name: &str) -> Option<&str> {
+        None
+    }
 }
 
 /// The way in which a program goes through a directory.

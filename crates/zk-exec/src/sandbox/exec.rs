@@ -63,6 +63,7 @@ pub struct SandboxExec {
     /// A name in the workspace that nothing may be written to.
     protected: PathBuf,
     state: Option<PathBuf>,
+    home: Option<PathBuf>,
     /// The workspace or the repository around it, if the state directory lies there.
     around_state: Option<PathBuf>,
     landlock_only: bool,
@@ -166,6 +167,7 @@ impl SandboxExec {
             network: plan.network,
             protected: workspace.join(".zk"),
             state: policy.state.clone(),
+            home: policy.home.clone(),
             around_state,
             landlock_only: policy.landlock_only,
             temporary,
@@ -267,6 +269,10 @@ impl SandboxExec {
         let variables = proxy_variables(granted.address, granted.names_this_machine);
         for (name, value) in variables.into_iter().chain(caches::variables()) {
             request.env.insert(name.into(), value.into());
+        }
+        let npm = self.home.iter().flat_map(|home| caches::npm_registries(home, &request.cwd));
+        for (name, value) in npm.collect::<Vec<_>>() {
+            request.env.entry(name.into()).or_insert(value.into());
         }
         request.connections = Some(connections);
         Ok((request, Some(granted)))

@@ -3,7 +3,8 @@ use std::path::{Path, PathBuf};
 
 use zk_core::service::Connections;
 
-use super::hosts;
+use super::rewrites::GitRewrites;
+use super::{Vicinity, entries, hosts};
 use crate::program::git_subcommand;
 use crate::repository::read;
 
@@ -29,7 +30,7 @@ pub(super) fn connects(subcommand: &str) -> bool {
 }
 
 /// Connections of git with these arguments; nothing if it opens none.
-pub(super) fn connections(args: &[String], cwd: &Path) -> Option<Connections> {
+pub(super) fn connections(args: &[String], near: Vicinity<'_>) -> Option<Connections> {
     let (at, _) = git_subcommand(args)?;
     let (before, rest) = args.split_at_checked(at)?;
     let (name, rest) = rest.split_first()?;
@@ -44,7 +45,17 @@ pub(super) fn connections(args: &[String], cwd: &Path) -> Option<Connections> {
             return None;
         }
     }
-    let of_place = |word: &str| hosts::of_url(word).or_else(|| hosts::of_far_place(word, false));
+    let mut dir = near.cwd.to_owned();
+    let flags: Vec<&str> = before.iter().map(String::as_str).collect();
+    flags.windows(2).filter(|pair| pair.first() == Some(&"-C")).for_each(|pair| {
+        dir = dir.join(pair.last().copied().unwrap_or_default());
+    });
+    let config = configuration(&dir);
+    let rewrites = rewrites(near, config.as_deref());
+    let of_place = |word: &str| {
+        let word = rewrites.apply(word, name == "push");
+        hosts::of_url(&word).or_else(|| hosts::of_far_place(&word, false))
+    };
     // Behind a push or fetch the first word is the place, and `src:dst` names branches.
     let places = match name.as_str() {
         "push" | "fetch" | "pull" | "ls-remote" => operands.get(..1).unwrap_or_default(),
@@ -52,12 +63,7 @@ pub(super) fn connections(args: &[String], cwd: &Path) -> Option<Connections> {
     };
     let mut found: Vec<String> = places.iter().filter_map(|word| of_place(word)).collect();
     if found.is_empty() {
-        let mut dir = cwd.to_owned();
-        let flags: Vec<&str> = before.iter().map(String::as_str).collect();
-        flags.windows(2).filter(|pair| pair.first() == Some(&"-C")).for_each(|pair| {
-            dir = dir.join(pair.last().copied().unwrap_or_default());
-        });
-        let remotes = remotes(&dir);
+        let remotes = remotes(&dir, config.as_deref());
         let named = places.first().filter(|name| remotes.iter().any(|(remote, _)| remote == *name));
         let of_remotes = remotes.iter().filter(|(remote, _)| named.is_none_or(|name| remote == name));
         found.extend(of_remotes.filter_map(|(_, url)| of_place(url)));
@@ -70,13 +76,24 @@ pub(super) fn connections(args: &[String], cwd: &Path) -> Option<Connections> {
 }
 
 /// Names and addresses of the remotes and submodules of the repository around a directory.
-fn remotes(dir: &Path) -> Vec<(String, String)> {
-    let Some((root, git)) = dir.ancestors().find_map(|dir| Some((dir, common_dir(&dir.join(".git"))?)))
-    else {
-        return Vec::new();
-    };
-    let files = [git.join("config"), root.join(".gitmodules")];
-    files.iter().filter_map(|path| read(path)).flat_map(|text| addresses(&text)).collect()
+fn remotes(dir: &Path, config: Option<&str>) -> Vec<(String, String)> {
+    let modules = dir.ancestors().find(|dir| common_dir(&dir.join(".git")).is_some());
+    let modules = modules.and_then(|root| read(&root.join(".gitmodules")));
+    config.into_iter().chain(modules.as_deref()).flat_map(addresses).collect()
+}
+
+/// Configuration of the repository around a directory.
+fn configuration(dir: &Path) -> Option<String> {
+    let git = dir.ancestors().find_map(|dir| common_dir(&dir.join(".git")))?;
+    read(&git.join("config"))
+}
+
+/// Rules about addresses of the person's git and of this repository, whose configuration no command writes.
+fn rewrites(near: Vicinity<'_>, config: Option<&str>) -> GitRewrites {
+    let at_home = |name: &str| near.surroundings.home().and_then(|home| read(&home.join(name)));
+    let files = [read(Path::new("/etc/gitconfig")), at_home(".config/git/config"), at_home(".gitconfig")];
+    let all = files.iter().flatten().map(String::as_str).chain(config);
+    all.map(GitRewrites::parse).fold(GitRewrites::default(), GitRewrites::and)
 }
 
 /// Directory with the configuration of a repository, by its `.git`.
@@ -93,21 +110,12 @@ fn common_dir(git: &Path) -> Option<PathBuf> {
 }
 
 fn addresses(config: &str) -> Vec<(String, String)> {
-    let mut found = Vec::new();
-    let mut name = None;
-    for line in config.lines().map(str::trim) {
-        if let Some(section) = line.strip_prefix('[') {
-            let section = section.split(']').next().unwrap_or_default();
-            name = section.split_once('"').filter(|(kind, _)| {
-                matches!(kind.trim().to_ascii_lowercase().as_str(), "remote" | "submodule")
-            });
-            continue;
-        }
-        let (Some((_, quoted)), Some((key, value))) = (name, line.split_once('=')) else { continue };
-        if matches!(key.trim().to_ascii_lowercase().as_str(), "url" | "pushurl") {
-            let value = value.trim().trim_matches('"').to_owned();
-            found.push((quoted.trim_end_matches('"').to_owned(), value));
-        }
-    }
-    found
+    let remotes = entries::of_text(config).into_iter().filter_map(|entry| {
+        let (kind, quoted) = entry.section.split_once('"')?;
+        let is_remote = matches!(kind.trim().to_ascii_lowercase().as_str(), "remote" | "submodule");
+        let is_address = matches!(entry.key.as_str(), "url" | "pushurl");
+        let name = quoted.trim_end_matches('"').to_owned();
+        (is_remote && is_address).then(|| (name, entry.value.to_owned()))
+    });
+    remotes.collect()
 }

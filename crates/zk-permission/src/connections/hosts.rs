@@ -32,7 +32,7 @@ pub(super) fn of_url(word: &str) -> Option<String> {
     let (before, rest) = word.split_once("://")?;
     let scheme = before.rsplit(|c: char| !c.is_ascii_alphanumeric() && c != '+').next()?;
     let port = match scheme.to_ascii_lowercase().as_str() {
-        "http" | "https" | "ws" | "wss" | "git+https" | "git+http" => None,
+        "http" | "https" | "ws" | "wss" | "git+https" | "git+http" | "sparse+https" | "sparse+http" => None,
         "ssh" | "git+ssh" | "sftp" => Some(SSH_PORT),
         "git" => Some(9418),
         "ftp" => Some(21),
@@ -43,7 +43,7 @@ pub(super) fn of_url(word: &str) -> Option<String> {
     of_authority(authority.rsplit('@').next()?, port)
 }
 
-/// Host that ssh goes to: its first word that is neither a flag nor the value of one.
+/// Host that ssh goes to: its first word that is neither a flag nor the value of one, at the port of its flags.
 pub(super) fn of_ssh(args: &[String]) -> Option<String> {
     let mut is_value = false;
     let host = args.iter().find(|word| {
@@ -54,7 +54,40 @@ pub(super) fn of_ssh(args: &[String]) -> Option<String> {
             && word.ends_with(|letter| SSH_FLAGS_WITH_VALUE.contains(letter));
         is_operand
     });
-    of_far_place(host?, true)
+    Some(at_port(of_far_place(host?, true)?, ssh_port(args, 'p')))
+}
+
+/// Hosts that scp and sftp go to.
+pub(super) fn of_copies(args: &[String]) -> Vec<String> {
+    let port = ssh_port(args, 'P');
+    args.iter().filter_map(|word| of_far_place(word, false)).map(|host| at_port(host, port)).collect()
+}
+
+/// Port that a flag of ssh or one of its options names.
+fn ssh_port(args: &[String], letter: char) -> Option<u16> {
+    let mut words = args.iter();
+    while let Some(word) = words.next() {
+        let Some(flag) = word.strip_prefix('-') else { continue };
+        if let Some(rest) = flag.strip_prefix(letter) {
+            return if rest.is_empty() { words.next()?.parse().ok() } else { rest.parse().ok() };
+        }
+        if let Some(rest) = flag.strip_prefix('o') {
+            let option = if rest.is_empty() { words.next()? } else { rest };
+            let (name, value) = option.split_once(['=', ' '])?;
+            if name.trim().eq_ignore_ascii_case("port") {
+                return value.trim().parse().ok();
+            }
+        }
+    }
+    None
+}
+
+/// A host of ssh at another port than the usual one.
+fn at_port(host: String, port: Option<u16>) -> String {
+    match (host.strip_suffix(&format!(":{SSH_PORT}")), port) {
+        (Some(name), Some(port)) => format!("{name}:{port}"),
+        _ => host,
+    }
 }
 
 /// Host of `user@host`, `host:path` or `ssh://host`, at the port of ssh.

@@ -1,8 +1,11 @@
 //! Hosts that commands connect to, as far as their words tell.
 
+mod configured;
+mod entries;
 mod git;
 mod hosts;
 pub(crate) mod registries;
+mod rewrites;
 
 use std::path::Path;
 
@@ -11,6 +14,9 @@ use zk_core::service::Connections;
 
 use crate::program::{Hazard, Leaf, base_name, git_subcommand, hazard_in, inspect, inspect_program};
 use crate::shell::{Script, quote_all};
+use crate::surroundings::Surroundings;
+
+pub use rewrites::{GitRewrite, GitRewrites};
 
 /// Flags that have a program take hosts from a file, or send everything through another host.
 const HOSTS_FROM_ELSEWHERE: [&str; 7] =
@@ -19,13 +25,23 @@ const HOSTS_FROM_ELSEWHERE: [&str; 7] =
 /// Port of connections of ssh.
 const SSH_PORT: u16 = 22;
 
+/// Surroundings of a command that connects.
+#[derive(Clone, Copy)]
+pub(crate) struct Vicinity<'a> {
+    pub(crate) cwd: &'a Path,
+    pub(crate) surroundings: &'a dyn Surroundings,
+    /// Whether hosts count that files of the project name, which a command could have written: where a person is asked
+    /// about them, or about nothing.
+    pub(crate) trusts_project: bool,
+}
+
 /// Connections that the commands of a call open; nothing if none does.
-pub(crate) fn of_effects(effects: &Effects, cwd: &Path) -> Option<Connections> {
+pub(crate) fn of_effects(effects: &Effects, near: Vicinity<'_>) -> Option<Connections> {
     let Effects::Known { list } = effects else { return None };
     let of_effect = |effect: &Effect| match effect {
-        Effect::Executes { command: Some(command), .. } => of_text(command, cwd),
+        Effect::Executes { command: Some(command), .. } => of_text(command, near),
         Effect::Executes { command: None, argv } => {
-            inspect_program(argv).iter().filter_map(|leaf| of_leaf(leaf, cwd)).reduce(join)
+            inspect_program(argv).iter().filter_map(|leaf| of_leaf(leaf, near)).reduce(join)
         }
         Effect::Reads { .. }
         | Effect::Writes { .. }
@@ -38,11 +54,11 @@ pub(crate) fn of_effects(effects: &Effects, cwd: &Path) -> Option<Connections> {
     Some(all)
 }
 
-fn of_text(text: &str, cwd: &Path) -> Option<Connections> {
+fn of_text(text: &str, near: Vicinity<'_>) -> Option<Connections> {
     match Script::parse(text) {
         Ok(script) => {
             let leaves = script.commands.iter().flat_map(inspect);
-            leaves.filter_map(|leaf| of_leaf(&leaf, cwd)).reduce(join)
+            leaves.filter_map(|leaf| of_leaf(&leaf, near)).reduce(join)
         }
         Err(_) => of_open_text(text),
     }
@@ -72,7 +88,7 @@ fn of_open_text(text: &str) -> Option<Connections> {
     connects.then_some(Connections { hosts, any_public: true })
 }
 
-fn of_leaf(leaf: &Leaf, cwd: &Path) -> Option<Connections> {
+fn of_leaf(leaf: &Leaf, near: Vicinity<'_>) -> Option<Connections> {
     let (word, args) = leaf.innermost().split_first()?;
     let name = base_name(word);
     let opens = matches!(leaf.hazard, Some(Hazard::Network | Hazard::Publishes))
@@ -82,21 +98,27 @@ fn of_leaf(leaf: &Leaf, cwd: &Path) -> Option<Connections> {
         return if leaf.is_opaque { of_open_text(&quote_all(outermost)) } else { None };
     }
     let mut found = match name {
-        "git" => git::connections(args, cwd)?,
+        "git" => git::connections(args, near)?,
         "ssh" | "scp" | "sftp" => Connections {
             hosts: match name {
                 "ssh" => hosts::of_ssh(args).into_iter().collect(),
-                _ => args.iter().filter_map(|word| hosts::of_far_place(word, false)).collect(),
+                _ => hosts::of_copies(args),
             },
             any_public: false,
         },
         "gh" => listed(&["api.github.com", "github.com", "uploads.github.com", "*.githubusercontent.com"]),
         _ => {
             let mut hosts = hosts::of_words(args);
-            let of_registry = registries::hosts(name, args);
-            // A registry that the command names takes the place of the usual one.
-            if let Some(usual) = of_registry.filter(|_| hosts.is_empty()) {
-                hosts.extend(usual.iter().map(|host| (*host).to_owned()));
+            if let Some(usual) = registries::hosts(name, args) {
+                hosts.extend(leaf.assignments.iter().filter_map(|variable| hosts::of_url(&variable.value)));
+                let of_settings =
+                    configured::of_manager(name, args, near.cwd, near.surroundings, near.trusts_project);
+                // A registry that the command or a setting names takes the place of the usual one.
+                if hosts.is_empty() && !of_settings.replaces_usual {
+                    hosts.extend(usual.iter().map(|host| (*host).to_owned()));
+                }
+                hosts.extend(of_settings.hosts);
+                hosts.extend(registries::beside(&hosts));
             }
             Connections { hosts, any_public: args.iter().any(|word| takes_hosts_elsewhere(word)) }
         }

@@ -63,6 +63,19 @@ const REGISTRIES: &[(&[&str], &[&str], &[&str])] = &[
     (&["go"], &["get", "install", "mod"], &["proxy.golang.org", "sum.golang.org"]),
 ];
 
+/// Usual registries with the hosts that they serve packages from.
+const BESIDE: [(&str, &str); 3] = [
+    ("pypi.org", "files.pythonhosted.org"),
+    ("index.crates.io", "static.crates.io"),
+    ("proxy.golang.org", "sum.golang.org"),
+];
+
+/// Hosts that belong to those that are named.
+pub(super) fn beside(hosts: &[String]) -> Vec<String> {
+    let named = BESIDE.iter().filter(|(host, _)| hosts.iter().any(|named| named == host));
+    named.map(|(_, other)| (*other).to_owned()).collect()
+}
+
 /// Flags with which a package manager keeps to this machine.
 const OFFLINE: [&str; 5] = ["--offline", "--no-index", "--frozen-offline", "--help", "-h"];
 

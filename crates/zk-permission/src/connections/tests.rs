@@ -1,9 +1,21 @@
 use std::fs;
 
 use super::*;
+use crate::HostSurroundings;
+use crate::surroundings::AssumedSurroundings;
 
 fn of(command: &str, cwd: &Path) -> Option<String> {
-    of_effects(&Effects::executes(command), cwd).map(|found| found.to_string())
+    of_here(command, cwd, &AssumedSurroundings::default(), true)
+}
+
+fn of_here(
+    command: &str,
+    cwd: &Path,
+    surroundings: &dyn Surroundings,
+    trusts_project: bool,
+) -> Option<String> {
+    let near = Vicinity { cwd, surroundings, trusts_project };
+    of_effects(&Effects::executes(command), near).map(|found| found.to_string())
 }
 
 #[test]
@@ -23,8 +35,12 @@ fn hosts_are_read_from_the_words_of_a_command() {
         ("curl https://a.org | sh", Some("a.org")),
         ("curl \"$URL\"", Some("any public host")),
         ("for i in 1 2; do curl http://127.0.0.1:8801/$i; done", Some("127.0.0.1:8801 and any public host")),
-        ("ssh -p 2222 me@example.org uptime", Some("example.org:22")),
+        ("ssh me@example.org uptime", Some("example.org:22")),
+        ("ssh -p 2222 me@example.org uptime", Some("example.org:2222")),
+        ("ssh -oPort=2222 example.org", Some("example.org:2222")),
         ("scp a.txt me@example.org:/tmp", Some("example.org:22")),
+        ("scp -P 2222 a.txt me@example.org:/tmp", Some("example.org:2222")),
+        ("PIP_INDEX_URL=http://127.0.0.1:8801/simple pip install x", Some("127.0.0.1:8801")),
         (
             "gh pr list",
             Some(
@@ -75,5 +91,105 @@ fn remotes_of_a_repository_are_looked_up_in_its_configuration() {
         ("git remote update", Some("far.example.org:22, git.example.org, push.example.org:2222")),
     ] {
         assert_eq!(of(command, &cwd).as_deref(), hosts, "{command}");
+    }
+}
+
+/// Command, variables, whether files of the project count, and hosts.
+type Row<'a> = (&'a str, &'a [(&'a str, &'a str)], bool, &'a str);
+
+#[test]
+fn registries_of_settings_take_the_place_of_the_usual_ones_with_their_ports() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().canonicalize().unwrap();
+    let (home, project) = (dir.join("home"), dir.join("home/work"));
+    let write = |path: &Path, text: &str| {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    write(&project.join("a/package.json"), "{}");
+    let here = |variables: &[(&str, &str)]| {
+        let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        HostSurroundings::new(std::slice::from_ref(&project), Some(&home), &[]).with_variables(variables)
+    };
+    let cwd = project.join("a");
+    let check = |rows: &[Row<'_>]| {
+        for (command, variables, trusts_project, hosts) in rows {
+            let found = of_here(command, &cwd, &here(variables), *trusts_project);
+            assert_eq!(found.as_deref(), Some(*hosts), "{command} {variables:?} {trusts_project}");
+        }
+    };
+    check(&[
+        ("npm ci", &[], true, "registry.npmjs.org"),
+        ("pip install x", &[("PIP_INDEX_URL", "https://pip.corp:8443/simple")], true, "pip.corp:8443"),
+        (
+            "python3 -m pip install x",
+            &[("PIP_EXTRA_INDEX_URL", "http://10.0.0.7:3141/simple")],
+            true,
+            "10.0.0.7:3141, files.pythonhosted.org, pypi.org",
+        ),
+        ("go get x", &[("GOPROXY", "https://go.corp.example,direct")], true, "go.corp.example"),
+        (
+            "pip install x",
+            &[("PIP_INDEX_URL", "https://pypi.org/simple")],
+            true,
+            "files.pythonhosted.org, pypi.org",
+        ),
+    ]);
+    write(
+        &home.join(".npmrc"),
+        "//npm.corp:4873/:_authToken=x\n@corp:registry = \"https://npm.corp:4873/\"\n",
+    );
+    write(&home.join(".config/pip/pip.conf"), "[global]\nindex-url = https://devpi.corp.example/simple\n");
+    write(
+        &home.join(".cargo/config.toml"),
+        "[registries.corp]\nindex = \"sparse+https://crates.corp:9000/index/\"\n",
+    );
+    check(&[
+        ("npm ci", &[], true, "npm.corp:4873, registry.npmjs.org"),
+        ("pip install x", &[], true, "devpi.corp.example"),
+        ("cargo add serde", &[], true, "crates.corp:9000, crates.io, index.crates.io, static.crates.io"),
+    ]);
+    write(&project.join(".npmrc"), "registry=http://127.0.0.1:4873/\n");
+    write(
+        &project.join(".cargo/config.toml"),
+        "[source.crates-io]\nreplace-with = \"near\"\n[source.near]\nregistry = \"sparse+http://127.0.0.1:8801/\"\n",
+    );
+    write(&cwd.join("requirements.txt"), "--extra-index-url http://127.0.0.1:3141/simple\nx==1\n");
+    check(&[
+        ("npm ci", &[], true, "127.0.0.1:4873, npm.corp:4873"),
+        ("cargo add serde", &[], true, "127.0.0.1:8801, crates.corp:9000"),
+        ("pip install -r requirements.txt", &[], true, "127.0.0.1:3141, devpi.corp.example"),
+        // A command could have written these, and nobody is shown them.
+        ("npm ci", &[], false, "npm.corp:4873, registry.npmjs.org"),
+        ("pip install -r requirements.txt", &[], false, "devpi.corp.example"),
+        (
+            "npm ci --registry http://127.0.0.1:4874",
+            &[],
+            true,
+            "127.0.0.1:4873, 127.0.0.1:4874, npm.corp:4873",
+        ),
+    ]);
+}
+
+#[test]
+fn an_address_of_git_is_the_one_that_its_rules_put_in_its_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().canonicalize().unwrap();
+    let (home, project) = (dir.join("home"), dir.join("home/work"));
+    fs::create_dir_all(project.join(".git")).unwrap();
+    let mine = "[url \"ssh://git@git.corp:2222/\"]\n\tpushInsteadOf = https://git.corp/\n[url \"https://git.corp/\"]\n\tinsteadOf \
+                = corp:\n";
+    fs::write(home.join(".gitconfig"), mine).unwrap();
+    let config = "[remote \"origin\"]\n\turl = https://git.corp/a.git\n[url \"http://127.0.0.1:8801/\"]\n\tinsteadOf = \
+                  https://near.example/\n";
+    fs::write(project.join(".git/config"), config).unwrap();
+    let here = HostSurroundings::new(std::slice::from_ref(&project), Some(&home), &[]);
+    for (command, hosts) in [
+        ("git fetch", "git.corp"),
+        ("git push origin main", "git.corp:2222"),
+        ("git clone corp:a.git", "git.corp"),
+        ("git push https://near.example/x.git main", "127.0.0.1:8801"),
+    ] {
+        assert_eq!(of_here(command, &project, &here, false).as_deref(), Some(hosts), "{command}");
     }
 }

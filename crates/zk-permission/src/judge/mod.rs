@@ -115,7 +115,12 @@ pub fn judge(call: &Call<'_>, mode: Mode, rules: &Rules, here: &Circumstances<'_
     };
     let decision = bench.reasons.iter().map(|reason| reason.decision).max().unwrap_or(Decision::Ask);
     let is_held = here.is_contained && mode != Mode::ReadOnly;
-    let connections = if is_held { connections::of_effects(call.effects, here.cwd) } else { None };
+    let near = connections::Vicinity {
+        cwd: here.cwd,
+        surroundings: here.surroundings,
+        trusts_project: decision == Decision::Ask || mode == Mode::All,
+    };
+    let connections = if is_held { connections::of_effects(call.effects, near) } else { None };
     let asked = bench.reasons.iter_mut().find(|reason| reason.decision == Decision::Ask);
     if let (Some(connections), Some(reason)) = (&connections, asked.filter(|_| decision == Decision::Ask)) {
         // The person agrees to these, and to nothing outside of the sandbox.

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use zk_core::service::Connections;
 
-use super::hosts::{Host, HostRules};
+use super::hosts::{Host, HostRules, is_localhost};
 pub(super) use grants::Granted;
 use grants::{Grants, Reach};
 use request::{Protocol, Request, read_request};
@@ -59,7 +59,11 @@ impl std::fmt::Debug for Proxy {
 
 impl Proxy {
     pub(super) fn new(rules: HostRules) -> Self {
-        let resolve = |name: &str| Ok((name, 0).to_socket_addrs()?.map(|address| address.ip()).collect());
+        let resolve = |name: &str| {
+            // Resolvers that do not know it ask the network, against RFC 6761.
+            let name = if is_localhost(name) { "localhost" } else { name };
+            Ok((name, 0).to_socket_addrs()?.map(|address| address.ip()).collect())
+        };
         Self {
             grants: Arc::new(Grants::new(rules)),
             resolve: Arc::new(resolve),

@@ -191,7 +191,7 @@ async fn packages_that_one_command_fetches_are_there_for_the_next_and_not_on_the
     }
     let connections = Some(Connections { hosts: vec!["crates.io".to_owned()], any_public: false });
     let command = "cd $CARGO_HOME/registry && mkdir src && echo new > src/new && echo other > cache/old && \
-                   mkdir -p $npm_config_cache $XDG_CACHE_HOME/x $GOMODCACHE && echo done";
+                   mkdir -p $npm_config_cache $XDG_CACHE_HOME/x $GOPATH/pkg && echo done";
     let (_, out) = connected(&exec, command, &project, connections).await;
     assert_eq!(out, "done\n");
     let (_, out) =
