@@ -89,23 +89,28 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     let attended = host.questions.is_some();
     // A container has an outside as well; it is what the person chose for commands of their own, too.
     let outside = sandbox.is_some() || matches!(ContextName::of(app), ContextName::Docker(_));
-    let git_has_helper = sandbox::git_has_helper(app);
     let shell_bounds = sandbox.is_some().then(|| sandbox::describe(app, is_contained));
     let tools = ToolsOptions {
         outside,
         attended,
         shell_bounds,
-        git_has_helper,
-        ..behavior::tools_options(&app.settings)
+        ..sandbox::with_git(app, behavior::tools_options(&app.settings))
     };
     let tools = limits::of_time(&app.settings, tools);
     let own = of_person(app, bus, children.clone());
     let scope = bus.scope("outside");
-    if outside {
-        scope.provide_service(Arc::new(OutsideExec(own.clone())));
-    }
-    if sandbox.is_some() {
-        scope.provide_service(Arc::new(PersonExec(own.clone())));
+    if outside || sandbox.is_some() {
+        // A person agreed to each of these commands, or typed it: it may ask the agent of ssh.
+        let agent = app.env.get("SSH_AUTH_SOCK").map(ToOwned::to_owned);
+        let environment =
+            agent.into_iter().fold(children.clone(), |all, agent| all.grant("SSH_AUTH_SOCK", agent));
+        let agreed = of_person(app, bus, environment);
+        if outside {
+            scope.provide_service(Arc::new(OutsideExec(agreed.clone())));
+        }
+        if sandbox.is_some() {
+            scope.provide_service(Arc::new(PersonExec(agreed)));
+        }
     }
     let mut plugins: Vec<Arc<dyn Plugin>> = vec![
         Arc::new(local(app, children, sandbox)?),

@@ -3,7 +3,8 @@ use std::path::{Path, PathBuf};
 use zk_exec::{
     Environment, HostRules, Network, SandboxError, SandboxExec, SandboxPolicy, SelfTest, Supervision,
 };
-use zk_permission::{Rule, Rules};
+use zk_permission::{GitRewrites, Rule, Rules};
+use zk_tools::ToolsOptions;
 
 use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
@@ -148,14 +149,35 @@ pub(crate) fn describe(app: &AppContext, grants: bool) -> String {
     )
 }
 
-/// Whether the person's git asks a program for credentials.
-pub(crate) fn git_has_helper(app: &AppContext) -> bool {
+/// Whether an address of git begins as one of ssh does.
+fn is_ssh(address: &str) -> bool {
+    match address.split_once("://") {
+        Some((scheme, _)) => scheme.ends_with("ssh"),
+        None => address.contains(':') && !address.starts_with('/'),
+    }
+}
+
+/// Adds what is known of the credentials of the person's git.
+pub(crate) fn with_git(app: &AppContext, tools: ToolsOptions) -> ToolsOptions {
     let home = app.env.path("HOME");
-    let files = [".gitconfig", ".config/git/config"].map(|name| home.as_ref().map(|home| home.join(name)));
-    let mut files = files.into_iter().flatten().chain([PathBuf::from("/etc/gitconfig")]);
-    files.any(|path| {
-        own_files::read_text(&path, own_files::RECORD).is_ok_and(|text| text.contains("[credential"))
-    })
+    let at_home = |name: &str| home.as_ref().map(|home| home.join(name));
+    let files = [at_home(".gitconfig"), at_home(".config/git/config")];
+    let files = files.into_iter().flatten().chain([PathBuf::from("/etc/gitconfig")]);
+    let texts: Vec<_> =
+        files.filter_map(|path| own_files::read_text(&path, own_files::RECORD).ok()).collect();
+    let sections = texts.iter().flat_map(|text| text.lines().map(str::trim)).filter_map(|line| {
+        let rest = line.strip_prefix("[credential")?.split(']').next()?;
+        Some(rest.trim().trim_matches('"').to_owned())
+    });
+    let of_netrc = at_home(".netrc").filter(|path| path.exists()).map(|_| String::new());
+    let rewrites = texts.iter().map(|text| GitRewrites::parse(text));
+    let by_ssh = rewrites.fold(GitRewrites::default(), GitRewrites::and);
+    let by_ssh = by_ssh.iter().filter(|rule| is_ssh(&rule.instead));
+    ToolsOptions {
+        git_helper_urls: sections.chain(of_netrc).collect(),
+        git_ssh_prefixes: by_ssh.map(|rule| (rule.prefix.clone(), rule.only_pushes)).collect(),
+        ..tools
+    }
 }
 
 /// Paths of the setting `sandbox.hidden`, in every execution context.

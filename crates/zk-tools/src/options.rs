@@ -57,9 +57,13 @@ pub struct ToolsOptions {
     pub outside: bool,
     /// Bounds of all commands in words for the model, as the end of the description of `shell`.
     pub shell_bounds: Option<String>,
-    /// Whether git has a program of the person's that it asks for credentials. With [`shell_bounds`](Self::shell_bounds) a single
-    /// command that needs some asks to run [`outside`](Self::outside) by itself.
-    pub git_has_helper: bool,
+    /// Beginnings of addresses for which git has credentials of the person's: a program that it asks, or a file; an empty
+    /// one is any. With [`shell_bounds`](Self::shell_bounds) a single command that needs some asks to run
+    /// [`outside`](Self::outside) by itself.
+    pub git_helper_urls: Vec<String>,
+    /// Beginnings of addresses that git goes to by ssh although they do not say so, by rules of its configuration
+    /// (`insteadOf`), each with whether it does for pushes alone.
+    pub git_ssh_prefixes: Vec<(String, bool)>,
     /// Whether somebody may be there to answer `ask_user` and `present_plan`: without, they are not offered.
     pub attended: bool,
     /// Results of one search, unless the call says otherwise; 0 is without limit.
@@ -86,7 +90,8 @@ impl Default for ToolsOptions {
             shell_footer: true,
             outside: false,
             shell_bounds: None,
-            git_has_helper: false,
+            git_helper_urls: Vec::new(),
+            git_ssh_prefixes: Vec::new(),
             attended: true,
             grep_results: 250,
             glob_results: 200,

@@ -73,8 +73,7 @@ fn effects(app: &AppContext, name: &str, args: &Value, has_sandbox: bool) -> Out
     let options = ToolsOptions {
         outside: has_sandbox,
         shell_bounds: has_sandbox.then(String::new),
-        git_has_helper: sandbox::git_has_helper(app),
-        ..behavior::tools_options(&app.settings)
+        ..sandbox::with_git(app, behavior::tools_options(&app.settings))
     };
     bus.install(&ToolsPlugin::new(options)).map_err(Failure::failed)?;
     #[cfg(feature = "fetch")]

@@ -2,44 +2,64 @@
 
 use std::path::Path;
 
+use crate::ToolsOptions;
+
 /// Characters with which a text is more than one plain command, where no quotes are around them.
 const SHELL_SIGNS: &str = ";|&<>()*?[]{}~#!\n";
+
+/// Credentials of ssh, in words.
+const SSH: &str = "keys and agent of ssh";
 
 /// Largest configuration of git that is looked at, in bytes.
 const MAX_CONFIG_BYTES: u64 = 64 * 1024;
 
 /// Reason why a command has to run as the person; nothing where it need not, or is more than one plain command.
-pub(super) fn needed(command: &str, cwd: &Path, git_has_helper: bool) -> Option<String> {
+pub(super) fn needed(command: &str, cwd: &Path, options: &ToolsOptions) -> Option<String> {
     let words = plain_words(command)?;
     let (name, args) = words.split_first()?;
     let has = |names: &[&str]| args.first().is_some_and(|word| names.contains(&word.as_str()));
-    let needs = match name.as_str() {
-        "gh" | "glab" => !args.is_empty() && !has(&["--help", "--version", "help", "version"]),
-        "ssh" | "scp" | "sftp" => !args.is_empty(),
-        "cargo" => has(&["login", "logout", "owner", "publish", "yank"]),
-        "npm" | "pnpm" | "yarn" | "bun" => has(&["login", "publish", "whoami"]),
-        "twine" => has(&["upload"]),
-        "gem" => has(&["push"]),
-        "git" => git_needs(args, cwd, git_has_helper),
-        _ => false,
-    };
-    needs.then(|| format!("`{name}` needs credentials of yours, which the sandbox hides: it runs as you"))
+    let when = |needs: bool, which| needs.then_some(which);
+    let which = match name.as_str() {
+        "gh" | "glab" => {
+            when(!args.is_empty() && !has(&["--help", "--version", "help", "version"]), "its login")
+        }
+        "ssh" | "scp" | "sftp" => when(!args.is_empty(), SSH),
+        "cargo" => when(has(&["login", "logout", "owner", "publish", "yank"]), "its token"),
+        "npm" | "pnpm" | "yarn" | "bun" => when(has(&["login", "publish", "whoami"]), "its token"),
+        "twine" => when(has(&["upload"]), "its token"),
+        "gem" => when(has(&["push"]), "its token"),
+        "git" => git_needs(args, cwd, options),
+        _ => None,
+    }?;
+    Some(format!("`{name}` needs credentials of yours, which the sandbox hides ({which}): it runs as you"))
 }
 
-fn git_needs(args: &[String], cwd: &Path, has_helper: bool) -> bool {
-    let Some((name, rest)) = args.split_first() else { return false };
+fn git_needs(args: &[String], cwd: &Path, options: &ToolsOptions) -> Option<&'static str> {
+    let (name, rest) = args.split_first()?;
     if !matches!(name.as_str(), "clone" | "fetch" | "ls-remote" | "pull" | "push") {
-        return false;
+        return None;
     }
+    let is_push = name == "push";
+    let goes_by_ssh = |address: &str| {
+        let mut rules = options.git_ssh_prefixes.iter().filter(|(_, only_pushes)| is_push || !only_pushes);
+        is_far(address) || rules.any(|(prefix, _)| address.starts_with(prefix))
+    };
     let place = rest.iter().find(|word| !word.starts_with('-')).map(String::as_str);
-    let named = place.filter(|place| place.contains("://") || is_far(place));
+    let named = place.filter(|place| place.contains("://") || goes_by_ssh(place));
     let addresses = match named {
         Some(address) => vec![address.to_owned()],
         None => remotes(cwd, place),
     };
+    if addresses.iter().any(|address| goes_by_ssh(address)) {
+        return Some(SSH);
+    }
     // Reading is often open to everybody, and is tried in the sandbox first.
-    let asks_helper = has_helper && name == "push";
-    addresses.iter().any(|address| is_far(address) || (asks_helper && address.starts_with("https://")))
+    let has_credentials = |address: &String| {
+        let is_http = address.starts_with("https://") || address.starts_with("http://");
+        is_http && options.git_helper_urls.iter().any(|url| address.starts_with(url))
+    };
+    let asks_helper = is_push && addresses.iter().any(has_credentials);
+    asks_helper.then_some("those that its credential helper has for this host")
 }
 
 /// Whether git goes there by ssh.
@@ -118,7 +138,7 @@ mod tests {
             ("git push origin main", true, true),
             ("git push -u web main", false, true),
             ("git push https://example.org/x.git main:main", false, true),
-            ("git push http://127.0.0.1:8801/x.git main", false, false),
+            ("git push http://127.0.0.1:8801/x.git main", false, true),
             ("git push disk", false, false),
             ("git fetch origin", true, true),
             ("git fetch web", false, false),
@@ -134,8 +154,23 @@ mod tests {
             ("curl https://example.org", false, false),
             ("", false, false),
         ] {
-            let is_needed = |helper| needed(command, &cwd, helper).is_some();
+            let is_needed = |has_helper: bool| {
+                let git_helper_urls =
+                    if has_helper { vec![String::new()] } else { vec!["https://b.org".to_owned()] };
+                needed(command, &cwd, &ToolsOptions { git_helper_urls, ..ToolsOptions::default() }).is_some()
+            };
             assert_eq!((is_needed(false), is_needed(true)), (alone, with_helper), "{command}");
+        }
+        let git_ssh_prefixes = vec![("https://example.org/".to_owned(), true), ("corp:".to_owned(), false)];
+        let options = ToolsOptions { git_ssh_prefixes, ..ToolsOptions::default() };
+        for (command, is_needed) in [
+            ("git push web main", true),
+            ("git fetch web", false),
+            ("git clone corp:a.git", true),
+            ("git clone https://example.com/a.git", false),
+        ] {
+            let needs = needed(command, &cwd, &options);
+            assert_eq!(needs.is_some_and(|needs| needs.contains(SSH)), is_needed, "{command}");
         }
     }
 }

@@ -118,7 +118,7 @@ impl Shell {
     fn needs_person(&self, command: &str, place: &CallPlace) -> Option<String> {
         let is_held = self.options.outside && self.options.shell_bounds.is_some();
         let is_plain = is_held && self.options.shell_prefix.is_none();
-        if is_plain { credentials::needed(command, &place.cwd, self.options.git_has_helper) } else { None }
+        if is_plain { credentials::needed(command, &place.cwd, &self.options) } else { None }
     }
 
     /// Also runs commands in the background, as one of these jobs.
