@@ -60,6 +60,10 @@ mod models;
 #[cfg(test)]
 mod network;
 #[cfg(test)]
+mod network_credentials;
+#[cfg(test)]
+mod network_programs;
+#[cfg(test)]
 mod permission_modes;
 #[cfg(test)]
 mod picker;
@@ -80,6 +84,8 @@ mod reopening;
 mod screen;
 #[cfg(test)]
 mod secrets;
+#[cfg(test)]
+mod servers;
 #[cfg(test)]
 mod sessions;
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::terminal::Terminal;
 use crate::zk::{Person, server};
 
 /// A model that wants to run `command` once, and then says what it was told.
-fn wants(command: &str) -> FakeServer {
+pub(crate) fn wants(command: &str) -> FakeServer {
     let args = json!({ "command": command });
     server(Script::answering(move |asked| match asked.messages.len() {
         1 => Turn::new().call("shell", args.clone()),
@@ -40,7 +40,7 @@ fn repository_host() -> CountingHost {
 }
 
 /// Somebody whose commands run in the sandbox; nothing where this machine has none.
-fn sandboxed(server: &FakeServer) -> Option<Person> {
+pub(crate) fn sandboxed(server: &FakeServer) -> Option<Person> {
     let person = Person::asking(server).with("ZK_CONTEXT", "sandbox");
     let told = person.run(&["doctor"]).stdout;
     if told.contains("mode auto, commands run in the sandbox") {
@@ -51,7 +51,7 @@ fn sandboxed(server: &FakeServer) -> Option<Person> {
 }
 
 /// Answers the question about the one call with yes, and gives back the question.
-fn agree(person: &Person, args: &str) -> Option<String> {
+pub(crate) fn agree(person: &Person, args: &str) -> Option<String> {
     let mut terminal = Terminal::open(person, args)?;
     let shown = terminal.until("Run? [y]es once");
     std::thread::sleep(Duration::from_millis(1000));

@@ -136,7 +136,7 @@ pub(crate) fn program() -> &'static Path {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the commands the program runs are found as usual")]
-fn path() -> String {
+pub(crate) fn path() -> String {
     std::env::var("PATH").unwrap_or_else(|_| "/usr/bin:/bin".to_owned())
 }
 
