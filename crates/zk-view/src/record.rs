@@ -9,6 +9,7 @@ use zk_core::model::{CallId, CallKind, Display, RunId, TurnId};
 use zk_core::service::{CustomEntry, Entry, EntryKind, NewEntry};
 
 use crate::call::CallState;
+use crate::queues::Queues;
 use crate::{Block, Lines, RunEnd};
 
 /// The source of the entries of this crate.
@@ -80,8 +81,6 @@ pub(crate) struct CallFact {
     pub(crate) is_stored: bool,
     #[serde(skip)]
     pub(crate) is_running: bool,
-    #[serde(skip)]
-    pub(crate) is_over: bool,
 }
 
 /// A block of a plugin.
@@ -125,40 +124,7 @@ impl CallFact {
             refused_by: None,
             is_stored: false,
             is_running: false,
-            is_over: false,
         }
-    }
-}
-
-/// The facts of a turn's calls, as they become known. An id need not be unique: the last call of that id which is
-/// not over is meant.
-#[derive(Debug, Default)]
-pub(crate) struct Facts(pub(crate) Vec<CallFact>);
-
-impl Facts {
-    pub(crate) fn of(&mut self, call_id: &CallId) -> Option<&mut CallFact> {
-        let known = self.0.iter().rposition(|fact| fact.call_id == *call_id && !fact.is_over);
-        self.at(known, call_id)
-    }
-
-    /// The facts of the first call of this id which is not over.
-    pub(crate) fn next(&mut self, call_id: &CallId) -> Option<&mut CallFact> {
-        let known = self.0.iter().position(|fact| fact.call_id == *call_id && !fact.is_over);
-        self.at(known, call_id)
-    }
-
-    fn at(&mut self, known: Option<usize>, call_id: &CallId) -> Option<&mut CallFact> {
-        let at = known.unwrap_or_else(|| {
-            self.0.push(CallFact::new(call_id.clone()));
-            self.0.len() - 1
-        });
-        self.0.get_mut(at)
-    }
-
-    /// The facts of the next call of this id, in the order of the calls.
-    pub(crate) fn take(&mut self, call_id: &CallId) -> Option<CallFact> {
-        let at = self.0.iter().position(|fact| fact.call_id == *call_id)?;
-        Some(self.0.remove(at))
     }
 }
 
@@ -212,13 +178,12 @@ impl RunRecord {
 pub(crate) struct Records<'a> {
     /// Stored entries by run id. Parsed when the run is restored, so that parsed records are not all in memory at once.
     runs: HashMap<Cow<'a, str>, Vec<&'a CustomEntry>>,
-    calls: HashMap<TurnId, Vec<StoredCall>>,
+    calls: HashMap<TurnId, Queues<CallId, StoredCall>>,
 }
 
 /// What a session says itself of a call that ran, beside its result.
 #[derive(Clone, Debug)]
 pub(crate) struct StoredCall {
-    pub(crate) call_id: CallId,
     pub(crate) summary: Option<String>,
     pub(crate) display: Option<Display>,
     pub(crate) elapsed_ms: Option<u64>,
@@ -237,8 +202,8 @@ impl<'a> Records<'a> {
                 | EntryKind::CallData { turn_id, call_id, summary, display, elapsed_ms, .. } => {
                     let (summary, display, elapsed_ms) =
                         (summary.clone(), display.as_deref().cloned(), Some(*elapsed_ms));
-                    let call = StoredCall { call_id: call_id.clone(), summary, display, elapsed_ms };
-                    records.calls.entry(turn_id.clone()).or_default().push(call);
+                    let call = StoredCall { summary, display, elapsed_ms };
+                    records.calls.entry(turn_id.clone()).or_default().push(call_id.clone(), call);
                 }
                 EntryKind::Message { .. }
                 | EntryKind::Usage { .. }
@@ -263,8 +228,6 @@ impl<'a> Records<'a> {
 
     /// What the session says of the next call of this id in a turn.
     pub(crate) fn take_call(&mut self, turn_id: &TurnId, call_id: &CallId) -> Option<StoredCall> {
-        let calls = self.calls.get_mut(turn_id)?;
-        let at = calls.iter().position(|call| call.call_id == *call_id)?;
-        Some(calls.remove(at))
+        self.calls.get_mut(turn_id)?.take(call_id)
     }
 }

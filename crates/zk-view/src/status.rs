@@ -198,13 +198,29 @@ impl BatchCounts {
     pub(crate) fn add(&mut self, state: CallState) {
         self.of += 1;
         self.over += u32::from(state.is_over());
+        if let Some(count) = self.count_of(state) {
+            *count += 1;
+        }
+    }
+
+    /// Takes back a call that was counted in this state.
+    pub(crate) fn subtract(&mut self, state: CallState) {
+        self.of = self.of.saturating_sub(1);
+        self.over = self.over.saturating_sub(u32::from(state.is_over()));
+        if let Some(count) = self.count_of(state) {
+            *count = count.saturating_sub(1);
+        }
+    }
+
+    /// The count of those that did not end well in this way.
+    fn count_of(&mut self, state: CallState) -> Option<&mut u32> {
         match state {
-            CallState::Writing | CallState::Waiting | CallState::Running | CallState::Done => {}
+            CallState::Writing | CallState::Waiting | CallState::Running | CallState::Done => None,
             CallState::Failed | CallState::Invalid | CallState::Unknown | CallState::OutcomeUnknown => {
-                self.failed += 1;
+                Some(&mut self.failed)
             }
-            CallState::Refused => self.refused += 1,
-            CallState::Skipped | CallState::Parked | CallState::NotRun => self.skipped += 1,
+            CallState::Refused => Some(&mut self.refused),
+            CallState::Skipped | CallState::Parked | CallState::NotRun => Some(&mut self.skipped),
         }
     }
 

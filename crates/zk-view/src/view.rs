@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{AgentRow, Block, BlockId, Card, JobRow, Patch, Queued, Status};
 
-/// A conversation as it is shown at one moment. Plain data: the same patches make the same view.
+/// A conversation as it is shown at one moment. Plain data: the same patches make the same view. Blocks are searched for
+/// from the end; [`IndexedView`](crate::IndexedView) finds them in constant time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct View {

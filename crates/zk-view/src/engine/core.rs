@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::body::FullBody;
-use crate::{Block, BlockId, Body, Content, Effect, Lines, Patch, Status, View};
+use crate::{Block, BlockId, Body, Content, Effect, IndexedView, Lines, Patch, Status};
 
 /// Bytes of full bodies that are kept; older ones are read from the stored session.
 const BODY_BYTES: usize = 4 << 20;
@@ -10,7 +10,7 @@ const BODY_BYTES: usize = 4 << 20;
 /// The view, and what changes in it.
 #[derive(Debug, Default)]
 pub(super) struct Core {
-    pub(super) view: View,
+    pub(super) view: IndexedView,
     pub(super) patches: Vec<Patch>,
     pub(super) effects: Vec<Effect>,
     /// Milliseconds since the view began.

@@ -1,7 +1,9 @@
 mod plugins;
 mod stored;
+mod turn;
 
 pub(super) use self::stored::CutOff;
+pub(super) use self::turn::CallBlock;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,12 +13,15 @@ use zk_core::kernel::Origin;
 use zk_core::model::{Block as MessageBlock, CallId, Message, MessageId, Role, RunId, ToolResult};
 use zk_core::service::QUERY_CONTEXT;
 
+use self::turn::{Open, Tag, TurnBlocks};
 use super::core::Core;
 use super::parts::{Part, parts};
 use crate::body::FullBody;
-use crate::record::{CallFact, Facts, RunRecord, TurnRecord};
+use crate::facts::Facts;
+use crate::queues::Queues;
+use crate::record::{CallFact, RunRecord, TurnRecord};
 use crate::text::Growing;
-use crate::{AnswerEnd, BatchCounts, Block, BlockId, Call, CallState, Content, RunEnd, SubAgent, Text};
+use crate::{AnswerEnd, Block, BlockId, Call, CallState, Content, RunEnd, SubAgent, Text};
 
 /// Messages that are remembered, so that one which is announced again is not shown twice.
 const RECENT: usize = 64;
@@ -29,7 +34,7 @@ pub(super) struct Lane {
     count: u64,
     base: u64,
     /// The blocks of the answer that is arriving or whose calls run.
-    turn: Vec<Open>,
+    pub(super) turn: TurnBlocks,
     /// What streamed in of each text of the answer.
     texts: Vec<String>,
     pub(super) facts: Facts,
@@ -46,35 +51,6 @@ pub(super) struct Lane {
     said: Option<MessageId>,
     recent: VecDeque<Arc<Message>>,
     pub(super) record: RunRecord,
-}
-
-/// A block of the answer that is arriving.
-#[derive(Debug)]
-struct Open {
-    id: BlockId,
-    tag: Tag,
-    growing: Growing,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-enum Tag {
-    Thinking,
-    Answer,
-    Provider,
-    Summary,
-    Call(CallId),
-}
-
-impl Tag {
-    fn of(part: &Part<'_>) -> Self {
-        match part {
-            Part::Thinking(_) => Self::Thinking,
-            Part::Answer(..) => Self::Answer,
-            Part::Provider(_) => Self::Provider,
-            Part::Summary(_) => Self::Summary,
-            Part::Call(call) => Self::Call(call.id.clone()),
-        }
-    }
 }
 
 impl Lane {
@@ -172,12 +148,12 @@ impl Lane {
     fn open_part(&mut self, core: &mut Core, tag: Tag, content: Content) {
         let id = self.next_id();
         core.open(self.block(id.clone(), false, content));
-        self.turn.push(Open { id, tag, growing: Growing::default() });
+        self.turn.push(core, Open { id, tag, growing: Growing::default() });
     }
 
     /// Removes the blocks from `at` on: the last ones of this lane.
     fn remove_from(&mut self, core: &mut Core, at: usize) {
-        for open in self.turn.drain(at.min(self.turn.len())..).rev() {
+        for open in self.turn.split_off(at).into_iter().rev() {
             self.count -= 1;
             core.emit(crate::Patch::Remove { id: open.id });
         }
@@ -193,7 +169,7 @@ impl Lane {
         let behind = kept.iter().rposition(|kept| *kept).map_or(0, |last| last + 1);
         self.remove_from(core, behind);
         // The ids before those that stay are not given again.
-        for (open, _) in self.turn.drain(..).zip(kept).rev().filter(|(_, kept)| !kept) {
+        for (open, _) in self.turn.split_off(0).into_iter().zip(kept).rev().filter(|(_, kept)| !kept) {
             core.emit(crate::Patch::Remove { id: open.id });
         }
         self.end_turn(core);
@@ -212,10 +188,10 @@ impl Lane {
     }
 
     fn end_turn(&mut self, core: &mut Core) {
-        self.turn.clear();
+        self.turn = TurnBlocks::default();
         self.said = None;
         self.texts.clear();
-        self.facts.0.clear();
+        self.facts.clear();
         self.settle(core);
     }
 
@@ -240,23 +216,18 @@ impl Lane {
         self.match_parts(core, message.id.as_ref(), &parts(message, texts.as_deref()));
         let step = self.answers;
         for (at, call) in message.calls().enumerate() {
-            if let Some(id) = self.call_block(at) {
-                core.change(&id, |content| {
+            if let Some(block) = self.turn.call(at) {
+                core.change(&block.id, |content| {
                     if let Content::Call(shown) = content
                         && !shown.state.is_over()
                     {
                         **shown = Call::waiting(call, step);
                     }
                 });
+                self.turn.count_call(core, &block);
             }
         }
         self.settle(core);
-    }
-
-    /// The block of the `number`th call of the turn.
-    fn call_block(&self, number: usize) -> Option<BlockId> {
-        let calls = self.turn.iter().filter(|open| matches!(open.tag, Tag::Call(_)));
-        calls.map(|open| open.id.clone()).nth(number)
     }
 
     /// Makes the open blocks those of the parts, and closes all but the calls.
@@ -282,53 +253,34 @@ impl Lane {
                 Some(open) => core.close(self.part(open.id.clone(), message, content)),
                 None => {
                     let id = self.next_id();
-                    self.turn.push(Open { id: id.clone(), tag: Tag::of(part), growing: Growing::default() });
-                    core.open(self.part(id, message, content));
+                    core.open(self.part(id.clone(), message, content));
+                    self.turn.push(core, Open { id, tag: Tag::of(part), growing: Growing::default() });
                 }
             }
         }
     }
 
-    /// How far the calls of the turn are.
-    pub(super) fn batch(&self, core: &Core) -> BatchCounts {
-        let mut counts = BatchCounts::default();
-        // The blocks of a turn stand in its order: one pass from the end meets all of them.
-        let mut behind = core.view.blocks.iter().rev();
-        for open in self.turn.iter().rev() {
-            let mut rest = behind.clone();
-            let Some(block) = rest.find(|block| block.id == open.id) else { continue };
-            behind = rest;
-            if let Content::Call(call) = &block.content {
-                counts.add(call.state);
-            }
-        }
-        counts
-    }
-
-    /// The block of a call that is not over, by its id.
-    pub(super) fn open_call(&self, core: &Core, call_id: &CallId) -> Option<BlockId> {
-        let is_open = |open: &&Open| {
-            matches!(&open.tag, Tag::Call(id) if id == call_id)
-                && core.view.block(&open.id).is_some_and(|block| !block.closed)
-        };
-        self.turn.iter().find(is_open).map(|open| open.id.clone())
-    }
-
     /// A call ended with this result.
     pub(super) fn end_call(&mut self, core: &mut Core, call: &zk_core::events::CallRef, result: &ToolResult) {
-        let Some(fact) = self.facts.of(&call.call_id) else { return };
-        fact.is_over = true;
+        let Some(fact) = self.facts.end(&call.call_id) else { return };
         let fact = fact.clone();
-        if let Some(id) = self.open_call(core, &call.call_id) {
+        if let Some(block) = self.turn.open_call(core, &call.call_id) {
             let said = self.said.clone();
-            self.close_call(core, id, said.as_ref(), (&call.call_id, &call.name), Some(&fact), Some(result));
+            self.close_call(
+                core,
+                &block,
+                said.as_ref(),
+                (&call.call_id, &call.name),
+                Some(&fact),
+                Some(result),
+            );
         }
     }
 
     fn close_call(
-        &self,
+        &mut self,
         core: &mut Core,
-        id: BlockId,
+        block: &CallBlock,
         message: Option<&MessageId>,
         (call_id, name): (&CallId, &str),
         fact: Option<&CallFact>,
@@ -338,7 +290,7 @@ impl Lane {
         let usual = if is_error { CallState::Failed } else { CallState::Done };
         let mut shown =
             Call::new(call_id.clone(), self.answers, name, fact.and_then(|fact| fact.state).unwrap_or(usual));
-        if let Some(Content::Call(open)) = core.view.block(&id).map(|block| &block.content) {
+        if let Some(Content::Call(open)) = core.view.block(&block.id).map(|block| &block.content) {
             (shown.summary, shown.argument) = (open.summary.clone(), open.argument.clone());
         }
         if let Some(fact) = fact {
@@ -354,9 +306,10 @@ impl Lane {
         }
         if let Some(result) = result {
             let body = FullBody::of_result(fact.and_then(|fact| fact.display.as_ref()), &result.content);
-            shown.body = Some(core.keep_body(&id, body));
+            shown.body = Some(core.keep_body(&block.id, body));
         }
-        core.close(self.part(id, message, Content::Call(Box::new(shown))));
+        core.close(self.part(block.id.clone(), message, Content::Call(Box::new(shown))));
+        self.turn.count_call(core, block);
     }
 
     /// An answer with the results of its calls.
@@ -366,7 +319,7 @@ impl Lane {
         self.record.turns.push(TurnRecord {
             answer: self.answers,
             texts: texts.clone(),
-            calls: facts.0.clone(),
+            calls: facts.to_vec(),
         });
         self.show_pair(core, answer, results, texts.as_deref(), facts);
         self.answers += 1;
@@ -379,17 +332,17 @@ impl Lane {
         answer: &Message,
         results: &Message,
         texts: Option<&[String]>,
-        mut facts: Facts,
+        facts: Facts,
     ) {
         let said = answer.id.as_ref();
         self.match_parts(core, said, &parts(answer, texts));
-        let mut results: Vec<&ToolResult> = results.results().collect();
+        let results = results.results().map(|result| (&result.call_id, result));
+        let mut results: Queues<&CallId, &ToolResult> = results.collect();
+        let mut facts = facts.into_queues();
         for (at, call) in answer.calls().enumerate() {
-            let Some(id) = self.call_block(at) else { continue };
-            let result = results.iter().position(|result| result.call_id == call.id);
-            let result = result.map(|at| results.remove(at));
-            let fact = facts.take(&call.id);
-            self.close_call(core, id, said, (&call.id, &call.name), fact.as_ref(), result);
+            let Some(block) = self.turn.call(at) else { continue };
+            let (fact, result) = (facts.take(&call.id), results.take(&call.id));
+            self.close_call(core, &block, said, (&call.id, &call.name), fact.as_ref(), result);
         }
     }
 

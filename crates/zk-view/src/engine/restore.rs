@@ -6,6 +6,7 @@ use zk_core::service::{Audience, CustomEntry, Entry, EntryKind};
 
 use super::lane::{CutOff, Lane};
 use super::{Engine, In};
+use crate::queues::Queues;
 use crate::record::{AgentRecord, Records, RunRecord, StoredCall};
 use crate::{Block, BlockId, CallState, Effect, Lines, Patch, View};
 
@@ -15,7 +16,7 @@ use crate::{Block, BlockId, CallState, Effect, Lines, Patch, View};
 pub fn rebuild(entries: &[Entry]) -> Vec<Arc<Block>> {
     let mut engine = Engine::new();
     engine.apply(0, In::Begin(entries));
-    std::mem::take(&mut engine.core.view.blocks)
+    engine.core.view.into_view().blocks
 }
 
 /// All lines of the body of a block, from the entries of its session; nothing if it has none.
@@ -46,8 +47,9 @@ pub fn body_of(entries: &[Entry], id: &BlockId) -> Option<Lines> {
 struct OpenTurn<'a> {
     turn_id: &'a TurnId,
     message: &'a Arc<Message>,
-    begun: Vec<(&'a CallId, Option<&'a String>)>,
-    ended: Vec<&'a ToolResult>,
+    /// The summaries of the calls that began.
+    begun: Queues<&'a CallId, Option<&'a String>>,
+    ended: Queues<&'a CallId, &'a ToolResult>,
 }
 
 impl<'a> OpenTurn<'a> {
@@ -59,9 +61,8 @@ impl<'a> OpenTurn<'a> {
     /// How far the next call of this id got, with what is known of it. Nothing keeps a model from giving two calls one
     /// id.
     fn take(&mut self, call_id: &CallId, records: &mut Records<'_>) -> CutOff {
-        let begun = self.begun.iter().position(|(id, _)| *id == call_id).map(|at| self.begun.remove(at));
-        let ended = self.ended.iter().position(|result| result.call_id == *call_id);
-        let result = ended.map(|at| self.ended.remove(at).clone());
+        let begun = self.begun.take(call_id);
+        let result = self.ended.take(call_id).cloned();
         let state = match &result {
             Some(result) if result.is_error => CallState::Failed,
             Some(_) => CallState::Done,
@@ -69,8 +70,7 @@ impl<'a> OpenTurn<'a> {
             None => CallState::NotRun,
         };
         let call = records.take_call(self.turn_id, call_id).or_else(|| {
-            let summary = begun.and_then(|(_, summary)| summary).cloned();
-            begun.map(|(id, _)| StoredCall { call_id: id.clone(), summary, display: None, elapsed_ms: None })
+            begun.map(|summary| StoredCall { summary: summary.cloned(), display: None, elapsed_ms: None })
         });
         CutOff { state, call, result }
     }
@@ -97,7 +97,7 @@ struct Restoring<'a> {
 impl Engine {
     /// Shows a stored session, or a new one, in the place of what is shown now.
     pub(super) fn begin(&mut self, entries: &[Entry]) {
-        let View { switches, queue, cards, jobs, .. } = std::mem::take(&mut self.core.view);
+        let View { switches, queue, cards, jobs, .. } = std::mem::take(&mut self.core.view).into_view();
         // They were for the conversation that is left; whoever typed them may send them again.
         let given_back = queue.iter().map(|queued| queued.text.unsanitised().to_owned());
         self.core.effects.extend(given_back.map(|text| Effect::GiveBack { text }));
@@ -107,9 +107,9 @@ impl Engine {
         self.children.clear();
         self.restore(entries);
         self.run_from = self.core.view.blocks.len();
-        (self.core.view.switches, self.core.view.cards, self.core.view.jobs) = (switches + 1, cards, jobs);
+        self.core.view.edit(|view| (view.switches, view.cards, view.jobs) = (switches + 1, cards, jobs));
         self.core.patches.clear();
-        self.core.patches.push(Patch::Reset { view: Box::new(self.core.view.clone()) });
+        self.core.patches.push(Patch::Reset { view: Box::new(View::clone(&self.core.view)) });
     }
 
     fn restore(&mut self, entries: &[Entry]) {
@@ -127,17 +127,17 @@ impl Engine {
                 }
                 EntryKind::OpenTurn { turn_id, message, .. } => {
                     self.restore_cut_off(&mut state);
-                    let (begun, ended) = (Vec::new(), Vec::new());
+                    let (begun, ended) = (Queues::default(), Queues::default());
                     state.open = Some(OpenTurn { turn_id, message, begun, ended });
                 }
                 EntryKind::CallBegin { call_id, summary, .. } => {
                     if let Some(turn) = &mut state.open {
-                        turn.begun.push((call_id, summary.as_ref()));
+                        turn.begun.push(call_id, summary.as_ref());
                     }
                 }
                 EntryKind::CallEnd { result, .. } => {
                     if let Some(turn) = &mut state.open {
-                        turn.ended.push(result);
+                        turn.ended.push(&result.call_id, result);
                     }
                 }
                 EntryKind::RunStart { run_id } => {
@@ -221,6 +221,7 @@ impl Engine {
         let mut agents = std::mem::take(&mut state.run.agents);
         // They were stored as they ended, some perhaps twice: what was stored is not known of an append that broke off.
         agents.sort_by_key(|record| record.at);
+        let mut shown = Vec::with_capacity(agents.len());
         for AgentRecord { at, block, lines } in agents {
             if !state.agents.insert(block.id.clone()) {
                 continue;
@@ -232,10 +233,10 @@ impl Engine {
             if let Some(lines) = lines {
                 self.core.restore_body(&block.id, lines);
             }
-            let blocks = &mut self.core.view.blocks;
             let at = usize::try_from(at).unwrap_or(usize::MAX).saturating_add(state.from);
-            blocks.insert(at.min(blocks.len()), Arc::new(block));
+            shown.push((at, Arc::new(block)));
         }
+        self.core.view.insert(shown.into_iter());
     }
 
     fn restore_entry<'a>(&mut self, state: &mut Restoring<'a>, entry: &'a CustomEntry) {

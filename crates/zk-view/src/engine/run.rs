@@ -91,7 +91,7 @@ impl Engine {
         let Some(run) = &self.run else { return };
         let calls: Vec<Text> = run.calls.iter().map(|(_, summary)| summary.clone()).collect();
         if !calls.is_empty() {
-            let batch = self.own.batch(&self.core);
+            let batch = self.own.turn.counts();
             self.set_activity(Activity::Running { calls, batch });
         }
     }

@@ -1,6 +1,8 @@
 //! Runs of a scripted model, as a person sees them.
 
 #[cfg(test)]
+mod batches;
+#[cfg(test)]
 mod blocks;
 #[cfg(test)]
 mod keep;

@@ -9,6 +9,7 @@ use zk_core::model::{CallId, ToolResult};
 
 use super::{Engine, Reduce};
 use crate::call::paths;
+use crate::engine::lane::CallBlock;
 use crate::{CallState, Content, NoteLevel, Patch, Text};
 
 impl Engine {
@@ -25,8 +26,8 @@ impl Engine {
         note(fact);
         let (summary, reason) = (fact.summary.clone(), fact.reason.clone());
         let (kind, places, line) = (fact.kind, fact.locations.clone(), fact.line);
-        if let Some(id) = lane.open_call(core, call_id) {
-            core.change(&id, |content| {
+        if let Some(block) = lane.turn.open_call(core, call_id) {
+            core.change(&block.id, |content| {
                 if let Content::Call(call) = content {
                     call.state = state;
                     call.reason = reason.as_deref().map(Text::line);
@@ -38,6 +39,7 @@ impl Engine {
                     call.line = line;
                 }
             });
+            lane.turn.count_call(core, &block);
         }
     }
 
@@ -60,7 +62,7 @@ impl Reduce for ToolBatch {
                 if let Some(fact) = lane.facts.of(&call.call_id) {
                     fact.kind = group.kind;
                 }
-                if let Some(id) = lane.open_call(core, &call.call_id) {
+                if let Some(CallBlock { id, .. }) = lane.turn.open_call(core, &call.call_id) {
                     core.change(&id, |content| {
                         if let Content::Call(call) = content {
                             call.kind = group.kind;
@@ -125,7 +127,7 @@ impl Reduce for ToolBefore {
 impl Reduce for ToolProgress {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
         let (lane, core) = engine.lane(origin);
-        if let Some(id) = lane.open_call(core, &self.call.call_id) {
+        if let Some(CallBlock { id, .. }) = lane.turn.open_call(core, &self.call.call_id) {
             core.emit(Patch::Grow { id, delta: Text::new(&self.text) });
         }
     }

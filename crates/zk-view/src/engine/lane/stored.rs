@@ -1,7 +1,8 @@
 use zk_core::model::{Message, ToolCall, ToolResult};
 
 use super::{Core, Lane, parts};
-use crate::record::{CallFact, Facts, RunRecord, StoredCall};
+use crate::facts::Facts;
+use crate::record::{CallFact, RunRecord, StoredCall};
 use crate::{CallState, Content, RunEnd};
 
 /// What is known of a call of a stored turn that was cut off.
@@ -30,11 +31,10 @@ impl Lane {
         let number = self.answers;
         let at = run.turns.iter().position(|turn| turn.answer == number);
         let turn = at.map(|at| run.turns.remove(at)).unwrap_or_default();
-        let mut facts = Facts(turn.calls);
+        let mut facts = Facts::from_stored(turn.calls);
         for call in answer.calls() {
             let (call_stored, state) = stored(call);
-            let Some(fact) = facts.next(&call.id) else { continue };
-            fact.is_over = true;
+            let Some(fact) = facts.end_first(&call.id) else { continue };
             fact.state = fact.state.or(state);
             if let Some(StoredCall { summary, display, elapsed_ms, .. }) = call_stored {
                 fact.summary = fact.summary.take().or(summary);
@@ -59,7 +59,7 @@ impl Lane {
     ) {
         self.match_parts(core, answer.id.as_ref(), &parts(answer, None));
         for (at, call) in answer.calls().enumerate() {
-            let Some(id) = self.call_block(at) else { continue };
+            let Some(block) = self.turn.call(at) else { continue };
             let CutOff { state, call: stored, result } = state(call);
             let fact = CallFact {
                 state: Some(state),
@@ -69,7 +69,7 @@ impl Lane {
                 ..CallFact::new(call.id.clone())
             };
             let said = answer.id.as_ref();
-            self.close_call(core, id, said, (&call.id, &call.name), Some(&fact), result.as_ref());
+            self.close_call(core, &block, said, (&call.id, &call.name), Some(&fact), result.as_ref());
         }
         self.end_turn(core);
     }

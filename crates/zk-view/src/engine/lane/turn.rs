@@ -1,0 +1,157 @@
+use std::collections::{HashMap, VecDeque};
+
+use zk_core::model::CallId;
+
+use super::{Core, Part};
+use crate::text::Growing;
+use crate::{BatchCounts, BlockId, CallState, Content};
+
+/// A block of the answer that is arriving.
+#[derive(Debug)]
+pub(super) struct Open {
+    pub(super) id: BlockId,
+    pub(super) tag: Tag,
+    pub(super) growing: Growing,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Tag {
+    Thinking,
+    Answer,
+    Provider,
+    Summary,
+    Call(CallId),
+}
+
+impl Tag {
+    pub(super) fn of(part: &Part<'_>) -> Self {
+        match part {
+            Part::Thinking(_) => Self::Thinking,
+            Part::Answer(..) => Self::Answer,
+            Part::Provider(_) => Self::Provider,
+            Part::Summary(_) => Self::Summary,
+            Part::Call(call) => Self::Call(call.id.clone()),
+        }
+    }
+}
+
+/// The block of a call of the turn.
+#[derive(Clone, Debug)]
+pub(in crate::engine) struct CallBlock {
+    pub(in crate::engine) id: BlockId,
+    /// Its number among the calls of the turn.
+    number: usize,
+}
+
+/// A call of the turn.
+#[derive(Debug)]
+struct TurnCall {
+    /// Its place among the blocks of the turn.
+    at: usize,
+    /// The state it is counted in.
+    counted: CallState,
+}
+
+/// The blocks of an answer in their order. Its calls are found by number and by id in constant time.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct TurnBlocks {
+    blocks: Vec<Open>,
+    calls: Vec<TurnCall>,
+    /// Numbers of the calls of an id: those that are over leave from the front.
+    by_id: HashMap<CallId, VecDeque<usize>>,
+    counts: BatchCounts,
+}
+
+impl TurnBlocks {
+    pub(super) fn len(&self) -> usize {
+        self.blocks.len()
+    }
+
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &Open> {
+        self.blocks.iter()
+    }
+
+    pub(super) fn get(&self, at: usize) -> Option<&Open> {
+        self.blocks.get(at)
+    }
+
+    pub(super) fn last(&self) -> Option<&Open> {
+        self.blocks.last()
+    }
+
+    pub(super) fn last_mut(&mut self) -> Option<&mut Open> {
+        self.blocks.last_mut()
+    }
+
+    /// Adds a block that is shown.
+    pub(super) fn push(&mut self, core: &Core, open: Open) {
+        if let Tag::Call(call_id) = &open.tag {
+            let counted = call_state(core, &open.id).unwrap_or(CallState::Writing);
+            self.counts.add(counted);
+            self.by_id.entry(call_id.clone()).or_default().push_back(self.calls.len());
+            self.calls.push(TurnCall { at: self.blocks.len(), counted });
+        }
+        self.blocks.push(open);
+    }
+
+    /// Takes the blocks from `at` on out.
+    pub(super) fn split_off(&mut self, at: usize) -> Vec<Open> {
+        let taken = self.blocks.split_off(at.min(self.blocks.len()));
+        while let Some(call) = self.calls.pop_if(|call| call.at >= at) {
+            self.counts.subtract(call.counted);
+        }
+        for open in &taken {
+            if let Tag::Call(call_id) = &open.tag
+                && let Some(numbers) = self.by_id.get_mut(call_id)
+            {
+                while numbers.back().is_some_and(|number| *number >= self.calls.len()) {
+                    numbers.pop_back();
+                }
+            }
+        }
+        taken
+    }
+
+    /// The block of the `number`th call.
+    pub(in crate::engine) fn call(&self, number: usize) -> Option<CallBlock> {
+        let open = self.calls.get(number).and_then(|call| self.blocks.get(call.at))?;
+        Some(CallBlock { id: open.id.clone(), number })
+    }
+
+    /// The block of the first call of this id that is not over.
+    pub(in crate::engine) fn open_call(&mut self, core: &Core, call_id: &CallId) -> Option<CallBlock> {
+        loop {
+            let number = *self.by_id.get(call_id)?.front()?;
+            let block = self.call(number);
+            if let Some(block) = block
+                && core.view.block(&block.id).is_some_and(|block| !block.closed)
+            {
+                return Some(block);
+            }
+            self.by_id.get_mut(call_id)?.pop_front();
+        }
+    }
+
+    /// Counts a call in the state that its block shows now.
+    pub(in crate::engine) fn count_call(&mut self, core: &Core, block: &CallBlock) {
+        if let Some(call) = self.calls.get_mut(block.number)
+            && let Some(state) = call_state(core, &block.id)
+        {
+            self.counts.subtract(call.counted);
+            self.counts.add(state);
+            call.counted = state;
+        }
+    }
+
+    /// How far the calls are.
+    pub(in crate::engine) fn counts(&self) -> BatchCounts {
+        self.counts
+    }
+}
+
+fn call_state(core: &Core, id: &BlockId) -> Option<CallState> {
+    match &core.view.block(id)?.content {
+        Content::Call(call) => Some(call.state),
+        _ => None,
+    }
+}
