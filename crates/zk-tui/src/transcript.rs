@@ -4,10 +4,10 @@ mod item;
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
-use zk_view::{Activity, AnswerEnd, Block, BlockId, Content, Patch, View};
+use zk_view::{Activity, AnswerEnd, Block, BlockId, Content, IndexedView, Patch, View};
 
 use self::exchange::{exchange_rows, last_exchange, shows_the_same};
-use self::item::{Answer, Item};
+use self::item::{Answer, Item, bytes_of};
 use crate::markdown::Markdown;
 use crate::pager::Log;
 use crate::row::Row;
@@ -16,9 +16,6 @@ use crate::view::{Detail, Kind, Reads, block_rows, kind, open_rows, thought_row}
 
 /// Bytes of printed rows that may wait, such as while the alternate screen is in use: the oldest are left out beyond that.
 const WAITING: usize = 64 * 1024 * 1024;
-
-/// What a row takes beside its text.
-const ROW: usize = 128;
 
 /// The rows of a conversation: closed ones, which are given once, and those that may still change.
 ///
@@ -29,8 +26,10 @@ pub struct Transcript {
     width: usize,
     /// How many lines of a table are held back, if that is known.
     room: Option<usize>,
-    view: View,
+    view: IndexedView,
     items: VecDeque<Item>,
+    /// Blocks that have an item.
+    waits: HashSet<BlockId>,
     /// Blocks that are given.
     done: HashSet<BlockId>,
     /// How the last rows stand to what comes next.
@@ -57,8 +56,9 @@ impl Transcript {
         let mut transcript = Self {
             width,
             room: None,
-            view,
+            view: view.into(),
             items: VecDeque::new(),
+            waits: HashSet::new(),
             done,
             last: Kind::Hidden,
             log,
@@ -133,6 +133,7 @@ impl Transcript {
             Patch::Reset { view } => {
                 if view.switches != switches {
                     self.items.retain(|item| matches!(item, Item::Rows(_)));
+                    self.waits.clear();
                     self.done = view
                         .blocks
                         .iter()
@@ -158,12 +159,24 @@ impl Transcript {
             }
             Patch::Status { .. } => self.note_thought(),
             // The id of a removed block may be given again, to one that comes behind others.
-            Patch::Remove { id } => self.items.retain(|item| !item.is_unseen(id)),
+            Patch::Remove { id } => self.forget(id),
             Patch::Ask { .. }
             | Patch::Answered { .. }
             | Patch::Queue { .. }
             | Patch::Agents { .. }
             | Patch::Jobs { .. } => {}
+        }
+    }
+
+    /// Forgets a block that was removed, if nothing of it was given.
+    fn forget(&mut self, id: &BlockId) {
+        if !self.waits.contains(id) {
+            return;
+        }
+        // Nearly always the last one.
+        if let Some(at) = self.items.iter().rposition(|item| item.is_unseen(id)) {
+            self.items.remove(at);
+            self.waits.remove(id);
         }
     }
 
@@ -298,9 +311,13 @@ impl Transcript {
                 Item::Block { id, answer: Some(_) } if is_open(id) => Some(id),
                 _ => None,
             });
-            goes.into_iter().for_each(|goes| goes.clone_from(id));
+            if let Some(goes) = goes {
+                self.waits.remove(goes);
+                goes.clone_from(id);
+                self.waits.insert(id.clone());
+            }
         }
-        if !self.items.iter().any(is_this) {
+        if self.waits.insert(id.clone()) {
             self.items.push_back(Item::Block { id: id.clone(), answer: None });
         }
         if !matches!(block.content, Content::Answer { .. }) || block.agent.is_some() {
@@ -342,6 +359,7 @@ impl Transcript {
                     Some(block) => Some(block.clone()),
                     // It came to nothing.
                     None => {
+                        self.waits.remove(id);
                         if matches!(&item, Item::Block { answer: Some(answer), .. } if answer.began) {
                             rows.push(Row::of(Style::YELLOW, "(this answer broke off and is not kept)"));
                             self.last = Kind::Log;
@@ -407,6 +425,7 @@ impl Transcript {
                         let closed = self.closed_rows(&block);
                         self.give_rows(kind(&block), closed, rows);
                     }
+                    self.waits.remove(&id);
                     self.done.insert(id);
                 }
                 (Item::Block { .. }, None) => {}
@@ -424,7 +443,10 @@ impl Transcript {
     fn give_reads(&mut self, reads: &mut Reads, rows: &mut Vec<Row>) {
         let blocks = reads.take();
         self.give_rows(Kind::Log, Reads::rows(&blocks, self.width), rows);
-        self.done.extend(blocks.iter().map(|block| block.id.clone()));
+        for block in blocks {
+            self.waits.remove(&block.id);
+            self.done.insert(block.id.clone());
+        }
     }
 
     /// Gives the first `count` rows of an open answer before it is complete.
@@ -457,10 +479,6 @@ impl Transcript {
         rows.extend(given);
         self.last = kind;
     }
-}
-
-fn bytes_of(rows: &[Row]) -> usize {
-    rows.iter().map(|row| ROW + row.text_len()).sum()
 }
 
 /// What a run cost whose end a block shows.

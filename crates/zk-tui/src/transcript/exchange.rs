@@ -19,7 +19,7 @@ pub(super) fn last_exchange(blocks: &[Arc<Block>]) -> &[Arc<Block>] {
 /// An exchange as it was drawn when it took place: its first row and its last ones.
 pub(super) fn exchange_rows(exchange: &[Arc<Block>], width: usize) -> Vec<Row> {
     let mut part = Transcript::new(View::default(), width);
-    part.view.blocks = exchange.to_vec();
+    part.view = View { blocks: exchange.to_vec(), ..View::default() }.into();
     part.take_in_all();
     let mut rows = part.take_closed(0);
     let hidden = rows.len().saturating_sub(EXCHANGE);

@@ -5,6 +5,9 @@ use zk_view::{Block, BlockId};
 use crate::markdown::Markdown;
 use crate::row::Row;
 
+/// Bytes that a row takes beside its text.
+const ROW_BYTES: usize = 128;
+
 /// A part of a transcript that was not given yet.
 #[derive(Debug)]
 pub(super) enum Item {
@@ -34,4 +37,9 @@ pub(super) struct Answer {
     pub(super) fed: usize,
     /// Whether some of it was given.
     pub(super) began: bool,
+}
+
+/// Bytes that rows take in memory.
+pub(super) fn bytes_of(rows: &[Row]) -> usize {
+    rows.iter().map(|row| ROW_BYTES + row.text_len()).sum()
 }
