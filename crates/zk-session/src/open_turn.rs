@@ -1,3 +1,4 @@
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -62,8 +63,8 @@ pub(crate) struct OpenTurn {
     message: Arc<Message>,
     usage: TurnUsage,
     /// Calls that began, and with which arguments.
-    begun: Vec<(CallId, Value)>,
-    ended: Vec<(CallId, CallState)>,
+    begun: HashMap<CallId, VecDeque<Value>>,
+    ended: HashMap<CallId, VecDeque<CallState>>,
 }
 
 impl OpenTurn {
@@ -72,8 +73,8 @@ impl OpenTurn {
             turn_id: turn_id.clone(),
             message: message.clone(),
             usage: usage.clone(),
-            begun: Vec::new(),
-            ended: Vec::new(),
+            begun: HashMap::new(),
+            ended: HashMap::new(),
         }
     }
 
@@ -81,7 +82,7 @@ impl OpenTurn {
     pub(crate) fn add(&mut self, kind: &EntryKind) {
         match kind {
             EntryKind::CallBegin { turn_id, call_id, args, .. } if *turn_id == self.turn_id => {
-                self.begun.push((call_id.clone(), args.clone()));
+                self.begun.entry(call_id.clone()).or_default().push_back(args.clone());
             }
             EntryKind::CallEnd { turn_id, call_id, result, display, details, .. }
                 if *turn_id == self.turn_id =>
@@ -91,7 +92,7 @@ impl OpenTurn {
                     display: display.as_deref().cloned(),
                     details: details.clone(),
                 };
-                self.ended.push((call_id.clone(), state));
+                self.ended.entry(call_id.clone()).or_default().push_back(state);
             }
             EntryKind::CallBegin { .. }
             | EntryKind::CallEnd { .. }
@@ -129,8 +130,8 @@ impl OpenTurn {
 
     fn call(&mut self, call: &ToolCall) -> InterruptedCall {
         // Each is used once: nothing keeps a model from giving two calls one id.
-        let begun = self.begun.iter().position(|(id, _)| *id == call.id).map(|at| self.begun.remove(at).1);
-        let ended = self.ended.iter().position(|(id, _)| *id == call.id).map(|at| self.ended.remove(at).1);
+        let begun = self.begun.get_mut(&call.id).and_then(VecDeque::pop_front);
+        let ended = self.ended.get_mut(&call.id).and_then(VecDeque::pop_front);
         let state = match (ended, &begun) {
             (Some(ended), _) => ended,
             (None, Some(_)) => CallState::OutcomeUnknown,

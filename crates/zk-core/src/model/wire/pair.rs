@@ -1,5 +1,6 @@
 //! Pairing calls with results, and making the roles alternate.
 
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::blocks::{self, Fate};
@@ -245,12 +246,15 @@ fn answer(mut draft: Draft, mut open: Vec<Open>, rules: &WireRules, repairs: &mu
         return draft;
     }
     let mut others = Vec::new();
+    let mut unanswered: HashMap<CallId, VecDeque<usize>> = HashMap::with_capacity(open.len());
+    for (at, call) in open.iter().enumerate() {
+        unanswered.entry(call.stored.clone()).or_default().push_back(at);
+    }
     for block in std::mem::take(draft.edit()) {
         match block {
             Block::ToolResult(result) => {
-                let call =
-                    open.iter_mut().find(|call| call.answer.is_none() && call.stored == result.call_id);
-                match call {
+                let call = unanswered.get_mut(&result.call_id).and_then(VecDeque::pop_front);
+                match call.and_then(|at| open.get_mut(at)) {
                     Some(call) => call.answer = Some(result),
                     None => repairs.push(Repair::OrphanResult { call_id: result.call_id }),
                 }
