@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
@@ -13,14 +14,13 @@ pub(crate) struct AnswerPipe<'a> {
     cx: &'a Cx,
     turn_id: &'a TurnId,
     redactor: Option<Arc<Redactor>>,
-    /// The blocks that have begun, of which something may be held back.
-    open: Vec<Open>,
+    /// The blocks that have begun, of which something may be held back, by their numbers.
+    open: BTreeMap<u32, Open>,
     /// The block of text of which a handler may hold something back.
     transformed: Option<u32>,
 }
 
 struct Open {
-    block: u32,
     part: Part,
     pieces: RedactedPieces,
 }
@@ -35,7 +35,7 @@ pub(crate) enum Part {
 
 impl<'a> AnswerPipe<'a> {
     pub(crate) fn new(cx: &'a Cx, turn_id: &'a TurnId) -> Self {
-        Self { cx, turn_id, redactor: cx.service::<Redactor>(), open: Vec::new(), transformed: None }
+        Self { cx, turn_id, redactor: cx.service::<Redactor>(), open: BTreeMap::new(), transformed: None }
     }
 
     /// More of `block`.
@@ -46,15 +46,10 @@ impl<'a> AnswerPipe<'a> {
         delta: String,
     ) -> Result<(), EmitError> {
         let Some(redactor) = &self.redactor else { return self.pass(self.cx, block, part(), delta).await };
-        let at = match self.open.iter().rposition(|open| open.block == block) {
-            Some(at) => at,
-            None => {
-                let pieces = RedactedPieces::new(redactor.clone());
-                self.open.push(Open { block, part: part(), pieces });
-                self.open.len() - 1
-            }
-        };
-        let Some(open) = self.open.get_mut(at) else { return Ok(()) };
+        let open = self
+            .open
+            .entry(block)
+            .or_insert_with(|| Open { part: part(), pieces: RedactedPieces::new(redactor.clone()) });
         let delta = open.pieces.push(delta);
         if delta.is_empty() {
             return Ok(());
@@ -65,9 +60,8 @@ impl<'a> AnswerPipe<'a> {
 
     /// Nothing more of `block` follows.
     pub(crate) async fn finish(&mut self, block: u32) -> Result<(), EmitError> {
-        if let Some(at) = self.open.iter().position(|open| open.block == block) {
-            let open = self.open.remove(at);
-            self.flush(self.cx, open).await?;
+        if let Some(open) = self.open.remove(&block) {
+            self.flush(self.cx, block, open).await?;
         }
         if self.transformed == Some(block) { self.end_text(self.cx).await } else { Ok(()) }
     }
@@ -99,15 +93,15 @@ impl<'a> AnswerPipe<'a> {
     }
 
     async fn end_all(&mut self, cx: &Cx) -> Result<(), EmitError> {
-        for open in std::mem::take(&mut self.open) {
-            self.flush(cx, open).await?;
+        for (block, open) in std::mem::take(&mut self.open) {
+            self.flush(cx, block, open).await?;
         }
         self.end_text(cx).await
     }
 
-    async fn flush(&mut self, cx: &Cx, mut open: Open) -> Result<(), EmitError> {
+    async fn flush(&mut self, cx: &Cx, block: u32, mut open: Open) -> Result<(), EmitError> {
         let delta = open.pieces.finish();
-        if delta.is_empty() { Ok(()) } else { self.pass(cx, open.block, open.part, delta).await }
+        if delta.is_empty() { Ok(()) } else { self.pass(cx, block, open.part, delta).await }
     }
 
     async fn pass(&mut self, cx: &Cx, block: u32, part: Part, delta: String) -> Result<(), EmitError> {

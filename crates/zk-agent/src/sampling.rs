@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -173,7 +174,8 @@ pub(crate) fn unfinished(model: &ModelRef) -> ProviderError {
 /// The message as far as it has arrived.
 #[derive(Default)]
 pub(crate) struct Draft {
-    pieces: Vec<(u32, Piece)>,
+    /// By their block numbers, which are their order.
+    pieces: BTreeMap<u32, Piece>,
 }
 
 enum Piece {
@@ -188,67 +190,51 @@ impl Draft {
         self.pieces.is_empty()
     }
 
-    fn piece(&mut self, block: u32, begin: impl FnOnce() -> Piece) -> Option<&mut Piece> {
-        // Nearly always the last one.
-        let at = match self.pieces.iter().rposition(|(index, _)| *index == block) {
-            Some(at) => at,
-            None => {
-                self.pieces.push((block, begin()));
-                self.pieces.len() - 1
-            }
-        };
-        self.pieces.get_mut(at).map(|(_, piece)| piece)
-    }
-
     pub(crate) fn add_text(&mut self, block: u32, delta: &str) {
-        if let Some(Piece::Text(text)) = self.piece(block, || Piece::Text(String::new())) {
+        if let Piece::Text(text) = self.pieces.entry(block).or_insert_with(|| Piece::Text(String::new())) {
             text.push_str(delta);
         }
     }
 
     fn add_thinking(&mut self, block: u32, delta: &str) {
-        if let Some(Piece::Thinking(text)) = self.piece(block, || Piece::Thinking(String::new())) {
+        let piece = self.pieces.entry(block).or_insert_with(|| Piece::Thinking(String::new()));
+        if let Piece::Thinking(text) = piece {
             text.push_str(delta);
         }
     }
 
     fn begin_call(&mut self, block: u32, id: CallId, name: Arc<str>) {
-        self.piece(block, || Piece::Call { id, name, args: String::new() });
+        self.pieces.entry(block).or_insert(Piece::Call { id, name, args: String::new() });
     }
 
     fn add_args(&mut self, block: u32, delta: &str) -> Option<(&CallId, &Arc<str>)> {
-        match self.pieces.iter_mut().rfind(|(index, _)| *index == block) {
-            Some((_, Piece::Call { id, name, args })) => {
+        match self.pieces.get_mut(&block)? {
+            Piece::Call { id, name, args } => {
                 args.push_str(delta);
                 Some((id, name))
             }
-            Some((_, Piece::Text(_) | Piece::Thinking(_) | Piece::Done(_))) | None => None,
+            Piece::Text(_) | Piece::Thinking(_) | Piece::Done(_) => None,
         }
     }
 
     /// The call that `content` is, and its arguments as they came, if those had to be repaired.
     fn repaired<'a>(&self, block: u32, content: &'a Block) -> Option<(&'a ToolCall, String)> {
         let Block::ToolCall(call) = content else { return None };
-        let (_, piece) = self.pieces.iter().rfind(|(index, _)| *index == block)?;
-        let Piece::Call { args, .. } = piece else { return None };
+        let Piece::Call { args, .. } = self.pieces.get(&block)? else { return None };
         let is_plain = args.trim().is_empty() || serde_json::from_str::<Map<String, Value>>(args).is_ok();
         (call.malformed.is_none() && !is_plain).then(|| (call, args.clone()))
     }
 
     pub(crate) fn finish(&mut self, block: u32, content: Block) {
-        match self.pieces.iter_mut().rfind(|(index, _)| *index == block) {
-            Some((_, piece)) => *piece = Piece::Done(content),
-            None => self.pieces.push((block, Piece::Done(content))),
-        }
+        self.pieces.insert(block, Piece::Done(content));
     }
 
     /// A whole message. A block its provider did not finish counts as far as it came; a call is then cut.
-    pub(crate) fn into_message(mut self, model: &ModelRef, stop: StopReason) -> Message {
-        self.pieces.sort_by_key(|(index, _)| *index);
+    pub(crate) fn into_message(self, model: &ModelRef, stop: StopReason) -> Message {
         let mut content: Vec<Block> = self
             .pieces
-            .into_iter()
-            .map(|(_, piece)| match piece {
+            .into_values()
+            .map(|piece| match piece {
                 Piece::Done(block) => block,
                 Piece::Text(text) => Block::text(text),
                 Piece::Thinking(text) => unsigned(text, model),
@@ -270,12 +256,11 @@ impl Draft {
     }
 
     /// What a broken response leaves: text and thinking, no calls, since none of them will be answered.
-    fn into_broken(mut self, model: &ModelRef, stop: StopReason) -> Option<Message> {
-        self.pieces.sort_by_key(|(index, _)| *index);
+    fn into_broken(self, model: &ModelRef, stop: StopReason) -> Option<Message> {
         let content: Vec<Block> = self
             .pieces
-            .into_iter()
-            .filter_map(|(_, piece)| match piece {
+            .into_values()
+            .filter_map(|piece| match piece {
                 Piece::Done(Block::ToolCall(_)) | Piece::Call { .. } => None,
                 Piece::Done(block) => Some(block),
                 Piece::Text(text) => (!text.is_empty()).then(|| Block::text(text)),

@@ -25,6 +25,9 @@ const ABORT_GRACE: Duration = Duration::from_millis(60);
 
 const DEFAULT_CONCURRENCY: usize = 10;
 
+/// The most calls of one answer that are run. Vendors stop far below; a server that sends more has lost its way.
+const MAX_CALLS_PER_ANSWER: usize = 10_000;
+
 const CUT_SHORT: &str = "Aborted: the run was stopped while this call was running. Its effects are unknown.";
 const PARKED: &str = "Skipped: a call before this one waits for approval. It was not run.";
 const INTERRUPTED: &str = "Skipped: the user sent a message before this call. It was not run.";
@@ -51,7 +54,7 @@ impl Driver {
         let mut in_flight =
             InFlight::new(cx, self.behavior.max_concurrent_tools.unwrap_or(DEFAULT_CONCURRENCY));
         let mut parked = None;
-        for (index, (call, info)) in calls.iter().zip(&refs).enumerate() {
+        for (index, (call, info)) in calls.iter().zip(&refs).take(MAX_CALLS_PER_ANSWER).enumerate() {
             // Room is made before the last look at the queues: an exclusive call may have waited long.
             let expected = match self.toolbox.get(&call.name) {
                 Some(tool) if call.malformed.is_none() => concurrency(&*tool, &call.args),
@@ -87,6 +90,9 @@ impl Driver {
         for (index, (call, info)) in calls.iter().zip(&refs).enumerate() {
             let settled = match done.remove(&index) {
                 Some(settled) => settled,
+                None if index >= MAX_CALLS_PER_ANSWER => {
+                    skipped(cx, info, &too_many_calls(calls.len())).await
+                }
                 None => {
                     let reason = match (aborted, begun.contains(&index)) {
                         (true, true) => CUT_SHORT,
@@ -106,6 +112,14 @@ impl Driver {
         shared.announce_end(&calls, &refs, &results).await;
         Batch { results, bytes, failure: failure.or(parked) }
     }
+}
+
+/// Tells the model why a call behind the limit was not run.
+fn too_many_calls(count: usize) -> String {
+    format!(
+        "Skipped: your answer has {count} calls, and at most {MAX_CALLS_PER_ANSWER} of one answer are run. This one was \
+         not run. Make the calls behind the limit again in your next answer, or do more with each call."
+    )
 }
 
 /// Which call of the batch, and its result.

@@ -306,3 +306,21 @@ async fn a_batch_that_was_stopped_has_its_end_too() {
     assert_eq!(ends.len(), 1, "{ends:?}");
     assert!(ends[0].starts_with("Aborted: ") && ends[0].contains("calls: 2, errors: 2"), "{ends:?}");
 }
+
+#[tokio::test]
+async fn calls_behind_the_ten_thousandth_of_an_answer_are_not_run_and_say_so() {
+    let turn = |turn: Turn| (0..10_002).fold(turn, |turn, _| turn.call("count", json!({})));
+    let ran = Arc::new(Mutex::new(0));
+    let counter = ran.clone();
+    let count = TestTool::new("count", move |_, _| {
+        *counter.lock().unwrap() += 1;
+        async { Ok(ToolOutput::text("counted")) }
+    });
+    let rig = rig_with(Script::new().turn(turn).turn(|t| t.text("ok")), |b| b.tool(count.shared().arc()));
+    let results = run(&rig).await;
+    assert_eq!((results.len(), *ran.lock().unwrap()), (10_002, 10_000));
+    assert_eq!(results[9_999], "count: counted");
+    for result in &results[10_000..] {
+        assert!(result.starts_with("count!: Skipped: your answer has 10002 calls"), "{result}");
+    }
+}
