@@ -22,7 +22,8 @@ impl Driver {
         Ok(false)
     }
 
-    /// The model is done. If structured output is due, it is asked once more, now forced to give it.
+    /// The model is done. If structured output is due, it is asked for once more: without tools, where the provider then
+    /// holds the answer to the schema, else by forcing the model to call the tool that takes it.
     pub(crate) async fn ask_for_output(
         &self,
         cx: &Cx,
@@ -35,7 +36,18 @@ impl Driver {
         if let Some(output) = self.output.as_ref().filter(|output| output.is_native()) {
             return self.take_output(cx, output, message, stop).await;
         }
-        let due = self.output.as_ref().is_some_and(|output| output.value().is_none() && output.force());
+        let Some(output) = self.output.as_ref().filter(|output| output.value().is_none()) else {
+            return Ok(true);
+        };
+        if output.ask_alone(&*self.agent.provider_of(&self.model)?, &self.model) {
+            self.agent.state().prefix.note_tools();
+            let schema = output.answer_schema();
+            let text = format!("Give the final answer now: JSON alone, that follows this schema: {schema}");
+            let message = Message::injected(text, "output").shared();
+            self.commit(self.turns(vec![message], MessagesCause::Harness)).await?;
+            return Ok(false);
+        }
+        let due = output.force();
         if due {
             let name = self.agent.aliases.wire(OUTPUT_TOOL);
             let message = Message::injected(format!("Give the final answer by calling `{name}`."), "output");
@@ -53,7 +65,12 @@ impl Driver {
         stop: StopReason,
     ) -> Result<bool, AgentError> {
         let why = match output.take(message) {
-            Ok(()) => return self.announce_output(cx, message).await,
+            Ok(()) => {
+                if !output.is_native() {
+                    self.agent.state().prefix.note_tools();
+                }
+                return self.announce_output(cx, message).await;
+            }
             Err(_) if stop == StopReason::MaxTokens => "it was cut at the output limit".to_owned(),
             Err(why) => why,
         };
@@ -80,6 +97,7 @@ impl Driver {
             return false;
         };
         output.leave_native();
+        self.agent.state().prefix.note_tools();
         self.toolbox.add_output(output);
         true
     }

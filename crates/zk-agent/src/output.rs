@@ -26,6 +26,10 @@ pub(crate) struct OutputTool {
     news: AtomicBool,
     /// The provider holds the answer itself to the schema: the tool is not offered.
     native: AtomicBool,
+    /// The provider does so in requests without tools alone, and those are left out by now.
+    alone: AtomicBool,
+    /// Whether that was tried.
+    tried_alone: AtomicBool,
     forced: AtomicU32,
     rejected: AtomicU32,
 }
@@ -48,6 +52,8 @@ impl OutputTool {
             value: Mutex::default(),
             news: AtomicBool::new(false),
             native: AtomicBool::new(false),
+            alone: AtomicBool::new(false),
+            tried_alone: AtomicBool::new(false),
             forced: AtomicU32::new(0),
             rejected: AtomicU32::new(0),
         }
@@ -64,6 +70,30 @@ impl OutputTool {
     /// From now on the answer is given by the tool.
     pub(crate) fn leave_native(&self) {
         self.native.store(false, Ordering::Release);
+        self.alone.store(false, Ordering::Release);
+        self.tried_alone.store(true, Ordering::Release);
+    }
+
+    /// Asks `provider` to hold the answer to the schema without tools, if it can do that and was not asked before. Gives
+    /// whether it is asked.
+    pub(crate) fn ask_alone(&self, provider: &dyn Provider, model: &Model) -> bool {
+        let is_asked = !self.tried_alone.swap(true, Ordering::AcqRel)
+            && provider.native_output(model, &self.spec.schema, false);
+        if is_asked {
+            self.native.store(true, Ordering::Release);
+            self.alone.store(true, Ordering::Release);
+        }
+        is_asked
+    }
+
+    /// Whether tools are left out of requests, so that the provider holds the answer to the schema.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.alone.load(Ordering::Acquire)
+    }
+
+    /// Text of the schema that the answer has to follow.
+    pub(crate) fn answer_schema(&self) -> String {
+        self.spec.schema.to_string()
     }
 
     pub(crate) fn is_native(&self) -> bool {
@@ -84,6 +114,10 @@ impl OutputTool {
         let answer = read(message).map_err(|error| format!("it is no JSON: {error}"))?;
         let fits = validate(&answer, &self.spec.schema).map_err(|issues| issues.join("; "))?;
         self.keep(fits.args);
+        if self.is_alone() {
+            // A message that is steered in later is answered with tools again.
+            self.leave_native();
+        }
         Ok(())
     }
 

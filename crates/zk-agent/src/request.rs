@@ -41,7 +41,7 @@ impl Driver {
         self.agent.state().tools = memory;
         let has_tools = !self.toolbox.specs().is_empty();
         // Some providers hold the answer to a schema only as long as there are no tools.
-        if let Some(output) = self.output.clone().filter(|output| output.is_native())
+        if let Some(output) = self.output.clone().filter(|output| output.is_native() && !output.is_alone())
             && has_tools != had_tools
         {
             output.settle(&*self.agent.provider_of(&self.model)?, &self.model, has_tools);
@@ -106,10 +106,15 @@ impl Driver {
                 || HistoryRepaired { turn_id: turn.id.clone(), repairs: history.repairs().to_vec() };
             cx.emit_with(repairs).await?;
         }
+        let is_alone = self.output.as_ref().is_some_and(|output| output.is_alone());
+        let (tools, tool_sources) = match is_alone {
+            true => (Arc::default(), Arc::default()),
+            false => (self.toolbox.specs(), self.toolbox.sources()),
+        };
         let request = Request {
             model: self.model.clone(),
             system,
-            tools: self.toolbox.specs(),
+            tools,
             history,
             tool_choice: self.toolbox.choice_to_wire(parameters.tool_choice),
             output: self.output.as_ref().and_then(|output| output.format()),
@@ -123,7 +128,7 @@ impl Driver {
             request: &request,
             sections: &self.sections,
             system_by,
-            tool_sources: self.toolbox.sources(),
+            tool_sources,
             is_first: turn.number == 1,
             thinking_counts: provider.thinking_breaks_prefix(&self.model),
         };

@@ -39,7 +39,7 @@ pub struct ScriptedProvider {
     name: Arc<str>,
     model: Option<Model>,
     rules: Option<RulesOf>,
-    native_output: bool,
+    native_output: NativeOutput,
 }
 
 type RulesOf = Arc<dyn Fn(&Model) -> WireRules + Send + Sync>;
@@ -58,6 +58,14 @@ impl fmt::Debug for ScriptedProvider {
     }
 }
 
+/// Requests whose answers are held to a schema.
+#[derive(Clone, Copy, Debug)]
+enum NativeOutput {
+    Never,
+    WithoutTools,
+    Always,
+}
+
 impl ScriptedProvider {
     /// The model it has unless another is asked for.
     pub const MODEL: &'static str = "scripted-1";
@@ -70,7 +78,7 @@ impl ScriptedProvider {
             name: Arc::from("scripted"),
             model: None,
             rules: None,
-            native_output: false,
+            native_output: NativeOutput::Never,
         }
     }
 
@@ -98,7 +106,14 @@ impl ScriptedProvider {
     /// The same, holding answers itself to the schema that is asked for, as far as the script does.
     #[must_use]
     pub fn with_native_output(mut self) -> Self {
-        self.native_output = true;
+        self.native_output = NativeOutput::Always;
+        self
+    }
+
+    /// As [`ScriptedProvider::with_native_output`], in requests that offer no tools.
+    #[must_use]
+    pub fn with_native_output_without_tools(mut self) -> Self {
+        self.native_output = NativeOutput::WithoutTools;
         self
     }
 
@@ -193,8 +208,12 @@ impl Provider for ScriptedProvider {
         }
     }
 
-    fn native_output(&self, _: &Model, _: &Value, _: bool) -> bool {
-        self.native_output
+    fn native_output(&self, _: &Model, _: &Value, with_tools: bool) -> bool {
+        match self.native_output {
+            NativeOutput::Never => false,
+            NativeOutput::WithoutTools => !with_tools,
+            NativeOutput::Always => true,
+        }
     }
 
     fn stream(&self, request: Request, cx: &Cx) -> EventStream {

@@ -124,6 +124,9 @@ impl Toolbox {
 
     /// Offers the tool that takes the structured output, behind all others.
     pub(crate) fn add_output(&mut self, output: Arc<OutputTool>) {
+        if self.output.is_some() {
+            return;
+        }
         let spec = self.aliases.spec(OUTPUT_TOOL, output.spec());
         self.output = Some((output, spec));
         self.specify(self.specs.to_vec());

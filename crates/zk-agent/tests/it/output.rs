@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use zk_agent::{Behavior, OutputBudget, RunOptions};
-use zk_core::events::TurnAfter;
+use zk_core::events::{PrefixBreak, PrefixCause, TurnAfter};
 use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, ErrorKind, StopReason};
-use zk_core::service::ToolChoice;
+use zk_core::service::{Request, ToolChoice};
 use zk_testkit::{Asked, Script, ScriptedProvider, Turn};
 
 use crate::support::{Rig, rig_on, rig_with, told};
@@ -263,4 +263,76 @@ async fn an_answer_that_never_follows_the_schema_fails_the_run() {
     let Err(AgentError::Output(why)) = outcome.result else { panic!("{:?}", outcome.result) };
     assert!(why.contains("`n` is required"), "{why}");
     assert_eq!((outcome.stats.turns, outcome.stats.output), (6, None));
+}
+
+fn native_without_tools(script: Script) -> Rig {
+    let behavior = Behavior { schema: Some(schema()), ..Behavior::default() };
+    let provider = ScriptedProvider::new(script).with_native_output_without_tools();
+    rig_on(provider, |b| b.behavior(behavior))
+}
+
+/// Of each request, whether it names the shape of the answer, and whether it offers tools.
+fn shapes(rig: &Rig) -> Vec<(bool, bool)> {
+    let shape = |request: Request| (request.output.is_some(), !request.tools.is_empty());
+    rig.provider.requests().into_iter().map(shape).collect()
+}
+
+#[tokio::test]
+async fn a_model_that_just_answers_is_held_to_the_schema_where_that_needs_a_request_without_tools() {
+    let script = Script::new()
+        .turn(|t| t.call("echo", json!({"text": "x"})))
+        .turn(|t| t.text("It is one."))
+        .turn(|t| t.text("{\"n\": 1}"));
+    let rig = native_without_tools(script);
+    let broken = Arc::new(Mutex::new(Vec::new()));
+    let seen = broken.clone();
+    rig.scope("test").on_sync(move |event: &PrefixBreak, _: &Cx| seen.lock().unwrap().push(event.cause));
+    let outcome = rig.run("go").await;
+    outcome.result.unwrap();
+    assert_eq!(outcome.stats.output, Some(json!({"n": 1})));
+    assert_eq!(shapes(&rig), [(false, true), (false, true), (true, false)]);
+    assert!(
+        told(&rig.agent.history()).contains("follows this schema: {\"properties\""),
+        "the model knows it"
+    );
+    assert_eq!(*broken.lock().unwrap(), [PrefixCause::ToolsChanged]);
+}
+
+#[tokio::test]
+async fn a_schema_that_is_refused_without_tools_is_left_to_the_tool() {
+    let script = Script::new()
+        .turn(|t| t.text("It is one."))
+        .turn(|t| t.error(ErrorKind::Rejected, "The compiled grammar is too large"))
+        .turn(|t| t.text("Still one."))
+        .turn(give(json!({"n": 1})));
+    let rig = native_without_tools(script);
+    let outcome = rig.run("go").await;
+    outcome.result.unwrap();
+    assert_eq!(outcome.stats.output, Some(json!({"n": 1})));
+    assert_eq!(shapes(&rig), [(false, true), (true, false), (false, true), (false, true)]);
+}
+
+#[tokio::test]
+async fn a_run_that_goes_on_after_an_answer_without_tools_has_its_tools_again() {
+    let script = Script::new()
+        .turn(|t| t.text("It is one."))
+        .turn(|t| t.text("{\"n\": 1}"))
+        .turn(|t| t.call("echo", json!({"text": "x"})))
+        .turn(|t| t.text("Bye."));
+    let rig = native_without_tools(script);
+    let handle = Arc::new(Mutex::new(None::<zk_agent::RunHandle>));
+    let kept = handle.clone();
+    rig.scope("steerer").on_sync(move |after: &TurnAfter, _: &Cx| {
+        if after.turn == 2
+            && let Some(run) = kept.lock().unwrap().take()
+        {
+            run.follow_up("Thanks!").unwrap();
+        }
+    });
+    let run = rig.agent.run(RunOptions::from("go")).unwrap();
+    *handle.lock().unwrap() = Some(run.handle());
+    let outcome = run.wait().await;
+    outcome.result.unwrap();
+    assert_eq!(outcome.stats.output, Some(json!({"n": 1})));
+    assert_eq!(shapes(&rig), [(false, true), (true, false), (false, true), (false, true)]);
 }

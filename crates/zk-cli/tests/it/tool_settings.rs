@@ -339,3 +339,35 @@ fn path_in(result: &str) -> String {
     let is_file = |word: &&str| word.starts_with('/') && word.contains("/zk-");
     words.find(is_file).unwrap_or_else(|| panic!("no file is named in {result}")).to_owned()
 }
+
+/// A local server that can constrain an answer only in a request without tools, and a model that talks.
+#[test]
+fn a_model_that_only_talks_is_held_to_the_schema_where_its_server_can_do_that() {
+    let script = Script::answering(|asked| match asked.tools.is_empty() {
+        true => Turn::new().text("{\"capital\": \"Paris\"}"),
+        false => Turn::new().text("The capital of France is Paris."),
+    });
+    let server = server(script);
+    let person = Person::new();
+    person.write(
+        "schema.json",
+        &json!({
+            "type": "object",
+            "properties": { "capital": { "type": "string" } },
+            "required": ["capital"],
+            "additionalProperties": false,
+        })
+        .to_string(),
+    );
+    let url = server.openai_url();
+    let to = ["--provider", "llama.cpp", "--base-url", &url, "--model", "smollm2"];
+    let ended =
+        person.run(&[&["-p", "Capital of France?", "--json-schema", "schema.json"][..], &to].concat());
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let printed: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(printed, json!({ "capital": "Paris" }));
+    let bodies = server.bodies();
+    let formats: Vec<&Value> = bodies.iter().map(|body| &body["response_format"]["type"]).collect();
+    assert_eq!(formats, [&Value::Null, &json!("json_schema")]);
+    assert_eq!(server.violations(), []);
+}
