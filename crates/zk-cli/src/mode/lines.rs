@@ -186,9 +186,7 @@ pub(crate) fn status(status: &Status, stops: &str, has_keys: bool) -> Option<Str
         Activity::Compacting { before } => format!("making room: {before} tokens, {seconds} s{tokens}"),
         Activity::Waiting { model } => format!("waiting for {model}, {seconds} s{tokens}"),
         Activity::Silent { model, idle_ms, limit_ms, keep_alives } => {
-            let what = if *keep_alives { ", only keep-alives" } else { "" };
-            let idle = idle_ms / 1000;
-            format!("waiting for {model}, {idle} s{what} (limit {})", rounded(*limit_ms))
+            silence(model, *idle_ms, *limit_ms, *keep_alives)
         }
         Activity::Retrying { left_ms: 0, .. } => return None,
         Activity::Retrying { attempt, left_ms, .. } => {
@@ -212,18 +210,47 @@ pub(crate) fn status(status: &Status, stops: &str, has_keys: bool) -> Option<Str
     Some(format!("{stops} stops · {what}"))
 }
 
-/// A wait for another attempt in a line that stays, unless `told` is of that one already.
-pub(crate) fn retry(status: &Status, told: &mut Option<u32>) -> Option<String> {
-    let Activity::Retrying { attempt, left_ms, .. } = &status.activity else {
-        *told = None;
-        return None;
-    };
-    if *left_ms == 0 || told.replace(*attempt) == Some(*attempt) {
-        return None;
+/// Silence of a server, in milliseconds, from which on a line that stays tells of it.
+const TOLD_SILENCE_MS: u64 = 15_000;
+
+/// Waits that lines which stay told of, where nothing can be taken back.
+#[derive(Debug, Default)]
+pub(crate) struct ToldWaits {
+    /// The attempt that failed before the wait for another one.
+    attempt: Option<u32>,
+    /// Silence from which on the next line is due, in milliseconds; nothing before the first one.
+    next_silence_ms: Option<u64>,
+}
+
+impl ToldWaits {
+    /// The line that is due now: one for each wait for another attempt, and for a silent server one after 15 seconds and
+    /// then each time the silence has doubled.
+    pub(crate) fn line(&mut self, status: &Status) -> Option<String> {
+        let (attempt, next_silence_ms) = (self.attempt.take(), self.next_silence_ms.take());
+        match &status.activity {
+            Activity::Retrying { attempt: failed, left_ms, .. } => {
+                self.attempt = if *left_ms == 0 { attempt } else { Some(*failed) };
+                if *left_ms == 0 || attempt == Some(*failed) {
+                    return None;
+                }
+                let why = status.activity.failed_attempt().unwrap_or_default();
+                let verb = if *failed == 0 { "trying" } else { "trying again" };
+                Some(format!("{why}; {verb} in {} s", left_ms / 1000))
+            }
+            Activity::Silent { model, idle_ms, limit_ms, keep_alives } => {
+                let due = next_silence_ms.unwrap_or(TOLD_SILENCE_MS);
+                self.next_silence_ms = Some(if *idle_ms < due { due } else { idle_ms.saturating_mul(2) });
+                (*idle_ms >= due).then(|| silence(model, *idle_ms, *limit_ms, *keep_alives))
+            }
+            _ => None,
+        }
     }
-    let why = status.activity.failed_attempt().unwrap_or_default();
-    let verb = if *attempt == 0 { "trying" } else { "trying again" };
-    Some(format!("{why}; {verb} in {} s", left_ms / 1000))
+}
+
+/// The silence of a server in words.
+fn silence(model: &Text, idle_ms: u64, limit_ms: u64, keep_alives: bool) -> String {
+    let what = if keep_alives { ", only keep-alives" } else { "" };
+    format!("waiting for {model}, {} s{what} (limit {})", idle_ms / 1000, rounded(limit_ms))
 }
 
 /// A duration in the larger of the units that say it well.
@@ -282,5 +309,22 @@ mod tests {
         let silent = Status { activity: silent, ..Status::default() };
         let line = status(&silent, "Esc", true).unwrap();
         assert_eq!(line, "Esc stops · waiting for anthropic/claude-opus-5, 3 s (limit 60 min)");
+    }
+    fn silent(idle_ms: u64) -> Status {
+        let model = Text::new("llama.cpp/qwen");
+        let activity = Activity::Silent { model, idle_ms, limit_ms: 3_600_000, keep_alives: false };
+        Status { activity, ..Status::default() }
+    }
+
+    #[test]
+    fn a_silent_server_is_told_of_after_15_seconds_and_each_time_the_silence_has_doubled() {
+        let mut told = ToldWaits::default();
+        let seconds: Vec<u64> =
+            (3..=400).filter(|seconds| told.line(&silent(seconds * 1000)).is_some()).collect();
+        assert_eq!(seconds, [15, 30, 60, 120, 240]);
+        assert_eq!(told.line(&Status::default()), None);
+        assert_eq!(told.line(&silent(3000)), None, "another silence");
+        let line = told.line(&silent(16_200)).unwrap();
+        assert_eq!(line, "waiting for llama.cpp/qwen, 16 s (limit 60 min)");
     }
 }

@@ -22,8 +22,8 @@ struct Painter {
     status: Status,
     /// The kind of what went on when that was looked at last.
     said: Discriminant<Activity>,
-    /// The wait that was told of, by the attempt that failed.
-    waited_after: Option<u32>,
+    /// Waits that were told of.
+    waits: lines::ToldWaits,
     line: Option<StatusLine>,
     /// Which session it draws: see [`zk_view::View::switches`].
     switches: u64,
@@ -63,7 +63,7 @@ impl Painting {
             switches: now.switches,
             status: Status::default(),
             said: std::mem::discriminant(&Activity::Idle),
-            waited_after: None,
+            waits: lines::ToldWaits::default(),
             line: None,
         };
         let task = tokio::spawn(async move {
@@ -217,7 +217,7 @@ impl Painter {
 
     /// Says once that something is waited for, where nothing can be taken back.
     fn say_wait(&mut self) {
-        if let Some(line) = lines::retry(&self.status, &mut self.waited_after) {
+        if let Some(line) = self.waits.line(&self.status) {
             self.screen.line(Style::Yellow, &line);
         }
         let is_wait = matches!(

@@ -72,8 +72,8 @@ pub(crate) struct Teller {
     pub(crate) done: HashSet<BlockId>,
     pub(crate) announced: HashSet<BlockId>,
     pub(crate) line: Option<StatusLine>,
-    /// The wait that was told of, by the attempt that failed.
-    pub(crate) waited_after: Option<u32>,
+    /// Waits that were told of.
+    pub(crate) waits: lines::ToldWaits,
 }
 
 impl Teller {
@@ -87,7 +87,7 @@ impl Teller {
             done,
             announced: HashSet::new(),
             line: None,
-            waited_after: None,
+            waits: lines::ToldWaits::default(),
         }
     }
 
@@ -153,13 +153,14 @@ impl Teller {
         }
     }
 
-    /// Counts waits on a terminal that can take lines back, and says of another attempt once on one that cannot.
+    /// Counts waits on a terminal that can take lines back. Elsewhere another attempt is told of once, and a silent server
+    /// less and less often.
     fn activity(&mut self, status: &zk_view::Status) {
         if !self.warns {
             return;
         }
         if !self.stderr.lock().erases() {
-            if let Some(line) = lines::retry(status, &mut self.waited_after) {
+            if let Some(line) = self.waits.line(status) {
                 self.stderr.line(Style::Plain, &format!("zk: {line}"));
             }
             return;
@@ -176,5 +177,44 @@ impl Teller {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zk_core::events::{SessionStart, StreamIdle};
+    use zk_core::kernel::{AnyEvent, Origin};
+    use zk_core::model::{ModelRef, Phase, RunId};
+    use zk_view::{Engine, In, Seen};
+
+    use super::*;
+    use crate::env::Env;
+    use crate::term::{Backlog, Screen, Sink};
+
+    #[test]
+    fn a_silent_server_is_told_of_on_standard_error_while_nothing_else_is() {
+        let (sender, mut lines) = tokio::sync::mpsc::unbounded_channel();
+        let screen = Screen::drawn_by(Sink { sender, backlog: Backlog::default() }, &Env::read());
+        let mut teller = Teller::new(SharedScreen::new(screen), true, false, &[]);
+        let mut engine = Engine::new();
+        let mut happen = |seconds: u64, event: &dyn AnyEvent| {
+            let seen = In::Event(Seen { event, origin: &Origin::default() });
+            engine.apply(seconds * 1000, seen).patches.iter().for_each(|patch| teller.patch(patch));
+        };
+        happen(0, &SessionStart { session_id: None, run_id: RunId::fresh(), messages: 0 });
+        for seconds in 3..=70 {
+            let idle = StreamIdle {
+                model: ModelRef::new("llama.cpp", "qwen"),
+                phase: Phase::Connect,
+                idle_ms: seconds * 1000,
+                idle_limit_ms: 3_600_000,
+                no_data_ms: seconds * 1000,
+                no_data_limit_ms: None,
+            };
+            happen(seconds, &idle);
+        }
+        let told: Vec<String> = std::iter::from_fn(|| lines.try_recv().ok()).map(|(_, line)| line).collect();
+        let line = |seconds: u64| format!("zk: waiting for llama.cpp/qwen, {seconds} s (limit 60 min)\n");
+        assert_eq!(told, [line(15), line(30), line(60)]);
     }
 }
