@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use tokio::time::Instant;
 use zk_core::events::{CompactionStage, CompactionTrigger, ContextCompaction, ContextTransform};
 use zk_core::kernel::{Answer, Cx, Handler};
@@ -44,6 +45,22 @@ pub(crate) struct Begun<'a> {
     pub(crate) summary: Option<String>,
     /// What is sent again that had left, and the tokens of the request before that.
     again: Option<(CompactionStage, u64)>,
+}
+
+/// A compaction that a person asked for, until its end is announced: one that is stopped says so.
+struct Unfinished<'a> {
+    cx: &'a Cx,
+    /// The announcement of a stop; nothing once the end is announced.
+    stopped: Option<ContextCompaction>,
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if let Some(stopped) = self.stopped.take() {
+            // The context of what was stopped delivers nothing any more. Who shows the end listens without waiting.
+            let _ = self.cx.bus().cx().emit(stopped).now_or_never();
+        }
+    }
 }
 
 /// What a request takes.
@@ -138,8 +155,14 @@ impl Handler<ContextTransform> for Owner {
             begun.trigger = None;
         }
         let is_full = begun.cause() == WindowCause::Full;
+        let mut unfinished = None;
         if is_full {
             cx.emit(stage(CompactionStage::Began, &begun, begun.before.tokens, &[], None)).await?;
+            let note = Some("it was stopped".to_owned());
+            let stopped = stage(CompactionStage::Cancelled, &begun, begun.before.tokens, &[], note);
+            // Whatever a run was stopped in, its end says so.
+            let is_manual = begun.trigger == Some(CompactionTrigger::Manual) && cx.origin().depth == 0;
+            unfinished = is_manual.then(|| Unfinished { cx, stopped: Some(stopped) });
         }
         let Asked { mut strategies, deferred } =
             self.ask_all(event, context, &mut begun, preparation, cx).await?;
@@ -199,6 +222,9 @@ impl Handler<ContextTransform> for Owner {
             cx.emit(stage(reached, &begun, after.tokens, &strategies, note)).await?;
         } else if begun.trigger.is_some() && !strategies.is_empty() {
             cx.emit(stage(CompactionStage::Done, &begun, after.tokens, &strategies, None)).await?;
+        }
+        if let Some(unfinished) = &mut unfinished {
+            unfinished.stopped = None;
         }
         self.refuse_oversized(context, event.window);
         if let Err(error) = self.store(context, cx).await {

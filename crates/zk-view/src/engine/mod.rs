@@ -17,7 +17,7 @@ use zk_core::service::{Entry, PendingQuestion};
 
 use self::core::Core;
 use self::lane::Lane;
-use self::run::Run;
+use self::run::{Compaction, Run};
 use crate::{
     Block, BlockId, Card, Content, Effect, Intent, JobRow, Lines, NoteLevel, Patch, Queued, Text, View,
 };
@@ -106,6 +106,8 @@ pub struct Engine {
     own: Lane,
     children: BTreeMap<Arc<str>, Lane>,
     run: Option<Run>,
+    /// Compaction that a person asked for between two runs.
+    compaction: Option<Compaction>,
     /// Blocks before the run that began last.
     run_from: usize,
     /// Blocks of its sub-agents that the session has.

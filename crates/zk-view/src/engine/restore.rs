@@ -102,7 +102,7 @@ impl Engine {
         let given_back = queue.iter().map(|queued| queued.text.unsanitised().to_owned());
         self.core.effects.extend(given_back.map(|text| Effect::GiveBack { text }));
         self.core.forget_bodies();
-        (self.own, self.run) = (Lane::default(), None);
+        (self.own, self.run, self.compaction) = (Lane::default(), None, None);
         self.agents_kept.clear();
         self.children.clear();
         self.restore(entries);

@@ -24,11 +24,32 @@ pub(super) struct Run {
     pub(super) calls: Vec<(zk_core::model::CallId, Text)>,
 }
 
+/// A compaction between two runs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Compaction {
+    began: u64,
+    /// Tokens that the next request would have had.
+    before: u64,
+}
+
 impl Engine {
+    /// Shows a compaction that a person asked for between two runs.
+    pub(super) fn begin_compaction(&mut self, before: u64) {
+        self.compaction = Some(Compaction { began: self.core.now, before });
+        self.show_status();
+    }
+
+    pub(super) fn end_compaction(&mut self) {
+        if self.compaction.take().is_some() {
+            self.show_no_run();
+        }
+    }
+
     pub(super) fn begin_run(&mut self) {
         if self.run.is_some() {
             return;
         }
+        self.compaction = None;
         let now = self.core.now;
         self.run = Some(Run {
             began: now,
@@ -108,8 +129,12 @@ impl Engine {
     }
 
     pub(super) fn end_run(&mut self) {
-        let Status { context_tokens, gauge, .. } = self.core.view.status;
         self.run = None;
+        self.show_no_run();
+    }
+
+    fn show_no_run(&mut self) {
+        let Status { context_tokens, gauge, .. } = self.core.view.status;
         self.core.set_status(Status { context_tokens, gauge, ..Status::default() });
     }
 
@@ -123,22 +148,38 @@ impl Engine {
         self.show_status();
     }
 
-    /// Milliseconds until a second of what goes on is over; nothing without a run.
+    /// Milliseconds until a second of what goes on is over; nothing while nothing does.
     #[must_use]
     pub fn next_tick(&self) -> Option<u64> {
-        let run = self.run.as_ref()?;
-        let rest = match run.retry_at {
-            Some(at) if at > self.core.now => (at - self.core.now) % 1000,
-            Some(_) | None => 1000 - self.core.now.saturating_sub(run.since) % 1000,
+        let until_whole = |since: u64| 1000 - self.core.now.saturating_sub(since) % 1000;
+        let rest = match (&self.run, &self.compaction) {
+            (Some(run), _) => match run.retry_at {
+                Some(at) if at > self.core.now => (at - self.core.now) % 1000,
+                Some(_) | None => until_whole(run.since),
+            },
+            (None, Some(compaction)) => until_whole(compaction.began),
+            (None, None) => return None,
         };
         Some(rest.max(10))
     }
 
     /// Announces the status, if it says something else than before. Times count as whole seconds.
     pub(super) fn show_status(&mut self) {
-        let Some(run) = &self.run else { return };
         let now = self.core.now;
         let whole = |since: u64| now.saturating_sub(since) / 1000 * 1000;
+        let Some(run) = &self.run else {
+            let Some(Compaction { began, before }) = self.compaction else { return };
+            let Status { context_tokens, gauge, .. } = self.core.view.status;
+            let (activity, activity_ms) = (Activity::Compacting { before }, whole(began));
+            self.core.set_status(Status {
+                activity,
+                activity_ms,
+                context_tokens,
+                gauge,
+                ..Status::default()
+            });
+            return;
+        };
         let mut activity = match &self.core.view.cards[..] {
             [] => run.activity.clone(),
             [..] => Activity::Asking,

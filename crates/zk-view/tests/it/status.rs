@@ -4,9 +4,9 @@ use serde_json::json;
 use zk_core::events::{
     CompactionStage, CompactionTrigger, ContextCompaction, ContextTransform, Ruling, ToolGate,
 };
-use zk_core::kernel::{BoxError, Cx};
+use zk_core::kernel::{BoxError, Cx, Origin};
 use zk_testkit::Script;
-use zk_view::{Activity, BatchCounts, Patch, Status};
+use zk_view::{Activity, BatchCounts, Engine, In, Patch, Seen, Status};
 
 use crate::support::rig;
 
@@ -120,4 +120,35 @@ async fn while_a_conversation_is_compacted_that_is_what_the_run_does() {
     let seconds: Vec<u64> = all.iter().filter(compacts).map(|status| status.activity_ms / 1000).collect();
     assert!(seconds.contains(&0) && seconds.contains(&2), "{seconds:?}");
     assert_eq!(all.last().unwrap().activity, Activity::Idle, "and it is over");
+}
+
+#[test]
+fn a_compaction_between_two_runs_is_shown_with_its_seconds_until_it_ends() {
+    let compaction = |stage| ContextCompaction {
+        turn_id: "t".into(),
+        trigger: CompactionTrigger::Manual,
+        stage,
+        before: 4000,
+        after: 4000,
+        strategies: Vec::new(),
+        note: None,
+    };
+    for end in [CompactionStage::Done, CompactionStage::Failed, CompactionStage::Cancelled] {
+        let mut engine = Engine::new();
+        let mut happen = |at: u64, stage: CompactionStage| {
+            let (event, origin) = (compaction(stage), Origin::default());
+            engine.apply(at, In::Event(Seen { event: &event, origin: &origin }));
+            (engine.view().status.clone(), engine.next_tick())
+        };
+        let (begun, next_tick) = happen(500, CompactionStage::Began);
+        assert_eq!((begun.activity, begun.run_ms), (Activity::Compacting { before: 4000 }, None));
+        assert_eq!(next_tick, Some(1000));
+        let (ended, next_tick) = happen(4600, end);
+        assert_eq!((ended, next_tick), (Status::default(), None));
+    }
+    let mut engine = Engine::new();
+    let (event, origin) = (compaction(CompactionStage::Began), Origin::default());
+    engine.apply(500, In::Event(Seen { event: &event, origin: &origin }));
+    engine.apply(3600, In::Tick);
+    assert_eq!(engine.view().status.activity_ms, 3000);
 }

@@ -219,6 +219,18 @@ impl Reduce for ContextFill {
 impl Reduce for ContextCompaction {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
         let note = self.note.as_deref().unwrap_or_default();
+        if origin.depth == 0 && engine.run.is_none() {
+            match self.stage {
+                CompactionStage::Began => engine.begin_compaction(self.before),
+                CompactionStage::Done
+                | CompactionStage::Failed
+                | CompactionStage::Stopped
+                | CompactionStage::Cancelled
+                | CompactionStage::Deferred
+                | CompactionStage::Undone
+                | CompactionStage::Restored => engine.end_compaction(),
+            }
+        }
         match self.stage {
             CompactionStage::Began => {
                 engine.own_activity(origin, Activity::Compacting { before: self.before });
