@@ -1,6 +1,6 @@
 //! Answers that break off after something of them was shown, and are asked for again.
 
-use zk_testkit::{FakeServer, Fault, Script, Turn};
+use zk_testkit::{FakeServer, Fault, RawReply, Script, Turn};
 
 use crate::terminal::Terminal;
 use crate::zk::{Person, server};
@@ -66,4 +66,24 @@ fn a_conversation_shows_that_an_answer_broke_off_and_was_sent_again() {
     terminal.expect("› ");
     terminal.keys("/quit\r");
     terminal.rest();
+}
+
+#[test]
+fn a_byte_that_is_no_utf8_and_half_of_a_surrogate_pair_are_replaced_and_the_rest_is_printed() {
+    let event = |text: &[u8]| {
+        let head = b"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"";
+        [head, text, b"\"},\"finish_reason\":null}]}\n\n"].concat()
+    };
+    let end =
+        b"data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+    let body =
+        [&event(b"One "), &event(b"\xfftwo "), &event(b"\\ud83dthree "), &event(b"four."), &end[..]].concat();
+    let server = FakeServer::raw_replies([RawReply::new(body)]).unwrap();
+    let url = server.openai_url();
+    let to = ["--provider", "openai_compat", "--base-url", &url, "--api-key", "k", "--model", "m"];
+    let ended = Person::new().run(&[&["-p", "count"][..], &to].concat());
+    let expected = "One \u{fffd}two \u{fffd}three four.\n";
+    assert_eq!((ended.code, ended.stdout.as_str()), (0, expected), "{}", ended.stderr);
+    let asked = server.requests().iter().filter(|request| request.method == "POST").count();
+    assert_eq!(asked, 1, "it is not sent again");
 }
