@@ -17,11 +17,13 @@ use zk_core::model::{CallId, RunId, Stats, ToolResult, Usage, output_bytes};
 use zk_core::service::{RetryNotice, RunStatus};
 
 use super::{ITEMS_WAITING, Run};
+use crate::output::OUTPUT_TOOL;
 
 /// Bytes of text, arguments and results that may wait for their reader.
 const BYTES_WAITING: usize = 16 << 20;
 
-/// What a run does, as a program that shows or logs it needs to know. Of its sub-agents only the result of their call.
+/// What a run does, as a program that shows or logs it needs to know. Of its sub-agents only the result of their call. The
+/// call by which a model gives its structured output is none: the output is in the [`Stats`] of the end.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum RunUpdate {
@@ -172,6 +174,9 @@ impl Subscriber<'_> {
             to.add(RunUpdate::TurnEnded { turn: turn.turn, usage, cost, error });
         });
         self.on(|begun: &ToolBegin, to| {
+            if begun.call.name == OUTPUT_TOOL {
+                return;
+            }
             let (call_id, tool) = (begun.call.call_id.clone(), begun.call.name.clone());
             let (args, summary) = (begun.args.clone(), begun.summary.clone());
             to.add(RunUpdate::ToolStarted { call_id, tool, args, summary });
@@ -188,6 +193,9 @@ impl Subscriber<'_> {
         let ended = Arc::<Mutex<BTreeSet<CallId>>>::default();
         let of_batch = ended.clone();
         self.on(move |end: &ToolEnd, to| {
+            if end.call.name == OUTPUT_TOOL {
+                return;
+            }
             let (tool, result) = (end.call.name.clone(), end.result.clone());
             ended.lock().unwrap_or_else(PoisonError::into_inner).insert(end.call.call_id.clone());
             to.add(RunUpdate::ToolEnded { tool, result, elapsed_ms: end.elapsed_ms });
@@ -195,7 +203,7 @@ impl Subscriber<'_> {
         self.on(move |batch: &ToolResultsAfter, to| {
             let ended = std::mem::take(&mut *of_batch.lock().unwrap_or_else(PoisonError::into_inner));
             for (call, result) in batch.assistant.calls().zip(batch.results.results()) {
-                if !ended.contains(&call.id) {
+                if !ended.contains(&call.id) && call.name != OUTPUT_TOOL {
                     let (tool, result) = (call.name.clone(), result.clone());
                     to.add(RunUpdate::ToolEnded { tool, result, elapsed_ms: 0 });
                 }

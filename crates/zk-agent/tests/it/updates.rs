@@ -2,7 +2,7 @@
 
 use futures_util::StreamExt;
 use serde_json::json;
-use zk_agent::{RunUpdate, SpawnOptions};
+use zk_agent::{Behavior, RunUpdate, SpawnOptions};
 use zk_core::events::{Ruling, ToolGate};
 use zk_core::service::RunStatus;
 use zk_testkit::{Script, Turn};
@@ -126,4 +126,19 @@ async fn a_run_that_is_over_has_no_updates_and_a_dropped_reader_stops_nothing() 
     let mut run = rig.agent.run("go").unwrap();
     drop(run.updates());
     assert_eq!(run.wait().await.text, "Two.");
+}
+
+#[tokio::test]
+async fn the_call_that_gives_the_structured_output_is_not_in_it() {
+    let script = Script::new()
+        .turn(|t| t.call("echo", json!({"text": "hi"})).call("__output__", json!({"n": "many"})))
+        .turn(|t| t.call("__output__", json!({"n": 1})));
+    let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+    let rig = rig_with(script, |b| b.behavior(Behavior { schema: Some(schema), ..Behavior::default() }));
+    let mut run = rig.agent.run("go").unwrap();
+    let lines: Vec<String> = run.updates().map(|update| line(&update)).collect().await;
+    assert_eq!(run.wait().await.stats.output, Some(json!({"n": 1})));
+    let expected =
+        ["turn 1 true", r#"start echo {"text":"hi"}"#, "end echo false", "turn 2 true", "Completed  2"];
+    assert_eq!(lines, expected);
 }
