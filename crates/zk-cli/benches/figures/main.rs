@@ -26,7 +26,8 @@ fn main() -> Result<()> {
     let program = named_by("ZK_PROGRAM").unwrap_or_else(|| PathBuf::from(child::PROGRAM));
     let beside = named_by("ZK_BESIDE");
     let rounds = if beside.is_some() { ROUNDS } else { 1 };
-    let figures = [version, size, start, one_answer, many_turns, stream, parallel_reads, large_results];
+    let figures =
+        [version, size, start, one_answer, many_turns, stream, parallel_reads, many_calls, large_results];
     for figure in figures {
         for _ in 0..rounds {
             child::measure(program.clone());
@@ -167,6 +168,26 @@ fn parallel_reads(report: &mut Report) -> Result<()> {
         "ms",
         ms(median(&mut times)),
     );
+    Ok(())
+}
+
+fn many_calls(report: &mut Report) -> Result<()> {
+    const FEW: usize = 1000;
+    const MANY: usize = 10_000;
+    let time = |count: usize| -> Result<f64> {
+        let home = Home::new()?;
+        home.write("file.txt", "a line\n")?;
+        let call = ("read_file", serde_json::json!({ "path": "file.txt" }));
+        let server = Server::start(vec![Reply::calls(0, &vec![call; count]), Reply::text("done")])?;
+        let ended = Child::ask(&home, &server, &[])?.wait()?;
+        ensure!(ended.success, "a run failed: {}", ended.stderr);
+        let mut gaps = server.gaps();
+        ensure!(gaps.len() == 1, "{} steps", gaps.len());
+        Ok(ms(median(&mut gaps)) / count as f64)
+    };
+    let (few, many) = (time(FEW)?, time(MANY)?);
+    report.add("one of 10,000 calls in an answer", Bar::at_most(0.5), "ms", many);
+    report.add("… against one of 1,000", Bar::at_most(1.5), "×", many / few);
     Ok(())
 }
 
