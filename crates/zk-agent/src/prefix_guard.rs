@@ -12,7 +12,7 @@ use zk_core::events::{PrefixBreak, PrefixCause, PrefixPart, SectionSize};
 use zk_core::model::{Message, ModelRef, ThinkingRequest, ToolSpec, TurnId, context_size};
 use zk_core::service::{Entry, NewEntry, Request, is_dynamic_context};
 
-use parts::Part;
+use parts::{Chains, Part};
 pub(crate) use rewrites::Rewrites;
 use stored::Stored;
 
@@ -63,6 +63,8 @@ struct Sent {
     /// Who registered each of the tools.
     tool_sources: Arc<[String]>,
     messages: Vec<Arc<Message>>,
+    /// Of the messages of a conversation that is stored.
+    chains: Chains,
     rewrites: Rewrites,
 }
 
@@ -132,7 +134,7 @@ impl PrefixGuard {
     /// Takes note of a request. Gives what breaks the beginning that it should share with the one before.
     pub(crate) fn note(&mut self, next: Next<'_>) -> Option<PrefixBreak> {
         let Next { turn, request, sections, system_by, tool_sources, is_first, thinking_counts } = next;
-        let sent = Sent {
+        let mut sent = Sent {
             model: request.model.reference(),
             thinking: request.thinking,
             system: request.system.clone(),
@@ -141,11 +143,19 @@ impl PrefixGuard {
             tools: request.tools.clone(),
             tool_sources,
             messages: request.history.messages().to_vec(),
+            chains: Chains::default(),
             rewrites: std::mem::take(&mut self.rewrites),
         };
         let reduced = std::mem::take(&mut self.reduced);
         let tools_changed = std::mem::take(&mut self.tools_changed);
-        let before = std::mem::replace(&mut self.last, Last::None);
+        let mut before = std::mem::replace(&mut self.last, Last::None);
+        if request.session.is_some() {
+            let (chains, same) = match &mut before {
+                Last::Sent(before) => (std::mem::take(&mut before.chains), before.count_shared(&sent)),
+                Last::None | Last::Stored(_) => (Chains::default(), 0),
+            };
+            sent.chains = chains.go_on(same, &sent.messages);
+        }
         let found = match &before {
             Last::None => None,
             Last::Sent(before) => before.difference(&sent, thinking_counts),
@@ -206,27 +216,34 @@ impl Sent {
         parts::of_system(&self.system, &self.sections, self.system_by.as_deref())
     }
 
+    /// How many messages at the beginning are the same in `next`.
+    fn count_shared(&self, next: &Self) -> usize {
+        let is_same = |(one, other): &(&Arc<Message>, &Arc<Message>)| Arc::ptr_eq(one, other) || one == other;
+        self.messages.iter().zip(&next.messages).take_while(is_same).count()
+    }
+
     /// The first part that is not in `next` as it is here. Providers put tools before the system prompt, and that before the
     /// messages.
     fn difference(&self, next: &Self, thinking_counts: bool) -> Option<Broken> {
-        let messages = context_size(&self.messages);
+        // Counted only where something is lost.
+        let messages = || context_size(&self.messages);
         if self.model != next.model {
-            let all = messages + self.system.len() + size(&self.tool_parts());
+            let all = messages() + self.system.len() + size(&self.tool_parts());
             return Some(Broken::new(of_model(&next.model), all));
         }
         if !Arc::ptr_eq(&self.tools, &next.tools) && self.tools != next.tools {
             let (before, after) = (self.tool_parts(), next.tool_parts());
-            if let Some(broken) = of_tools(&before, &after, self.system.len() + messages) {
+            if let Some(broken) = of_tools(&before, &after, self.system.len() + messages()) {
                 return Some(broken);
             }
         }
         if self.system != next.system
-            && let Some(broken) = of_sections(&self.system_parts(), &next.system_parts(), messages)
+            && let Some(broken) = of_sections(&self.system_parts(), &next.system_parts(), messages())
         {
             return Some(broken);
         }
         if thinking_counts && self.thinking != next.thinking {
-            return Some(Broken::new(of_thinking(&next.thinking), messages));
+            return Some(Broken::new(of_thinking(&next.thinking), messages()));
         }
         let same =
             self.messages.iter().zip(&next.messages).take_while(|(one, other)| continues(one, other)).count();

@@ -118,6 +118,7 @@ pub(super) struct Checkpoint {
 }
 
 /// A hash that grows with a conversation, whatever messages its blocks are in.
+#[derive(Clone, Debug)]
 struct Chain {
     role: Option<Role>,
     at: Checkpoint,
@@ -147,19 +148,30 @@ impl Chain {
     }
 }
 
-/// How a conversation begins at its last messages and, further and further apart, at those before.
-pub(super) fn checkpoints(messages: &[Arc<Message>]) -> Vec<Checkpoint> {
-    let mut chain = Chain::new();
-    let mut found = Vec::new();
-    for (at, message) in messages.iter().enumerate() {
-        chain.add(message, |_| ());
-        // 0, 1, 2, 4, 8, … messages before the end.
-        let behind = messages.len() - at - 1;
-        if behind == 0 || behind.is_power_of_two() {
-            found.push(chain.at.clone());
+/// The chains of a conversation after each of its messages, so that a message is hashed once.
+#[derive(Debug, Default)]
+pub(super) struct Chains(Vec<Chain>);
+
+impl Chains {
+    /// Chains of `messages`, which begin with the same `same` messages as those that these were made of.
+    pub(super) fn go_on(mut self, same: usize, messages: &[Arc<Message>]) -> Self {
+        self.0.truncate(same);
+        let mut chain = self.0.last().cloned().unwrap_or_else(Chain::new);
+        for message in messages.iter().skip(self.0.len()) {
+            chain.add(message, |_| ());
+            self.0.push(chain.clone());
         }
+        self
     }
-    found
+
+    /// How the conversation begins at its last messages and, further and further apart, at those before.
+    pub(super) fn checkpoints(&self) -> Vec<Checkpoint> {
+        // 0, 1, 2, 4, 8, … messages before the end.
+        let is_kept = |behind: usize| behind == 0 || behind.is_power_of_two();
+        let behind = (0..self.0.len()).rev();
+        let kept = self.0.iter().zip(behind).filter(|(_, behind)| is_kept(*behind));
+        kept.map(|(chain, _)| chain.at.clone()).collect()
+    }
 }
 
 /// The last checkpoint up to which `messages` begin as the conversation did in which these were made; nothing if all of that is

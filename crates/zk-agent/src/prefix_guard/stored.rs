@@ -36,7 +36,7 @@ impl From<&Sent> for Stored {
             thinking: sent.thinking,
             tools: sent.tool_parts(),
             sections: sent.system_parts(),
-            messages: parts::checkpoints(&sent.messages),
+            messages: sent.chains.checkpoints(),
         }
     }
 }

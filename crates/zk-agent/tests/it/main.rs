@@ -40,6 +40,7 @@ mod thinking;
 mod tool_path;
 mod tools_per_turn;
 mod transform;
+mod turn_work;
 mod typed;
 mod updates;
 mod usage;
