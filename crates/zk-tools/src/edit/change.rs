@@ -1,9 +1,9 @@
 use std::borrow::Cow;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 use zk_core::model::{ToolError, ToolErrorKind};
 
-use super::matching::{Found, How, Place, find, without_numbers};
+use super::matching::{Found, How, MAX_KEPT_PLACES, Place, find, without_numbers};
 use super::nearest;
 use crate::text::count;
 use crate::tool_names::ToolNames;
@@ -23,8 +23,17 @@ pub(super) struct Planned<'a> {
     new: Cow<'a, str>,
     /// Whether the new text keeps its line ends.
     verbatim: bool,
-    /// The lines, in the content before the edit, where something is replaced.
-    pub(super) lines: Vec<usize>,
+    /// Lines, in the content before the edit, where something is replaced.
+    pub(super) lines: Lines,
+}
+
+/// Lines at which a text stands.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Lines {
+    /// Number of the places.
+    pub(super) count: usize,
+    /// Lines of the first places, from 1: as many as are named.
+    pub(super) first: Vec<usize>,
 }
 
 /// Why an edit was not made.
@@ -35,7 +44,7 @@ pub(super) enum Failure {
     /// Old and new are the same.
     Same,
     /// The text stands at these lines.
-    Ambiguous(Vec<usize>),
+    Ambiguous(Lines),
     /// The text is nowhere; this is most like it.
     Missing(Option<String>),
 }
@@ -50,8 +59,8 @@ pub(super) fn plan<'a>(content: &[u8], edit: &'a Replacement) -> Result<Planned<
     }
     let (found, new) =
         locate(content, edit).ok_or_else(|| Failure::Missing(nearest::nearest(content, &edit.old)))?;
-    let lines: Vec<usize> = line_numbers(content, &found.places);
-    if found.places.len() > 1 && !edit.all {
+    let lines = Lines { count: found.count, first: line_numbers(content, &found.first) };
+    if found.count > 1 && !edit.all {
         return Err(Failure::Ambiguous(lines));
     }
     Ok(Planned { found, new, verbatim: edit.old.contains("\r\n"), lines })
@@ -73,29 +82,32 @@ impl Planned<'_> {
 
     /// Whether the content differs from what it was once the edit is made.
     pub(super) fn changes(&self, content: &[u8]) -> bool {
-        let (mut copied, mut at) = (0, 0);
+        let (mut copied, mut at, mut is_changed) = (0, 0, false);
         let differs = |piece: &[u8], stands_at: Option<usize>, at: &mut usize| {
             let begin = *at;
             *at += piece.len();
-            // What stays where it was needs no look.
+            // A piece that stays in its place needs no look.
             stands_at != Some(begin) && content.get(begin..*at) != Some(piece)
         };
-        for (replaced, by) in self.splices(content) {
+        self.each_splice(content, &mut |replaced, by| {
             let kept = content.get(copied..replaced.start).unwrap_or_default();
-            if differs(kept, Some(copied), &mut at) || differs(by.as_bytes(), None, &mut at) {
-                return true;
-            }
+            is_changed = differs(kept, Some(copied), &mut at) || differs(by.as_bytes(), None, &mut at);
             copied = replaced.end;
-        }
+            if is_changed { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
         let rest = content.get(copied..).unwrap_or_default();
-        differs(rest, Some(copied), &mut at) || at != content.len()
+        is_changed || differs(rest, Some(copied), &mut at) || at != content.len()
     }
 
     /// Makes the edit. Outside the places that match, the result has the bytes of `content`; a single place is replaced
     /// without a copy of the rest.
     pub(super) fn make(&self, mut content: Vec<u8>) -> Vec<u8> {
-        if self.found.places.len() == 1 {
-            let splice = self.splices(&content).next().map(|(replaced, by)| (replaced, by.into_owned()));
+        if self.found.count == 1 {
+            let mut splice = None;
+            self.each_splice(&content, &mut |replaced, by| {
+                splice = Some((replaced, by.into_owned()));
+                ControlFlow::Break(())
+            });
             if let Some((replaced, by)) = splice {
                 content.splice(replaced, by.into_bytes());
             }
@@ -103,40 +115,77 @@ impl Planned<'_> {
         }
         let mut out = Vec::with_capacity(content.len() + self.new.len());
         let mut copied = 0;
-        for (replaced, by) in self.splices(&content) {
+        self.each_splice(&content, &mut |replaced, by| {
             out.extend_from_slice(content.get(copied..replaced.start).unwrap_or_default());
             out.extend_from_slice(by.as_bytes());
             copied = replaced.end;
-        }
+            ControlFlow::Continue(())
+        });
         out.extend_from_slice(content.get(copied..).unwrap_or_default());
         out
     }
 
-    /// What is replaced in `content`, in order and none of it twice, and by what.
-    fn splices<'b>(&'b self, content: &'b [u8]) -> impl Iterator<Item = (Range<usize>, Cow<'b, str>)> {
-        let mut copied = 0;
-        self.found.places.iter().filter_map(move |Place { matched, replaced, by }| {
+    /// Visits what is replaced in `content`, in order and none of it twice, and by what.
+    fn each_splice(
+        &self,
+        content: &[u8],
+        visit: &mut impl FnMut(Range<usize>, Cow<'_, str>) -> ControlFlow<()>,
+    ) {
+        let (mut copied, mut line_ends) = (0, LineEnds::of(content));
+        self.found.each_place(content, &self.new, &mut |Place { matched, replaced, by }| {
             // Overlaps an earlier place, which has been replaced.
             if matched.start < copied || content.get(replaced.clone()).is_none() {
-                return None;
+                return ControlFlow::Continue(());
             }
             copied = replaced.end;
-            let by = self.new.get(by.clone()).unwrap_or(&self.new);
-            let ending = if self.verbatim { None } else { line_end(content, matched.start, matched.end) };
-            Some((replaced.clone(), with_line_ends(by, ending)))
-        })
+            let by = self.new.get(by).unwrap_or(&self.new);
+            let ending = if self.verbatim || !by.contains('\n') { None } else { line_ends.at(&matched) };
+            visit(replaced, with_line_ends(by, ending))
+        });
     }
 }
 
-/// The kind of line end of a region: its own first one, or that of the line it stands in, or the one before.
-fn line_end(content: &[u8], start: usize, end: usize) -> Option<&'static str> {
-    let newline = |from: usize, to: usize| {
-        content.get(from..to).and_then(|part| memchr::memchr(b'\n', part)).map(|at| from + at)
-    };
-    let before = || content.get(..start).and_then(|part| memchr::memrchr(b'\n', part));
-    let at = newline(start, end).or_else(|| newline(end, content.len())).or_else(before)?;
-    let after_cr = at.checked_sub(1).and_then(|at| content.get(at)) == Some(&b'\r');
-    Some(if after_cr { "\r\n" } else { "\n" })
+/// Line ends of a content, looked up from its beginning to its end: each byte is looked at once, however many regions there
+/// are.
+struct LineEnds<'a> {
+    content: &'a [u8],
+    /// First line feed behind the last region, once it was looked for.
+    next: Option<Option<usize>>,
+    /// Last line feed of all, once it was looked for.
+    last: Option<Option<usize>>,
+}
+
+impl<'a> LineEnds<'a> {
+    fn of(content: &'a [u8]) -> Self {
+        Self { content, next: None, last: None }
+    }
+
+    /// Kind of line end of a region: its own first one, or that of the line it stands in, or the one before. Regions
+    /// come in order.
+    fn at(&mut self, region: &Range<usize>) -> Option<&'static str> {
+        let content = self.content;
+        let own = content.get(region.clone()).and_then(|part| memchr::memchr(b'\n', part));
+        let at = own.map(|at| region.start + at).or_else(|| self.behind(region.end)).or_else(|| {
+            // There is none in the region nor behind it.
+            *self.last.get_or_insert_with(|| memchr::memrchr(b'\n', content))
+        })?;
+        let after_cr = at.checked_sub(1).and_then(|at| content.get(at)) == Some(&b'\r');
+        Some(if after_cr { "\r\n" } else { "\n" })
+    }
+
+    /// First line feed from `end` on.
+    fn behind(&mut self, end: usize) -> Option<usize> {
+        match self.next {
+            Some(None) => None,
+            Some(Some(next)) if next >= end => Some(next),
+            Some(Some(_)) | None => {
+                let rest = self.content.get(end..).unwrap_or_default();
+                let next = memchr::memchr(b'\n', rest).map(|at| end + at);
+                self.next = Some(next);
+                next
+            }
+        }
+    }
 }
 
 fn with_line_ends<'a>(text: &'a str, ending: Option<&str>) -> Cow<'a, str> {
@@ -177,12 +226,12 @@ impl Failure {
                     .to_owned(),
             ),
             Self::Ambiguous(lines) => {
-                let shown: Vec<String> = lines.iter().take(10).map(ToString::to_string).collect();
-                let more = if lines.len() > shown.len() { ", …" } else { "" };
+                let shown: Vec<String> = lines.first.iter().map(ToString::to_string).collect();
+                let more = if lines.count > shown.len() { ", …" } else { "" };
                 let text = format!(
                     "old_string stands {} times in `{path}`, at lines {}{more}; add surrounding lines to make it \
                      unique, or set replace_all",
-                    lines.len(),
+                    lines.count,
                     shown.join(", ")
                 );
                 (ToolErrorKind::Failed, text)
@@ -201,10 +250,10 @@ impl Failure {
 }
 
 /// What the model is told of the edits made.
-pub(super) fn report(path: &str, done: &[(Vec<usize>, How)]) -> String {
-    let total: usize = done.iter().map(|(lines, _)| lines.len()).sum();
-    let lines: Vec<String> =
-        done.iter().flat_map(|(lines, _)| lines).take(10).map(ToString::to_string).collect();
+pub(super) fn report(path: &str, done: &[(Lines, How)]) -> String {
+    let total: usize = done.iter().map(|(lines, _)| lines.count).sum();
+    let first = done.iter().flat_map(|(lines, _)| &lines.first);
+    let lines: Vec<String> = first.take(MAX_KEPT_PLACES).map(ToString::to_string).collect();
     let more = if total > lines.len() { ", …" } else { "" };
     let place = if lines.len() == 1 { "line" } else { "lines" };
     let mut text =

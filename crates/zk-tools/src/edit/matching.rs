@@ -1,4 +1,4 @@
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 use memchr::memmem::Finder;
 
@@ -6,6 +6,9 @@ use super::normal::{Form, Normal};
 
 /// Bigger files are matched as they are or not at all.
 const TOLERANT_UP_TO: usize = 8 * 1024 * 1024;
+
+/// Places that are kept of a text, which are as many as a message names: a short text may stand in a file 60 million times.
+pub(super) const MAX_KEPT_PLACES: usize = 10;
 
 /// How a text was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,8 +23,14 @@ pub(super) enum How {
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) how: How,
-    /// The places, in order; they may overlap.
-    pub(super) places: Vec<Place>,
+    /// First places, in order; they may overlap.
+    pub(super) first: Vec<Place>,
+    /// Number of all places.
+    pub(super) count: usize,
+    /// Text that was looked for …
+    old: String,
+    /// … and the form in which it was found, if not byte for byte.
+    form: Option<Form>,
 }
 
 /// One place.
@@ -37,43 +46,87 @@ pub(super) struct Place {
 
 /// Finds `old` in `text`, to be replaced by `new`.
 pub(super) fn find(text: &[u8], old: &str, new: &str) -> Option<Found> {
-    let exact = occurrences(text, old.as_bytes());
-    if !exact.is_empty() {
-        let places = exact.map_places(old.len(), |start, end| {
-            // A line feed is never torn from its carriage return.
-            let torn = text.get(start) == Some(&b'\n') && start > 0 && text.get(start - 1) == Some(&b'\r');
-            let matched = if torn { start - 1..end } else { start..end };
-            Place { replaced: matched.clone(), matched, by: 0..new.len() }
-        });
-        return Some(Found { how: How::Exact, places });
+    if let Some(found) = Found::look(text, old, new, None) {
+        return Some(found);
     }
     if text.len() > TOLERANT_UP_TO {
         return None;
     }
     let is_ascii = text.is_ascii() && old.is_ascii();
-    find_tolerant(text, old, new, Form::Typographic)
-        .or_else(|| if is_ascii { None } else { find_tolerant(text, old, new, Form::Compatible) })
+    let tolerant = |form| Found::look(text, old, new, Some(form));
+    tolerant(Form::Typographic).or_else(|| if is_ascii { None } else { tolerant(Form::Compatible) })
 }
 
-fn find_tolerant(text: &[u8], old: &str, new: &str, form: Form) -> Option<Found> {
+impl Found {
+    fn look(text: &[u8], old: &str, new: &str, form: Option<Form>) -> Option<Self> {
+        let (mut first, mut count) = (Vec::new(), 0);
+        each_place(text, old, new, form, &mut |place| {
+            count += 1;
+            if first.len() < MAX_KEPT_PLACES {
+                first.push(place);
+            }
+            ControlFlow::Continue(())
+        });
+        let how = if form.is_none() { How::Exact } else { How::Tolerant };
+        (count > 0).then(|| Self { how, first, count, old: old.to_owned(), form })
+    }
+
+    /// Visits all places in order until `visit` breaks off. `text` and `new` are those of [`find`].
+    pub(super) fn each_place(
+        &self,
+        text: &[u8],
+        new: &str,
+        visit: &mut impl FnMut(Place) -> ControlFlow<()>,
+    ) {
+        if self.count > self.first.len() {
+            each_place(text, &self.old, new, self.form, visit);
+        } else {
+            let _ = self.first.iter().cloned().try_for_each(visit);
+        }
+    }
+}
+
+fn each_place(
+    text: &[u8],
+    old: &str,
+    new: &str,
+    form: Option<Form>,
+    visit: &mut impl FnMut(Place) -> ControlFlow<()>,
+) {
+    match form {
+        None => each_occurrence(text, old.as_bytes(), &mut |start| {
+            let end = start + old.len();
+            // A line feed is never torn from its carriage return.
+            let torn = text.get(start) == Some(&b'\n') && start > 0 && text.get(start - 1) == Some(&b'\r');
+            let matched = if torn { start - 1..end } else { start..end };
+            visit(Place { replaced: matched.clone(), matched, by: 0..new.len() })
+        }),
+        Some(form) => each_tolerant_place(text, old, new, form, visit),
+    }
+}
+
+fn each_tolerant_place(
+    text: &[u8],
+    old: &str,
+    new: &str,
+    form: Form,
+    visit: &mut impl FnMut(Place) -> ControlFlow<()>,
+) {
     let (hay, needle) = (Normal::of(text, form), Normal::of(old.as_bytes(), form));
     if needle.bytes.iter().all(u8::is_ascii_whitespace) {
-        return None;
+        return;
     }
     let kept = Kept::between(old, new, &needle);
-    let places: Vec<Place> = occurrences(&hay.bytes, &needle.bytes)
-        .0
-        .into_iter()
-        .filter(|at| {
-            // White space at the end of `old` must be there in some form: a line end, or the end.
-            let after = hay.bytes.get(at + needle.bytes.len());
-            !needle.trimmed || after.is_none_or(u8::is_ascii_whitespace)
-        })
+    each_occurrence(&hay.bytes, &needle.bytes, &mut |at| {
+        let end = at + needle.bytes.len();
+        // White space at the end of `old` must be there in some form: a line end, or the end.
+        let is_ended = !needle.trimmed || hay.bytes.get(end).is_none_or(u8::is_ascii_whitespace);
         // A part of a character is no match.
-        .filter(|at| hay.is_boundary(*at) && hay.is_boundary(at + needle.bytes.len()))
-        .filter_map(|at| kept.place(&hay, at, needle.bytes.len(), new))
-        .collect();
-    if places.is_empty() { None } else { Some(Found { how: How::Tolerant, places }) }
+        if !is_ended || !hay.is_boundary(at) || !hay.is_boundary(end) {
+            return ControlFlow::Continue(());
+        }
+        kept.place(&hay, at, needle.bytes.len(), new).map_or(ControlFlow::Continue(()), &mut *visit)
+    });
 }
 
 /// `text` without the line numbers `read_file` shows, if every line has one.
@@ -94,31 +147,23 @@ pub(super) fn without_numbers(text: &str) -> Option<String> {
     (out != text).then_some(out)
 }
 
-struct Starts(Vec<usize>);
-
-impl Starts {
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
+/// Visits every position of `needle`, overlapping ones too, until `visit` breaks off.
+fn each_occurrence(hay: &[u8], needle: &[u8], visit: &mut impl FnMut(usize) -> ControlFlow<()>) {
+    if let [byte] = needle {
+        let _ = memchr::memchr_iter(*byte, hay).try_for_each(visit);
+        return;
     }
-
-    fn map_places(self, len: usize, place: impl Fn(usize, usize) -> Place) -> Vec<Place> {
-        self.0.into_iter().map(|start| place(start, start + len)).collect()
-    }
-}
-
-/// Every position of `needle`, overlapping ones too.
-fn occurrences(hay: &[u8], needle: &[u8]) -> Starts {
-    let mut found = Vec::new();
     if needle.is_empty() {
-        return Starts(found);
+        return;
     }
     let finder = Finder::new(needle);
     let mut from = 0;
     while let Some(skip) = hay.get(from..).and_then(|rest| finder.find(rest)) {
-        found.push(from + skip);
+        if visit(from + skip).is_break() {
+            return;
+        }
         from += skip + 1;
     }
-    Starts(found)
 }
 
 /// The ends at which old and new text agree, so that nothing changes there.

@@ -26,7 +26,7 @@ use crate::text::{count, size};
 use crate::tool_names::ToolNames;
 use crate::work::{blocking, files, go_on, io_error, path_error};
 use crate::{ReadState, ToolsOptions, args, diff};
-use change::Replacement;
+use change::{Lines, Replacement};
 use matching::How;
 
 /// Contents above this size are hashed on another thread while they are written.
@@ -68,7 +68,7 @@ struct EditArgs {
 }
 
 /// The lines an edit replaced, and how they were found.
-type Done = (Vec<usize>, How);
+type Done = (Lines, How);
 
 #[derive(Debug, Deserialize, JsonSchema)]
 struct MultiEditArgs {

@@ -54,7 +54,7 @@ pub(super) fn current(content: &[u8], wanted: &[&str]) -> String {
 }
 
 fn region(content: &[u8], wanted: &str) -> Option<String> {
-    let place = find(content, wanted, "").and_then(|found| found.places.into_iter().next());
+    let place = find(content, wanted, "").and_then(|found| found.first.into_iter().next());
     match place {
         Some(place) => {
             let before = content.get(..place.matched.start).unwrap_or_default();

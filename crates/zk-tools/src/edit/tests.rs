@@ -1,12 +1,18 @@
+use std::ops::ControlFlow;
+
 use fastrand::Rng;
 use unicode_normalization::UnicodeNormalization;
 
-use super::change::{self, Failure, Replacement};
+use super::change::{self, Failure, Lines, Replacement};
 use super::matching::{How, find, without_numbers};
 use crate::tool_names::ToolNames;
 
 fn edit(old: &str, new: &str) -> Replacement {
     Replacement { old: old.into(), new: new.into(), all: false }
+}
+
+fn at(lines: &[usize]) -> Lines {
+    Lines { count: lines.len(), first: lines.to_vec() }
 }
 
 #[derive(Debug)]
@@ -103,7 +109,7 @@ fn what_unicode_writes_in_several_ways_matches_and_stays_where_nothing_changes()
     assert!(matches!(apply("\u{fb01}".as_bytes(), &edit("i", "x")), Err(Failure::Missing(_))));
     assert!(matches!(apply("cafe\u{301}".as_bytes(), &edit("caf\u{e9}s", "x")), Err(Failure::Missing(_))));
     let twice = "\u{ff21} \n\u{ff21}\n".as_bytes();
-    assert_eq!(apply(twice, &edit("A", "b")).unwrap_err(), Failure::Ambiguous(vec![1, 2]));
+    assert_eq!(apply(twice, &edit("A", "b")).unwrap_err(), Failure::Ambiguous(at(&[1, 2])));
 }
 
 #[test]
@@ -115,8 +121,8 @@ fn an_addition_keeps_what_it_is_added_to() {
 
 #[test]
 fn an_ambiguous_text_is_refused_with_its_lines() {
-    assert_eq!(apply(b"a\nb\na\n\na", &edit("a", "x")).unwrap_err(), Failure::Ambiguous(vec![1, 3, 5]));
-    assert_eq!(apply(b"aaa", &edit("aa", "x")).unwrap_err(), Failure::Ambiguous(vec![1, 1]));
+    assert_eq!(apply(b"a\nb\na\n\na", &edit("a", "x")).unwrap_err(), Failure::Ambiguous(at(&[1, 3, 5])));
+    assert_eq!(apply(b"aaa", &edit("aa", "x")).unwrap_err(), Failure::Ambiguous(at(&[1, 1])));
     let error = apply(b"a\nb\na\n", &edit("a", "x")).unwrap_err().explain(
         "f.rs",
         "",
@@ -222,15 +228,21 @@ fn outside_is_untouched(content: &[u8], old: &str, new: &str, all: bool) {
         .flatten()
         .find_map(|old| find(content, &old, new))
         .unwrap();
-    let (first, last) = (found.places.first().unwrap(), found.places.last().unwrap());
+    let mut places = Vec::new();
+    found.each_place(content, new, &mut |place| {
+        places.push(place);
+        ControlFlow::Continue(())
+    });
+    assert_eq!((places.len(), &places[..found.first.len()]), (found.count, &*found.first));
+    let (first, last) = (places.first().unwrap(), places.last().unwrap());
     let (head, tail) = (&content[..first.matched.start], &content[last.matched.end..]);
     assert!(done.content.starts_with(head), "before: {content:?} {old:?} {new:?} -> {:?}", done.content);
     assert!(done.content.ends_with(tail), "after: {content:?} {old:?} {new:?} -> {:?}", done.content);
-    for place in &found.places {
+    for place in &places {
         assert!(place.matched.start <= place.replaced.start && place.replaced.end <= place.matched.end);
     }
     if !all {
-        let replaced = found.places[0].replaced.clone();
+        let replaced = places[0].replaced.clone();
         assert!(done.content.starts_with(&content[..replaced.start]));
         assert!(done.content.ends_with(&content[replaced.end..]));
     }

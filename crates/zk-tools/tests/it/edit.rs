@@ -2,7 +2,7 @@ use serde_json::json;
 use zk_core::model::{Display, ToolErrorKind};
 use zk_tools::ToolsOptions;
 
-use crate::support::Desk;
+use crate::support::{Desk, MEMORY, forget_peak, memory};
 
 #[tokio::test]
 async fn an_edit_says_where_it_was_made() {
@@ -148,4 +148,22 @@ async fn a_stale_multi_edit_is_shown_each_of_its_regions() {
     let error = desk.err("multi_edit", json!({ "path": "a.rs", "edits": edits })).await;
     assert!(error.message.contains("11\tlet value_10 = 10;"), "{error}");
     assert!(error.message.contains("91\tlet value_90 = 91;"), "{error}");
+}
+
+#[tokio::test]
+async fn a_short_text_in_a_large_file_takes_no_memory_for_each_place() {
+    let _alone = MEMORY.lock().await;
+    let desk = Desk::new();
+    let size = 24 << 20;
+    desk.put("a.txt", "ab".repeat(size / 2));
+    let edit = |old: &str, all: bool| json!({ "path": "a.txt", "old_string": old, "new_string": "x", "replace_all": all });
+    forget_peak();
+    let before = memory();
+    let error = desk.err("edit", edit("a", false)).await;
+    let places = size / 2;
+    assert!(error.message.contains(&format!("stands {places} times in `a.txt`, at lines 1, 1,")), "{error}");
+    let said = desk.ok("edit", edit("b", true)).await;
+    assert!(said.starts_with(&format!("Edited `a.txt`: {places} replacements (lines 1, 1,")), "{said}");
+    assert!(memory() - before < 5 * size as u64, "{} MB", (memory() - before) >> 20);
+    assert_eq!(desk.get("a.txt"), "ax".repeat(size / 2));
 }
