@@ -89,6 +89,30 @@ async fn a_token_in_its_last_minutes_is_refreshed_and_stored() {
 }
 
 #[tokio::test]
+async fn a_token_of_five_minutes_is_refreshed_in_its_last_fifth_and_not_at_every_request() {
+    struct Shifted(Arc<AtomicU64>);
+    impl Clock for Shifted {
+        fn now(&self) -> SystemTime {
+            SystemTime::now() + Duration::from_secs(self.0.load(Ordering::SeqCst))
+        }
+    }
+    let turn = AtomicU64::new(0);
+    let server = Server::answering(move |_, _: &Received| {
+        let next = turn.fetch_add(1, Ordering::SeqCst) + 1;
+        granted(&format!("access-{next}"), &format!("refresh-{next}"), 300)
+    });
+    let server = server.await;
+    let (store, shift) = (stored(first(&server.url, 0)).await, Arc::<AtomicU64>::default());
+    let (limit, clock) = (Duration::from_secs(60), Arc::new(Shifted(shift.clone())));
+    let session = OAuthSession::with(client(&server.url), store, Http::new(), clock, limit);
+    for (seconds, expected) in [(0, "access-1"), (0, "access-1"), (120, "access-1"), (250, "access-2")] {
+        shift.store(seconds, Ordering::SeqCst);
+        assert_eq!(access(&session).await.unwrap(), expected, "after {seconds} s");
+    }
+    assert_eq!(server.received().len(), 2);
+}
+
+#[tokio::test]
 async fn time_is_what_the_clock_of_the_host_says() {
     struct Later;
     impl Clock for Later {

@@ -441,6 +441,18 @@ fn a_hostile_page_is_converted_on_a_small_stack_and_grows_by_little() {
 }
 
 #[test]
+fn a_block_of_nothing_but_backticks_gets_its_fence_in_one_pass() {
+    let ticks = "`".repeat(400_000);
+    let html = format!("<pre><code>{ticks}</code></pre>");
+    let (done, converted) = std::sync::mpsc::channel();
+    std::thread::spawn(move || done.send(markdown(&html)));
+    // A search for each longer fence in turn takes minutes.
+    let text = converted.recv_timeout(Duration::from_secs(30)).unwrap();
+    let fence = "`".repeat(400_001);
+    assert_eq!(text.lines().collect::<Vec<_>>(), [&*fence, &*ticks, &*fence]);
+}
+
+#[test]
 fn the_structure_of_a_page_stays() {
     assert_eq!(markdown("<h2>A</h2>text<p>b<br>c</p>"), "## A\n\ntext\n\nb\nc");
     assert_eq!(markdown("<ul><li>a<li>b<ol><li>c</ol></ul>d"), "- a\n- b\n  1. c\n\nd");

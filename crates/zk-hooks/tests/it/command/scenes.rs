@@ -47,6 +47,17 @@ async fn hooks_are_told_the_names_their_matchers_use() {
 }
 
 #[tokio::test]
+async fn a_hook_that_prints_its_long_input_while_it_reads_is_read_while_it_is_written_to() {
+    let mut scene = Scene::new();
+    let command = "x".repeat(200_000);
+    let call = json!({"command": command});
+    let args = call.clone();
+    scene.script = Script::new().turn(|turn| turn.call("shell", args)).turn(|turn| turn.text("Done."));
+    let (seen, _) = scene.run(hook("PreToolUse", "cat >&2")).await;
+    assert_eq!((seen.refused, seen.ran), (Vec::<String>::new(), vec![call]));
+}
+
+#[tokio::test]
 async fn a_hook_of_another_tool_does_not_run_and_one_command_runs_once() {
     let hooks = json!({"PreToolUse": [
         {"matcher": "write_file|Read", "command": "exit 2"},
