@@ -19,6 +19,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::challenge::Challenge;
 use super::credentials::ServerAuth;
+use super::post::Post;
 use crate::answer::{checked, noted};
 use crate::client::SentTools;
 use crate::http::LARGEST;
@@ -128,9 +129,9 @@ impl Authorised {
         limits: StreamableHttpResponseLimits,
     ) -> Result<StreamableHttpPostResponse, Failed> {
         self.send(|token| {
-            let (uri, session, headers) = (uri.clone(), session_id.clone(), headers.clone());
-            let message = message.clone();
-            self.client.post_message_with_response_limits(uri, message, session, token, headers, limits)
+            let (session, headers) = (session_id.as_deref(), headers.clone());
+            let post = Post { message: &message, session, token, headers, limits };
+            post.send(&self.client, &uri)
         })
         .await
     }

@@ -4,6 +4,8 @@ mod challenge;
 mod client;
 mod credentials;
 mod discovery;
+mod event_bytes;
+mod post;
 mod registration;
 mod sign_in;
 

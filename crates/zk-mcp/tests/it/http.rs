@@ -10,6 +10,7 @@ use zk_core::model::{Block, Image, ToolContent, ToolError, ToolOutput, ToolSpec}
 use zk_core::service::{Progress, ToolCx};
 use zk_mcp::{McpServer, ServeToken, ServedCall, ServedTool, ServedTools, ServerConfig, ServerState};
 
+use crate::rpc;
 use crate::support::{Host, LONG};
 
 /// `echo` gives back its text, `image` an image, `sum` data, `wait` ends when it is stopped.
@@ -128,4 +129,22 @@ async fn streams_serve_one_client_until_its_input_ends() {
     let serving = tokio::spawn(async move { tools.streams(input, output, CancellationToken::new()).await });
     drop(client);
     tokio::time::timeout(LONG, serving).await.unwrap().unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_json_answer_of_too_many_values_is_an_error_of_its_call() {
+    let web = rpc::serve(|method, params, _| {
+        let count = params["arguments"]["count"].as_u64()?;
+        let zeros = vec![0; usize::try_from(count).unwrap()];
+        (method == "tools/call").then(|| Ok(json!({"content": [], "structuredContent": {"zeros": zeros}})))
+    })
+    .await;
+    let host = Host::of([ServerConfig::read("s", &json!({"url": format!("{}/mcp", web.url)})).unwrap()]);
+    host.servers.warm_up(LONG).await;
+    assert!(host.call("mcp_s_t", json!({"count": 1000})).await.is_ok());
+    let error = host.call("mcp_s_t", json!({"count": 300_000})).await.unwrap_err();
+    assert!(error.message.contains("more than 250000 values"), "{}", error.message);
+    // The connection goes on.
+    assert!(host.call("mcp_s_t", json!({"count": 1000})).await.is_ok());
+    host.bus.close().await;
 }
