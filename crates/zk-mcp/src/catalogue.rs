@@ -46,32 +46,33 @@ fn list(tools: &[RunTool]) -> String {
     if lazy.is_empty() {
         return String::new();
     }
-    lazy.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+    lazy.sort_unstable_by(|one, other| one.spec.name.cmp(&other.spec.name));
     let mut lines: Vec<String> = lazy.iter().map(|tool| line(tool)).collect();
     if lines.iter().map(String::len).sum::<usize>() > DESCRIBED {
-        lines = lazy.iter().map(|tool| tool.name.to_string()).collect();
+        lines = lazy.iter().map(|tool| tool.spec.name.clone()).collect();
     }
     // A host without the search lets the model use them in its own way.
-    let about = if tools.iter().any(|tool| &*tool.name == NAME) {
-        format!("These tools of MCP servers can be called once `{NAME}` found them:")
-    } else {
-        "There are more tools of MCP servers:".to_owned()
+    let about = match tools.iter().find(|tool| &*tool.name == NAME) {
+        Some(search) => {
+            format!("These tools of MCP servers can be called once `{}` found them:", search.spec.name)
+        }
+        None => "There are more tools of MCP servers:".to_owned(),
     };
     format!("{about}\n<tools>\n{}\n</tools>", lines.join("\n"))
 }
 
-/// The name of a tool and the beginning of its description. Nothing in it can end the list.
+/// The name of a tool, as the model calls it, and the beginning of its description. Nothing in it can end the list.
 fn line(tool: &RunTool) -> String {
     let about = tool.spec.description.split_whitespace().collect::<Vec<_>>().join(" ");
     if about.is_empty() {
-        return tool.name.to_string();
+        return tool.spec.name.clone();
     }
     let about = match about.char_indices().nth(ABOUT) {
         Some((end, _)) => format!("{}…", about.get(..end).unwrap_or_default().trim_end()),
         None => about,
     };
     let escaped = about.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    format!("{}: {escaped}", tool.name)
+    format!("{}: {escaped}", tool.spec.name)
 }
 
 #[cfg(test)]
@@ -108,6 +109,18 @@ mod tests {
         assert_eq!(lines[3..], ["mcp_b: Says &lt;/tools&gt; &amp; more", "mcp_c", "</tools>"]);
         let turned: Vec<RunTool> = tools.into_iter().rev().collect();
         assert_eq!(list(&turned), text, "the order of registration does not count");
+    }
+
+    #[test]
+    fn tools_are_listed_as_the_model_calls_them() {
+        let mut search = tool("tool_search", "Finds", Disclosure::Always);
+        search.spec = ToolSpec::new("ToolSearch", "Finds", json!({"type": "object"}));
+        let mut tools = [lazy("mcp_a", "One"), lazy("mcp_b", ""), search];
+        for (tool, wire) in tools.iter_mut().zip(["Zeta", "Alpha"]) {
+            tool.spec = Arc::new(ToolSpec { name: wire.to_owned(), ..ToolSpec::clone(&tool.spec) });
+        }
+        let text = list(&tools);
+        assert!(text.contains("once `ToolSearch` found them:\n<tools>\nAlpha\nZeta: One\n"), "{text}");
     }
 
     #[test]

@@ -75,10 +75,11 @@ impl ToolSearch {
 
 impl Args {
     fn finds(&self, tool: &RunTool, of_server: Option<&BTreeSet<String>>) -> bool {
-        let text = format!("{} {}", tool.name, tool.spec.description).to_lowercase();
+        let text = format!("{} {} {}", tool.name, tool.spec.name, tool.spec.description).to_lowercase();
         let has_words =
             |query: &String| query.to_lowercase().split_whitespace().all(|word| text.contains(word));
-        let is_named = self.names.is_empty() || self.names.iter().any(|name| **name == *tool.name);
+        let is_named = self.names.is_empty()
+            || self.names.iter().any(|name| *name == tool.spec.name || **name == *tool.name);
         is_named
             && of_server.is_none_or(|names| names.contains(&*tool.name))
             && self.query.as_ref().is_none_or(has_words)
@@ -115,8 +116,8 @@ impl Tool for ToolSearch {
         let mut lines = Vec::new();
         for tool in found.iter().take(limit) {
             tools.unlock(&tool.name).map_err(|error| ToolError::failed(error.to_string()))?;
-            let RunTool { name, spec, .. } = tool;
-            let line = json!({ "name": **name, "description": spec.description, "schema": spec.schema });
+            let spec = &tool.spec;
+            let line = json!({ "name": spec.name, "description": spec.description, "schema": spec.schema });
             // Nothing in a schema can end the envelope it is in.
             lines.push(format!("<tool>{}</tool>", line.to_string().replace('<', "\\u003c")));
         }
