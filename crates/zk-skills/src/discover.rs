@@ -270,6 +270,13 @@ struct Search<'a> {
     unread: Vec<PathBuf>,
 }
 
+/// Directories that may still be looked into below a directory of skills.
+struct Left {
+    dirs: usize,
+    /// Whether there were more.
+    is_cut: bool,
+}
+
 impl Search<'_> {
     fn root(&mut self, dir: &Path, source: SkillSource, fence: Option<&Path>) {
         // Most are not there.
@@ -285,20 +292,24 @@ impl Search<'_> {
             self.broken.push(skip("it belongs to another user".to_owned()));
             return;
         }
-        let mut left = MAX_DIRS;
+        let mut left = Left { dirs: MAX_DIRS, is_cut: false };
         self.dir(&real, source, fence, 0, &mut left);
-        if left == 0 {
+        if left.is_cut {
             self.broken.push(skip(format!(
                 "it has more than {MAX_DIRS} directories; the others were not looked into"
             )));
         }
     }
 
-    fn dir(&mut self, dir: &Path, source: SkillSource, fence: Option<&Path>, depth: usize, left: &mut usize) {
-        if *left == 0 || !self.seen.insert(dir.to_path_buf()) {
+    fn dir(&mut self, dir: &Path, source: SkillSource, fence: Option<&Path>, depth: usize, left: &mut Left) {
+        if left.dirs == 0 {
+            left.is_cut = true;
             return;
         }
-        *left -= 1;
+        if !self.seen.insert(dir.to_path_buf()) {
+            return;
+        }
+        left.dirs -= 1;
         let entries = match std::fs::read_dir(dir) {
             Ok(entries) => entries,
             Err(error) => {

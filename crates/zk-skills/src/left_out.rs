@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -24,12 +25,13 @@ pub struct LeftOutSkill {
     pub path: PathBuf,
     /// Where it comes from.
     pub source: SkillSource,
-    /// Why, as the end of a sentence about the skill.
-    pub why: &'static str,
+    /// Reason, as the end of a sentence about the skill; or what was cut off of a directory of skills.
+    pub why: Cow<'static, str>,
 }
 
 /// Finds each `SKILL.md` below the directories of `roots` that is in no list of `set`, with the reason. For a person who
-/// asks: it looks into directories that discovery skips, at most 2,000 below each root, and follows no links. It blocks as
+/// asks: it looks into directories that discovery skips, at most 2,000 below each root, and follows no links. A root whose tree
+/// is deeper or wider than discovery goes is in the list itself, once, with the number of directories. It blocks as
 /// [`discover`](fn@crate::discover) does.
 #[must_use]
 pub fn left_out(roots: &SkillRoots, set: &SkillSet, files: &dyn HostFiles) -> Vec<LeftOutSkill> {
@@ -51,10 +53,11 @@ pub fn left_out(roots: &SkillRoots, set: &SkillSet, files: &dyn HostFiles) -> Ve
         real.filter(|(real, source)| followed(real, *source)).collect();
     let excludes = !roots.exclude.is_empty();
     let (source, found) = (SkillSource::Project, Vec::new());
-    let mut search = Search { places, known, found, excludes, source, left: 0 };
+    let mut search = Search { places, known, found, excludes, source, left: 0, deep: 0, is_cut: false };
     for (dir, source) in search.places.clone() {
-        (search.source, search.left) = (source, MAX_DIRS);
+        (search.source, search.left, search.deep, search.is_cut) = (source, MAX_DIRS, 0, false);
         search.dir(&dir, 0, None);
+        search.tell_of_cut(&dir);
     }
     search.found
 }
@@ -70,15 +73,36 @@ struct Search {
     source: SkillSource,
     /// Directories that may still be looked into.
     left: usize,
+    /// Directories that are deeper than discovery goes.
+    deep: usize,
+    /// Whether there were more directories than may be looked into.
+    is_cut: bool,
 }
 
 impl Search {
+    /// Says of a directory of skills how much of it was not looked into.
+    fn tell_of_cut(&mut self, root: &Path) {
+        let at_least = if self.is_cut { "at least " } else { "" };
+        let deep = (self.deep > 0).then(|| {
+            let are = if self.deep == 1 { "directory is" } else { "directories are" };
+            format!("{at_least}{} {are} more than {MAX_DEPTH} below it", self.deep)
+        });
+        let wide = self.is_cut.then(|| format!("it has more than {MAX_DIRS} directories"));
+        let said: Vec<String> = wide.into_iter().chain(deep).collect();
+        if !said.is_empty() {
+            let why = format!("{}; skills there are not found", said.join(", and "));
+            self.found.push(LeftOutSkill { path: root.to_path_buf(), source: self.source, why: why.into() });
+        }
+    }
+
     /// `why` is the reason for all that is below `dir`, if there is one.
     fn dir(&mut self, dir: &Path, depth: usize, why: Option<&'static str>) {
         if self.left == 0 || depth > DEEPEST {
+            self.is_cut |= self.left == 0;
             return;
         }
         self.left -= 1;
+        self.deep += usize::from(depth > MAX_DEPTH && why.is_none());
         let Ok(entries) = std::fs::read_dir(dir) else { return };
         let mut below = Vec::new();
         let mut has_file = false;
@@ -96,7 +120,7 @@ impl Search {
                 _ if self.excludes => EXCLUDED,
                 _ => TOO_MANY,
             };
-            let why = why.unwrap_or(here);
+            let why = Cow::Borrowed(why.unwrap_or(here));
             self.found.push(LeftOutSkill { path: dir.to_path_buf(), source: self.source, why });
         }
         let why = why.or((has_file && depth > 0).then_some(IN_SKILL));

@@ -106,7 +106,7 @@ fn list(app: &AppContext, json: bool) -> Outcome<Exit> {
         state: "left out",
         about: String::new(),
         valid: false,
-        diagnostics: vec![left.why.to_owned()],
+        diagnostics: vec![left.why.into_owned()],
     }));
     if json {
         return print_json(app, rows.iter().map(Row::json).collect());

@@ -93,10 +93,11 @@ fn the_walk_is_bounded_and_skips_what_holds_parts_of_others() {
     let root = at.path("home/.agents/skills");
     let mut said: Vec<(&str, &str)> = left
         .iter()
-        .map(|left| (left.path.strip_prefix(&root).unwrap().to_str().unwrap(), left.why))
+        .map(|left| (left.path.strip_prefix(&root).unwrap().to_str().unwrap(), &*left.why))
         .collect();
     said.sort_unstable();
     let expected = [
+        ("", "3 directories are more than 5 below it"),
         ("", "in the directory of skills itself"),
         (".git/d", "begins with a dot"),
         ("1/2/3/4/5/6/7/deep", "more than 5 directories below"),
@@ -116,6 +117,13 @@ fn the_walk_is_bounded_and_skips_what_holds_parts_of_others() {
         set.broken.iter().any(|skill| skill.diagnostic.message.contains("more than 2000")),
         "{:?}",
         set.broken
+    );
+    let left = left_out(&at.roots(), &set, &LocalHostFiles::new());
+    let cut: Vec<&str> = left.iter().filter(|left| left.path == root).map(|left| &*left.why).collect();
+    assert_eq!(
+        cut.iter().filter(|why| why.contains("it has more than 2000 directories")).count(),
+        1,
+        "{cut:?}"
     );
 }
 
