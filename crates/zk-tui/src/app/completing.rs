@@ -17,7 +17,7 @@ impl App {
     /// Whether a key is for the names that are listed.
     pub(super) fn press_list(&mut self, key: &Key) -> bool {
         use crate::keys::Direction::{Down, Up};
-        let Some(list) = &mut self.list else { return false };
+        let Some(list) = self.list.as_mut().filter(|list| !list.is_empty()) else { return false };
         match key {
             Key::Move { to: Up, word: false } | Key::Ctrl('p') => list.go(true),
             Key::Move { to: Down, word: false } | Key::Ctrl('n') => list.go(false),
@@ -32,15 +32,15 @@ impl App {
     pub(super) fn tab(&mut self, actions: &mut Vec<Action>) {
         let before = self.composer.before_caret();
         match List::of(before, None, &self.completer) {
-            Some(list) => {
+            Some(list) if !list.is_empty() => {
                 let is_only = list.is_only();
                 self.list = Some(list);
                 if is_only {
                     self.take_choice();
                 }
             }
-            None if self.is_running() => self.enter_text(false, actions),
-            None => self.awaits_names = asked(before).is_some(),
+            Some(_) | None if self.is_running() => self.enter_text(false, actions),
+            Some(_) | None => self.awaits_names = asked(before).is_some(),
         }
     }
 

@@ -32,6 +32,8 @@ pub struct Offered {
     pub names: Arc<[String]>,
     /// What there is to say of each, if anything; as long as the names, or empty.
     pub notes: Arc<[String]>,
+    /// Remark below the names, such as that there are others, if there is one.
+    pub remark: Option<Arc<str>>,
 }
 
 /// Gives the names of what a person may be about to type. It answers at once, with what it knows by then.
@@ -88,7 +90,7 @@ pub(crate) struct List {
 }
 
 impl List {
-    /// The names for what stands before the caret; nothing where none fit. `old` is the list that was shown before.
+    /// The names for what stands before the caret; nothing where none fit and there is no remark. `old` is the list that was shown before.
     pub(crate) fn of(before: &str, old: Option<Self>, completer: &Completer) -> Option<Self> {
         let (asked, from, query) = asked(before)?;
         // Files may have come since; commands and their arguments stay while one is typed.
@@ -99,11 +101,17 @@ impl List {
         let found = best(query, &offered.names, RANKED);
         let is_complete =
             matches!(found.as_slice(), [only] if offered.names.get(*only).is_some_and(|name| name == query));
-        if found.is_empty() || is_complete {
+        // A name that fits may be one of those that are not offered.
+        if found.is_empty() && offered.remark.is_none() || is_complete {
             return None;
         }
         let query = query.to_owned();
         Some(Self { asked, offered, from, query, found, chosen: 0, is_moved: false })
+    }
+
+    /// Whether no name fits, so that there is only a remark.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.found.is_empty()
     }
 
     /// Whether there is nothing to choose from.
@@ -164,6 +172,9 @@ impl List {
                 &format!("  {more} fit `{}` · ↑↓ chooses · Tab takes it", self.query),
             ));
         }
+        if let Some(remark) = &self.offered.remark {
+            rows.push(Row::of(Style::DIM, &format!("  {remark}")).clipped(width));
+        }
         rows
     }
 }
@@ -179,6 +190,21 @@ mod tests {
         let list = List::of("see @notes", None, &completer).unwrap();
         assert_eq!(list.choice(), Some((5, "\"docs/my notes.md\" ".to_owned())));
         assert_eq!(quoted("a \"b\".md"), "'a \"b\".md'");
+    }
+
+    #[test]
+    fn a_remark_stands_below_the_names_also_where_none_fits() {
+        let names: Arc<[String]> = ["src/main.rs".to_owned()].into();
+        let offered = Offered { names, remark: Some("there are others".into()), ..Offered::default() };
+        let completer: Completer = Box::new(move |_| offered.clone());
+        let shown = |typed: &str| {
+            let list = List::of(typed, None, &completer).unwrap();
+            let rows = list.rows(40);
+            let is_told = rows.last().is_some_and(|row| row.text().contains("there are others"));
+            (list.is_empty(), rows.len(), is_told)
+        };
+        assert_eq!(shown("see @main"), (false, 2, true));
+        assert_eq!(shown("see @zzz"), (true, 1, true));
     }
 
     #[test]

@@ -340,7 +340,7 @@ fn agents(view: &View) -> Offered {
             notes.push("of an earlier run".to_owned());
         }
     }
-    Offered { names: names.into(), notes: notes.into() }
+    Offered { names: names.into(), notes: notes.into(), remark: None }
 }
 
 fn jobs(jobs: &[JobRow]) -> Offered {
@@ -354,5 +354,5 @@ fn jobs(jobs: &[JobRow]) -> Offered {
         format!("{state} · {}", job.command)
     };
     let names = jobs.iter().rev().map(|job| job.id.as_str().to_owned()).collect();
-    Offered { names, notes: jobs.iter().rev().map(note).collect() }
+    Offered { names, notes: jobs.iter().rev().map(note).collect(), remark: None }
 }

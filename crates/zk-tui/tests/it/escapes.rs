@@ -233,7 +233,11 @@ fn shown_everywhere(text: &str, asked: &str) -> String {
     let looks = Looks { theme: Theme::Dark, links: true };
     let abilities = Abilities { looks, workspace: Some("/w".into()), ..Abilities::PLAIN };
     let names: Arc<[String]> = [format!("n{text}"), format!("model {text}")].into();
-    let complete = move |_: &Asked| Offered { names: names.clone(), notes: names.clone() };
+    let complete = move |_: &Asked| Offered {
+        names: names.clone(),
+        notes: names.clone(),
+        remark: names.first().map(|name| name.as_str().into()),
+    };
     let mut app = App::new(View::default(), size, abilities, Vec::new(), Box::new(complete));
     let (mut now, mut sent) = (Duration::ZERO, String::new());
     let mut step = |app: &mut App, patches: &[Value], keys: &[Key]| {

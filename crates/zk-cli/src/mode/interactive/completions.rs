@@ -19,7 +19,7 @@ use crate::place::{ContextName, Place};
 use crate::sessions;
 
 /// Paths that are offered at most.
-const FILES: usize = 100_000;
+const MAX_PATHS: usize = 100_000;
 
 /// How long names count as known.
 const FRESH: Duration = Duration::from_secs(10);
@@ -107,8 +107,7 @@ impl Completions {
         {
             let (completions, cwd) = (self.clone(), cwd.to_path_buf());
             tokio::task::spawn_blocking(move || {
-                let names = walk(&*files, &cwd);
-                let offered = Offered { names: names.into(), ..Offered::default() };
+                let offered = walk(&*files, &cwd, MAX_PATHS);
                 completions.found_in(&cwd, |known| &mut known.files, offered);
             });
         }
@@ -163,7 +162,7 @@ impl Completions {
             tokio::spawn(async move {
                 let found = prompts(&sessions).await.unwrap_or_default();
                 let (names, notes): (Vec<String>, Vec<String>) = found.into_iter().unzip();
-                let offered = Offered { names: names.into(), notes: notes.into() };
+                let offered = Offered { names: names.into(), notes: notes.into(), ..Offered::default() };
                 completions.found(|known| &mut known.prompts, offered);
             });
         }
@@ -175,7 +174,7 @@ impl Completions {
         let filter = SessionFilter { cwd: Some(cwd), limit: Some(SESSIONS), unanswered: false };
         let listed = store.list(&filter).await.unwrap_or_default();
         let names = listed.iter().map(|info| info.id.as_str().to_owned()).collect();
-        Offered { names, notes: listed.into_iter().map(|info| info.title).collect() }
+        Offered { names, notes: listed.into_iter().map(|info| info.title).collect(), remark: None }
     }
 
     /// As [`found`](Self::found), for names of a directory, which may not be the present one any more.
@@ -205,6 +204,7 @@ fn commands(opened: &Opened) -> Offered {
     Offered {
         names: commands.iter().map(|command| command.name.to_string()).collect(),
         notes: commands.iter().map(|command| command.value.help().to_owned()).collect(),
+        remark: None,
     }
 }
 
@@ -214,6 +214,7 @@ async fn models(cx: &Cx) -> Offered {
     Offered {
         names: reply.models.iter().map(|model| model.reference().to_string()).collect(),
         notes: reply.models.iter().map(|model| note(model.window)).collect(),
+        remark: None,
     }
 }
 
@@ -229,24 +230,55 @@ fn programs(path: &OsStr) -> Vec<String> {
         let name = entry.file_name().into_string().ok()?;
         (is_program && !name.contains(|c: char| c.is_control() || c.is_whitespace())).then_some(name)
     };
-    let names: BTreeSet<String> = entries.filter_map(name).take(FILES).collect();
+    let names: BTreeSet<String> = entries.filter_map(name).take(MAX_PATHS).collect();
     names.into_iter().collect()
 }
 
-/// The files below a directory that no ignore file leaves out, shorter paths first.
-fn walk(files: &dyn Files, cwd: &Path) -> Vec<String> {
-    let Ok(start) = files.resolve(cwd, ".") else { return Vec::new() };
-    let mut names = Vec::new();
+/// The first `most` files below a directory that no ignore file leaves out, shorter paths first.
+fn walk(files: &dyn Files, cwd: &Path, most: usize) -> Offered {
+    let Ok(start) = files.resolve(cwd, ".") else { return Offered::default() };
+    let (mut names, mut is_cut) = (Vec::new(), false);
     let mut visit = |entry: zk_core::service::WalkEntry| {
         let name = entry.at.path.strip_prefix(&start.path).ok().and_then(Path::to_str);
         // One with a blank is put in quotes where it is chosen.
-        names.extend(
-            name.filter(|name| !name.is_empty() && !name.contains(char::is_control)).map(str::to_owned),
-        );
-        if names.len() < FILES { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        let Some(name) = name.filter(|name| !name.is_empty() && !name.contains(char::is_control)) else {
+            return ControlFlow::Continue(());
+        };
+        is_cut = names.len() == most;
+        if is_cut {
+            return ControlFlow::Break(());
+        }
+        names.push(name.to_owned());
+        ControlFlow::Continue(())
     };
     // What was found before an error is offered.
     let _ = files.walk(&start, &WalkOptions::default(), &mut visit);
     names.sort_by_key(|name| (name.matches('/').count(), name.len()));
-    names
+    let remark = is_cut.then(|| {
+        let text = format!("only the first {most} paths are offered here; others can be typed");
+        text.into()
+    });
+    Offered { names: names.into(), remark, ..Offered::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use zk_exec::WorkspaceFiles;
+
+    use super::*;
+
+    #[test]
+    fn paths_that_are_not_offered_are_told_of() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["a", "b", "c"] {
+            std::fs::write(dir.path().join(name), "").unwrap();
+        }
+        let files = WorkspaceFiles::new([dir.path()]).unwrap();
+        let all = walk(&files, dir.path(), 3);
+        assert_eq!((all.names.len(), all.remark), (3, None));
+        let some = walk(&files, dir.path(), 2);
+        assert_eq!(some.names.len(), 2);
+        let remark = some.remark.unwrap();
+        assert!(remark.starts_with("only the first 2 paths are offered"), "{remark}");
+    }
 }
