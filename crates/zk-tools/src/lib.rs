@@ -35,6 +35,7 @@
 
 mod args;
 mod caps;
+mod command_output;
 mod diff;
 mod edit;
 #[cfg(feature = "fetch")]
@@ -64,6 +65,7 @@ mod walk;
 mod work;
 mod write_file;
 
+pub use command_output::CommandOutput;
 pub use edit::{Edit, MultiEdit};
 #[cfg(feature = "fetch")]
 pub use fetch::{Fetch, FetchOptions, FetchPlugin};

@@ -13,5 +13,6 @@ pub use permission::{PermissionControl, PermissionGate, PermissionMode};
 pub use redact::RedactResults;
 pub(crate) use result_caps::ResultCaps;
 pub use spill::Spill;
+pub(crate) use spill::handle_of;
 pub use tags::VisibleTags;
 pub(crate) use tags::visible_tags;

@@ -132,7 +132,7 @@ fn texts(content: &ToolContent) -> impl Iterator<Item = &str> {
 }
 
 /// What stands for a file of an output in the arguments of tools, as the model is told.
-pub(super) fn handle_of(path: &Path) -> String {
+pub(crate) fn handle_of(path: &Path) -> String {
     let name = path.file_name().and_then(|name| name.to_str());
     name.map_or_else(String::new, |name| {
         format!("; `{}{name}` stands for it in any argument", super::handles::PREFIX)

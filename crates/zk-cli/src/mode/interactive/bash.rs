@@ -3,14 +3,12 @@ use tokio_util::sync::CancellationToken;
 use zk_core::events::{BashOutput, UserBash};
 use zk_core::model::Message;
 use zk_core::service::{Conversation, Exec, ExecRequest, Exit, OutputSink, OutputStream};
+use zk_tools::CommandOutput;
 
 use super::chat::{Chat, LineOutcome};
 use crate::mode::shared_screen::SharedScreen;
 use crate::place::PersonExec;
 use crate::term::{Backlog, Style, Utf8Decoder, redacted};
-
-/// What of a command's output joins the conversation at most, in bytes: its end.
-const KEPT: usize = 32 * 1024;
 
 /// A command of the person's own: `!command` tells the model, `!!command` does not.
 pub(super) async fn run(chat: &Chat, command: &str, private: bool, stop: CancellationToken) -> LineOutcome {
@@ -19,9 +17,11 @@ pub(super) async fn run(chat: &Chat, command: &str, private: bool, stop: Cancell
     }
     let cx = chat.agent.bus().cx();
     let output = match cx.emit(UserBash { command: command.to_owned(), private }).await {
-        Ok(Some(output)) => {
-            chat.screen.line(Style::Plain, &output.output);
-            output
+        Ok(Some(BashOutput { output, exit_code })) => {
+            chat.screen.line(Style::Plain, &output);
+            let mut kept = CommandOutput::new(&cx);
+            kept.write(output.as_bytes());
+            BashOutput { output: kept.finish(), exit_code }
         }
         Ok(None) => match execute(chat, command, &stop).await {
             Ok(output) => output,
@@ -51,13 +51,12 @@ fn failed(chat: &Chat, why: &str) -> LineOutcome {
     LineOutcome::Failed
 }
 
-/// The output of a command, as it is shown, and its end.
+/// Output of a command, as it is shown, and as the model gets it.
 struct Shown {
     screen: SharedScreen,
     backlog: Option<Backlog>,
     decoders: [Utf8Decoder; 2],
-    kept: Vec<u8>,
-    is_cut: bool,
+    kept: CommandOutput,
 }
 
 #[async_trait]
@@ -69,11 +68,7 @@ impl OutputSink for Shown {
             OutputStream::Stderr => stderr,
         };
         self.screen.lock().stream(&decoder.push(bytes));
-        self.kept.extend_from_slice(bytes);
-        if self.kept.len() > 4 * KEPT {
-            self.kept.drain(..self.kept.len() - 2 * KEPT);
-            self.is_cut = true;
-        }
+        self.kept.write(bytes);
     }
 
     async fn ready(&mut self) {
@@ -92,12 +87,11 @@ async fn execute(chat: &Chat, command: &str, stop: &CancellationToken) -> Result
         backlog: chat.screen.lock().backlog(),
         screen: chat.screen.clone(),
         decoders: Default::default(),
-        kept: Vec::new(),
-        is_cut: false,
+        kept: CommandOutput::new(&bus.cx()),
     };
     let request = ExecRequest::shell(command, chat.conversation.state().cwd);
     let outcome = exec.run(request, &mut shown, stop).await.map_err(|error| error.to_string())?;
-    let Shown { decoders: [stdout, stderr], mut kept, is_cut, .. } = shown;
+    let Shown { decoders: [stdout, stderr], kept, .. } = shown;
     chat.screen.lock().stream(&(stdout.finish() + &stderr.finish()));
     chat.screen.end_line();
     let exit_code = match outcome.exit {
@@ -106,14 +100,5 @@ async fn execute(chat: &Chat, command: &str, stop: &CancellationToken) -> Result
         Exit::TimedOut => 124,
         Exit::Stopped => 130,
     };
-    if is_cut {
-        // What is left may begin in the middle of a key, which nothing recognises.
-        let start = kept.iter().take(KEPT).position(|byte| *byte == b'\n').map_or(KEPT, |at| at + 1);
-        kept.drain(..start);
-    }
-    let output = String::from_utf8_lossy(&kept);
-    let output = redacted(&output);
-    let output =
-        output.get(output.ceil_char_boundary(output.len().saturating_sub(KEPT))..).unwrap_or_default();
-    Ok(BashOutput { output: output.to_owned(), exit_code })
+    Ok(BashOutput { output: redacted(&kept.finish()).into_owned(), exit_code })
 }
