@@ -1,9 +1,12 @@
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use zk_core::model::{Role, SessionId};
 use zk_core::service::{
-    EntryKind, OpenSession, SessionFilter, SessionInfo, SessionSnapshot, SessionStore, StoreError,
+    Entry, EntryKind, EntryVisitor, OpenSession, SessionFilter, SessionInfo, SessionScan, SessionSnapshot,
+    SessionStore, StoreError,
 };
 
 /// The session of `cwd` that was written last and can be read: what `--continue` continues. One whose first prompt
@@ -83,18 +86,39 @@ pub async fn read_matching(store: &dyn SessionStore, text: &str) -> Result<Sessi
     }
 }
 
+/// Visits the entries of the session that `text` means, as [`find_matching`] finds it, with a visitor of `visitor`.
+///
+/// # Errors
+/// [`StoreError::NotFound`], naming the candidates if there are several; else as [`SessionStore::scan`].
+pub async fn scan_matching(
+    store: &dyn SessionStore,
+    text: &str,
+    visitor: impl Fn() -> EntryVisitor,
+) -> Result<SessionScan, StoreError> {
+    match store.scan(&SessionId::from(text), visitor()).await {
+        Err(StoreError::NotFound { .. }) => store.scan(&find_matching(store, text).await?, visitor()).await,
+        scanned_or_failed => scanned_or_failed,
+    }
+}
+
 /// Removes a session in which nothing but prompts was stored: no answer, no entry of a plugin. Returns whether
 /// it did.
 ///
 /// # Errors
 /// As [`SessionStore::read`] and [`SessionStore::delete`]; a session that is not there is no error.
 pub async fn discard_unanswered(store: &dyn SessionStore, id: &SessionId) -> Result<bool, StoreError> {
-    let snapshot = match store.read(id).await {
+    let has_more = Arc::new(AtomicBool::new(false));
+    let found = has_more.clone();
+    let visit = Box::new(move |entry: Entry, _: usize| {
+        let is_more = !is_prompt(&entry.kind);
+        found.fetch_or(is_more, Ordering::Relaxed);
+        if is_more { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    let scan = match store.scan(id, visit).await {
         Err(StoreError::NotFound { .. }) => return Ok(false),
         other => other?,
     };
-    let only_prompts =
-        snapshot.notices.is_empty() && snapshot.entries.iter().all(|entry| is_prompt(&entry.kind));
+    let only_prompts = scan.notices.is_empty() && !has_more.load(Ordering::Relaxed);
     if only_prompts {
         store.delete(id).await?;
     }

@@ -7,7 +7,7 @@
 //! | [`Recorder`] | the plugin that writes a run into an open session, and offers plugins a place in it |
 //! | [`resume_conversation`] | everything that an agent needs to go on with a session |
 //! | [`load_history`], [`resume`] | what a resumed run starts from |
-//! | [`latest`], [`open_matching`], [`read_matching`] | how `--continue`, `--resume` and a listing find a session |
+//! | [`latest`], [`open_matching`], [`read_matching`], [`scan_matching`] | how `--continue`, `--resume` and a listing find a session |
 //! | [`discard_unanswered`] | removes a session that nobody would miss |
 //!
 //! # Example
@@ -43,7 +43,7 @@ mod redact;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
-pub use find::{discard_unanswered, find_matching, latest, open_matching, read_matching};
+pub use find::{discard_unanswered, find_matching, latest, open_matching, read_matching, scan_matching};
 pub use history::{Loaded, PluginEntry, load_history, resume, resume_conversation, store_interrupted};
 pub use memory::MemoryStore;
 pub use open_turn::{CallState, InterruptedCall, InterruptedTurn};

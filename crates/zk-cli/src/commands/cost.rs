@@ -1,9 +1,13 @@
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
 use zk_core::model::{TurnUsage, Usage};
-use zk_core::service::{Entry, EntryKind, SessionFilter, SessionStore, SideCallOf, visible_line};
-use zk_session::read_matching;
+use zk_core::service::{
+    Entry, EntryKind, EntryVisitor, SessionFilter, SessionStore, SideCallOf, visible_line,
+};
+use zk_session::scan_matching;
 
 use super::print;
 use crate::app::{AppContext, runtime};
@@ -46,16 +50,16 @@ struct Outputs {
 }
 
 impl Outputs {
-    /// What the entries of a session say of its runs, each with its time.
-    fn of(entries: &[Entry]) -> impl Iterator<Item = (u64, Self)> {
-        entries.iter().filter_map(|entry| match &entry.kind {
+    /// Bytes that an entry tells of the outputs of a run, if it does.
+    fn of(entry: &Entry) -> Option<Self> {
+        match &entry.kind {
             EntryKind::Custom(custom) if custom.source == SOURCE && custom.kind == SAVINGS => {
                 let data = custom.data.value();
                 let bytes = |name: &str| data.get(name).and_then(Value::as_u64).unwrap_or_default();
-                Some((entry.time_ms, Self { before: bytes("before"), after: bytes("after") }))
+                Some(Self { before: bytes("before"), after: bytes("after") })
             }
             _ => None,
-        })
+        }
     }
 
     fn add(&mut self, more: Self) {
@@ -117,48 +121,76 @@ impl Sum {
     }
 }
 
+/// Sums of all sessions, by the name of what they are summed for.
+struct Totals {
+    by: CostBy,
+    sums: BTreeMap<String, Sum>,
+    total: Sum,
+}
+
+impl Totals {
+    /// Adds what an entry of `session` tells.
+    fn add(&mut self, session: &str, entry: &Entry) {
+        if let Some(Answered { turn, side_call }) = answer(entry) {
+            let name = match (self.by, side_call) {
+                (CostBy::Session, _) => session.to_owned(),
+                (CostBy::Model, _) => turn.model.to_string(),
+                (CostBy::Day, _) => zk_skills::date(entry.time_ms / 1000),
+                (CostBy::Plugin, Some(call)) => call.source.clone(),
+                (CostBy::Plugin, None) => "the conversation".to_owned(),
+            };
+            self.sums.entry(name).or_default().add(turn);
+            self.total.add(turn);
+        }
+        if let Some(saved) = Outputs::of(entry) {
+            self.total.outputs.add(saved);
+            let name = match self.by {
+                CostBy::Session => session.to_owned(),
+                CostBy::Day => zk_skills::date(entry.time_ms / 1000),
+                // Several may have answered in one run.
+                CostBy::Model | CostBy::Plugin => return,
+            };
+            self.sums.entry(name).or_default().outputs.add(saved);
+        }
+    }
+}
+
+/// Visits the entries of sessions with `state`, one entry in memory at a time.
+fn visiting<T: Send + 'static>(
+    state: &Arc<Mutex<T>>,
+    mut add: impl FnMut(&mut T, &Entry) + Send + 'static,
+) -> EntryVisitor {
+    let state = state.clone();
+    Box::new(move |entry, _| {
+        add(&mut lock(&state), &entry);
+        ControlFlow::Continue(())
+    })
+}
+
+fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn totals(app: &AppContext, by: CostBy, all: bool, as_json: bool) -> Outcome<Exit> {
     let store = store(app)?;
-    let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
-    let mut total = Sum::default();
+    let summed = Totals { by, sums: BTreeMap::new(), total: Sum::default() };
+    let summed = Arc::new(Mutex::new(summed));
     let notices = runtime()?.block_on(async {
         let cwd = (!all).then(|| app.cwd.clone());
         let listed =
             store.list(&SessionFilter { cwd, limit: None, unanswered: true }).await.map_err(refused)?;
         let mut notices = Vec::new();
         for info in listed {
-            let snapshot = match store.read(&info.id).await {
-                Ok(snapshot) => snapshot,
-                Err(error) => {
-                    notices.push(format!("{} is left out: {error}", info.id));
-                    continue;
-                }
-            };
-            let session = || format!("{}  {}", info.id, shorten(&info.title.replace('\n', " ")));
-            for Answered { time_ms, turn, side_call } in answers(&snapshot.entries) {
-                let name = match (by, side_call) {
-                    (CostBy::Session, _) => session(),
-                    (CostBy::Model, _) => turn.model.to_string(),
-                    (CostBy::Day, _) => zk_skills::date(time_ms / 1000),
-                    (CostBy::Plugin, Some(call)) => call.source.clone(),
-                    (CostBy::Plugin, None) => "the conversation".to_owned(),
-                };
-                sums.entry(name).or_default().add(turn);
-                total.add(turn);
-            }
-            for (time_ms, saved) in Outputs::of(&snapshot.entries) {
-                total.outputs.add(saved);
-                let name = match by {
-                    CostBy::Session => session(),
-                    CostBy::Day => zk_skills::date(time_ms / 1000),
-                    // Several may have answered in one run.
-                    CostBy::Model | CostBy::Plugin => continue,
-                };
-                sums.entry(name).or_default().outputs.add(saved);
+            let session = format!("{}  {}", info.id, shorten(&info.title.replace('\n', " ")));
+            let visit = visiting(&summed, move |totals, entry| totals.add(&session, entry));
+            if let Err(error) = store.scan(&info.id, visit).await {
+                notices.push(format!("{} is left out: {error}", info.id));
             }
         }
         Ok::<_, Failure>(notices)
     })?;
+    let summed = lock(&summed);
+    let Totals { sums, total, .. } = &*summed;
     if as_json {
         let rows: Vec<Value> = sums.iter().map(|(name, sum)| sum.json(name)).collect();
         let text = serde_json::to_string_pretty(&Value::Array(rows)).map_err(Failure::failed)?;
@@ -179,49 +211,52 @@ fn totals(app: &AppContext, by: CostBy, all: bool, as_json: bool) -> Outcome<Exi
 
 /// An answer of a model.
 struct Answered<'a> {
-    time_ms: u64,
     turn: &'a TurnUsage,
-    /// Who asked for it beside the conversation.
+    /// Plugin that asked for it beside the conversation, if one did.
     side_call: Option<&'a SideCallOf>,
 }
 
-/// What the answers of a session used.
-fn answers(entries: &[Entry]) -> impl Iterator<Item = Answered<'_>> {
-    entries.iter().filter_map(|entry| {
-        let (turn, side_call) = match &entry.kind {
-            EntryKind::Message { usage: Some(usage), .. } => (usage, None),
-            EntryKind::Usage { usage, side_call } => (usage, side_call.as_ref()),
-            _ => return None,
-        };
-        Some(Answered { time_ms: entry.time_ms, turn, side_call })
-    })
+/// The answer that an entry tells of, if it does.
+fn answer(entry: &Entry) -> Option<Answered<'_>> {
+    match &entry.kind {
+        EntryKind::Message { usage: Some(turn), .. } => Some(Answered { turn, side_call: None }),
+        EntryKind::Usage { usage: turn, side_call } => Some(Answered { turn, side_call: side_call.as_ref() }),
+        _ => None,
+    }
 }
 
 fn why(app: &AppContext, id: &str) -> Outcome<Exit> {
     let store = store(app)?;
-    let snapshot = runtime()?
-        .block_on(async { read_matching(&store, given(id, "`zk cost why`")?).await.map_err(refused) })?;
-    let mut lines = Vec::new();
-    let mut sum = Sum::default();
-    answers(&snapshot.entries).for_each(|answer| sum.add(answer.turn));
-    lines.push(sum.line(snapshot.info.id.as_str()));
-    Outputs::of(&snapshot.entries).for_each(|(_, saved)| sum.outputs.add(saved));
-    let answered = lines.len();
-    for entry in &snapshot.entries {
-        if let EntryKind::Custom(custom) = &entry.kind
-            && custom.source == SOURCE
-            && custom.kind == BREAK
-        {
-            lines.push(visible_line(&describe(entry.time_ms, &custom.data.value())));
-        }
-    }
-    if lines.len() == answered {
+    let found = Arc::new(Mutex::new((Sum::default(), Vec::new())));
+    let visitor = || {
+        visiting(&found, |(sum, breaks): &mut (Sum, Vec<String>), entry| {
+            if let Some(Answered { turn, .. }) = answer(entry) {
+                sum.add(turn);
+            }
+            if let Some(saved) = Outputs::of(entry) {
+                sum.outputs.add(saved);
+            }
+            if let EntryKind::Custom(custom) = &entry.kind
+                && custom.source == SOURCE
+                && custom.kind == BREAK
+            {
+                breaks.push(visible_line(&describe(entry.time_ms, &custom.data.value())));
+            }
+        })
+    };
+    let scan = runtime()?.block_on(async {
+        scan_matching(&store, given(id, "`zk cost why`")?, visitor).await.map_err(refused)
+    })?;
+    let (sum, breaks) = &*lock(&found);
+    let mut lines = vec![sum.line(scan.info.id.as_str())];
+    if breaks.is_empty() {
         lines.push(
             "every request began as the one before it, as far as they were compared: one behind a run that was killed is \
              compared with none"
                 .to_owned(),
         );
     }
+    lines.extend(breaks.iter().cloned());
     lines.extend(sum.outputs.line());
     print(app, &lines)
 }

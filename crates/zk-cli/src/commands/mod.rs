@@ -11,6 +11,7 @@ mod models;
 mod policy;
 mod prompt;
 mod sessions;
+mod show_session;
 mod skills;
 mod trust;
 

@@ -2,10 +2,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
+use super::show_session;
 use crate::app::{AppContext, runtime};
 use crate::args::actions::SessionsAction;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::mode::lines;
 use crate::mode::summary::shorten;
 use crate::sessions::{given, refused, store, store_copy};
 use crate::term::{Screen, Style, print_stderr};
@@ -38,23 +38,7 @@ pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit
                 }
                 Ok(plain(lines))
             }
-            SessionsAction::Show { id } => {
-                let snapshot =
-                    read_matching(&store, given(&id, "`zk sessions show`")?).await.map_err(refused)?;
-                for notice in &snapshot.notices {
-                    print_stderr(&format!("zk: {notice}"));
-                }
-                let blocks = zk_view::rebuild(&snapshot.entries);
-                let mut lines: Vec<_> = blocks.iter().flat_map(|block| lines::block(block)).collect();
-                let info = &snapshot.info;
-                lines.extend(parent_remark(info).map(|remark| (Style::Plain, remark)));
-                if let Some(lock) = &info.lock {
-                    lines.push((Style::Plain, format!("(open in process {})", lock.pid)));
-                } else if info.interrupted {
-                    lines.push((Style::Plain, "(interrupted)".to_owned()));
-                }
-                Ok(lines)
-            }
+            SessionsAction::Show { id } => show_session::show(app, &id).await.map(|()| Vec::new()),
             SessionsAction::Copy { id } => {
                 let found =
                     read_matching(&store, given(&id, "`zk sessions copy`")?).await.map_err(refused)?;
@@ -151,7 +135,7 @@ pub(crate) fn session_lines(sessions: &[SessionInfo], with_directory: bool) -> V
 }
 
 /// Which session this one comes from, if one is known.
-fn parent_remark(session: &SessionInfo) -> Option<String> {
+pub(super) fn parent_remark(session: &SessionInfo) -> Option<String> {
     session.parent.as_ref().map(|parent| format!("(from {})", visible_line(parent.as_str())))
 }
 

@@ -88,6 +88,8 @@ pub(crate) struct Screen {
     statuses: u64,
     /// Who draws what is written, where that is somebody else.
     sink: Option<Sink>,
+    /// Text that is written later, while the terminal belongs to somebody else.
+    held: Option<SafeText>,
     /// Why nothing can be written any more.
     broken: Option<std::io::Error>,
 }
@@ -161,6 +163,7 @@ impl Screen {
             written: 0,
             statuses: 0,
             sink: None,
+            held: None,
             broken: None,
         }
     }
@@ -369,8 +372,29 @@ impl Screen {
             sink.send(Style::Plain, text.as_str().to_owned());
             return;
         }
+        if let Some(held) = &mut self.held {
+            *held = std::mem::take(held).then(text);
+            return;
+        }
         if self.broken.is_none() {
             self.broken = self.place.write(text).err();
+        }
+    }
+
+    /// Whether nothing can be written any more.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.is_some()
+    }
+
+    /// Keeps what is written from now on: the terminal belongs to a line that is being typed.
+    pub(crate) fn hold(&mut self) {
+        self.held.get_or_insert_default();
+    }
+
+    /// Writes what was kept, and what comes from now on.
+    pub(crate) fn release(&mut self) {
+        if let Some(held) = self.held.take().filter(|held| !held.is_empty()) {
+            self.write(&held);
         }
     }
 }

@@ -5,6 +5,9 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use zk_core::model::{Block, Message, ModelRef, ToolCall, TurnUsage, Usage};
+use zk_core::service::{Durability, EntryKind, NewSession, RunStatus, SessionStore};
+use zk_session::SqliteStore;
 use zk_testkit::{Script, Step, Turn};
 
 use crate::zk::{LONG, Person, program, server};
@@ -37,12 +40,18 @@ fn peak(pid: u32) -> Option<u64> {
 
 /// Runs the program on what a script says, and gives the most memory it had, and what it said.
 fn run(person: &Person) -> (u64, String) {
-    let mut child = person.spawn(program(), &["-p", "go", "--allow-all"], Stdio::null());
+    let (most, _, said) = run_with(person, &["-p", "go", "--allow-all"]);
+    (most, said)
+}
+
+/// Runs the program, and gives the most memory it had, and the texts of both outputs.
+fn run_with(person: &Person, args: &[&str]) -> (u64, String, String) {
+    let mut child = person.spawn(program(), args, Stdio::null());
     let (mut output, mut errors) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
     let reading = std::thread::spawn(move || {
-        let mut said = Vec::new();
-        let _ = output.read_to_end(&mut said);
-        said.len()
+        let mut said = String::new();
+        let _ = output.read_to_string(&mut said);
+        said
     });
     let hearing = std::thread::spawn(move || {
         let mut said = String::new();
@@ -58,8 +67,57 @@ fn run(person: &Person) -> (u64, String) {
         }
         std::thread::sleep(Duration::from_millis(2));
     }
-    reading.join().unwrap();
-    (most, hearing.join().unwrap())
+    (most, reading.join().unwrap(), hearing.join().unwrap())
+}
+
+/// Entries of a run with one call, whose result has `bytes` bytes.
+fn run_of(number: usize, bytes: usize) -> Vec<EntryKind> {
+    let (run, call) = (format!("r_{number}"), format!("call_{number}"));
+    let message = |message: Message| EntryKind::Message { message: message.shared(), usage: None };
+    let turn = |kind: EntryKind| match kind {
+        EntryKind::Message { message, .. } => EntryKind::Message {
+            message,
+            usage: Some(Box::new(TurnUsage {
+                turn_id: format!("t_{number}").as_str().into(),
+                model: ModelRef::new("anthropic", "m"),
+                usage: Usage { input: 1, output: 1, ..Usage::default() },
+                cost: Some(0.5),
+            })),
+        },
+        kind => kind,
+    };
+    let asked = ToolCall::new(&*call, "shell", json!({"command": format!("echo {number}")}));
+    vec![
+        EntryKind::RunStart { run_id: run.as_str().into() },
+        message(Message::user_text(format!("prompt {number}"))),
+        turn(message(Message::assistant(vec![Block::ToolCall(asked)]))),
+        message(Message::user(vec![Block::result(&*call, "r".repeat(bytes), false)])),
+        turn(message(Message::assistant(vec![Block::text(format!("answer {number}"))]))),
+        EntryKind::RunEnd { run_id: run.as_str().into(), status: RunStatus::Completed },
+    ]
+}
+
+#[tokio::test]
+async fn a_long_session_is_shown_and_counted_an_entry_at_a_time() {
+    const RUNS: usize = 80;
+    const RESULT_BYTES: usize = 1 << 20;
+    let person = Person::new();
+    let store = SqliteStore::new(person.home().join("sessions"));
+    let new = NewSession { id: Some("s_long".into()), cwd: person.project(), parent: None };
+    let session = store.create(new).await.unwrap();
+    for number in 0..RUNS {
+        session.append(run_of(number, RESULT_BYTES), Durability::Process).await.unwrap();
+    }
+    session.close().await.unwrap();
+    let (most, said, errors) = run_with(&person, &["sessions", "show", "s_long"]);
+    assert!(said.contains("prompt 0\n") && said.contains(&format!("answer {}", RUNS - 1)), "{errors}");
+    let order: Vec<_> = (0..RUNS).map(|number| said.find(&format!("answer {number}\n")).unwrap()).collect();
+    assert!(order.is_sorted());
+    assert!(most > 0 && most < 48 << 20, "show: {} MB", most >> 20);
+    let (most, said, errors) = run_with(&person, &["cost", "--json"]);
+    let sums: serde_json::Value = serde_json::from_str(&said).unwrap_or_else(|_| panic!("{said} {errors}"));
+    assert_eq!((&sums[0]["answers"], &sums[0]["cost"]), (&json!(2 * RUNS), &json!(RUNS as f64)));
+    assert!(most > 0 && most < 48 << 20, "cost: {} MB", most >> 20);
 }
 
 /// What a model says.

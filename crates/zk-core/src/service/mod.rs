@@ -76,8 +76,9 @@ pub use run_tools::{RunTool, RunTools, UnknownTool};
 pub use session_log::{Audience, COMPACTION_ENTRY, CustomEntry, NewEntry, SessionLog};
 pub use state_files::{StateFileError, StateFiles, StateLock};
 pub use store::{
-    Durability, ENTRY_VERSION, Entry, EntryKind, Lock, NewSession, OpenSession, RunStatus, SessionFilter,
-    SessionInfo, SessionSnapshot, SessionStore, SideCallOf, StoreError, Unreadable,
+    Durability, ENTRY_VERSION, Entry, EntryKind, EntryVisitor, Lock, NewSession, OpenSession, RunStatus,
+    SessionFilter, SessionInfo, SessionScan, SessionSnapshot, SessionStore, SideCallOf, StoreError,
+    Unreadable,
 };
 pub use stored_conversation::StoredConversation;
 pub use tool::{CallPlace, Progress, Tool, ToolCx};

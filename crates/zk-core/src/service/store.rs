@@ -1,3 +1,4 @@
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -35,6 +36,22 @@ pub trait SessionStore: Send + Sync {
     /// # Errors
     /// [`StoreError::NotFound`]; [`StoreError::Damaged`] when nothing of it can be read.
     async fn read(&self, id: &SessionId) -> Result<SessionSnapshot, StoreError>;
+
+    /// Reads a session as [`SessionStore::read`] does, and hands each entry to `visit`, oldest first, with the bytes that its kind
+    /// takes as JSON, until that breaks off. A store that can holds one entry in memory at a time.
+    ///
+    /// # Errors
+    /// As [`SessionStore::read`]. Entries may have been visited before it.
+    async fn scan(&self, id: &SessionId, mut visit: EntryVisitor) -> Result<SessionScan, StoreError> {
+        let SessionSnapshot { info, entries, notices } = self.read(id).await?;
+        for entry in entries {
+            let bytes = serde_json::to_vec(&entry.kind).map_or(0, |json| json.len());
+            if visit(entry, bytes).is_break() {
+                break;
+            }
+        }
+        Ok(SessionScan { info, notices })
+    }
 
     /// The newest entries of a session, at most `most`, oldest first: its end, for who shows that before all of it is read.
     /// As [`SessionStore::read`], nothing is locked or changed; fewer come where some cannot be read.
@@ -347,6 +364,18 @@ pub struct SessionSnapshot {
     pub info: SessionInfo,
     /// The entries from the first to the leaf, as far as they can be read.
     pub entries: Vec<Entry>,
+    /// What cannot be read, in words.
+    pub notices: Vec<String>,
+}
+
+/// Visitor of the entries of a session, each with its bytes as JSON: see [`SessionStore::scan`].
+pub type EntryVisitor = Box<dyn FnMut(Entry, usize) -> ControlFlow<()> + Send>;
+
+/// What there is to say of a session whose entries were visited.
+#[derive(Clone, Debug)]
+pub struct SessionScan {
+    /// The line of a listing.
+    pub info: SessionInfo,
     /// What cannot be read, in words.
     pub notices: Vec<String>,
 }

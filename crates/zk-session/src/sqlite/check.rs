@@ -1,14 +1,15 @@
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::Path;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Row};
 use zk_core::service::Entry;
 
 use super::db::FORMAT;
 use super::error::is_damage;
 use super::files::with;
 use super::meta::Meta;
-use super::row::{self, COLUMNS, Unreadable};
+use super::row::{self, COLUMNS, KIND_COLUMN, Unreadable};
 use super::wal;
 
 /// What an existing file turned out to be.
@@ -18,8 +19,8 @@ pub(super) enum Checked {
     Empty,
     /// It was written by a newer program.
     TooNew(u32),
-    /// Every entry is there. Some may be unreadable in themselves.
-    Log(Log),
+    /// Every entry is there, or as many as were wanted. Some may be unreadable in themselves.
+    Whole(Meta),
     /// Something is missing or cannot be reached.
     Damaged(String),
 }
@@ -43,23 +44,79 @@ pub(super) struct Log {
     pub(super) unreadable: Vec<Unreadable>,
 }
 
+/// Visitor of the entries of a log, each with the bytes that its kind takes in the file.
+pub(super) type Visit<'a> = dyn FnMut(Entry, usize) -> ControlFlow<()> + 'a;
+
+/// Rows of a log as they are read, one after the other: an entry is kept by its visitor alone.
+pub(super) struct Rows<'a> {
+    visit: &'a mut Visit<'a>,
+    /// Number of the last row.
+    seq: i64,
+    /// Entries among the rows.
+    pub(super) entries: usize,
+    pub(super) unreadable: Vec<Unreadable>,
+}
+
+impl<'a> Rows<'a> {
+    pub(super) fn new(visit: &'a mut Visit<'a>) -> Self {
+        Self { visit, seq: 0, entries: 0, unreadable: Vec::new() }
+    }
+
+    fn take(&mut self, row: &Row<'_>) -> rusqlite::Result<ControlFlow<()>> {
+        let (seq, read) = row::read(row)?;
+        self.seq = seq;
+        match read {
+            Ok(entry) => {
+                self.entries += 1;
+                let bytes = row.get_ref(KIND_COLUMN)?.as_bytes().map_or(0, <[u8]>::len);
+                Ok((self.visit)(entry, bytes))
+            }
+            Err(row) => {
+                self.unreadable.push(row);
+                Ok(ControlFlow::Continue(()))
+            }
+        }
+    }
+}
+
 /// SQLite's page size unless it is told another, in bytes …
 const PAGE: u64 = 4096;
 /// … of which an empty first page uses these.
 const PAGE_HEAD: usize = 112;
 
-/// Reads everything there is, changing nothing.
+/// Reads everything there is, row by row, changing nothing.
 ///
 /// # Errors
 /// When the file cannot be read for a reason that is not in its bytes.
-pub(super) fn check(conn: &Connection, path: &Path, look: Look) -> rusqlite::Result<Checked> {
-    match examine(conn, path, look) {
+pub(super) fn check(
+    conn: &Connection,
+    path: &Path,
+    look: Look,
+    rows: &mut Rows<'_>,
+) -> rusqlite::Result<Checked> {
+    match examine(conn, path, look, rows) {
         Err(error) if is_damage(&error) => Ok(Checked::Damaged(error.to_string())),
         other => other,
     }
 }
 
-fn examine(conn: &Connection, path: &Path, look: Look) -> rusqlite::Result<Checked> {
+/// As [`check`], with all that can be read in memory.
+///
+/// # Errors
+/// As [`check`].
+pub(super) fn check_all(conn: &Connection, path: &Path, look: Look) -> rusqlite::Result<(Checked, Log)> {
+    let mut log = Log::default();
+    let mut visit = |entry, _| log.push(entry);
+    let mut rows = Rows::new(&mut visit);
+    let checked = check(conn, path, look, &mut rows)?;
+    log.unreadable = rows.unreadable;
+    if let Checked::Whole(meta) = &checked {
+        log.meta = meta.clone();
+    }
+    Ok((checked, log))
+}
+
+fn examine(conn: &Connection, path: &Path, look: Look, found: &mut Rows<'_>) -> rusqlite::Result<Checked> {
     let damaged = |why: &str| Ok(Checked::Damaged(why.to_owned()));
     let version: u32 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if version > FORMAT {
@@ -84,20 +141,21 @@ fn examine(conn: &Connection, path: &Path, look: Look) -> rusqlite::Result<Check
     if look.writes && conn.is_readonly("main")? && fs::OpenOptions::new().write(true).open(path).is_ok() {
         return damaged("its header was changed");
     }
-    let mut log = Log { meta: Meta::read(conn)?, ..Log::default() };
+    let meta = Meta::read(conn)?;
     let mut seq = 0;
     let mut select = conn.prepare(&format!("SELECT {COLUMNS} FROM entries ORDER BY seq"))?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
-        let (at, read) = row::read(row)?;
         seq += 1;
-        if at != seq {
+        if row.get::<_, i64>(0)? != seq {
             return Ok(Checked::Damaged(format!("entry {seq} is missing")));
         }
-        log.take(read);
+        if found.take(row)?.is_break() {
+            return Ok(Checked::Whole(meta));
+        }
     }
-    if seq != log.meta.entries || seq == 0 {
-        return Ok(Checked::Damaged(format!("{} entries were written, {seq} are there", log.meta.entries)));
+    if seq != meta.entries || seq == 0 {
+        return Ok(Checked::Damaged(format!("{} entries were written, {seq} are there", meta.entries)));
     }
     if seq < acknowledged {
         return Ok(Checked::Damaged(cut_short(acknowledged, seq)));
@@ -106,7 +164,7 @@ fn examine(conn: &Connection, path: &Path, look: Look) -> rusqlite::Result<Check
     if look.acknowledged.is_none() && !look.beside_a_writer && has_cut_log(path) {
         return damaged("its write-ahead log was cut, so the last entries may be missing");
     }
-    Ok(Checked::Log(log))
+    Ok(Checked::Whole(meta))
 }
 
 fn cut_short(acknowledged: i64, left: i64) -> String {
@@ -116,36 +174,48 @@ fn cut_short(acknowledged: i64, left: i64) -> String {
 impl Log {
     pub(super) fn take(&mut self, read: Result<Entry, Unreadable>) {
         match read {
-            Ok(mut entry) => {
-                // The id of the one before it is kept once.
-                if let Some(last) = self.entries.last().filter(|last| entry.parent.as_ref() == Some(&last.id))
-                {
-                    entry.parent = Some(last.id.clone());
-                }
-                self.entries.push(entry);
-            }
+            Ok(entry) => drop(self.push(entry)),
             Err(row) => self.unreadable.push(row),
         }
     }
+
+    fn push(&mut self, mut entry: Entry) -> ControlFlow<()> {
+        // The id of the one before it is kept once.
+        if let Some(last) = self.entries.last().filter(|last| entry.parent.as_ref() == Some(&last.id)) {
+            entry.parent = Some(last.id.clone());
+        }
+        self.entries.push(entry);
+        ControlFlow::Continue(())
+    }
 }
 
-/// Everything that can still be reached in a damaged file, entry by entry.
-pub(super) fn gather(conn: &Connection, path: &Path) -> Log {
-    let mut log = Log { meta: Meta::read(conn).unwrap_or_default(), ..Log::default() };
+/// Everything that can still be reached in a damaged file, with all of it in memory.
+pub(super) fn gather_all(conn: &Connection, path: &Path) -> Log {
+    let mut log = Log::default();
+    let mut visit = |entry, _| log.push(entry);
+    let mut rows = Rows::new(&mut visit);
+    let meta = gather(conn, path, &mut rows);
+    log.unreadable = rows.unreadable;
+    Log { meta, ..log }
+}
+
+/// Everything that can still be reached in a damaged file behind the rows that were read, entry by entry.
+pub(super) fn gather(conn: &Connection, path: &Path, rows: &mut Rows<'_>) -> Meta {
+    let meta = Meta::read(conn).unwrap_or_default();
     let sizes =
         [path.to_path_buf(), with(path, "-wal")].map(|path| fs::metadata(path).map_or(0, |m| m.len()));
     // The damage may be in the count: a row takes at least 16 bytes, and a file holds no more of them than that.
     let most = i64::try_from(sizes.iter().sum::<u64>() / 16).unwrap_or(i64::MAX);
     let Ok(mut select) = conn.prepare(&format!("SELECT {COLUMNS} FROM entries WHERE seq = ?1")) else {
-        return log;
+        return meta;
     };
-    let last = if (1..=most).contains(&log.meta.entries) { log.meta.entries } else { most };
-    for seq in 1..=last {
-        if let Ok((_, read)) = select.query_row([seq], row::read) {
-            log.take(read);
+    let last = if (1..=most).contains(&meta.entries) { meta.entries } else { most };
+    for seq in rows.seq + 1..=last {
+        if let Ok(ControlFlow::Break(())) = select.query_row([seq], |row| rows.take(row)) {
+            break;
         }
     }
-    log
+    meta
 }
 
 /// Whether the write-ahead log beside the file holds more than SQLite will read.

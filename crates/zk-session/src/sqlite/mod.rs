@@ -23,8 +23,8 @@ use async_trait::async_trait;
 use tokio::sync::oneshot;
 use zk_core::model::SessionId;
 use zk_core::service::{
-    Clock, Entry, NewSession, OpenSession, SessionFilter, SessionInfo, SessionSnapshot, SessionStore,
-    StoreError, SystemClock,
+    Clock, Entry, EntryVisitor, NewSession, OpenSession, SessionFilter, SessionInfo, SessionScan,
+    SessionSnapshot, SessionStore, StoreError, SystemClock,
 };
 
 use self::files::Files;
@@ -129,6 +129,11 @@ impl SessionStore for SqliteStore {
     async fn read(&self, id: &SessionId) -> Result<SessionSnapshot, StoreError> {
         let (root, id) = (self.root.clone(), id.clone());
         offload(move || snapshot::read(&root, &id)).await
+    }
+
+    async fn scan(&self, id: &SessionId, mut visit: EntryVisitor) -> Result<SessionScan, StoreError> {
+        let (root, id) = (self.root.clone(), id.clone());
+        offload(move || snapshot::scan(&root, &id, &mut visit)).await
     }
 
     async fn last_entries(&self, id: &SessionId, most: usize) -> Result<Vec<Entry>, StoreError> {

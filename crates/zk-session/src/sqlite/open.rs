@@ -126,13 +126,15 @@ pub(super) fn open(root: &Path, id: &SessionId) -> Result<Opened, StoreError> {
         return Err(io_error("open", &path, source));
     }
     let mut conn = reach(&path, id)?;
-    let mut checked = examine(&conn, &path, id, look)?;
+    let (mut checked, mut log) = examine(&conn, &path, id, look)?;
     if let Checked::Damaged(why) = checked {
-        let log = check::gather(&conn, &path);
+        drop(log);
+        let rescued = check::gather_all(&conn, &path);
         drop(conn);
-        notices.push(rescue(&files, &why, &log)?);
+        notices.push(rescue(&files, &why, &rescued)?);
+        drop(rescued);
         conn = reach(&path, id)?;
-        checked = examine(&conn, &path, id, Look { acknowledged: None, ..look })?;
+        (checked, log) = examine(&conn, &path, id, Look { acknowledged: None, ..look })?;
     }
     let (db, cwd, entries) = match checked {
         Checked::Empty => {
@@ -144,7 +146,8 @@ pub(super) fn open(root: &Path, id: &SessionId) -> Result<Opened, StoreError> {
             return Err(StoreError::TooNew { id: id.clone(), found, known: super::db::FORMAT });
         }
         Checked::Damaged(why) => return Err(damaged(id, &why, path)),
-        Checked::Log(Log { meta, entries, unreadable }) => {
+        Checked::Whole(_) => {
+            let Log { meta, entries, unreadable } = log;
             recovery::quarantine(&files, &unreadable)?;
             notices.extend(left_out(id, &unreadable, Some(&files.quarantine())));
             set_up(&conn, false, &path, id)?;
@@ -190,8 +193,8 @@ pub(super) fn reach(path: &Path, id: &SessionId) -> Result<Connection, StoreErro
     connect(path).map_err(|error| store_error(&error, "open", path, id))
 }
 
-fn examine(conn: &Connection, path: &Path, id: &SessionId, look: Look) -> Result<Checked, StoreError> {
-    check::check(conn, path, look).map_err(|error| store_error(&error, "read", path, id))
+fn examine(conn: &Connection, path: &Path, id: &SessionId, look: Look) -> Result<(Checked, Log), StoreError> {
+    check::check_all(conn, path, look).map_err(|error| store_error(&error, "read", path, id))
 }
 
 pub(super) fn set_up(conn: &Connection, fresh: bool, path: &Path, id: &SessionId) -> Result<(), StoreError> {

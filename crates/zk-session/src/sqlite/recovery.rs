@@ -1,13 +1,14 @@
 use std::collections::HashSet;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
+use std::ops::ControlFlow;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
 use zk_core::service::{Entry, StoreError};
 
-use super::check::{self, Checked, Log, Look};
+use super::check::{self, Checked, Log, Look, Rows};
 use super::db::{connect, create_tables, insert_row, insertion};
 use super::error::store_error;
 use super::files::{Files, remove, with};
@@ -111,9 +112,9 @@ pub(super) fn read_lone_log(files: &Files) -> Result<(String, Log), StoreError> 
         .open(&path)
         .and_then(|mut image| image.write_all(&database))
         .map_err(fail("write", path.clone()))?;
-    let log = connect(&path).map(|conn| match check::check(&conn, &path, Look::default()) {
-        Ok(Checked::Log(log)) => log,
-        Ok(Checked::Empty | Checked::TooNew(_) | Checked::Damaged(_)) | Err(_) => check::gather(&conn, &path),
+    let log = connect(&path).map(|conn| match check::check_all(&conn, &path, Look::default()) {
+        Ok((Checked::Whole(_), log)) => log,
+        Ok(_) | Err(_) => check::gather_all(&conn, &path),
     });
     remove(&path)?;
     let log = log.map_err(|error| store_error(&error, "read", &path, files.id()))?;
@@ -161,8 +162,10 @@ pub(super) fn finish(files: &Files) -> Result<(), StoreError> {
         return Ok(());
     }
     let is_whole = || {
-        let checked = connect(&path).and_then(|conn| check::check(&conn, &path, Look::default()));
-        matches!(checked, Ok(Checked::Log(_)))
+        let mut visit = |_, _| ControlFlow::Continue(());
+        let mut rows = Rows::new(&mut visit);
+        let checked = connect(&path).and_then(|conn| check::check(&conn, &path, Look::default(), &mut rows));
+        matches!(checked, Ok(Checked::Whole(_)))
     };
     if !files.db().exists() && !files.has_lone_log() && is_whole() {
         rename(&path, &files.db())

@@ -10,6 +10,8 @@ use super::hash::fnv1a;
 
 /// The columns [`read`] expects.
 pub(super) const COLUMNS: &str = "seq, id, parent, time_ms, kind, sum";
+/// Place of the kind among them.
+pub(super) const KIND_COLUMN: usize = 4;
 
 /// A row that is there and is no entry, with everything that is in it.
 #[derive(Debug)]

@@ -1,9 +1,10 @@
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use zk_core::model::SessionId;
-use zk_core::service::{Entry, SessionSnapshot, StoreError};
+use zk_core::service::{Entry, SessionScan, SessionSnapshot, StoreError};
 
-use super::check::{self, Checked, Log, Look};
+use super::check::{self, Checked, Log, Look, Rows, Visit};
 use super::db::{BUSY, FORMAT, connect_read_only};
 use super::error::store_error;
 use super::files::Files;
@@ -17,6 +18,23 @@ use super::{list, lock};
 /// # Errors
 /// [`StoreError`].
 pub(super) fn read(root: &Path, id: &SessionId) -> Result<SessionSnapshot, StoreError> {
+    let mut log = Log::default();
+    let SessionScan { info, notices } = scan(root, id, &mut |entry, _| {
+        log.take(Ok(entry));
+        ControlFlow::Continue(())
+    })?;
+    Ok(SessionSnapshot { info, entries: log.entries, notices })
+}
+
+/// As [`read`], entry by entry.
+///
+/// # Errors
+/// [`StoreError`].
+pub(super) fn scan<'a>(
+    root: &Path,
+    id: &SessionId,
+    visit: &'a mut Visit<'a>,
+) -> Result<SessionScan, StoreError> {
     let Some(files) = Files::find(root, id)? else { return Err(not_found(root, id)) };
     let path = files.db();
     if files.has_lone_log() {
@@ -35,25 +53,25 @@ pub(super) fn read(root: &Path, id: &SessionId) -> Result<SessionSnapshot, Store
     // One transaction, so that everything read is of one moment.
     conn.execute_batch("BEGIN").map_err(fail)?;
     let mut notices = Vec::new();
-    let Log { meta, entries, unreadable } = match check::check(&conn, &path, look).map_err(fail)? {
-        Checked::Log(log) => log,
+    let mut rows = Rows::new(visit);
+    let meta = match check::check(&conn, &path, look, &mut rows).map_err(fail)? {
+        Checked::Whole(meta) => meta,
         Checked::Empty => return Err(not_found(root, id)),
         Checked::TooNew(found) => {
             return Err(StoreError::TooNew { id: id.clone(), found, known: FORMAT });
         }
         Checked::Damaged(why) => {
-            let log = check::gather(&conn, &path);
-            if log.entries.is_empty() {
+            let meta = check::gather(&conn, &path, &mut rows);
+            if rows.entries == 0 {
                 return Err(damaged(id, &why, path));
             }
-            notices
-                .push(format!("session `{id}` is damaged ({why}): {} can be read", count(log.entries.len())));
-            log
+            notices.push(format!("session `{id}` is damaged ({why}): {} can be read", count(rows.entries)));
+            meta
         }
     };
-    notices.extend(left_out(id, &unreadable, None));
+    notices.extend(left_out(id, &rows.unreadable, None));
     let info = info(&files, meta, list::holder(&files));
-    Ok(SessionSnapshot { info, entries, notices })
+    Ok(SessionScan { info, notices })
 }
 
 /// The last entries of a session, up to one that cannot be read. What else may be wrong with it is not looked at.

@@ -1,9 +1,10 @@
 //! What every store does, run on each of them.
 
-use std::sync::Arc;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex};
 
 use zk_core::model::{ModelRef, SessionId};
-use zk_core::service::{EntryKind, NewSession, OpenSession, SessionFilter, SessionStore, StoreError};
+use zk_core::service::{Entry, EntryKind, NewSession, OpenSession, SessionFilter, SessionStore, StoreError};
 use zk_session::{MemoryStore, SqliteStore, latest, open_matching};
 
 use crate::support::{Add, Ticking, at, chained, every, kinds, says, stored, unit, whole_units};
@@ -41,6 +42,34 @@ async fn conform(store: impl Fn() -> Arc<dyn SessionStore>) {
     a_deleted_session_is_gone(&*store(), here.path()).await;
     an_id_may_be_shortened(&*store(), here.path()).await;
     appends_of_many_tasks_are_one_chain(&*store(), here.path()).await;
+    a_scan_visits_what_a_read_gives_until_it_is_broken_off(&*store(), here.path()).await;
+}
+
+async fn a_scan_visits_what_a_read_gives_until_it_is_broken_off(store: &dyn SessionStore, cwd: &Path) {
+    let id = stored(store, cwd, 9).await;
+    let expected = store.read(&id).await.unwrap().entries;
+    for most in [usize::MAX, 4] {
+        let visited: Arc<Mutex<Vec<(Entry, usize)>>> = Arc::default();
+        let seen = visited.clone();
+        let visit = Box::new(move |entry: Entry, bytes: usize| {
+            let mut seen = seen.lock().unwrap();
+            seen.push((entry, bytes));
+            if seen.len() == most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        let scan = store.scan(&id, visit).await.unwrap();
+        assert_eq!((scan.info.id, scan.notices), (id.clone(), Vec::<String>::new()));
+        let visited = visited.lock().unwrap();
+        let count = expected.len().min(most);
+        assert!(
+            visited.iter().map(|(entry, _)| entry).eq(&expected[..count]),
+            "{} of {count}",
+            visited.len()
+        );
+        let bytes = |entry: &Entry| serde_json::to_string(&entry.kind).unwrap().len();
+        assert!(visited.iter().all(|(entry, size)| *size == bytes(entry)));
+    }
+    let unknown = store.scan(&"s_nowhere".into(), Box::new(|_, _| ControlFlow::Continue(()))).await;
+    assert!(matches!(unknown, Err(StoreError::NotFound { .. })), "{unknown:?}");
 }
 
 use std::path::Path;
