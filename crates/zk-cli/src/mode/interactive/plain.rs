@@ -1,5 +1,7 @@
 //! A conversation in plain lines.
 
+use tokio_util::sync::CancellationToken;
+
 use super::chat::{Chat, LineOutcome, Opens};
 use super::desk::Desk;
 use super::drafts::{DRAFT, KeptDrafts};
@@ -72,7 +74,7 @@ fn converse(
                 chat.echo(&waiting.text);
                 waiting
             }
-            None => match editor.read(&chat.keyboard.take_draft()) {
+            None => match read_line(&chat, runtime, editor) {
                 ReadLine::Line(text) => text.into(),
                 ReadLine::BackTab(typed) => {
                     chat.cycle_mode();
@@ -121,6 +123,22 @@ fn converse(
     chat.keyboard.on_change(None);
     runtime.block_on(chat.close());
     Ok(Ended::Exit(exit))
+}
+
+/// Reads a line while the tasks of the conversation go on. Lines that they print come behind it.
+fn read_line(chat: &Chat, runtime: &Runtime, editor: &mut LineEditor) -> ReadLine {
+    let draft = chat.keyboard.take_draft();
+    let over = CancellationToken::new();
+    chat.screen.lock().hold();
+    let read = std::thread::scope(|scope| {
+        let _end = over.clone().drop_guard();
+        let tasks = std::thread::Builder::new().name("tasks".to_owned());
+        // Without a thread they go on once the line is read.
+        let _ = tasks.spawn_scoped(scope, || runtime.block_on(over.cancelled()));
+        editor.read(&draft)
+    });
+    chat.screen.lock().release();
+    read
 }
 
 /// All that was typed and not sent, which goes on elsewhere.
