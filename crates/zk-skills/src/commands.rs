@@ -248,8 +248,12 @@ impl CommandFilesPlugin {
         found.await.unwrap_or_default()
     }
 
-    /// The prompt that a line asks for; nothing if it is no command of a file.
-    async fn expand(&self, text: &str, cx: &Cx) -> Result<Option<String>, BoxError> {
+    /// The prompt that a line asks for, with the arguments in their places; nothing if it is no command of a file. The handler of
+    /// `input` does this with a prompt that begins a run; a host does it with one that steers a run.
+    ///
+    /// # Errors
+    /// In words, when the file cannot be read, or a command in its text cannot be run.
+    pub async fn prompt_of(&self, text: &str, cx: &Cx) -> Result<Option<String>, BoxError> {
         let Some(rest) = text.strip_prefix('/') else { return Ok(None) };
         // Read now: a file may have come since the last prompt.
         let found = self.find(cx).await;
@@ -317,7 +321,7 @@ impl Plugin for CommandFilesPlugin {
         });
         scope.provide_service(Arc::new(self.clone()));
         scope.on_async_with(self.clone(), async |plugin: &Self, input: &Input, cx: &Cx| {
-            let text = plugin.expand(&input.text, cx).await?;
+            let text = plugin.prompt_of(&input.text, cx).await?;
             Ok::<_, BoxError>(text.map(|text| InputReply::Transform { text, images: None }))
         });
         Ok(())

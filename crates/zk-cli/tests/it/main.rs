@@ -107,6 +107,8 @@ mod tool_settings;
 mod untrusted;
 #[cfg(test)]
 mod waits;
+#[cfg(test)]
+mod while_typing;
 mod window;
 #[cfg(test)]
 mod zk;

@@ -65,7 +65,12 @@ pub(crate) fn recording(script: &FakeMcpScript, received: &Path) -> Value {
 
 /// Settings with a server called `fake`.
 pub(crate) fn settings(script: &FakeMcpScript) -> String {
-    let server = toml::Value::try_from(definition(script)).unwrap();
+    settings_of(&definition(script))
+}
+
+/// Settings with a server called `fake` that is defined so.
+pub(crate) fn settings_of(definition: &Value) -> String {
+    let server = toml::Value::try_from(definition).unwrap();
     let table = toml::Table::from_iter([("fake".to_owned(), server)]);
     let table = toml::Table::from_iter([("servers".to_owned(), toml::Value::Table(table))]);
     toml::to_string(&toml::Table::from_iter([("mcp".to_owned(), toml::Value::Table(table))])).unwrap()

@@ -192,6 +192,14 @@ impl App {
             actions.extend([Action::Remember(text.clone()), Action::Beside(text)]);
             return;
         }
+        if is_running && !self.is_busy && (self.makes_prompt)(self.composer.text().trim()) {
+            let line = self.composer.take().trim().to_owned();
+            self.vim.insert();
+            self.list = None;
+            self.history.push(&line);
+            actions.extend([Action::Remember(line.clone()), Action::PromptCommand { line, steers }]);
+            return;
+        }
         // A skill that is asked for is part of a prompt, and a command of the person's own waits in the queue.
         let typed = self.composer.text().trim_start();
         let waits = typed.starts_with('!');

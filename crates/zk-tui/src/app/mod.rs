@@ -57,6 +57,14 @@ pub enum Action {
     Line(String),
     /// A command that needs nothing of the run, which goes on beside it: see [`App::with_commands_beside_runs`].
     Beside(String),
+    /// A command that makes a prompt, typed during a run that the prompt steers, or behind which it waits: see
+    /// [`App::with_prompt_commands`].
+    PromptCommand {
+        /// The line.
+        line: String,
+        /// Whether the prompt steers the run.
+        steers: bool,
+    },
     /// For the view.
     Intent(Intent),
     /// Take a steering message back from the run, and give its text back with [`App::give_back`] if it was still there.
@@ -143,6 +151,7 @@ pub struct App {
     is_left: bool,
     mask: Mask,
     is_harmless: IsHarmless,
+    makes_prompt: IsHarmless,
     /// The alternate screen, while it is in use.
     alternate: Option<FullScreen>,
     /// What the alternate screen shows of the conversation, while it is wanted.
@@ -210,6 +219,7 @@ impl App {
             is_left: false,
             mask: |_| None,
             is_harmless: |_| false,
+            makes_prompt: |_| false,
             alternate: None,
             pager: None,
             is_full: false,
@@ -229,6 +239,13 @@ impl App {
     #[must_use]
     pub fn with_commands_beside_runs(mut self, is_harmless: IsHarmless) -> Self {
         self.is_harmless = is_harmless;
+        self
+    }
+
+    /// Has commands that `makes_prompt` knows handed to the host during a run, as prompts are.
+    #[must_use]
+    pub fn with_prompt_commands(mut self, makes_prompt: IsHarmless) -> Self {
+        self.makes_prompt = makes_prompt;
         self
     }
 

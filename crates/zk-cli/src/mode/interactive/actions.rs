@@ -30,10 +30,11 @@ impl InlineScreen {
                 Some(opened) => beside::run(opened, line, self.notes.clone()),
                 None => self.work(Work::Line(line)),
             },
-            Action::Intent(intent) => {
-                self.view.intent(&intent);
-                self.follow_view().await;
-            }
+            Action::PromptCommand { line, steers } => match self.opened.get() {
+                Some(opened) => beside::make_prompt(opened, line, steers, self.notes.clone()),
+                None => self.work(Work::Line(line)),
+            },
+            Action::Intent(intent) => self.take_prompt(&intent).await,
             Action::Unsteer { id, text } => self.unsteer(id, &text, app).await,
             Action::Stop => self.keyboard.stop(),
             Action::Hurry => _ = self.app.limits.skip_waits(),
@@ -49,6 +50,12 @@ impl InlineScreen {
             Action::Edit(_) => {}
         }
         Ok(())
+    }
+
+    /// Hands a prompt, or another intent, to the view, and does what comes of it.
+    pub(super) async fn take_prompt(&self, intent: &Intent) {
+        self.view.intent(intent);
+        self.follow_view().await;
     }
 
     /// Attaches an image whose path was pasted, where the model sees images; its path stays text otherwise.

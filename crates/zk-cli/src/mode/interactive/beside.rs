@@ -4,12 +4,14 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio_util::sync::CancellationToken;
 use zk_agent::AgentConversation;
 use zk_core::service::{Command, CommandOutcome, match_command};
-use zk_view::Effect;
+use zk_skills::CommandFilesPlugin;
+use zk_view::{Effect, Intent};
 
 use super::chat::Chat;
-use super::line::load_body;
+use super::line::{load_body, refresh_files};
 use super::screen_kind::ScreenKind;
 use super::worker::{Note, Opened};
+use crate::mode::OWN_COMMANDS;
 use crate::term::Style;
 
 /// Commands that only show something, and change at most how the conversation is drawn and what runs without asking.
@@ -61,6 +63,59 @@ pub(super) fn run(opened: &Opened, line: String, notes: UnboundedSender<Note>) {
     tokio::spawn(running);
 }
 
+/// Whether a line is a command of a file, a plugin or a server, which may make a prompt. A skill is part of a prompt itself.
+pub(super) fn makes_prompt(line: &str) -> bool {
+    let Some(rest) = line.strip_prefix('/') else { return false };
+    let name = rest.split_whitespace().next().filter(|_| !rest.starts_with(char::is_whitespace));
+    name.is_some_and(|name| !name.starts_with("skill:") && !OWN_COMMANDS.contains(&name))
+}
+
+/// Runs such a command, and tells the screen the prompt that it makes, or what it says.
+pub(super) fn make_prompt(opened: &Opened, line: String, steers: bool, notes: UnboundedSender<Note>) {
+    let conversation = opened.conversation.clone();
+    let running = async move {
+        let note = match prompt_of(&conversation, &line, steers).await {
+            Ok(Some(text)) if steers => Note::Prompt(Intent::Steer { text }),
+            Ok(Some(text)) => Note::Prompt(Intent::Submit { text }),
+            Ok(None) => Note::Beside { line, text: String::new() },
+            Err(text) => Note::Beside { line, text },
+        };
+        // The screen may have ended.
+        let _ = notes.send(note);
+    };
+    tokio::spawn(running);
+}
+
+/// The prompt that a command makes, if it makes one. The text of a command file is put in its place where the prompt steers: one
+/// that waits gets it when its run begins.
+async fn prompt_of(
+    conversation: &AgentConversation,
+    line: &str,
+    steers: bool,
+) -> Result<Option<String>, String> {
+    let cx = conversation.command_cx();
+    refresh_files(&cx).await;
+    let rest = line.trim_start_matches('/');
+    let prompt = match match_command(rest, |name| cx.item::<dyn Command>(name)) {
+        // Something like `/etc/hosts` is the beginning of a prompt.
+        None if rest.split_whitespace().next().is_some_and(|name| name.contains('/')) => line.to_owned(),
+        None => return Err(format!("there is no command `{line}`; /help lists them")),
+        Some((command, args)) => match command.run(args, &cx).await {
+            Ok(CommandOutcome::Prompt(text)) => text,
+            Ok(CommandOutcome::Show(text)) => return Err(text),
+            Ok(CommandOutcome::Done) => return Ok(None),
+            Ok(CommandOutcome::Quit | CommandOutcome::Reload) => {
+                return Err("this waits for the end of the run: Esc stops it".to_owned());
+            }
+            Err(error) => return Err(error.to_string()),
+        },
+    };
+    let files = cx.service::<CommandFilesPlugin>().filter(|_| steers);
+    let Some(files) = files else { return Ok(Some(prompt)) };
+    let text = files.prompt_of(&prompt, &cx).await.map_err(|error| error.to_string())?;
+    Ok(Some(text.unwrap_or(prompt)))
+}
+
 impl Chat {
     /// Awaits `work`, and does such commands that are typed meanwhile, where a conversation is drawn in lines.
     pub(super) async fn do_beside<T>(&self, stop: &CancellationToken, work: impl Future<Output = T>) -> T {
@@ -107,7 +162,23 @@ impl Chat {
 
 #[cfg(test)]
 mod tests {
-    use super::is_harmless;
+    use super::{is_harmless, makes_prompt};
+
+    #[test]
+    fn commands_that_are_none_of_zk_may_make_a_prompt() {
+        for (line, expected) in [
+            ("/review src", true),
+            ("/git commit", true),
+            ("/etc/hosts is wrong", true),
+            ("/compact", false),
+            ("/skill:pdf page", false),
+            ("/ review", false),
+            ("!ls", false),
+            ("review", false),
+        ] {
+            assert_eq!(makes_prompt(line), expected, "{line}");
+        }
+    }
 
     #[test]
     fn only_what_leaves_the_run_as_it_is_runs_beside_it() {

@@ -158,7 +158,7 @@ impl InlineScreen {
         let completer = self.completer();
         let app = App::new(self.view.view(), Modes::size(), abilities, editor.history(), completer);
         let mut app = app.masked_by(mask).with_keys(keymap).with_recall(editor.recall());
-        app = app.with_commands_beside_runs(beside::is_harmless);
+        app = app.with_commands_beside_runs(beside::is_harmless).with_prompt_commands(beside::makes_prompt);
         said.iter().chain(&Modes::size_remark()).for_each(|line| app.print(zk_tui::Style::YELLOW, line));
         app.give_back(&draft);
         if let Some(lost) = drafts.take_lost() {
@@ -206,6 +206,7 @@ impl InlineScreen {
                     Note::Announce(blocks) => app.announce(&blocks),
                     Note::Names => app.names_changed(),
                     Note::Beside { line, text } => self.show_beside(&line, &text, &mut app).await,
+                    Note::Prompt(intent) => self.take_prompt(&intent).await,
                     Note::ChooseSession => app.choose_session(),
                     Note::Copy(text) => copy(&text, &mut app),
                 },
@@ -316,6 +317,7 @@ impl InlineScreen {
                 Note::Busy(is_busy) => app.set_busy(is_busy),
                 Note::GiveBack(text) => app.give_back(&text),
                 Note::Beside { line, text } => self.show_beside(&line, &text, app).await,
+                Note::Prompt(intent) => self.take_prompt(&intent).await,
                 Note::Copy(text) => copy(&text, app),
                 // The next screen begins as this one would have gone on.
                 Note::Full(is_full) => self.is_full = is_full,
@@ -331,7 +333,7 @@ impl InlineScreen {
         for action in actions {
             match action {
                 // Nothing more is done beside a conversation that goes.
-                Action::Beside(line) => self.work(Work::Line(line)),
+                Action::Beside(line) | Action::PromptCommand { line, .. } => self.work(Work::Line(line)),
                 // The text stays the draft.
                 Action::Edit(_) | Action::Suspend => {}
                 action => self.act(action, app, editor).await?,

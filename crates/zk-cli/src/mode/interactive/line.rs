@@ -32,7 +32,7 @@ pub(super) async fn load_body(view: &ViewDriver, sessions: &SessionSwitch, id: &
 }
 
 /// Looks for command files: one may have come or gone since the last command.
-async fn refresh_files(cx: &Cx) {
+pub(super) async fn refresh_files(cx: &Cx) {
     if let Some(files) = cx.service::<CommandFilesPlugin>() {
         files.refresh(cx).await;
     }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
-use zk_view::{Block, Effect};
+use zk_view::{Block, Effect, Intent};
 
 use super::attachments::Attachments;
 use super::chat::{Chat, LineOutcome, Opens};
@@ -75,6 +75,8 @@ pub(super) enum Note {
         line: String,
         text: String,
     },
+    /// A prompt that a command made during a run.
+    Prompt(Intent),
 }
 
 /// The part of a conversation that both sides use.

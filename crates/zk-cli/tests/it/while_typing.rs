@@ -1,0 +1,87 @@
+//! A conversation that goes on while somebody types, and commands that make prompts while it works.
+
+use serde_json::{Value, json};
+use zk_testkit::{FakeMcpScript, Script, Turn};
+
+use crate::mcp;
+use crate::terminal::Terminal;
+use crate::zk::{Person, server, until};
+
+#[test]
+fn servers_start_while_the_first_prompt_is_typed_in_plain_lines() {
+    let server = server(Script::answering(|_| Turn::new().text("Fine.")));
+    let person = Person::asking(&server).with("ACCESSIBLE", "1");
+    let received = person.home().join("received");
+    let definition = mcp::recording(&FakeMcpScript::default(), &received);
+    person.settings(&mcp::settings_of(&definition));
+    let Some(mut terminal) = Terminal::open(&person, "") else { return };
+    terminal.expect("› ");
+    // Nothing is sent before the server was asked for its tools.
+    terminal.keys("half a l");
+    until("the list of the tools", || {
+        std::fs::read_to_string(&received).is_ok_and(|text| text.contains("tools/list"))
+    });
+    terminal.keys("ine\r");
+    terminal.expect("Fine.");
+    terminal.expect("› ");
+    terminal.keys("\u{4}");
+    assert_eq!(terminal.code(), Some(0));
+    let sent = server.bodies()[0]["messages"].to_string();
+    assert!(sent.contains("half a line"), "{sent}");
+}
+
+#[test]
+fn a_command_file_steers_a_run_with_enter_and_waits_behind_it_with_tab() {
+    let script = Script::answering(|asked| match asked.results().len() {
+        0 => Turn::new().call("shell", json!({"command": "until [ -e go ]; do sleep 0.01; done"})),
+        _ => Turn::new().text("Heard."),
+    });
+    let server = server(script);
+    let person = Person::asking(&server);
+    person.write(".claude/commands/greet.md", "Greet $ARGUMENTS warmly.");
+    let Some(mut terminal) = Terminal::open(&person, "--screen inline --allow-all 'work'") else { return };
+    terminal.expect("until [ -e go ]");
+    terminal.keys("/greet Ada\r");
+    terminal.expect("Greet Ada warmly.");
+    terminal.keys("/greet Grace\t");
+    terminal.expect("/greet Grace");
+    terminal.keys("/nosuchthing\r");
+    terminal.expect("there is no command `/nosuchthing`");
+    person.write("go", "");
+    until("both prompts", || {
+        server.bodies().iter().any(|body| body.to_string().contains("Greet Grace warmly."))
+    });
+    let bodies: Vec<String> = server.bodies().iter().map(Value::to_string).collect();
+    let first = |text: &str| bodies.iter().position(|body| body.contains(text)).unwrap();
+    assert!(first("Greet Ada warmly.") < first("Greet Grace warmly."), "{bodies:?}");
+    terminal.keys("\u{4}");
+    assert_eq!(server.violations(), []);
+}
+
+#[test]
+fn a_long_output_of_a_command_of_the_person_reaches_the_model_as_beginning_end_and_handle() {
+    let script = Script::answering(|asked| match asked.results().len() {
+        0 => Turn::new().call("shell", json!({"command": "true"})),
+        _ => Turn::new().text("Fine."),
+    });
+    let server = server(script);
+    let person = Person::asking(&server);
+    let Some(mut terminal) = Terminal::open(&person, "--allow-all") else { return };
+    terminal.expect("› ");
+    terminal.keys("!seq 1 20000\r");
+    terminal.expect("20000");
+    terminal.expect("› ");
+    terminal.keys("go on\r");
+    terminal.expect("Fine.");
+    terminal.keys("\u{4}");
+    let body = server.bodies()[0]["messages"].to_string();
+    let from = body
+        .find("$ seq 1 20000\\n[the output has 106.3 KB; all of it is in ")
+        .unwrap_or_else(|| panic!("{body}"));
+    let text = body.get(from..).unwrap();
+    assert!(text.contains("` stands for it in any argument]\\n1\\n2\\n3\\n"), "{text}");
+    assert!(text.contains("\\n[…]\\n") && text.contains("\\n19999\\n20000\\n(exit code 0)"), "{text}");
+    let path = text.split("all of it is in ").nth(1).unwrap().split(';').next().unwrap();
+    let whole = std::fs::read_to_string(path).unwrap();
+    assert!(whole.starts_with("1\n2\n") && whole.ends_with("19999\n20000\n"), "{path}");
+}
