@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use toml::Table;
 
-/// The checkout this program was built in, or a copy of its shape in a test.
+/// The checkout that the program runs in, or a copy of its shape in a test.
 pub(crate) struct Workspace {
     root: PathBuf,
 }
@@ -25,6 +25,12 @@ pub(crate) struct Package {
 }
 
 impl Package {
+    /// Whether it can be published.
+    pub(crate) fn is_published(&self) -> bool {
+        let publish = self.manifest.get("package").and_then(|package| package.get("publish"));
+        publish.and_then(toml::Value::as_bool) != Some(false)
+    }
+
     /// The arguments in its `package.metadata.example.run`, which it is run with as an example.
     pub(crate) fn example_args(&self) -> Vec<String> {
         let about = self

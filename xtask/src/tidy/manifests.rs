@@ -7,6 +7,9 @@ use crate::workspace::{Package, Text, Workspace};
 /// How many lines of code the shortest example of a library may have.
 const EXAMPLE_LINES: usize = 30;
 
+/// The table of what tests use.
+const TESTS: &str = "dev-dependencies";
+
 /// Every crate says what it is, inherits the workspace's rules, and shows in an example how to use it.
 pub(super) fn check(
     workspace: &Workspace,
@@ -29,9 +32,16 @@ pub(super) fn check(
         if !inherits(package.manifest.get("lints")) {
             findings.error(&place, "`[lints] workspace = true` is missing");
         }
-        for (name, how) in dependency_tables(&package.manifest) {
-            // With its own features for its tests, a crate names itself by its path.
-            if *name != package.name && !inherits(Some(how)) {
+        for (table, name, how) in dependencies(&package.manifest) {
+            // A version would make a cycle of what the tests of two crates use, which no registry takes.
+            if table == TESTS && name.starts_with("zk-") {
+                if how.get("path").is_none() || how.get("version").is_some() {
+                    findings.error(
+                        &place,
+                        format_args!("`{name}` serves tests: name it by its `path` alone, without a version"),
+                    );
+                }
+            } else if !inherits(Some(how)) {
                 findings
                     .error(&place, format_args!("`{name}` does not come from `[workspace.dependencies]`"));
             }
@@ -46,11 +56,12 @@ fn inherits(value: Option<&Value>) -> bool {
     value.and_then(|value| value.get("workspace")).and_then(Value::as_bool) == Some(true)
 }
 
-fn dependency_tables(manifest: &Table) -> impl Iterator<Item = (&String, &Value)> {
-    ["dependencies", "dev-dependencies", "build-dependencies"]
+/// Each dependency, with the name of its table.
+fn dependencies(manifest: &Table) -> impl Iterator<Item = (&'static str, &String, &Value)> {
+    ["dependencies", TESTS, "build-dependencies"]
         .into_iter()
-        .filter_map(|key| manifest.get(key)?.as_table())
-        .flatten()
+        .filter_map(|table| Some((table, manifest.get(table)?.as_table()?)))
+        .flat_map(|(table, all)| all.iter().map(move |(name, how)| (table, name, how)))
 }
 
 fn crate_doc(package: &Package, texts: &[Text], findings: &mut Findings) {

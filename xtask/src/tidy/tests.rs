@@ -77,7 +77,7 @@ fn siblings_do_not_know_each_other() {
     let dir = clean();
     let manifest = "crates/zk-tools/Cargo.toml";
     append(&dir, manifest, "[dependencies]\nzk-core.workspace = true\nzk-exec.workspace = true\n");
-    append(&dir, manifest, "[dev-dependencies]\nzk-testkit.workspace = true\n");
+    append(&dir, manifest, "[dev-dependencies]\nzk-testkit = { path = \"../zk-testkit\" }\n");
     assert_only(&dir, "crates/zk-tools/Cargo.toml: zk-tools may not depend on zk-exec");
 }
 
@@ -114,7 +114,11 @@ fn who_may_know_a_sibling() {
 #[test]
 fn the_core_knows_nobody_not_even_in_its_tests() {
     let dir = clean();
-    append(&dir, "crates/zk-core/Cargo.toml", "[dev-dependencies]\nzk-testkit.workspace = true\n");
+    append(
+        &dir,
+        "crates/zk-core/Cargo.toml",
+        "[dev-dependencies]\nzk-testkit = { path = \"../zk-testkit\" }\n",
+    );
     assert_only(&dir, "zk-core may not use in its tests zk-testkit");
 }
 
@@ -144,6 +148,13 @@ fn a_manifest_inherits_what_the_workspace_says() {
     {
         assert!(errors.contains(expected), "{expected} is not in {errors}");
     }
+}
+
+#[test]
+fn a_crate_of_the_workspace_that_tests_use_has_no_version() {
+    let dir = clean();
+    append(&dir, "crates/zk-tools/Cargo.toml", "[dev-dependencies]\nzk-testkit.workspace = true\n");
+    assert_only(&dir, "`zk-testkit` serves tests: name it by its `path` alone, without a version");
 }
 
 #[test]
