@@ -85,7 +85,7 @@ const MODEL: &str = "brandnew\tbrandnew-large\t200000\t32000\t1\t4\t0.1\t0\t-\tn
 /// Adds the vendor to a copy and runs there what the guide says to run.
 ///
 /// # Errors
-/// When the guide does not name a file that takes an edit, or what it says does not work.
+/// When the guide does not name a file that takes an edit, or show its rows, or what it says does not work.
 pub(crate) fn follow(workspace: &Workspace) -> Result<()> {
     let (copy, target) =
         (workspace.root().join("target/vendor-guide"), workspace.root().join("target/scaffold/target"));
@@ -107,6 +107,8 @@ pub(crate) fn follow(workspace: &Workspace) -> Result<()> {
             "{GUIDE}: `{PART}` does not name {}",
             edit.file
         );
+        let is_shown = without_blanks(part).contains(&without_blanks(edit.rows));
+        ensure!(is_shown, "{GUIDE}: `{PART}` does not show the rows for {}:\n{}", edit.file, edit.rows);
         let path = copy.join(edit.file);
         fs::write(&path, insert(&fs::read_to_string(&path)?, &edit)?)?;
     }
@@ -126,6 +128,11 @@ pub(crate) fn follow(workspace: &Workspace) -> Result<()> {
     cargo(&["test", "--quiet", "-p", "zk-providers", "--lib", "facts::"]).wait()?;
     fs::remove_dir_all(&copy)?;
     Ok(())
+}
+
+/// A text without what a formatter may change.
+fn without_blanks(text: &str) -> String {
+    text.chars().filter(|char| !char.is_whitespace()).collect()
 }
 
 fn insert(text: &str, edit: &Edit) -> Result<String> {

@@ -26,9 +26,16 @@ fn source(workspace: &Workspace, from: Option<&Path>) -> PathBuf {
 
 /// Writes the table.
 pub(crate) fn write(workspace: &Workspace, from: Option<&Path>) -> Result<()> {
+    let is_named = from.is_some();
     let from = source(workspace, from);
-    let text = fs::read_to_string(&from)
-        .with_context(|| format!("cannot read {}: name the catalogue with --from", from.display()))?;
+    if !is_named && !from.is_file() {
+        bail!(
+            "there is no catalogue at {SOURCE}: it is no part of the checkout. Name one with `cargo xtask models --from FILE`, or \
+             add each row to {TABLE} by hand, in the order of providers and ids, with the values of its `Change::Add` in \
+             {CORRECTIONS}; `cargo xtask models --check` tells whether the table is sound"
+        );
+    }
+    let text = fs::read_to_string(&from).with_context(|| format!("cannot read {}", from.display()))?;
     let made = table::write(&source::read(&text)?);
     let wrong = table::faults(&made);
     if !wrong.is_empty() {

@@ -86,7 +86,12 @@ fn services_are_asked_over_an_encrypted_connection() {
 fn a_default_model_is_one_the_table_knows() {
     for vendor in VENDORS {
         if let Some(model) = vendor.default_model {
-            assert!(catalogue::find(None, model).is_some(), "{}: {model}", vendor.name);
+            assert!(
+                catalogue::find(None, model).is_some(),
+                "the default model `{model}` of the vendor `{}` has no row in the table of models: add a `Change::Add` for it \
+                 to xtask/src/models/corrections.rs and run `cargo xtask models`, or leave `.with(\"{model}\")` out",
+                vendor.name
+            );
         }
     }
 }
