@@ -10,8 +10,8 @@ use zk_exec::{Environment, LocalPlugin, ProcessExec, SandboxExec, Supervision, W
 use zk_permission::Mode;
 use zk_providers::{Auth, Clocks, Connection, Http, SetupError, VendorDialect};
 use zk_tools::{
-    OutputHandles, PermissionGate, PermissionMode, PlanModes, RedactResults, ToolsOptions, ToolsPlugin,
-    VisibleTags,
+    LostSandbox, OutputHandles, PermissionGate, PermissionMode, PlanModes, RedactResults, ToolsOptions,
+    ToolsPlugin, VisibleTags,
 };
 use zk_view::ViewDriver;
 
@@ -99,6 +99,18 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     let tools = limits::of_time(&app.settings, tools);
     let own = of_person(app, bus, children.clone());
     let scope = bus.scope("outside");
+    let lost = LostSandbox::default();
+    scope.provide_service(Arc::new(lost.clone()));
+    let notices = app.notices.clone();
+    let sandbox = sandbox.map(|exec| {
+        exec.with_loss_report(move |why| {
+            if lost.report(why) {
+                notices.show(&format!(
+                    "warning: each command asks from now on, to run as a process of yours: {why}"
+                ));
+            }
+        })
+    });
     if outside || sandbox.is_some() {
         // A person agreed to each of these commands, or typed it: it may ask the agent of ssh.
         let agent = app.env.get("SSH_AUTH_SOCK").map(ToOwned::to_owned);

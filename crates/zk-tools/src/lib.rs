@@ -84,6 +84,6 @@ pub use policy::{
 pub use read_file::ReadFile;
 pub use read_state::ReadState;
 pub use recall::Recall;
-pub use shell::Shell;
+pub use shell::{LostSandbox, Shell};
 pub use todo::{Todo, TodoRead, TodoStatus, TodoWrite, Todos};
 pub use write_file::WriteFile;

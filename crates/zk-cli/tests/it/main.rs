@@ -29,6 +29,8 @@ mod edits;
 #[path = "../../../zk-tui/tests/it/foreign.rs"]
 mod emulator;
 #[cfg(test)]
+mod endings;
+#[cfg(test)]
 mod exec_server;
 #[cfg(test)]
 mod failures;
@@ -47,6 +49,8 @@ mod keys;
 #[cfg(test)]
 mod kill;
 mod limits;
+#[cfg(test)]
+mod lost_sandbox;
 #[cfg(test)]
 mod mcp;
 #[cfg(test)]

@@ -67,9 +67,19 @@ pub struct SandboxExec {
     /// The workspace or the repository around it, if the state directory lies there.
     around_state: Option<PathBuf>,
     landlock_only: bool,
+    loss_report: Option<LossReport>,
     /// Where commands have their temporary files if they have no `/tmp` of their own; removed with this.
     #[expect(dead_code, reason = "it lives as long as the commands")]
     temporary: Option<Temporary>,
+}
+
+/// Called with the reason when the sandbox cannot be set up any more.
+struct LossReport(Box<dyn Fn(&str) + Send + Sync>);
+
+impl std::fmt::Debug for LossReport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("LossReport")
+    }
 }
 
 /// A private directory of the host, removed when dropped.
@@ -170,8 +180,17 @@ impl SandboxExec {
             home: policy.home.clone(),
             around_state,
             landlock_only: policy.landlock_only,
+            loss_report: None,
             temporary,
         })
+    }
+
+    /// Calls `report` with the reason when a command cannot start because the sandbox cannot be set up any more. The command
+    /// fails with that reason, too; nothing runs in its place.
+    #[must_use]
+    pub fn with_loss_report(mut self, report: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.loss_report = Some(LossReport(Box::new(report)));
+        self
     }
 
     /// Sets the sandbox up, unless it stands, and says what it consists of.
@@ -366,7 +385,17 @@ impl BoundedExec for SandboxExec {
         let printed = Printed::of(&request);
         // Commands in the background may have gone on to change them.
         let set_aside = self.check_repositories().await;
-        let inner = self.exec.spawn_within(request, limits).await?;
+        let inner = match self.exec.spawn_within(request, limits).await {
+            Ok(inner) => inner,
+            Err(error) => {
+                if let Some(LossReport(report)) = &self.loss_report
+                    && let Err(lost) = self.start()
+                {
+                    report(&lost.to_string());
+                }
+                return Err(error);
+            }
+        };
         if let Some(repositories) = &self.repositories {
             repositories.note_start();
         }

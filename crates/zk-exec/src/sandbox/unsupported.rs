@@ -21,6 +21,12 @@ impl SandboxExec {
     }
 
     /// Cannot be called.
+    #[must_use]
+    pub fn with_loss_report(self, _: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        match self.never {}
+    }
+
+    /// Cannot be called.
     ///
     /// # Errors
     /// None.

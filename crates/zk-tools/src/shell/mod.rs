@@ -1,5 +1,6 @@
 mod classify;
 mod credentials;
+mod lost;
 mod tail;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,7 @@ use crate::text::one_line;
 use crate::tool_names::ToolNames;
 use crate::work::exec;
 use crate::{Compression, ToolsOptions, args};
+pub use lost::LostSandbox;
 use tail::{Printed, Tail};
 
 /// Runs a command with bash and gives back the end of what it printed.
@@ -116,6 +118,12 @@ impl Shell {
 
     /// Reason why a command can only run outside of the sandbox, if there is one.
     fn needs_person(&self, command: &str, place: &CallPlace) -> Option<String> {
+        let lost = place.cx.service::<LostSandbox>().filter(|_| self.options.outside);
+        if let Some(why) = lost.and_then(|lost| lost.reason()) {
+            return Some(format!(
+                "the sandbox cannot be set up any more, and it runs as you without one: {why}"
+            ));
+        }
         let is_held = self.options.outside && self.options.shell_bounds.is_some();
         let is_plain = is_held && self.options.shell_prefix.is_none();
         if is_plain { credentials::needed(command, &place.cwd, &self.options) } else { None }

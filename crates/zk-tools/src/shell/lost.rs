@@ -1,0 +1,28 @@
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Loss of the sandbox during a conversation, as a service of the host: from then on each command asks to run outside.
+///
+/// ```
+/// let lost = zk_tools::LostSandbox::default();
+/// assert!(lost.report("namespaces are refused") && !lost.report("again"));
+/// assert_eq!(lost.reason().as_deref(), Some("namespaces are refused"));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct LostSandbox(Arc<Mutex<Option<String>>>);
+
+impl LostSandbox {
+    /// Keeps the reason of the first loss; whether it is the first.
+    #[must_use]
+    pub fn report(&self, reason: &str) -> bool {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_first = known.is_none();
+        known.get_or_insert_with(|| reason.to_owned());
+        is_first
+    }
+
+    /// Reason why the sandbox cannot be set up any more; nothing while it can.
+    #[must_use]
+    pub fn reason(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
