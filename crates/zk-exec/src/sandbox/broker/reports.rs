@@ -19,8 +19,8 @@ const MAX_RECORD_BYTES: usize = 4096;
 const MAX_WAITING_BYTES: usize = 28 << 10;
 /// Bytes that are read at a time, since commands may go on to write.
 const MAX_READ_BYTES: usize = 1 << 20;
-/// Names by which git finds a repository: in a work tree, and in a directory that is one itself.
-const NAMES: [&[u8]; 2] = [b".git", b"head"];
+/// Names by which git finds a repository, in a work tree and in a directory that is one itself, and that of its settings.
+const NAMES: [&[u8]; 3] = [b".git", b"head", b"config"];
 
 const NAMED: u8 = b'N';
 const MOVED: u8 = b'M';

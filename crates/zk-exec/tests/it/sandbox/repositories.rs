@@ -224,6 +224,28 @@ async fn the_result_of_a_command_tells_of_what_was_set_aside() {
     project.exec.close().await;
 }
 
+/// Where many directories are that tools make, repositories are not looked for when the sandbox is set up.
+#[tokio::test]
+async fn a_repository_among_the_files_of_tools_that_is_armed_and_added_to_the_index_is_disarmed() {
+    let [tree, outside, state] = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let inner = tree.path().join("node_modules/a");
+    fs::create_dir_all(&inner).unwrap();
+    repository(tree.path());
+    repository(&inner);
+    let policy = SandboxPolicy::new(tree.path()).state(state.path());
+    let Some(exec) = sandboxed(&policy) else { return };
+    let mark = outside.path().join("mark");
+    let script = format!(
+        "git -C node_modules/a config core.fsmonitor 'touch {}; false' && git add -f node_modules/a",
+        mark.display()
+    );
+    let (code, out) = run(&exec, &script, tree.path()).await;
+    assert_eq!(code, 0, "{out}");
+    git(tree.path(), &["status"]);
+    assert!(!mark.exists());
+    exec.close().await;
+}
+
 #[tokio::test]
 async fn a_command_in_the_background_leaves_nothing_behind_for_the_git_of_a_person() {
     let Some(project) = Project::new(true) else { return };
