@@ -1,11 +1,19 @@
+mod index;
+
 use std::fs;
 use std::io::Read;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{Mode, OFlags, open};
 
 /// The largest configuration that is looked at, in bytes.
 const MAX_BYTES: u64 = 64 * 1024;
+/// The largest index that is looked at, in bytes.
+const MAX_INDEX_BYTES: u64 = 256 << 20;
+/// Repositories in repositories that are looked at, one in the other.
+const MAX_DEPTH: usize = 4;
 
 /// Sections of a repository's configuration that start nothing, with the keys that are known; all if empty.
 const HARMLESS: [(&str, &[&str]); 6] = [
@@ -34,18 +42,77 @@ const HARMLESS: [(&str, &[&str]); 6] = [
 ];
 
 /// Whether git starts no program of this repository when it only reads: its configuration has nothing but well-known
-/// harmless keys, it has no submodules and no hook that follows a look at the index. Anything unusual is a no.
+/// harmless keys, it has no submodules and no hook that follows a look at the index, and that holds for each repository that
+/// its index names as a part. Anything unusual is a no, such as a directory that git would not take for a repository, so
+/// that it would look for another one.
 #[must_use]
 pub fn starts_nothing(root: &Path) -> bool {
+    starts_nothing_at(root, MAX_DEPTH)
+}
+
+fn starts_nothing_at(root: &Path, depth: usize) -> bool {
     let git = root.join(".git");
-    if !fs::symlink_metadata(&git).is_ok_and(|found| found.is_dir()) {
+    if !fs::symlink_metadata(&git).is_ok_and(|found| found.is_dir()) || !is_whole(&git) {
         return false;
     }
     let is_absent = |name: &str| fs::symlink_metadata(git.join(name)).is_err();
     if !["modules", "commondir", "config.worktree", "hooks/post-index-change"].into_iter().all(is_absent) {
         return false;
     }
+    let is_part_harmless = |part: &PathBuf| {
+        let part = root.join(part);
+        fs::symlink_metadata(part.join(".git")).is_err()
+            || depth.checked_sub(1).is_some_and(|depth| starts_nothing_at(&part, depth))
+    };
     read(&git.join("config")).is_some_and(|config| is_harmless(&config))
+        && gitlinks(&git.join("index")).is_some_and(|parts| parts.iter().all(is_part_harmless))
+}
+
+/// Whether git takes a directory for that of a repository.
+fn is_whole(git: &Path) -> bool {
+    let is_directory = |name: &str| fs::metadata(git.join(name)).is_ok_and(|found| found.is_dir());
+    let names_commit = |head: &str| {
+        let head = head.trim_end();
+        let target = head.strip_prefix("ref:").map(str::trim_start);
+        let is_hash = || head.len() >= 40 && head.bytes().all(|byte| byte.is_ascii_hexdigit());
+        target.map_or_else(is_hash, |target| target.starts_with("refs/"))
+    };
+    is_directory("objects")
+        && is_directory("refs")
+        && read(&git.join("HEAD")).is_some_and(|head| names_commit(&head))
+}
+
+/// State of a file that changes with its content: device, number, length, and the time of the last change.
+type State = (u64, u64, u64, i64, i64);
+
+/// Gitlinks of the index that was read last.
+struct KnownIndex {
+    path: PathBuf,
+    state: State,
+    parts: Option<Vec<PathBuf>>,
+}
+
+/// Gitlinks of an index; nothing if nobody can tell them. Those of the last one are kept until it changes.
+fn gitlinks(path: &Path) -> Option<Vec<PathBuf>> {
+    static LAST: Mutex<Option<KnownIndex>> = Mutex::new(None);
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = match open(path, flags, Mode::empty()) {
+        Ok(file) => fs::File::from(file),
+        // Nothing was added yet.
+        Err(rustix::io::Errno::NOENT) => return Some(Vec::new()),
+        Err(_) => return None,
+    };
+    let found = file.metadata().ok().filter(|found| found.is_file() && found.len() <= MAX_INDEX_BYTES)?;
+    let state = (found.dev(), found.ino(), found.len(), found.ctime(), found.ctime_nsec());
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = last.as_ref().filter(|known| known.path == path && known.state == state) {
+        return known.parts.clone();
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_INDEX_BYTES + 1).read_to_end(&mut bytes).ok()?;
+    let parts = index::gitlinks(&bytes);
+    *last = Some(KnownIndex { path: path.to_owned(), state, parts: parts.clone() });
+    parts
 }
 
 /// A file that is not too large. It is opened once, so that what was looked at is what is read: no link, and no pipe that
@@ -125,6 +192,55 @@ mod tests {
         }
     }
 
+    #[expect(clippy::disallowed_methods, reason = "the real git makes what is looked at")]
+    fn git(dir: &Path, args: &[&str]) -> bool {
+        let mut command = std::process::Command::new("git");
+        command.args(["-c", "user.name=x", "-c", "user.email=x@x"]).args(args).current_dir(dir);
+        command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    }
+
+    #[test]
+    fn a_repository_in_the_index_counts_as_the_one_that_names_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let (root, sub) = (dir.path(), dir.path().join("a-directory/with/a-long-name-for-its-depth/sub"));
+        for hash in ["sha1", "sha256"] {
+            for version in ["2", "3", "4"] {
+                let _ = fs::remove_dir_all(root.join(".git"));
+                let _ = fs::remove_dir_all(root.join("a-directory"));
+                fs::create_dir_all(&sub).unwrap();
+                for name in ["first", "second", "z"] {
+                    fs::write(root.join(name), name).unwrap();
+                    fs::write(sub.parent().unwrap().join(name), name).unwrap();
+                }
+                let format = format!("--object-format={hash}");
+                if !git(root, &["init", "-q", "--template=", &format]) {
+                    return;
+                }
+                assert!(git(&sub, &["init", "-q", "--template=", &format]));
+                assert!(git(&sub, &["commit", "-q", "--allow-empty", "-m", "x"]));
+                assert!(git(root, &["add", "first"]));
+                assert!(git(root, &["update-index", "--index-version", version]));
+                // An entry that is only meant to be added has more flags.
+                assert!(git(root, &["add", "-N", "second"]));
+                assert!(gitlinks(&root.join(".git/index")).unwrap().is_empty());
+                assert!(git(root, &["add", "."]));
+                let part = sub.strip_prefix(root).unwrap();
+                assert_eq!(gitlinks(&root.join(".git/index")).unwrap(), [part], "{hash} {version}");
+                if hash == "sha1" {
+                    assert!(starts_nothing(root));
+                    assert!(git(&sub, &["config", "core.fsmonitor", "x"]));
+                    assert!(!starts_nothing(root));
+                    fs::rename(sub.join(".git"), sub.join("git")).unwrap();
+                    assert!(starts_nothing(root), "there is no repository");
+                }
+            }
+        }
+        assert!(
+            git(root, &["update-index", "--split-index"]) && gitlinks(&root.join(".git/index")).is_none()
+        );
+    }
+
     #[test]
     fn a_repository_with_more_than_a_plain_configuration_starts_something() {
         let dir = tempfile::tempdir().unwrap();
@@ -133,7 +249,15 @@ mod tests {
         fs::create_dir_all(git.join("hooks")).unwrap();
         assert!(!starts_nothing(dir.path()));
         fs::write(git.join("config"), PLAIN).unwrap();
-        assert!(starts_nothing(dir.path()));
+        for name in ["objects", "refs"] {
+            assert!(!starts_nothing(dir.path()), "git looks for another one");
+            fs::create_dir(git.join(name)).unwrap();
+        }
+        for (head, is_one) in [("", false), ("x", false), ("ref: x", false), ("ref: refs/heads/main\n", true)]
+        {
+            fs::write(git.join("HEAD"), head).unwrap();
+            assert_eq!(starts_nothing(dir.path()), is_one, "{head}");
+        }
         // Neither followed, nor waited for, nor read on and on.
         let (config, plain) = (git.join("config"), git.join("plain"));
         let others: [&dyn Fn(); 4] = [
