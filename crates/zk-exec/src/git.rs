@@ -1,6 +1,10 @@
 //! Arguments and environment of git, wherever zk runs it or lets it run.
 
-use zk_core::service::ExecRequest;
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use zk_core::service::{Exec, ExecError, ExecRequest, Process};
 
 /// Settings by which git starts no program of a repository that it reads. Filters, text conversions and external diffs
 /// have names of their own, or none that stands for nothing, and go on.
@@ -29,6 +33,32 @@ pub fn git_read_variables() -> Vec<(String, String)> {
         ]
     });
     [count, locks].into_iter().chain(settings).collect()
+}
+
+/// Executor of commands that only read, with the variables for a git that does.
+pub(crate) struct GitReads(pub(crate) Arc<dyn Exec>);
+
+impl GitReads {
+    fn with_variables(mut request: ExecRequest) -> ExecRequest {
+        let variables = git_read_variables().into_iter().map(|(name, value)| (name.into(), value.into()));
+        request.env.extend(variables);
+        request
+    }
+}
+
+#[async_trait]
+impl Exec for GitReads {
+    async fn spawn(&self, request: ExecRequest) -> Result<Box<dyn Process>, ExecError> {
+        self.0.spawn(Self::with_variables(request)).await
+    }
+
+    async fn spawn_detached(
+        &self,
+        request: ExecRequest,
+        output: &Path,
+    ) -> Result<Box<dyn Process>, ExecError> {
+        self.0.spawn_detached(Self::with_variables(request), output).await
+    }
 }
 
 /// Variable by which git puts no hooks of a template into a repository that it makes.

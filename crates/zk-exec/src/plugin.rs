@@ -1,14 +1,15 @@
 use std::sync::Arc;
 
 use zk_core::kernel::{BoxError, Plugin, Scope};
-use zk_core::service::{Exec, Files, HostFiles};
+use zk_core::service::{Exec, Files, HostFiles, ReadExec};
 
+use crate::git::GitReads;
 use crate::{
     BoundedExec, Environment, LocalHostFiles, ProcessExec, SandboxExec, Supervision, WorkspaceFiles,
 };
 
 /// Serves `dyn Exec`, `dyn Files` and `dyn HostFiles` of this machine, and ends what commands left running when its scope
-/// closes.
+/// closes. In a sandbox also [`ReadExec`]: the same one, where git starts nothing of a repository that it reads.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(async {
@@ -113,6 +114,9 @@ impl Plugin for LocalPlugin {
 
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
         scope.provide_service::<dyn Exec>(self.exec.exec());
+        if let LocalExec::Sandbox(exec) = &self.exec {
+            scope.provide_service(Arc::new(ReadExec(Arc::new(GitReads(exec.clone())))));
+        }
         scope.provide_service::<dyn Files>(self.paths.clone());
         scope.provide_service::<dyn HostFiles>(self.host_files.clone());
         let exec = self.exec.clone();

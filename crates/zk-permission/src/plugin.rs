@@ -243,10 +243,12 @@ impl CallJudge for PermissionJudge {
     }
 
     fn allows_as_read(&self, tool: &str, effects: &Effects, cwd: &Path) -> bool {
-        let mode = self.mode();
-        if mode == Mode::All || (mode == Mode::Auto && self.is_contained()) {
-            return false;
-        }
+        let mode = match self.mode() {
+            Mode::All => return false,
+            // The sandbox bounds all that is allowed there; a read is whatever would be allowed without it.
+            Mode::Auto if self.is_contained() => Mode::ReadOnly,
+            mode => mode,
+        };
         let verdict = self.verdict_in(mode, tool, effects, cwd);
         verdict.decision == Decision::Allow && verdict.reasons.iter().all(|reason| reason.rule.is_none())
     }

@@ -68,8 +68,9 @@ impl std::fmt::Debug for OutsideExec {
     }
 }
 
-/// Executor of calls that run without a question because they only read: `cx.service::<ReadExec>()`. Absent where the
-/// context of all commands bounds such a call, or a person chose that nothing does.
+/// Executor of calls that run without a question because they only read: `cx.service::<ReadExec>()`. Where the context of
+/// all commands bounds such a call it is that context, with a git that starts less. Absent where a person chose that nothing
+/// bounds it.
 #[derive(Clone)]
 pub struct ReadExec(pub Arc<dyn Exec>);
 
