@@ -8,7 +8,8 @@ use zk_core::service::{Exec, ExecError, ExecRequest, Process};
 
 /// Settings by which git starts no program of a repository that it reads. Filters, text conversions and external diffs
 /// have names of their own, or none that stands for nothing, and go on.
-const READ_SETTINGS: [(&str, &str); 4] = [
+const READ_SETTINGS: [(&str, &str); 5] = [
+    ("diff.autoRefreshIndex", "false"),
     ("core.fsmonitor", "false"),
     ("core.hooksPath", "/dev/null"),
     ("diff.ignoreSubmodules", "all"),
