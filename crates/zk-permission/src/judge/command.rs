@@ -258,6 +258,13 @@ impl Bench<'_> {
         if leaf.reads_repository && (!self.here.trusts_repository || !place.is_only_start()) {
             return Some("git runs programs that the configuration of the repository names".to_owned());
         }
+        let elsewhere = leaf.git_directory.as_deref().filter(|directory| {
+            let all = place.of(Path::new(directory)).unwrap_or_default();
+            all.is_empty() || all.iter().any(|full| crate::surroundings::normalise(full) != self.here.cwd)
+        });
+        if let Some(directory) = elsewhere {
+            return Some(format!("git runs programs that the configuration in `{directory}` names"));
+        }
         if !place.is_known() {
             return Some("nobody can tell in which directory it runs".to_owned());
         }

@@ -28,7 +28,8 @@ impl Whereabouts {
         let gone = self.of(target).filter(|_| is_plain);
         self.0 = match (self.0.take(), gone) {
             (Some(mut all), Some(gone)) if all.len() + gone.len() <= MAX_DIRECTORIES => {
-                all.extend(gone);
+                let before = all.clone();
+                all.extend(gone.into_iter().filter(|place| !before.contains(place)));
                 Some(all)
             }
             _ => None,

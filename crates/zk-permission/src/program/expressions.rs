@@ -102,12 +102,15 @@ fn found(args: &[String]) -> Outcome {
     }
 }
 
-pub(super) const FD_FLAGS: &str = "HIsiagpLF01u detESjc: --hidden --no-ignore --no-ignore-vcs --case-sensitive --ignore-case --glob --regex \
+pub(super) const FD_FLAGS: &str = "HIsiagpLF01uq detESjc: --hidden --no-ignore --no-ignore-vcs --case-sensitive --ignore-case --glob --regex \
         --fixed-strings --absolute-path --follow --full-path --print0 --max-depth= --min-depth= --exact-depth= \
         --exclude= --type= --extension= --size= --changed-within= --changed-before= --color= --threads= \
         --max-results= --quiet --show-errors --unrestricted --one-file-system --prune --strip-cwd-prefix";
 
 fn fd(args: &[String]) -> Outcome {
+    if super::asks_about_itself(args) {
+        return Outcome::default();
+    }
     match scan(FD_FLAGS, args, Until::Dashes) {
         Ok(scanned) => {
             let roots = scanned.operands.get(1..).unwrap_or_default();
@@ -221,12 +224,16 @@ pub(super) fn find(args: &[String]) -> Option<Result<Inner, Outcome>> {
         at += 1;
     }
     let mut ranges = Vec::new();
+    let (mut only_files, mut is_one_chain) = (false, true);
     while let Some(word) = args.get(at).map(String::as_str) {
         if let Some((takes, _)) = TESTS.iter().find(|(_, names)| names.contains(&word)) {
             if args.len() - at <= *takes {
                 return Some(Err(Outcome::asks(format!("`find {word}` without a value"))));
             }
             walk.follows_links |= word == "-follow";
+            is_one_chain &= !matches!(word, "!" | "(" | ")" | "," | "-o" | "-or" | "-not");
+            only_files |=
+                word == "-type" && ranges.is_empty() && args.get(at + 1).is_some_and(|kind| kind == "f");
             if matches!(word, "-anewer" | "-cnewer" | "-newer" | "-samefile") {
                 compared.extend(args.get(at + 1).map(String::as_str));
             }
@@ -259,6 +266,9 @@ pub(super) fn find(args: &[String]) -> Option<Result<Inner, Outcome>> {
         at = next;
     }
     let trees = super::trees(&starts, walk);
+    // A link that is found leads on for whoever opens it.
+    let follows_links = walk.follows_links || !only_files || !is_one_chain;
+    let opened = super::trees(&starts, TreeWalk { follows_links, reads_contents: true, ..walk });
     let outcome = Outcome { trees, ..Outcome::reads(starts.into_iter().chain(compared)) };
-    Some(Ok(Inner::Many { outcome, ranges }))
+    Some(Ok(Inner::Many { outcome, opened, ranges }))
 }

@@ -10,6 +10,8 @@ pub(super) enum Operands {
     Any,
     None,
     AtMost(usize),
+    /// Any, with one of these flags, without which it writes.
+    Only(&'static [&'static str]),
     /// Only behind one of these flags, which make it a list.
     WithFlag(&'static [&'static str]),
     /// The first word is one of these.
@@ -28,33 +30,48 @@ const LOG: &str = "pusbwaRizqmcvtrgEFP nGSlL: O< U? M? C? B? D? # --oneline --gr
     --text --exit-code --quiet --check --cached --staged --merge-base --no-ext-diff --no-textconv --relative? \
     --no-relative --inter-hunk-context= --function-context --no-prefix --source --walk-reflogs --simplify-by-decoration \
     --ancestry-path --parents --children --no-notes --notes? --submodule? --ignore-submodules? --compact-summary \
+    --no-walk? --do-walk --left-only --right-only --objects --max-parents? --min-parents? --no-commit-id --cc --full-diff --reflog \
+    --show-pulls --expand-tabs? --no-expand-tabs --no-graph --src-prefix= --dst-prefix= --line-prefix= --ws-error-highlight= \
     --pickaxe-all --pickaxe-regex --no-color-moved --color-moved? --encoding= --count --no-mailmap --mailmap";
+
+const BLAME: &str = "lstpcfnweb M? C? L: S< --porcelain --line-porcelain --root --show-stats --date= --abbrev? --show-name \
+    --show-number --show-email --color-lines --color-by-age --since= --incremental --score-debug --first-parent";
 
 /// Subcommands that only read, with the flags that leave it so.
 pub(super) const READERS: &[(&str, &str, Operands)] = &[
+    ("annotate", BLAME, Operands::Any),
     (
-        "blame",
-        "lstpcfnweb M? C? L: S< --porcelain --line-porcelain --root --show-stats --date= --abbrev? --show-name \
-        --show-number --show-email --color-lines --color-by-age --since= --incremental --score-debug --first-parent",
-        Operands::Any,
+        "apply",
+        "p: Rv --stat --numstat --summary --check --recount --reverse --verbose --unidiff-zero",
+        Operands::Only(&["stat", "numstat", "summary", "check"]),
     ),
+    ("blame", BLAME, Operands::Any),
     (
         "branch",
-        "arv --all --remotes --list --show-current --verbose --contains! --no-contains! --merged! --no-merged! \
+        "arvl --all --remotes --list --show-current --verbose --contains! --no-contains! --merged! --no-merged! \
         --points-at= --sort= --format= --color? --no-color --column? --no-column --abbrev? --no-abbrev --ignore-case",
-        Operands::WithFlag(&["list", "contains", "no-contains", "merged", "no-merged"]),
+        Operands::WithFlag(&["l", "list", "contains", "no-contains", "merged", "no-merged"]),
     ),
     ("cat-file", "tspe --batch-check? --batch? --allow-unknown-type", Operands::Any),
+    ("check-attr", "az --all --cached --source=", Operands::Any),
     ("check-ignore", "qvn --quiet --verbose --non-matching --no-index", Operands::Any),
+    (
+        "check-ref-format",
+        "--branch --normalize --allow-onelevel --no-allow-onelevel --refspec-pattern",
+        Operands::Any,
+    ),
     ("cherry", "v --abbrev?", Operands::Any),
     ("count-objects", "vH --verbose --human-readable", Operands::None),
     (
+        // Neither `--dirty` nor `--broken`: they write the index anew.
         "describe",
         "--all --tags --contains --abbrev? --candidates= --exact-match --always --long --match= --exclude= \
-        --first-parent --dirty? --broken?",
+        --first-parent",
         Operands::Any,
     ),
     ("diff", LOG, Operands::Any),
+    ("diff-files", LOG, Operands::Any),
+    ("diff-index", LOG, Operands::Any),
     ("diff-tree", LOG, Operands::Any),
     (
         "for-each-ref",
@@ -70,12 +87,13 @@ pub(super) const READERS: &[(&str, &str, Operands)] = &[
         --or --not --text --color? --no-color --max-depth= --max-count= --recurse-submodules --threads=",
         Operands::Any,
     ),
+    ("hash-object", "t: --no-filters", Operands::Any),
     ("log", LOG, Operands::Any),
     (
         "ls-files",
         "cdmoistukvfz x: X< --cached --deleted --modified --others --ignored --stage --unmerged --killed \
         --exclude= --exclude-standard --error-unmatch --full-name --abbrev? --eol --deduplicate --directory \
-        --no-empty-directory --recurse-submodules",
+        --no-empty-directory --recurse-submodules --format= --with-tree=",
         Operands::Any,
     ),
     (
@@ -85,9 +103,10 @@ pub(super) const READERS: &[(&str, &str, Operands)] = &[
     ),
     ("merge-base", "a --all --octopus --independent --is-ancestor --fork-point", Operands::Any),
     ("name-rev", "--tags --refs= --exclude= --all --always --name-only", Operands::Any),
+    ("notes", "", Operands::First(&["list", "show"])),
     ("range-diff", LOG, Operands::Any),
     ("reflog", LOG, Operands::First(&["show", "HEAD", "exists"])),
-    ("remote", "v --verbose", Operands::First(&["get-url"])),
+    ("remote", "v --verbose --all --push", Operands::First(&["get-url"])),
     ("rev-list", LOG, Operands::Any),
     (
         "rev-parse",
@@ -130,6 +149,7 @@ pub(super) const READERS: &[(&str, &str, Operands)] = &[
     ),
     ("var", "", Operands::AtMost(1)),
     ("version", "--build-options", Operands::None),
+    ("whatchanged", LOG, Operands::Any),
     ("worktree", "v --porcelain --verbose z", Operands::First(&["list"])),
 ];
 
@@ -181,6 +201,17 @@ pub(super) fn outcome(args: &[String]) -> Outcome {
     if matches!(args, [only] if only == "--version") {
         return Outcome::default();
     }
+    if let [flag, directory, rest @ ..] = args
+        && flag == "-C"
+        && !directory.is_empty()
+        && rest.first().is_some_and(|word| !word.starts_with('-'))
+    {
+        // Read as if it were run there.
+        let inside = outcome(rest);
+        if inside.changes.is_none() {
+            return Outcome { git_directory: Some(directory.clone()), ..inside };
+        }
+    }
     let Some((at, is_harmless)) = subcommand(args) else { return asks("`git` without a subcommand", None) };
     let name = args.get(at).map(String::as_str).unwrap_or_default();
     let rest = args.get(at + 1..).unwrap_or_default();
@@ -188,6 +219,9 @@ pub(super) fn outcome(args: &[String]) -> Outcome {
         let before = args.get(..at).unwrap_or_default();
         let hazard = hazard(name, rest).or_else(|| before.iter().find_map(|word| hazard_of_setting(word)));
         return asks("`git` with flags before its subcommand can run programs", hazard);
+    }
+    if name == "config" && shows_plain_key(rest) {
+        return Outcome { reads_repository: true, ..Outcome::default() };
     }
     let Some((_, flags, operands)) = READERS.iter().find(|(known, ..)| *known == name) else {
         let asks = asks(&format!("`git {name}` changes something or is not known"), hazard(name, rest));
@@ -203,6 +237,7 @@ pub(super) fn outcome(args: &[String]) -> Outcome {
         Operands::Any => true,
         Operands::None => count == 0,
         Operands::AtMost(most) => count <= *most,
+        Operands::Only(names) => scanned.has(names),
         Operands::WithFlag(names) => count == 0 || scanned.has(names),
         // With a flag before it, `list` is no longer a command but a path to put away.
         Operands::First(names) if count > 0 => {
@@ -231,6 +266,24 @@ pub(super) fn outcome(args: &[String]) -> Outcome {
     Outcome { reads_repository: true, trees, mentions, unseen, ..read }
 }
 
+/// Whether `git config` prints one value, of a section that holds no credentials.
+fn shows_plain_key(args: &[String]) -> bool {
+    let scopes = ["--global", "--local", "--system", "--worktree"];
+    let mut words = args.iter().map(String::as_str).filter(|word| !scopes.contains(word)).peekable();
+    words.next_if(|word| matches!(*word, "--get" | "--get-all" | "get"));
+    let sections = [
+        "branch", "color", "commit", "core", "diff", "fetch", "init", "merge", "pull", "push", "remote",
+        "user",
+    ];
+    match (words.next(), words.next()) {
+        (Some(key), None) => key.split_once('.').is_some_and(|(section, name)| {
+            sections.contains(&section)
+                && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-./_".contains(&byte))
+        }),
+        _ => false,
+    }
+}
+
 /// Files of which a subcommand that only reads shows contents, of any revision; and whether there may be others.
 fn shown_contents(name: &str, rest: &[String], scanned: &Scanned<'_>) -> (Vec<String>, Unseen) {
     let patch = [
@@ -248,8 +301,9 @@ fn shown_contents(name: &str, rest: &[String], scanned: &Scanned<'_>) -> (Vec<St
         "function-context",
     ];
     let shows = match name {
-        "blame" | "cat-file" | "diff" | "diff-tree" | "grep" | "range-diff" | "show" => true,
-        "log" | "reflog" | "rev-list" | "stash" => scanned.has(&patch),
+        "annotate" | "blame" | "cat-file" | "diff" | "diff-files" | "diff-index" | "diff-tree" | "grep"
+        | "range-diff" | "show" => true,
+        "log" | "reflog" | "rev-list" | "stash" | "whatchanged" => scanned.has(&patch),
         _ => false,
     };
     let is_brief =
@@ -267,7 +321,7 @@ fn shown_contents(name: &str, rest: &[String], scanned: &Scanned<'_>) -> (Vec<St
     let names_all = match of_dashes {
         Some(paths) => !paths.is_empty() && paths.iter().all(|path| !path.starts_with(':')),
         None => {
-            name == "blame"
+            matches!(name, "annotate" | "blame")
                 || (!scanned.operands.is_empty()
                     && scanned
                         .operands

@@ -1,6 +1,7 @@
 //! What a command does, as far as its words tell: a table of well-known programs, and rules for the few that
 //! need more than a table.
 
+mod archives;
 #[cfg(test)]
 mod checked;
 mod expressions;
@@ -18,7 +19,7 @@ use std::collections::HashSet;
 use zk_core::model::Effect;
 
 use crate::connections;
-use crate::shell::{Assignment, Command, is_builtin};
+use crate::shell::{Assignment, Command, Redirect, is_builtin};
 use crate::surroundings::TreeWalk;
 
 pub(crate) use git::subcommand as git_subcommand;
@@ -48,6 +49,8 @@ pub(crate) struct Leaf {
     pub(crate) goes_to: Option<String>,
     /// Whether it runs what the configuration of a repository names.
     pub(crate) reads_repository: bool,
+    /// The directory that git goes to before anything else.
+    pub(crate) git_directory: Option<String>,
     /// Directories that it goes through with all that is in them.
     pub(crate) trees: Vec<Tree>,
     /// Directories below which it writes or removes whatever is there.
@@ -108,6 +111,7 @@ struct Outcome {
     hazard: Option<Hazard>,
     goes_to: Option<String>,
     reads_repository: bool,
+    git_directory: Option<String>,
     trees: Vec<Tree>,
     deep_writes: Vec<String>,
     mentions: Vec<String>,
@@ -168,7 +172,12 @@ enum Inner {
     /// The shell text at this index.
     Script { at: usize },
     /// Programs inside an expression, between these indexes, beside the program itself.
-    Many { outcome: Outcome, ranges: Vec<(usize, usize)> },
+    Many {
+        outcome: Outcome,
+        /// The directories of what they get, for programs that open it.
+        opened: Vec<Tree>,
+        ranges: Vec<(usize, usize)>,
+    },
 }
 
 fn inspect_argv(argv: &[String], context: Context, has_unknown_tail: bool, leaves: &mut Vec<Leaf>) {
@@ -196,6 +205,7 @@ fn inspect_argv(argv: &[String], context: Context, has_unknown_tail: bool, leave
             hazard: outcome.hazard,
             goes_to: outcome.goes_to,
             reads_repository: outcome.reads_repository,
+            git_directory: outcome.git_directory,
             trees: outcome.trees,
             deep_writes: outcome.deep_writes,
             mentions: outcome.mentions,
@@ -233,6 +243,15 @@ fn inspect_argv(argv: &[String], context: Context, has_unknown_tail: bool, leave
             let before = leaves.len();
             inspect_argv(argv.get(at..).unwrap_or_default(), inside, has_unknown_tail || tail, leaves);
             for leaf in leaves.get_mut(before..).unwrap_or_default() {
+                let word = leaf.innermost().first().map(|word| base_name(word));
+                if name == "xargs"
+                    && matches!(word, Some("echo" | "basename" | "dirname"))
+                    && leaf.forms.len() == depth + 2
+                {
+                    // Whatever words it gets, it prints them.
+                    leaf.changes = None;
+                    continue;
+                }
                 leaf.changes = note.clone().or(leaf.changes.take());
                 leaf.hazard = hazard.or(leaf.hazard);
                 if name == "xargs" {
@@ -250,7 +269,9 @@ fn inspect_argv(argv: &[String], context: Context, has_unknown_tail: bool, leave
                     let why = format!("the text given to `{name}` is not understood: {why}");
                     leaves.push(leaf(Outcome::opaque(why), context, form(None)));
                 }
-                Ok(script) if script.commands.iter().any(|command| !command.redirects.is_empty()) => {
+                Ok(script)
+                    if script.commands.iter().flat_map(|command| &command.redirects).any(keeps_output) =>
+                {
                     let why = format!("the text given to `{name}` redirects");
                     leaves.push(leaf(Outcome::opaque(why), context, form(None)));
                 }
@@ -265,7 +286,7 @@ fn inspect_argv(argv: &[String], context: Context, has_unknown_tail: bool, leave
                 }
             }
         }
-        Some(Ok(Inner::Many { outcome, ranges })) => {
+        Some(Ok(Inner::Many { outcome, opened, ranges })) => {
             for (begin, end) in ranges {
                 let mut inside = context.clone();
                 inside.forms.push(form(Some(begin)));
@@ -273,14 +294,42 @@ fn inspect_argv(argv: &[String], context: Context, has_unknown_tail: bool, leave
                 let before = leaves.len();
                 inspect_argv(argv.get(begin..end).unwrap_or_default(), inside, false, leaves);
                 for leaf in leaves.get_mut(before..).unwrap_or_default() {
-                    let why = format!("`{name}` runs it for what it finds");
-                    leaf.changes.get_or_insert(why);
                     leaf.unseen.files = true;
+                    if leaf.changes.is_none()
+                        && leaf.forms.len() == depth + 2
+                        && reads_all_operands(leaf.innermost())
+                    {
+                        leaf.trees.extend(opened.iter().cloned());
+                        continue;
+                    }
+                    leaf.changes.get_or_insert_with(|| format!("`{name}` runs it for what it finds"));
                 }
             }
             leaves.push(leaf(outcome, context, form(None)));
         }
     }
+}
+
+/// Whether a redirection is more than output that is joined or thrown away.
+fn keeps_output(redirect: &Redirect) -> bool {
+    match redirect {
+        Redirect::Duplicate => false,
+        Redirect::Write { path, .. } => path != "/dev/null",
+        Redirect::Read { .. } => true,
+    }
+}
+
+/// Whether a program only reads what stands for `{}`, however many files that are. Their names begin with a directory, so
+/// that none looks like a flag.
+fn reads_all_operands(argv: &[String]) -> bool {
+    let Some((word, args)) = argv.split_first() else { return false };
+    let reads = table::find(base_name(word)).is_some_and(|row| match row.operands {
+        table::Operands::Files | table::Operands::PatternThenFiles(_) => {
+            !matches!(row.name, "strings" | "tree")
+        }
+        _ => false,
+    });
+    reads && args.iter().all(|arg| arg == "{}" || !arg.contains("{}"))
 }
 
 /// Whether a program starts no other whatever words it is given.
@@ -372,6 +421,9 @@ fn outcome(name: &str, args: &[String], is_own: bool) -> Outcome {
     if let Some(special) = expressions::outcome(name, args).or_else(|| scripts::outcome(name, args)) {
         return special;
     }
+    if let Some(listed) = archives::outcome(name, args) {
+        return listed;
+    }
     if name == "git" {
         return git::outcome(args);
     }
@@ -402,8 +454,13 @@ fn reader(row: &table::Row, args: &[String]) -> Outcome {
     use table::Operands;
     // `xxd F -p` writes a file named `-p`; the programs of binutils read their arguments from `@FILE`.
     let until = if row.name == "xxd" { flags::Until::Operand } else { flags::Until::Dashes };
-    if row.name == "strings" && args.iter().any(|arg| arg.starts_with('@')) {
-        return Outcome::asks("`strings` reads its arguments from a file");
+    let is_of_binutils = matches!(row.name, "nm" | "objdump" | "readelf" | "size" | "strings");
+    if is_of_binutils && args.iter().any(|arg| arg.starts_with('@')) {
+        return Outcome::asks(format!("`{}` reads its arguments from a file", row.name));
+    }
+    // All its words are text, also those that look like flags.
+    if row.name == "echo" || asks_about_itself(args) {
+        return Outcome::default();
     }
     let scanned = match flags::scan(row.flags, args, until) {
         Ok(scanned) => scanned,
@@ -427,6 +484,11 @@ fn reader(row: &table::Row, args: &[String]) -> Outcome {
     };
     let trees = table::walk(row.name, &scanned).map(|walk| trees(files, walk)).unwrap_or_default();
     Outcome { trees, ..Outcome::reads(files.iter().chain(&scanned.reads).copied()) }
+}
+
+/// Whether a program only prints its version or a few words about itself.
+fn asks_about_itself(args: &[String]) -> bool {
+    matches!(args, [only] if only == "--version" || only == "--help")
 }
 
 /// The trees below these roots, or below the working directory.

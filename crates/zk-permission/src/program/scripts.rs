@@ -1,5 +1,5 @@
-use super::Outcome;
 use super::flags::{Until, scan};
+use super::{Outcome, asks_about_itself};
 use zk_core::model::Effect;
 
 /// Programs that run a small script which they get as an argument.
@@ -25,6 +25,9 @@ fn sed(args: &[String]) -> Outcome {
     if args.iter().any(|word| in_place(&word)) {
         let others: Vec<String> = args.iter().filter(|word| !in_place(word)).cloned().collect();
         return sed_in_place(&others);
+    }
+    if asks_about_itself(args) {
+        return Outcome::default();
     }
     let scanned = match scan(SED_FLAGS, args, Until::Dashes) {
         Ok(scanned) => scanned,
@@ -55,8 +58,8 @@ fn sed_in_place(others: &[String]) -> Outcome {
     Outcome { effects, changes: Some("`sed -i` changes files".to_owned()), ..Outcome::default() }
 }
 
-/// Whether a script only has addresses, `p`, `d`, `q`, `=`, `n`, `s` and `y`. `e`, `w`, `r` and their like run and
-/// write.
+/// Whether a script only has addresses, blocks, labels, `s`, `y`, added text and commands of one letter that print or keep
+/// lines. `e`, `w`, `r` and their like run, write and read.
 fn is_harmless_sed(script: &str) -> bool {
     !script.contains('\n') && script.split_sed().is_some_and(|commands| !commands.is_empty())
 }
@@ -70,6 +73,7 @@ impl SplitSed for str {
     fn split_sed(&self) -> Option<Vec<char>> {
         let mut rest = self.trim();
         let mut commands = Vec::new();
+        let mut blocks = 0_usize;
         while !rest.is_empty() {
             rest = after_address(rest)?;
             if let Some(second) = rest.strip_prefix(',') {
@@ -79,19 +83,38 @@ impl SplitSed for str {
             let command = rest.chars().next()?;
             rest = rest.get(1..)?;
             match command {
-                'p' | 'd' | '=' | 'n' | 'q' | 'h' | 'H' | 'g' | 'G' | 'x' | 'N' | 'P' | 'D' => {}
+                'p' | 'd' | '=' | 'n' | 'h' | 'H' | 'g' | 'G' | 'x' | 'N' | 'P' | 'D' | 'F' | 'z' => {}
+                'q' | 'Q' | 'l' => rest = rest.trim_start_matches(|c: char| c.is_ascii_digit()),
+                '{' => {
+                    blocks += 1;
+                    rest = rest.trim_start_matches([' ', ';']);
+                    continue;
+                }
+                '}' => blocks = blocks.checked_sub(1)?,
+                ':' | 'b' | 't' | 'T' => {
+                    let label = rest.trim_start_matches(' ');
+                    rest = label.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '_');
+                    if command == ':' && rest.len() == label.len() {
+                        return None;
+                    }
+                }
+                // The rest of the line is text; behind a backslash it goes on in the next.
+                'a' | 'i' | 'c' if !rest.trim().is_empty() && !rest.ends_with('\\') => rest = "",
                 's' | 'y' => rest = after_substitution(rest, command == 's')?,
                 _ => return None,
             }
             commands.push(command);
             rest = rest.trim_start_matches(' ');
+            if rest.starts_with('}') {
+                continue;
+            }
             rest = match rest.strip_prefix(';') {
                 Some(next) => next.trim_start_matches([' ', ';']),
                 None if rest.is_empty() => rest,
                 None => return None,
             };
         }
-        Some(commands)
+        (blocks == 0).then_some(commands)
     }
 }
 
@@ -144,7 +167,10 @@ fn until_delimiter(text: &str, delimiter: char, is_pattern: bool) -> Option<(&st
 }
 
 fn awk(name: &str, args: &[String]) -> Outcome {
-    let scanned = match scan("F: --field-separator=", args, Until::Operand) {
+    if asks_about_itself(args) {
+        return Outcome::default();
+    }
+    let scanned = match scan("Fv: --field-separator= --assign=", args, Until::Operand) {
         Ok(scanned) => scanned,
         Err(why) => return Outcome::asks(format!("`{name}`: {why}")),
     };
@@ -152,23 +178,50 @@ fn awk(name: &str, args: &[String]) -> Outcome {
         return Outcome::asks(format!("`{name}` without a script"));
     };
     let banned = [
-        "|", ">", "<", "@", "\n", "system", "getline", "ARGV", "ARGC", "ENVIRON", "SYMTAB", "FUNCTAB",
-        "PROCINFO", "close", "fflush", "load", "include",
+        "@", "\n", "system", "getline", "ARGV", "ARGC", "ENVIRON", "SYMTAB", "FUNCTAB", "PROCINFO", "close",
+        "fflush", "load", "include",
     ];
-    if banned.iter().any(|word| script.contains(word)) {
+    // Only what is printed goes to a file or a program: before the first such word these are comparisons and patterns.
+    let printed = script.find("print").and_then(|at| script.get(at..)).unwrap_or_default();
+    if banned.iter().any(|word| script.contains(word)) || printed.contains(['|', '>']) {
         return Outcome::asks(format!("the script of `{name}` is not known to be harmless"));
     }
     Outcome::reads(files.iter().copied())
 }
 
 pub(super) const JQ_FLAGS: &str = "rcesnSMCaj --raw-output --compact-output --exit-status --slurp --null-input --sort-keys \
-                --monochrome-output --color-output --ascii-output --join-output --tab --indent=";
+                --monochrome-output --color-output --ascii-output --join-output --tab";
+
+/// The words without flags of which each takes words of its own, whatever they are.
+fn without_values(args: &[String]) -> Vec<String> {
+    let mut kept = Vec::new();
+    let mut rest = args;
+    while let Some((word, behind)) = rest.split_first() {
+        let takes = match word.as_str() {
+            "--arg" | "--argjson" => 2,
+            "--indent" => 1,
+            _ => 0,
+        };
+        let values = behind.get(..takes).filter(|values| !values.iter().any(|value| value.starts_with('-')));
+        // Behind two dashes versions disagree.
+        rest = match values.filter(|_| takes > 0 && !kept.iter().any(|kept: &String| kept == "--")) {
+            Some(_) => behind.get(takes..).unwrap_or_default(),
+            None => {
+                kept.push(word.clone());
+                behind
+            }
+        };
+    }
+    kept
+}
 
 fn jq(args: &[String]) -> Outcome {
+    if asks_about_itself(args) {
+        return Outcome::default();
+    }
+    let args = &without_values(args);
     let scanned = match scan(JQ_FLAGS, args, Until::Dashes) {
-        // Its value is a word of its own.
-        Ok(scanned) if !scanned.has(&["indent"]) => scanned,
-        Ok(_) => return Outcome::asks("`jq --indent` is not judged"),
+        Ok(scanned) => scanned,
         Err(why) => return Outcome::asks(format!("`jq`: {why}")),
     };
     let Some((script, files)) = scanned.operands.split_first() else {

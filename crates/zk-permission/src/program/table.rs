@@ -44,7 +44,7 @@ pub(super) fn walk(name: &str, scanned: &super::flags::Scanned<'_>) -> Option<Tr
             walk(has(&["L", "follow"]), !has(&["files"]), skips)
         }
         "diff" if has(&["r", "recursive"]) => walk(!has(&["no-dereference"]), true, false),
-        "ls" if has(&["R", "recursive"]) => walk(has(&["L", "dereference"]), false, false),
+        "ls" | "dir" | "vdir" if has(&["R", "recursive"]) => walk(has(&["L", "dereference"]), false, false),
         "tree" => walk(has(&["l"]), false, false),
         "du" => walk(has(&["L", "dereference"]), false, false),
         _ => None,
@@ -69,22 +69,45 @@ const GREP_FLAGS: &str = "acEFGhHiIlLnoPqrRsTUvwxyzZb ABCmdDe: f< # --count --co
     --dereference-recursive --regexp= --file< --text --binary-files= --byte-offset --initial-tab --label= \
     --line-buffered --directories= --devices=";
 const GREP: Operands = PatternThenFiles(&["e", "f", "regexp", "file"]);
+const ENCODING: &str = "di w: --decode --ignore-garbage --wrap=";
+const LS: &str = "1aAbBcCdDfFgGhHiklLmnNopqQrRsStuUvxXZ ITw: --all --almost-all --author --escape --block-size= \
+    --ignore-backups --color? --directory --classify? --format= --full-time --group-directories-first --no-group \
+    --human-readable --si --dereference --indicator-style= --inode --ignore= --hide= --kibibytes \
+    --numeric-uid-gid --literal --quote-name --quoting-style= --reverse --recursive --size --sort= --time= \
+    --time-style= --width= --zero";
 const HASH: &str = "bt --binary --text --tag --zero z";
 const HEAD: &str = "qvz cn: # --bytes= --lines= --quiet --silent --verbose --zero-terminated";
 
 /// Sorted by name. A flag that is missing here is asked about; a wrong one here runs unasked.
 pub(super) const READERS: &[Row] = &[
     row(":", "", Text),
+    row("arch", "", NoOperands),
     row("b2sum", HASH, Files),
+    row("base32", ENCODING, AtMost(1)),
+    row("base64", ENCODING, AtMost(1)),
     row("basename", "az s: --multiple --suffix= --zero", Text),
+    row(
+        "basenc",
+        "di w: --decode --ignore-garbage --wrap= --base64 --base64url --base32 --base32hex --base16 --base2msbf --base2lsbf \
+        --z85",
+        AtMost(1),
+    ),
+    row("bzcat", "s", Files),
+    row("cal", "13jy", Text),
     row(
         "cat",
         "AbeEnstTuv --show-all --number-nonblank --show-ends --number --squeeze-blank --show-tabs \
         --show-nonprinting",
         Files,
     ),
-    row("cksum", "", Files),
+    row("cksum", "z a: --algorithm= --zero --tag --untagged --raw --base64", Files),
     row("cmp", "bls in: --print-bytes --verbose --silent --quiet --bytes= --ignore-initial=", AtMost(2)),
+    row(
+        "column",
+        "txJ scNR: --table --json --separator= --output-separator= --output-width= --table-columns= --table-right= --fillrows \
+        --keep-empty-lines",
+        Files,
+    ),
     row(
         "comm",
         "123z --check-order --nocheck-order --output-delimiter= --total --zero-terminated",
@@ -96,7 +119,11 @@ pub(super) const READERS: &[Row] = &[
         --output-delimiter= --zero-terminated",
         Files,
     ),
-    row("date", "uR d: I? --utc --universal --rfc-email --date= --rfc-3339= --iso-8601?", Format),
+    row(
+        "date",
+        "uR d: r< I? --utc --universal --rfc-email --date= --reference< --rfc-3339= --iso-8601?",
+        Format,
+    ),
     row(
         "df",
         "ahHiklPT txB: --all --human-readable --si --inodes --local --portability --print-type --total --type= \
@@ -111,6 +138,8 @@ pub(super) const READERS: &[Row] = &[
         --suppress-common-lines --no-dereference --speed-large-files",
         AtMost(2),
     ),
+    row("diff3", "AeEimTxX3 L: --text --show-all --ed --merge --label= --initial-tab --easy-only", AtMost(3)),
+    row("dir", LS, Files),
     row("dirname", "z --zero", Text),
     row(
         "du",
@@ -139,31 +168,36 @@ pub(super) const READERS: &[Row] = &[
     ),
     row("fold", "bs w: --bytes --spaces --width=", Files),
     row("free", "bkmghltw sc: --bytes --kibi --mebi --gibi --human --lohi --total --wide", NoOperands),
+    row("getconf", "a", Text),
     row("grep", GREP_FLAGS, GREP),
     row("groups", "", Text),
+    row("hd", "bcCdovx n: s: e:", Files),
     row("head", HEAD, Files),
     row("hexdump", "bcCdovx n: s: e: --canonical --length= --skip= --no-squeezing", Files),
     row("hostname", "fsdiI --fqdn --short --domain --ip-address --all-ip-addresses", NoOperands),
+    row("iconv", "cls ft: --list --silent --from-code= --to-code=", Files),
     row("id", "agGnruzZ --group --groups --name --real --user --zero", Text),
     row(
         "join",
         "iz aejtov12: --ignore-case --check-order --nocheck-order --header --zero-terminated",
         AtMost(2),
     ),
-    row(
-        "ls",
-        "1aAbBcCdDfFgGhHiklLmnNopqQrRsStuUvxXZ ITw: --all --almost-all --author --escape --block-size= \
-        --ignore-backups --color? --directory --classify? --format= --full-time --group-directories-first --no-group \
-        --human-readable --si --dereference --indicator-style= --inode --ignore= --hide= --kibibytes \
-        --numeric-uid-gid --literal --quote-name --quoting-style= --reverse --recursive --size --sort= --time= \
-        --time-style= --width= --zero",
-        Files,
-    ),
+    row("locale", "acmk --all-locales --charmaps --category-name --keyword-name", Text),
+    row("logname", "", NoOperands),
+    row("ls", LS, Files),
+    row("lsblk", "abdfilmnpStJ o: --all --bytes --fs --list --json --noheadings --output= --paths", Text),
+    row("lscpu", "abcxyJp --all --json --hex", NoOperands),
     row("md5sum", HASH, Files),
     row(
         "nl",
         "p bdfhilnsvw: --body-numbering= --number-format= --number-separator= --number-width= \
         --starting-line-number= --line-increment= --no-renumber",
+        Files,
+    ),
+    row(
+        "nm",
+        "aABCDgnoprsSu --debug-syms --print-file-name --demangle? --dynamic --defined-only --extern-only --numeric-sort \
+        --no-sort --print-size --print-armap --reverse-sort --size-sort --undefined-only",
         Files,
     ),
     row("nproc", "--all --ignore=", NoOperands),
@@ -174,14 +208,34 @@ pub(super) const READERS: &[Row] = &[
         Text,
     ),
     row(
+        "objdump",
+        "adDfhpRrsTtxCwz jM: --archive-headers --file-headers --private-headers --section-headers --headers --all-headers \
+        --disassemble --disassemble-all --full-contents --reloc --dynamic-reloc --syms --dynamic-syms --demangle? \
+        --section= --disassembler-options= --wide --disassemble-zeroes --no-show-raw-insn",
+        Files,
+    ),
+    row(
         "od",
         "abcdfFhilosvx AjNtS: w? --address-radix= --skip-bytes= --read-bytes= --format= --output-duplicates \
         --strings? --width?",
         Files,
     ),
     row("paste", "sz d: --serial --delimiters= --zero-terminated", Files),
+    row("pathchk", "pP --portability", Text),
+    row(
+        "pr",
+        "adfFmrtT lowNh: # --across --double-space --form-feed --merge --omit-header --length= --width= --indent=",
+        Files,
+    ),
     row("printf", "", Text),
     row("pwd", "LP --logical --physical", NoOperands),
+    row(
+        "readelf",
+        "aAdeghIlnrsSuVW px: --all --file-header --program-headers --segments --section-headers --sections --headers \
+        --syms --symbols --dyn-syms --notes --relocs --unwind --dynamic --version-info --arch-specific --histogram --wide \
+        --hex-dump= --string-dump=",
+        Files,
+    ),
     row(
         "readlink",
         "efmnqsvz --canonicalize --canonicalize-existing --canonicalize-missing --no-newline --quiet \
@@ -210,12 +264,19 @@ pub(super) const READERS: &[Row] = &[
         --word-regexp --binary --debug",
         PatternThenFiles(&["e", "f", "regexp", "files", "type-list"]),
     ),
+    row(
+        "sdiff",
+        "aBbdEilstWZ w: --text --ignore-case --ignore-all-space --suppress-common-lines --left-column --width=",
+        AtMost(2),
+    ),
     row("seq", "w fs: --equal-width --format= --separator=", Text),
     row("sha1sum", HASH, Files),
     row("sha224sum", HASH, Files),
     row("sha256sum", HASH, Files),
     row("sha384sum", HASH, Files),
     row("sha512sum", HASH, Files),
+    row("shuf", "ezr in: --echo --zero-terminated --repeat --input-range= --head-count=", Files),
+    row("size", "ABdtox --totals --common", Files),
     row("sleep", "", Text),
     row(
         "sort",
@@ -255,10 +316,17 @@ pub(super) const READERS: &[Row] = &[
         AtMost(1),
     ),
     row("uptime", "ps --pretty --since", NoOperands),
+    row("users", "", NoOperands),
+    row("vdir", LS, Files),
     row("wc", "clLmw --bytes --chars --lines --max-line-length --words --total=", Files),
+    row("whereis", "bmsul", Text),
     row("which", "as --all", Text),
+    row("who", "abdHlmpqrsTtu --all --boot --count --heading --users", NoOperands),
     row("whoami", "", NoOperands),
     row("xxd", "cglos: -a -b -bits -e -i -p -ps -plain -u", AtMost(1)),
+    row("xzcat", "q", Files),
+    row("zcat", "fq", Files),
+    row("zipinfo", "12smlvhtTz", Files),
 ];
 
 #[cfg(test)]

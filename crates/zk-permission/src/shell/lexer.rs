@@ -261,6 +261,12 @@ impl Lexer<'_> {
                     self.bare(&mut word);
                     self.bare(&mut word);
                 }
+                // `stash@{0}`: without a comma or dots nothing is made of it, and at the beginning it could be a variable.
+                '{' if !word.text.is_empty() && self.literal_braces(here).is_some() => {
+                    for _ in 0..self.literal_braces(here).unwrap_or_default() {
+                        self.bare(&mut word);
+                    }
+                }
                 '{' | '}' => return refuse(Obstacle::Brace(found)),
                 '~' if word.text.is_empty() || word.text.ends_with(['=', ':']) => {
                     return refuse(Obstacle::Tilde);
@@ -271,6 +277,14 @@ impl Lexer<'_> {
         }
         self.push(at, TokenKind::Word(word));
         Ok(())
+    }
+
+    /// Characters of a name in braces that begins there, with the braces; nothing if it is anything else.
+    fn literal_braces(&self, here: usize) -> Option<usize> {
+        let (name, _) = self.text.get(here..)?.strip_prefix('{')?.split_once('}')?;
+        let is_name =
+            !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+        is_name.then_some(name.len() + 2)
     }
 
     /// Takes a character without quotes.

@@ -143,8 +143,11 @@ fn additions() -> usize {
 fn script_has(script: &Script, command: &str) -> bool {
     let wanted = Script::parse(command).unwrap();
     wanted.commands.iter().all(|wanted| {
-        let is_same =
-            |command: &Command| command.words == wanted.words && command.redirects == wanted.redirects;
+        let is_same = |command: &Command| {
+            command.words == wanted.words
+                && command.redirects == wanted.redirects
+                && command.assignments == wanted.assignments
+        };
         script.commands.iter().any(is_same)
     })
 }

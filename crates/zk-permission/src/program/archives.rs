@@ -1,0 +1,70 @@
+use super::flags::{Scanned, Until, scan};
+use super::{Outcome, asks_about_itself};
+
+/// Programs that write unless one of their flags keeps them from it: name, flags, and those of them that do so.
+const COMPRESSORS: &[(&str, &str, &[&str])] = &[
+    ("bunzip2", "ctqskv --stdout --test --quiet --verbose", &TO_OUTPUT),
+    ("bzip2", "dctqskv1 --decompress --stdout --test --quiet --verbose", &TO_OUTPUT),
+    ("gunzip", "cltqvnN --stdout --to-stdout --list --test --quiet --verbose", &TO_OUTPUT),
+    (
+        "gzip",
+        "dcltqvnN123456789 --decompress --uncompress --stdout --to-stdout --list --test --quiet --verbose",
+        &TO_OUTPUT,
+    ),
+    ("unxz", "cltqv --stdout --to-stdout --list --test --quiet --verbose", &TO_OUTPUT),
+    ("unzip", "lptvZq1 ", &["l", "p", "t", "v", "Z"]),
+    (
+        "xz",
+        "dcltqv123456789 --decompress --uncompress --stdout --to-stdout --list --test --quiet --verbose",
+        &TO_OUTPUT,
+    ),
+];
+
+const TO_OUTPUT: [&str; 7] = ["c", "l", "t", "stdout", "to-stdout", "list", "test"];
+
+/// Archives and compressed files whose contents are only shown; nothing if a program does more with them.
+pub(super) fn outcome(name: &str, args: &[String]) -> Option<Outcome> {
+    if name == "tar" {
+        return listed_tar(args);
+    }
+    let (_, flags, harmless) = COMPRESSORS.iter().find(|(known, ..)| *known == name)?;
+    if asks_about_itself(args) {
+        return Some(Outcome::default());
+    }
+    let scanned = scan(flags, args, Until::Dashes).ok()?;
+    let files = match scanned.operands.split_first() {
+        // Behind the archive stand names of files in it.
+        Some((archive, _)) if name == "unzip" => std::slice::from_ref(archive),
+        _ => scanned.operands.as_slice(),
+    };
+    scanned.has(harmless).then(|| Outcome::reads(files.iter().copied()))
+}
+
+/// `tar tf FILE`, in its three ways to be written.
+fn listed_tar(args: &[String]) -> Option<Outcome> {
+    let (first, rest) = args.split_first()?;
+    let has_letters = |word: &str| !word.is_empty() && word.bytes().all(|byte| b"tvzjJfa".contains(&byte));
+    // Letters without a dash take their values from the words behind, in their order.
+    let owned: Vec<String> = match first {
+        letters if has_letters(letters) => {
+            std::iter::once(format!("-{letters}")).chain(rest.iter().cloned()).collect()
+        }
+        _ => args.to_vec(),
+    };
+    if owned.first().is_some_and(|word| {
+        word.starts_with("-") && !word.starts_with("--") && word.trim_end_matches('f').contains('f')
+    }) {
+        return None;
+    }
+    let scanned: Scanned<'_> =
+        scan("tvzjJa f: --list --verbose --gzip --bzip2 --xz --auto-compress --file=", &owned, Until::Dashes)
+            .ok()?;
+    let archives: Vec<&str> = scanned.values(&["f", "file"]).collect();
+    match archives.as_slice() {
+        // With a colon it is a file of another machine.
+        [archive] if scanned.has(&["t", "list"]) && !archive.contains(':') => {
+            Some(Outcome::reads([*archive]))
+        }
+        _ => None,
+    }
+}
