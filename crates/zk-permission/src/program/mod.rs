@@ -11,6 +11,8 @@ mod known;
 mod plain;
 mod scripts;
 mod table;
+#[cfg(test)]
+mod tried;
 mod wrappers;
 mod writers;
 
