@@ -21,7 +21,7 @@ fn allocated(messages: usize) -> u64 {
     let agent = builder.build().unwrap();
     let run = || runtime.block_on(async { agent.run("go").unwrap().wait().await.result.unwrap() });
     run();
-    allocation_counter::measure(&run).bytes_total
+    allocation_counter::measure(run).bytes_total
 }
 
 #[test]
