@@ -291,3 +291,26 @@ fn a_conversation_that_no_compaction_helps_stops_once_with_what_fills_it_and_wha
     terminal.keys("/quit\r");
     terminal.rest();
 }
+
+#[test]
+fn a_compaction_shows_a_row_while_it_works_and_escape_stops_it() {
+    let server = server(Script::answering(|asked| match asked.number {
+        1..=4 => Turn::new().text(format!("Answer {} {}END", asked.number, "word ".repeat(600))),
+        _ => Turn::new().text("A summary").hang(),
+    }));
+    let person = Person::asking(&server);
+    person.settings("compaction.strategy = \"summary\"\n");
+    let Some(mut terminal) = Terminal::open(&person, "--screen inline 'first question'") else { return };
+    terminal.expect("1 turn · ");
+    for prompt in ["second", "third", "fourth"] {
+        terminal.keys(&format!("{prompt}\r"));
+        terminal.expect("1 turn · ");
+    }
+    terminal.keys("/compact\r");
+    terminal.expect("Esc stops");
+    terminal.expect("making room: ");
+    terminal.keys("\u{1b}");
+    terminal.expect("the conversation was not made smaller: it was stopped");
+    terminal.keys("/quit\r");
+    assert_eq!(terminal.code(), Some(0));
+}
