@@ -2,7 +2,7 @@
 //!
 //! | module | what is in it |
 //! |---|---|
-//! | [`kernel`] | typed events, how answers combine, scopes, registries, plugins; knows nothing of agents |
+//! | [`kernel`] | the crate `zk-kernel`: typed events, how answers combine, scopes, registries, plugins |
 //! | [`model`] | messages, models, usage, errors, and the one door to the wire, [`model::WireReady`] |
 //! | [`service`] | the object-safe traits: [`service::Provider`], [`service::Tool`], [`service::Exec`] … |
 //! | [`events`] | the catalogue of events, by phase |
@@ -18,10 +18,11 @@
 //! # What this crate must never know
 //!
 //! No provider, no tool, no file format, no process and no terminal. It reads no environment, opens no file
-//! and no socket, and prints nothing. Every other crate of zk knows this one and no sibling; they meet in its
-//! registries and events.
+//! and no socket, and prints nothing. It knows the kernel alone; every other crate
+//! of zk knows this one and no sibling, and they meet in its registries and events.
 
 pub mod events;
-pub mod kernel;
 pub mod model;
 pub mod service;
+
+pub use zk_kernel as kernel;

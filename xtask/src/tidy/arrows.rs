@@ -23,8 +23,9 @@ const HOMES: [(&str, &[&str]); 13] = [
 const BELOW: [(&str, &[&str]); 2] =
     [("zk-auth", &["zk-providers", "zk-mcp", "zk-tools"]), ("zk-view", &["zk-tui"])];
 
-/// Arrows point down only: every crate knows `zk-core` and no sibling but those in [`BELOW`]; `zk-cli` knows all
-/// and is known by none. A test may use what it likes except the program, and the core's tests use the core alone.
+/// Arrows point down only: `zk-core` knows `zk-kernel`, every other crate `zk-core` and no sibling but those in
+/// [`BELOW`]; `zk-cli` knows all and is known by none. A test may use what it likes except the program, and the tests
+/// of kernel and core use these alone.
 pub(super) fn check(packages: &[Package], findings: &mut Findings) {
     for package in packages {
         let name = package.name.as_str();
@@ -37,10 +38,11 @@ pub(super) fn check(packages: &[Package], findings: &mut Findings) {
                 let allowed = match kind {
                     Kind::Normal => match name {
                         "zk-cli" => true,
-                        "zk-core" | "xtask" => false,
+                        "zk-core" => dependency == "zk-kernel",
+                        "zk-kernel" | "xtask" => false,
                         _ => dependency == "zk-core" || is_below(&dependency, name),
                     },
-                    Kind::Dev => !matches!(name, "zk-core" | "xtask") && dependency != "zk-cli",
+                    Kind::Dev => !matches!(name, "zk-core" | "zk-kernel" | "xtask") && dependency != "zk-cli",
                 };
                 if !allowed {
                     let how = match kind {

@@ -1,7 +1,6 @@
 //! The rules no compiler and no lint checks.
 
 mod arrows;
-mod kernel;
 mod links;
 mod manifests;
 mod modules;
@@ -69,7 +68,6 @@ fn check(workspace: &Workspace) -> Result<Findings> {
     }
     repeats::check(&texts, &mut findings);
     for text in &texts {
-        kernel::check(text, &mut findings);
         size::check(text, &mut findings);
         words::check(text, &mut findings);
         vendors::check(text, &vendors, &mut findings);

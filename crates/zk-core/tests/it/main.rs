@@ -1,23 +1,11 @@
-//! The behaviour of the kernel and of the event catalogue, by topic.
+//! The behaviour of the event catalogue and of what models cost, by topic.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking, in its helpers too")]
 
-mod cancel;
 mod catalogue;
-mod children;
-mod compile_fail;
 mod errors;
-mod inherit;
-mod modes;
-mod order;
-mod plugins;
+mod gates;
 mod prices;
-mod reenter;
-mod registry;
 mod samples;
-mod scopes;
 mod special_cases;
-mod support;
-mod tasks;
-mod tombstones;
 mod whole_calls;

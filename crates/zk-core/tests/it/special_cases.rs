@@ -1,6 +1,7 @@
 //! The rules of single events, on the real ones.
 
-use std::sync::Arc;
+use std::fmt::Display;
+use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 use zk_core::events::{
@@ -13,7 +14,19 @@ use zk_core::kernel::{Bus, Cx, EmitError, Scope, Stage};
 use zk_core::model::{Block, Message, ModelRef, Role, ThinkingRequest, ToolContent, ToolOutput, TurnId};
 use zk_core::service::{CallPlace, ToolChoice};
 
-use crate::support::Log;
+/// Texts that handlers noted, in order.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    fn note(&self, text: impl Display) {
+        self.0.lock().unwrap().push(text.to_string());
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+}
 
 fn setup() -> (Bus, Scope, Log) {
     let bus = Bus::new();

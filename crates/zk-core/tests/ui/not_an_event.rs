@@ -1,9 +1,0 @@
-use serde::Serialize;
-use zk_core::kernel::{Bus, Cx};
-
-#[derive(Serialize)]
-struct Plain;
-
-fn main() {
-    Bus::new().scope("test").on_sync(|_: &Plain, _: &Cx| ());
-}

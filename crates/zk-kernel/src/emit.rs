@@ -1,0 +1,342 @@
+use std::any::TypeId;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::Poll;
+use std::time::{Duration, SystemTime};
+
+use futures_util::future::{Either, select};
+
+use super::catch::{catch, catch_async};
+use super::erase::{AsyncRunner, HandlerFuture, Runner};
+use super::table::{HandlerEntry, Observe, Observer};
+use super::{
+    AnyEvent, BoxError, Cause, Cx, EmitError, Event, EventStamp, HookError, Mode, Notify, OnError, Outcome,
+};
+
+impl Cx {
+    /// Emits `event`: observers see it as it is, then the handlers answer one after the other, and the event's
+    /// mode combines the answers.
+    ///
+    /// # Errors
+    /// [`EmitError::Hook`] when a handler fails and the event's policy is to throw: at a gate that means
+    /// *refused*. [`EmitError::Cancelled`] when the run is stopped first (unless the event is one of those
+    /// that close a run).
+    pub async fn emit<E: Event>(&self, mut event: E) -> Result<Outcome<E>, EmitError> {
+        let rules = const { &Rules::of::<E>() };
+        let snapshot = self.bus().snapshot(TypeId::of::<E>());
+        if let Some(observers) = &snapshot.observers {
+            self.run_observers(observers, &event);
+        }
+        let mut acc = <E::Mode as Mode<E>>::Acc::default();
+        let Some(handlers) = snapshot.handlers else { return Ok(E::Mode::finish(event, acc)) };
+        self.check_stop(rules)?;
+        let mut next = 0;
+        loop {
+            match self.run_sync_handlers(&handlers, &mut next, &mut event, &mut acc)? {
+                Progress::Done => break,
+                Progress::Async(entry, runner) => {
+                    let started = catch(|| runner.start(&event, self));
+                    let (answer, waited) = self.run_async_handler(entry, rules, started).await?;
+                    if let Some(reply) = answer
+                        && E::Mode::absorb(&mut event, &mut acc, reply, &entry.source).is_break()
+                    {
+                        break;
+                    }
+                    if waited {
+                        self.check_stop(rules)?;
+                    }
+                }
+            }
+        }
+        Ok(E::Mode::finish(event, acc))
+    }
+
+    /// As [`Cx::emit`] for events nobody can answer, building the event only if it has a listener.
+    ///
+    /// # Errors
+    /// As [`Cx::emit`].
+    pub async fn emit_with<E>(&self, make: impl FnOnce() -> E + Send) -> Result<(), EmitError>
+    where
+        E: Event<Reply = (), Mode = Notify>,
+    {
+        if !self.bus().has_listeners::<E>() {
+            return Ok(());
+        }
+        self.emit(make()).await
+    }
+
+    /// Shows `event` to the observers.
+    fn run_observers(&self, observers: &[Observer], event: &dyn AnyEvent) {
+        let number = self.bus().inner.emitted.next();
+        // Before the first observer, so that a slow one does not make the event seem later.
+        let at = time_if_wanted(observers, SystemTime::now);
+        for observer in observers {
+            let run = || match (&observer.run, at) {
+                (Observe::Plain(run), _) => run(event, self),
+                (Observe::Stamped(run), Some(at)) => run(event, EventStamp { number, at }, self),
+                // The time was read if there is one of these.
+                (Observe::Stamped(_), None) => {}
+            };
+            if let Err(message) = catch(run) {
+                self.bus().inner.reporter.report(&HookError {
+                    event: event.name(),
+                    source: observer.source.clone(),
+                    location: observer.location,
+                    cause: Cause::Panicked(message),
+                });
+            }
+        }
+    }
+
+    /// Ends the emit if the run is stopped, unless the event is one of those that close a run.
+    fn check_stop(&self, rules: &Rules) -> Result<(), EmitError> {
+        if rules.cancellable && self.is_stopped() {
+            return Err(EmitError::Cancelled { event: rules.name });
+        }
+        Ok(())
+    }
+
+    /// Runs the handlers from `next` on, up to the first async one. It is a plain function so that a sync handler
+    /// costs what a call costs.
+    fn run_sync_handlers<'a, E: Event>(
+        &self,
+        handlers: &'a [HandlerEntry],
+        next: &mut usize,
+        event: &mut E,
+        acc: &mut <E::Mode as Mode<E>>::Acc,
+    ) -> Result<Progress<'a, E>, EmitError> {
+        loop {
+            match catch(|| self.next_sync_step(handlers, next, event)) {
+                Ok(SyncStep::Done) => return Ok(Progress::Done),
+                Ok(SyncStep::Async(entry, handler)) => return Ok(Progress::Async(entry, handler)),
+                Ok(SyncStep::Answered(entry, Ok(reply))) => {
+                    if E::Mode::absorb(event, acc, reply, &entry.source).is_break() {
+                        return Ok(Progress::Done);
+                    }
+                }
+                Ok(SyncStep::Answered(entry, Err(cause))) => {
+                    self.handle_failure(entry, &Rules::of::<E>(), cause)?
+                }
+                Err(message) => {
+                    // The handler that was running.
+                    if let Some(entry) = next.checked_sub(1).and_then(|at| handlers.get(at)) {
+                        self.handle_failure(entry, &Rules::of::<E>(), Cause::Panicked(message))?;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Runs the handlers from `next` on, up to the first that answers or is async.
+    fn next_sync_step<'a, E: Event>(
+        &self,
+        handlers: &'a [HandlerEntry],
+        next: &mut usize,
+        event: &E,
+    ) -> SyncStep<'a, E> {
+        for entry in handlers.get(*next..).unwrap_or_default() {
+            *next += 1;
+            let Some(runner) = entry.run.as_ref().and_then(|run| run.downcast_ref::<Runner<E>>()) else {
+                return SyncStep::Answered(entry, Err(Cause::Removed));
+            };
+            match runner {
+                Runner::Sync(handler) => match handler.answer(event, self) {
+                    Ok(None) => {}
+                    Ok(Some(reply)) => return SyncStep::Answered(entry, Ok(reply)),
+                    Err(error) => return SyncStep::Answered(entry, Err(Cause::Failed(error))),
+                },
+                Runner::Async(handler) => return SyncStep::Async(entry, &**handler),
+            }
+        }
+        SyncStep::Done
+    }
+
+    /// Ends the emit with the failure of a handler, or reports it, as the policy says.
+    #[cold]
+    fn handle_failure(&self, entry: &HandlerEntry, rules: &Rules, cause: Cause) -> Result<(), EmitError> {
+        let (source, location) = (entry.source.clone(), entry.location);
+        let error = HookError { event: rules.name, source, location, cause };
+        let policy = match rules.on_error {
+            OnError::Inherit => self.bus().inner.policy,
+            chosen @ (OnError::Continue | OnError::Throw) => chosen,
+        };
+        match policy {
+            OnError::Throw => Err(EmitError::Hook(error)),
+            OnError::Continue | OnError::Inherit => {
+                self.bus().inner.reporter.report(&error);
+                Ok(())
+            }
+        }
+    }
+
+    /// Runs one async handler that was started. The flag says whether it was waited for: then the stop token is checked
+    /// again.
+    async fn run_async_handler<T>(
+        &self,
+        entry: &HandlerEntry,
+        rules: &Rules,
+        started: Result<HandlerFuture<'_, T>, String>,
+    ) -> Result<(Option<T>, bool), EmitError> {
+        match self.poll_handler(entry, rules, started).await {
+            Ok(answered) => Ok(answered),
+            Err(NoAnswer::Cancelled) => Err(EmitError::Cancelled { event: rules.name }),
+            Err(NoAnswer::Failed(cause)) => {
+                self.handle_failure(entry, rules, cause)?;
+                Ok((None, true))
+            }
+        }
+    }
+
+    async fn poll_handler<T>(
+        &self,
+        entry: &HandlerEntry,
+        rules: &Rules,
+        started: Result<HandlerFuture<'_, T>, String>,
+    ) -> Result<(Option<T>, bool), NoAnswer> {
+        let mut future = started?;
+        // Most handlers are ready at once; only one that waits pays for a timer and a cancel listener.
+        let first = poll_fn(|task| Poll::Ready(catch(|| future.as_mut().poll(task)))).await?;
+        match first {
+            Poll::Ready(answer) => Ok((answer?, false)),
+            Poll::Pending => {
+                let limit = entry.time_limit.or(rules.time_limit);
+                // Boxed, so that the emits that never wait stay small.
+                let answer = Box::pin(self.wait(future.as_mut(), limit, rules.cancellable)).await?;
+                Ok((answer?, true))
+            }
+        }
+    }
+
+    async fn wait<T>(
+        &self,
+        future: Pin<&mut (dyn Future<Output = T> + Send)>,
+        limit: Option<Duration>,
+        cancellable: bool,
+    ) -> Result<T, NoAnswer> {
+        let mut limited = pin!(async {
+            match limit {
+                None => Ok(future.await),
+                Some(limit) => tokio::time::timeout(limit, future).await.map_err(|_| Cause::TimedOut(limit)),
+            }
+        });
+        // A runtime without timers panics at the timeout: that is a failed handler too.
+        let guarded = pin!(catch_async(limited.as_mut()));
+        let ended = if cancellable {
+            match select(guarded, pin!(self.stop_token().cancelled())).await {
+                Either::Left((ended, _)) => ended,
+                Either::Right(_) => return Err(NoAnswer::Cancelled),
+            }
+        } else {
+            guarded.await
+        };
+        ended?.map_err(NoAnswer::Failed)
+    }
+}
+
+/// The time, if one of the observers is given it.
+fn time_if_wanted(observers: &[Observer], clock: impl FnOnce() -> SystemTime) -> Option<SystemTime> {
+    let wants_it = |observer: &Observer| matches!(observer.run, Observe::Stamped(_));
+    observers.iter().any(wants_it).then(clock)
+}
+
+/// Constants of an event, as values: what needs only these is compiled once, not for each event.
+struct Rules {
+    name: &'static str,
+    on_error: OnError,
+    cancellable: bool,
+    time_limit: Option<Duration>,
+}
+
+impl Rules {
+    const fn of<E: Event>() -> Self {
+        Self { name: E::NAME, on_error: E::ON_ERROR, cancellable: E::CANCELLABLE, time_limit: E::TIME_LIMIT }
+    }
+}
+
+/// How far an emit got before it has to wait.
+enum Progress<'a, E: Event> {
+    /// No handler is left, or the outcome is settled.
+    Done,
+    /// This handler is async.
+    Async(&'a HandlerEntry, &'a dyn AsyncRunner<E>),
+}
+
+/// Result of running sync handlers up to the first that does something.
+enum SyncStep<'a, E: Event> {
+    /// No handler is left.
+    Done,
+    /// This handler answered, or failed.
+    Answered(&'a HandlerEntry, Result<E::Reply, Cause>),
+    /// This handler is async.
+    Async(&'a HandlerEntry, &'a dyn AsyncRunner<E>),
+}
+
+/// Why an async handler gave no answer.
+enum NoAnswer {
+    Failed(Cause),
+    Cancelled,
+}
+
+impl From<BoxError> for NoAnswer {
+    fn from(error: BoxError) -> Self {
+        Self::Failed(Cause::Failed(error))
+    }
+}
+
+/// The message of a panic.
+impl From<String> for NoAnswer {
+    fn from(message: String) -> Self {
+        Self::Failed(Cause::Panicked(message))
+    }
+}
+
+/// Every future of the kernel can be spawned; a lazily merged list of handlers would break this, and only in
+/// code that depends on the kernel.
+#[cfg(test)]
+#[expect(dead_code, reason = "compiling it is the test")]
+fn assert_send<E: Event>(cx: &Cx, event: E, bus: &super::Bus, scope: &super::Scope) {
+    fn send<T: Send>(_: T) {}
+    send(cx.emit(event));
+    send(bus.close());
+    send(scope.close());
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::{Event, Notify, time_if_wanted};
+    use crate::{Bus, Reach};
+
+    #[derive(serde::Serialize)]
+    struct Tick;
+
+    impl Event for Tick {
+        const NAME: &'static str = "test:tick";
+        type Reply = ();
+        type Mode = Notify;
+    }
+
+    #[test]
+    fn the_clock_is_read_once_for_all_observers_and_only_if_one_is_given_the_time() {
+        let parent = Bus::new();
+        let bus = parent.child("child");
+        let reads = || {
+            let mut reads = 0;
+            let clock = || {
+                reads += 1;
+                SystemTime::UNIX_EPOCH
+            };
+            let observers = bus.snapshot(std::any::TypeId::of::<Tick>()).observers;
+            let at = time_if_wanted(observers.as_deref().unwrap_or_default(), clock);
+            assert_eq!(at.is_some(), reads == 1);
+            reads
+        };
+        bus.scope("plain").observe(|_, _| {});
+        parent.scope("own").observe_stamped(Reach::Own, |_, _, _| {});
+        assert_eq!(reads(), 0);
+        parent.scope("tree").observe_stamped(Reach::Descendants, |_, _, _| {});
+        bus.scope("stamped").observe_stamped(Reach::Own, |_, _, _| {});
+        assert_eq!(reads(), 1);
+    }
+}

@@ -1,0 +1,39 @@
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+
+use super::ScopeInner;
+
+/// Scopes whose bus was dropped without a close, the newest last.
+pub(crate) struct DetachedScopes(Vec<Arc<ScopeInner>>);
+
+impl DetachedScopes {
+    /// Closes `scopes` on the current runtime. Without one, and for what a runtime that shuts down leaves undone,
+    /// each clean-up is polled once here.
+    pub(crate) fn close(mut scopes: Vec<Arc<ScopeInner>>) {
+        scopes.iter().for_each(|scope| scope.mark_closed());
+        scopes.retain(|scope| !scope.has_no_cleanups());
+        if scopes.is_empty() {
+            return;
+        }
+        let detached = Self(scopes);
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(detached.finish());
+        }
+    }
+
+    async fn finish(mut self) {
+        while let Some(scope) = self.0.last().cloned() {
+            scope.close().await;
+            self.0.pop();
+        }
+    }
+}
+
+impl Drop for DetachedScopes {
+    fn drop(&mut self) {
+        while let Some(scope) = self.0.pop() {
+            scope.close_now();
+        }
+    }
+}

@@ -1,0 +1,296 @@
+mod detached;
+mod guard;
+mod hook;
+mod inner;
+mod items;
+mod lifecycle;
+mod task;
+mod tombstones;
+
+use std::any::TypeId;
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(super) use detached::DetachedScopes;
+pub use guard::ScopeGuard;
+pub use hook::Hook;
+pub(super) use inner::ScopeInner;
+pub(super) use task::Task;
+pub use tombstones::Tombstones;
+
+use super::erase::Runner;
+use super::table::{HandlerEntry, Identity, Observe, Observer};
+use super::{
+    AnyEvent, AsyncHook, AsyncHookWith, Bus, Cause, Cx, Event, EventStamp, Handler, HookError, IntoReply,
+    OnError, Reach, Source, Stage,
+};
+
+/// Registrations of one plugin: everything registered through it carries its [`Source`] and leaves with it.
+///
+/// A scope is a handle; clones are the same scope, and dropping a handle removes nothing. It ends with
+/// [`Scope::close`], with its bus, or with the [guard](Scope::close_on_drop) of a scope that must not outlive
+/// a run.
+#[derive(Clone)]
+pub struct Scope {
+    inner: Arc<ScopeInner>,
+}
+
+/// Stage, reach and time limit of a handler.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HookOptions {
+    /// When it runs among the handlers of the event.
+    pub stage: Stage,
+    /// Whose events it receives; `None` is the event's own [`Event::REACH`].
+    pub reach: Option<Reach>,
+    /// How long one call may take, instead of the event's own limit. It bounds a handler that waits; nothing
+    /// can interrupt one that blocks its thread.
+    pub time_limit: Option<Duration>,
+}
+
+impl From<Stage> for HookOptions {
+    fn from(stage: Stage) -> Self {
+        Self { stage, ..Self::default() }
+    }
+}
+
+impl From<Reach> for HookOptions {
+    fn from(reach: Reach) -> Self {
+        Self { reach: Some(reach), ..Self::default() }
+    }
+}
+
+impl fmt::Debug for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scope")
+            .field("source", &self.inner.source)
+            .field("tasks", &self.inner.task_count())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Scope {
+    pub(super) fn from_inner(inner: Arc<ScopeInner>) -> Self {
+        Self { inner }
+    }
+
+    /// Who registers through this scope.
+    #[must_use]
+    pub fn source(&self) -> &Source {
+        &self.inner.source
+    }
+
+    /// The bus of this scope, unless it is gone.
+    #[must_use]
+    pub fn bus(&self) -> Option<Bus> {
+        self.inner.bus.upgrade().map(|inner| Bus { inner })
+    }
+
+    /// Registers a handler with state of its own. Registering the same `Arc` twice is one registration.
+    #[track_caller]
+    pub fn handle<E: Event, H: Handler<E>>(&self, handler: Arc<H>) -> Hook {
+        self.handle_at::<E, H>(HookOptions::default(), handler)
+    }
+
+    /// As [`Scope::handle`], with a stage, a reach or a time limit.
+    #[track_caller]
+    pub fn handle_at<E: Event, H: Handler<E>>(&self, at: impl Into<HookOptions>, handler: Arc<H>) -> Hook {
+        let identity = Identity::of_arc(&handler);
+        self.add::<E>(at.into(), identity, Runner::of_struct(handler))
+    }
+
+    /// Registers a closure that answers at once. It never allocates when called. A function registered twice
+    /// is one registration; closures that capture something are each their own.
+    #[track_caller]
+    pub fn on_sync<E, R>(&self, f: impl Fn(&E, &Cx) -> R + Send + Sync + 'static) -> Hook
+    where
+        E: Event,
+        R: IntoReply<E> + 'static,
+    {
+        self.on_sync_at(HookOptions::default(), f)
+    }
+
+    /// As [`Scope::on_sync`], with a stage, a reach or a time limit.
+    #[track_caller]
+    pub fn on_sync_at<E, R, F>(&self, at: impl Into<HookOptions>, f: F) -> Hook
+    where
+        E: Event,
+        R: IntoReply<E> + 'static,
+        F: Fn(&E, &Cx) -> R + Send + Sync + 'static,
+    {
+        self.add::<E>(at.into(), Identity::of_fn::<F>(), Runner::of_sync(f))
+    }
+
+    /// Registers an `async fn` or an async closure that captures nothing. One box for each call.
+    ///
+    /// A closure that uses `?` has to say its error type, since any error will do (otherwise the compiler asks
+    /// for a type annotation, E0282): end it with `Ok::<_, BoxError>(…)`, or write an `async fn`.
+    ///
+    /// ```
+    /// use zk_kernel::{BoxError, Bus, Cx, Event, First};
+    ///
+    /// #[derive(serde::Serialize)]
+    /// struct PickReviewer {
+    ///     path: String,
+    /// }
+    ///
+    /// impl Event for PickReviewer {
+    ///     const NAME: &'static str = "reviewer:pick";
+    ///     type Reply = String;
+    ///     type Mode = First;
+    /// }
+    ///
+    /// async fn owner_of(path: &str) -> Result<Option<String>, std::io::Error> {
+    ///     Ok(path.starts_with("docs/").then(|| "ada".to_owned()))
+    /// }
+    ///
+    /// let bus = Bus::new();
+    /// bus.scope("owners").on_async(async |pick: &PickReviewer, _: &Cx| {
+    ///     Ok::<_, BoxError>(owner_of(&pick.path).await?)
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn on_async<E: Event>(&self, f: impl for<'a> AsyncHook<'a, E>) -> Hook {
+        self.on_async_at(HookOptions::default(), f)
+    }
+
+    /// As [`Scope::on_async`], with a stage, a reach or a time limit.
+    #[track_caller]
+    pub fn on_async_at<E, F>(&self, at: impl Into<HookOptions>, f: F) -> Hook
+    where
+        E: Event,
+        F: for<'a> AsyncHook<'a, E>,
+    {
+        self.add::<E>(at.into(), Identity::of_fn::<F>(), Runner::of_async(f))
+    }
+
+    /// As [`Scope::on_async`], with state handed to each call.
+    #[track_caller]
+    pub fn on_async_with<E, S, F>(&self, state: S, f: F) -> Hook
+    where
+        E: Event,
+        S: Send + Sync + 'static,
+        F: for<'a> AsyncHookWith<'a, S, E>,
+    {
+        self.on_async_with_at(HookOptions::default(), state, f)
+    }
+
+    /// As [`Scope::on_async_with`], with a stage, a reach or a time limit.
+    #[track_caller]
+    pub fn on_async_with_at<E, S, F>(&self, at: impl Into<HookOptions>, state: S, f: F) -> Hook
+    where
+        E: Event,
+        S: Send + Sync + 'static,
+        F: for<'a> AsyncHookWith<'a, S, E>,
+    {
+        self.add::<E>(at.into(), Identity::Unique, Runner::of_async_with(state, f))
+    }
+
+    /// Registers an observer: every event, as emitted, once, before its handlers. It cannot answer.
+    #[track_caller]
+    pub fn observe(&self, f: impl Fn(&dyn AnyEvent, &Cx) + Send + Sync + 'static) -> Hook {
+        self.observe_at(Reach::Own, f)
+    }
+
+    /// As [`Scope::observe`], also of the events of descendants if asked.
+    #[track_caller]
+    pub fn observe_at<F>(&self, reach: Reach, f: F) -> Hook
+    where
+        F: Fn(&dyn AnyEvent, &Cx) + Send + Sync + 'static,
+    {
+        self.add_observer(reach, Identity::of_fn::<F>(), Observe::Plain(Arc::new(f)))
+    }
+
+    /// As [`Scope::observe_at`], with the number and the time of each event. Only an event that such an observer receives
+    /// costs a look at the clock: one, however many there are.
+    #[track_caller]
+    pub fn observe_stamped<F>(&self, reach: Reach, f: F) -> Hook
+    where
+        F: Fn(&dyn AnyEvent, EventStamp, &Cx) + Send + Sync + 'static,
+    {
+        self.add_observer(reach, Identity::of_fn::<F>(), Observe::Stamped(Arc::new(f)))
+    }
+
+    #[track_caller]
+    fn add_observer(&self, reach: Reach, identity: Identity, run: Observe) -> Hook {
+        let location = Location::caller();
+        let Some(bus) = self.open_bus(location) else { return self.hook(None) };
+        let observer = Observer {
+            id: bus.next_id(),
+            scope: self.inner.id,
+            reach,
+            source: self.inner.source.clone(),
+            location,
+            identity,
+            run,
+        };
+        let mut id = None;
+        bus.inner.write_table(|table| id = Some(table.add_observer(observer)));
+        self.inner.undo_if_closed();
+        self.hook(id)
+    }
+
+    #[track_caller]
+    fn add<E: Event>(&self, at: HookOptions, identity: Identity, run: Runner<E>) -> Hook {
+        let location = Location::caller();
+        let Some(bus) = self.open_bus(location) else { return self.hook(None) };
+        let entry = HandlerEntry {
+            id: bus.next_id(),
+            scope: self.inner.id,
+            event: E::NAME,
+            stage: at.stage,
+            reach: at.reach.unwrap_or(E::REACH),
+            time_limit: at.time_limit,
+            source: self.inner.source.clone(),
+            location,
+            identity,
+            fails_closed: E::ON_ERROR == OnError::Throw,
+            run: Some(Arc::new(run)),
+        };
+        let mut id = None;
+        bus.inner.write_table(|table| {
+            id = Some(table.add(TypeId::of::<E>(), entry));
+            if self.inner.is_install_committed() {
+                table.replace_tombstones(self.inner.id);
+            }
+        });
+        self.inner.undo_if_closed();
+        self.hook(id)
+    }
+
+    /// Ends the installation of this scope's plugin.
+    pub(super) fn commit_install(&self) {
+        self.inner.commit_install();
+    }
+
+    fn hook(&self, id: Option<u64>) -> Hook {
+        Hook { id, scope: Arc::downgrade(&self.inner) }
+    }
+
+    fn is_closed_on(&self, bus: &Bus) -> bool {
+        bus.is_closed() || self.inner.is_closed()
+    }
+
+    /// The bus, if something can be registered through this scope; otherwise that is reported, unless the bus is
+    /// being closed.
+    fn open_bus(&self, location: &'static Location<'static>) -> Option<Bus> {
+        let bus = self.bus();
+        if bus.as_ref().is_some_and(|bus| !self.is_closed_on(bus)) {
+            return bus;
+        }
+        // Asked for last: another thread may close the bus at any time.
+        if !bus.is_some_and(|bus| bus.is_closing()) {
+            self.inner.reporter.report(&HookError {
+                event: "scope:register",
+                source: self.inner.source.clone(),
+                location,
+                cause: Cause::Failed(
+                    "the scope is closed, or its bus is: nothing was registered; use a scope of an open bus"
+                        .into(),
+                ),
+            });
+        }
+        None
+    }
+}

@@ -1,0 +1,12 @@
+use serde::Serialize;
+use zk_kernel::Event;
+
+#[derive(Serialize)]
+struct PickName;
+
+impl Event for PickName {
+    const NAME: &'static str = "name:pick";
+    type Reply = String;
+}
+
+fn main() {}
