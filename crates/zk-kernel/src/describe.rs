@@ -5,11 +5,11 @@ use super::{Source, Stage};
 /// One thing registered with a bus.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Registration {
-    /// What kind of thing.
+    /// Kind of the registration.
     pub kind: RegistrationKind,
     /// The event a handler is for, or the name of an item.
     pub name: String,
-    /// Who registered it.
+    /// Plugin or scope that registered it.
     pub source: Source,
     /// A handler's stage.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -253,7 +253,7 @@ impl Rules {
     }
 }
 
-/// How far an emit got before it has to wait.
+/// Progress of an emit up to the point where it has to wait.
 enum Progress<'a, E: Event> {
     /// No handler is left, or the outcome is settled.
     Done,
@@ -271,7 +271,7 @@ enum SyncStep<'a, E: Event> {
     Async(&'a HandlerEntry, &'a dyn AsyncRunner<E>),
 }
 
-/// Why an async handler gave no answer.
+/// Reason for which an async handler gave no answer.
 enum NoAnswer {
     Failed(Cause),
     Cancelled,

@@ -46,18 +46,18 @@ pub trait Event: Serialize + Send + Sync + Sized + 'static {
     const ON_ERROR: OnError = OnError::Inherit;
     /// Whether a stopped run still announces this event. The closing events of a run say `false`.
     const CANCELLABLE: bool = true;
-    /// How long one handler may take unless its registration says otherwise; `None` is without limit.
+    /// Time limit of one handler unless its registration sets another; `None` is without limit.
     const TIME_LIMIT: Option<Duration> = None;
-    /// Whose events a handler receives unless its registration says otherwise. Gates and events that mask
-    /// results say [`Reach::Descendants`]: a guard of an agent then guards its sub-agents too.
+    /// Reach of a handler unless its registration sets another. Gates and events that mask results say
+    /// [`Reach::Descendants`]: a guard of an agent then guards its sub-agents too.
     const REACH: Reach = Reach::Own;
-    /// What one handler may answer.
+    /// Answer of one handler.
     type Reply: Send + 'static;
-    /// How the answers combine: one of the modes of this module, or your own.
+    /// Rule that combines the answers: one of the modes of this module, or your own.
     type Mode: Mode<Self>;
 }
 
-/// What an emit of `E` yields.
+/// Result of emitting an `E`.
 pub type Outcome<E> = <<E as Event>::Mode as Mode<E>>::Output;
 
 /// Which of the observed events of an agent and its descendants one is, and when it was emitted. Its name is

@@ -114,7 +114,7 @@ pub enum Gather {}
 /// One answer of a [`Gather`] event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Gathered<R> {
-    /// Who answered.
+    /// Source of the answer.
     pub from: Source,
     /// The answer.
     pub reply: R,

@@ -79,14 +79,14 @@ pub enum InstallError {
     Duplicate {
         /// The name.
         name: Source,
-        /// Where the first one was installed.
+        /// Location of the first installation.
         first: &'static Location<'static>,
     },
-    /// Its `register` failed.
+    /// Failure of the plugin's `register`.
     Register {
         /// The plugin.
         name: Source,
-        /// Why.
+        /// Cause of the failure.
         error: BoxError,
     },
 }

@@ -25,24 +25,24 @@ pub enum OnError {
 pub struct HookError {
     /// The event's name.
     pub event: &'static str,
-    /// Who registered the handler.
+    /// Source that registered the handler.
     pub source: Source,
-    /// Where it was registered. For developers: the message does not contain it.
+    /// Location of the registration. For developers: the message does not contain it.
     pub location: &'static Location<'static>,
-    /// What went wrong.
+    /// Cause of the failure.
     pub cause: Cause,
 }
 
 /// Cause of a handler's failure.
 #[derive(Debug)]
 pub enum Cause {
-    /// It returned an error.
+    /// Error that the handler returned.
     Failed(BoxError),
-    /// It panicked, with this message.
+    /// Panic of the handler, with its message.
     Panicked(String),
-    /// It took longer than its limit.
+    /// Time-out: the handler took longer than this limit.
     TimedOut(Duration),
-    /// It was removed by a reload and its replacement has not registered yet.
+    /// Removal by a reload whose replacement has not registered yet.
     Removed,
 }
 

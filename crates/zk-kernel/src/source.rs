@@ -51,10 +51,10 @@ pub enum Stage {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reach {
-    /// Those of the agent it is registered with.
+    /// Events of the agent that the handler is registered with.
     #[default]
     Own,
-    /// Those of that agent and of all its descendants, at any depth.
+    /// Events of that agent and of all its descendants, at any depth.
     Descendants,
 }
 

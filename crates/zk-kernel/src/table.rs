@@ -65,9 +65,9 @@ pub(super) struct Observer {
 pub(super) enum Identity {
     /// A closure with state: each registration is one of its own.
     Unique,
-    /// The same shared handler.
+    /// Address of a shared handler.
     Address(usize),
-    /// The same function: a type without state has one value.
+    /// Type of a function: a type without state has one value.
     Function(TypeId),
 }
 

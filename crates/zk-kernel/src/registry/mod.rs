@@ -25,7 +25,7 @@ use super::report::Reporter;
 pub struct Item<T: ?Sized> {
     /// The name it is registered under.
     pub name: Arc<str>,
-    /// Who registered it.
+    /// Source that registered the item.
     pub source: Source,
     /// The item inside its decorators.
     pub value: Arc<T>,
@@ -56,9 +56,9 @@ pub enum ProvideError {
         kind: &'static str,
         /// The name.
         name: String,
-        /// Who has it.
+        /// Source that has the name.
         owner: Source,
-        /// Who asked for it.
+        /// Source that asked for the name.
         claimant: Source,
     },
     /// The scope or its bus is closed.
@@ -71,7 +71,7 @@ pub enum ProvideError {
         kind: &'static str,
         /// The name.
         name: String,
-        /// Who asked for it.
+        /// Source that asked for the name.
         claimant: Source,
     },
 }

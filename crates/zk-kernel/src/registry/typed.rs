@@ -111,7 +111,7 @@ impl<T: ?Sized + Send + Sync + 'static> TypedRegistry<T> {
             return Err(owner.source.clone());
         }
         state.names.update(name, |entry| {
-            // What one scope registered leaves together, so its older item could never come back.
+            // Items of one scope leave together, so its older item could never come back.
             entry.remove_items(item.scope);
             entry.provided.push(item);
             entry.decorated = Arc::default();

@@ -10,7 +10,7 @@ use crate::{Cause, HookError, Source};
 pub struct ItemChange {
     /// The name.
     pub name: Arc<str>,
-    /// Who registered the item that has the name now; `None` when there is none on this bus.
+    /// Source of the item that has the name now; `None` when there is none on this bus.
     pub owner: Option<Source>,
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct ScopeInner {
     pub(super) id: u64,
     pub(super) bus: Weak<BusInner>,
     pub(crate) source: Source,
-    /// Where the plugin was installed, if a plugin owns this scope.
+    /// Location of the plugin's installation, if a plugin owns this scope.
     plugin: Option<&'static Location<'static>>,
     /// Whether what is registered here replaces tombstones already: not while a plugin's `register` may fail.
     install_committed: AtomicBool,
@@ -128,7 +128,7 @@ impl ScopeInner {
         self.closed.store(true, Ordering::Release);
     }
 
-    /// Where the plugin that owns this scope was installed, while it is.
+    /// Returns the location at which the owning plugin was installed, while it is.
     pub(crate) fn installed_at(&self) -> Option<&'static Location<'static>> {
         if self.is_closed() { None } else { self.plugin }
     }

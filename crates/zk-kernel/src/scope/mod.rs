@@ -42,10 +42,10 @@ pub struct Scope {
 pub struct HookOptions {
     /// When it runs among the handlers of the event.
     pub stage: Stage,
-    /// Whose events it receives; `None` is the event's own [`Event::REACH`].
+    /// Reach of the handler; `None` is the event's own [`Event::REACH`].
     pub reach: Option<Reach>,
-    /// How long one call may take, instead of the event's own limit. It bounds a handler that waits; nothing
-    /// can interrupt one that blocks its thread.
+    /// Time limit of one call, instead of the event's own. It bounds a handler that waits; nothing can
+    /// interrupt one that blocks its thread.
     pub time_limit: Option<Duration>,
 }
 
@@ -75,7 +75,7 @@ impl Scope {
         Self { inner }
     }
 
-    /// Who registers through this scope.
+    /// Returns the source that registers through this scope.
     #[must_use]
     pub fn source(&self) -> &Source {
         &self.inner.source

@@ -130,7 +130,7 @@ impl Task {
     }
 }
 
-/// What the runtime polls. A runtime that shuts down drops it, and that ends the task.
+/// Future that the runtime polls. A runtime that shuts down drops it, and that ends the task.
 struct Poller(Arc<Task>);
 
 impl Future for Poller {

@@ -1,4 +1,4 @@
-// What must not compile does not, and says why in words a plugin author understands.
+// Mistakes of plugin authors do not compile, with messages in their words.
 #[test]
 fn mistakes_do_not_compile_and_say_why() {
     trybuild::TestCases::new().compile_fail("tests/ui/*.rs");

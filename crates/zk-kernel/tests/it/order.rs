@@ -74,7 +74,7 @@ async fn an_observer_can_have_the_number_and_the_time_of_each_event_of_a_tree() 
     child.cx().emit(Ping(2)).await.unwrap();
     bus.cx().emit(Ping(3)).await.unwrap();
     let numbers = numbers.lock().unwrap().clone();
-    // The same for both observers, and without a gap across the tree.
+    // Numbers agree for both observers and have no gap across the tree.
     let first = numbers[0];
     assert_eq!(numbers, [0, 0, 1, 1, 2, 2].map(|more| first + more));
     assert_eq!(log.take()[2], "test:ping of child");
@@ -117,7 +117,7 @@ async fn the_same_function_registered_twice_is_one_registration() {
     assert!(log.take().is_empty(), "either hook removes the one registration");
 }
 
-// Who registers is part of what a registration is, and so is when it runs.
+// Source and stage are part of a registration's identity.
 #[tokio::test]
 async fn the_same_function_of_two_plugins_or_stages_is_two_registrations() {
     let (bus, log) = (Bus::new(), Log::default());

@@ -5,7 +5,7 @@ use zk_kernel::{Bus, Cx, OnError, ProvideError, Reach, RegistrationKind, Stage};
 
 use crate::support::{Log, May, Ping, Say, reporting_bus};
 
-// What a plugin registered leaves together, whatever it is.
+// Registrations of a plugin leave together, of every kind.
 #[tokio::test]
 async fn closing_a_scope_removes_everything_registered_through_it_and_nothing_else() {
     let bus = Bus::new();
@@ -42,7 +42,7 @@ async fn clean_ups_run_newest_first() {
     assert!(log.take().is_empty(), "each runs once");
 }
 
-// What can be registered can be unregistered.
+// Each registration can be taken back alone.
 #[tokio::test]
 async fn every_hook_can_be_taken_back_by_itself() {
     let (bus, log) = (Bus::new(), Log::default());

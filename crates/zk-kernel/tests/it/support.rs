@@ -8,7 +8,7 @@ use zk_kernel::{
     Absorb, Bus, Event, First, Fold, Gather, HookError, LastOrStop, Notify, OnError, Source, Stops, Veto,
 };
 
-/// What happened, in order.
+/// Notes of a test, in order.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -17,7 +17,7 @@ impl Log {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(what.to_string());
     }
 
-    /// What was noted since the last look.
+    /// Notes since the last call.
     pub(crate) fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
