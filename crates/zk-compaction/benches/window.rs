@@ -1,5 +1,5 @@
-//! What the owner of the context window costs: `cargo bench -p zk-compaction --features tokenizer --bench window`, or
-//! `--profile quick` for a quick look.
+//! Bench of the owner of the context window: `cargo bench -p zk-compaction --features tokenizer --bench
+//! window`, or `--profile quick` for a quick look.
 //!
 //! The bars: counting ≥ 20 MB/s, deciding at 10,000 turns ≤ 0.1 ms, compacting 10,000 turns without a model ≤ 100 ms.
 
@@ -89,7 +89,7 @@ fn count_code(bencher: Bencher<'_, '_>) {
     bencher.counter(BytesCount::of_str(&text)).bench(|| counter.count(black_box(&text)));
 }
 
-/// What a turn costs that changes nothing: it adds two messages, and nobody looks through the others.
+/// Measures a turn that changes nothing: it adds two messages, and nobody looks through the others.
 #[divan::bench]
 fn decide_at_10_000_turns(bencher: Bencher<'_, '_>) {
     let mut history = history();

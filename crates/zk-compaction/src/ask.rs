@@ -20,26 +20,26 @@ use crate::record::{Planned, Record};
 use crate::talk::Talk;
 use crate::view::Change;
 
-/// How long a request waits for all that is done before it: then it is sent as it is, where it fits, and otherwise without
-/// what takes longer.
+/// Longest wait of a request for all that is done before it: then it is sent as it is, where it fits, and
+/// otherwise without what takes longer.
 pub(crate) const PREPARATION: Duration = Duration::from_secs(30);
 
-/// What of it is kept for the strategies after one that takes long.
+/// Part of the preparation that is kept for the strategies after one that takes long.
 const SPARE: Duration = Duration::from_secs(3);
 
-/// What a strategy has even then: enough for one that asks nobody.
+/// Least time of a strategy even then: enough for one that asks nobody.
 const LEAST: Duration = Duration::from_millis(200);
 
-/// What became of the strategies that were asked.
+/// Outcome of asking the strategies.
 #[derive(Default)]
 pub(crate) struct Asked {
-    /// Those that left something out, in order.
+    /// Strategies that left something out, in order.
     pub(crate) strategies: Vec<String>,
     /// One whose plan is made while the request is sent as it is.
     pub(crate) deferred: Option<String>,
 }
 
-/// What a plan left to be sent.
+/// Messages that a plan left to be sent.
 pub(crate) struct Reduced {
     sent: Vec<Arc<Message>>,
     left_out: usize,

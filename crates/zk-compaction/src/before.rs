@@ -9,10 +9,10 @@ use crate::owner::Owner;
 use crate::prepare::Begun;
 use crate::{cut, summary};
 
-/// What a plan with a plugin's summary is called, where strategies are named.
+/// Name of a plan with a plugin's summary, where strategies are named.
 pub(crate) const GIVEN: &str = "plugin";
 
-/// Why a plugin said no, if it gave no reason.
+/// Reason of a plugin that said no and gave none.
 const NO_REASON: &str = "a plugin keeps it as it is";
 
 impl Owner {

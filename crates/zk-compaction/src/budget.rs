@@ -6,7 +6,7 @@ use crate::WindowOptions;
 /// English have fewer in one.
 const TOKEN: u64 = 3;
 
-/// How much of a conversation may be sent, of one model: the only place where that is computed.
+/// Room for a conversation in the requests to one model: the only place where that is computed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Budget {
     room: Room,
@@ -77,8 +77,8 @@ impl Budget {
         }
     }
 
-    /// How much may be left of messages that have so many bytes when they are compacted: half, or half of the window
-    /// where that is less; where no window is known, half of the bytes that stand for it.
+    /// Returns the bytes that may be left of messages that have so many when they are compacted: half, or
+    /// half of the window where that is less; where no window is known, half of the bytes that stand for it.
     #[must_use]
     pub fn target(&self, window: Option<u64>, bytes: usize) -> usize {
         let room = match self.room {
@@ -91,7 +91,7 @@ impl Budget {
         room.min(bytes / 2)
     }
 
-    /// How much of the newest messages stays as it is, of a target of so many bytes.
+    /// Returns the bytes of the newest messages that stay as they are, of a target of so many.
     #[must_use]
     pub fn keep(&self, target: usize) -> usize {
         let keep = self.usable().map_or(self.keep, |usable| self.keep.min(usable / 4));

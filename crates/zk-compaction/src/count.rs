@@ -6,7 +6,7 @@ use zk_core::model::{Block, Message, ToolContent};
 
 use crate::vocabulary::Vocabulary;
 
-/// What a message takes beside its text: role, separators.
+/// Tokens of a message beside its text: role, separators.
 const MESSAGE: u64 = 4;
 
 /// Counts the tokens of a text. An estimate: what a provider counts is right.

@@ -11,7 +11,7 @@ use zk_core::kernel::{BoxError, Cx, Hook, Item, Scope};
 use zk_core::model::Message;
 use zk_core::service::{WindowPlan, WindowStrategy, WindowView};
 
-/// What a strategy answers.
+/// Answer of a strategy.
 pub(crate) type Plan = Result<Option<WindowPlan>, BoxError>;
 
 /// A plan that is being made. Dropping it ends that.
@@ -28,9 +28,9 @@ pub(crate) struct Late {
 #[error("it ended with its run")]
 pub(crate) struct Ended;
 
-/// What was sent when a plan was begun.
+/// Messages that were sent when a plan was begun.
 struct MadeOf {
-    /// That of the view.
+    /// Version of the view.
     version: u64,
     count: usize,
     last: Option<Arc<Message>>,
@@ -78,7 +78,8 @@ impl Late {
                 Ok(Err(_)) => Err("it panicked".into()),
                 Err(_) => Err(format!("it took longer than {} s", limit.as_secs()).into()),
             };
-            // What fails because the run was stopped says nothing of the strategy. And nobody may want it any more.
+            // A failure because the run was stopped says nothing of the strategy. And nobody may want the
+            // plan any more.
             if plan.is_ok() || !in_run.is_stopped() {
                 let _ = give.send(plan);
             }

@@ -5,14 +5,14 @@ use zk_core::model::{Block, Message, Role, ToolContent, Usage};
 
 use crate::count::{TokenCounter, count_message};
 
-/// How few tokens of a provider one of ours may be, and how many.
+/// Fewest tokens of a provider for one of ours, and most.
 const LEAST: f64 = 0.5;
 const MOST: f64 = 3.0;
 
 /// Bytes of text that no vocabulary has more of in a token, on average over a request: prose and code have four.
 const MOST_BYTES_PER_TOKEN: u64 = 16;
 
-/// What the messages of one conversation take, counted once each: a turn costs what it adds.
+/// Sizes of the messages of one conversation, counted once each: a turn costs what it adds.
 #[derive(Default)]
 pub(crate) struct Ledger {
     counted: Vec<Counted>,
@@ -20,12 +20,12 @@ pub(crate) struct Ledger {
     bytes: usize,
     /// Bytes of plain text among them.
     text: u64,
-    /// That of the view when it was last counted.
+    /// Version of the view when it was last counted.
     version: u64,
     anchor: Option<Anchor>,
-    /// What the last anchor showed.
+    /// Ratio and overhead that the last anchor showed.
     shown: Option<Shown>,
-    /// That of the counter that counted.
+    /// Version of the counter that counted.
     counter: u64,
     /// Tokens that another counter gave, by message: kept alive, as they are known by their addresses.
     recounted: HashMap<usize, (Arc<Message>, u64)>,
@@ -37,22 +37,22 @@ struct Counted {
     bytes: usize,
 }
 
-/// How a provider's count differs from the one here: known until another model counts.
+/// Difference of a provider's count from the one here: known until another model counts.
 #[derive(Clone, Copy)]
 struct Shown {
-    /// Its tokens for one of ours.
+    /// Tokens of the provider for one of ours.
     scale: f64,
-    /// What it reads beside the messages.
+    /// Tokens that the provider reads beside the messages.
     overhead: u64,
 }
 
-/// What a provider counted.
+/// Count of a provider.
 struct Anchor {
-    /// How many of the messages its request had.
+    /// Number of messages in the request.
     messages: usize,
-    /// What it read.
+    /// Tokens that the provider read.
     read: u64,
-    /// What it answered.
+    /// Tokens of the answer.
     output: u64,
 }
 
@@ -86,7 +86,7 @@ impl Ledger {
         self.counter != counter.version() && self.recounted.is_empty() && !self.counted.is_empty()
     }
 
-    /// What was counted so far.
+    /// Returns the messages that were counted so far.
     pub(crate) fn messages(&self) -> Vec<Arc<Message>> {
         self.counted.iter().map(|counted| counted.message.clone()).collect()
     }

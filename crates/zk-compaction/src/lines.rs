@@ -78,7 +78,7 @@ pub fn only_looks(line: &str) -> bool {
     loop {
         let looks = |tool: &&str| rest.strip_prefix(*tool)?.strip_prefix('(');
         let Some(called) = LOOKING.iter().find_map(looks) else { return false };
-        // Where what it was called with reads like an end, the line is kept.
+        // A line whose arguments read like an end is kept.
         match called.split_once("); ") {
             Some((_, next)) => rest = next,
             None => return called.ends_with(')'),
@@ -121,7 +121,8 @@ pub(crate) fn evict(lines: &mut String, room: usize) -> bool {
     left
 }
 
-/// How much a line matters: what a person said and what failed most, what a call that only looks gave least.
+/// Returns the weight of a line: most for what a person said and what failed, least for what a call that only
+/// looks gave.
 fn weight(line: &str) -> f64 {
     let said = line.split_once(' ').map_or(line, |(_, said)| said);
     let called = |tool: &&str| said.contains(&format!("{tool}("));
@@ -205,7 +206,7 @@ mod tests {
             assert!(evict(&mut lines, room));
             lines.lines().map(|line| line.split(' ').next().unwrap().to_owned()).collect::<Vec<_>>()
         };
-        // What a person said is worth four of what an agent said: it goes with what is a fourth of its age.
+        // A line of a person is worth four of an agent: it goes with those of a fourth of its age.
         assert_eq!(kept(5 * one + person.len()), ["#100", "#116", "#117", "#118", "#119", "#120"]);
         assert_eq!(kept(5 * one), ["#116", "#117", "#118", "#119", "#120"]);
     }

@@ -15,7 +15,7 @@ pub struct WindowOptions {
     pub soft: f64,
     /// From here on the conversation is compacted: 0.9.
     pub hard: f64,
-    /// How much may be sent to a model whose window is not known, in bytes: 400,000.
+    /// Most bytes that may be sent to a model whose window is not known: 400,000.
     pub fallback_bytes: usize,
     /// Turns after a compaction in which only an overflow or a person brings the next one: 2.
     pub cooldown: u32,

@@ -1,4 +1,4 @@
-//! What a compaction came to, what has to outlive it, and what is said of both.
+//! Outcome of a compaction, content that has to outlive it, and what is said of both.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,7 +18,8 @@ use crate::prepare::{Begun, Size};
 use crate::report::report;
 use crate::trigger::Came;
 
-/// How much more is pinned before a person who was told is told again: less would stop them at every prompt.
+/// Factor by which pinned content grows before a person who was told is told again: less would stop them at
+/// every prompt.
 const GROWTH: f64 = 1.2;
 
 impl Owner {
@@ -97,7 +98,7 @@ impl Owner {
         self.lock().talk(context).told_pinned = is_most(all, after).then_some(all);
     }
 
-    /// What a person is told where what is pinned fills the window by itself.
+    /// Returns the words for a person where pinned content fills the window by itself.
     pub(crate) fn describe_too_much_pinned(
         &self,
         context: Option<&ContextId>,
@@ -108,7 +109,7 @@ impl Owner {
         let beside = self.lock().talk(context).beside.unwrap_or_default();
         let (all, listed) = self.list_pinned(pinned);
         let bytes = pinned.iter().map(|pin| pin.message.size()).sum();
-        // Where the prompt and the tools alone are too much, it is they that are named.
+        // The prompt and the tools are named where they alone are too much.
         if !budget.is_exceeded(beside + all, bytes) || budget.is_exceeded(beside, 0) {
             return None;
         }
@@ -179,7 +180,7 @@ impl Owner {
         format!("it freed {freed} of about {} tokens, less than {least} %", before.tokens)
     }
 
-    /// Why no more is tried, what fills the window, and what can be done.
+    /// Describes why no more is tried, what fills the window, and what can be done.
     pub(crate) async fn breakdown(
         &self,
         context: Option<&ContextId>,

@@ -32,10 +32,12 @@ pub(crate) struct Owner {
 
 #[derive(Default)]
 pub(crate) struct State {
-    /// Those used last, newest first. A request without a conversation's identity has a place of its own.
+    /// Conversations used last, newest first. A request without a conversation's identity has a place of its
+    /// own.
     talks: VecDeque<(Option<ContextId>, Talk)>,
     spare: Talk,
-    /// How much is to be sent at most in turns that overflowed, as other conversations go on at the same time.
+    /// Most bytes to be sent in turns that overflowed, by turn, as other conversations go on at the same
+    /// time.
     pub(crate) targets: HashMap<TurnId, usize>,
 }
 
@@ -48,7 +50,7 @@ impl State {
         self.talks.push_front(talk);
         match self.talks.front_mut() {
             Some((_, talk)) => talk,
-            // It was put there just now.
+            // The entry was put there just now.
             None => &mut self.spare,
         }
     }
@@ -146,12 +148,13 @@ impl Owner {
     pub(crate) fn turn_ended(&self, event: &TurnAfter, cx: &Cx) {
         let Some(context) = cx.service::<ContextId>() else { return };
         let usage = &event.usage;
-        // What an answer was made of again and again fills the window once.
+        // Tokens that an answer was made of again and again fill the window once.
         let tokens = usage.context() + usage.output;
         let mut state = self.lock();
         let talk = state.talk(Some(&context));
         talk.fill.tokens = (tokens > 0).then_some(tokens);
-        // What broke off was not counted to its end, and what another request read says nothing of this one.
+        // An answer that broke off was not counted to its end, and the usage of another request says nothing
+        // of this one.
         if event.error.is_none() && talk.turn.as_ref() == Some(&event.turn_id) {
             talk.ledger.anchor(usage, talk.beside.unwrap_or_default());
         }

@@ -23,10 +23,10 @@ const AT_ONCE: usize = 4;
 /// The most of a result that is given to be summarised, in bytes.
 const MOST: usize = 24_000;
 
-/// How much of the window has to be in use before summaries are prepared.
+/// Part of the window that has to be in use before summaries are prepared.
 const BEGIN: f64 = 0.4;
 
-/// How long one may take.
+/// Time limit of one summary.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Has the model of the run summarise old tool results while the run goes on, and puts the summaries in their place once
@@ -55,7 +55,7 @@ struct Pairs {
 struct State {
     /// Summaries, by the message whose results they are of.
     ready: HashMap<MessageId, Vec<String>>,
-    /// Those that were tried, whatever came of it.
+    /// Messages whose summaries were tried, whatever came of it.
     tried: HashSet<MessageId>,
     at_work: bool,
 }

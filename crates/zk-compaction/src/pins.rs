@@ -14,18 +14,18 @@ use crate::cut::is_prompt;
 use crate::report::SKILL;
 use crate::view::{PINNED, is_pinned};
 
-/// How long one may take to say its text.
+/// Time limit of a plugin to say its text.
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// The most that skills may take together, in bytes.
 const SKILLS: usize = 64_000;
 
-/// What the model is told of lines that a person wanted to be kept.
+/// Introduction, for the model, of lines that a person wanted to be kept.
 const REMEMBER: &str = "[Said earlier in this conversation, word for word; still to be heeded]";
 
 /// Text that outlives what was left out.
 pub(crate) struct Pin {
-    /// What it is, for a person.
+    /// Name of the text, for a person.
     pub(crate) name: String,
     pub(crate) message: Arc<Message>,
 }
@@ -51,8 +51,9 @@ pub(crate) struct Failed {
     pub(crate) error: BoxError,
 }
 
-/// What outlives what was left out of `history`: lines that a person asked to remember, and skills in use, which are not
-/// sent any more, and what plugins pin, in the order of their names. All are asked at once; none is waited for beyond `until`.
+/// Collects the texts that outlive what was left out of `history`: lines that a person asked to remember, and
+/// skills in use, which are not sent any more, and what plugins pin, in the order of their names. All are
+/// asked at once; none is waited for beyond `until`.
 pub(crate) async fn collect(
     history: &[Arc<Message>],
     sent: &[Arc<Message>],
@@ -112,7 +113,7 @@ fn remembered(history: &[Arc<Message>], sent: &[Arc<Message>]) -> Vec<String> {
 /// The skills that were given and are not sent any more, by name: as they were given last, the newest that have room.
 fn skills(history: &[Arc<Message>], sent: &[Arc<Message>]) -> Vec<(String, String)> {
     let is_sent = |text: &str| {
-        // What is pinned is replaced by what is given here.
+        // Pinned messages are replaced by what is given here.
         let blocks = sent.iter().filter(|message| !is_pinned(message)).flat_map(|message| &message.content);
         blocks.into_iter().any(|block| match block {
             Block::Text(sent) => sent.text == text,

@@ -21,16 +21,16 @@ use crate::report::spec_tokens;
 use crate::talk::count_to;
 use crate::trigger::Came;
 
-/// What is known and decided when a preparation begins.
+/// State and decisions at the beginning of a preparation.
 pub(crate) struct Begun<'a> {
     pub(crate) sent: Cow<'a, [Arc<Message>]>,
-    /// How large that is.
+    /// Size of `sent`, in bytes.
     pub(crate) bytes: usize,
     pub(crate) left_out: usize,
-    /// How many of the messages that are sent a person took back.
+    /// Number of sent messages that a person took back.
     pub(crate) taken_back: usize,
     was_whole: bool,
-    /// Why the request is made smaller, if it is.
+    /// Reason to make the request smaller, if there is one.
     pub(crate) trigger: Option<CompactionTrigger>,
     /// Whether the request may be sent as it is while a plan is made.
     pub(crate) may_wait: bool,
@@ -41,9 +41,9 @@ pub(crate) struct Begun<'a> {
     reserve: u64,
     pub(crate) before: Size,
     instructions: Option<String>,
-    /// What stands for the messages that leave, where a plugin supplied that.
+    /// Summary of the messages that leave, where a plugin supplied one.
     pub(crate) summary: Option<String>,
-    /// What is sent again that had left, and the tokens of the request before that.
+    /// Stage by which messages that had left are sent again, and the tokens of the request before that.
     again: Option<(CompactionStage, u64)>,
 }
 
@@ -63,7 +63,7 @@ impl Drop for Unfinished<'_> {
     }
 }
 
-/// What a request takes.
+/// Size of a request.
 #[derive(Clone, Copy)]
 pub(crate) struct Size {
     pub(crate) tokens: u64,
@@ -71,7 +71,7 @@ pub(crate) struct Size {
 }
 
 impl Begun<'_> {
-    /// Why the strategies are asked.
+    /// Returns the cause for which the strategies are asked.
     pub(crate) fn cause(&self) -> WindowCause {
         match self.trigger {
             None => WindowCause::Turn,
@@ -171,7 +171,7 @@ impl Handler<ContextTransform> for Owner {
         if is_full && !strategies.is_empty() {
             pinned = self.pin(event, context, &mut begun, preparation, cx).await?;
             after = self.measure(event, context, &begun.sent, &budget);
-            // What is pinned takes room as well: more has to leave for it.
+            // Pinned content takes room as well: more has to leave for it.
             let is_no_less =
                 begun.trigger == Some(CompactionTrigger::Overflow) && after.bytes >= begun.before.bytes;
             let is_too_much = is_no_less || budget.level(after.tokens, after.bytes) == WindowLevel::Hard;
@@ -275,7 +275,7 @@ impl Owner {
         let target = overflow.unwrap_or_else(|| budget.target(event.window, before.bytes));
         let target = match trigger {
             None | Some(CompactionTrigger::Soft) => target,
-            // What outlives the messages that leave counts as well.
+            // Content that outlives the messages that leave counts as well.
             Some(CompactionTrigger::Hard | CompactionTrigger::Overflow | CompactionTrigger::Manual) => {
                 target - pins::expected(&event.messages, &sent).min(target / 2)
             }

@@ -132,7 +132,7 @@ async fn others(args: &Value, cx: &ToolCx) -> Result<String, ToolError> {
     Ok(if text.is_empty() { "no line of another conversation was found".to_owned() } else { text })
 }
 
-/// How long ago, in days.
+/// Returns the age in days, in words.
 fn day_of(time_ms: u64, now_ms: u64) -> String {
     let days = now_ms.saturating_sub(time_ms) / 86_400_000;
     match days {

@@ -13,7 +13,8 @@ pub(crate) const OWNER: &str = "context-window";
 /// The version of the shape of these entries.
 const VERSION: u32 = 1;
 
-/// What a session keeps of how its conversation is sent: entries that are only ever added. The messages themselves stay.
+/// Record that a session keeps of how its conversation is sent: entries that are only ever added. The
+/// messages themselves stay.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub(crate) enum Record {
@@ -43,12 +44,12 @@ impl Record {
     }
 }
 
-/// What a stored conversation says of how it is sent.
+/// State of a stored conversation: how it is sent.
 #[derive(Default)]
 pub(crate) struct Restored {
     /// The plans that hold.
     pub(crate) plans: Vec<Planned>,
-    /// What a provider counted last, since the last of them, and for which answer.
+    /// Usage that a provider counted last, since the last of the plans, with its model and answer.
     pub(crate) usage: Option<(ModelRef, Usage, Arc<Message>)>,
     /// The last of the messages that a person took back.
     pub(crate) taken_back: Option<MessageId>,
@@ -82,7 +83,7 @@ pub(crate) fn read(entries: &[Entry], source: &str) -> Restored {
             }
             Err(_) => continue,
         }
-        // It was counted for what is not sent any more.
+        // The usage was counted for what is not sent any more.
         restored.usage = None;
     }
     restored
@@ -101,7 +102,7 @@ fn is_compaction(plan: &Planned) -> bool {
     })
 }
 
-/// How often a conversation was compacted.
+/// Counts how often a conversation was compacted.
 pub(crate) fn compactions(plans: &[Planned]) -> u32 {
     let numbers: BTreeSet<u32> =
         plans.iter().filter(|plan| is_compaction(plan)).map(|plan| plan.number).collect();
@@ -134,7 +135,7 @@ pub(crate) fn last_of<'a>(
     ids.rev().find(is_changed).cloned()
 }
 
-/// How a conversation is sent after `plans`.
+/// Sets `view` to how a conversation is sent after `plans`.
 pub(crate) fn replay(plans: &[Planned], view: &mut View, messages: &HashMap<MessageId, Arc<Message>>) {
     view.clear();
     for plan in plans {
@@ -142,7 +143,8 @@ pub(crate) fn replay(plans: &[Planned], view: &mut View, messages: &HashMap<Mess
     }
 }
 
-/// What is sent of a stored conversation, whose messages are `history`: as the owner of the window was told to.
+/// Returns what is sent of a stored conversation, whose messages are `history`: as the owner of the window
+/// was told to.
 #[must_use]
 pub fn sent_of(entries: &[Entry], history: &[Arc<Message>]) -> Vec<Arc<Message>> {
     let plans = read(entries, OWNER).plans;

@@ -14,7 +14,7 @@ const PATHS: [&str; 4] = ["path", "file_path", "file", "filename"];
 /// The tool whose results are skills.
 pub(crate) const SKILL: &str = "skills_use";
 
-/// What fills a context, estimated.
+/// Estimate of what fills a context.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ContextReport {
     /// Sections of the system prompt, tools by who provides them, and parts of the conversation: each token is in one.
@@ -30,15 +30,16 @@ pub struct ContextReport {
 /// One share of a context.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ContextPart {
-    /// What kind.
+    /// Kind of share.
     pub kind: PartOf,
-    /// Whose, or of what: a section, a tool, a file.
+    /// Owner or subject of the share: a section, a tool, a file.
     pub name: String,
-    /// Who provides it: the plugin of a section, the server of a tool. Empty for parts of the conversation.
+    /// Provider of the share: the plugin of a section, the server of a tool. Empty for parts of the
+    /// conversation.
     pub source: String,
     /// About how many tokens.
     pub tokens: u64,
-    /// How many messages, results or tools.
+    /// Number of messages, results or tools.
     pub count: u64,
 }
 
@@ -48,15 +49,15 @@ pub struct ContextPart {
 pub enum PartOf {
     /// A section of the system prompt.
     Section,
-    /// What the model is told of tools, by who provides them.
+    /// Descriptions of tools for the model, by who provides them.
     Tools,
-    /// What a person said.
+    /// Prompts of a person.
     Prompts,
-    /// What the model said.
+    /// Answers of the model.
     Answers,
-    /// Its reasoning.
+    /// Reasoning of the model.
     Thinking,
-    /// Its calls, by tool.
+    /// Calls of the model, by tool.
     Calls,
     /// Their results, by tool.
     Results,
@@ -64,12 +65,12 @@ pub enum PartOf {
     Skill,
     /// Summaries in the place of what was left out.
     Summary,
-    /// What plugins put in, by who did.
+    /// Messages that plugins put in, by who did.
     Injected,
 }
 
 impl PartOf {
-    /// Its name, as it is printed.
+    /// Returns the name of the kind, as it is printed.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -109,13 +110,14 @@ impl ContextReport {
     }
 }
 
-/// What fills the context of a conversation of which `sent` is sent: by the sections and the tools on the bus of `cx`.
+/// Estimates what fills the context of a conversation of which `sent` is sent: by the sections and the tools
+/// on the bus of `cx`.
 pub async fn report(sent: &[Arc<Message>], counter: &dyn TokenCounter, cx: &Cx) -> ContextReport {
     let mut parts = Parts::default();
     let mut sections: Vec<_> = cx.items::<dyn PromptSection>();
     sections.sort_by_key(|section| section.value.order());
     for section in sections {
-        // What fails is not sent either.
+        // A section that fails is not sent either.
         let text = section.value.text(cx).await.unwrap_or_default();
         parts.add(PartOf::Section, &section.name, section.source.as_str(), counter.count(&text));
     }

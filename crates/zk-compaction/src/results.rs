@@ -6,7 +6,7 @@ use zk_core::model::{Block, Message, ToolContent, ToolResult, output_bytes};
 
 use crate::report::SKILL;
 
-/// What stands in for a result that was left out.
+/// Text in the place of a result that was left out.
 pub(crate) const STUB: &str =
     "[This result was left out to save context. Run the call again if you need it.]";
 

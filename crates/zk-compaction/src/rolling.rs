@@ -17,11 +17,11 @@ use crate::{cut, line, window};
 const SLIMMED: usize = 10;
 const RESULT: usize = 600;
 
-/// What the lines are.
+/// Introduction of the lines.
 const HEAD: &str = "\
 A line for each earlier message that left the context, by its number; conversation_recall shows one in full.\n";
 
-/// What stands for lines that left as well.
+/// Text in the place of lines that left as well.
 const OLDER: &str = "(older messages have no line here; conversation_recall browses and searches them)\n";
 
 /// Replaces each message that leaves by a one-line summary, without a model. The first prompt stays as it is. The ten
@@ -65,7 +65,7 @@ impl WindowStrategy for Rolling {
             return Ok(None);
         }
         let Some(found) = cut::find(view.messages, view.keep) else { return Ok(None) };
-        // What the work is about stays in its own words.
+        // The beginning, which says what the work is about, stays in its own words.
         let start = beginning(view.messages, view.target / 8);
         let (end, slimmed) = slimmed(view.messages, start, found.end, view.target / 4);
         let cut = start..end;
@@ -120,7 +120,7 @@ fn slimmed(
     let (mut begin, mut changed, mut reached) = (end, Vec::new(), 0);
     let (mut size, mut turns) = (0, 0);
     for (at, message) in messages.iter().enumerate().take(end).skip(start).rev() {
-        // What was put in for what left earlier is updated, and not kept beside its successor.
+        // A message put in for what left earlier is updated, and not kept beside its successor.
         if is_from_before(message) {
             break;
         }
@@ -144,7 +144,8 @@ fn slimmed(
     (begin, changed)
 }
 
-/// How many messages there are up to the first prompt; none where they have more than `room` bytes, or something left before.
+/// Counts the messages up to the first prompt; none where they have more than `room` bytes, or something left
+/// before.
 fn beginning(messages: &[Arc<Message>], room: usize) -> usize {
     let found = messages.iter().take(3).position(|message| is_prompt(message));
     let first = messages.get(..found.map_or(0, |at| at + 1)).unwrap_or_default();

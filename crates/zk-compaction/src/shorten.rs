@@ -14,7 +14,7 @@ use crate::window;
 /// The least that a result of the newest turn is clipped to, in bytes.
 const LEAST: usize = 1024;
 
-/// Who the note about what was left out is from.
+/// Source of the note about what was left out.
 const NOTE: &str = "compaction";
 
 /// Makes a conversation fit again that does not fit its model's window: the last of the strategies.
@@ -61,7 +61,7 @@ fn shortened(view: &WindowView<'_>) -> WindowPlan {
     let target = view.target;
     let mut messages = view.messages.to_vec();
     let answered = messages.iter().rposition(|message| message.role == Role::Assistant).unwrap_or(0);
-    // What is pinned is attached again, whatever leaves.
+    // Pinned messages are attached again, whatever leaves.
     let mut size = size_of(&messages);
     let mut plan = WindowPlan::default();
     let mut replace = |at: usize, message: &mut Arc<Message>, (new, results): (Arc<Message>, usize)| {
@@ -132,7 +132,7 @@ fn oldest(messages: &[Arc<Message>], answered: usize, target: usize) -> Option<(
     best
 }
 
-/// How much messages take that may leave.
+/// Returns the bytes of the messages that may leave.
 fn size_of(messages: &[Arc<Message>]) -> usize {
     messages.iter().filter(|message| !is_pinned(message)).map(|message| message.size()).sum()
 }

@@ -21,14 +21,14 @@ pub struct Tail {
     summed: Arc<Mutex<HashMap<Option<ContextId>, Summed>>>,
 }
 
-/// What the strategy is called on a bus.
+/// Name of the strategy on a bus.
 pub(crate) const TAIL: &str = "tail";
 
 /// Conversations whose results are not summed anew with each turn.
 const SUMMED: usize = 64;
 
-/// What the results of a conversation took, up to a message. What was replaced since counts as it was: it is at least
-/// what they take.
+/// Bytes of the results of a conversation, up to a message. Results replaced since count as they were: that
+/// is at least what they take.
 #[derive(Debug)]
 struct Summed {
     /// The first message that counts.
@@ -208,7 +208,7 @@ mod tests {
         let kept = sent(&bus(350), &messages).await;
         assert_eq!(left_out(&kept), 2, "those of the other old turns");
         assert!(Arc::ptr_eq(&kept[2], &messages[2]));
-        // The same text from another tool is no skill.
+        // A result of another tool with this text is no skill.
         (messages[1], messages[2]) = (call, Message::clone(&result).shared());
         assert_eq!(left_out(&sent(&bus(350), &messages).await), 3);
     }

@@ -13,7 +13,7 @@ use crate::record::{self, Planned, Record};
 use crate::trigger::Trigger;
 use crate::view::View;
 
-/// What the owner of the window knows of one conversation.
+/// State of one conversation, as the owner of the window knows it.
 #[derive(Default)]
 pub(crate) struct Talk {
     pub(crate) view: View,
@@ -21,10 +21,10 @@ pub(crate) struct Talk {
     pub(crate) trigger: Trigger,
     /// Token count of pinned messages when a stop told a person of them: the lowest count since then.
     pub(crate) told_pinned: Option<u64>,
-    /// How the next compaction is to be, where somebody asked for it.
+    /// Wishes for the next compaction, where somebody asked for it.
     pub(crate) asked: Reduction,
     pub(crate) fill: WindowFill,
-    /// Why the present request must not be sent.
+    /// Reason why the present request must not be sent.
     pub(crate) refusal: Option<String>,
     /// The plans that hold.
     pub(crate) plans: Vec<Planned>,
@@ -34,7 +34,7 @@ pub(crate) struct Talk {
     pub(crate) numbered: Option<TurnId>,
     /// A plan that takes longer than a request waits.
     pub(crate) late: Option<Late>,
-    /// What is not stored yet.
+    /// Records that are not stored yet.
     pub(crate) unstored: Vec<Record>,
     /// The messages as they were last asked about.
     pub(crate) history: Vec<Arc<Message>>,
@@ -42,7 +42,7 @@ pub(crate) struct Talk {
     pub(crate) model: Option<ModelRef>,
     /// Another model was chosen since the last request.
     pub(crate) changed_model: bool,
-    /// What a provider had counted when the conversation was left, and for which answer.
+    /// Usage that a provider had counted when the conversation was left, with its model and answer.
     pub(crate) restored_usage: Option<(ModelRef, Usage, Arc<Message>)>,
     /// Bytes of the system prompt's sections.
     pub(crate) sections: usize,
@@ -52,9 +52,9 @@ pub(crate) struct Talk {
     pub(crate) turn: Option<TurnId>,
     /// The last of the messages that a person took back from a compaction.
     pub(crate) taken_back: Option<MessageId>,
-    /// What is sent again that had left, where that was not announced yet.
+    /// Stage by which messages that had left are sent again, where that was not announced yet.
     pub(crate) again: Option<CompactionStage>,
-    /// What was announced last of how full the window is: estimate, usable tokens, level and compactions.
+    /// Last announcement of how full the window is: estimate, usable tokens, level and compactions.
     pub(crate) told: Option<(u64, Option<u64>, WindowLevel, u32)>,
     /// Whether twice as many tokens in what no provider has counted would exceed a threshold.
     pub(crate) hinges_on_count: bool,
@@ -149,7 +149,7 @@ impl Talk {
     }
 }
 
-/// How many of the messages that are sent there are up to `last`; none where it is not sent.
+/// Counts the sent messages up to and with `last`; none where it is not sent.
 pub(crate) fn count_to(last: Option<&MessageId>, sent: &[Arc<Message>]) -> usize {
     let at = last.and_then(|last| sent.iter().rposition(|message| message.id.as_ref() == Some(last)));
     at.map_or(0, |at| at + 1)

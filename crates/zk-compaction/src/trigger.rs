@@ -14,13 +14,13 @@ pub(crate) struct Trigger {
     failures: u32,
     /// Thresholds do nothing until a person does something: they did not help, or a person took one back.
     held: bool,
-    /// It is for a person that they do nothing: as long as there is room.
+    /// Thresholds do nothing for the sake of a person: as long as there is room.
     is_taken_back: bool,
     /// Somebody asked for less.
     asked: bool,
 }
 
-/// What a compaction came to.
+/// Outcome of a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Came {
     Enough,

@@ -6,19 +6,19 @@ use serde::{Deserialize, Serialize};
 use zk_core::model::{Message, MessageId};
 use zk_core::service::WindowPlan;
 
-/// What is sent of one conversation.
+/// Sent form of one conversation.
 ///
 /// Stored messages are known by their id, so that a plan holds for a conversation that was read again, and those without
 /// one by their address, which an entry keeps alive: a message always becomes the same bytes.
 #[derive(Default)]
 pub(crate) struct View {
-    /// What is sent for a stored message.
+    /// Messages that are sent for stored ones.
     replaced: HashMap<Key, (Arc<Message>, Arc<Message>)>,
     /// Each point that the conversation went on from may have its own.
     cuts: Vec<Cut>,
     /// Grows with every change.
     version: u64,
-    /// What was sent last.
+    /// Messages that were sent last.
     last: Last,
 }
 
@@ -28,11 +28,11 @@ struct Cut {
     first: Key,
     /// Keeps a message without an id alive.
     _first: Option<Arc<Message>>,
-    /// What stands for it.
+    /// Messages that stand for it.
     head: Vec<Arc<Message>>,
 }
 
-/// What was sent of a history, so that the next request costs what the history grew by.
+/// Sent form of a history, kept so that the next request costs what the history grew by.
 #[derive(Default)]
 struct Last {
     version: u64,
@@ -42,10 +42,10 @@ struct Last {
     left_out: usize,
 }
 
-/// What a plan changed, by the ids of stored messages; what has none is not in it.
+/// Changes of a plan, by the ids of stored messages; messages without an id are not in it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Change {
-    /// What is sent for a stored message.
+    /// Messages that are sent for stored ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) replaced: Vec<Replaced>,
     /// The beginning that is not sent.
@@ -91,7 +91,7 @@ enum HeadPart {
     Message(Arc<Message>),
 }
 
-/// Why a plan cannot be carried out.
+/// Reason why a plan cannot be carried out.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PlanError {
     #[error("its plan names message {index} of {count}")]
@@ -118,7 +118,7 @@ impl View {
         self.version += 1;
     }
 
-    /// What is sent for `history`.
+    /// Returns the messages that are sent for `history`.
     pub(crate) fn sent<'a>(&mut self, history: &'a [Arc<Message>]) -> Cow<'a, [Arc<Message>]> {
         if self.is_whole() {
             return Cow::Borrowed(history);
@@ -127,7 +127,7 @@ impl View {
         Cow::Owned(self.last.sent.clone())
     }
 
-    /// How many messages of `history` are not sent in any form.
+    /// Counts the messages of `history` that are not sent in any form.
     pub(crate) fn left_out(&mut self, history: &[Arc<Message>]) -> usize {
         if self.is_whole() {
             return 0;
@@ -267,7 +267,7 @@ impl View {
         Some(Change { cut, ..Change::default() })
     }
 
-    /// What stands for the beginning of `history`, and what it does not stand for.
+    /// Returns the messages that stand for the beginning of `history`, and those that they do not stand for.
     fn parts<'a>(&'a self, history: &'a [Arc<Message>]) -> (&'a [Arc<Message>], &'a [Arc<Message>]) {
         let Some((cut, at)) = self.cut_of(history) else { return (&[], history) };
         let head = self.cuts.get(cut).map_or(&[][..], |cut| &cut.head);
@@ -305,7 +305,7 @@ impl Cut {
     }
 }
 
-/// Who a message with what is pinned is from.
+/// Source of a message with pinned content.
 pub(crate) const PINNED: &str = "pinned";
 
 /// Whether it is what was pinned when something left.
@@ -313,7 +313,7 @@ pub(crate) fn is_pinned(message: &Arc<Message>) -> bool {
     message.injected_by.as_deref() == Some(PINNED)
 }
 
-/// What a stored message is known by.
+/// Key of a stored message.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
     Id(MessageId),

@@ -10,7 +10,7 @@ use crate::owner::Owner;
 use crate::recall::{RECALL, Recall};
 use crate::record::OWNER;
 
-/// How long all strategies together may take.
+/// Time limit of all strategies together.
 const ALL: Duration = Duration::from_secs(15 * 60);
 
 /// The owner of the context window: keeps what is sent of each conversation, and asks the strategies on its bus

@@ -1,4 +1,4 @@
-//! How much two texts say the same, by their words.
+//! Likeness of two texts, by their words.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -15,7 +15,7 @@ use zk_core::model::{
 use zk_core::service::{CallPlace, Provider, Tool, ToolCx};
 use zk_testkit::{Asked, Script, ScriptedProvider, Turn};
 
-/// How conversations are made smaller.
+/// Strategies by which conversations are made smaller.
 pub(crate) const STRATEGIES: [&str; 9] =
     ["shorten", "tail", "tool_pairs", "rolling", "summary", "subgoal", "subgoal_mig", "focus", SERVER];
 
@@ -31,7 +31,7 @@ const BETWEEN: usize = 25;
 /// Requests between two that are looked at for facts.
 const LOOK: usize = 10;
 
-/// What came of a session.
+/// Figures of a session.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Figures {
     /// Requests of the conversation, and of strategies.
@@ -58,7 +58,8 @@ pub(crate) fn fact(number: usize) -> String {
     format!("FACT-{number:03} is {:08x}", (number as u32 + 1).wrapping_mul(0x9e37_79b9))
 }
 
-/// Where a fact is planted: in a prompt, in a prompt that asks to remember it, in an answer, or in a result.
+/// Place where a fact is planted: in a prompt, in a prompt that asks to remember it, in an answer, or in a
+/// result.
 fn place(number: usize) -> usize {
     number % 4
 }
@@ -135,8 +136,8 @@ impl Tool for Desk {
     }
 }
 
-/// What a modest model writes when it is asked to summarise: what it wrote before, and the beginning of each part, in 8,000
-/// bytes, of which the newest count most.
+/// Returns the summary of a modest model: its earlier one, and the beginning of each part, in 8,000 bytes, of
+/// which the newest count most.
 fn summary(asked: &str) -> String {
     let earlier =
         asked.split_once("<earlier-summary>").and_then(|(_, rest)| rest.split_once("</earlier-summary>"));
@@ -175,13 +176,13 @@ fn install(bus: &Bus, strategy: &str) {
     bus.install(&Shorten).unwrap();
 }
 
-/// What a provider that compacts its context itself reads: a summary of its own, and the messages after it.
+/// Context of a provider that compacts it itself: a summary of its own, and the messages after it.
 #[derive(Default)]
 struct Server {
     /// From how many bytes on it compacts.
     threshold: usize,
     summary: Option<Arc<Message>>,
-    /// How many messages that stands for.
+    /// Number of messages that the summary stands for.
     count: usize,
 }
 
@@ -210,13 +211,13 @@ impl Server {
     }
 }
 
-/// What is counted while the session runs.
+/// Counts kept while the session runs.
 #[derive(Default)]
 struct Counting {
     figures: Figures,
     server: Server,
     before: Vec<Arc<Message>>,
-    /// What was read of the last request.
+    /// Messages that were read of the last request.
     read: Vec<Arc<Message>>,
 }
 

@@ -79,12 +79,12 @@ struct Focused {
     state: Arc<Mutex<HashMap<Option<ContextId>, Merging>>>,
 }
 
-/// What is being merged of one conversation.
+/// Merge of the parts of one conversation.
 #[derive(Default)]
 struct Merging {
     turns: u32,
     at_work: bool,
-    /// What was merged, and what came of it.
+    /// Text that was merged, and the result.
     ready: Option<(String, Segments)>,
 }
 
@@ -152,7 +152,7 @@ impl Focused {
         });
     }
 
-    /// What was merged, if it was this text.
+    /// Takes the result of the merge, if it was of this text.
     fn take_merged(&self, context: &Option<ContextId>, text: Option<&str>) -> Option<Segments> {
         let (of, merged) = lock(&self.state).get_mut(context)?.ready.take()?;
         (Some(&*of) == text).then_some(merged)

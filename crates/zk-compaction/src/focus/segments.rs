@@ -1,4 +1,4 @@
-//! What left a conversation, by what was worked on: text that is read back to be added to.
+//! Text of what left a conversation, by what was worked on; it is read back to be added to.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use crate::line;
 use crate::summary::is_from_before;
 use crate::words::Words;
 
-/// What the text is.
+/// Introduction of the text.
 pub(super) const HEAD: &str = "\
 What this conversation was about before, a part for each thing that was worked on; conversation_recall shows the messages, \
 by their numbers, in full.\n";
 
-/// What stands for parts that left as well.
+/// Text in the place of parts that left as well.
 const OLDER: &str = "(older parts are not here; conversation_recall browses and searches them)\n";
 
 /// The title of what another strategy wrote.

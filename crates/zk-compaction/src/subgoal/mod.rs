@@ -66,14 +66,15 @@ pub struct Subgoal {
 }
 
 impl Subgoal {
-    /// The same, where of two results that say the same the less relevant leaves first (`subgoal_mig`).
+    /// Returns the strategy where of two results that say the same the less relevant leaves first
+    /// (`subgoal_mig`).
     #[must_use]
     pub fn by_gain() -> Self {
         Self { gain: true }
     }
 }
 
-/// What the strategies are called on a bus.
+/// Name of the strategies on a bus.
 pub(crate) const SUBGOAL: &str = "subgoal";
 
 impl Plugin for Subgoal {
@@ -102,7 +103,7 @@ struct Subgoals {
 
 type Talks = HashMap<Option<ContextId>, Talk>;
 
-/// What is known of one conversation.
+/// State of one conversation.
 #[derive(Default)]
 struct Talk {
     registry: Registry,
@@ -112,7 +113,7 @@ struct Talk {
     turns: usize,
     failures: u32,
     at_work: bool,
-    /// What is not stored yet.
+    /// Records that are not stored yet.
     unstored: Vec<Record>,
 }
 
@@ -148,7 +149,7 @@ impl WindowStrategy for Subgoals {
     }
 }
 
-/// What matters of the registry for one plan.
+/// Parts of the registry that matter for one plan.
 #[derive(Default)]
 struct Known {
     tiers: Vec<Tier>,
@@ -251,12 +252,12 @@ impl Subgoals {
             }
             Ok(None) => Ok((plan.results > 0).then_some(plan)),
             Err(error) if plan.results == 0 => Err(error),
-            // What leaves without a summary leaves; the next strategy sees to the rest.
+            // Results leave without a summary, too; the next strategy sees to the rest.
             Err(_) => Ok(Some(plan)),
         }
     }
 
-    /// Where results before `end` are that may leave, the first to leave first.
+    /// Returns the indices of the messages before `end` whose results may leave, the first to leave first.
     async fn leave_first(
         &self,
         messages: &[Arc<Message>],
@@ -265,7 +266,7 @@ impl Subgoals {
     ) -> Result<Vec<usize>, BoxError> {
         let gain = self.gain;
         let blocks = messages.iter().zip(tiers).enumerate().filter(|(_, (message, _))| {
-            // What was put in for what left earlier is no result.
+            // A message put in for what left earlier is no result.
             !is_from_before(message) && message.results().next().is_some()
         });
         let block = |(index, (message, tier)): (usize, (&Arc<Message>, &Tier))| {
@@ -316,7 +317,8 @@ fn oldest(messages: &[Arc<Message>], plan: &WindowPlan, limit: usize, target: us
     cut::up_to(messages, end)
 }
 
-/// Where what stays for belonging to the active subgoal begins: all of it, and as much as has room where it is more.
+/// Returns the index from which on messages stay for belonging to the active subgoal: all of it, and as much
+/// as has room where it is more.
 fn protected_from(messages: &[Arc<Message>], active_from: Option<usize>, target: usize) -> usize {
     let Some(active_from) = active_from else { return messages.len() };
     let room = target / 4 * 3;
@@ -329,7 +331,7 @@ fn protected_from(messages: &[Arc<Message>], active_from: Option<usize>, target:
     active_from.max(fitting)
 }
 
-/// What the summariser is told of subgoals.
+/// Returns the notes on subgoals for the summariser; nothing if there are none.
 fn notes(registry: &Registry) -> Option<String> {
     let done: Vec<&str> = registry.completed().collect();
     let active = registry.active().map(|active| active.text.as_str());
@@ -343,7 +345,7 @@ fn notes(registry: &Registry) -> Option<String> {
     Some(format!("{done}{}", active.unwrap_or_default()))
 }
 
-/// Where in a conversation somebody was asked.
+/// Place in a conversation where somebody was asked.
 struct At {
     position: usize,
     /// The last message before it, where it has an id.

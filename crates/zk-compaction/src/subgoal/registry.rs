@@ -9,7 +9,7 @@ use crate::talk::is_same;
 /// Subgoals that are remembered; those before them are as good as none.
 const MOST: usize = 200;
 
-/// What an agent worked on, and which messages belong to it.
+/// Subgoals of an agent, and the messages that belong to them.
 ///
 /// Positions count from the first message that was ever seen and never change. Where a message stands in what is sent now
 /// is its position less the offset, so that a compaction is one subtraction here, whoever made it.
@@ -28,7 +28,7 @@ pub(crate) struct Registry {
 pub(crate) struct Subgoal {
     pub(crate) text: String,
     pub(crate) state: SubgoalState,
-    /// Its messages.
+    /// Positions of its messages.
     pub(crate) span: Range<usize>,
 }
 
@@ -38,14 +38,14 @@ pub(crate) enum SubgoalState {
     Completed,
 }
 
-/// How much a message matters.
+/// Relevance of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tier {
-    /// It belongs to what the agent works on: it never leaves for its score.
+    /// Message of the active subgoal: it never leaves for its score.
     Active,
-    /// It belongs to what was finished.
+    /// Message of a finished subgoal.
     Completed,
-    /// It belongs to nothing.
+    /// Message of no subgoal.
     Outdated,
 }
 
@@ -103,7 +103,7 @@ impl Registry {
         self.subgoals.last_mut().filter(|last| last.state == SubgoalState::Active)
     }
 
-    /// What was finished, oldest first.
+    /// Returns the finished subgoals, oldest first.
     pub(crate) fn completed(&self) -> impl Iterator<Item = &str> {
         let done = self.subgoals.iter().filter(|subgoal| subgoal.state == SubgoalState::Completed);
         done.map(|subgoal| subgoal.text.as_str())
@@ -127,7 +127,7 @@ impl Registry {
         }
     }
 
-    /// How much the message at `index` of what is sent now matters.
+    /// Returns the relevance of the message at `index` of what is sent now.
     pub(crate) fn tier(&self, index: usize) -> Tier {
         let Some(position) = index.checked_add_signed(self.offset) else { return Tier::Outdated };
         let of = self.subgoals.iter().rev().find(|subgoal| subgoal.span.contains(&position));
@@ -138,7 +138,7 @@ impl Registry {
         }
     }
 
-    /// Where the active subgoal begins in what is sent now.
+    /// Returns the index of what is sent now at which the active subgoal begins.
     pub(crate) fn active_from(&self) -> Option<usize> {
         let start = to_signed(self.active()?.span.start) - self.offset;
         Some(usize::try_from(start).unwrap_or(0))

@@ -11,10 +11,10 @@ const MOST_OF_ACTIVE: f64 = 0.5;
 /// Results of one message.
 #[derive(Debug)]
 pub(super) struct Block {
-    /// Where its message is.
+    /// Index of the message.
     pub(super) index: usize,
     pub(super) tier: Tier,
-    /// What they say; empty where that does not matter.
+    /// Text of the results; empty where that does not matter.
     pub(super) text: String,
 }
 
@@ -24,8 +24,8 @@ pub(super) fn by_tier(blocks: &[Block]) -> Vec<usize> {
     order(blocks.iter().map(|block| (block, block.tier.relevance())).collect())
 }
 
-/// The same, where a result also counts for less the more of it a result with a higher score says too. Compares each with
-/// each: not for a thread that others wait for.
+/// Orders as [`by_tier`] does, where a result also counts for less the more of it a result with a higher
+/// score says too. Compares each with each: not for a thread that others wait for.
 pub(super) fn by_gain(blocks: &[Block]) -> Vec<usize> {
     let mut sorted: Vec<&Block> = blocks.iter().collect();
     // The newest say what still holds.

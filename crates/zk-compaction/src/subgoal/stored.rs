@@ -8,12 +8,12 @@ use zk_core::service::{Audience, Entry, EntryKind, NewEntry, SessionLog};
 use super::registry::Registry;
 use crate::record::{custom_of, message_of};
 
-/// What these entries are called in a session.
+/// Kind of these entries in a session.
 const KIND: &str = "subgoal";
 /// The version of their shape.
 const VERSION: u32 = 1;
 
-/// What a session keeps of subgoals: entries that are only ever added.
+/// Record that a session keeps of subgoals: entries that are only ever added.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub(super) enum Record {
@@ -25,7 +25,7 @@ pub(super) enum Record {
     },
     /// The agent works on something else.
     Begun {
-        /// What.
+        /// Text of the new subgoal.
         text: String,
         /// The last message before it, where it has an id.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -49,7 +49,7 @@ pub(super) async fn append(records: Vec<Record>, log: &dyn SessionLog, scope: &S
 pub(super) fn restore(entries: &[Entry], source: &str) -> Registry {
     let mut registry = Registry::default();
     let mut positions: HashMap<&MessageId, usize> = HashMap::new();
-    // What plugins told the model is sent as a message, too.
+    // A text of a plugin for the model is sent as a message, too.
     let mut told = 0;
     for entry in entries {
         if let EntryKind::Custom(custom) = &entry.kind {

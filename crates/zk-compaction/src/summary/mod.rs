@@ -17,10 +17,10 @@ use self::files::Files;
 use crate::cut;
 use crate::window;
 
-/// Who a summary is from.
+/// Source of a summary.
 pub(crate) const SUMMARY: &str = "compaction";
 
-/// How long one request for a summary may take.
+/// Time limit of one request for a summary.
 const LIMIT: Duration = Duration::from_secs(100);
 
 /// Tokens that a summary may have, and that of the beginning of a turn: a part of what is kept free for an answer, at most
@@ -29,7 +29,8 @@ const TOKENS: (f64, u32) = (0.8, 4096);
 const PREFIX_TOKENS: (f64, u32) = (0.5, 2048);
 const LEAST_TOKENS: u32 = 256;
 
-/// How many bytes of a conversation are given to be summarised where the window is not known.
+/// Window that is assumed where none is known, in tokens: of the conversation, twice as many bytes are given
+/// to be summarised.
 const TRANSCRIPT: usize = 200_000;
 
 /// Has the model of the run summarise what leaves the conversation, in a request of its own: aim, progress, decisions,
@@ -78,8 +79,9 @@ impl WindowStrategy for Summary {
     }
 }
 
-/// What stands for the messages of `cut`, as the model of the run writes it; `notes` is what is known of them beside.
-/// No summary outside of a run, where there is no model to ask, nor where it would compact nothing new.
+/// Has the model of the run write the summary that stands for the messages of `cut`; `notes` is what is known
+/// of them beside. No summary outside of a run, where there is no model to ask, nor where it would compact
+/// nothing new.
 pub(crate) async fn of(
     source: &Source,
     view: &WindowView<'_>,
@@ -159,14 +161,14 @@ fn tokens((part, most): (f64, u32), reserve: u64) -> u32 {
     ((reserve as f64 * part) as u32).clamp(LEAST_TOKENS, most)
 }
 
-/// What the model of the run answers to `source`, if it is a summary of so many bytes.
+/// Returns the answer of the model of the run to `source`, if it is a summary of so many bytes.
 async fn ask(
     (source, run): (&Source, &dyn RunControl),
     prompt: String,
     tokens: u32,
     bytes: usize,
 ) -> Result<String, BoxError> {
-    // It may be given less than what leaves.
+    // The model may be given less than what leaves.
     let given = bytes.min(prompt.len());
     let mut call = SideCall::new(source, "compaction", prompt);
     call.system = text::SYSTEM.to_owned();
@@ -195,7 +197,7 @@ pub(crate) fn is_from_before(message: &Message) -> bool {
     matches!(message.injected_by.as_deref(), Some(SUMMARY | crate::view::PINNED))
 }
 
-/// Where the beginning of the turn begins that the cut goes through; the end if it goes between two.
+/// Returns the index at which the turn begins that the cut goes through; the end if it goes between two.
 fn split(gone: &[Arc<Message>], kept: &[Arc<Message>]) -> usize {
     let goes_on = kept.first().is_some_and(|first| first.role == Role::Assistant);
     if !goes_on {

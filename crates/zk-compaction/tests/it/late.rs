@@ -55,7 +55,7 @@ fn rig(summarise: impl Fn() -> Turn + Send + Sync + 'static) -> Rig {
 }
 
 impl Rig {
-    /// What a prompt has sent, and how many seconds it took.
+    /// Returns the messages that a prompt has sent, and the seconds it took.
     async fn say(&self, prompt: &str) -> (Vec<Arc<Message>>, u64) {
         let begun = Instant::now();
         let run = self.conversation.run(prompt).await.unwrap();
@@ -91,7 +91,7 @@ async fn a_summary_that_takes_longer_is_made_beside_the_conversation_and_used_by
     let rig = rig(move || Turn::new().delay(Duration::from_secs(70)).text(summary));
     assert_eq!(rig.until_decided().await, 30);
     assert_eq!(rig.seen(), ["Deferred"], "it is sent as it is");
-    // What comes meanwhile waits for nothing and is asked for nothing.
+    // A prompt that comes meanwhile waits for nothing and is asked for nothing.
     let (sent, seconds) = rig.say("meanwhile").await;
     assert_eq!((seconds, rig.seen()), (0, Vec::<String>::new()));
     assert_eq!(sent.len(), rig.conversation.agent().history().len() - 1);

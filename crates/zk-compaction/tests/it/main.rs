@@ -1,4 +1,4 @@
-//! What happens to an agent whose conversation outgrows its model's window.
+//! Behaviour of an agent whose conversation outgrows its model's window.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "the helpers of tests fail by panicking")]
 
 mod campaign;

@@ -11,7 +11,7 @@ use zk_core::model::{
 use zk_core::service::{Provider, Tool, ToolCx};
 use zk_testkit::{Asked, Recorder, Script, ScriptedProvider, Turn};
 
-/// What the window of these tests holds, by [`context_size`].
+/// Size of the window of these tests, by [`context_size`].
 const WINDOW: usize = 40_000;
 
 struct Page(Arc<ToolSpec>);

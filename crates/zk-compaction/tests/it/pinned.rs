@@ -1,4 +1,4 @@
-//! What outlives compactions takes room in the window as well.
+//! Pinned content that outlives compactions takes room in the window as well.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};

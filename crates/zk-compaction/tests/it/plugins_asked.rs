@@ -63,7 +63,7 @@ impl Rig {
         }
     }
 
-    /// What was sent last, as JSON.
+    /// Returns the messages that were sent last, as JSON.
     fn sent(&self) -> String {
         serde_json::to_string(&self.provider.asked().pop().unwrap().messages).unwrap()
     }

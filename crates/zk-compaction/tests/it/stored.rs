@@ -1,4 +1,5 @@
-//! What was left out of a stored conversation stays out when it is resumed, and comes back when a person wants it.
+//! Messages that were left out of a stored conversation stay out when it is resumed, and come back when a
+//! person wants it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! What belongs to the present subgoal stays longest.
+//! Messages of the present subgoal stay longest.
 
 use std::sync::{Arc, Mutex};
 
@@ -39,7 +39,7 @@ fn rig(strategy: Subgoal, name: impl Fn(&Asked) -> Turn + Send + Sync + 'static)
     rig_after(None, strategy, name)
 }
 
-/// The same agent in a session that is resumed: the one of `before`.
+/// Returns such an agent in a session that is resumed: the one of `before`.
 fn rig_after(
     before: Option<&Rig>,
     strategy: Subgoal,
@@ -88,7 +88,7 @@ impl Rig {
         asked.into_iter().rfind(|asked| asked.tools.contains(&"read_file".to_owned())).unwrap().messages
     }
 
-    /// What it knows of subgoals, as it is dumped with a compaction.
+    /// Returns what the strategy knows of subgoals, as it is dumped with a compaction.
     async fn known(&self) -> String {
         self.conversation.compact(None).await.unwrap();
         let dumps = self.dumps.0.lock().unwrap();

@@ -1,4 +1,5 @@
-//! What a person took back from a compaction stays as it is until the conversation is compacted again.
+//! Messages that a person took back from a compaction stay as they are until the conversation is compacted
+//! again.
 
 use std::sync::{Arc, Mutex};
 
@@ -20,7 +21,7 @@ struct Rig {
     cx: Cx,
     context: Arc<ContextId>,
     log: Arc<Log>,
-    /// What was announced as taken back: tokens before and after.
+    /// Announcements of compactions taken back: tokens before and after.
     undone: Arc<Mutex<Vec<(u64, u64)>>>,
     history: Vec<Arc<Message>>,
 }
@@ -74,7 +75,7 @@ impl Rig {
     }
 }
 
-/// How many of the first messages are sent as they are stored.
+/// Counts the first messages that are sent as they are stored.
 fn same(sent: &[Arc<Message>], history: &[Arc<Message>]) -> usize {
     sent.iter().zip(history).take_while(|(sent, stored)| sent == stored).count()
 }
@@ -104,7 +105,7 @@ async fn a_threshold_of_its_own_leaves_alone_what_a_person_took_back_also_after_
         let sent = rig.send(room).await;
         // The compaction had left out the results of the first four turns.
         assert_eq!(same(&sent, &rig.history), 1 + 2 * 4 + 1, "later ones leave, as ever");
-        // It is compacted when it comes close to not fitting, as any other conversation.
+        // The conversation is compacted when it comes close to not fitting, as any other.
         let sent = rig.turn(1000).await;
         assert!(same(&sent, &rig.history) < 3, "{}", same(&sent, &rig.history));
     }

@@ -11,7 +11,7 @@ use zk_core::service::{
 };
 use zk_testkit::{Script, ScriptedProvider, Turn};
 
-/// What a strategy does when it is asked.
+/// Planning function of a strategy.
 type Planner = fn(&WindowView<'_>) -> Result<Option<WindowPlan>, BoxError>;
 
 struct Fixed(i32, Planner);

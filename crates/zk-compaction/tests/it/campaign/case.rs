@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use serde_json::json;
 use zk_core::model::{Block, Message, MessageId, ModelRef, Thinking, ToolCall};
 
-/// How many strategies there are, the one that prepares what it does beside the conversation, and the one of the provider.
+/// Number of strategies, and the indices of the one that prepares beside the conversation and of the
+/// provider's.
 pub(super) const STRATEGIES: usize = 12;
 pub(super) const PAIRS: usize = 6;
 pub(super) const SERVER: usize = 9;
@@ -14,14 +15,14 @@ pub(super) const SERVER: usize = 9;
 /// One turn.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TurnOf {
-    /// How much the person says before it, if anything.
+    /// Bytes that the person says before it, if anything.
     pub(super) said: Option<usize>,
     /// A line of it asks to remember something.
     pub(super) remembers: bool,
     /// A skill that a person gives, and one that the model asks for: its number and its bytes.
     pub(super) given: Option<(usize, usize)>,
     pub(super) asked: Option<(usize, usize)>,
-    /// How large the results of its calls are.
+    /// Bytes of the results of its calls.
     pub(super) results: Vec<usize>,
     /// A run that was stopped: its calls have no results.
     pub(super) is_stopped: bool,
@@ -32,7 +33,8 @@ pub(super) struct Case {
     pub(super) strategy: usize,
     pub(super) summariser: u8,
     pub(super) window: Option<u64>,
-    /// Where less is sent: the lower threshold, the upper one, tokens that stay, turns of rest, the part to be freed.
+    /// Settings for when less is sent: the lower threshold, the upper one, tokens that stay, turns of rest,
+    /// the part to be freed.
     pub(super) thresholds: (f64, f64, u64, u32, f64),
     /// Bytes of what plugins pin: rules, to-dos and sub-agents.
     pub(super) pinned: [usize; 3],
@@ -109,7 +111,7 @@ pub(super) fn case() -> impl Strategy<Value = Case> {
         })
 }
 
-/// What a provider put there when it compacted its context itself.
+/// Block of a provider that compacted its context itself.
 fn provider_compaction(number: usize) -> Block {
     let data = json!({"type": "compaction", "content": format!("before turn {number}:  ünd\t")});
     Block::provider("context compacted", &ModelRef::new("p", "m"), data)
@@ -130,12 +132,12 @@ pub(super) fn line_to_remember(number: usize) -> String {
     format!("Remember:  keep\tthis line {number}, ünd its bytes")
 }
 
-/// What a skill says, as it was given in this turn.
+/// Text of a skill, as it was given in this turn.
 pub(super) fn skill_text(skill: usize, turn: usize, bytes: usize) -> String {
     format!("<skill_content name=\"s{skill}\">\n  As of {turn}:\t{}\n</skill_content>", "ö".repeat(bytes / 2))
 }
 
-/// What the turn adds to a conversation.
+/// Messages that the turn adds to a conversation.
 pub(super) fn messages(case: &Case, number: usize, turn: &TurnOf) -> Vec<Arc<Message>> {
     let id = |what: &str| Some(MessageId::from(format!("m{number}{what}")));
     let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! What holds for whatever is sent.
+//! Checks that hold for whatever is sent.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock};
@@ -78,7 +78,7 @@ pub(super) fn check_sent(
     for (skill, text) in skills(history) {
         prop_assert!(texts.has(&text), "the skill {skill} is gone: {case:?}");
     }
-    // Where something left, what is pinned is there, as it was said last.
+    // Pinned texts are there where something left, as they were said last.
     let is_pinned = |message: &&Arc<Message>| message.injected_by.as_deref() == Some("pinned");
     if sent.iter().any(|message| is_pinned(&message)) && pins.is_known() {
         for text in pins.said() {

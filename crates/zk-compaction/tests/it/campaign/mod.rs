@@ -77,7 +77,7 @@ impl RunControl for Run {
     }
 }
 
-/// What plugins pin: it changes with every turn.
+/// Texts that plugins pin: they change with every turn.
 #[derive(Default)]
 struct Pins {
     turn: Mutex<usize>,
@@ -90,7 +90,7 @@ impl Pins {
         Self { sizes, ..Self::default() }
     }
 
-    /// What they said last.
+    /// Returns the texts that they said last.
     fn said(&self) -> Vec<String> {
         self.said.lock().unwrap().iter().flatten().cloned().collect()
     }
@@ -174,7 +174,7 @@ fn is_least(sent: &[Arc<Message>]) -> bool {
     older.iter().all(|message| message.injected_by.is_some())
 }
 
-/// What was put in, in bytes.
+/// Returns the bytes of the messages that were put in.
 fn put_in(sent: &[Arc<Message>]) -> usize {
     sent.iter().filter(|message| message.injected_by.is_some()).map(|message| message.size()).sum()
 }
@@ -226,7 +226,7 @@ async fn run(case: &Case) -> Result<(), TestCaseError> {
             check_sent(case, &history, &sent, &pins)?;
             let more = put_in(&sent).saturating_sub(was_put_in);
             prop_assert!(context_size(&sent) <= before.max(3000) + 400 + more, "it grew: {case:?}");
-            // What is put in takes more than next to nothing; the agent does not send that again.
+            // Messages that are put in take more than next to nothing; the agent does not send that again.
             let is_less = context_size(&sent) < before || before < 3000 + more;
             prop_assert!(is_less || is_least(&sent), "it stayed as large: {case:?}");
         }
@@ -238,7 +238,7 @@ async fn run(case: &Case) -> Result<(), TestCaseError> {
         );
         if fill.level < WindowLevel::Hard {
             let mut again = emit(&history, &id).await;
-            // What was prepared meanwhile is applied, a few at a time.
+            // Summaries that were prepared meanwhile are applied, a few at a time.
             for _ in 0..if matches!(case.strategy, PAIRS | 10) { 30 } else { 0 } {
                 tokio::task::yield_now().await;
                 sent = std::mem::replace(&mut again, emit(&history, &id).await);
