@@ -1,4 +1,4 @@
-//! What every provider keeps to, checked against one that somebody else wrote.
+//! Checks of the contract that every provider keeps to, run against one that somebody else wrote.
 
 mod reading;
 
@@ -14,13 +14,13 @@ use zk_core::service::{Provider, Request};
 use crate::server::{FakeServer, RawReply};
 use reading::{Reading, read};
 
-/// How long a check may take before the provider counts as one that does not end.
+/// Longest a check may take before the provider counts as one that does not end.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// How soon a stopped request has to end.
+/// Time within which a stopped request has to end.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
 
-/// What the service of a provider sends, recorded or written after its documentation: the bodies of its answers.
+/// Answers of the service of a provider, recorded or written after its documentation: their bodies.
 #[derive(Clone, Debug)]
 pub struct WireSamples {
     /// The `content-type` of its answers, such as `text/event-stream`.
@@ -37,7 +37,7 @@ pub struct WireSamples {
     pub model: String,
 }
 
-/// What [`check_provider`] found.
+/// Findings of [`check_provider`].
 #[derive(Clone, Debug, Default)]
 pub struct Conformance {
     /// The checks that the provider passed.
@@ -120,7 +120,7 @@ impl<M: Fn(&str) -> Arc<dyn Provider>> Check<'_, M> {
         Request::new(model.clone(), WireReady::normalise(&history, &provider.rules(&model)))
     }
 
-    /// What comes of one question that is answered with `reply`.
+    /// Returns the reading of one question that is answered with `reply`.
     async fn ask(&self, reply: RawReply) -> Result<Reading, String> {
         let (_server, provider) = self.provider(reply)?;
         let request = self.request(&*provider, &[Message::user_text("hello")]);

@@ -1,4 +1,4 @@
-//! What zk is tested with, and what is built on zk can be tested with.
+//! Test kit for zk, and for what is built on zk.
 //!
 //! | part | what it is |
 //! |---|---|

@@ -9,15 +9,16 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// How a [`FakeMcpServer`] behaves.
+/// Behaviour of a [`FakeMcpServer`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FakeMcpScript {
-    /// Its tools; those of [`FakeMcpServer`] if nothing.
+    /// Tools of the server; those of [`FakeMcpServer`] if nothing.
     pub tools: Option<Vec<Value>>,
-    /// Its tools after a call of `mutate`, or from the start of another process where the host changes this.
+    /// Tools of the server after a call of `mutate`, or from the start of another process where the host
+    /// changes this.
     pub then: Option<Vec<Value>>,
-    /// What it says about its use.
+    /// Instructions of the server about its use.
     pub instructions: Option<String>,
     /// Which era it speaks.
     pub era: FakeMcpEra,
@@ -25,11 +26,11 @@ pub struct FakeMcpScript {
     pub skills: Vec<Value>,
     /// The texts of its resources, by address, beside the usual one.
     pub files: BTreeMap<String, String>,
-    /// What is wrong with it.
+    /// Fault of the server, if it has one.
     pub fault: Option<FakeMcpFault>,
-    /// Whether a call of `mutate` says that the tools are others.
+    /// Whether a call of `mutate` says nothing of the tools being others.
     pub is_quiet: bool,
-    /// How long it takes to answer the first request, in milliseconds.
+    /// Time until the first request is answered, in milliseconds.
     pub delay_ms: u64,
     /// The methods that it never answers.
     pub silent_on: Vec<String>,
@@ -48,25 +49,25 @@ pub enum FakeMcpEra {
     Careless,
 }
 
-/// What is wrong with a [`FakeMcpServer`].
+/// Fault of a [`FakeMcpServer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FakeMcpFault {
-    /// It never answers, and does not end when its input does.
+    /// No answer at all, nor an end when the input ends.
     Silent,
-    /// It ends in the middle of its first answer.
+    /// An end in the middle of the first answer.
     DiesInFrame,
-    /// It sends progress of nothing as fast as it can, from the first request on, before each answer.
+    /// Progress of nothing, as fast as it can be sent, from the first request on, before each answer.
     Floods,
-    /// It says again and again that its tools are others.
+    /// News, again and again, that the tools are others.
     Storms,
-    /// It answers with ids that nobody asked with.
+    /// Answers with ids that nobody asked with.
     WrongIds,
-    /// It answers a call with 100 MB on one line.
+    /// A call is answered with 100 MB on one line.
     Huge,
     /// A call is answered with 15 MB of zeros on one line.
     ManyValues,
-    /// It prints lines that are no messages.
+    /// Lines that are no messages.
     Chatty,
 }
 
@@ -89,12 +90,12 @@ pub struct FakeMcpServer<W> {
     task: Option<(Value, u64)>,
 }
 
-/// How a fake server is to end.
+/// End of a fake server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FakeMcpEnd {
-    /// Its input ended.
+    /// The input ended.
     Input,
-    /// It was told to crash: with exit code 3.
+    /// A call told the server to crash: with exit code 3.
     Crash,
 }
 

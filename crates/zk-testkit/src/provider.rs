@@ -82,28 +82,29 @@ impl ScriptedProvider {
         }
     }
 
-    /// The same under another name.
+    /// Sets the provider's name; `scripted` otherwise.
     #[must_use]
     pub fn named(mut self, name: impl Into<Arc<str>>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// What it says of its models: window, prices, what they can do. Provider name and id are filled in.
+    /// Sets the properties of the provider's models: window, prices, what they can do. Provider name and id
+    /// are filled in.
     #[must_use]
     pub fn with_model(mut self, model: Model) -> Self {
         self.model = Some(model);
         self
     }
 
-    /// What histories it accepts, instead of the tolerant rules.
+    /// Sets the rules for histories that the provider accepts, instead of the tolerant ones.
     #[must_use]
     pub fn with_rules(mut self, rules: impl Fn(&Model) -> WireRules + Send + Sync + 'static) -> Self {
         self.rules = Some(Arc::new(rules));
         self
     }
 
-    /// The same, holding answers itself to the schema that is asked for, as far as the script does.
+    /// Has the provider hold answers itself to the schema that is asked for, as far as the script does.
     #[must_use]
     pub fn with_native_output(mut self) -> Self {
         self.native_output = NativeOutput::Always;
@@ -129,7 +130,7 @@ impl ScriptedProvider {
         self.recorded().iter().zip(1..).map(|(request, number)| Asked::of(request, number)).collect()
     }
 
-    /// What the user wrote last, in the last request; empty when there is none.
+    /// Returns the last text of the user in the last request; empty when there is none.
     #[must_use]
     pub fn last_user_text(&self) -> String {
         self.asked().last().map(Asked::last_user_text).unwrap_or_default()
@@ -239,7 +240,7 @@ async fn next(
     origin: &ModelRef,
 ) -> Option<Result<StreamEvent, ProviderError>> {
     loop {
-        // What was said completely is an answer, even if the run is stopped in the meantime.
+        // A text that was said completely is an answer, even if the run is stopped in the meantime.
         let beat = beats.pop_front()?;
         let pause = match beat {
             Beat::Emit(_) | Beat::Fail(_) if stop.is_cancelled() => return Some(Err(aborted(origin))),

@@ -6,7 +6,7 @@ use futures_util::StreamExt;
 use zk_core::model::{Block, ProviderError, StopReason, ToolCall};
 use zk_core::service::{EventStream, StreamEvent};
 
-/// What a stream came to.
+/// Content and outcome of a stream.
 pub(super) struct Reading {
     pub(super) blocks: Vec<Block>,
     pub(super) outcome: Result<StopReason, ProviderError>,
@@ -20,7 +20,7 @@ impl Reading {
         })
     }
 
-    /// What of `other` differs, if anything. Ids that the provider makes up may.
+    /// Compares with `other`: the error says what differs. Ids that the provider makes up may.
     pub(super) fn same(&self, other: &Self) -> Result<(), String> {
         let stop = |reading: &Self| reading.outcome.as_ref().ok().cloned();
         let texts = |reading: &Self| {
@@ -69,7 +69,7 @@ pub(super) async fn read(mut events: EventStream) -> Result<Reading, String> {
     Err("the stream ends without `Done` or an error".to_owned())
 }
 
-/// What stood in the stream so far.
+/// Shape of the stream so far.
 #[derive(Default)]
 struct Shape {
     started: bool,

@@ -48,7 +48,7 @@ impl Project {
         Ok(project)
     }
 
-    /// Its directory.
+    /// Returns the directory of the project.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
@@ -58,7 +58,7 @@ impl Project {
 impl Drop for Project {
     fn drop(&mut self) {
         if !self.keep {
-            // What cannot be removed stays in the temporary directory.
+            // A directory that cannot be removed stays in the temporary one.
             let _ = fs::remove_dir_all(&self.dir);
         }
     }

@@ -40,13 +40,13 @@ struct Inner {
 /// One event as it was seen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recorded {
-    /// Its name.
+    /// Name of the event.
     pub name: &'static str,
     /// The agent it happened to.
     pub agent: Arc<str>,
-    /// How deep that agent is in the tree; 0 for the root.
+    /// Depth of that agent in the tree; 0 for the root.
     pub depth: u32,
-    /// Its data; a string that says why when it does not serialise.
+    /// Data of the event; a string that says why when it does not serialise.
     pub data: Value,
 }
 

@@ -88,7 +88,7 @@ fn line(event: &Recorded, ids: &mut Ids) -> String {
 
 fn fields_of(fields: &Map<String, Value>, ids: &mut Ids) -> String {
     let mut parts = Vec::new();
-    // Whose event it is comes first, whatever the other fields are called.
+    // The call of an event comes first, whatever the other fields are called.
     if let Some(Value::Object(call)) = fields.get("call") {
         parts.push(call_name(call, ids));
     }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{Checked, Rule, broken, is_tool_name, text_of};
 
-/// What one provider refuses, and how much it takes.
+/// Keywords that one provider refuses, and how much it takes.
 pub(super) struct Limits {
     refused: &'static [&'static str],
     optional: usize,

@@ -1,4 +1,4 @@
-//! What providers reject, as pure functions over a request.
+//! Rules by which providers reject requests, as pure functions over one.
 //!
 //! [`check`] looks at a request body as its provider would, [`check_wire`] at a history before any adapter
 //! has seen it. Neither shares code with the normaliser or with an adapter, so each can be tested against
@@ -37,13 +37,13 @@ pub enum Dialect {
     Gemini,
 }
 
-/// Why a request is rejected.
+/// Reason why a request is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Violation {
     /// The rule.
     pub rule: Rule,
-    /// What a provider says about it, with the place in the request.
+    /// Message of a provider, with the place in the request.
     pub message: String,
 }
 

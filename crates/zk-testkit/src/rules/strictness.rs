@@ -2,7 +2,7 @@ use zk_core::model::IdRule;
 
 use super::Dialect;
 
-/// How strict a provider is where providers of one dialect differ.
+/// Strictness of a provider where providers of one dialect differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Strictness {
     /// The wire format.
@@ -23,7 +23,7 @@ pub struct Strictness {
     /// same model, for the same content. [`FakeServer`](crate::FakeServer) keeps a list of them; [`check_with`](super::check_with),
     /// which sees one request only, does not look.
     pub own_proofs: bool,
-    /// How reasoning is told and taken back in Chat Completions.
+    /// Form in which reasoning is told and taken back in Chat Completions.
     pub reasoning: Reasoning,
     /// Messages hold text and nothing else.
     pub text_only: bool,
@@ -37,7 +37,7 @@ pub struct Strictness {
     pub unsupported: &'static [&'static str],
 }
 
-/// How a vendor of Chat Completions tells reasoning and takes it back.
+/// Form in which a vendor of Chat Completions tells reasoning and takes it back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reasoning {
     /// In `reasoning_content`; back or not, as the client likes.
@@ -168,7 +168,7 @@ impl Strictness {
         Self { developer: false, unsupported, ..Self::chat() }
     }
 
-    /// The same, rejecting two messages of one role in a row, as many gateways do.
+    /// Rejects two messages of one role in a row, too, as many gateways do.
     #[must_use]
     pub fn alternating(self) -> Self {
         Self { alternate: true, ..self }

@@ -197,7 +197,7 @@ fn own(wire: Option<&WireData>, place: &str, rules: &WireRules) -> Checked {
 }
 
 fn call(call: &ToolCall, message: &Message, place: &str, rules: &WireRules) -> Checked {
-    // What the target gave itself it takes back, whatever it looks like.
+    // An id that the target gave itself it takes back, whatever it looks like.
     let id = call.id.as_str();
     let is_given =
         message.origin.as_ref() == Some(&rules.target) && !id.is_empty() && !call.id.is_made_here();

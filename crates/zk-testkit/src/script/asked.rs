@@ -3,7 +3,7 @@ use std::sync::Arc;
 use zk_core::model::{CallId, Message, Role};
 use zk_core::service::{DYNAMIC_CONTEXT, QUERY_CONTEXT, Request};
 
-/// What a model was asked, whichever way the request came.
+/// Question to a model, whichever way the request came.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Asked {
     /// Which request it is, from 1.
@@ -32,7 +32,7 @@ pub struct Answered {
 }
 
 impl Asked {
-    /// What `request` asks, as the `number`th request.
+    /// Reads the question in `request`, as the `number`th request.
     #[must_use]
     pub fn of(request: &Request, number: usize) -> Self {
         Self {

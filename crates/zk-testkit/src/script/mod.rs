@@ -1,4 +1,4 @@
-//! What a scripted model says, turn by turn, whoever plays it.
+//! Script of a model: its answers, turn by turn, whoever plays it.
 
 mod asked;
 mod playback;
@@ -83,7 +83,7 @@ impl Script {
         self
     }
 
-    /// How many turns it has, without those of [`Script::forever`].
+    /// Returns the number of turns, without those of [`Script::forever`].
     #[must_use]
     pub fn len(&self) -> usize {
         self.turns.len()

@@ -28,7 +28,7 @@ pub enum Step {
     Redacted(String),
     /// A tool call.
     Call {
-        /// Its id; `call_1`, `call_2` … when there is none.
+        /// Id of the call; `call_1`, `call_2` … when there is none.
         id: Option<CallId>,
         /// The tool, as the model calls it.
         name: String,
@@ -37,7 +37,7 @@ pub enum Step {
     },
     /// The usage, instead of zero.
     Usage(Usage),
-    /// Why the response ends.
+    /// Reason for the end of the response.
     Stop(StopReason),
     /// A pause.
     Delay(Duration),
@@ -112,7 +112,7 @@ impl Turn {
         self.step(Step::Call { id: None, name: name.into(), args })
     }
 
-    /// Why the response ends.
+    /// Ends the response for this reason.
     #[must_use]
     pub fn stop(self, reason: StopReason) -> Self {
         self.step(Step::Stop(reason))
@@ -155,7 +155,7 @@ impl Turn {
         self
     }
 
-    /// Why it ends.
+    /// Returns the reason for its end.
     pub(crate) fn stop_reason(&self) -> StopReason {
         let said = self.steps.iter().rev().find_map(|step| match step {
             Step::Stop(reason) => Some(reason.clone()),
@@ -172,7 +172,7 @@ impl Turn {
         said.unwrap_or(if calls { StopReason::ToolUse } else { StopReason::EndTurn })
     }
 
-    /// What it reports.
+    /// Returns the usage that the response reports.
     pub(crate) fn total_usage(&self) -> Usage {
         let said = self.steps.iter().rev().find_map(|step| match step {
             Step::Usage(usage) => Some(*usage),

@@ -38,12 +38,12 @@ impl Sent<'_> {
 
 /// A request that gets an answer.
 pub(super) struct Admitted {
-    /// Its body, with the model in it.
+    /// Body of the request, with the model in it.
     pub(super) json: Value,
     pub(super) form: Form,
 }
 
-/// How an answer is to be sent.
+/// Form in which an answer is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Stream,
@@ -182,7 +182,7 @@ fn complete(dialect: Dialect, json: &mut Value, sent: &Sent<'_>) -> Form {
                 _ => Form::Whole,
             };
         }
-        // It streams unless it is told not to.
+        // Ollama streams unless it is told not to.
         Dialect::Ollama if json.get("stream").is_none() => return Form::Stream,
         Dialect::Chat | Dialect::Responses | Dialect::Codex | Dialect::Ollama => {}
     }

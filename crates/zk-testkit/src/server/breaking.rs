@@ -1,4 +1,4 @@
-//! What a fault does to the pieces of an answer.
+//! Effects of a fault on the pieces of an answer.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -55,7 +55,7 @@ pub(super) fn acts(
             (usize::MAX, Vec::new())
         }
         Some(Fault::NoTerminal) => {
-            // What ends a stream for good is the last event in one format, the reason in the others.
+            // A stream is ended for good by the last event in one format, by the reason in the others.
             pieces.retain(|piece| {
                 !is(piece, Part::Terminal) && (dialect == Dialect::Anthropic || !is(piece, Part::Finish))
             });

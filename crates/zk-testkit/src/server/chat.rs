@@ -30,7 +30,7 @@ pub(super) fn stream(turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
                     out.delta(say(thought(telling.reasoning, text)));
                 }
                 if let (Reasoning::Details, Some(proof)) = (telling.reasoning, signature) {
-                    // It comes alone, after the text.
+                    // The proof comes alone, after the text.
                     out.delta(say(json!({"reasoning_details": [detail("signature", proof)]})));
                 }
             }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-/// What goes wrong with one answer of a [`FakeServer`](super::FakeServer).
+/// Fault of one answer of a [`FakeServer`](super::FakeServer).
 ///
 /// Counts of events are of events in the answer's stream, the first one included.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,10 +51,10 @@ pub enum Fault {
     Empty200,
 }
 
-/// How an answer says when to come back.
+/// Form in which an answer says when to come back.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RetryAfter {
-    /// It does not.
+    /// Nothing is said.
     No,
     /// `retry-after` in whole seconds.
     Seconds(u64),
@@ -99,7 +99,7 @@ impl Fault {
 }
 
 impl RetryAfter {
-    /// How long that is.
+    /// Returns the time to wait; nothing if the answer does not say.
     pub(super) fn wait(self) -> Option<Duration> {
         match self {
             Self::No => None,

@@ -20,22 +20,22 @@ pub(super) enum Piece {
     Hang,
 }
 
-/// What an event does in its stream.
+/// Part of an event in its stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// It opens the stream.
+    /// Opening of the stream.
     Start,
-    /// It carries content.
+    /// Content.
     Content,
-    /// It carries a piece of text, thinking or arguments.
+    /// A piece of text, thinking or arguments.
     Delta,
-    /// It says why the answer ended.
+    /// Reason why the answer ended.
     Finish,
-    /// It closes the stream.
+    /// Close of the stream.
     Terminal,
 }
 
-/// How one turn is told.
+/// Settings by which one turn is told.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Telling<'a> {
     pub(super) model: &'a str,

@@ -13,7 +13,7 @@ struct Speaker<'a> {
     /// A signature on its way to the part that will carry it.
     signature: Option<String>,
     has_called: bool,
-    /// Why a call could not be made.
+    /// Reason why a call could not be made.
     malformed: Option<String>,
 }
 

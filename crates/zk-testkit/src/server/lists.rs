@@ -55,7 +55,7 @@ pub(super) fn count(dialect: Dialect, tokens: usize) -> Reply {
     Reply::json(200, body.to_string())
 }
 
-/// What Ollama says of one model.
+/// Returns Ollama's description of one model.
 pub(super) fn shown() -> Reply {
     let body = json!({
         "capabilities": ["completion", "tools", "thinking", "vision"],

@@ -89,7 +89,7 @@ pub struct FakeServerBuilder {
     options: Options,
 }
 
-/// Why a [`FakeServer`] did not start.
+/// Reason why a [`FakeServer`] did not start.
 #[derive(Debug, thiserror::Error)]
 #[error("the fake server could not {what} on 127.0.0.1: {source}; check the limits on sockets and threads")]
 pub struct StartError {
@@ -289,7 +289,7 @@ impl FakeServer {
         self.shared.log().requests.iter().filter_map(|request| request.violation.clone()).collect()
     }
 
-    /// How many answers the client left before their end.
+    /// Returns the number of answers that the client left before their end.
     #[must_use]
     pub fn abandoned(&self) -> usize {
         self.shared.left.load(Ordering::Relaxed)

@@ -112,7 +112,7 @@ fn counts(usage: &Usage) -> [(String, Value); 2] {
     [("prompt_eval_count".to_owned(), usage.read().into()), ("eval_count".to_owned(), usage.output.into())]
 }
 
-/// What a model writes that is no object is passed on as text.
+/// Arguments of the model that are no object are passed on as text.
 fn call(id: Option<&CallId>, name: &str, raw: &str, index: u64) -> Value {
     let (args, malformed) = parse_args(raw);
     let args = malformed.map_or(args, Value::String);

@@ -24,7 +24,7 @@ pub(super) struct Class {
     pub(super) code: Option<&'static str>,
 }
 
-/// How `dialect` reports an error of `kind`, when it can be reported at all.
+/// Returns the class by which `dialect` reports an error of `kind`, when it can be reported at all.
 pub(super) fn class(dialect: Dialect, kind: ErrorKind) -> Option<Class> {
     let plain = |status| Some(Class { status, code: None });
     let coded = |status, code| Some(Class { status, code: Some(code) });
@@ -92,7 +92,7 @@ impl<'a> Refusal<'a> {
         let reply = Reply::json(self.status, self.body(number).to_string())
             .with_header(request_id_header(self.dialect).map(|name| (name, request_id(number))));
         match self.dialect {
-            // It says so in the body.
+            // Gemini says so in the body.
             Dialect::Gemini => reply,
             Dialect::Anthropic | Dialect::Chat | Dialect::Responses | Dialect::Codex | Dialect::Ollama => {
                 reply.with_header(self.after.header())

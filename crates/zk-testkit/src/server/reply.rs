@@ -29,7 +29,7 @@ pub(super) enum Act {
     Hang,
 }
 
-/// What is done about a request.
+/// Answer to a request.
 pub(super) enum Answer {
     Reply(Reply),
     Never,

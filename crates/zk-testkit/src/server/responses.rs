@@ -163,7 +163,7 @@ fn response(telling: Telling<'_>, status: &str, output: &[Value]) -> Value {
     })
 }
 
-/// What the turn says, each item under an id of its own.
+/// Returns the items of the turn, each under an id of its own.
 fn items(turn: &Turn, telling: Telling<'_>) -> Vec<Value> {
     let has_calls = turn.steps.iter().any(|step| matches!(step, Step::Call { .. }));
     let is_cut = turn.stop_reason() == StopReason::MaxTokens;

@@ -3,7 +3,7 @@ use hyper::header::HeaderMap;
 
 use crate::rules::Dialect;
 
-/// What a request is for.
+/// Purpose of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Route {
     Generate(Dialect),

@@ -1,4 +1,4 @@
-//! What all connections of a server share: its settings, its script, its log.
+//! State that all connections of a server share: its settings, its script, its log.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicUsize;
@@ -21,7 +21,7 @@ pub(super) struct Options {
     pub(super) checked: bool,
     pub(super) strict: Vec<Strictness>,
     pub(super) bulk: Option<Bulk>,
-    /// What is answered instead of the script, in turn.
+    /// Answers instead of the script, in turn.
     pub(super) raw: Vec<RawReply>,
 }
 
@@ -31,13 +31,13 @@ impl Options {
         self.checked.then(|| set.copied().unwrap_or_else(|| Strictness::of(dialect)))
     }
 
-    /// How reasoning is told.
+    /// Returns the form in which reasoning is told.
     pub(super) fn reasoning(&self, dialect: Dialect) -> Reasoning {
         self.strictness(dialect).map_or(Reasoning::Content, |strictness| strictness.reasoning)
     }
 }
 
-/// What all connections share.
+/// State that all connections share.
 pub(super) struct Shared {
     pub(super) options: Options,
     pub(super) playback: Playback,

@@ -7,15 +7,15 @@ use std::time::Duration;
 use serde_json::Value;
 use zk_testkit::FakeServer;
 
-/// What came back, as far as it came.
+/// Answer, as far as it came.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) head: String,
     /// The body without the framing, as far as it is well framed.
     pub(crate) body: Vec<u8>,
-    /// How many chunks the body was sent in.
+    /// Number of chunks that the body was sent in.
     pub(crate) chunks: usize,
-    /// How it ended.
+    /// End of the answer.
     pub(crate) end: End,
 }
 
@@ -29,7 +29,7 @@ pub(crate) enum End {
     Reset,
     /// Nothing more came in time.
     Silence,
-    /// What came is not a chunk.
+    /// Bytes came that are not a chunk.
     BadFraming,
 }
 

@@ -17,7 +17,7 @@ fn with(pointer: &str, value: Value) -> Value {
     crate::rules::with(schema(), pointer, value)
 }
 
-/// What a provider says to an answer of this schema.
+/// Checks whether a provider takes an answer of this schema.
 fn asked(dialect: Dialect, schema: &Value) -> Result<(), Violation> {
     let user = json!([{"role": "user", "content": "go"}]);
     let body = match dialect {

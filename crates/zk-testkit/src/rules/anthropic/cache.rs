@@ -4,7 +4,7 @@ use super::super::{Checked, Rule, broken, is_blank, text_of};
 
 const MOST: usize = 4;
 
-/// Where cache markers may stand, and how many.
+/// Checks where cache markers stand, and how many there are.
 pub(super) fn check(body: &Value) -> Checked {
     let mut count = usize::from(is_marked(body));
     let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();

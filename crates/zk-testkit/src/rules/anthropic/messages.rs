@@ -9,7 +9,7 @@ use super::params::thinks_with_budget;
 /// The most bytes of an image in base64.
 const LARGEST_IMAGE: usize = 5 * 1024 * 1024;
 
-/// What the history contains.
+/// Findings in the history.
 #[derive(Default)]
 pub(super) struct Seen {
     pub(super) tool_blocks: bool,

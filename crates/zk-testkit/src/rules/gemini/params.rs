@@ -16,7 +16,7 @@ const FIELDS: &[&str] = &[
     "labels",
 ];
 
-/// What the older form of a schema has no word for.
+/// Keywords that the older form of a schema does not have.
 const NOT_IN_PARAMETERS: &[&str] = &["$schema", "$defs", "$ref", "additionalProperties", "const"];
 
 const LEVELS: &[&str] = &["MINIMAL", "LOW", "MEDIUM", "HIGH"];

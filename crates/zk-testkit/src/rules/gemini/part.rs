@@ -6,10 +6,10 @@ use super::super::{Checked, Rule, broken, text_of};
 use super::SIGNED;
 use super::params::is_name;
 
-/// What its documentation gives for calls that another model made.
+/// Signature that its documentation gives for calls that another model made.
 pub(super) const DUMMY: &str = "skip_thought_signature_validator";
 
-/// What a part is.
+/// Kind of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Text,
@@ -25,7 +25,7 @@ const DATA: &[(&str, Kind)] = &[
     ("functionCall", Kind::Call),
     ("functionResponse", Kind::Answer),
 ];
-/// What a part may have beside its data.
+/// Fields that a part may have beside its data.
 const BESIDE: &[&str] = &["thought", "thoughtSignature", "videoMetadata"];
 
 /// Looks at a part by itself.

@@ -15,7 +15,7 @@ pub(super) enum Kind {
     Reasoning,
     Call,
     Output,
-    /// What hosted tools left behind.
+    /// Items that hosted tools left behind.
     Other,
 }
 

@@ -7,7 +7,7 @@ const SUMMARIES: &[&str] = &["auto", "concise", "detailed"];
 const LEAST_OUTPUT: u64 = 16;
 const LONGEST_KEY: usize = 64;
 
-/// What the back end of subscriptions does not take, or takes only so.
+/// Parameters that the back end of subscriptions does not take.
 const NOT_IN_CODEX: &[&str] = &[
     "max_output_tokens",
     "temperature",

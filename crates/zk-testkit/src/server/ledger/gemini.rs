@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::{Kind, Token, list};
 
-/// What stands for the signature of a call that another model made.
+/// Text in the place of the signature of a call that another model made.
 const DUMMY: &str = "skip_thought_signature_validator";
 
 pub(super) fn given(answer: &Value) -> Vec<Token<'_>> {

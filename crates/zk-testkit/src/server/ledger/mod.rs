@@ -1,4 +1,5 @@
-//! What a server has given out that only it can make, and takes back only as it was.
+//! Ledger of the tokens that a server has given out, that only it can make, and that it takes back only as
+//! they were.
 
 mod anthropic;
 mod chat;
@@ -16,11 +17,11 @@ use crate::rules::{Dialect, Rule, Violation};
 pub(super) struct Token<'a> {
     pub(super) kind: Kind,
     pub(super) text: &'a str,
-    /// What it was given for.
+    /// Content that it was given for.
     pub(super) of: Value,
     /// The token without which it is not taken back.
     pub(super) needs: Option<&'a str>,
-    /// Where it stands in a request.
+    /// Place of the token in a request.
     pub(super) place: String,
 }
 
