@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-/// Why a program gave no reply that counts.
+/// Reason why a program gave no reply that counts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BridgeError {
     /// Nothing can start it.
@@ -11,38 +11,38 @@ pub enum BridgeError {
         /// The program.
         program: String,
     },
-    /// It could not be started.
+    /// The program could not be started.
     #[error("`{program}` cannot be started: {reason}")]
     Start {
         /// The program.
         program: String,
-        /// Why.
+        /// Cause, in words.
         reason: String,
     },
-    /// It ended, or closed its input or output. It is started again with its plugin.
+    /// The program ended, or closed its input or output. It is started again with its plugin.
     #[error("`{program}` {how}{said}: start its plugin again once it is mended")]
     Ended {
         /// The program.
         program: String,
-        /// How: `ended with exit code 1`.
+        /// Manner of its end: `ended with exit code 1`.
         how: String,
         /// The end of what it printed to standard error; empty if it printed nothing.
         said: String,
     },
-    /// It printed something that is no reply. It was ended, and is started again with its plugin.
+    /// The program printed something that is no reply. It was ended, and is started again with its plugin.
     #[error("`{program}` printed what is no reply ({reason}): only replies may go to its standard output")]
     Garbage {
         /// The program.
         program: String,
-        /// What is wrong with it.
+        /// Fault of the line, in words.
         reason: String,
     },
-    /// It took too long.
+    /// The reply took too long.
     #[error("`{program}` gave no reply within {limit:?}")]
     TimedOut {
         /// The program.
         program: String,
-        /// How long it was waited.
+        /// Time that was waited.
         limit: Duration,
     },
     /// The event is longer than a line may be.
@@ -50,7 +50,7 @@ pub enum BridgeError {
     TooLong {
         /// The program.
         program: String,
-        /// Its length.
+        /// Length of the event, in bytes.
         bytes: usize,
     },
     /// The event cannot be written as JSON.
@@ -58,25 +58,25 @@ pub enum BridgeError {
     Unwritable {
         /// The program.
         program: String,
-        /// Why.
+        /// Cause, in words.
         reason: String,
     },
-    /// It says that it failed.
+    /// The program says that it failed.
     #[error("`{program}` failed: {reason}")]
     Failed {
         /// The program.
         program: String,
-        /// What it says.
+        /// Words of the program.
         reason: String,
     },
-    /// Its reply does not fit the event.
+    /// The reply does not fit the event.
     #[error("`{program}` gave a reply that `{event}` does not take: {reason}")]
     Reply {
         /// The program.
         program: String,
         /// The event.
         event: &'static str,
-        /// What is wrong with it.
+        /// Fault of the reply, in words.
         reason: String,
     },
     /// The plugin is being closed.

@@ -1,4 +1,4 @@
-//! What goes over the pipes.
+//! Lines that go over the pipes.
 
 use std::time::UNIX_EPOCH;
 
@@ -18,9 +18,9 @@ pub(super) const LONGEST: usize = 1 << 20;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct EventLine<'a, D = Value> {
-    /// Its number, from 0 on.
+    /// Number of the event, from 0 on.
     pub id: u64,
-    /// Its name.
+    /// Name of the event.
     pub event: &'a str,
     /// Whether the program has to answer.
     pub reply: bool,
@@ -65,7 +65,7 @@ pub struct Hello {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Lost {
-    /// How many.
+    /// Number of events that were left out.
     pub count: u64,
 }
 
@@ -79,7 +79,7 @@ pub struct ReplyLine {
     /// The reply; `null` for none.
     #[serde(default, deserialize_with = "present")]
     pub reply: Option<Value>,
-    /// Why there is none.
+    /// Cause of there being no reply.
     #[serde(default)]
     pub error: Option<String>,
 }

@@ -20,8 +20,8 @@ use queue::{Queue, queue};
 pub use error::BridgeError;
 pub use lines::{BRIDGE_VERSION, EventLine, Hello, LineStamp, Lost, ReplyLine};
 
-/// How long a reply may take unless the bridge says otherwise: less than the 30 s of a gate, so that the message names
-/// the program.
+/// Time limit of a reply unless the bridge says otherwise: less than the 30 s of a gate, so that the message
+/// names the program.
 const REPLY: Duration = Duration::from_secs(10);
 
 type Register = Arc<dyn Fn(&Scope, &Arc<Queue>, Duration) + Send + Sync>;
@@ -89,7 +89,7 @@ impl Bridge {
         self
     }
 
-    /// How long a reply may take; 10 s unless set. The first one includes the start of the program.
+    /// Sets the time limit of a reply; 10 s unless set. The first one includes the start of the program.
     pub fn reply_within(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self

@@ -13,11 +13,11 @@ use super::BridgeError;
 use super::lines::{BRIDGE_VERSION, EventLine, Hello, Lines, ReplyLine, line};
 use super::queue::{Message, Shared, Verdict, Work};
 
-/// How long what a program printed last is read after its end.
+/// Time for which the last output of a program is read after its end.
 const LEFTOVER: Duration = Duration::from_millis(500);
-/// How much of what it prints to standard error is kept, in bytes.
+/// Most of its standard error that is kept, in bytes.
 const SAID: usize = 2 << 10;
-/// How much of that a message quotes, in characters.
+/// Most of that which a message quotes, in characters.
 const QUOTED: usize = 200;
 
 /// Starts the program for the first message and serves it until its scope closes.
@@ -38,7 +38,7 @@ pub(super) async fn run(mut work: Work, request: ExecRequest, limit: Duration) {
     let Some(error) = error else { return };
     shared.break_off(error.clone());
     askers.fail(&error);
-    // What was queued meanwhile gets the same answer, and so does what comes from now on.
+    // A message that was queued meanwhile gets the same answer, and so does one that comes from now on.
     while let Some(message) = work.messages.recv().await {
         answer(message.asker, Err(error.clone()));
     }
@@ -55,14 +55,14 @@ async fn start(
     started.map_err(|error| BridgeError::Start { program: program(), reason: error.to_string() })
 }
 
-/// Who waits for replies.
+/// Askers that wait for replies, by the number of the event.
 #[derive(Default)]
 struct Askers(HashMap<u64, oneshot::Sender<Verdict>>);
 
 impl Askers {
     fn add(&mut self, id: u64, asker: Option<oneshot::Sender<Verdict>>) {
         let Some(asker) = asker else { return };
-        // Those who wait no longer are as many as the program leaves without a reply.
+        // Askers that wait no longer are as many as the program leaves without a reply.
         self.0.retain(|_, asker| !asker.is_closed());
         self.0.insert(id, asker);
     }
@@ -86,7 +86,7 @@ struct Program {
     lines: Lines,
     /// The end of what it printed to standard error.
     said: Vec<u8>,
-    /// How long a line may take to be written.
+    /// Time limit of the writing of a line.
     limit: Duration,
 }
 
@@ -176,14 +176,14 @@ impl Program {
         }
     }
 
-    /// Its end, if that is there or comes at once, with its last words.
+    /// Returns the end of the program, if that is there or comes at once, and takes in its last words.
     async fn exit_soon(&mut self) -> Option<Exit> {
         let (ended, said) = self.process.exit_within(LEFTOVER).await;
         self.hear(&said);
         ended
     }
 
-    /// What it printed before it ended counts.
+    /// Reads the output from before the program's end: it counts.
     async fn read_leftover(&mut self, shared: &Shared, askers: &mut Askers) {
         let reading = async {
             while let Ok(Some(event)) = self.process.next().await {
@@ -250,7 +250,7 @@ fn describe(exit: Exit) -> String {
     }
 }
 
-/// Its words, short and harmless to show.
+/// Quotes words of the program, short and harmless to show.
 fn quote(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(QUOTED).collect()

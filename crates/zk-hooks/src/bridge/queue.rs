@@ -1,4 +1,4 @@
-//! What waits to be written to the program.
+//! Queue of the lines that wait to be written to the program.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -16,16 +16,16 @@ use super::lines::{EventLine, LONGEST, LineStamp, Lost, line};
 /// The most bytes that wait.
 const ROOM: u32 = 4 << 20;
 
-/// What becomes of an event that was asked.
+/// Outcome of an event that was asked about.
 pub(super) type Verdict = Result<Value, BridgeError>;
 
 /// A line to be written.
 pub(super) struct Message {
     pub(super) id: u64,
     pub(super) line: Vec<u8>,
-    /// Who waits for the reply.
+    /// Asker that waits for the reply.
     pub(super) asker: Option<oneshot::Sender<Verdict>>,
-    /// What starts the program, if it does not run yet.
+    /// Service that starts the program, if it does not run yet.
     pub(super) exec: Option<Arc<dyn Exec>>,
     /// Given back once the line is written.
     pub(super) room: OwnedSemaphorePermit,
@@ -43,7 +43,7 @@ pub(super) struct Work {
     pub(super) messages: mpsc::UnboundedReceiver<Message>,
 }
 
-/// What both sides know.
+/// State that both sides share.
 pub(super) struct Shared {
     pub(super) plugin: String,
     pub(super) program: String,
@@ -60,7 +60,7 @@ pub(super) fn queue(plugin: &str, request: &ExecRequest) -> (Arc<Queue>, Work) {
     let shared = Arc::new(Shared {
         plugin: plugin.to_owned(),
         program: request.program.to_string_lossy().into_owned(),
-        // That of the greeting is 0.
+        // The number of the greeting is 0.
         next: AtomicU64::new(1),
         room: Arc::new(Semaphore::new(ROOM as usize)),
         lost: AtomicU64::new(0),
@@ -90,7 +90,7 @@ impl Shared {
         self.broken.get()
     }
 
-    /// How many events were left out since this was asked last.
+    /// Returns the number of events that were left out since this was asked last.
     pub(super) fn take_lost(&self) -> u64 {
         self.lost.swap(0, Ordering::Relaxed)
     }
@@ -125,7 +125,8 @@ impl Shared {
         Ok((id, line))
     }
 
-    /// How much room a line takes: also the shortest takes some, so that lines cannot be without number.
+    /// Returns the room that a line takes: also the shortest takes some, so that lines cannot be without
+    /// number.
     fn room_of(line: &[u8]) -> u32 {
         u32::try_from(line.len()).unwrap_or(ROOM).clamp(1 << 10, ROOM)
     }

@@ -20,7 +20,7 @@ use super::reply::{HookReply, Verdict};
 use super::runner::{Answered, Chosen, Runner};
 use super::shown;
 
-/// How long a person may think about what a hook wants them to be asked.
+/// Time for a person to think about what a hook wants them to be asked.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Handlers of the events of calls, with what hooks said of the calls under way.
@@ -33,12 +33,12 @@ pub(super) struct Calls {
 /// A call, by its run and its id.
 type Key = (String, String);
 
-/// What hooks said of a call, and of which arguments.
+/// Words of hooks on a call, and the arguments that they are about.
 #[derive(Clone, Debug, Default)]
 struct Seen {
     args: Value,
     verdict: Verdict,
-    /// Why the run is to end, if it is.
+    /// Reason why the run is to end, if it is.
     stop: Option<String>,
     /// Words for the model, to stand below the result.
     context: Vec<String>,
@@ -208,7 +208,7 @@ fn key(call: &CallRef, cx: &Cx) -> Key {
     (cx.run_id().to_owned(), call.call_id.to_string())
 }
 
-/// What hooks are told of a call.
+/// Returns the facts of a call for hooks.
 fn fields(names: Vocabulary, call: &CallRef, args: &Value) -> Value {
     json!({
         "tool_name": names.tool(&call.name),
@@ -334,7 +334,7 @@ fn asked(reason: &str) -> String {
     format!("a hook had a person asked: {reason}")
 }
 
-/// What is recorded where a question that a hook had asked was not answered with yes.
+/// Returns the record of a hook's question that was not answered with yes.
 fn answered(gate: &ToolGate, answer: &UiAnswer, reason: &str) -> PermissionDecided {
     let (by, said) = match answer {
         UiAnswer::No { .. } => (DecidedBy::Person, "answered: no"),

@@ -1,4 +1,4 @@
-//! What settings say of hooks.
+//! Settings of hooks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use super::event::{ELSEWHERE, HookEvent};
 use super::matcher::Matcher;
 use super::names::Vocabulary;
 
-/// How long a hook may take unless it says otherwise.
+/// Time limit of a hook unless it says otherwise.
 const USUAL: Duration = Duration::from_secs(60);
 /// The longest a hook may take, in seconds.
 const LONGEST: f64 = 3600.0;
 
-/// Where hooks are set, and what that allows them.
+/// Place where hooks are set, and what that allows them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookSource {
     /// The file, for messages.
@@ -29,17 +29,17 @@ pub struct HookSource {
 /// One command hook.
 #[derive(Clone, Debug)]
 pub struct CommandHook {
-    /// Its event.
+    /// Event of the hook.
     pub event: HookEvent,
-    /// What it is for, among what the event is about.
+    /// Matcher of what the hook is for, among what the event is about.
     pub matcher: Matcher,
-    /// Its command, for `bash -c`.
+    /// Command of the hook, for `bash -c`.
     pub command: String,
-    /// How long it may take.
+    /// Time limit of the hook.
     pub timeout: Duration,
-    /// Where it is set.
+    /// Place where the hook is set.
     pub source: Arc<HookSource>,
-    /// Why it cannot be run, if it cannot: a gate among these refuses.
+    /// Reason why the hook cannot be run, if it cannot: a gate among these refuses.
     pub unusable: Option<String>,
 }
 
@@ -56,7 +56,7 @@ impl CommandHook {
 pub struct HookSet {
     /// The hooks.
     pub hooks: Vec<Arc<CommandHook>>,
-    /// What of the settings has no effect, in words.
+    /// Settings that have no effect, in words.
     pub warnings: Vec<String>,
 }
 
@@ -66,7 +66,7 @@ pub struct HookSet {
 pub struct HookConfigError {
     /// The setting.
     pub key: String,
-    /// What is wrong with it.
+    /// Fault of the setting, in words.
     pub what: String,
 }
 

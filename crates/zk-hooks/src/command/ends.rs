@@ -18,9 +18,9 @@ use super::prompts::end;
 use super::reply::Verdict;
 use super::runner::Runner;
 
-/// How often the hooks may have one run go on.
+/// Most times that the hooks may have one run go on.
 const MAX_CONTINUATIONS: u32 = 8;
-/// How long the end of the program waits for the hooks of a session's end.
+/// Longest wait of the end of the program for the hooks of a session's end.
 const LAST: Duration = Duration::from_secs(5);
 
 pub(super) fn register(scope: &Scope, runner: &Arc<Runner>) {
@@ -53,7 +53,7 @@ pub(super) fn register(scope: &Scope, runner: &Arc<Runner>) {
 
 struct Ends {
     runner: Arc<Runner>,
-    /// How often hooks had each run go on.
+    /// Times that hooks had each run go on, by run.
     continued: Mutex<HashMap<String, u32>>,
     /// The turn before whose compaction they were asked last.
     asked_about: Mutex<Option<String>>,

@@ -31,7 +31,7 @@ pub use failure::HookFailure;
 pub use matcher::Matcher;
 pub use names::Vocabulary;
 
-/// How much of a command or of what it said a message quotes, in characters.
+/// Most of a command or of its output that a message quotes, in characters.
 const QUOTED: usize = 120;
 
 /// Runs the commands of a [`HookSet`] at the events they are for.
@@ -110,7 +110,8 @@ impl CommandHooks {
         self
     }
 
-    /// What hooks are told of the permission mode: `default`, `acceptEdits`, `auto`, `plan` or `bypassPermissions`.
+    /// Sets the source of the permission mode that hooks are told: `default`, `acceptEdits`, `auto`, `plan`
+    /// or `bypassPermissions`.
     pub fn permission_mode(mut self, mode: impl Fn() -> String + Send + Sync + 'static) -> Self {
         self.permission_mode = Some(Arc::new(mode));
         self

@@ -12,9 +12,9 @@ use super::shown;
 
 /// The most a hook may print to standard output, in bytes.
 const MAX_OUTPUT: usize = 1 << 20;
-/// How much of its standard error is kept, in bytes.
+/// Most of its standard error that is kept, in bytes.
 const MAX_SAID: usize = 10 << 10;
-/// How long output is read that something in the background holds open after the end.
+/// Time for which output is read that something in the background holds open after the end.
 const LEFTOVER: Duration = Duration::from_millis(500);
 
 /// Bytes written at once: so few are written whole or not at all, so that a write can be given up to read.
@@ -22,14 +22,14 @@ const CHUNK_BYTES: usize = 4096;
 /// Time after which a write that does not end gives way to reading, and a read to the write.
 const STUCK_WRITE: Duration = Duration::from_millis(5);
 
-/// How a hook ended, and what it printed.
+/// End and output of a hook.
 pub(super) struct Printed {
     pub(super) exit: Exit,
     pub(super) stdout: Vec<u8>,
     pub(super) stderr: String,
 }
 
-/// Where a hook runs.
+/// Place where a hook runs.
 pub(super) struct Place<'a> {
     pub(super) exec: &'a dyn Exec,
     pub(super) cwd: &'a Path,

@@ -88,7 +88,7 @@ impl Handler<Input> for Prompts {
         }
         let run = cx.service::<dyn RunControl>();
         match run.filter(|run| run.state().turn > 0) {
-            // It was typed into the run, which takes the context along as it takes the text.
+            // The prompt was typed into the run, which takes the context along as it takes the text.
             Some(run) if !context.is_empty() => {
                 let told = run.steer(Message::injected(of_hooks(&context), "hooks"));
                 if told.is_err() {
@@ -116,7 +116,7 @@ impl Handler<AgentBeforeStart> for Prompts {
     }
 }
 
-/// What hooks say to the model.
+/// Writes the words of hooks for the model.
 fn of_hooks(context: &[String]) -> String {
     format!("Context from hooks of the user:\n{}", context.join("\n"))
 }

@@ -1,4 +1,4 @@
-//! What a hook's exit code and output mean.
+//! Meaning of a hook's exit code and output.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -13,11 +13,11 @@ use super::shown;
 /// The exit code that means *no*.
 const BLOCK: i32 = 2;
 
-/// What a hook said.
+/// Answer of a hook.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct HookReply {
     pub(super) verdict: Verdict,
-    /// Why everything is to end, if it is.
+    /// Reason why everything is to end, if it is.
     pub(super) stop: Option<String>,
     /// Words to the person.
     pub(super) message: Option<String>,
@@ -29,7 +29,7 @@ pub(super) struct HookReply {
     pub(super) updated_output: Option<String>,
 }
 
-/// What a hook decided. Of several the last of this list wins.
+/// Decision of a hook. Of several the last of this list wins.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Verdict {
     /// Nothing.

@@ -19,7 +19,7 @@ use super::reply::{self, HookReply};
 use super::session::Session;
 use super::shown;
 
-/// How much longer the bus waits than the longest hook: the hook's own end says more.
+/// Time that the bus waits longer than the longest hook: the hook's own end says more.
 const MARGIN: Duration = Duration::from_secs(10);
 
 /// Runs hooks.
@@ -38,7 +38,7 @@ pub(super) struct Runner {
 /// A hook of an event, with the names to speak to it in.
 pub(super) type Chosen = (Arc<CommandHook>, Vocabulary);
 
-/// What one hook answered, or why it did not.
+/// Answer of one hook, or the failure to give one.
 pub(super) type Answered = (Chosen, Result<HookReply, HookFailure>);
 
 impl Runner {
@@ -123,7 +123,7 @@ impl Runner {
         reply::read(hook, &printed)
     }
 
-    /// What a hook reads.
+    /// Builds the input of a hook.
     fn input(&self, event: HookEvent, cx: &Cx, cwd: &Path, fields: Value) -> Value {
         let mut input = Map::new();
         let mut put = |name: &str, value: Value| _ = input.insert(name.to_owned(), value);
@@ -156,7 +156,7 @@ impl Runner {
         known.or_else(|| cx.service::<SessionId>().map(|id| (*id).clone()))
     }
 
-    /// How long the bus waits for the hooks of these events.
+    /// Returns the time limit of the bus for the hooks of these events.
     pub(super) fn limit(&self, events: &[HookEvent]) -> Option<Duration> {
         Some(self.set.longest(events).unwrap_or_default() + MARGIN)
     }

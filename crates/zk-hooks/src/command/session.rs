@@ -2,7 +2,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use zk_core::model::SessionId;
 
-/// How a conversation began.
+/// Beginning of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Began {
     Startup,
@@ -26,9 +26,9 @@ pub(super) struct Session(Mutex<State>);
 
 #[derive(Debug)]
 pub(super) struct State {
-    /// Its id, once an event has named it.
+    /// Id of the conversation, once an event has named it.
     pub(super) id: Option<SessionId>,
-    /// How it began, until its hooks were told.
+    /// Beginning of the conversation, until its hooks were told.
     pub(super) began: Option<Began>,
     /// Whether its hooks were told that it began.
     pub(super) is_begun: bool,

@@ -58,12 +58,12 @@ impl Tool for Counted {
     }
 }
 
-/// What became of one call of the tool `push`.
+/// Outcome of one call of the tool `push`.
 pub(crate) struct Called {
     pub(crate) executions: usize,
-    /// Why it was refused.
+    /// Reason of the refusal, if it was refused.
     pub(crate) blocked: Option<String>,
-    /// What the model was told.
+    /// Result that the model was told.
     pub(crate) result: String,
 }
 

@@ -1,4 +1,4 @@
-//! What goes over the pipes, how much of it, and for how long.
+//! Lines that go over the pipes, how many, and for how long.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};

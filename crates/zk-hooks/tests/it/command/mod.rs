@@ -50,23 +50,23 @@ pub(super) struct Scene {
     pub(super) bus: Bus,
     pub(super) source: HookSource,
     pub(super) script: Script,
-    /// What is registered behind the hooks.
+    /// Function that registers handlers behind the hooks.
     pub(super) behind: fn(&Bus),
 }
 
-/// What became of a run.
+/// Outcome of a run.
 #[derive(Debug)]
 pub(super) struct Seen {
     /// The arguments of each call that ran.
     pub(super) ran: Vec<Value>,
-    /// Why calls were refused.
+    /// Reasons of refused calls.
     pub(super) refused: Vec<String>,
     /// The results of the calls, as the model got them.
     pub(super) results: Vec<String>,
     /// The texts of all messages of the last request that are the user's, the prompt among them.
     pub(super) told: Vec<String>,
     pub(super) requests: usize,
-    /// What hooks said to the person.
+    /// Words of hooks to the person.
     pub(super) notices: Vec<String>,
     pub(super) is_ok: bool,
     pub(super) abort_reason: Option<String>,
@@ -86,7 +86,7 @@ impl Scene {
         self.dir.path()
     }
 
-    /// What a hook kept of its input in the file `name`, one object for each time it ran.
+    /// Returns the inputs that a hook kept in the file `name`, one object for each time it ran.
     pub(super) fn inputs(&self, name: &str) -> Vec<Value> {
         let text = std::fs::read_to_string(self.path().join(name)).unwrap_or_default();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()

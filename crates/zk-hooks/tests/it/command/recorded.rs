@@ -5,22 +5,22 @@ use serde_json::{Value, json};
 
 use super::{Scene, Seen, printing};
 
-/// What becomes of the one call of a run.
+/// Fate of the one call of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Runs,
-    /// It runs with other arguments.
+    /// The call runs with other arguments.
     RunsChanged,
     Refused,
-    /// It is refused, and the run ends.
+    /// The call is refused, and the run ends.
     Stopped,
     /// No model is asked.
     NoPrompt,
-    /// It runs, and the model is told something below its result.
+    /// The call runs, and the model is told something below its result.
     RunsWithFeedback,
-    /// It runs, and the model gets another result.
+    /// The call runs, and the model gets another result.
     ResultReplaced,
-    /// It runs, and the model has to go on.
+    /// The call runs, and the model has to go on.
     GoesOn,
 }
 

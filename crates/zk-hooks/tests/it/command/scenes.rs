@@ -1,4 +1,4 @@
-//! What hooks read, what they change, and whom they tell.
+//! Inputs of hooks, their changes, and whom they tell.
 
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ async fn hooks_of_one_event_run_beside_each_other() {
 
 #[tokio::test]
 async fn what_a_hook_made_of_the_input_is_judged_by_the_others_and_runs() {
-    // It refuses what the other one makes of the call, and nothing else.
+    // The guard refuses what the other one makes of the call, and nothing else.
     let guard = "grep -q 'rm -rf' && { echo 'no rm' >&2; exit 2; }; exit 0";
     let hooks = |command: &str| json!({"PreToolUse": [{"command": guard}, {"command": allowing(&json!({"command": command}))}]});
     let (seen, _) = Scene::new().run(hooks("pwd")).await;
