@@ -1,4 +1,4 @@
-//! Where the browser comes back to: a server for one answer, on this machine only.
+//! Callback that the browser comes back to: a server for one answer, on this machine only.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -16,14 +16,14 @@ use super::{AuthError, pkce};
 use crate::Secret;
 use crate::client::{IssuerRule, OAuthClient, Redirect};
 
-/// How long one connection may take: browsers on this machine take milliseconds.
+/// Time limit of one connection: browsers on this machine take milliseconds.
 const CONNECTION: Duration = Duration::from_secs(5);
 /// The longest head of a request.
 const HEAD: usize = 16 << 10;
-/// How many connections are served at once; more wait.
+/// Most connections that are served at once; more wait.
 const AT_ONCE: usize = 32;
 
-/// What tells the answer of this sign-in from any other request.
+/// Values that tell the answer of this sign-in from any other request.
 pub(crate) struct Expected<'a> {
     pub(crate) state: &'a str,
     /// The issuer an answer has to name if it names one.
@@ -69,7 +69,8 @@ impl Callback {
         Ok(Self { listener, host: host.clone(), port, path: path.clone() })
     }
 
-    /// Where the authorisation server sends the browser, as it has to be registered there.
+    /// Returns the address to which the authorisation server sends the browser, as it has to be registered
+    /// there.
     #[must_use]
     pub fn redirect_uri(&self) -> String {
         format!("http://{}:{}{}", self.host, self.port, self.path)
@@ -123,7 +124,7 @@ impl Callback {
         judged.ok()
     }
 
-    /// What a request is, or why it is none of ours.
+    /// Reads the answer from a request, or says why it is none of ours.
     fn judge(&self, head: &str, expected: &Expected<'_>) -> Result<Answer, &'static str> {
         let mut lines = head.lines();
         let mut words = lines.next().unwrap_or_default().split(' ');
@@ -167,7 +168,7 @@ async fn read_head(stream: &mut TcpStream) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// What the parameters of an answer say. Nothing counts without the state of this sign-in: not even a no.
+/// Reads the parameters of an answer. Nothing counts without the state of this sign-in: not even a no.
 pub(crate) fn answer_of(query: &str, expected: &Expected<'_>) -> Result<Answer, &'static str> {
     let url = Url::parse(&format!("http://answer/?{query}")).map_err(|_| "holds no parameters")?;
     let one = |name: &str| -> Result<Option<String>, &'static str> {
@@ -190,8 +191,8 @@ pub(crate) fn answer_of(query: &str, expected: &Expected<'_>) -> Result<Answer, 
         match expected.rule {
             _ if is_it => {}
             IssuerRule::Lenient => return Err("comes from another server"),
-            // It holds the state of this sign-in: nobody else but the server that was asked can send another one. What
-            // that says about an error is not shown.
+            // The answer holds the state of this sign-in: nobody else but the server that was asked can send
+            // another one. Words about an error are not shown.
             IssuerRule::Exact | IssuerRule::Required => {
                 let why = "the answer does not come from the server that was asked";
                 return Ok(Answer::Declined(why.to_owned()));

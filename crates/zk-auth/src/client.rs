@@ -20,31 +20,31 @@ use crate::http::is_loopback;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OAuthClient {
-    /// What the credential is called: the name of the provider it is for.
+    /// Name of the credential: that of the provider it is for.
     pub name: String,
     /// The id the server knows the client by.
     pub client_id: String,
-    /// Where the person signs in.
+    /// Address at which the person signs in.
     pub authorize_url: String,
-    /// Where codes and refresh tokens are turned into tokens.
+    /// Address at which codes and refresh tokens are turned into tokens.
     pub token_url: String,
     /// The server's identifier (RFC 9207), which an answer that names its issuer has to name. The origin of
     /// `token_url` unless set.
     #[serde(default)]
     pub issuer: Option<String>,
-    /// What an answer has to say about the issuer.
+    /// Rule for what an answer has to say about the issuer.
     #[serde(default)]
     pub issuer_rule: IssuerRule,
-    /// How zk shows the token endpoint that it is this client.
+    /// Authentication of this client at the token endpoint.
     #[serde(default)]
     pub auth: ClientAuth,
-    /// What the tokens are to be good for.
+    /// Scopes of the tokens: the uses they are to be good for.
     #[serde(default)]
     pub scopes: Vec<String>,
-    /// How the answer comes back.
+    /// Redirect by which the answer comes back.
     #[serde(default)]
     pub redirect: Redirect,
-    /// How the token endpoint takes its fields.
+    /// Form in which the token endpoint takes its fields.
     #[serde(default)]
     pub token_body: TokenBody,
     /// More parameters of the authorize URL.
@@ -56,18 +56,18 @@ pub struct OAuthClient {
     /// The hosts that may see the tokens; every one if there are none.
     #[serde(default)]
     pub hosts: Vec<String>,
-    /// Where in the claims of a token the account stands; nothing if no token says.
+    /// Path, in the claims of a token, to the account; nothing if no token says.
     #[serde(default)]
     pub account_claim: Vec<String>,
 }
 
-/// How the answer to a sign-in comes back.
+/// Redirect by which the answer to a sign-in comes back.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Redirect {
     /// The browser is sent to this machine, where zk listens on 127.0.0.1.
     Loopback {
-        /// How the server wants this machine called: `127.0.0.1` or `localhost`.
+        /// Name of this machine for the server: `127.0.0.1` or `localhost`.
         #[serde(default = "loopback")]
         host: String,
         /// The port, if the server wants a certain one; any free one otherwise.
@@ -98,7 +98,7 @@ fn callback() -> String {
     "/callback".to_owned()
 }
 
-/// How a token endpoint takes its fields.
+/// Form in which a token endpoint takes its fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TokenBody {
@@ -109,7 +109,7 @@ pub enum TokenBody {
     Json,
 }
 
-/// What the answer to a sign-in has to say about the issuer (RFC 9207).
+/// Rule for what the answer to a sign-in has to say about the issuer (RFC 9207).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IssuerRule {
@@ -118,11 +118,12 @@ pub enum IssuerRule {
     Lenient,
     /// If it names one, that has to be the issuer to the letter. Another one ends the sign-in.
     Exact,
-    /// It has to name the issuer, to the letter: the server says that it does. Anything else ends the sign-in.
+    /// An answer has to name the issuer, to the letter: the server says that it does. Anything else ends the
+    /// sign-in.
     Required,
 }
 
-/// How a client shows the token endpoint who it is.
+/// Authentication of a client at the token endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(tag = "kind", content = "secret", rename_all = "snake_case")]
 pub enum ClientAuth {
@@ -186,7 +187,7 @@ impl OAuthClient {
         }
     }
 
-    /// Who gives the tokens: what they are bound to.
+    /// Returns the issuer of the tokens, to which they are bound.
     pub(crate) fn issuer(&self) -> String {
         let origin = || Url::parse(&self.token_url).map(|url| url.origin().ascii_serialization());
         self.issuer.clone().or_else(|| origin().ok()).unwrap_or_default()

@@ -3,7 +3,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::Secret;
 
-/// What a store keeps under the name of a provider.
+/// Credential that a store keeps under the name of a provider.
 #[derive(Clone, Debug)]
 pub enum Credential {
     /// A key that somebody typed in.
@@ -12,7 +12,7 @@ pub enum Credential {
     OAuth(OAuthTokens),
 }
 
-/// What an authorisation server gave out.
+/// Tokens that an authorisation server gave out.
 #[derive(Clone)]
 pub struct OAuthTokens {
     /// The token that requests show.
@@ -23,7 +23,7 @@ pub struct OAuthTokens {
     pub expires_at: Option<SystemTime>,
     /// The account it is for, if the server said: an id, no secret.
     pub account: Option<String>,
-    /// Who gave them: they are never sent anywhere else to be refreshed.
+    /// Issuer of the tokens: they are never sent anywhere else to be refreshed.
     pub issuer: String,
 }
 

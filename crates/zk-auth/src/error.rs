@@ -4,7 +4,7 @@ use zk_core::model::ErrorKind;
 
 use super::StoreError;
 
-/// Why there is no token. No variant holds a secret.
+/// Reason why there is no token. No variant holds a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthError {
     /// Nobody signed in, or somebody signed out since.
@@ -20,7 +20,7 @@ pub enum AuthError {
         name: String,
         /// The authorisation server.
         place: String,
-        /// What it said.
+        /// Reason that the server gave.
         reason: String,
     },
     /// The stored tokens come from another server than the one that would refresh them.
@@ -31,9 +31,9 @@ pub enum AuthError {
     OtherIssuer {
         /// The credential's name.
         name: String,
-        /// Who gave them.
+        /// Issuer of the stored tokens.
         stored: String,
-        /// Who is configured.
+        /// Issuer that is configured.
         expected: String,
     },
     /// The authorisation server was not reached or is failing: the same may work later.
@@ -41,7 +41,7 @@ pub enum AuthError {
     Unavailable {
         /// The authorisation server.
         place: String,
-        /// Why.
+        /// Cause, in words.
         reason: String,
     },
     /// The authorisation server answered something else than tokens.
@@ -49,7 +49,7 @@ pub enum AuthError {
     Malformed {
         /// The authorisation server.
         place: String,
-        /// What is wrong with it.
+        /// Fault of the answer, in words.
         reason: String,
     },
     /// The person, or the authorisation server, said no.
@@ -57,7 +57,7 @@ pub enum AuthError {
     Declined {
         /// The credential's name.
         name: String,
-        /// What the server said.
+        /// Reason that the server gave.
         reason: String,
     },
     /// The description of the client cannot be used.
@@ -67,7 +67,7 @@ pub enum AuthError {
         name: String,
         /// The field.
         field: &'static str,
-        /// What is wrong with it.
+        /// Fault of the field, in words.
         reason: String,
     },
     /// The port the browser is to come back to cannot be listened on.
@@ -78,22 +78,22 @@ pub enum AuthError {
     Port {
         /// The port; 0 for any free one.
         port: u16,
-        /// Why.
+        /// Cause of the failure.
         source: std::io::Error,
     },
-    /// What was pasted is not the answer to this sign-in.
+    /// The pasted text is not the answer to this sign-in.
     #[error(
         "what was pasted {reason}: paste the whole text that the page shows, or the whole address that the \
          browser ended at"
     )]
     Pasted {
-        /// What is wrong with it.
+        /// Fault of the text, in words.
         reason: &'static str,
     },
     /// Nobody finished the sign-in.
     #[error("nobody signed in within {} s: start again", limit.as_secs())]
     TimedOut {
-        /// How long it was waited.
+        /// Time that was waited.
         limit: Duration,
     },
     /// The system gives no random numbers.

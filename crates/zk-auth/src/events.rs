@@ -6,10 +6,10 @@ use zk_core::kernel::{Event, Notify};
 pub struct OAuthRefresh {
     /// The name the credential is stored under.
     pub provider: String,
-    /// How long the new token lasts, in seconds, if the server said.
+    /// Lifetime of the new token, in seconds, if the server said.
     pub expires_in_s: Option<u64>,
-    /// Why the new tokens could not be stored. They work until this process ends; after it the person has to
-    /// sign in again, unless a later attempt to store them succeeds.
+    /// Reason why the new tokens could not be stored. They work until this process ends; after it the person
+    /// has to sign in again, unless a later attempt to store them succeeds.
     pub unsaved: Option<String>,
 }
 

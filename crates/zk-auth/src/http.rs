@@ -11,10 +11,10 @@ use reqwest::{Client, ClientBuilder, Response, Url, redirect};
 
 use crate::reach::Reach;
 
-/// How long a connection may take to be made.
+/// Time limit for making a connection.
 const CONNECT: Duration = Duration::from_secs(15);
 
-/// How long a connection that nobody uses is kept.
+/// Time for which a connection that nobody uses is kept.
 const IDLE: Duration = Duration::from_secs(90);
 /// Servers on this machine close it after 5 s, and a new one costs nothing there.
 const LOCAL_IDLE: Duration = Duration::from_secs(4);
@@ -42,8 +42,8 @@ struct Clients {
     plain_local: OnceLock<Client>,
 }
 
-/// Where clients are kept. Behind a trait: whatever holds an [`Http`] would have the compiler go through all types of an HTTP
-/// client for each of its futures.
+/// Cells that clients are kept in. Behind a trait: whatever holds an [`Http`] would have the compiler go
+/// through all types of an HTTP client for each of its futures.
 trait ClientCells: Send + Sync {
     fn cell(&self, secure: bool, local: bool) -> &OnceLock<Client>;
 }
@@ -111,7 +111,7 @@ impl Http {
     }
 }
 
-/// Why there is no HTTP client.
+/// Reason why there is no HTTP client.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
     /// The program was built without TLS.
@@ -119,10 +119,10 @@ pub enum HttpError {
         "this program was built without TLS: use an `http://` address, or build it with the feature `tls`"
     )]
     NoTls,
-    /// It cannot be set up, such as without any certificate, or may not connect there.
+    /// The client cannot be set up, such as without any certificate, or may not connect there.
     #[error("{reason}")]
     Setup {
-        /// Why.
+        /// Cause, in words.
         reason: String,
     },
 }
@@ -238,7 +238,7 @@ pub fn root_cause(error: &reqwest::Error) -> String {
 /// A body, as far as it came.
 #[derive(Debug, Default)]
 pub struct Received {
-    /// Its bytes.
+    /// Bytes of the body.
     pub bytes: Vec<u8>,
     /// Whether its end came.
     pub is_whole: bool,

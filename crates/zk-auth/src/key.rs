@@ -11,12 +11,12 @@ use zk_core::service::{Exec, ExecError, ExecRequest, Exit, OutputStream};
 
 use crate::Secret;
 
-/// How long a command may take to print a key.
+/// Time limit for a command to print a key.
 const LIMIT: Duration = Duration::from_secs(10);
 /// The most bytes it may print: no key is longer.
 const LONGEST: usize = 64 << 10;
 
-/// Where a key comes from, as settings say it.
+/// Source of a key, as settings say it.
 ///
 /// ```
 /// use zk_auth::KeySource;
@@ -31,7 +31,7 @@ pub enum KeySource {
     Literal(Secret),
     /// A variable of the environment.
     Env(String),
-    /// What a command prints: a password manager's, say.
+    /// Output of a command: a password manager's, say.
     Command(String),
 }
 
@@ -60,7 +60,8 @@ impl fmt::Debug for KeySource {
     }
 }
 
-/// Why a [`KeySource`] gave no key. A command is named by its first word only: the rest may hold a secret.
+/// Reason why a [`KeySource`] gave no key. A command is named by its first word only: the rest may hold a
+/// secret.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The variable is not set, or empty.
@@ -80,7 +81,7 @@ pub enum KeyError {
     Exec {
         /// The command's first word.
         program: String,
-        /// Why.
+        /// Cause of the failure.
         source: ExecError,
     },
     /// The command ended without success.
@@ -88,15 +89,15 @@ pub enum KeyError {
     Failed {
         /// The command's first word.
         program: String,
-        /// How it ended.
+        /// Manner of its end, in words.
         how: String,
     },
-    /// What the command printed is no key.
+    /// The output of the command is no key.
     #[error("the key command `{program} …` printed {what}: it must print the key and nothing else")]
     Output {
         /// The command's first word.
         program: String,
-        /// What it printed instead, in general.
+        /// Kind of output that was printed instead, in general.
         what: &'static str,
     },
 }
@@ -117,7 +118,7 @@ type Lookup = dyn Fn(&str) -> Option<String> + Send + Sync;
 pub struct KeyRing {
     lookup: Box<Lookup>,
     exec: Option<(Arc<dyn Exec>, PathBuf)>,
-    /// What each command printed; a cell is filled once, and everybody who asks meanwhile waits for that.
+    /// Output of each command; a cell is filled once, and everybody who asks meanwhile waits for that.
     printed: Mutex<BTreeMap<String, Arc<OnceCell<Secret>>>>,
 }
 

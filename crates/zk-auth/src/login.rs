@@ -12,7 +12,7 @@ use super::{AuthError, OAuthTokens, pkce};
 use crate::Secret;
 use crate::http::Http;
 
-/// How long the token endpoint may take.
+/// Time limit of the token endpoint.
 pub(crate) const TOKEN_LIMIT: Duration = Duration::from_secs(30);
 
 /// One sign-in: OAuth 2.1 with an authorisation code and PKCE.
@@ -130,15 +130,15 @@ impl Login {
         })
     }
 
-    /// How long the token endpoint may take; 30 s unless set.
+    /// Sets the time limit of the token endpoint; 30 s unless set.
     #[must_use]
     pub fn token_limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self
     }
 
-    /// Where the person signs in. It holds no character that a shell reads as more than a letter inside
-    /// quotes; open it without a shell all the same.
+    /// Returns the address at which the person signs in. It holds no character that a shell reads as more
+    /// than a letter inside quotes; open it without a shell all the same.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url

@@ -48,12 +48,13 @@ fn look_up_here(host: String) -> Found {
 }
 
 impl Reach {
-    /// What may be reached on behalf of the server at `server`.
+    /// Returns the reach of requests on behalf of the server at `server`.
     pub(crate) fn of(server: &Url) -> Self {
         Self { server: host(server), look_up: Arc::new(look_up_here) }
     }
 
-    /// Why the host of `url`, written as an address, is not connected to; a name is judged when it is looked up.
+    /// Returns the reason not to connect to the host of `url`, written as an address; a name is judged when
+    /// it is looked up.
     pub(crate) fn refuse_literal(&self, url: &Url) -> Option<String> {
         let address = literal(&host(url)).filter(|address| !is_public_address(*address))?;
         match literal(&self.server) {

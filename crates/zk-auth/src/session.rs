@@ -77,7 +77,7 @@ impl OAuthSession {
         Self::with(client, store, http, Arc::new(SystemClock), TOKEN_LIMIT)
     }
 
-    /// The same by another clock, with `limit` for one request to the token endpoint.
+    /// Creates a session with another clock, and with `limit` for one request to the token endpoint.
     pub fn with(
         client: OAuthClient,
         store: Arc<dyn CredentialStore>,
@@ -139,7 +139,7 @@ impl Inner {
         }
     }
 
-    /// What the store has now, or what it should have.
+    /// Returns the tokens that the store has now, or that it should have.
     async fn stored(&self) -> Result<OAuthTokens, AuthError> {
         let name = || self.client.name.clone();
         let tokens = match self.store.get(&self.client.name).await? {
@@ -222,7 +222,7 @@ impl Inner {
             }
             Err(error) => {
                 let instead_of = match &*unsaved {
-                    // What is stored is older still.
+                    // The stored token is older still.
                     Some(before) if is(&before.tokens.access, Some(&old.access)) => before.instead_of.clone(),
                     Some(_) | None => old.access.clone(),
                 };

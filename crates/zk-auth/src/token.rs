@@ -19,14 +19,14 @@ const ANSWER: usize = 256 << 10;
 /// The most characters of somebody else's words that are shown.
 const QUOTE: usize = 200;
 
-/// How one client asks for tokens.
+/// Token endpoint, as one client asks it.
 pub(crate) struct TokenEndpoint<'a> {
     pub(crate) client: &'a OAuthClient,
     pub(crate) http: &'a Http,
     pub(crate) limit: Duration,
 }
 
-/// What is given for tokens.
+/// Grant that is given for tokens.
 pub(crate) enum Grant<'a> {
     Code { code: &'a Secret, verifier: &'a Secret, state: &'a Secret, redirect: &'a str },
     Refresh { tokens: &'a OAuthTokens, refresh: &'a Secret },
@@ -147,7 +147,8 @@ impl TokenEndpoint<'_> {
         })
     }
 
-    /// What an answer of an error status means: only a server that understood and said no ends a sign-in.
+    /// Returns the error for an answer of an error status: only a server that understood and said no ends a
+    /// sign-in.
     fn refused(&self, url: &Url, status: StatusCode, body: Option<&Value>, grant: &Grant<'_>) -> AuthError {
         let text = |field: &str| body.and_then(|body| body.get(field)).and_then(Value::as_str);
         let reason = match (text("error"), text("error_description")) {

@@ -11,7 +11,7 @@ use crate::{Credential, OAuthTokens};
 /// The format this zk writes.
 const VERSION: u64 = 1;
 
-/// What is wrong with a file. Never quotes it.
+/// Fault of a file. Never quotes it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Flaw {
     Damaged(String),

@@ -11,9 +11,9 @@ use super::document::{Document, Flaw};
 use super::{CredentialLock, CredentialStore, SetAside, StoreError, lock};
 use crate::Credential;
 
-/// How long a writer waits for another: writing takes milliseconds.
+/// Longest wait of a writer for another: writing takes milliseconds.
 const WRITER: Duration = Duration::from_secs(10);
-/// How long a refresh waits for another: longer than one takes.
+/// Longest wait of a refresh for another: longer than one takes.
 const REFRESH: Duration = Duration::from_secs(90);
 
 /// The largest file that is read, in bytes.
@@ -48,7 +48,7 @@ impl FileStore {
         Self { path: Arc::new(path.into()) }
     }
 
-    /// Where the file is.
+    /// Returns the path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

@@ -1,4 +1,4 @@
-//! Where credentials stay.
+//! Stores of credentials.
 
 mod document;
 mod file;
@@ -71,23 +71,23 @@ impl fmt::Debug for CredentialLock {
 /// A damaged file that had to make room. Nothing of it was lost: tell the person where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetAside {
-    /// Where it is now.
+    /// Path of the file now.
     pub path: PathBuf,
-    /// What was wrong with it.
+    /// Fault of the file, in words.
     pub reason: String,
 }
 
-/// Why a store did not do what it was asked. No variant holds a secret.
+/// Reason why a store did not do what it was asked. No variant holds a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The file cannot be read or written.
     #[error("cannot {what} {path}: {source}")]
     Io {
-        /// What was tried: `read`, `write`.
+        /// Action that was tried: `read`, `write`.
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Cause of the failure.
         source: std::io::Error,
     },
     /// The file is not what a store writes. It is left as it is until something is stored.
@@ -97,7 +97,7 @@ pub enum StoreError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Fault of the file, in words.
         reason: String,
     },
     /// A later zk wrote the file.
@@ -105,7 +105,7 @@ pub enum StoreError {
     TooNew {
         /// The file.
         path: PathBuf,
-        /// Its format.
+        /// Format of the file.
         found: u64,
     },
     /// An entry is of a kind, or has a shape, that this zk does not know.
@@ -115,7 +115,7 @@ pub enum StoreError {
         name: String,
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Fault of the entry, in words.
         reason: String,
     },
     /// Others can read the file, and that cannot be changed.
@@ -123,7 +123,7 @@ pub enum StoreError {
     Exposed {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// Cause of the failure to change its mode.
         source: std::io::Error,
     },
     /// Another process holds a lock for too long.
@@ -131,7 +131,7 @@ pub enum StoreError {
     Busy {
         /// The lock.
         path: PathBuf,
-        /// How long it was waited.
+        /// Time that was waited.
         waited: Duration,
     },
     /// The task that did the work ended: the program is ending.

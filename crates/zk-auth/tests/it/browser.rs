@@ -7,7 +7,7 @@ use zk_auth::Login;
 
 use crate::pairs;
 
-/// What the authorize URL says, and where it makes the browser come back to.
+/// Parameters of the authorize URL, and the address to which it makes the browser come back.
 pub(crate) struct Browser {
     pub(crate) asked: std::collections::BTreeMap<String, String>,
     pub(crate) redirect: Url,

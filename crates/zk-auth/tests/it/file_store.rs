@@ -165,7 +165,7 @@ async fn an_empty_file_and_a_half_written_one_are_no_damage() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("credentials.json");
     fs::write(&path, "\n").unwrap();
-    // What a writer that was killed leaves behind.
+    // A writer that was killed leaves such a file behind.
     fs::write(dir.path().join("credentials.json.tmp"), "{\"vers").unwrap();
     let store = FileStore::new(&path);
     assert!(store.get("a").await.unwrap().is_none());

@@ -17,7 +17,7 @@ use crate::refresh::{first, rotating};
 
 /// The variable that tells a started test program its part: the server and the file of the store.
 const PART: &str = "ZK_AUTH_TEST_PART";
-/// How many ask at once in each process.
+/// Tasks that ask at once in each process.
 const TASKS: usize = 10;
 
 /// Sessions that share nothing but the file all ask for a token at once.

@@ -200,7 +200,7 @@ async fn the_last_minutes_of_a_token_are_used_when_it_cannot_be_refreshed() {
 /// A store whose lock is no lock, so that another can be faster.
 struct Overtaken {
     inner: MemoryStore,
-    /// What another process stores while this one asks the server.
+    /// Tokens that another process stores while this one asks the server.
     meanwhile: Mutex<Option<OAuthTokens>>,
 }
 
