@@ -8,7 +8,7 @@ use crate::scaffold::{self, Kind};
 use crate::workspace::{Package, Workspace};
 use crate::{conformance, docs, fuzz, tidy, vendor_guide};
 
-/// How long an example may run.
+/// Time limit of an example.
 const EXAMPLE_LIMIT: Duration = Duration::from_secs(60);
 
 /// Whether a crate can be compiled with less: without warnings then as well.
@@ -105,7 +105,7 @@ fn examples(workspace: &Workspace) -> Result<()> {
             println!("--- {example} of {}", package.name);
             let program = programs.join(&example);
             let run = Run::new(&program.to_string_lossy(), &[], workspace.root());
-            // What a dump prints is thousands of lines, which the step of the generated docs has compared.
+            // The output of a dump is thousands of lines, which the step of the generated docs has compared.
             let run = if example.starts_with("dump_") { run.quiet() } else { run };
             run.wait_at_most(EXAMPLE_LIMIT)?;
             count += 1;
@@ -132,7 +132,7 @@ fn example_packages(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// What the scaffolds write compiles and passes its own test.
+/// Checks that the scaffolds write code that compiles and passes its own test.
 fn scaffolds(workspace: &Workspace) -> Result<()> {
     let dir = workspace.root().join("target").join("scaffold");
     for (kind, name) in [(Kind::Plugin, "made-plugin"), (Kind::Provider, "made-provider")] {

@@ -9,12 +9,12 @@ use anyhow::{Context, Result};
 use crate::run::{Run, exists, programs};
 use crate::workspace::Workspace;
 
-/// How long the suite may take to be installed, and to run.
+/// Time limits for the suite to be installed, and to run.
 const INSTALL: Duration = Duration::from_secs(120);
 const RUN: Duration = Duration::from_secs(120);
 /// The oldest Node that runs the suite.
 const NODE: u32 = 22;
-/// What is kept in the repository of it.
+/// Files of the suite that are kept in the repository.
 const FILES: [&str; 5] = ["package.json", "package-lock.json", "run.mjs", "servers.mjs", "modern.mjs"];
 
 /// Installs the suite, or says why it is not there.

@@ -5,10 +5,10 @@ use anyhow::{Context, Result, bail};
 use crate::run::Run;
 use crate::workspace::Workspace;
 
-/// How long each target runs unless something else is said, in seconds.
+/// Time that each target runs unless something else is said, in seconds.
 pub(crate) const SECONDS: u32 = 5;
 
-/// What a short run needs and a machine may not have; nothing if all is there.
+/// Names the tool that a short run needs and this machine does not have; nothing if all is there.
 pub(crate) fn missing(workspace: &Workspace) -> Option<&'static str> {
     let works = |args: &[&str]| Run::new("rustup", args, workspace.root()).quiet().wait().is_ok();
     if !works(&["run", "nightly", "cargo", "--version"]) {

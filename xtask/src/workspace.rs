@@ -42,7 +42,7 @@ impl Package {
     }
 }
 
-/// What a fuzzer found reads like text at times, and is none.
+/// Folders that are passed over: a find of a fuzzer reads like text at times, and is none.
 const NOT_OURS: [&str; 5] = ["target", ".git", "node_modules", "corpus", "artifacts"];
 
 impl Workspace {
@@ -76,7 +76,7 @@ impl Workspace {
         paths.sort();
         let mut texts = Vec::new();
         for path in paths {
-            // What is not UTF-8 is not text.
+            // A file that is not UTF-8 is not text.
             if let Ok(text) = String::from_utf8(fs::read(&path)?) {
                 texts.push(Text { path: self.relative(&path)?, text });
             }

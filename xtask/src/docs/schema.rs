@@ -27,7 +27,7 @@ pub(super) fn fields(schema: &Value) -> String {
     table
 }
 
-/// What a named type is.
+/// Describes a named type.
 pub(super) fn definition(schema: &Value) -> String {
     let mut text = format!("{}\n", prose(schema));
     let variants = schema["oneOf"].as_array().or_else(|| schema["anyOf"].as_array());

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::output;
 use crate::workspace::Workspace;
 
-/// Where the schemas are.
+/// Folder of the schemas.
 const DIR: &str = "docs/reference/schemas";
 
 /// Programs that print schemas, each under the name of the surface it describes.

@@ -1,7 +1,7 @@
-/// Where corrections are made: messages name it.
+/// File in which corrections are made: messages name it.
 pub(crate) const FILE: &str = "xtask/src/models/corrections.rs";
 
-/// Where the providers of the table are listed, for this and for the program: messages name it.
+/// File that lists the providers of the table, for this and for the program: messages name it.
 pub(crate) const PROVIDERS_FILE: &str = "crates/zk-providers/src/facts/catalogue/providers.tsv";
 const PROVIDERS: &str = include_str!("../../../crates/zk-providers/src/facts/catalogue/providers.tsv");
 
@@ -20,7 +20,7 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
     LeftOut { api: "google-generative-ai", id: "deep-research-*", why: "it is an agent of another API" },
 ];
 
-/// What the catalogue says otherwise than zk needs it.
+/// Corrections of what the catalogue says otherwise than zk needs it.
 pub(super) const CORRECTIONS: &[Correction] = &[
     Correction {
         provider: "anthropic",
@@ -115,7 +115,7 @@ pub(super) enum Change {
     AlsoCalled(&'static str),
 }
 
-/// What a table says of one model, in its own words.
+/// Row of one model, in the words of the table.
 #[derive(Clone, Copy)]
 pub(super) struct NewModel {
     pub(super) window: u64,

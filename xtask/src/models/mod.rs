@@ -57,7 +57,7 @@ pub(crate) fn check(workspace: &Workspace, from: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-/// What is wrong with the table of `workspace`, if it has one.
+/// Returns the faults of the table of `workspace`, if it has one.
 pub(crate) fn faults(workspace: &Workspace, from: Option<&Path>) -> Result<Vec<String>> {
     let path = workspace.root().join(TABLE);
     if !path.is_file() {

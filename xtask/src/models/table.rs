@@ -63,7 +63,7 @@ pub(super) fn write(rows: &[Row]) -> String {
     text
 }
 
-/// What is wrong with a table, line by line.
+/// Returns the faults of a table, line by line.
 pub(super) fn faults(text: &str) -> Vec<String> {
     let mut faults = Vec::new();
     let mut before = None;

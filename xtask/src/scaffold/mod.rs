@@ -13,7 +13,7 @@ use toml::{Table, Value};
 use crate::run::Run;
 use crate::workspace::Workspace;
 
-/// What to make.
+/// Kind of crate to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Handlers, tools, or anything else that registers itself.
@@ -93,7 +93,7 @@ pub(crate) fn new(workspace: &Workspace, kind: Kind, name: &str, into: Option<Pa
         // The versions this checkout was tested with.
         fs::copy(workspace.root().join("Cargo.lock"), dir.join("Cargo.lock"))?;
     }
-    // Where an import goes depends on the name.
+    // The place of an import depends on the name.
     let mut format = vec!["--edition", "2024"];
     format.extend(sources.map(|(path, _)| path));
     Run::new("rustfmt", &format, &dir).wait()?;

@@ -2,7 +2,7 @@ use super::Findings;
 use crate::workspace::Package;
 use toml::Value;
 
-/// Where an outside crate may be used, because it is large, or because one place must own what it does.
+/// Crates that may use an outside crate, because it is large, or because one place must own what it does.
 const HOMES: [(&str, &[&str]); 13] = [
     ("reqwest", &["zk-auth", "zk-providers", "zk-mcp", "zk-tools"]),
     ("rustls", &["zk-auth"]),
@@ -19,7 +19,8 @@ const HOMES: [(&str, &[&str]); 13] = [
     ("hyper", &["zk-exec", "zk-mcp", "zk-testkit"]),
 ];
 
-/// Who may know a sibling: sign-in is below those who need a token, and the chat engine below who draws it.
+/// Crates that may know a sibling: sign-in is below those who need a token, and the chat engine below who
+/// draws it.
 const BELOW: [(&str, &[&str]); 2] =
     [("zk-auth", &["zk-providers", "zk-mcp", "zk-tools"]), ("zk-view", &["zk-tui"])];
 

@@ -4,7 +4,7 @@ use toml::{Table, Value};
 use super::Findings;
 use crate::workspace::{Package, Text, Workspace};
 
-/// How many lines of code the shortest example of a library may have.
+/// Most lines of code that the shortest example of a library may have.
 const EXAMPLE_LINES: usize = 30;
 
 /// The table of what tests use.

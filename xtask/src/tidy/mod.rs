@@ -17,7 +17,7 @@ use anyhow::{Result, bail};
 use crate::models;
 use crate::workspace::Workspace;
 
-/// What the checks found, in the order they found it.
+/// Findings of the checks, in the order they were found.
 #[derive(Default)]
 pub(super) struct Findings {
     errors: Vec<String>,

@@ -1,11 +1,11 @@
 use super::Findings;
 use crate::workspace::Text;
 
-/// Where vendors are named: a new one, its address, its key and its habits are rows there.
+/// Files that name vendors: a new one, its address, its key and its habits are rows there.
 const FACTS: &str = "crates/zk-providers/src/facts/";
 const TABLE: &str = "crates/zk-providers/src/facts/vendors/table.rs";
 
-/// Who may name vendors besides, and why.
+/// Files that may name vendors besides, and the reasons.
 const ALLOWED: [(&str, &str); 3] = [
     ("crates/zk-testkit/src/", "its server plays them"),
     ("crates/zk-core/src/service/redact/shapes.rs", "a key begins with its vendor's name"),
@@ -143,7 +143,7 @@ pub(super) fn literal(rest: &str) -> Option<(&str, usize)> {
 pub(super) fn character(rest: &str) -> usize {
     let mut chars = rest.char_indices().skip(1);
     match (chars.next(), chars.next()) {
-        // What is escaped is never the end.
+        // An escaped character is never the end.
         (Some((_, '\\')), Some(_)) => chars.find(|(_, c)| *c == '\'').map_or(1, |(end, _)| end + 1),
         (Some(_), Some((end, '\''))) => end + 1,
         _ => 1,

@@ -1,8 +1,8 @@
 use super::Findings;
 use crate::workspace::Text;
 
-/// What code must not contain: the words, and what to do instead. They are put together here so that this
-/// list does not find itself.
+/// Words that code must not contain, and what to do instead. They are put together here so that this list
+/// does not find itself.
 fn banned_code() -> [(String, &'static str); 6] {
     [
         (["todo", "!("].concat(), "write it, or leave the branch out"),
