@@ -1,4 +1,4 @@
-//! What the front-end shows, and its size.
+//! Output of the front-end, and its size.
 
 use std::process::Command;
 

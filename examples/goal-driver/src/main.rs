@@ -42,7 +42,7 @@ impl Plugin for Goal {
         };
         scope.provide::<dyn Tool>("report_step", Arc::new(report))?;
 
-        // What an earlier process reported; another conversation has a goal of its own.
+        // Progress that an earlier process reported; another conversation has a goal of its own.
         let done = self.done.clone();
         scope.on_sync(move |loaded: &SessionLoaded, _: &Cx| {
             let progress = loaded.entries.iter().rev().find_map(|entry| match &entry.kind {

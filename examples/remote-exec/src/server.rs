@@ -92,7 +92,7 @@ impl Server {
                     self.running().remove(&number);
                     return Err(error);
                 }
-                // Its end is the end of the command, also while that says nothing.
+                // The end of the connection is the end of the command, also while that says nothing.
                 on_end(from, gone.clone());
                 let (news, happened) = mpsc::channel(8);
                 let attending = self.runtime.spawn(attend(process, asked, hurry, news, gone.clone()));

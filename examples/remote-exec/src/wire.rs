@@ -36,7 +36,7 @@ pub(crate) enum Order {
     Release,
 }
 
-/// What happens to a command; bytes of an output come behind it.
+/// News of a command; bytes of an output come behind it.
 #[derive(Serialize, Deserialize)]
 pub(crate) enum News {
     Printed(OutputStream),

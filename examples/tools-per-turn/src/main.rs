@@ -14,7 +14,7 @@ use zk_core::model::{Approved, ToolError, ToolOutput, ToolSpec};
 use zk_core::service::{Tool, ToolCx};
 use zk_testkit::{Script, ScriptedProvider};
 
-/// What an account offers.
+/// Tools that an account offers.
 const ACCOUNT: [&str; 2] = ["balance", "transfer"];
 
 /// The plugin. The tools of an account live in a scope of their own: closing it takes them all away.
@@ -103,7 +103,7 @@ async fn main() -> Result<(), BoxError> {
     outcome.result?;
     println!("{}", outcome.text);
 
-    // What the model was offered, turn by turn: what comes stands behind what was there.
+    // Tools that the model was offered, turn by turn: what comes stands behind what was there.
     let offered: Vec<String> = provider.asked().iter().map(|asked| asked.tools.join(" ")).collect();
     let signed_in = "sign_in sign_out balance transfer";
     assert_eq!(offered, ["sign_in sign_out", signed_in, signed_in, "sign_in sign_out"]);

@@ -1,4 +1,4 @@
-//! Where the suites of zk's tools run here: behind a socket of zk-exec's own server.
+//! Environment of the suites of zk's tools here: behind a socket of zk-exec's own server.
 
 use std::path::Path;
 use std::sync::Arc;

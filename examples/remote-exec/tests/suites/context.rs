@@ -1,4 +1,4 @@
-//! Where the suites of zk's tools run here: in another process, behind a socket.
+//! Environment of the suites of zk's tools here: in another process, behind a socket.
 
 use std::path::Path;
 use std::process::{Child, Command};
