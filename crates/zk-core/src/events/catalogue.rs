@@ -15,7 +15,7 @@ pub enum Phase {
     Agent,
     /// The conversation as it is stored.
     Session,
-    /// What the person types.
+    /// Input that the person types.
     Input,
     /// One turn.
     Turn,
@@ -29,37 +29,37 @@ pub enum Phase {
     Spawn,
     /// Skills, prompts and other files.
     Resources,
-    /// What a person sees.
+    /// The person's view.
     View,
 }
 
 /// One event as the reference shows it.
 #[derive(Clone, Debug, Serialize)]
 pub struct EventDoc {
-    /// Its name.
+    /// Name of the event.
     pub name: &'static str,
-    /// Its phase.
+    /// Phase of the event.
     pub phase: Phase,
     /// The Rust type.
     pub rust: String,
-    /// How answers combine.
+    /// Rule that combines the answers.
     pub mode: String,
-    /// What a handler may answer.
+    /// Type of a handler's answer.
     pub reply: String,
-    /// What a failing handler does.
+    /// Consequence of a failing handler.
     pub on_error: OnError,
     /// Whether a stopped run still announces it.
     pub cancellable: bool,
-    /// Whose events a handler receives unless it asks otherwise.
+    /// Reach of a handler unless it asks otherwise.
     pub reach: Reach,
-    /// How long one handler may take, in milliseconds; no limit if nothing.
+    /// Time limit of one handler, in milliseconds; no limit if nothing.
     pub time_limit_ms: Option<u64>,
-    /// Its data; the description is the event's documentation.
+    /// Schema of the event's data; its description is the event's documentation.
     pub schema: Schema,
 }
 
 impl EventDoc {
-    /// What the reference says of `E`.
+    /// Returns the entry of the reference for `E`.
     #[must_use]
     pub fn of<E: Event + JsonSchema>(phase: Phase) -> Self {
         let mut settings = SchemaSettings::draft2020_12();

@@ -42,7 +42,7 @@ impl ContextTransform {
         Self { turn_id, messages, window, rewrites: Vec::new() }
     }
 
-    /// What each handler that answered made of the messages, in order.
+    /// Returns the messages after each handler that answered, in order.
     #[must_use]
     pub fn rewrites(&self) -> &[Rewrite] {
         &self.rewrites
@@ -79,9 +79,9 @@ pub struct ContextOverflow {
     pub model: ModelRef,
     /// The tokens its window holds, if known: what is sent and the answer together.
     pub window: Option<u64>,
-    /// How much was sent, by [`context_size`](crate::model::context_size).
+    /// Size that was sent, by [`context_size`](crate::model::context_size).
     pub size: usize,
-    /// What its provider said.
+    /// Error message of the provider.
     pub error: String,
 }
 notify!(ContextOverflow, "context:overflow");
@@ -98,14 +98,14 @@ pub struct ContextReduced {
     pub results: usize,
     /// Messages that are not sent any more.
     pub messages: usize,
-    /// How much would have been sent, by [`context_size`](crate::model::context_size).
+    /// Size that would have been sent, by [`context_size`](crate::model::context_size).
     pub before: usize,
-    /// How much is sent now.
+    /// Size that is sent now.
     pub after: usize,
 }
 notify!(ContextReduced, "context:reduced");
 
-/// How full the context window is, as of the request that is about to be sent. Announced when it changed.
+/// Fill of the context window, as of the request that is about to be sent. Announced when it changed.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ContextFill {
@@ -128,9 +128,9 @@ notify!(ContextFill, "context:fill");
 pub struct ContextCompaction {
     /// The turn.
     pub turn_id: TurnId,
-    /// Why.
+    /// Cause of the compaction.
     pub trigger: CompactionTrigger,
-    /// How far it is.
+    /// Stage of the compaction.
     pub stage: CompactionStage,
     /// Estimated tokens of the request before it.
     pub before: u64,
@@ -138,12 +138,12 @@ pub struct ContextCompaction {
     pub after: u64,
     /// The strategies that left something out, in order.
     pub strategies: Vec<String>,
-    /// What a person should know: why it failed, what fills the window, what can be done.
+    /// Note for a person: why it failed, what fills the window, what can be done.
     pub note: Option<String>,
 }
 notify!(ContextCompaction, "context:compaction");
 
-/// Why a conversation is made smaller.
+/// Cause for which a conversation is made smaller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -158,18 +158,18 @@ pub enum CompactionTrigger {
     Manual,
 }
 
-/// How far a compaction is.
+/// Stage of a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CompactionStage {
-    /// It begins, and may take a while.
+    /// The compaction begins, and may take a while.
     Began,
-    /// It freed enough.
+    /// The compaction freed enough.
     Done,
-    /// It freed too little.
+    /// The compaction freed too little.
     Failed,
-    /// It freed too little twice in a row: no more is tried until a person does something.
+    /// Compactions freed too little twice in a row: no more is tried until a person does something.
     Stopped,
     /// A plugin kept the conversation as it is.
     Cancelled,

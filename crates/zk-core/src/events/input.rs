@@ -19,7 +19,7 @@ pub struct Input {
     pub images: Vec<Image>,
     /// Whether a handler dealt with it: no model is asked.
     pub handled: bool,
-    /// What joins the conversation behind it.
+    /// Messages that join the conversation behind the input.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub added: Vec<Message>,
 }
@@ -35,7 +35,7 @@ pub enum InputReply {
         /// The new images; nothing keeps the current ones.
         images: Option<Vec<Image>>,
     },
-    /// It is dealt with; later handlers are not asked.
+    /// The input is dealt with; later handlers are not asked.
     Handled,
     /// Go on with it as it is, and with these messages behind it. For handlers in this process.
     #[serde(skip_deserializing)]
@@ -93,9 +93,9 @@ pub struct UserBash {
 /// An answer to [`UserBash`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BashOutput {
-    /// What it printed.
+    /// Output of the command.
     pub output: String,
-    /// Its exit code.
+    /// Exit code of the command.
     pub exit_code: i32,
 }
 

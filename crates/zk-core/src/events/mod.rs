@@ -81,7 +81,7 @@ pub use view::ViewBlock;
 /// added, the first with what a reader of the old shape would miss.
 pub const EVENTS_VERSION: &str = "1.16";
 
-/// How long a watcher may keep a run waiting.
+/// Longest time that a watcher may keep a run waiting.
 const WATCHER_LIMIT: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// Declares an event nobody can answer.

@@ -29,9 +29,9 @@ pub struct ModelsQuery {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ListingFailed {
-    /// Its name.
+    /// Name of the provider.
     pub provider: String,
-    /// What kept it from that; nothing if its API has no such list.
+    /// Error that kept the provider from it; nothing if its API has no such list.
     pub error: Option<ErrorKind>,
 }
 
@@ -87,7 +87,7 @@ impl Absorb for ModelsQuery {
     }
 }
 
-/// Why there are other models.
+/// Cause of a change of models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -96,7 +96,7 @@ pub enum ModelsCause {
     Registered,
     /// The provider is not registered any more.
     Removed,
-    /// Its endpoint listed other models than before.
+    /// The provider's endpoint listed other models than before.
     Listed,
 }
 
@@ -106,7 +106,7 @@ pub enum ModelsCause {
 pub struct ModelsChanged {
     /// The provider.
     pub provider: String,
-    /// Why.
+    /// Cause of the change.
     pub cause: ModelsCause,
 }
 notify!(ModelsChanged, "models:changed", CANCELLABLE = false);

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::notify;
 
-/// What a plugin adds to a run that can go on without it.
+/// Kind of part that a plugin adds to a run that can go on without it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -42,13 +42,13 @@ impl fmt::Display for PartKind {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PartLeftOut {
-    /// What is left out.
+    /// Kind of the part that is left out.
     pub kind: PartKind,
     /// The name it is registered under, or the purpose of a side call.
     pub name: String,
     /// The plugin.
     pub source: String,
-    /// Why.
+    /// Cause of the failure.
     pub error: String,
 }
 notify!(PartLeftOut, "part:left-out");

@@ -103,7 +103,7 @@ pub struct ProviderResponse {
 }
 notify!(ProviderResponse, "provider:response");
 
-/// What the provider says it did beside answering.
+/// Report of a provider on what it did beside answering.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ProviderReport {
@@ -125,7 +125,7 @@ notify!(ProviderReport, "provider:report");
 pub struct StreamIdle {
     /// The model.
     pub model: ModelRef,
-    /// How far the request has got.
+    /// Phase that the request has reached.
     pub phase: Phase,
     /// Milliseconds without an event that says something.
     pub idle_ms: u64,

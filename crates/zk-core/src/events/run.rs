@@ -59,15 +59,15 @@ pub struct SystemSections {
 }
 notify!(SystemSections, "system:sections");
 
-/// How much of the system prompt one section is.
+/// Size of one section of the system prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SectionSize {
     /// The section; `system` is the agent's own prompt.
     pub id: String,
-    /// Who registered it.
+    /// Source that registered the section.
     pub source: String,
-    /// Its length in bytes.
+    /// Length of the section in bytes.
     pub bytes: usize,
 }
 
@@ -114,7 +114,7 @@ notify!(AgentStart, "agent:start");
 pub struct AgentAbort {
     /// The run.
     pub run_id: crate::model::RunId,
-    /// Why, if whoever stopped it said so.
+    /// Reason for the stop, if whoever stopped it gave one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -126,18 +126,18 @@ notify!(AgentAbort, "agent:abort", CANCELLABLE = false);
 pub struct AgentDone {
     /// The run.
     pub run_id: crate::model::RunId,
-    /// How it ended.
+    /// Outcome of the run.
     pub status: RunStatus,
     /// The error it ended with, in words.
     pub error: Option<String>,
     /// The last answer's text.
     pub text: String,
-    /// What it did.
+    /// Statistics of the run.
     pub stats: Stats,
 }
 notify!(AgentDone, "agent:done", CANCELLABLE = false);
 
-/// What changed a setting.
+/// Cause of a change of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -158,7 +158,7 @@ pub struct ModelSelect {
     pub to: ModelRef,
     /// Tokens that its window holds, if known.
     pub window: Option<u64>,
-    /// What changed it.
+    /// Cause of the change.
     pub cause: Cause,
 }
 notify!(ModelSelect, "model:select", CANCELLABLE = false);
@@ -171,7 +171,7 @@ pub struct ThinkingSelect {
     pub from: ThinkingLevel,
     /// From now on.
     pub to: ThinkingLevel,
-    /// What changed it.
+    /// Cause of the change.
     pub cause: Cause,
 }
 notify!(ThinkingSelect, "thinking:select", CANCELLABLE = false);

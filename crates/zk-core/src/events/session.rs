@@ -20,7 +20,7 @@ pub struct SessionStart {
     pub session_id: Option<SessionId>,
     /// The run.
     pub run_id: RunId,
-    /// How many messages it continues from.
+    /// Number of messages that the run continues from.
     pub messages: usize,
 }
 notify!(SessionStart, "session:start", ON_ERROR = OnError::Throw);
@@ -36,12 +36,12 @@ pub struct SessionMessages {
     pub messages: Vec<Arc<Message>>,
     /// Usage of the turn, when the messages are a model's answer.
     pub usage: Option<TurnUsage>,
-    /// What brought them.
+    /// Cause that brought the messages.
     pub cause: MessagesCause,
 }
 notify!(SessionMessages, "session:messages", ON_ERROR = OnError::Throw, CANCELLABLE = false);
 
-/// What brought messages into a conversation.
+/// Cause that brought messages into a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -70,7 +70,7 @@ pub struct SessionOpenTurn {
     pub turn_id: TurnId,
     /// The answer with the calls.
     pub message: Arc<Message>,
-    /// Its usage.
+    /// Usage of the turn.
     pub usage: TurnUsage,
 }
 notify!(SessionOpenTurn, "session:open-turn", ON_ERROR = OnError::Throw, CANCELLABLE = false);
@@ -118,7 +118,7 @@ pub struct SessionBeforeEnd {
     pub session_id: Option<SessionId>,
     /// The run.
     pub run_id: RunId,
-    /// How it ends.
+    /// Outcome of the run.
     pub status: RunStatus,
     /// Entries to append, as collected so far.
     pub entries: Vec<CustomEntry>,
@@ -147,14 +147,14 @@ pub struct SessionEnd {
     pub session_id: Option<SessionId>,
     /// The run.
     pub run_id: RunId,
-    /// How it ended.
+    /// Outcome of the run.
     pub status: RunStatus,
     /// The run's messages in the history: from this one …
     pub from: usize,
     /// … up to, not including, this one.
     pub to: usize,
-    /// What plugins appended at `session:before-end`, and what the next process compares its first request with: to be stored
-    /// before the end is.
+    /// Entries that plugins appended at `session:before-end`, and data that the next process compares its
+    /// first request with: to be stored before the end is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub entries: Vec<CustomEntry>,
 }
@@ -166,9 +166,9 @@ notify!(SessionEnd, "session:end", ON_ERROR = OnError::Throw, CANCELLABLE = fals
 pub struct SessionBeforeReply {
     /// Do not do it; this answer wins at once.
     pub cancel: bool,
-    /// Why not.
+    /// Reason for the cancellation.
     pub reason: Option<String>,
-    /// What the handler supplies instead of the default, such as a summary.
+    /// Data that the handler supplies instead of the default, such as a summary.
     pub data: Option<Value>,
 }
 
@@ -264,9 +264,9 @@ pub struct SessionBeforeCompact {
     pub session_id: Option<SessionId>,
     /// Tokens in the context now, as far as known.
     pub tokens: u64,
-    /// What the person asked the summary to heed.
+    /// Instructions of the person for the summary.
     pub instructions: Option<String>,
-    /// Why.
+    /// Cause of the compaction.
     pub trigger: CompactionTrigger,
 }
 

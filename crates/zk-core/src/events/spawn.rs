@@ -11,11 +11,11 @@ use crate::model::{ModelRef, Stats};
 pub struct SpawnBefore {
     /// The sub-agent.
     pub child: String,
-    /// How deep it sits in the tree; 1 for a child of the root agent.
+    /// Depth of the sub-agent in the tree; 1 for a child of the root agent.
     pub depth: u32,
-    /// What it is asked.
+    /// Prompt for the sub-agent.
     pub prompt: String,
-    /// Its model.
+    /// Model of the sub-agent.
     pub model: ModelRef,
 }
 notify!(SpawnBefore, "spawn:before");
@@ -26,9 +26,9 @@ notify!(SpawnBefore, "spawn:before");
 pub struct SpawnComplete {
     /// The sub-agent.
     pub child: String,
-    /// How deep it sits in the tree.
+    /// Depth of the sub-agent in the tree.
     pub depth: u32,
-    /// What it did.
+    /// Statistics of the sub-agent's run.
     pub stats: Stats,
 }
 notify!(SpawnComplete, "spawn:complete");
@@ -39,11 +39,11 @@ notify!(SpawnComplete, "spawn:complete");
 pub struct SpawnError {
     /// The sub-agent.
     pub child: String,
-    /// How deep it sits in the tree.
+    /// Depth of the sub-agent in the tree.
     pub depth: u32,
-    /// Why, in words.
+    /// Cause of the failure, in words.
     pub error: String,
-    /// What it had done.
+    /// Statistics of the sub-agent's run up to the failure.
     pub stats: Stats,
 }
 notify!(SpawnError, "spawn:error", CANCELLABLE = false);

@@ -102,7 +102,7 @@ pub struct ToolArgsRepaired {
     pub call_id: CallId,
     /// The tool, canonical.
     pub name: String,
-    /// What the model wrote.
+    /// Text that the model wrote.
     pub text: String,
 }
 notify!(ToolArgsRepaired, "stream:tool-args-repaired");
@@ -113,7 +113,7 @@ notify!(ToolArgsRepaired, "stream:tool-args-repaired");
 pub struct StreamProvider {
     /// The turn.
     pub turn_id: TurnId,
-    /// What it is, in a few words for people.
+    /// Description of the block, in a few words for people.
     pub text: String,
 }
 notify!(StreamProvider, "stream:provider");

@@ -68,7 +68,7 @@ pub struct PrefixBreak {
     pub turn_id: TurnId,
     /// The first part that differs.
     pub part: PrefixPart,
-    /// Why, as far as that was announced.
+    /// Cause of the break, as far as it was announced.
     pub cause: PrefixCause,
     /// About how many tokens are read anew.
     pub lost_tokens: u64,
@@ -86,7 +86,7 @@ pub enum PrefixPart {
     Tools {
         /// The first that changed, came or left.
         first: String,
-        /// Who registered it, such as a plugin or `mcp:SERVER`, if known.
+        /// Source that registered the tool, such as a plugin or `mcp:SERVER`, if known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         source: Option<String>,
     },
@@ -94,7 +94,7 @@ pub enum PrefixPart {
     Section {
         /// The section; `system` is the agent's own prompt, `model` the model itself.
         id: String,
-        /// Who registered it; of `system` who rewrote it last.
+        /// Source that registered the section; of `system` the one that rewrote it last.
         source: String,
     },
     /// The thinking asked for, where the messages are read anew for another.
@@ -112,7 +112,7 @@ pub enum PrefixPart {
     },
 }
 
-/// What explains that a request begins differently.
+/// Cause for which a request begins differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -137,7 +137,7 @@ pub enum PrefixCause {
 pub struct HistoryRepaired {
     /// The turn.
     pub turn_id: TurnId,
-    /// What was mended.
+    /// Repairs that were made.
     pub repairs: Vec<Repair>,
 }
 notify!(HistoryRepaired, "history:repaired");
@@ -148,11 +148,11 @@ notify!(HistoryRepaired, "history:repaired");
 pub struct TurnBefore {
     /// The turn.
     pub turn_id: TurnId,
-    /// Its number in the run, from 1.
+    /// Number of the turn in the run, from 1.
     pub turn: u32,
     /// The model.
     pub model: ModelRef,
-    /// How many messages are sent.
+    /// Number of messages that are sent.
     pub messages: usize,
     /// The reasoning asked for.
     pub thinking: ThinkingRequest,
@@ -189,15 +189,15 @@ impl Absorb for MessageEnd {
 pub struct TurnAfter {
     /// The turn.
     pub turn_id: TurnId,
-    /// Its number in the run, from 1.
+    /// Number of the turn in the run, from 1.
     pub turn: u32,
-    /// Its usage; zero when it failed.
+    /// Token usage of the turn; zero when it failed.
     pub usage: Usage,
-    /// Its cost in US dollars, if known.
+    /// Cost of the turn in US dollars, if known.
     pub cost: Option<f64>,
     /// The message, unless it failed.
     pub message: Option<Arc<Message>>,
-    /// Why it failed, in words.
+    /// Cause of the failure, in words.
     pub error: Option<String>,
     /// Tool calls of the run so far, by canonical name.
     pub tool_counts: Arc<BTreeMap<String, u32>>,
@@ -212,8 +212,8 @@ pub struct UsageUpdate {
     pub turn: TurnUsage,
     /// The run so far, sub-agents included.
     pub total: Usage,
-    /// Its cost in US dollars: the sum of the turns whose cost is known, so the least that all of them cost; null
-    /// as long as there is none.
+    /// Cost of the run so far in US dollars: the sum of the turns whose cost is known, so the least that all
+    /// of them cost; null as long as there is none.
     pub cost: Option<f64>,
 }
 notify!(UsageUpdate, "usage", CANCELLABLE = false);
@@ -224,9 +224,9 @@ notify!(UsageUpdate, "usage", CANCELLABLE = false);
 pub struct SideCallEnd {
     /// The plugin that asked.
     pub source: String,
-    /// What it asked for.
+    /// Purpose of the call.
     pub purpose: String,
-    /// What the call used.
+    /// Usage of the call.
     pub usage: TurnUsage,
 }
 notify!(SideCallEnd, "side-call:end", CANCELLABLE = false);
@@ -282,14 +282,14 @@ pub struct BudgetExceeded {
 }
 notify!(BudgetExceeded, "budget:exceeded");
 
-/// What happens to a call over its tool's budget.
+/// Treatment of a call over its tool's budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum BudgetMode {
-    /// It is refused.
+    /// The call is refused.
     Block,
-    /// It runs, and the model is asked once to come to an end.
+    /// The call runs, and the model is asked once to come to an end.
     Steer,
 }
 
@@ -299,13 +299,13 @@ pub enum BudgetMode {
 pub struct ToolBudgetExceeded {
     /// The tool.
     pub tool: String,
-    /// Its calls in this run before this one.
+    /// Calls of the tool in this run before this one.
     pub count: u32,
     /// The budget.
     pub max: u32,
     /// The turn.
     pub turn_id: TurnId,
-    /// What happens.
+    /// Treatment of the call.
     pub mode: BudgetMode,
 }
 notify!(ToolBudgetExceeded, "tool-budget:exceeded");
@@ -321,16 +321,16 @@ pub struct RunBudgetReached {
     pub turn_id: TurnId,
     /// The budget.
     pub budget: Budget,
-    /// What was spent of it, sub-agents included.
+    /// Amount spent of the budget, sub-agents included.
     pub spent: Spent,
     /// The most that the request could cost.
     pub wanted: Spent,
-    /// What happens.
+    /// Outcome of reaching the budget.
     pub outcome: BudgetOutcome,
 }
 notify!(RunBudgetReached, "run-budget:reached");
 
-/// What happens when a budget in money or tokens is reached.
+/// Outcome of reaching a budget in money or tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "is", rename_all = "snake_case")]

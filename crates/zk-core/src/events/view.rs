@@ -16,11 +16,12 @@ pub struct ViewBlock {
     pub source: String,
     /// Which of the plugin's blocks it is.
     pub key: String,
-    /// What it is, in the plugin's own words: `goal`, `todo`. A front-end may know some and draw them better.
+    /// Kind of the block, in the plugin's own words: `goal`, `todo`. A front-end may know some and draw them
+    /// better.
     pub kind: String,
     /// A line above the body.
     pub title: String,
-    /// What is shown.
+    /// Content of the block.
     pub body: Display,
     /// Whether it stays as it is now.
     pub last: bool,

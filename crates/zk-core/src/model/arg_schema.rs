@@ -42,7 +42,7 @@ impl ToolSpec {
     }
 }
 
-/// How the formats of numbers begin.
+/// Beginnings of the formats of numbers.
 const NUMBERS: [&str; 4] = ["int", "uint", "float", "double"];
 
 /// Every byte of a schema is paid for in every request: what tells the model nothing goes.
@@ -51,7 +51,7 @@ fn slim(schema: &mut Value) {
     for noise in ["$schema", "title", "default"] {
         object.remove(noise);
     }
-    // What every number without a sign has, and the formats that are Rust's names of types.
+    // Drops the minimum that every number without a sign has, and the formats that are Rust's names of types.
     object.retain(|key, value| match key.as_str() {
         "minimum" => value.as_f64() != Some(0.0),
         "format" => {

@@ -52,8 +52,8 @@ impl Budget {
             && self.tokens.is_none_or(|most| spent.tokens <= most)
     }
 
-    /// Why `wanted` does not fit beside `spent`, as a clause: `$0.95 of $1.00 is spent, and the next request may cost up
-    /// to $0.12`.
+    /// Tells why `wanted` does not fit beside `spent`, as a clause: `$0.95 of $1.00 is spent, and the next
+    /// request may cost up to $0.12`.
     #[must_use]
     pub fn describe_shortage(&self, spent: Spent, wanted: Spent) -> String {
         let total = spent + wanted;
@@ -84,7 +84,7 @@ impl fmt::Display for Budget {
     }
 }
 
-/// What was spent on requests to models, or may be.
+/// Amount that was spent on requests to models, or may be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Spent {

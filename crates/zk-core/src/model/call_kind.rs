@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Effect, Effects};
 
-/// What kind of work a tool call is, for icons and groups of a front-end. It is no permission: that is what
+/// Kind of work that a tool call is, for icons and groups of a front-end. It is no permission: that is what
 /// [`Effects`] are for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]

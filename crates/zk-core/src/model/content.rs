@@ -24,7 +24,7 @@ pub enum Block {
     Thinking(Thinking),
     /// Stands for what a compaction took out of the context.
     Compaction(Compaction),
-    /// What only its provider understands (assistant messages only).
+    /// A block that only its provider understands (assistant messages only).
     Provider(ProviderBlock),
 }
 
@@ -34,7 +34,7 @@ pub enum Block {
 pub struct Text {
     /// The text.
     pub text: String,
-    /// What the provider wants back with it.
+    /// Data that the provider wants back with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wire: Option<WireData>,
 }
@@ -47,7 +47,7 @@ pub struct Image {
     pub media_type: String,
     /// The bytes in standard base64.
     pub data: String,
-    /// What the provider wants back with it, if a model made it.
+    /// Data that the provider wants back with it, if a model made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wire: Option<WireData>,
 }
@@ -94,7 +94,7 @@ pub struct ToolCall {
     /// error and never executed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub malformed: Option<String>,
-    /// What the provider wants back with it.
+    /// Data that the provider wants back with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wire: Option<WireData>,
 }
@@ -112,14 +112,14 @@ impl ToolCall {
 pub struct ToolResult {
     /// The id of the call it answers.
     pub call_id: CallId,
-    /// What the tool gave.
+    /// Content that the tool gave.
     pub content: ToolContent,
     /// Whether the call failed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_error: bool,
 }
 
-/// What a tool gives the model: text, or text and images.
+/// Content that a tool gives the model: text, or text with images and documents.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(untagged)]
@@ -183,7 +183,7 @@ pub struct Thinking {
     /// The model it came from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<ModelRef>,
-    /// What the provider wants back with it.
+    /// Data that the provider wants back with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wire: Option<WireData>,
 }
@@ -208,7 +208,7 @@ pub struct Compaction {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ProviderBlock {
-    /// What it is, in a few words for people.
+    /// Description of the block, in a few words for people.
     pub text: String,
     /// The block, in the provider's own shape.
     pub wire: WireData,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a tool call does to the world, as data: what permission, sandbox and audit judge.
+/// Effects of a tool call on the world, as data: permission, sandbox and audit judge them.
 ///
 /// ```
 /// use zk_core::model::{Effect, Effects};
@@ -57,7 +57,7 @@ pub enum Effect {
     },
     /// Runs outside of the context that bounds all other commands.
     LeavesContext {
-        /// What for, in the words of whoever calls. It is no evidence.
+        /// Purpose, in the words of whoever calls. It is no evidence.
         reason: String,
     },
 }

@@ -72,7 +72,7 @@ impl ErrorKind {
     }
 }
 
-/// How far a request had got.
+/// Phase that a request had reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -111,9 +111,9 @@ pub struct ProviderError {
     pub provider: String,
     /// The model asked.
     pub model: String,
-    /// How far the request had got.
+    /// Phase that the request had reached.
     pub phase: Phase,
-    /// What happened, without secrets.
+    /// Description of the failure, without secrets.
     pub message: String,
     /// The HTTP status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -128,10 +128,10 @@ pub struct ProviderError {
     #[serde(rename = "elapsed_ms", with = "super::millis")]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub elapsed: Duration,
-    /// How often it was sent.
+    /// Number of times that the request was sent.
     #[serde(default = "once", skip_serializing_if = "is_once")]
     pub attempts: u32,
-    /// How long the provider asks to wait.
+    /// Wait that the provider asks for.
     #[serde(
         rename = "retry_after_ms",
         with = "super::millis::option",
@@ -140,13 +140,13 @@ pub struct ProviderError {
     )]
     #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub retry_after: Option<Duration>,
-    /// What the provider itself says about retrying; outranks the class.
+    /// The provider's own word about retrying; outranks the class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub should_retry: Option<bool>,
     /// The tokens the model's window holds, if the error is that the request does not fit and says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<u64>,
-    /// What to do next.
+    /// Advice on what to do next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
@@ -212,7 +212,7 @@ impl ProviderError {
 impl fmt::Display for ProviderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.model.as_str() {
-            // It is about no model.
+            // The error is about no model.
             "*" => write!(f, "{}: {}", self.provider, self.kind.as_str())?,
             model => write!(f, "{}/{model}: {}", self.provider, self.kind.as_str())?,
         }
@@ -248,7 +248,7 @@ impl fmt::Display for ProviderError {
 
 impl std::error::Error for ProviderError {}
 
-/// Why a run did not end well.
+/// Reason for which a run did not end well.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// The history does not fit the model's window.
@@ -272,12 +272,12 @@ pub enum AgentError {
         /// The limit.
         turns: u32,
     },
-    /// What the run or its agent may spend is used up, as far as the next request could cost.
+    /// The budget of the run or its agent is used up, as far as the next request could cost.
     #[error("stopped: {}; raise the budget, or continue the session", budget.describe_shortage(*spent, *wanted))]
     Budget {
         /// The budget.
         budget: Budget,
-        /// What was spent of it, sub-agents included.
+        /// Amount spent of the budget, sub-agents included.
         spent: Spent,
         /// The most that the next request could cost.
         wanted: Spent,
@@ -287,7 +287,7 @@ pub enum AgentError {
     Parked {
         /// The tool.
         tool: String,
-        /// What it waits for.
+        /// Reason for the wait.
         reason: String,
     },
     /// The model made the same call again and again, and it failed each time in the same way.
@@ -297,7 +297,7 @@ pub enum AgentError {
     Stuck {
         /// The tool.
         tool: String,
-        /// How often it failed.
+        /// Number of times that the call failed.
         failures: u32,
     },
     /// The agent was used in a way it cannot serve.
@@ -382,7 +382,7 @@ mod tests {
             assert!(!of(kind).is_transient(), "{kind:?}");
         }
         assert!(!AgentError::TurnLimit { turns: 3 }.is_transient());
-        // What the provider itself says outranks the class.
+        // The provider's own word outranks the class.
         let said = ProviderError { should_retry: Some(true), ..error("x") };
         assert!(AgentError::from(said).is_transient());
     }

@@ -4,14 +4,14 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Why a model's response ended.
+/// Reason for which a model's response ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "reason", content = "detail", rename_all = "snake_case")]
 pub enum StopReason {
-    /// It said all it wanted.
+    /// The model said all it wanted.
     EndTurn,
-    /// It waits for tool results.
+    /// The model waits for tool results.
     ToolUse,
     /// The output limit; the last tool call may be cut and is never executed.
     MaxTokens,

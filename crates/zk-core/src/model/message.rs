@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Block, MessageId, ModelRef, StopReason, ToolCall, ToolResult};
 
-/// Who speaks.
+/// Speaker of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -26,21 +26,22 @@ pub enum Role {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Message {
-    /// Its id, which the agent gives it when it joins the conversation, before anything stores it. Providers do not
-    /// get it.
+    /// Id of the message, which the agent gives it when it joins the conversation, before anything stores it.
+    /// Providers do not get it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<MessageId>,
-    /// Who speaks.
+    /// Speaker of the message.
     pub role: Role,
-    /// What is said.
+    /// Content of the message.
     pub content: Vec<Block>,
     /// The model that said it (assistant messages).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<ModelRef>,
-    /// Why it ended (assistant messages).
+    /// Reason for which it ended (assistant messages).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<StopReason>,
-    /// Who put it there, when it was not the person or the model: a budget, a steering message, a plugin.
+    /// Origin of the message, when it was not the person or the model: a budget, a steering message, a
+    /// plugin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub injected_by: Option<String>,
 }
@@ -98,7 +99,7 @@ impl Message {
         self.content.iter().filter_map(Block::as_result)
     }
 
-    /// Its text blocks joined, without thinking, calls or results.
+    /// Returns its text blocks joined, without thinking, calls or results.
     #[must_use]
     pub fn text(&self) -> String {
         self.content.iter().filter_map(Block::as_text).collect::<Vec<_>>().concat()

@@ -16,7 +16,7 @@ fn whole(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The same for a duration that may be absent.
+/// Durations that may be absent, in the same form.
 pub(crate) mod option {
     use std::time::Duration;
 

@@ -44,10 +44,10 @@ pub struct Model {
     /// Largest output in tokens, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_output: Option<u64>,
-    /// What it can do.
+    /// Capabilities of the model.
     #[serde(default)]
     pub capabilities: Capabilities,
-    /// What it costs, if known.
+    /// Prices of the model, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prices: Option<Prices>,
 }
@@ -65,14 +65,14 @@ impl Model {
         }
     }
 
-    /// Its reference.
+    /// Returns the model's reference.
     #[must_use]
     pub fn reference(&self) -> ModelRef {
         ModelRef::new(&*self.provider, &*self.id)
     }
 
-    /// What `usage` costs in US dollars: what is billed, or else what it comes to if the prices are known, and no
-    /// other model had a part in it.
+    /// Returns the cost of `usage` in US dollars: what is billed, or else what it comes to if the prices are
+    /// known, and no other model had a part in it.
     #[must_use]
     pub fn cost(&self, usage: &Usage) -> Option<f64> {
         let billed = usage.billed.map(|billionths| billionths as f64 / 1e9);
@@ -81,15 +81,15 @@ impl Model {
     }
 }
 
-/// What a model can do.
+/// Capabilities of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Capabilities {
-    /// It can see images.
+    /// Whether the model can see images.
     pub vision: bool,
     /// A tool result may carry images; otherwise they follow in a user message.
     pub image_in_tool_result: bool,
-    /// How it reasons.
+    /// Form in which its reasoning is asked for.
     pub thinking: ThinkingSupport,
 }
 
@@ -99,7 +99,7 @@ impl Default for Capabilities {
     }
 }
 
-/// How a model's reasoning is asked for.
+/// Form in which a model's reasoning is asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]

@@ -19,7 +19,7 @@ use super::Usage;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Prices {
-    /// What a request costs unless a tier says otherwise.
+    /// Rates of a request unless a tier says otherwise.
     #[serde(flatten)]
     pub rates: Rates,
     /// Other rates for long inputs, in any order.
@@ -47,17 +47,17 @@ pub struct Rates {
 pub struct PriceTier {
     /// Input tokens, cached ones included, above which the tier counts.
     pub above: u64,
-    /// Its rates.
+    /// Rates of the tier.
     #[serde(flatten)]
     pub rates: Rates,
 }
 
-/// What an hour in the cache costs to write, as a multiple of uncached input. Only Anthropic offers it.
+/// Price of writing to the cache for an hour, as a multiple of uncached input. Only Anthropic offers it.
 const HOUR_FACTOR: f64 = 2.0;
 
 impl Prices {
-    /// What the response that used `usage` costs in US dollars, to a billionth. What a service tier adds or takes off
-    /// is not in it: whoever knows the tier that answered says so in [`Usage::billed`].
+    /// Returns the cost of the response that used `usage`, in US dollars to a billionth. What a service tier
+    /// adds or takes off is not in it: whoever knows the tier that answered says so in [`Usage::billed`].
     #[must_use]
     pub fn cost(&self, usage: &Usage) -> f64 {
         let context = usage.read();

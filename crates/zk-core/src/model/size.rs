@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{Block, Message, ToolContent};
 
-/// What an image counts for: about as much context as so many bytes of text.
+/// Size that an image counts for, in bytes of text that take about as much context.
 const IMAGE: usize = 4800;
 
 /// About how much of a window these messages take, in bytes of text; a token is three to four of them. An image

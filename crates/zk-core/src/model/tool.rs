@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use super::{Block, ToolContent};
 
-/// What a model is told about a tool.
+/// Description of a tool for a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolSpec {
     /// The canonical name, `[a-zA-Z0-9_-]{1,64}`.
     pub name: String,
-    /// What it does, for the model.
+    /// Description of what the tool does, for the model.
     pub description: String,
     /// The JSON Schema of its arguments, an object schema.
     pub schema: Value,
@@ -53,7 +53,7 @@ pub enum Concurrency {
     Resources(Vec<String>),
 }
 
-/// What a tool gives back.
+/// Output of a tool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolOutput {
@@ -94,7 +94,7 @@ impl From<&str> for ToolOutput {
     }
 }
 
-/// How a result is shown to a person.
+/// Form in which a result is shown to a person.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -123,13 +123,13 @@ pub enum Display {
         /// Rows.
         rows: Vec<Vec<String>>,
     },
-    /// What a command printed, and how it ended.
+    /// Output of a command, and how it ended.
     Command {
         /// The end of the output, whole lines as far as they were kept.
         lines: Vec<String>,
-        /// How many lines it printed in all.
+        /// Number of lines that the command printed in all.
         total_lines: u64,
-        /// How it ended.
+        /// Exit of the command.
         exit: CommandExit,
     },
 }
@@ -149,7 +149,7 @@ impl Display {
     }
 }
 
-/// How a command ended.
+/// Exit of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "how", rename_all = "snake_case")]
@@ -161,12 +161,12 @@ pub enum CommandExit {
     },
     /// A signal ended it.
     Signal {
-        /// Its number.
+        /// Number of the signal.
         signal: i32,
     },
-    /// It took longer than it was allowed to.
+    /// The command took longer than it was allowed to.
     TimedOut,
-    /// It was stopped with its run.
+    /// The command was stopped with its run.
     Stopped,
 }
 
@@ -181,14 +181,14 @@ impl fmt::Display for CommandExit {
     }
 }
 
-/// Why a tool has no result. The model is told `message`.
+/// Error of a tool that has no result. The model is told `message`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[error("{message}")]
 pub struct ToolError {
     /// The class.
     pub kind: ToolErrorKind,
-    /// What failed, where, and what to do next, for the model to read.
+    /// Message for the model: what failed, where, and what to do next.
     pub message: String,
     /// For the person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -202,13 +202,13 @@ pub struct ToolError {
 pub enum ToolErrorKind {
     /// The arguments make no sense.
     InvalidArgs,
-    /// What it names does not exist.
+    /// Something that the arguments name does not exist.
     NotFound,
     /// Not allowed here.
     Denied,
     /// The operation failed.
     Failed,
-    /// It took too long.
+    /// The call took too long.
     TimedOut,
     /// The run was stopped.
     Aborted,

@@ -27,15 +27,16 @@ pub struct Usage {
     pub cache_write_1h: u64,
     /// The part of `output` that was reasoning.
     pub reasoning: u64,
-    /// What it costs in billionths of a US dollar, where the prices of the model that was asked do not say it: the
-    /// provider says so, or it was made of several responses, each with a price of its own.
+    /// Cost in billionths of a US dollar, where the prices of the model that was asked do not say it: the
+    /// provider says so, or the response was made of several, each with a price of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub billed: Option<u64>,
     /// The part of all this that other models used whose prices are not known: nor is the cost then, unless it
     /// is `billed`.
     #[serde(skip_serializing_if = "is_none")]
     pub unpriced: u64,
-    /// What the last of several responses read that the counts are of; nothing where they are of one, or of turns.
+    /// Tokens that the last of several responses read that the counts are of; nothing where they are of one,
+    /// or of turns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_read: Option<u64>,
 }
@@ -52,8 +53,8 @@ impl Usage {
         self.input + self.cache_read + self.cache_write
     }
 
-    /// How much of the window the response has filled, its output left out: everything that was read, but only by
-    /// the last of several responses that the provider made it of.
+    /// Returns the tokens of the window that the response has filled, its output left out: everything that
+    /// was read, but only by the last of several responses that the provider made it of.
     #[must_use]
     pub fn context(&self) -> u64 {
         self.last_read.unwrap_or_else(|| self.read())
@@ -85,13 +86,13 @@ pub struct TurnUsage {
     pub turn_id: TurnId,
     /// The model that answered.
     pub model: ModelRef,
-    /// Its tokens.
+    /// Tokens of the turn.
     pub usage: Usage,
-    /// Its cost in US dollars, if known.
+    /// Cost of the turn in US dollars, if known.
     pub cost: Option<f64>,
 }
 
-/// What a run did.
+/// Statistics of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Stats {
@@ -128,9 +129,9 @@ pub struct Stats {
 pub struct ModelStats {
     /// Turns it answered.
     pub turns: u32,
-    /// Its tokens.
+    /// Tokens of the model's share.
     pub usage: Usage,
-    /// Its cost in US dollars, as in [`Stats::cost`].
+    /// Cost of the model's share in US dollars, as in [`Stats::cost`].
     pub cost: Option<f64>,
 }
 

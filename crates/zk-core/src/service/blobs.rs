@@ -24,7 +24,7 @@ pub trait Blobs: Send + Sync {
     /// [`BlobError::Missing`] when nothing of that id is kept, [`BlobError::Damaged`] when it changed since.
     fn open(&self, id: &BlobId, range: Option<Range<u64>>) -> Result<Box<dyn Read + Send>, BlobError>;
 
-    /// How many bytes it has.
+    /// Returns the size of the blob in bytes.
     ///
     /// # Errors
     /// [`BlobError::Missing`] when nothing of that id is kept.
@@ -43,7 +43,7 @@ impl fmt::Display for BlobId {
     }
 }
 
-/// Why a blob is not to be had.
+/// Reason for which a blob is not to be had.
 #[derive(Debug, thiserror::Error)]
 pub enum BlobError {
     /// Nothing is kept under this id.
@@ -52,16 +52,16 @@ pub enum BlobError {
         /// The id.
         id: BlobId,
     },
-    /// It is not what it was when it was kept.
+    /// The blob is not what it was when it was kept.
     #[error("what is kept under `{id}` changed since; it is not used")]
     Damaged {
         /// The id.
         id: BlobId,
     },
-    /// It is larger than any one may be.
+    /// The blob is larger than any one may be.
     #[error("cannot keep {bytes} bytes as a blob: the limit is {limit}")]
     TooLarge {
-        /// Its size.
+        /// Size of the blob.
         bytes: u64,
         /// The most bytes one may have.
         limit: u64,
@@ -69,7 +69,7 @@ pub enum BlobError {
     /// There is no room left for all of them together.
     #[error("cannot keep {bytes} bytes more: all blobs of a session may have {limit} bytes together")]
     Full {
-        /// Its size.
+        /// Size of the blob.
         bytes: u64,
         /// The most bytes all may have together.
         limit: u64,
@@ -77,11 +77,11 @@ pub enum BlobError {
     /// The disk said no.
     #[error("cannot {doing} blob `{id}`: {source}")]
     Io {
-        /// What was tried.
+        /// Act that failed, as a verb.
         doing: &'static str,
         /// The blob.
         id: String,
-        /// Why.
+        /// Cause of the failure.
         source: std::io::Error,
     },
 }

@@ -36,40 +36,40 @@ pub trait CallJudge: Send + Sync {
     fn forget_session(&self);
 }
 
-/// What a [`CallJudge`] decided, and why.
+/// Decision of a [`CallJudge`], with its reasons.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallJudgement {
     /// The decision.
     pub decision: CallDecision,
-    /// Why, a line for each part of the call that had a say in it.
+    /// Reasons for the decision, a line for each part of the call that had a say in it.
     pub reasons: Vec<String>,
-    /// What a person can be offered to allow beyond this call; nothing where no rule would cover it.
+    /// Offer to a person to allow more than this call; nothing where no rule would cover it.
     pub offer: Option<CallOffer>,
     /// The tightest permission mode in which the call would run without a question; nothing where a rule stands against
     /// it in every mode.
     pub allowed_by: Option<String>,
 }
 
-/// What is to become of a call.
+/// Decision about a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallDecision {
-    /// It runs without a question.
+    /// The call runs without a question.
     Allow,
     /// A person decides. With `by_rule` a rule wants it so, and no earlier answer counts.
     Ask {
         /// Whether a rule says so.
         by_rule: bool,
     },
-    /// It does not run, and nobody is asked.
+    /// The call does not run, and nobody is asked.
     Deny,
 }
 
 /// Something a person can allow beyond one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallOffer {
-    /// What the calls have in common that it allows.
+    /// Property that the allowed calls have in common.
     pub kind: WiderKind,
-    /// What it allows, in words, such as "commands that begin with `cargo test`".
+    /// Description of the allowed calls, in words, such as "commands that begin with `cargo test`".
     pub describes: String,
     /// The judge's own name of it.
     pub key: String,

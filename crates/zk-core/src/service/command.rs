@@ -48,7 +48,7 @@ pub trait Command: Send + Sync {
     async fn run(&self, args: &str, cx: &Cx) -> Result<CommandOutcome, BoxError>;
 }
 
-/// What a command leads to.
+/// Outcome of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommandOutcome {
     /// Nothing more.
@@ -67,8 +67,9 @@ pub enum CommandOutcome {
 /// The longest words that a name may have, such as those of `/git commit`.
 const WORDS: usize = 5;
 
-/// What `find` gives for the longest name that `line` begins with, and what follows it, trimmed. A name of several words
-/// may be typed with blanks between them, or with colons as it is listed: `git commit` and `git:commit`.
+/// Returns the result of `find` for the longest name that `line` begins with, and what follows it, trimmed. A
+/// name of several words may be typed with blanks between them, or with colons as it is listed: `git commit`
+/// and `git:commit`.
 ///
 /// ```
 /// use zk_core::service::match_command;

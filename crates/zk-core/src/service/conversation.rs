@@ -89,7 +89,8 @@ pub struct TurnEnv(pub BTreeMap<String, String>);
 pub struct TurnCwd(pub PathBuf);
 
 impl TurnCwd {
-    /// Where `cx` works, if that is known as an absolute path: in its turn, or now outside of turns.
+    /// Returns the directory that `cx` works in, if that is known as an absolute path: in its turn, or now
+    /// outside of turns.
     #[must_use]
     pub fn of(cx: &Cx) -> Option<PathBuf> {
         let turn = cx.service::<Self>().map(|cwd| cwd.0.clone());
@@ -118,14 +119,14 @@ pub struct ConversationState {
     pub queued: usize,
 }
 
-/// What became of a prompt.
+/// Outcome of submitting a prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Submitted {
     /// A run began with it.
     Started(RunId),
     /// The run that works gets it: after the present call where it is to interrupt, otherwise when the model is done.
     Queued(RunId),
-    /// It joins the conversation with the next prompt.
+    /// The message joins the conversation with the next prompt.
     Waiting,
 }
 
@@ -142,7 +143,7 @@ pub enum Delivery {
     NextPrompt,
 }
 
-/// What to switch a conversation to.
+/// Target to switch a conversation to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -185,11 +186,11 @@ pub trait SessionOpener: Send + Sync {
 /// A session that a conversation goes on with.
 #[derive(Clone, Default)]
 pub struct OpenedSession {
-    /// Its id; nothing when it is not stored.
+    /// Id of the session; nothing when it is not stored.
     pub id: Option<SessionId>,
-    /// Its messages.
+    /// Messages of the session.
     pub messages: Vec<Arc<Message>>,
-    /// Its stored entries, from the first to the leaf, for `session:loaded`.
+    /// Stored entries, from the first to the leaf, for `session:loaded`.
     pub entries: Arc<[Entry]>,
     /// The model it used last; that of the conversation before, if nothing.
     pub model: Option<Model>,
@@ -197,8 +198,9 @@ pub struct OpenedSession {
     pub thinking: Option<ThinkingLevel>,
     /// The directory tools work in; that of the conversation before, if nothing.
     pub cwd: Option<PathBuf>,
-    /// What belongs to the session alone: its recorder, the place of its large results, the
-    /// [`Files`](super::Files) of a root of its own, a clean-up that closes it. Installed while it is the conversation's, and closed in reverse order.
+    /// Plugins of the session alone: its recorder, the place of its large results, the
+    /// [`Files`](super::Files) of a root of its own, a clean-up that closes it. Installed while it is the
+    /// conversation's, and closed in reverse order.
     pub plugins: Vec<Arc<dyn Plugin>>,
 }
 
@@ -214,7 +216,7 @@ impl fmt::Debug for OpenedSession {
     }
 }
 
-/// Why a conversation does not do what it was asked.
+/// Reason for which a conversation does not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum ConversationError {
     /// A run works.
@@ -223,17 +225,17 @@ pub enum ConversationError {
     /// A plugin was asked and said no.
     #[error("a plugin keeps this conversation from going on with {what}: {reason}")]
     Refused {
-        /// What was asked for.
+        /// Request that was made, in words.
         what: String,
-        /// Why not.
+        /// Reason for the refusal.
         reason: String,
     },
     /// Nothing here can do it.
     #[error("{what} is not possible here: {reason}")]
     Unsupported {
-        /// What was asked for.
+        /// Request that was made, in words.
         what: String,
-        /// Why not, and what to do instead.
+        /// Reason for the refusal, and what to do instead.
         reason: String,
     },
     /// The session cannot be opened.

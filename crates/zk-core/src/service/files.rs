@@ -8,9 +8,9 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-/// How every file tool reaches files, wherever they are: on this machine, in a container, on another host, in an
-/// editor's buffers. Paths are resolved, contained in the allowed roots, and opened so that a link swapped in
-/// meanwhile cannot lead outside.
+/// Access of every file tool to files, wherever they are: on this machine, in a container, on another host,
+/// in an editor's buffers. Paths are resolved, contained in the allowed roots, and opened so that a link
+/// swapped in meanwhile cannot lead outside.
 ///
 /// Walks and searches are one call each, so that a context that is far away answers them where the files are. All
 /// types can be sent elsewhere.
@@ -31,7 +31,7 @@ pub trait Files: Send + Sync {
     /// # Errors
     /// [`PathError`] as for [`Files::resolve`], and when it is missing or no regular file.
     fn open(&self, at: &Resolved, range: Option<Range<u64>>) -> Result<Box<dyn Read + Send>, PathError>;
-    /// What is there, without following a link at the end.
+    /// Returns the metadata of what is there, without following a link at the end.
     ///
     /// # Errors
     /// [`PathError`], also when nothing is there.
@@ -102,11 +102,11 @@ pub trait FileWatch: Send {}
 pub struct Resolved {
     /// Absolute, without links or `..`: different spellings of one file are equal.
     pub path: PathBuf,
-    /// How to show it: relative to the main root where it is below it.
+    /// Path as it is shown: relative to the main root where it is below it.
     pub shown: String,
 }
 
-/// What a walk visits.
+/// Options of a walk.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WalkOptions {
     /// Also what ignore files leave out.
@@ -120,45 +120,45 @@ pub struct WalkOptions {
 /// Something that a walk found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WalkEntry {
-    /// Where it is.
+    /// Path of the entry.
     pub at: Resolved,
-    /// What it was when its directory was read.
+    /// Kind of the entry when its directory was read.
     pub kind: FileKind,
     /// Last change, if dates were asked for and the system knows.
     pub modified: Option<SystemTime>,
 }
 
-/// What is to be known of a walk that is over.
+/// Report on a walk that is over.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WalkReport {
     /// Ignore files that were not used, each with the reason.
     pub notices: Vec<String>,
 }
 
-/// What to search for.
+/// Query of a search.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SearchQuery {
     /// A regular expression in ripgrep's syntax.
     pub pattern: String,
     /// Whether upper and lower case are the same.
     pub ignore_case: bool,
-    /// What a result is.
+    /// Form of a result.
     pub mode: SearchMode,
     /// Lines around each match that are shown too.
     pub context: usize,
-    /// Where to search.
+    /// Options of the walk that finds the files.
     pub walk: WalkOptions,
-    /// How many results come before those that are wanted.
+    /// Number of results before those that are wanted.
     pub skip: usize,
-    /// How many results after those are enough.
+    /// Number of results after the skipped ones that are enough.
     pub wanted: usize,
-    /// How many bytes of results are enough.
+    /// Bytes of results that are enough.
     pub max_bytes: usize,
-    /// How many bytes of a line are shown.
+    /// Most bytes of a line that are shown.
     pub line_bytes: usize,
 }
 
-/// What a result of a search is.
+/// Form of a result of a search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SearchMode {
@@ -171,12 +171,12 @@ pub enum SearchMode {
     Count,
 }
 
-/// What a search found.
+/// Findings of a search.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SearchFound {
     /// The results, in the order of the paths, as they are shown.
     pub results: Vec<String>,
-    /// How many results were skipped.
+    /// Number of results that were skipped.
     pub skipped: usize,
     /// Whether the cap in bytes was reached.
     pub capped: bool,
@@ -188,7 +188,7 @@ pub struct SearchFound {
     pub notices: Vec<String>,
 }
 
-/// What is at a path.
+/// Metadata of what is at a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileStat {
     /// File, directory, link or something else.
@@ -219,9 +219,9 @@ impl FileIdentity {
 pub struct CachedFile {
     /// The resolved path.
     pub at: Resolved,
-    /// What it is.
+    /// Metadata of the file.
     pub stat: FileStat,
-    /// Its content.
+    /// Content of the file.
     pub bytes: Vec<u8>,
 }
 
@@ -239,18 +239,18 @@ pub enum FileKind {
     Other,
 }
 
-/// What a write did.
+/// Result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WriteReceipt {
     /// Whether the file is new.
     pub created: bool,
 }
 
-/// Why a path cannot be used.
+/// Reason for which a path cannot be used.
 #[derive(Debug, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "error", rename_all = "snake_case")]
 pub enum PathError {
-    /// It leads outside the allowed roots.
+    /// The path leads outside the allowed roots.
     #[error("`{path}` is outside the allowed directories ({roots}); use a path inside them")]
     Outside {
         /// As written.
@@ -258,14 +258,14 @@ pub enum PathError {
         /// The roots.
         roots: String,
     },
-    /// It is one of the files that are never read, or never written, by tools.
+    /// The path is one of the files that are never read, or never written, by tools.
     #[error("`{path}` may not be {access}: {why}")]
     Protected {
         /// As written.
         path: String,
         /// `read` or `written`.
         access: Cow<'static, str>,
-        /// Why.
+        /// Reason for the protection.
         why: Cow<'static, str>,
     },
     /// Nothing is there.
@@ -276,14 +276,14 @@ pub enum PathError {
         /// A near match, or empty.
         hint: String,
     },
-    /// It is not what the operation needs.
+    /// The path is not what the operation needs.
     #[error("`{path}` is {what}, not {wanted}")]
     Kind {
         /// As written.
         path: String,
-        /// What it is.
+        /// Kind of the path, in words.
         what: Cow<'static, str>,
-        /// What was needed.
+        /// Kind that was needed, in words.
         wanted: Cow<'static, str>,
     },
     /// The path itself is not usable.
@@ -291,7 +291,7 @@ pub enum PathError {
     Invalid {
         /// As written.
         path: String,
-        /// Why.
+        /// Reason for which the path is not usable.
         why: Cow<'static, str>,
     },
     /// A glob or a regular expression is none.
@@ -299,17 +299,17 @@ pub enum PathError {
     Pattern {
         /// `glob`, `pattern` or `regular expression`.
         what: Cow<'static, str>,
-        /// Why not.
+        /// Reason for which it is not usable.
         why: String,
     },
     /// The system said no.
     #[error("cannot {doing} `{path}`: {source}")]
     Io {
-        /// What was tried.
+        /// Act that failed, as a verb.
         doing: Cow<'static, str>,
         /// As written.
         path: String,
-        /// Why; sent elsewhere, its text is left.
+        /// Cause of the failure; sent elsewhere, its text is left.
         #[serde(with = "io_error")]
         source: std::io::Error,
     },

@@ -80,14 +80,15 @@ impl FnTool {
         }
     }
 
-    /// What it is called where a person reads, in the place of its name.
+    /// Sets the title that a person reads in the place of the name.
     #[must_use]
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.title = Some(title.into());
         self
     }
 
-    /// Its calls change nothing and leave nothing: nobody is asked about them, and they run together.
+    /// Declares that its calls change nothing and leave nothing: nobody is asked about them, and they run
+    /// together.
     #[must_use]
     pub fn reads_only(mut self) -> Self {
         self.effects = Box::new(|_, _| Effects::none());
@@ -95,7 +96,8 @@ impl FnTool {
         self
     }
 
-    /// What a call with these arguments does, without doing it; see [`Tool::effects`].
+    /// Sets how to tell the effects of a call with these arguments, without running it; see
+    /// [`Tool::effects`].
     #[must_use]
     pub fn effects(
         mut self,

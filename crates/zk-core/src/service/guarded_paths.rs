@@ -1,7 +1,7 @@
-/// How a path is guarded.
+/// Kind of guard on a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PathGuard {
-    /// It holds credentials: no tool reads or writes it.
+    /// The path holds credentials: no tool reads or writes it.
     Secret,
     /// No tool writes it.
     ReadOnly,
@@ -39,9 +39,9 @@ pub enum RunBy {
 pub struct GuardedPath {
     /// Names, with `/` between them: in lower case, since they are compared without regard to case.
     pub path: &'static str,
-    /// How it is guarded.
+    /// Kind of guard on the path.
     pub guard: PathGuard,
-    /// Why, as the end of a message.
+    /// Reason for the guard, as the end of a message.
     pub why: &'static str,
     /// Whether programs look for a file there, not for a directory.
     pub is_file: bool,

@@ -16,7 +16,7 @@ pub trait HostFiles: Send + Sync {
     /// [`HostFileError`] when it is missing, no regular file, too large, of a wrong owner or out of its
     /// directory.
     fn read(&self, path: &Path, how: &HostRead) -> Result<HostFile, HostFileError>;
-    /// Whose file or directory this is; a link at the end is not followed.
+    /// Returns the owner of this file or directory; a link at the end is not followed.
     ///
     /// # Errors
     /// [`HostFileError`] when nothing is there or the system does not say.
@@ -28,7 +28,7 @@ pub trait HostFiles: Send + Sync {
 pub struct HostRead {
     /// The most that is read, in bytes.
     pub max_bytes: usize,
-    /// What happens to a file with more than that.
+    /// Treatment of a file with more than that.
     pub overflow: Overflow,
     /// Refuses files of other users than the one running and the system's administrator.
     pub own_only: bool,
@@ -51,16 +51,16 @@ impl HostRead {
     }
 }
 
-/// What happens to a file above the size limit.
+/// Treatment of a file above the size limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overflow {
-    /// It is an error.
+    /// The read fails.
     Refuse,
-    /// Its beginning is read, and [`HostFile::cut`] says so.
+    /// The beginning of the file is read, and [`HostFile::cut`] says so.
     Cut,
 }
 
-/// What was read.
+/// Content of a host file, as far as it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostFile {
     /// The content, at most [`HostRead::max_bytes`] of it.
@@ -69,7 +69,7 @@ pub struct HostFile {
     pub cut: bool,
 }
 
-/// Whose a file is.
+/// Owner of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileOwner {
     /// The user who runs this process, or the system's administrator.
@@ -81,31 +81,31 @@ pub enum FileOwner {
     },
 }
 
-/// Why a host file cannot be read.
+/// Reason for which a host file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum HostFileError {
     /// Nothing is there.
     #[error("it does not exist")]
     Missing,
-    /// It is no regular file.
+    /// The path leads to no regular file.
     #[error("it is {what}, not a regular file")]
     NotRegular {
-        /// What it is.
+        /// Kind of the file, in words.
         what: &'static str,
     },
-    /// It is above the size limit.
+    /// The file is above the size limit.
     #[error("it is larger than {max_bytes} bytes")]
     TooLarge {
         /// The limit.
         max_bytes: usize,
     },
-    /// It is somebody else's.
+    /// The file is somebody else's.
     #[error("it belongs to another user (uid {uid})")]
     ForeignOwner {
         /// The owner's number.
         uid: u32,
     },
-    /// It lies elsewhere.
+    /// The file lies elsewhere.
     #[error("it is a link that leads out of {}", directory.display())]
     Outside {
         /// The directory it should be in.

@@ -41,7 +41,7 @@ pub trait PluginSettings: Send + Sync {
 pub struct PluginSettingsError {
     /// The plugin.
     pub plugin: Source,
-    /// What is wrong.
+    /// Error of reading the settings.
     pub source: serde_json::Error,
 }
 

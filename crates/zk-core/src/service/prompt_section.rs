@@ -37,13 +37,13 @@ pub trait PromptSection: Send + Sync {
 
 /// The usual places of sections.
 pub mod section_order {
-    /// Where the agent works.
+    /// Place of sections on where the agent works.
     pub const PLACE: i32 = 100;
-    /// What the project says.
+    /// Place of sections on what the project says.
     pub const PROJECT: i32 = 200;
-    /// What can be loaded on demand.
+    /// Place of sections on what can be loaded on demand.
     pub const SKILLS: i32 = 300;
-    /// What was remembered.
+    /// Place of sections on what was remembered.
     pub const MEMORY: i32 = 400;
     /// After everything else.
     pub const LAST: i32 = 1000;

@@ -30,7 +30,7 @@ pub trait Provider: Send + Sync {
         None
     }
 
-    /// What is known about a model; tolerant defaults for one that is not known.
+    /// Returns the facts known about a model; tolerant defaults for one that is not known.
     fn model(&self, id: &str) -> Model;
 
     /// The model used when none is asked for, if there is a sensible one.
@@ -43,9 +43,9 @@ pub trait Provider: Send + Sync {
         self.inner().map(|inner| inner.known_models()).unwrap_or_default()
     }
 
-    /// Whose quota its requests count against, as an opaque text: the same for all providers of one endpoint and
-    /// key, however they were made. Nothing of the key can be told from it. Without one, a provider is taken
-    /// for the only one of its kind.
+    /// Returns an opaque text for the quota that its requests count against: the same for all providers of
+    /// one endpoint and key, however they were made. Nothing of the key can be told from it. Without one, a
+    /// provider is taken for the only one of its kind.
     fn quota_key(&self) -> Option<String> {
         self.inner()?.quota_key()
     }
@@ -55,7 +55,7 @@ pub trait Provider: Send + Sync {
         self.inner().is_some_and(|inner| inner.is_retrying())
     }
 
-    /// What histories and ids this provider accepts for `model`.
+    /// Returns the rules for histories and ids that this provider accepts for `model`.
     fn rules(&self, model: &Model) -> WireRules;
 
     /// Whether an answer of `model` can be held to `schema`, the schema of an object, by naming it in
@@ -100,8 +100,9 @@ pub trait Provider: Send + Sync {
         }
     }
 
-    /// What is known about a model once the endpoint was asked for what [`Provider::model`] cannot say, such as
-    /// the window of one that stands in no table. When nobody answers, that is as much as before.
+    /// Returns the facts known about a model once the endpoint was asked for what [`Provider::model`] cannot
+    /// say, such as the window of one that stands in no table. When nobody answers, that is as much as
+    /// before.
     async fn describe_model(&self, id: &str, cx: &Cx) -> Model {
         if let Some(inner) = self.inner() {
             return inner.describe_model(id, cx).await;
@@ -162,7 +163,7 @@ impl Request {
 /// The shape an answer has to have.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OutputFormat {
-    /// What the provider is to call it: up to 64 letters, digits, `_` and `-`.
+    /// Name of the format for the provider: up to 64 letters, digits, `_` and `-`.
     pub name: Arc<str>,
     /// The JSON schema, of an object.
     pub schema: Arc<Value>,
@@ -234,35 +235,35 @@ pub enum StreamEvent {
     },
     /// The usage so far; later ones replace earlier ones.
     Usage(Usage),
-    /// What the provider says it did beside answering, in its own shape: edits of the context, the responses
-    /// that one answer was made of, counts of tools it ran. For people and programs to look at.
+    /// Report of the provider on what it did beside answering, in its own shape: edits of the context, the
+    /// responses that one answer was made of, counts of tools it ran. For people and programs to look at.
     Report(Value),
     /// The request will be sent again.
     Retry(RetryNotice),
     /// The response is complete.
     Done {
-        /// Why it ended.
+        /// Reason for which it ended.
         stop: StopReason,
-        /// Its usage.
+        /// Usage of the response.
         usage: Usage,
     },
 }
 
-/// That a request waits to be sent again, or is held back by a rate limit that another one met.
+/// Notice that a request waits to be sent again, or is held back by a rate limit that another one met.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct RetryNotice {
     /// The last attempt, from 1; 0 before the first.
     pub attempt: u32,
-    /// How many there will be at most.
+    /// Number of attempts that there will be at most.
     pub max_attempts: u32,
     /// The wait before the next one.
     #[serde(rename = "delay_ms", with = "crate::model::millis")]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub delay: Duration,
-    /// Why it waits.
+    /// Class of the error that makes it wait.
     pub kind: ErrorKind,
-    /// Why, in words.
+    /// Cause of the wait, in words.
     pub message: String,
     /// Whether a part of an answer was handed out before: it counts for nothing, the answer begins anew.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

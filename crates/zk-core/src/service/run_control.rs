@@ -31,7 +31,7 @@ pub trait RunControl: Send + Sync {
     /// The run's id.
     fn run_id(&self) -> RunId;
 
-    /// What the run is doing.
+    /// Returns the state of the run.
     fn state(&self) -> RunState;
 
     /// Queues a message that interrupts the run after the present call, as a person's steering does.
@@ -73,7 +73,7 @@ pub struct RunEnded {
     pub message: Arc<Message>,
 }
 
-/// What a run is doing.
+/// State of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunState {
     /// The turn, from 1; 0 before the first.
@@ -91,7 +91,7 @@ pub struct RunState {
 pub struct SideCall {
     /// The plugin that asks: the source of its scope. Stored usage names it.
     pub source: Source,
-    /// What it is for, in a word or two: `title`, `summary`. Statistics and logs name it.
+    /// Purpose of the call, in a word or two: `title`, `summary`. Statistics and logs name it.
     pub purpose: String,
     /// The system prompt.
     pub system: String,
@@ -101,7 +101,7 @@ pub struct SideCall {
     pub model: Option<Model>,
     /// The longest answer in tokens; 1,024 if nothing.
     pub max_tokens: Option<u32>,
-    /// How long it may take: 30 s unless changed.
+    /// Time limit of the call: 30 s unless changed.
     pub limit: Duration,
 }
 
@@ -125,6 +125,6 @@ impl SideCall {
 pub struct SideAnswer {
     /// The answer's text.
     pub text: String,
-    /// What it cost.
+    /// Usage of the call, with its cost.
     pub usage: TurnUsage,
 }

@@ -42,7 +42,7 @@ pub trait RunTools: Send + Sync {
 pub struct RunTool {
     /// The canonical name.
     pub name: Arc<str>,
-    /// What the model is told of it.
+    /// Description of the tool for the model.
     pub spec: Arc<ToolSpec>,
     /// Whether the model may call it: it is not lazy, or it was unlocked.
     pub unlocked: bool,

@@ -33,16 +33,16 @@ pub trait SessionLog: Send + Sync {
 /// last one before.
 pub const COMPACTION_ENTRY: &str = "compaction";
 
-/// What a plugin appends to a session.
+/// Entry that a plugin appends to a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewEntry {
-    /// What it is, in the plugin's own words: `goal`, `todo`.
+    /// Kind of the entry, in the plugin's own words: `goal`, `todo`.
     pub kind: String,
     /// The version of its data's shape, from 1.
     pub version: u32,
     /// The data.
     pub data: Value,
-    /// Who sees it.
+    /// Audience of the entry.
     pub audience: Audience,
 }
 
@@ -66,7 +66,7 @@ impl NewEntry {
 pub struct CustomEntry {
     /// The plugin.
     pub source: String,
-    /// What it is, in the plugin's own words.
+    /// Kind of the entry, in the plugin's own words.
     #[serde(default)]
     pub kind: String,
     /// The version of its data's shape.
@@ -74,20 +74,20 @@ pub struct CustomEntry {
     pub version: u32,
     /// The data.
     pub data: EntryData,
-    /// Who sees it.
+    /// Audience of the entry.
     #[serde(default)]
     pub audience: Audience,
 }
 
 impl CustomEntry {
-    /// Its data as text: a string as it is, anything else as JSON.
+    /// Returns the data as text: a string as it is, anything else as JSON.
     #[must_use]
     pub fn text(&self) -> String {
         self.data.read::<String>().unwrap_or_else(|_| self.data.as_json().to_owned())
     }
 }
 
-/// Who sees an entry of a plugin.
+/// Audience of an entry of a plugin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]

@@ -55,7 +55,7 @@ pub enum StateFileError {
     Unusable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Reason for which the file is not usable.
         why: String,
     },
     /// Another process holds its lock.
@@ -73,7 +73,7 @@ pub enum StateFileError {
         doing: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// Cause of the failure.
         source: io::Error,
     },
 }

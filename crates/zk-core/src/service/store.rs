@@ -16,7 +16,7 @@ use crate::model::{
     TurnUsage,
 };
 
-/// Where sessions are kept. A service.
+/// Store of sessions. A service.
 #[async_trait]
 pub trait SessionStore: Send + Sync {
     /// Begins a session. Nothing needs to be on disk before its first entries are.
@@ -79,7 +79,7 @@ pub trait SessionStore: Send + Sync {
 /// A session open for writing.
 #[async_trait]
 pub trait OpenSession: Send + Sync {
-    /// Its id.
+    /// Returns the session's id.
     fn id(&self) -> &SessionId;
 
     /// The directory it works in, if the store knows.
@@ -122,7 +122,7 @@ pub trait OpenSession: Send + Sync {
     async fn close(&self) -> Result<(), StoreError>;
 }
 
-/// What an append survives once it has returned.
+/// Event that an append survives once it has returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Durability {
     /// The death of the process at any moment. Costs no sync.
@@ -133,10 +133,10 @@ pub enum Durability {
     Disk,
 }
 
-/// What a new session is.
+/// Description of a new session.
 #[derive(Clone, Debug)]
 pub struct NewSession {
-    /// Its id; a fresh one if nothing.
+    /// Id of the session; a fresh one if nothing.
     pub id: Option<SessionId>,
     /// The directory it works in.
     pub cwd: PathBuf,
@@ -152,18 +152,18 @@ pub const ENTRY_VERSION: &str = "1.2";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Entry {
-    /// Its id.
+    /// Id of the entry.
     pub id: EntryId,
     /// The entry it follows.
     pub parent: Option<EntryId>,
     /// When it was written, in milliseconds since 1970.
     pub time_ms: u64,
-    /// What it records.
+    /// Content of the entry.
     pub kind: EntryKind,
 }
 
 // Large fields are boxed to keep an entry small: a session has thousands of entries.
-/// What an entry records.
+/// Content of an entry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "entry", rename_all = "snake_case")]
@@ -195,7 +195,7 @@ pub enum EntryKind {
     RunEnd {
         /// The run.
         run_id: RunId,
-        /// How: `completed`, `aborted` or `error`.
+        /// Outcome of the run: `completed`, `aborted` or `error`.
         status: RunStatus,
     },
     /// An answer with calls, stored before any of them runs. Provisional: the assistant message and its
@@ -218,7 +218,7 @@ pub enum EntryKind {
         name: String,
         /// The arguments it runs with.
         args: Value,
-        /// What it will do, in one line.
+        /// Summary of what the call will do, in one line.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         summary: Option<String>,
     },
@@ -228,36 +228,36 @@ pub enum EntryKind {
         turn_id: TurnId,
         /// The call.
         call_id: CallId,
-        /// What it did, in one line.
+        /// Summary of what the call did, in one line.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         summary: Option<String>,
         /// The result for the model.
         result: Box<ToolResult>,
-        /// What is shown to the person instead of the result.
+        /// Display for the person instead of the result.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         display: Option<Box<Display>>,
         /// The tool's own data.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         details: Option<Value>,
-        /// How long it ran, in milliseconds.
+        /// Time that the call ran, in milliseconds.
         elapsed_ms: u64,
     },
-    /// What a read-only call left beside its result, stored with the pair of its turn.
+    /// Data that a read-only call left beside its result, stored with the pair of its turn.
     CallData {
         /// The turn.
         turn_id: TurnId,
         /// The call.
         call_id: CallId,
-        /// What it did, in one line.
+        /// Summary of what the call did, in one line.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         summary: Option<String>,
-        /// What is shown to the person instead of the result.
+        /// Display for the person instead of the result.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         display: Option<Box<Display>>,
         /// The tool's own data.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         details: Option<Value>,
-        /// How long it ran, in milliseconds.
+        /// Time that the call ran, in milliseconds.
         elapsed_ms: u64,
     },
     /// Usage of a turn that left no message because its answer broke off before any text, or of a side call.
@@ -268,7 +268,7 @@ pub enum EntryKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         side_call: Option<SideCallOf>,
     },
-    /// What a plugin appended.
+    /// An entry that a plugin appended.
     Custom(CustomEntry),
 }
 
@@ -323,26 +323,26 @@ struct WrittenCustom {
     audience: Audience,
 }
 
-/// Who made a call to a model beside the conversation.
+/// Plugin and purpose of a call to a model beside the conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SideCallOf {
     /// The plugin.
     pub source: String,
-    /// What for.
+    /// Purpose of the call.
     pub purpose: String,
 }
 
-/// How a run ended.
+/// Outcome of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
-    /// It did what it was asked.
+    /// The run did what it was asked.
     Completed,
-    /// It was stopped.
+    /// The run was stopped.
     Aborted,
-    /// It failed.
+    /// The run failed.
     Error,
 }
 
@@ -364,7 +364,7 @@ pub struct SessionSnapshot {
     pub info: SessionInfo,
     /// The entries from the first to the leaf, as far as they can be read.
     pub entries: Vec<Entry>,
-    /// What cannot be read, in words.
+    /// Notices of what cannot be read, in words.
     pub notices: Vec<String>,
 }
 
@@ -383,7 +383,7 @@ pub struct SessionScan {
 /// One line about a session.
 #[derive(Clone, Debug, Serialize)]
 pub struct SessionInfo {
-    /// Its id.
+    /// Id of the session.
     pub id: SessionId,
     /// Parent session, such as the one that this is a copy of.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -394,7 +394,7 @@ pub struct SessionInfo {
     pub created: SystemTime,
     /// When it was last written.
     pub updated: SystemTime,
-    /// How many messages it has.
+    /// Number of messages in the session.
     pub messages: u64,
     /// The beginning of its first prompt.
     pub title: String,
@@ -428,14 +428,14 @@ pub enum Unreadable {
     OutOfReach(String),
 }
 
-/// Who has a session open.
+/// Process that has a session open.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Lock {
     /// The process.
     pub pid: u32,
 }
 
-/// Why the store did not do what was asked.
+/// Reason for which the store did not do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// There is no such session.
@@ -454,22 +454,22 @@ pub enum StoreError {
         /// The process.
         pid: u32,
     },
-    /// It cannot be read. What is left of it was put aside and not changed.
+    /// The session cannot be read. What is left of it was put aside and not changed.
     #[error("session `{id}` is damaged ({why}); it was kept as {kept}")]
     Damaged {
         /// The session.
         id: SessionId,
-        /// What is wrong.
+        /// Fault that was found, in words.
         why: String,
-        /// Where it is now.
+        /// Path at which it is kept now.
         kept: PathBuf,
     },
-    /// It was written by a newer zk.
+    /// The session was written by a newer zk.
     #[error("session `{id}` has format {found}, this zk reads up to {known}; use a newer zk")]
     TooNew {
         /// The session.
         id: SessionId,
-        /// Its format.
+        /// Format of the session.
         found: u32,
         /// The newest format this program knows.
         known: u32,
@@ -477,11 +477,11 @@ pub enum StoreError {
     /// The disk said no.
     #[error("cannot {doing} {path}: {source}")]
     Io {
-        /// What was tried.
+        /// Act that failed, as a verb.
         doing: &'static str,
         /// On what.
         path: PathBuf,
-        /// Why.
+        /// Cause of the failure.
         source: std::io::Error,
     },
     /// The store itself failed.

@@ -62,14 +62,14 @@ pub trait Tool: Send + Sync {
         self.inner().map_or(Concurrency::Exclusive, |inner| inner.concurrency(args))
     }
 
-    /// What a call with these arguments does, without doing it. [`Effects::Unknown`] unless the tool says
-    /// otherwise, and a person is asked about that. Must not block: it is asked for every call.
+    /// Returns the effects of a call with these arguments, without running it. [`Effects::Unknown`] unless
+    /// the tool says otherwise, and a person is asked about that. Must not block: it is asked for every call.
     fn effects(&self, args: &Value, place: &CallPlace) -> Effects {
         self.inner().map_or(Effects::Unknown, |inner| inner.effects(args, place))
     }
 
-    /// What a person should see before approving the call, besides its arguments: the diff of an edit, the
-    /// body of a file. Nothing when the arguments say it all, or when it cannot be drawn.
+    /// Draws what a person should see before approving the call, besides its arguments: the diff of an edit,
+    /// the body of a file. Nothing when the arguments say it all, or when it cannot be drawn.
     async fn preview(&self, args: &Value, place: &CallPlace) -> Option<Display> {
         match self.inner() {
             Some(inner) => inner.preview(args, place).await,
@@ -77,7 +77,7 @@ pub trait Tool: Send + Sync {
         }
     }
 
-    /// What the tool is called where a person reads; its name unless the tool says otherwise.
+    /// Returns the tool's title for people; its name unless the tool says otherwise.
     fn title(&self) -> String {
         self.inner().map_or_else(|| self.spec().name.clone(), Tool::title)
     }
@@ -87,7 +87,7 @@ pub trait Tool: Send + Sync {
         self.inner().map_or_else(|| self.title(), |inner| inner.summary(args))
     }
 
-    /// What kind of work its calls are; told by their effects unless the tool says otherwise.
+    /// Returns the kind of work of its calls; told by their effects unless the tool says otherwise.
     fn kind(&self) -> Option<CallKind> {
         self.inner()?.kind()
     }
@@ -97,8 +97,8 @@ pub trait Tool: Send + Sync {
         self.inner().map(|inner| inner.locations(args)).unwrap_or_default()
     }
 
-    /// What a model should know of using the tool beside its description: it stands in the system prompt of every run
-    /// that offers the tool from its beginning. The same for the tool's whole life.
+    /// Returns advice for a model on using the tool, beside its description: it stands in the system prompt
+    /// of every run that offers the tool from its beginning. The same for the tool's whole life.
     fn prompt(&self) -> Option<&str> {
         self.inner()?.prompt()
     }
@@ -116,7 +116,7 @@ pub trait Tool: Send + Sync {
     }
 }
 
-/// Where a call would run, for [`Tool::effects`] and [`Tool::preview`].
+/// Place where a call would run, for [`Tool::effects`] and [`Tool::preview`].
 #[derive(Clone, Debug)]
 pub struct CallPlace {
     /// The run's context.
@@ -125,7 +125,7 @@ pub struct CallPlace {
     pub cwd: PathBuf,
 }
 
-/// What a call is given.
+/// Context of a tool call.
 #[derive(Clone)]
 pub struct ToolCx {
     /// The run's context; its stop token ends with this call. The session, if the conversation is stored:

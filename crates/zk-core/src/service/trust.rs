@@ -1,8 +1,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What of a project a person has approved: settings, MCP servers, skills, hooks. One store for all of them;
-/// `cx.service::<dyn Trust>()`.
+/// Approvals that a person gave to parts of a project: settings, MCP servers, skills, hooks. One store for
+/// all of them; `cx.service::<dyn Trust>()`.
 ///
 /// Approval is for exact bytes: any change needs a new one. Without the service, and whenever the store cannot
 /// be read, nothing is trusted.
@@ -52,15 +52,15 @@ impl dyn Trust {
 pub struct TrustItem<'a> {
     /// The project's root, canonical.
     pub project: &'a Path,
-    /// What it is: `settings`, `mcp`, `skill`, `hook`.
+    /// Kind of the item: `settings`, `mcp`, `skill`, `hook`.
     pub kind: &'a str,
-    /// Its name among its kind; a path relative to the project for files.
+    /// Name of the item among its kind; a path relative to the project for files.
     pub name: &'a str,
     /// The exact bytes that take effect.
     pub bytes: &'a [u8],
 }
 
-/// Why an approval was not stored.
+/// Reason for which an approval was not stored.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
     /// The store cannot be read, so it is not overwritten either.
@@ -70,7 +70,7 @@ pub enum TrustError {
     Unusable {
         /// The store.
         path: PathBuf,
-        /// Why.
+        /// Reason for which the store is not usable.
         why: String,
     },
     /// The disk said no.
@@ -78,7 +78,7 @@ pub enum TrustError {
     Io {
         /// The store.
         path: PathBuf,
-        /// Why.
+        /// Cause of the failure.
         source: std::io::Error,
     },
 }

@@ -14,10 +14,10 @@ use crate::model::Message;
 /// What is left out is the business of strategies ([`WindowStrategy`]); the stored history never changes.
 #[async_trait]
 pub trait ContextWindow: Send + Sync {
-    /// How full the window of a conversation is; nothing before its first request.
+    /// Returns the fill of a conversation's window; nothing before its first request.
     fn fill(&self, context: &ContextId) -> Option<WindowFill>;
 
-    /// What is sent of `history` now, the messages of a conversation; nothing where all of it is.
+    /// Returns what is sent now of `history`, the messages of a conversation; nothing where all of it is.
     fn sent(&self, context: &ContextId, history: &[Arc<Message>]) -> Option<Vec<Arc<Message>>>;
 
     /// Has the next request of a conversation made smaller, as if it had not fitted.
@@ -31,28 +31,28 @@ pub trait ContextWindow: Send + Sync {
     /// and not done where this future is dropped before it answers.
     async fn restore(&self, context: &ContextId, cx: &Cx) -> Result<bool, BoxError>;
 
-    /// Why the request that was just put together must not be sent, told once: what was tried to make it smaller did not
-    /// help.
+    /// Takes the reason for which the request that was just put together must not be sent, told once: what
+    /// was tried to make it smaller did not help.
     fn take_refusal(&self, context: &ContextId) -> Option<String>;
 }
 
-/// How a conversation is to be made smaller.
+/// Request to make a conversation smaller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reduction {
-    /// What a strategy that asks a model heeds.
+    /// Instructions for a strategy that asks a model.
     pub instructions: Option<String>,
-    /// What stands for the messages that leave. Strategies are asked only for what it does not free.
+    /// Summary that stands for the messages that leave. Strategies are asked only for what it does not free.
     pub summary: Option<String>,
 }
 
-/// How full a window is.
+/// Fill of a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WindowFill {
     /// Tokens of the last request and its answer, as the provider counted them.
     pub tokens: Option<u64>,
     /// Tokens that the window holds, if known.
     pub window: Option<u64>,
-    /// How much was sent last, by [`context_size`](crate::model::context_size).
+    /// Size of what was sent last, by [`context_size`](crate::model::context_size).
     pub bytes: usize,
     /// Tokens of the request as it would be sent now, estimated: what the provider counted last, and what came since.
     pub estimate: u64,
@@ -144,7 +144,7 @@ pub trait WindowStrategy: Send + Sync {
     /// Place among the strategies, lowest first: what loses least comes first.
     fn order(&self) -> i32;
 
-    /// What should leave, and what replaces it; nothing when all of it may be sent.
+    /// Plans what should leave, and what replaces it; nothing when all of it may be sent.
     ///
     /// # Errors
     /// A strategy that fails, panics, takes too long or answers with a plan that cannot be carried out is left out and
@@ -153,12 +153,13 @@ pub trait WindowStrategy: Send + Sync {
     async fn plan(&self, view: &WindowView<'_>, cx: &Cx) -> Result<Option<WindowPlan>, BoxError>;
 }
 
-/// Why a strategy is asked.
+/// Cause for which a strategy is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WindowCause {
     /// A request is about to be sent: a strategy with a threshold of its own looks at it.
     Turn,
-    /// The same, and the request exceeds the lower threshold: what was prepared is applied. Nothing may take long.
+    /// As [`Turn`](Self::Turn), with a request that exceeds the lower threshold: what was prepared is
+    /// applied. Nothing may take long.
     Soft,
     /// The conversation does not fit, or somebody asked for less: [`WindowView::target`] says how much may be left.
     Full,
@@ -167,49 +168,50 @@ pub enum WindowCause {
 /// A conversation as it would be sent now.
 #[derive(Clone, Copy, Debug)]
 pub struct WindowView<'a> {
-    /// Why.
+    /// Cause for which the strategy is asked.
     pub cause: WindowCause,
     /// The messages; what was left out earlier is not among them.
     pub messages: &'a [Arc<Message>],
-    /// How large they are, by [`context_size`](crate::model::context_size).
+    /// Size of the messages, by [`context_size`](crate::model::context_size).
     pub bytes: usize,
-    /// How many messages of the history are not sent any more.
+    /// Number of messages of the history that are not sent any more.
     pub left_out: usize,
     /// Tokens that the model's window holds, if known.
     pub window: Option<u64>,
     /// Tokens that are kept free for the answer.
     pub reserve: u64,
-    /// How large all of it may be, by [`context_size`](crate::model::context_size).
+    /// Largest size that all of it may have, by [`context_size`](crate::model::context_size).
     pub target: usize,
-    /// How much of the newest messages should be sent as it is, by [`context_size`](crate::model::context_size).
+    /// Size of the newest messages that should be sent as they are, by
+    /// [`context_size`](crate::model::context_size).
     pub keep: usize,
-    /// What the person asked a summary to heed.
+    /// Instructions of the person for a summary.
     pub instructions: Option<&'a str>,
-    /// How many of the first messages a person took back from a compaction: they stay as they are, and do not count for a
-    /// threshold of a strategy's own, until the conversation is compacted again.
+    /// Number of the first messages that a person took back from a compaction: they stay as they are, and do
+    /// not count for a threshold of a strategy's own, until the conversation is compacted again.
     pub taken_back: usize,
 }
 
-/// What leaves a conversation, and what replaces it. Indices are those of [`WindowView::messages`].
+/// Plan of what leaves a conversation, and what replaces it. Indices are those of [`WindowView::messages`].
 #[derive(Clone, Debug, Default)]
 pub struct WindowPlan {
     /// Messages that are sent in another form.
     pub replace: Vec<(usize, Arc<Message>)>,
     /// Messages that leave, and what stands in their place.
     pub cut: Option<(Range<usize>, Vec<Arc<Message>>)>,
-    /// How many tool results became a stub or shorter.
+    /// Number of tool results that became a stub or shorter.
     pub results: usize,
 }
 
 impl WindowPlan {
-    /// The same, sending `message` in place of the one at `index`.
+    /// Sends `message` in place of the one at `index`.
     #[must_use]
     pub fn replace(mut self, index: usize, message: Arc<Message>) -> Self {
         self.replace.push((index, message));
         self
     }
 
-    /// The same, sending `with` in place of the messages of `range`.
+    /// Sends `with` in place of the messages of `range`.
     #[must_use]
     pub fn cut(mut self, range: Range<usize>, with: Vec<Arc<Message>>) -> Self {
         self.cut = Some((range, with));

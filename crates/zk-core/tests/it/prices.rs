@@ -1,4 +1,4 @@
-//! What a response costs.
+//! Cost of a response.
 
 use proptest::prelude::*;
 use serde_json::json;

@@ -29,7 +29,7 @@ notify!(ToolBatch, "tool:batch");
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct CallGroup {
-    /// What kind of work they are.
+    /// Kind of work of the calls.
     pub kind: CallKind,
     /// The calls, in the order of the answer.
     pub calls: Vec<Arc<CallRef>>,
@@ -48,7 +48,7 @@ pub struct ToolBatchEnd {
 }
 notify!(ToolBatchEnd, "tool:batch_end", CANCELLABLE = false);
 
-/// How a call of a batch ended.
+/// A call of a batch, with its outcome.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct EndedCall {
@@ -61,13 +61,13 @@ pub struct EndedCall {
     pub error: Option<String>,
 }
 
-/// How the calls of a run ended so far.
+/// Counts of the outcomes of a run's calls so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct OutcomeCounts {
     /// Calls with a result, also those that were refused or not run.
     pub calls: u64,
-    /// Those whose result is an error.
+    /// Calls whose result is an error.
     pub errors: u64,
     /// Errors that were followed, in a later batch, by a success of the same tool or of a call at the same file.
     pub resolved: u64,
@@ -84,14 +84,14 @@ pub struct ToolBegin {
     pub call: Arc<CallRef>,
     /// The arguments that run.
     pub args: Value,
-    /// What it does, as its tool says.
+    /// Effects of the call, as its tool declares them.
     pub effects: Effects,
-    /// What it will do, in one line.
+    /// Summary of what the call will do, in one line.
     pub summary: String,
-    /// What the tool is called where a person reads, if that is not its name.
+    /// Title of the tool for people, if it is not its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What kind of work it is.
+    /// Kind of work of the call.
     #[serde(default, skip_serializing_if = "CallKind::is_other")]
     pub kind: CallKind,
     /// The places it is about.
@@ -117,9 +117,9 @@ pub struct ToolBefore {
     pub call: Arc<CallRef>,
     /// The arguments the tool gets.
     pub args: Value,
-    /// What it will do, in one line.
+    /// Summary of what the call will do, in one line.
     pub summary: String,
-    /// What was converted; absent when nothing was.
+    /// Conversions of arguments; absent when there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub coercions: Option<Vec<Coercion>>,
     /// Calls of this run before this batch, by canonical name.
@@ -133,7 +133,7 @@ notify!(ToolBefore, "tool:before");
 pub struct ToolProgress {
     /// The call.
     pub call: Arc<CallRef>,
-    /// What it printed.
+    /// Text that the tool printed.
     pub text: String,
 }
 notify!(ToolProgress, "tool:progress");
@@ -155,11 +155,11 @@ notify!(ToolRemark, "tool:remark", CANCELLABLE = false);
 pub struct ToolParked {
     /// The call.
     pub call: Arc<CallRef>,
-    /// Its arguments.
+    /// Arguments of the call.
     pub args: Value,
-    /// What it waits for.
+    /// Reason for the wait.
     pub reason: String,
-    /// Who parked it.
+    /// Source that parked the call.
     pub by: Option<String>,
 }
 notify!(ToolParked, "tool:parked");
@@ -170,11 +170,11 @@ notify!(ToolParked, "tool:parked");
 pub struct ToolBlocked {
     /// The call.
     pub call: Arc<CallRef>,
-    /// Its arguments.
+    /// Arguments of the call.
     pub args: Value,
-    /// Why.
+    /// Reason for the refusal.
     pub reason: String,
-    /// Who refused; nobody in particular when a guard failed.
+    /// Source that refused; nobody in particular when a guard failed.
     pub by: Option<String>,
 }
 notify!(ToolBlocked, "tool:blocked");
@@ -185,7 +185,7 @@ notify!(ToolBlocked, "tool:blocked");
 pub struct ToolSkipped {
     /// The call.
     pub call: Arc<CallRef>,
-    /// Why.
+    /// Reason for skipping the call.
     pub reason: String,
 }
 notify!(ToolSkipped, "tool:skipped", CANCELLABLE = false);
@@ -196,7 +196,7 @@ notify!(ToolSkipped, "tool:skipped", CANCELLABLE = false);
 pub struct ToolUnknown {
     /// The call.
     pub call: Arc<CallRef>,
-    /// Its arguments.
+    /// Arguments of the call.
     pub args: Value,
     /// The result so far, instead of the error text.
     pub result: Option<ToolContent>,

@@ -12,9 +12,9 @@ use crate::model::TurnId;
 pub struct ToolsChanged {
     /// The turn.
     pub turn_id: TurnId,
-    /// Its number in the run, from 1.
+    /// Number of the turn in the run, from 1.
     pub turn: u32,
-    /// What changed since the request before, in the order of the names.
+    /// Changes since the request before, in the order of the names.
     pub changes: Vec<ToolChange>,
     /// Whether the tools in the request differ, so that no provider's cache of its prefix fits any more. Lazy
     /// tools that come and go do not make a difference.
@@ -32,26 +32,26 @@ notify!(ToolsChanged, "tools:changed");
 pub struct ToolChange {
     /// The tool's canonical name.
     pub name: String,
-    /// Who registered it, or had registered it.
+    /// Source that registered the tool, or had registered it.
     pub source: String,
-    /// What happened.
+    /// Kind of the change.
     pub kind: ToolChangeKind,
 }
 
-/// What happened to a tool of a run.
+/// Kind of change to a tool of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ToolChangeKind {
-    /// It was registered. It stands behind all others in the request.
+    /// The tool was registered. It stands behind all others in the request.
     Added,
-    /// It is registered no more, or is no tool of this run.
+    /// The tool is registered no more, or is no tool of this run.
     Removed,
-    /// Its description, its schema, its disclosure or its owner is another. It keeps its place.
+    /// The tool's description, schema, disclosure or owner is another. It keeps its place.
     Changed,
-    /// It is lazy, and this run asked for it. It stands behind all others in the request.
+    /// The tool is lazy, and this run asked for it. It stands behind all others in the request.
     Unlocked,
-    /// It is lazy, and only an earlier run had asked for it.
+    /// The tool is lazy, and only an earlier run had asked for it.
     Locked,
 }
 
@@ -59,10 +59,10 @@ pub enum ToolChangeKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolLeftOut {
-    /// Its canonical name.
+    /// Canonical name of the tool.
     pub name: String,
-    /// Who registered it.
+    /// Source that registered the tool.
     pub source: String,
-    /// Why, and what to do about it.
+    /// Reason for which it is left out, and what to do about it.
     pub reason: String,
 }

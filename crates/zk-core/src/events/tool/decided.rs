@@ -17,17 +17,17 @@ use crate::model::{CallRef, Effects};
 pub struct PermissionDecided {
     /// The call.
     pub call: Arc<CallRef>,
-    /// Its arguments, as they run.
+    /// Arguments of the call, as they run.
     pub args: Value,
-    /// What it does, as its tool says.
+    /// Effects of the call, as its tool declares them.
     pub effects: Effects,
-    /// Where it runs.
+    /// Directory that the call runs in.
     pub cwd: PathBuf,
     /// Whether it may run.
     pub allowed: bool,
-    /// Who decided.
+    /// Origin of the decision.
     pub by: DecidedBy,
-    /// Why, a line for each part of the call that had a say in it.
+    /// Reasons for the decision, a line for each part of the call that had a say in it.
     pub reasons: Vec<String>,
     /// The tightest permission mode in which a refused call would run; nothing where none is known.
     pub allowed_by: Option<String>,
@@ -40,7 +40,7 @@ notify!(
     REACH = Reach::Descendants
 );
 
-/// Who decided about a call.
+/// Origin of a decision about a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]

@@ -24,24 +24,24 @@ use crate::service::{CallPlace, Tool};
 pub struct ToolGate {
     /// The call.
     pub call: Arc<CallRef>,
-    /// Its arguments, prepared, validated and coerced.
+    /// Arguments of the call, prepared, validated and coerced.
     pub args: Value,
-    /// What it does, as its tool says.
+    /// Effects of the call, as its tool declares them.
     pub effects: Effects,
     /// Calls of this run before this batch, by canonical name.
     pub run_tool_counts: Arc<BTreeMap<String, u32>>,
     /// The decision so far.
     pub decision: Option<Decision>,
-    /// Who made it.
+    /// Source of the decision.
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub decided_by: Option<Source>,
-    /// What a person said yes to before the matter was decided, for whoever records the decision.
+    /// Things that a person said yes to before the matter was decided, for whoever records the decision.
     pub consents: Vec<String>,
     /// The tool that will run; nothing for a name nobody has.
     #[serde(skip)]
     #[cfg_attr(feature = "schema", schemars(skip))]
     pub tool: Option<Arc<dyn Tool>>,
-    /// Where it will run.
+    /// Place where the call will run.
     #[serde(skip)]
     #[cfg_attr(feature = "schema", schemars(skip))]
     pub place: CallPlace,
@@ -136,19 +136,19 @@ impl Absorb for ToolGate {
     }
 }
 
-/// What a gate decided.
+/// Decision of a gate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "decision", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Decision {
     /// The call does not run; the model is told why.
     Refuse {
-        /// Why.
+        /// Reason for the refusal.
         reason: String,
     },
     /// The call does not run now: it waits for somebody who is not here. The run ends after this batch.
     Park {
-        /// What it waits for.
+        /// Reason for the wait.
         reason: String,
     },
     /// The call does not run; this is its result.
@@ -189,26 +189,26 @@ impl Ruling {
     }
 }
 
-/// What the gates made of a call.
+/// Outcome of the gates for a call.
 #[derive(Clone, Debug)]
 pub enum Passed {
-    /// It may run, exactly so.
+    /// The call may run, exactly so.
     Approved(Approved),
-    /// It does not run.
+    /// The call does not run.
     Refused {
-        /// Why.
+        /// Reason for the refusal.
         reason: String,
-        /// Who refused.
+        /// Source that refused.
         by: Option<Source>,
     },
-    /// It does not run now.
+    /// The call does not run now.
     Parked {
-        /// What it waits for.
+        /// Reason for the wait.
         reason: String,
-        /// Who parked it.
+        /// Source that parked the call.
         by: Option<Source>,
     },
-    /// It does not run; this is its result.
+    /// The call does not run; this is its result.
     Substituted {
         /// The result.
         output: ToolOutput,

@@ -16,9 +16,9 @@ use crate::model::{CallRef, Effects};
 pub struct PermissionRequest {
     /// The call.
     pub call: Arc<CallRef>,
-    /// Its arguments, as they will run.
+    /// Arguments of the call, as they will run.
     pub args: Value,
-    /// What it does, as its tool says.
+    /// Effects of the call, as its tool declares them.
     pub effects: Effects,
     /// Whether a rule wants a person to decide: a permission of a handler does not count then.
     pub by_rule: bool,
@@ -39,11 +39,11 @@ impl Event for PermissionRequest {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "permission", rename_all = "snake_case", deny_unknown_fields)]
 pub enum PermissionReply {
-    /// It may run.
+    /// The call may run.
     Allow,
-    /// It may not run; the model is told why.
+    /// The call may not run; the model is told why.
     Deny {
-        /// Why.
+        /// Reason for the denial.
         reason: String,
     },
 }

@@ -19,16 +19,16 @@ use crate::model::CallRef;
 pub struct ToolPrepare {
     /// The call.
     pub call: Arc<CallRef>,
-    /// Its arguments, valid and coerced, or as an earlier handler rewrote them.
+    /// Arguments of the call, valid and coerced, or as an earlier handler rewrote them.
     pub args: Value,
-    /// Who rewrote them last.
+    /// Source of the handler that rewrote the arguments last.
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub rewritten_by: Option<Source>,
 }
 
 impl Event for ToolPrepare {
     const NAME: &'static str = "tool:prepare";
-    /// What a parent rewrites, such as a path prefix, holds for its sub-agents too.
+    /// Rewrites by a parent, such as a path prefix, hold for its sub-agents too.
     const REACH: Reach = Reach::Descendants;
     const ON_ERROR: OnError = OnError::Throw;
     const TIME_LIMIT: Option<Duration> = Some(Duration::from_secs(30));
@@ -54,7 +54,7 @@ pub struct ValidationReject {
     pub call: Arc<CallRef>,
     /// The arguments.
     pub args: Value,
-    /// What is wrong with them.
+    /// Faults of the arguments.
     pub issues: Vec<String>,
 }
 notify!(ValidationReject, "validation:reject");
@@ -77,7 +77,7 @@ pub struct Coercion {
 pub struct ValidationCoerce {
     /// The call.
     pub call: Arc<CallRef>,
-    /// What was converted.
+    /// Conversions of arguments.
     pub coercions: Vec<Coercion>,
 }
 notify!(ValidationCoerce, "validation:coerce");

@@ -20,13 +20,13 @@ pub struct ToolEnd {
     pub run_id: RunId,
     /// The call.
     pub call: Arc<CallRef>,
-    /// What it did, in one line, as its `tool:begin` said.
+    /// Summary of what the call did, in one line, as its `tool:begin` said.
     pub summary: String,
     /// Whether it only read, as its `tool:begin` said.
     pub read_only: bool,
     /// The result as the model gets it.
     pub result: ToolResult,
-    /// How to show it to a person.
+    /// Form of the result for a person.
     pub display: Option<Display>,
     /// The exit code, if it was a command that ended by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,7 +44,7 @@ notify!(ToolEnd, "tool:end", ON_ERROR = OnError::Throw, CANCELLABLE = false);
 pub struct ToolErrored {
     /// The call.
     pub call: Arc<CallRef>,
-    /// Why.
+    /// Error of the tool.
     pub error: ToolError,
     /// The result so far, instead of the error.
     pub result: Option<ToolContent>,
@@ -81,9 +81,9 @@ pub struct ToolTransform {
 
 impl Event for ToolTransform {
     const NAME: &'static str = "tool:transform";
-    /// What has to be cut or masked has to be also when the run is stopped.
+    /// Output that must be cut or masked must be so also when the run is stopped.
     const CANCELLABLE: bool = false;
-    /// What is masked for an agent is masked for its sub-agents.
+    /// Masking for an agent holds for its sub-agents too.
     const REACH: Reach = Reach::Descendants;
     type Reply = ResultPatch;
     type Mode = Fold;
@@ -132,7 +132,7 @@ pub struct ToolAfter {
     pub content: ToolContent,
     /// Whether it is an error.
     pub is_error: bool,
-    /// How to show it to a person.
+    /// Form of the result for a person.
     pub display: Option<Display>,
     /// The exit code, if it was a command that ended by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -61,7 +61,7 @@ fn takes(known: &[&str], media_type: &str) -> bool {
     })
 }
 
-/// What stands for a block that does not go to the provider; nothing for one that does.
+/// Returns the placeholder of a block that does not go to the provider; nothing for one that does.
 pub(super) fn omitted(block: &Block, rules: &WireRules) -> Option<String> {
     match block {
         Block::Image(_) if !rules.vision => Some(IMAGE_OMITTED.to_owned()),
@@ -95,7 +95,7 @@ pub(super) fn omitted(block: &Block, rules: &WireRules) -> Option<String> {
     }
 }
 
-/// What so many bytes of base64 stand for.
+/// Returns the megabytes that so many bytes of base64 stand for.
 fn megabytes(encoded: usize) -> f64 {
     encoded as f64 * 0.75 / 1e6
 }

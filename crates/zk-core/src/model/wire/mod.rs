@@ -24,27 +24,27 @@ use super::{Block, CallId, Message, ModelRef, Thinking};
 pub use ids::IdRule;
 pub use media::MediaTypes;
 
-/// What stands in for the result of a call that has none.
+/// Placeholder for the result of a call that has none.
 pub const INTERRUPTED: &str =
     "Interrupted: no result was recorded for this call. Its effects are unknown; check before repeating it.";
-/// What stands in for a result without content.
+/// Placeholder for a result without content.
 pub const NO_OUTPUT: &str = "(no output)";
 /// The first message of a history that does not begin with the user.
 pub const OPENING: &str = "(The beginning of this conversation is not available.)";
 /// The last message of a history that does not end with the user, the only one of a history that says nothing.
 pub const CONTINUE: &str = "Continue.";
-/// What stands in for an image the model cannot see.
+/// Placeholder for an image the model cannot see.
 pub const IMAGE_OMITTED: &str = "[image omitted: this model cannot see images]";
-/// What stands in for an image that a model made, where answers cannot carry one.
+/// Placeholder for an image that a model made, where answers cannot carry one.
 pub const MADE_IMAGE_OMITTED: &str = "[image omitted: it was made in this answer and cannot be shown again]";
-/// What stands in a tool result for an image that follows after the results.
+/// Placeholder in a tool result for an image that follows after the results.
 pub const IMAGE_FOLLOWS: &str = "[image: attached after the tool results]";
-/// The same for a document.
+/// Placeholder in a tool result for a document that follows after the results.
 pub const DOCUMENT_FOLLOWS: &str = "[document: attached after the tool results]";
 /// The argument under which arguments that did not parse are shown to the model again.
 pub const MALFORMED_KEY: &str = "malformed_arguments";
 
-/// What one provider and model accept.
+/// Rules of one provider and model for what they accept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WireRules {
     /// The model the history is for.
@@ -152,8 +152,8 @@ impl WireReady {
         pair::normalise(history, rules)
     }
 
-    /// The same history without the thinking that `is_unwanted` names. Every message still says something, since
-    /// none is made of thinking alone.
+    /// Returns the history without the thinking that `is_unwanted` names. Every message still says something,
+    /// since none is made of thinking alone.
     #[must_use]
     pub fn without_thinking(&self, is_unwanted: impl Fn(&Thinking) -> bool) -> Self {
         let goes = |block: &Block| matches!(block, Block::Thinking(thinking) if is_unwanted(thinking));
@@ -175,7 +175,7 @@ impl WireReady {
         &self.messages
     }
 
-    /// What had to be mended.
+    /// Returns the repairs that were made.
     #[must_use]
     pub fn repairs(&self) -> &[Repair] {
         &self.repairs

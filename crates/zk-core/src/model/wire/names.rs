@@ -1,9 +1,9 @@
 use super::IdRule;
 use super::ids::derive;
 
-/// What every provider accepts.
+/// Longest name that every provider accepts, in bytes.
 const LONGEST: usize = 64;
-/// What tells apart two names that look the same once they are legal.
+/// Rule for the mark that tells apart two names that look the same once they are legal.
 const MARK: IdRule = IdRule { max_len: 8, exact: true, alphanumeric: true };
 
 /// A legal name made of an illegal one; nothing for a legal one. A model may call for a tool nobody offered,

@@ -98,7 +98,8 @@ impl Draft {
         self.stored.unwrap_or_else(|| {
             let mut message = Message::user(self.content);
             message.role = self.role;
-            // What of an interrupted response may be sent is settled; it holds of none that was joined to it.
+            // The sendable part of an interrupted response is settled; the interruption does not hold of a
+            // message joined to it.
             message.stop = self.stop.filter(|stop| *stop != StopReason::Aborted);
             message.origin = self.origin;
             Arc::new(message)
@@ -125,7 +126,7 @@ fn push(out: &mut Vec<Draft>, mut draft: Draft) {
 fn group(history: &[Arc<Message>], rules: &WireRules, repairs: &mut Vec<Repair>) -> Vec<Draft> {
     let mut drafts = Vec::with_capacity(history.len());
     for message in history {
-        // What a model said before it refused is for nobody, and would make it refuse again.
+        // Words of a model before it refused are for nobody, and would make it refuse again.
         if matches!(message.stop, Some(StopReason::Error | StopReason::Refusal(_))) {
             repairs.push(Repair::FailedResponse);
             continue;
@@ -194,7 +195,7 @@ fn rename(draft: &mut Draft, repairs: &mut Vec<Repair>) {
             && let Some(sent) = names::mended(&call.name)
         {
             let stored = std::mem::replace(&mut call.name, sent.clone());
-            // What its provider gave along was for the call as it was.
+            // Data that the provider gave along was for the call as it was.
             call.wire = None;
             repairs.push(Repair::NewName { stored, sent });
         }

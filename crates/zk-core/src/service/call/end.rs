@@ -14,15 +14,15 @@ use crate::model::{
 pub struct CallEnd {
     /// The result as the model gets it.
     pub result: ToolResult,
-    /// How to show it to a person.
+    /// Form of the result for a person.
     pub display: Option<Display>,
     /// The tool's own data.
     pub details: Option<Value>,
-    /// Its size as it weighs on the wire.
+    /// Size of the result as it weighs on the wire.
     pub bytes: usize,
     /// The class of the tool's failure, if it failed and nobody gave another result.
     pub failure: Option<ToolErrorKind>,
-    /// Why its end could not be recorded: nothing may go on after it.
+    /// Error that kept its end from being recorded: nothing may go on after it.
     pub unrecorded: Option<EmitError>,
 }
 
@@ -86,7 +86,7 @@ impl CallSteps {
         };
         let (mut content, is_error, details) = match self.cx.emit(transform).await {
             Ok(transform) => (transform.content, transform.is_error, transform.details),
-            // What should have been cut or masked must not get through as it is.
+            // Output that should have been cut or masked must not get through as it is.
             Err(error) => (format!("The result is withheld: {error}.").into(), true, None),
         };
         if !self.keeps_images {

@@ -23,7 +23,7 @@ use crate::service::{CallPlace, Progress, RedactedPieces, Redactor, RunTools, To
 /// Grace period of a cancelled tool, before its future is dropped.
 const STOP_GRACE: Duration = Duration::from_millis(2_500);
 
-/// What the model is told of a call that a stopped run did not get to.
+/// Text for the model about a call that a stopped run did not get to.
 pub const STOPPED_BEFORE_CALL: &str = "Aborted: the run was stopped before this call. It was not run.";
 
 /// The steps of one tool call, in the order of its methods: [`arguments`](Self::arguments), [`gate`](Self::gate),
@@ -58,25 +58,25 @@ impl fmt::Debug for CallSteps {
     }
 }
 
-/// Why a call did not run. It has been announced.
+/// Reason for which a call did not run. It has been announced.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotRun {
-    /// Its arguments do not fit the schema.
+    /// The arguments do not fit the schema.
     #[error("Validation error: {}. Call it again with corrected arguments.", issues.join("; "))]
     Invalid {
         /// A line for each argument that does not fit.
         issues: Vec<String>,
     },
-    /// It was refused, or a guard or a record failed.
+    /// The call was refused, or a guard or a record failed.
     #[error("Blocked: {reason}")]
     Blocked {
-        /// Why.
+        /// Reason for the refusal or the failure.
         reason: String,
     },
-    /// It waits for somebody who is not here.
+    /// The call waits for somebody who is not here.
     #[error("Parked: {reason}. It was not run.")]
     Parked {
-        /// What it waits for.
+        /// Reason for the wait.
         reason: String,
     },
     /// The run was stopped.
@@ -95,7 +95,7 @@ impl From<NotRun> for ToolError {
     }
 }
 
-/// What the gates let through.
+/// Call or result that the gates let through.
 #[derive(Clone, Debug)]
 pub enum Gated {
     /// The call, exactly so.
@@ -110,12 +110,12 @@ pub struct BegunCall {
     pub(super) approved: Approved,
     pub(super) read_only: bool,
     pub(super) summary: String,
-    /// What the model is told of its arguments, behind the result.
+    /// Note for the model on the arguments, behind the result.
     pub(super) note: Option<String>,
     pub(super) started: Instant,
 }
 
-/// What a tool says of a call; nothing if it panics, since its arguments may be anything.
+/// Returns an answer of a tool about a call; nothing if it panics, since its arguments may be anything.
 fn asked<T>(describe: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(describe)).ok()
 }
@@ -140,7 +140,8 @@ impl CallSteps {
         let prepare = ToolPrepare { call: self.call.clone(), args: valid.args.clone(), rewritten_by: None };
         match self.cx.emit(prepare).await {
             Ok(prepared) if prepared.rewritten_by.is_none() => Ok(valid),
-            // What was given was converted for the handler that rewrote it: only the new conversions tell.
+            // The given arguments were converted for the handler that rewrote them: only the new conversions
+            // tell.
             Ok(prepared) => self.valid(tool, &prepared.args).await,
             Err(EmitError::Cancelled { .. }) => Err(NotRun::Stopped),
             Err(EmitError::Hook(error)) => {
@@ -356,7 +357,7 @@ impl CallSteps {
 /// Conversions of arguments that are told, and characters of a value that are shown.
 const TOLD: (usize, usize) = (4, 60);
 
-/// What a model is told of arguments that came as another type than the tool asks for.
+/// Returns the note for a model on arguments that came as another type than the tool asks for.
 fn describe_coercions(coercions: &[Coercion]) -> Option<String> {
     let shown = |value: &Value| {
         let text = value.to_string();

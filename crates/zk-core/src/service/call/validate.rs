@@ -1,7 +1,7 @@
 use crate::events::Coercion;
 use serde_json::{Map, Number, Value};
 
-/// How many references and unions in one another are followed.
+/// Number of nested references and unions that are followed.
 const MAX_DEPTH: usize = 8;
 
 /// Arguments that fit a tool's schema.
@@ -9,7 +9,7 @@ const MAX_DEPTH: usize = 8;
 pub struct Validated {
     /// The arguments, coerced.
     pub args: Value,
-    /// What was converted; empty when nothing had to be.
+    /// Conversions of arguments; empty when nothing had to be converted.
     pub coercions: Vec<Coercion>,
 }
 

@@ -13,9 +13,9 @@ const GRACE: Duration = Duration::from_millis(1_750);
 const QUIET: Duration = Duration::from_millis(200);
 /// … and how long it is read at most.
 const DRAIN: Duration = Duration::from_millis(1_500);
-/// How long a stopped run waits to see its command gone.
+/// Time that a stopped run waits to see its command gone.
 const PROMPT: Duration = Duration::from_millis(60);
-/// How long after the kill its end is waited for.
+/// Time after the kill for which the command's end is waited for.
 const LAST: Duration = Duration::from_millis(200);
 
 /// Watches a command to its end, or ends it, and hands over what it prints.
@@ -141,7 +141,7 @@ impl Attended<'_> {
             self.absorb(pause.min(end.saturating_duration_since(Instant::now()))).await?;
             let left = self.process.members().await?;
             if left.is_empty() {
-                // What it printed last is still in the pipes.
+                // The last of its output is still in the pipes.
                 self.absorb(Duration::from_millis(20)).await?;
                 return Ok(left);
             }

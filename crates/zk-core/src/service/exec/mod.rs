@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-/// Where commands run: this machine, a container, a remote sandbox.
+/// Place where commands run: this machine, a container, a remote sandbox.
 ///
 /// Every implementation keeps these promises: the environment is cleared and allow-listed unless the request says
 /// otherwise, the command gets a process group of its own and a closed standard input unless it asks for one, and
@@ -57,8 +57,8 @@ pub trait Exec: Send + Sync {
     }
 }
 
-/// Where a command runs that a person lets out of the context of all others: `cx.service::<OutsideExec>()`. Absent where
-/// that context bounds nothing.
+/// Place where a command runs that a person lets out of the context of all others:
+/// `cx.service::<OutsideExec>()`. Absent where that context bounds nothing.
 #[derive(Clone)]
 pub struct OutsideExec(pub Arc<dyn Exec>);
 
@@ -137,7 +137,8 @@ pub trait Process: Send {
     /// [`ExecError::Watch`].
     async fn members(&mut self) -> Result<Vec<u32>, ExecError>;
 
-    /// What its context has probably denied it, once it has failed. A context that denies nothing knows of none.
+    /// Returns the acts that its context has probably denied it, once it has failed. A context that denies
+    /// nothing knows of none.
     fn denials(&self) -> Vec<Denial> {
         Vec::new()
     }
@@ -145,8 +146,8 @@ pub trait Process: Send {
     /// Lets what it left in the background go on; what that prints is read into nothing.
     fn release(self: Box<Self>);
 
-    /// Its end, if that is there or comes within `limit`, with what it wrote to standard error until then: its last
-    /// words may come behind its end. What it wrote to standard output is read into nothing.
+    /// Returns its end, if that is there or comes within `limit`, with what it wrote to standard error until
+    /// then: its last words may come behind its end. What it wrote to standard output is read into nothing.
     async fn exit_within(&mut self, limit: Duration) -> (Option<Exit>, Vec<u8>) {
         let (mut ended, mut said) = (None, Vec::new());
         let listening = async {
@@ -177,19 +178,20 @@ pub trait Process: Send {
     }
 }
 
-/// What happens to a process.
+/// Event of a process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProcessEvent {
-    /// It printed something; a piece may end inside a UTF-8 sequence. Everything a terminal shows is standard output.
+    /// The process printed something; a piece may end inside a UTF-8 sequence. Everything a terminal shows is
+    /// standard output.
     Output(OutputStream, Vec<u8>),
     /// An output is at its end.
     Closed(OutputStream),
-    /// It ended. What it printed last may come after that.
+    /// The process ended. What it printed last may come after that.
     Exited(Exit),
 }
 
-/// What everything a process started is sent.
+/// Signal to everything a process started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KillSignal {
@@ -199,24 +201,24 @@ pub enum KillSignal {
     Kill,
 }
 
-/// What to run.
+/// Command to run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ExecRequest {
     /// The program: a name looked up in `PATH`, or an absolute path.
     pub program: OsString,
-    /// Its arguments.
+    /// Arguments of the program.
     pub args: Vec<OsString>,
-    /// Where.
+    /// Working directory.
     pub cwd: PathBuf,
     /// Variables granted to this command beside the allow-listed ones.
     pub env: BTreeMap<OsString, OsString>,
     /// Which variables it sees beside those.
     pub environment: EnvPolicy,
-    /// What it reads.
+    /// Input of the command.
     pub input: Input,
     /// A terminal of this size for its input and both outputs, in the place of pipes.
     pub terminal: Option<TerminalSize>,
-    /// How long it may [run](Exec::run); without limit if nothing.
+    /// Time limit of a [run](Exec::run); none if nothing.
     pub timeout: Option<Duration>,
     /// Connections that somebody let this one command make, where its context makes none by itself. A context that does not
     /// hold connections back, or has no way to let some through, ignores them.
@@ -256,14 +258,14 @@ pub enum EnvPolicy {
     Inherit,
 }
 
-/// What a command reads.
+/// Input of a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Input {
     /// Nothing.
     #[default]
     Closed,
-    /// What is [written](Process::write) to it.
+    /// Bytes that are [written](Process::write) to it.
     Piped,
 }
 
@@ -325,19 +327,19 @@ pub enum OutputStream {
     Stderr,
 }
 
-/// How a command ended.
+/// Outcome of a command.
 #[derive(Clone, Debug)]
 pub struct ExecOutcome {
-    /// Why it ended.
+    /// Reason for which it ended.
     pub exit: Exit,
-    /// How long it took.
+    /// Time that it took.
     pub elapsed: Duration,
     /// Processes it started that are still there: left in the background by a command that ended by itself,
     /// or not to be ended by one that was killed, so "stopped" is never claimed wrongly.
     pub survivors: Vec<u32>,
     /// Whether something still held its output open when the result was returned.
     pub output_still_open: bool,
-    /// What its context has probably denied it.
+    /// Acts that its context has probably denied it.
     pub denials: Vec<Denial>,
 }
 
@@ -352,11 +354,11 @@ pub struct ExecOutcome {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Denial {
-    /// What it tried.
+    /// Act that the command tried.
     pub act: DeniedAct,
     /// A path, a host, or an amount.
     pub target: String,
-    /// Why that is denied.
+    /// Reason for the denial.
     pub reason: String,
 }
 
@@ -390,7 +392,7 @@ impl std::fmt::Display for Denial {
     }
 }
 
-/// Why a command ended.
+/// Reason for which a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Exit {
@@ -398,39 +400,39 @@ pub enum Exit {
     Code(i32),
     /// By this signal, not sent by zk.
     Signal(i32),
-    /// It took too long and was killed.
+    /// The command took too long and was killed.
     TimedOut,
     /// The run was stopped and it was killed.
     Stopped,
 }
 
-/// Why a command could not be run.
+/// Reason for which a command could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecError {
-    /// It could not be started.
+    /// The command could not be started.
     #[error("cannot run `{program}` in {cwd}: {source}")]
     Spawn {
         /// The program.
         program: String,
         /// The directory.
         cwd: PathBuf,
-        /// Why.
+        /// Cause of the failure.
         source: std::io::Error,
     },
-    /// It reads nothing, or no more.
+    /// The command reads nothing, or no more.
     #[error("cannot write to `{program}`: {source}")]
     Input {
         /// The program.
         program: String,
-        /// Why.
+        /// Cause of the failure.
         source: std::io::Error,
     },
-    /// It could not be watched.
+    /// The command could not be watched.
     #[error("lost track of `{program}`: {source}")]
     Watch {
         /// The program.
         program: String,
-        /// Why.
+        /// Cause of the failure.
         source: std::io::Error,
     },
 }

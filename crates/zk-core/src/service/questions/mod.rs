@@ -75,7 +75,7 @@ pub struct PendingQuestion {
     pub deadline: Option<Instant>,
 }
 
-/// Why an answer does not count.
+/// Reason for which an answer does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
     /// The question was answered, withdrawn or given up.
@@ -213,7 +213,7 @@ pub struct FrontEnd {
 }
 
 impl FrontEnd {
-    /// What is pending, oldest first.
+    /// Returns the pending questions, oldest first.
     #[must_use]
     pub fn pending(&self) -> Vec<Arc<PendingQuestion>> {
         self.shared.state().pending.clone()

@@ -4,7 +4,7 @@ use serde_json::Value;
 use super::visible::{visible_line, visible_lines};
 use crate::model::{Display, Effects};
 
-/// What a person is asked.
+/// Question to a person.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "ask", rename_all = "snake_case")]
@@ -38,17 +38,18 @@ pub struct Approval {
     pub tool: String,
     /// The arguments, as they will run.
     pub args: Value,
-    /// What the call does, as its tool says.
+    /// Effects of the call, as its tool declares them.
     pub effects: Effects,
-    /// What the tool draws of it: a diff, a body.
+    /// Preview of the call that the tool draws: a diff, a body.
     pub preview: Option<Display>,
-    /// What *this session* would allow, in words; that choice is not offered without it.
+    /// Description of what *this session* would allow; that choice is not offered without it.
     pub session: Option<String>,
-    /// What *always* would allow from then on, in words; that choice is not offered without it.
+    /// Description of what *always* would allow from then on; that choice is not offered without it.
     pub always: Option<String>,
-    /// What *this prefix* or *this directory* would allow; those choices are not offered without it.
+    /// Calls that *this prefix* or *this directory* would allow; those choices are not offered without it.
     pub wider: Option<Wider>,
-    /// Why this is asked, in a line each: such as the part of the call and the rule or default of the mode.
+    /// Reasons for the question, in a line each: such as the part of the call and the rule or default of the
+    /// mode.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
 }
@@ -57,13 +58,13 @@ pub struct Approval {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Wider {
-    /// What they have in common.
+    /// Property that the calls have in common.
     pub kind: WiderKind,
     /// Which calls these are, in words, such as "commands that begin with `cargo test`".
     pub allows: String,
 }
 
-/// What the calls of a [`Wider`] choice have in common.
+/// Property that the calls of a [`Wider`] choice have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -75,7 +76,7 @@ pub enum WiderKind {
 }
 
 impl WiderKind {
-    /// Its name: `prefix` or `directory`.
+    /// Returns its name: `prefix` or `directory`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -91,13 +92,14 @@ impl WiderKind {
 pub struct Section {
     /// The argument's name, or what the lines are. It is text from a model too: see [`visible_line`].
     pub heading: String,
-    /// How the lines are to be read. A front-end shows it outside of the heading, which could imitate it.
+    /// Form of the lines, for reading them. A front-end shows it outside of the heading, which could imitate
+    /// it.
     pub kind: SectionKind,
     /// The lines, everything in them visible.
     pub lines: Vec<String>,
 }
 
-/// What the lines of a [`Section`] are.
+/// Form of the lines of a [`Section`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -106,7 +108,7 @@ pub enum SectionKind {
     Text,
     /// An argument as JSON.
     Json,
-    /// What the tool draws of the call.
+    /// The tool's drawing of the call.
     Preview,
 }
 
@@ -153,7 +155,7 @@ fn drawn(preview: &Display) -> Section {
     Section { heading: visible_line(&heading), kind: SectionKind::Preview, lines }
 }
 
-/// What a person answered.
+/// Answer of a person.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "answer", rename_all = "snake_case")]

@@ -29,7 +29,7 @@ pub fn visible_line(text: &str) -> String {
     visible_lines(text).join("⟨U+000A⟩")
 }
 
-/// How many combining marks may stand on one character: more of them would cover the rows around.
+/// Most combining marks that may stand on one character: more of them would cover the rows around.
 pub const MAX_MARKS: usize = 8;
 
 /// Whether `c` is drawn on the character before it, by the blocks of Unicode that marks are piled up from.

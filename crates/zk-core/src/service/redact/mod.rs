@@ -1,4 +1,4 @@
-//! What keeps secrets out of everything that is written.
+//! Keeps secrets out of everything that is written.
 
 mod history;
 mod open;
@@ -56,7 +56,7 @@ struct AllKnown {
     values: Vec<Known>,
     /// Made by the first search after a value was added.
     starts: OnceLock<Starts>,
-    /// The same, and the signs of all shapes.
+    /// Made likewise, with the signs of all shapes.
     signs: OnceLock<Starts>,
 }
 
@@ -78,7 +78,7 @@ impl AllKnown {
 /// A value to look for, without the value.
 #[derive(Debug, PartialEq, Eq)]
 struct Known {
-    /// Its first bytes: what makes looking cheap, and little of a key.
+    /// First bytes of the value: they make looking cheap, and are little of a key.
     start: [u8; 4],
     len: usize,
     hash: u64,

@@ -1,4 +1,4 @@
-//! What may turn out to be a key when more of its text arrives.
+//! Text that may turn out to be a key when more of it arrives.
 
 use std::sync::LazyLock;
 
@@ -17,10 +17,11 @@ static PRIVATE_KEYS: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(PRIVATE
 /// The longest label of a private key, the dashes behind it included.
 const LABEL: usize = 45;
 
-/// Where from `from` on a shape may begin that needs more text than there is to be known, or to end.
-/// `has_sign` says whether any sign of a secret is in the text from there on, or reaches in there.
+/// Returns the first place from `from` on where a shape may begin that needs more text than there is to be
+/// known, or to end. `has_sign` says whether any sign of a secret is in the text from there on, or reaches in
+/// there.
 pub(super) fn open_shape(text: &str, from: usize, has_sign: bool) -> Option<usize> {
-    // What has begun already has its sign.
+    // A shape that has begun already has its sign.
     let begun = if has_sign {
         [begun_private_key(text, from), open_token(text), open_password(text)]
     } else {
@@ -30,7 +31,7 @@ pub(super) fn open_shape(text: &str, from: usize, has_sign: bool) -> Option<usiz
     begun.into_iter().chain(cut).flatten().filter(|at| *at >= from).min()
 }
 
-/// Where the run of key characters begins that the first `end` bytes end with.
+/// Returns the beginning of the run of key characters that the first `end` bytes end with.
 fn run_before(text: &[u8], end: usize) -> usize {
     let before = text.get(..end).unwrap_or_default();
     end - before.iter().rev().take_while(|byte| is_key_byte(**byte)).count()
@@ -69,7 +70,7 @@ fn begun_private_key(text: &str, from: usize) -> Option<usize> {
     begun.find(|at| is_first_dash(bytes, *at) && text.get(at + PRIVATE_KEY.len()..).is_some_and(is_open_key))
 }
 
-/// What the text ends with, if a private key may begin so.
+/// Returns the place from which the end of the text may be the beginning of a private key.
 fn cut_private_key(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let tail = bytes.get((bytes.len() + 1).saturating_sub(PRIVATE_KEY.len())..)?;

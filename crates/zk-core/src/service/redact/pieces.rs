@@ -5,7 +5,7 @@ use super::open::open_shape;
 use super::shapes::{LONGEST_SIGN, REACH, shapes_from};
 use super::{REDACTED, Redactor};
 
-/// How much of an emitted text is kept, since what stands before a key says whether it is one.
+/// Bytes of an emitted text that are kept, since what stands before a key says whether it is one.
 const CONTEXT: usize = 512;
 
 /// The longest text that is held back for its shape alone: longer than any key.
@@ -34,21 +34,21 @@ pub struct RedactedPieces {
     redactor: Arc<Redactor>,
     /// Some of what was emitted, and what is held back.
     text: String,
-    /// Where in `text` that begins which is held back.
+    /// Beginning of the part of `text` that is held back.
     from: usize,
     /// Up to where in `text` a placeholder stands already; no less than `from`.
     covered: usize,
     signs: Signs,
 }
 
-/// What of a text has been searched for signs of secrets, so that nothing is searched twice.
+/// Extent to which a text has been searched for signs of secrets, so that nothing is searched twice.
 #[derive(Debug, Default)]
 struct Signs {
-    /// Where the last one begins.
+    /// Beginning of the last sign.
     last: Option<usize>,
     /// Every one that begins before this is known.
     searched: usize,
-    /// How many values the redactor knew then.
+    /// Number of values that the redactor knew then.
     known: usize,
 }
 
@@ -162,7 +162,7 @@ impl Redactor {
         signs.searched = at.max((text.len() + 1).saturating_sub(LONGEST_SIGN));
     }
 
-    /// Where from `from` on a known value may begin that `text` ends in.
+    /// Returns the first place from `from` on where a known value may begin that the end of `text` cuts.
     fn open_value(&self, text: &[u8], from: usize, has_sign: bool) -> Option<usize> {
         let all = self.known.read().unwrap_or_else(PoisonError::into_inner);
         let longest = all.values.iter().map(|known| known.len).max()?;

@@ -37,18 +37,18 @@ pub(super) const PREFIXES: &[(&str, usize)] = &[
     ("xai-", 40),
 ];
 
-/// How a web token and a private key begin.
+/// Beginnings of a web token and of a private key.
 pub(super) const WEB_TOKEN: &str = "eyJ";
 pub(super) const PRIVATE_KEY: &str = "-----BEGIN ";
 
-/// What stands before the user's name in an address.
+/// Sign that stands before the user's name in an address.
 const USER: &str = "://";
 
 static USERS: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(USER));
 
 static STARTS: LazyLock<Starts> = LazyLock::new(|| Starts::new(starts()));
 
-/// How everything begins that has the shape of a key.
+/// Returns the beginnings of everything that has the shape of a key.
 fn starts() -> impl Iterator<Item = &'static [u8]> {
     PREFIXES.iter().map(|(prefix, _)| *prefix).chain([WEB_TOKEN, PRIVATE_KEY]).map(str::as_bytes)
 }
@@ -56,17 +56,17 @@ fn starts() -> impl Iterator<Item = &'static [u8]> {
 /// The longest of [`signs`], and of the beginnings of values.
 pub(super) const LONGEST_SIGN: usize = 11;
 
-/// What stands before everything that is looked for by its shape.
+/// Returns the signs at the beginning of, or before, everything that is looked for by its shape.
 pub(super) fn signs() -> impl Iterator<Item = &'static [u8]> {
     starts().chain([USER.as_bytes()])
 }
 
-/// Where `text` has the shape of a secret. Two of them may overlap.
+/// Returns the parts of `text` that have the shape of a secret. Two of them may overlap.
 pub(super) fn shapes(text: &str) -> Vec<Range<usize>> {
     shapes_from(text, 0)
 }
 
-/// Where `text` has the shape of a secret that begins at `from` or later.
+/// Returns the parts of `text` that have the shape of a secret and begin at `from` or later.
 pub(super) fn shapes_from(text: &str, from: usize) -> Vec<Range<usize>> {
     let bytes = text.as_bytes();
     let around = from.saturating_sub(REACH);
@@ -155,7 +155,7 @@ fn private_key(text: &str, at: usize) -> Option<usize> {
 /// The longest name or password in an address that is looked for, in bytes.
 pub(super) const LONGEST_IN_URL: usize = 256;
 
-/// How far before a secret that may stand by which it is known.
+/// Longest distance, in bytes, from the beginning of the sign that a secret is known by to the secret.
 pub(super) const REACH: usize = LONGEST_IN_URL + USER.len();
 
 /// The password of `scheme://user:password@host`, whose user begins at `user`.

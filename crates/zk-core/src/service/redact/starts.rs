@@ -7,11 +7,12 @@ use aho_corasick::packed::Searcher;
 pub(super) struct Starts {
     /// Sorted.
     all: Vec<Box<[u8]>>,
-    /// Where in `all` those with each first byte begin; the end of the last ones behind them.
+    /// Index in `all` of the first with each first byte; the end of the last ones behind them.
     by_first: Vec<usize>,
     /// One for each part of them; none where the processor has no vector instructions for it.
     searchers: Vec<Searcher>,
-    /// What is shorter is looked through byte by byte: searchers take long to begin.
+    /// Shortest text that the searchers look through, in bytes: they take long to begin. A shorter one is
+    /// looked through byte by byte.
     least: usize,
     pairs: Pairs,
 }
@@ -43,7 +44,7 @@ impl Pairs {
 /// The shortest text for which a searcher is worth it.
 const LEAST: usize = 48;
 
-/// How many strings one searcher can look for.
+/// Most strings that one searcher can look for.
 const MAX_OF_SEARCHER: usize = 48;
 
 /// Says nothing of the strings: they begin secrets.

@@ -38,7 +38,7 @@ fn cut(text: &str, cuts: &[prop::sample::Index]) -> Vec<String> {
     cuts.windows(2).map(|pair| chars[pair[0]..pair[1]].iter().collect()).collect()
 }
 
-/// What is shown of the pieces, one by one.
+/// Returns the text that is shown of the pieces, one by one.
 fn shown(pieces: Vec<String>) -> Vec<String> {
     let mut redacted = RedactedPieces::new(redactor());
     let mut shown: Vec<_> = pieces.into_iter().map(|piece| redacted.push(piece)).collect();
@@ -46,7 +46,7 @@ fn shown(pieces: Vec<String>) -> Vec<String> {
     shown
 }
 
-/// How many texts are tried: a hundredth of 20,000, unless `ZK_PIECES` says more.
+/// Number of texts that are tried: a hundredth of 20,000, unless `ZK_PIECES` says otherwise.
 #[expect(clippy::disallowed_methods, reason = "how much is tried is chosen from outside")]
 fn cases() -> u32 {
     std::env::var("ZK_PIECES").ok().and_then(|count| count.parse().ok()).unwrap_or(200)
