@@ -1,4 +1,4 @@
-//! What storing costs: a new session with its first entries, and one more turn in an open session.
+//! Cost of storing: a new session with its first entries, and one more turn in an open session.
 
 #![expect(clippy::unwrap_used, reason = "a bench that cannot go on stops")]
 
@@ -64,7 +64,7 @@ fn append_a_turn(bencher: Bencher<'_, '_>, bytes: usize) {
     });
 }
 
-/// What a call with effects pays twice: its begin and its end are on the disk. Measure it beside a bare
+/// Cost that a call with effects pays twice: its begin and its end are on the disk. Measure it beside a bare
 /// `fdatasync` of the same disk.
 #[divan::bench]
 fn append_to_the_disk(bencher: Bencher<'_, '_>) {

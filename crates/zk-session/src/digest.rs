@@ -1,10 +1,10 @@
 use zk_core::model::Role;
 use zk_core::service::EntryKind;
 
-/// How many characters of the first prompt a listing shows.
+/// Longest title in a listing, in characters of the first prompt.
 const TITLE: usize = 80;
 
-/// What a listing shows of a session, kept up to date with every append so that listing reads no entries.
+/// Summary of a session for a listing, kept up to date with every append so that listing reads no entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Digest {
     pub(crate) messages: u64,

@@ -6,7 +6,7 @@ use zk_core::service::{Audience, Durability, Entry, EntryKind, OpenSession, Stor
 use crate::Recorder;
 use crate::open_turn::{CallState, InterruptedCall, InterruptedTurn, OpenTurn};
 
-/// What a resumed run starts from.
+/// Starting point of a resumed run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Loaded {
     /// The conversation, as it was stored. Whatever cannot be sent is mended at the wire, not here.
@@ -26,7 +26,7 @@ pub struct Loaded {
 /// An entry of a plugin, and where in the conversation it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PluginEntry {
-    /// How many of [`Loaded::messages`] are before it.
+    /// Number of [`Loaded::messages`] before the entry.
     pub after: usize,
     /// Which of the entries that were loaded it is, from 0.
     pub entry: usize,
@@ -138,7 +138,7 @@ impl Loaded {
     }
 }
 
-/// What a session goes on from, with the pair of an interrupted turn stored.
+/// Returns the history that a session goes on from, with the pair of an interrupted turn stored.
 ///
 /// # Errors
 /// As [`OpenSession::entries`] and [`store_interrupted`].

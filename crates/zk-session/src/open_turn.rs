@@ -16,27 +16,27 @@ pub struct InterruptedTurn {
     pub results: Arc<Message>,
     /// The usage of the turn.
     pub usage: TurnUsage,
-    /// What is known of each call, in the order of the calls.
+    /// State of each call, in the order of the calls.
     pub calls: Vec<InterruptedCall>,
 }
 
 /// A call of an interrupted turn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InterruptedCall {
-    /// Its id.
+    /// Id of the call.
     pub call_id: CallId,
     /// The tool.
     pub name: String,
     /// The arguments: those it ran with if it began, else those of the model.
     pub args: Value,
-    /// How far it got.
+    /// State in which the process left the call.
     pub state: CallState,
 }
 
-/// How far a call got before its process died.
+/// Progress of a call before its process died.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CallState {
-    /// It ended, and this is its result.
+    /// End of the call, with its result.
     Ended {
         /// For the model.
         result: ToolResult,
@@ -45,9 +45,9 @@ pub enum CallState {
         /// The tool's own data.
         details: Option<Value>,
     },
-    /// It began and no end of it is known: it may have taken effect or not.
+    /// Begun, and no end of it is known: the call may have taken effect or not.
     OutcomeUnknown,
-    /// It took no effect: it did not begin, or it only reads.
+    /// Without effect: the call did not begin, or it only reads.
     NotRun,
 }
 
@@ -143,7 +143,7 @@ impl OpenTurn {
 }
 
 impl InterruptedCall {
-    /// What the model is told of it.
+    /// Returns the result that the model is told.
     fn result(&self) -> ToolResult {
         let told = |text: &str| ToolResult {
             call_id: self.call_id.clone(),

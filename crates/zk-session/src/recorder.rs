@@ -65,14 +65,14 @@ pub struct Recorder {
     log: Arc<Log>,
 }
 
-/// What of a session its recorder has stored.
+/// Extent to which a recorder has stored its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Saved {
     /// Everything it was given.
     All,
     /// Everything up to some entry: this many more are not stored.
     Part {
-        /// How many are missing.
+        /// Number of entries that are not stored.
         missing: usize,
     },
     /// Nothing at all.
@@ -118,7 +118,7 @@ impl Recorder {
         self
     }
 
-    /// What of the session is stored now, after everything that is being written.
+    /// Returns how much of the session is stored now, after everything that is being written.
     pub async fn saved(&self) -> Saved {
         let mut state = self.log.state.lock().await;
         let _ = self.log.settle(&mut state).await;

@@ -1,4 +1,4 @@
-//! What is stored at each event.
+//! Entries stored at each event.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ impl SessionLog for Log {
     async fn append(&self, scope: &Scope, entry: NewEntry) -> Result<EntryId, StoreError> {
         let mut state = self.state.lock().await;
         self.settle(&mut state).await?;
-        // What could not be stored before comes first.
+        // Entries that could not be stored before come first.
         self.begin(&mut state, Vec::new(), Durability::Process).await?;
         self.settle(&mut state).await?;
         if state.lost {

@@ -12,12 +12,12 @@ use super::meta::Meta;
 use super::row::{self, COLUMNS, KIND_COLUMN, Unreadable};
 use super::wal;
 
-/// What an existing file turned out to be.
+/// Result of checking an existing file.
 #[derive(Debug)]
 pub(super) enum Checked {
-    /// It was created, and nothing was ever written to it.
+    /// Created, and nothing was ever written to it.
     Empty,
-    /// It was written by a newer program.
+    /// Written by a newer program.
     TooNew(u32),
     /// Every entry is there, or as many as were wanted. Some may be unreadable in themselves.
     Whole(Meta),
@@ -25,14 +25,14 @@ pub(super) enum Checked {
     Damaged(String),
 }
 
-/// Who looks at a file, and what is known besides its bytes.
+/// Circumstances of a check: who looks at the file, and facts besides its bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Look {
     /// This process may write the session.
     pub(super) writes: bool,
     /// Another process may write it at this moment.
     pub(super) beside_a_writer: bool,
-    /// How many entries a killed owner had acknowledged.
+    /// Number of entries that a killed owner had acknowledged.
     pub(super) acknowledged: Option<i64>,
 }
 

@@ -13,7 +13,7 @@ use super::row::checksum;
 /// no open turns; it is read as it is.
 pub(super) const FORMAT: u32 = 2;
 
-/// How long to wait for somebody who reads the file at this moment.
+/// Time-out for a file that somebody reads at this moment.
 pub(super) const BUSY: Duration = Duration::from_secs(5);
 
 /// The log is folded into the database after so many pages of 4 KiB …
@@ -121,7 +121,7 @@ pub(super) struct Db {
     leaf: Option<EntryId>,
     /// The tables exist.
     born: bool,
-    /// It has no tables yet, and keeps a write-ahead log.
+    /// There are no tables yet, and the database keeps a write-ahead log.
     begins_log: bool,
     /// The layout the file has now; the first entry added raises it to [`FORMAT`].
     format: u32,
@@ -149,7 +149,7 @@ impl Db {
         self.born
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     pub(super) fn entries(&self) -> i64 {
         self.meta.entries
     }

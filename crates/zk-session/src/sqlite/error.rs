@@ -47,7 +47,7 @@ pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
     }
 }
 
-/// The same error for the next one who waited for the same transaction.
+/// Copies the error for the next one who waited for the same transaction.
 pub(super) fn again(error: &StoreError) -> StoreError {
     match error {
         StoreError::NotFound { id, hint } => StoreError::NotFound { id: id.clone(), hint: hint.clone() },

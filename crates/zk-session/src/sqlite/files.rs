@@ -72,12 +72,13 @@ impl Files {
         self.named(".db.quarantine")
     }
 
-    /// Where the readable part of a damaged file is gathered before it takes the file's place.
+    /// Returns the path at which the readable part of a damaged file is gathered before it takes the file's
+    /// place.
     pub(super) fn recovery(&self) -> PathBuf {
         self.named(".recovery")
     }
 
-    /// Where a database is put together from its log, to be read and removed.
+    /// Returns the path at which a database is put together from its log, to be read and removed.
     pub(super) fn image(&self) -> PathBuf {
         self.named(".image")
     }
@@ -150,7 +151,7 @@ impl Files {
 /// One session found in a listing of the folders.
 #[derive(Debug)]
 pub(super) enum Listed {
-    /// It has a database.
+    /// Session with a database.
     Db(Files),
     /// All that is left of it is the damaged file that was put aside.
     Kept(Files, PathBuf),

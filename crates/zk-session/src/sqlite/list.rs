@@ -12,7 +12,7 @@ use super::lock;
 use super::meta::Meta;
 use crate::memory::from_millis;
 
-/// How long a listing waits for a file somebody is just opening.
+/// Time-out of a listing for a file somebody is just opening.
 const BUSY: Duration = Duration::from_millis(200);
 
 /// File times come from a clock that is up to a tick behind the one entries are dated with.

@@ -22,9 +22,9 @@ pub(super) struct SessionLock {
     file: File,
     /// Write-ahead log of the session.
     log: PathBuf,
-    /// How many entries the last owner had acknowledged, if it was killed.
+    /// Number of entries the last owner had acknowledged, if it was killed.
     left: Option<i64>,
-    /// What the file says now is true of the session, so the file may go with the lock.
+    /// The file's contents are true of the session, so the file may go with the lock.
     is_settled: bool,
 }
 
@@ -70,7 +70,7 @@ impl SessionLock {
         Err(StoreError::InUse { id: files.id().clone(), pid: pid.unwrap_or(0) })
     }
 
-    /// How many entries the session must have: more than there are mean that some were lost.
+    /// Returns the number of entries the session must have: if fewer are there, some were lost.
     pub(super) fn acknowledged(&self) -> Option<i64> {
         self.left
     }
@@ -106,7 +106,7 @@ impl Drop for SessionLock {
     }
 }
 
-/// Who has the session open, without disturbing them.
+/// Returns the id of the process that has the session open, without disturbing it.
 pub(super) fn holder(files: &Files) -> Option<u32> {
     let file = open_plain(OpenOptions::new().read(true), &files.lock()).ok()?;
     match flock(&file, FlockOperation::NonBlockingLockShared) {
@@ -115,7 +115,7 @@ pub(super) fn holder(files: &Files) -> Option<u32> {
     }
 }
 
-/// How many entries a killed owner had acknowledged.
+/// Returns the number of entries a killed owner had acknowledged.
 pub(super) fn acknowledged(files: &Files) -> Option<i64> {
     let file = open_plain(OpenOptions::new().read(true), &files.lock()).ok()?;
     read(&file).and_then(|(_, entries)| entries)

@@ -8,7 +8,7 @@ use zk_core::model::SessionId;
 
 use crate::digest::Digest;
 
-/// What the `meta` table says of a session: enough for a line in a listing, and how many entries there must be.
+/// Contents of a session's `meta` table: enough for a line in a listing, and how many entries there must be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Meta {
     pub(super) cwd: PathBuf,

@@ -32,7 +32,7 @@ pub(super) struct Opened {
     pub(super) lock: SessionLock,
 }
 
-/// What a session that is not on the disk yet will be.
+/// Data of a session that is not on the disk yet.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) root: PathBuf,
@@ -163,7 +163,7 @@ pub(super) fn open(root: &Path, id: &SessionId) -> Result<Opened, StoreError> {
     Ok(opened)
 }
 
-/// That entries which had been acknowledged are missing, if any are.
+/// Says that entries which had been acknowledged are missing, if any are.
 fn lost(acknowledged: Option<i64>, found: usize) -> Option<String> {
     let found = i64::try_from(found).unwrap_or(i64::MAX);
     acknowledged

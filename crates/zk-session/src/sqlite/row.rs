@@ -51,7 +51,7 @@ fn hex(bytes: &[u8]) -> String {
     text
 }
 
-/// What is kept beside each entry to notice that a byte of it changed.
+/// Returns the checksum kept beside each entry to notice that a byte of it changed.
 pub(super) fn checksum(seq: i64, id: &str, parent: Option<&str>, time_ms: i64, kind: &str) -> i64 {
     let (seq, time) = (seq.to_le_bytes(), time_ms.to_le_bytes());
     fnv1a(&[&seq, id.as_bytes(), parent.unwrap_or("").as_bytes(), &time, kind.as_bytes()]).cast_signed()

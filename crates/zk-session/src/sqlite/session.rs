@@ -10,7 +10,7 @@ use zk_core::service::{Durability, Entry, EntryKind, OpenSession, StoreError};
 
 use super::writer::Command;
 
-/// What the person is to be told about a session's files.
+/// Notices for the person about a session's files.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Notices(Arc<Mutex<Vec<String>>>);
 

@@ -17,7 +17,7 @@ use super::row::{self, COLUMNS};
 use super::session::Notices;
 use crate::memory::millis;
 
-/// What the thread that owns a session is asked.
+/// Requests to the thread that owns a session.
 pub(super) enum Command {
     Prepare,
     Append(Vec<EntryKind>, Durability, Reply<Vec<EntryId>>),
@@ -39,7 +39,7 @@ pub(super) struct Writer {
     unsynced: bool,
     /// The folder has a new file since it was last synced.
     new_file: bool,
-    /// What the open file was to be, while it has no entry: nobody was told of it, so it may go again.
+    /// Plan of the open file, while it has no entry: nobody was told of it, so it may go again.
     empty: Option<Plan>,
     notices: Notices,
 }
@@ -77,11 +77,11 @@ impl Writer {
                 },
             };
             match command {
-                // What fails here fails again, and is told, when there is something to write.
+                // A failure here comes again, and is told, when there is something to write.
                 Command::Prepare => drop(self.make_file()),
                 Command::Append(kinds, mut durability, reply) => {
                     let mut batch = vec![(kinds, reply)];
-                    // What has queued up meanwhile goes into the same transaction.
+                    // Appends that have queued up meanwhile go into the same transaction.
                     while let Ok(command) = commands.try_recv() {
                         if let Command::Append(kinds, own, reply) = command {
                             batch.push((kinds, reply));

@@ -1,4 +1,4 @@
-//! What every store does, run on each of them.
+//! Behaviour of every store, tested on each of them.
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};

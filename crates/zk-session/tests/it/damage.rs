@@ -95,7 +95,7 @@ impl Specimen {
             Err(error) => panic!("{error}"),
             Ok(session) => {
                 let entries = session.entries().await.unwrap();
-                // What is there is what was written, in order; what is not there is spoken of.
+                // Entries that are there were written so, in order; of missing ones there is a notice.
                 let mut written = self.entries.iter();
                 assert!(
                     entries.iter().all(|entry| written.any(|original| original == entry)),
@@ -185,7 +185,8 @@ fn a_changed_write_ahead_log_does_not_pass_for_a_short_one() {
     }
 }
 
-/// What a killed process left, with its log cut after `length` bytes: opened, and what it says of it.
+/// Opens the files of a killed process, with the log cut after `length` bytes: the number of entries and the
+/// notices.
 fn cut(specimen: &Specimen, runtime: &Runtime, length: usize) -> (usize, Vec<String>) {
     let log = &specimen.log.as_ref().unwrap()[..length];
     specimen.put_killed(&specimen.bytes, Some(log));
@@ -290,7 +291,7 @@ async fn a_file_that_is_no_database_is_kept_and_named_every_time() {
     }
     let listed = store.list(&every()).await.unwrap();
     assert!(listed[0].id == id && listed[0].unreadable.as_ref().unwrap().to_string().contains("damaged-1"));
-    // Its id is not free: a new session would look like the old one.
+    // The id is not free: a new session would look like the old one.
     let named = zk_core::service::NewSession { id: Some(id), ..at(dir.path()) };
     assert!(store.create(named).await.unwrap().add(unit(0)).await.is_err());
 }

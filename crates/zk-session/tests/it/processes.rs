@@ -38,7 +38,7 @@ pub(crate) fn appender(root: &Path, id: &SessionId, limit: Option<u32>) -> Child
         .unwrap()
 }
 
-/// What the process says that concerns us.
+/// Reads the lines of the process that concern the tests.
 pub(crate) fn lines(child: &mut Child) -> impl Iterator<Item = String> + use<> {
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     lines.map_while(Result::ok).filter(|line| line.starts_with("unit ") || line.starts_with("failed "))

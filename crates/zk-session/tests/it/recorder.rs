@@ -29,7 +29,7 @@ struct Moody {
     /// So many appends fail from now on.
     full: AtomicU32,
     appends: AtomicUsize,
-    /// What was asked to be on the disk, by the number of its append.
+    /// Appends asked to be on the disk, by their numbers.
     on_disk: Mutex<Vec<usize>>,
 }
 

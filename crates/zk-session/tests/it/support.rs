@@ -35,7 +35,7 @@ pub(crate) fn unit(n: usize) -> Vec<EntryKind> {
     ]
 }
 
-/// How many whole units `entries` are; the test fails if they are anything else.
+/// Counts the whole units in `entries`; the test fails if they are anything else.
 pub(crate) fn whole_units(entries: &[Entry]) -> usize {
     let mut rest = entries;
     let mut units = 0;
@@ -57,7 +57,7 @@ pub(crate) fn chained(entries: &[Entry]) -> bool {
     parents.eq([None].into_iter().chain(entries.iter().map(|entry| Some(&entry.id))).take(entries.len()))
 }
 
-/// What a new session at `cwd` is.
+/// Returns the settings of a new session at `cwd`.
 pub(crate) fn at(cwd: &Path) -> NewSession {
     NewSession { id: None, cwd: cwd.to_path_buf(), parent: None }
 }
