@@ -1,5 +1,5 @@
-//! How fast an answer goes from bytes to events: 2 MB of text in 100,000 pieces, in chunks of 16 KB as a
-//! socket gives them. Items are events, bytes are those of the stream.
+//! Speed at which an answer goes from bytes to events: 2 MB of text in 100,000 pieces, in chunks of 16 KB as
+//! a socket gives them. Items are events, bytes are those of the stream.
 //!
 //! The bar is 1,000,000 events a second for each dialect. `values` parses the same bytes into
 //! `serde_json::Value` and makes nothing of them, to read `events` against on a busy machine: `events` is to

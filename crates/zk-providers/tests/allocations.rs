@@ -1,4 +1,4 @@
-//! How often reading an answer allocates.
+//! Number of allocations while an answer is read.
 
 #![expect(clippy::unwrap_used, reason = "a helper of a test that cannot go on fails the test")]
 
@@ -14,7 +14,7 @@ use zk_core::service::{Provider, Request};
 use zk_providers::{Anthropic, AnthropicOptions, Connection};
 use zk_testkit::{FakeServer, Script};
 
-/// What buffers that grow with the answer may take on top.
+/// Allocations that buffers which grow with the answer may take on top.
 const AMORTISED: u64 = 64;
 
 fn allocations(dialect: Dialect, deltas: usize) -> u64 {
@@ -55,6 +55,6 @@ fn a_piece_of_text_costs_no_allocation_but_its_own_and_what_a_socket_takes() {
     const MORE: u64 = 10_000;
     let (few, many) = (allocations_over_a_socket(1_000), allocations_over_a_socket(11_000));
     let each = many.saturating_sub(few);
-    // What is read from the socket at once holds many pieces, in one run more than in the other.
+    // One read from the socket holds many pieces, in one run more than in the other.
     assert!(each.abs_diff(MORE) < MORE / 10, "{each} for {MORE} more pieces");
 }

@@ -26,9 +26,9 @@ impl Vendor {
         self.provider_with(connection, &Map::new())
     }
 
-    /// The same with `options`: fields of the dialect's settings ([`AnthropicOptions`], [`CompatProfile`](crate::CompatProfile),
-    /// [`ResponsesOptions`] or [`OllamaOptions`]) that are not as usual. Rules in `echo_models` go before those
-    /// the vendor has.
+    /// Makes a provider of this kind with `options`: fields of the dialect's settings ([`AnthropicOptions`],
+    /// [`CompatProfile`](crate::CompatProfile), [`ResponsesOptions`] or [`OllamaOptions`]) that are not as
+    /// usual. Rules in `echo_models` go before those the vendor has.
     ///
     /// ```
     /// use zk_providers::{Connection, Vendor};
@@ -84,7 +84,8 @@ impl Vendor {
         })
     }
 
-    /// What its dialect makes of the model `id` at its own address, without asking anybody.
+    /// Describes the model `id` as the vendor's dialect does at the vendor's own address, without asking
+    /// anybody.
     pub(crate) fn knows(&self, id: &str) -> Option<Model> {
         let connection = Connection { account: Some("-".to_owned()), ..self.connection().key("-") };
         Some(self.provider(connection).ok()?.model(id))

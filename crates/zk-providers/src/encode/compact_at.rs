@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Where the model's window is not known: what Anthropic does unasked.
+/// Threshold where the model's window is not known, in tokens: the one Anthropic takes unasked.
 const USUAL: u64 = 150_000;
 
 /// The least that Anthropic takes.
@@ -27,7 +27,7 @@ impl CompactAt {
         })
     }
 
-    /// What Anthropic is asked, with a trigger for each compaction that has none.
+    /// Returns the edits for Anthropic, with a trigger for each compaction that has none.
     pub(crate) fn in_edits(at: Option<Self>, asked: &Value, window: Option<u64>) -> Value {
         let mut asked = asked.clone();
         let Some(at) = at else { return asked };
@@ -42,7 +42,7 @@ impl CompactAt {
         asked
     }
 
-    /// What the Responses API is asked, with a threshold for each compaction that has none.
+    /// Returns the list for the Responses API, with a threshold for each compaction that has none.
     pub(crate) fn in_list(at: Option<Self>, asked: &Value, window: Option<u64>) -> Value {
         let mut asked = asked.clone();
         let Some(at) = at else { return asked };

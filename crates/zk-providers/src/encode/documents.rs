@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use zk_core::model::Document;
 
-/// What stands for one that does not say what it claims to.
+/// Stand-in for a document that does not say what it claims to.
 const UNREADABLE: &str = "[this document cannot be read as text]";
 
 /// The text of a document that is one.
@@ -18,7 +18,7 @@ pub(crate) fn text(document: &Document) -> Option<String> {
     Some(text.unwrap_or_else(|| UNREADABLE.to_owned()))
 }
 
-/// The same, below its name, to stand among other text.
+/// Returns the text of a document that is one, below its name, to stand among other text.
 pub(crate) fn inlined(document: &Document) -> Option<String> {
     let text = text(document)?;
     let name = document.name.as_deref().map(|name| name.replace(char::is_control, " "));

@@ -1,5 +1,5 @@
-//! What dialects share in writing requests and reading answers: bodies that continue the one before, schemas,
-//! documents, levels of effort, arguments of calls.
+//! Helpers that dialects share in writing requests and reading answers: bodies that continue the one before,
+//! schemas, documents, levels of effort, arguments of calls.
 
 pub(crate) mod args;
 pub(crate) mod block_label;

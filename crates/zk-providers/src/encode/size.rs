@@ -1,4 +1,4 @@
-//! How much text a request holds, to tell one that can never be taken.
+//! Amount of text in a request, to tell one that can never be taken.
 
 use serde_json::Value;
 use zk_core::model::{Block, ToolContent};

@@ -144,7 +144,7 @@ impl<'a> Reader<'a> {
         if !self.within.insert(target) {
             return None;
         }
-        // What it leads to is counted where it stands.
+        // The target's properties and unions are counted where it stands.
         let (optional, unions) = (self.optional, self.unions);
         self.schema(found)?;
         (self.optional, self.unions) = (optional, unions);

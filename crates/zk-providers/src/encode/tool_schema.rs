@@ -52,7 +52,7 @@ fn merge(fields: &mut Map<String, Value>, root: &Value, branches: &[Value], all:
     }
 }
 
-/// What a branch refers to, if it refers to something in the schema.
+/// Returns the schema a branch refers to, or the branch itself if it refers to nothing in the schema.
 fn target<'a>(root: &'a Value, branch: &'a Value) -> &'a Value {
     let pointer = branch.get("$ref").and_then(Value::as_str).and_then(|to| to.strip_prefix('#'));
     pointer.and_then(|pointer| root.pointer(pointer)).unwrap_or(branch)

@@ -1,5 +1,5 @@
-//! What is known of vendors, servers and models, as data: the only wing that names vendors, beside a dialect that is
-//! a vendor's own protocol. A new vendor, model, tier or wording of an error is a row here.
+//! Facts about vendors, servers and models, as data: the only wing that names vendors, beside a dialect that
+//! is a vendor's own protocol. A new vendor, model, tier or wording of an error is a row here.
 
 pub(crate) mod catalogue;
 pub(crate) mod errors;

@@ -7,7 +7,7 @@ pub(crate) const REQUEST_IDS: &[&str] =
 /// The request header that says to the back end of subscriptions which account asks.
 pub(crate) const SUBSCRIPTION_ACCOUNT: &str = "chatgpt-account-id";
 
-/// What every request to the back end of subscriptions has besides.
+/// Headers that every request to the back end of subscriptions has besides.
 pub(crate) const SUBSCRIPTION_HEADERS: &[(&str, &str)] =
     &[("originator", "zk"), ("openai-beta", "responses=experimental")];
 

@@ -1,4 +1,4 @@
-//! What an address, or the name of a model, says of who answers there.
+//! Facts that an address, or the name of a model, gives about who answers there.
 
 /// Whether this base URL of the Gemini API has the developer service's endpoints for counting tokens and listing
 /// models; Vertex has others.

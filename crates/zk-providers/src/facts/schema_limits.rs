@@ -1,4 +1,4 @@
-//! What the APIs that hold answers to a JSON schema can express, beside what all can.
+//! Limits of JSON schemas in the APIs that hold answers to one, beside what all can express.
 
 /// Limits of one API.
 #[derive(Clone, Copy, Debug)]

@@ -1,4 +1,4 @@
-//! How models think, by what their names say, for those that stand in no table and whose server was not asked.
+//! Kinds of thinking by the names of models, for those that stand in no table and whose server was not asked.
 
 use zk_core::model::ThinkingSupport;
 
@@ -115,7 +115,7 @@ const FAMILIES: &[(&str, ThinkingSupport)] = &[
     ("kimi-k2-thinking", ThinkingSupport::Budget),
 ];
 
-/// How a model thinks, by its name: `library/qwen3:4b` is a `qwen3`.
+/// Returns a model's kind of thinking by its name: `library/qwen3:4b` is a `qwen3`.
 pub(crate) fn local_support(id: &str) -> ThinkingSupport {
     let name = id.rsplit('/').next().unwrap_or(id);
     FAMILIES

@@ -1,9 +1,10 @@
-//! What a service tier does to the prices of a model: a table, so that a new tier is a new row.
+//! Effect of a service tier on the prices of a model: a table, so that a new tier is a new row.
 
 use zk_core::model::{Model, Prices, Usage};
 
-/// Whose tier, its name in answers, how the names of the models begin that it holds for, and by how much it
-/// multiplies their prices. The first row that fits counts; a tier without one costs what the table says.
+/// Vendor of the tier, its name in answers, how the names of the models begin that it holds for, and by how
+/// much it multiplies their prices. The first row that fits counts; a tier without one costs what the table
+/// says.
 const TIERS: &[(&str, &str, &str, f64)] = &[
     ("openai", "flex", "", 0.5),
     ("openai", "priority", "gpt-5.5", 2.5),

@@ -16,7 +16,8 @@ use crate::encode::args;
 /// The fields that carry thoughts as text. Servers that fill several of them write the same into each.
 const THOUGHTS: [&str; 3] = ["reasoning_content", "reasoning", "reasoning_text"];
 const DETAILS: &str = "reasoning_details";
-/// Whose message it is, and of which of several parallel calls: the id of a call says as much.
+/// Fields that say whose message it is, and of which of several parallel calls: the id of a call says as
+/// much.
 const NAMES: [&str; 3] = ["role", "name", "index"];
 
 pub(super) fn read(messages: &Node<'_>, origin: &ModelRef) -> Result<Conversation, FormatError> {

@@ -2,7 +2,7 @@ use zk_core::model::{Block, Message, ToolResult};
 
 use super::Conversation;
 
-/// Who is said to have put an instruction into the middle of a conversation.
+/// Source that is named for an instruction in the middle of a conversation.
 const SYSTEM: &str = "system";
 
 /// A conversation while it is read.

@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-/// Why a conversation cannot be read or written. Nothing of it is left out instead.
+/// Failure to read or write a conversation. Nothing of the conversation is left out instead.
 ///
 /// ```
 /// use serde_json::json;
@@ -17,37 +17,37 @@ pub enum FormatError {
     /// Something else stands there than the format has there.
     #[error("`{path}` should be {expected} and is {found}")]
     Unexpected {
-        /// Where, such as `messages[3].content[1].text`. A list without a body around it is `messages` too.
+        /// Path, such as `messages[3].content[1].text`. A list without a body around it is `messages` too.
         path: String,
-        /// What has to stand there.
+        /// Description of what has to stand there.
         expected: String,
-        /// What does.
+        /// Description of what stands there.
         found: String,
     },
     /// The format has it, and a history has no place for it.
     #[error("`{path}` cannot be kept in a history: {reason}")]
     Unsupported {
-        /// Where, such as `messages[3].content[1].source`.
+        /// Path, such as `messages[3].content[1].source`.
         path: String,
-        /// Why, and what to do instead.
+        /// Cause of the failure, and what to do instead.
         reason: String,
     },
     /// A field that neither is known nor says nothing.
     #[error("`{path}` is not a field that can be kept in a history: take it out if nobody needs it")]
     Unknown {
-        /// Where.
+        /// Path of the field.
         path: String,
     },
     /// The conversation cannot be written as JSON.
     #[error("the conversation cannot be written: {reason}")]
     Unwritable {
-        /// Why.
+        /// Cause of the failure.
         reason: String,
     },
 }
 
 impl FormatError {
-    /// Where in the JSON it is; nothing for what is written.
+    /// Returns the path of the fault in the JSON; nothing for a failure to write.
     #[must_use]
     pub fn path(&self) -> Option<&str> {
         match self {

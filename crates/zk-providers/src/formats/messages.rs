@@ -116,7 +116,7 @@ fn assistant(block: &Node<'_>, origin: &ModelRef) -> Result<Block, FormatError> 
         "image" | "document" | "tool_result" => {
             return Err(block.at("type").unexpected("a kind of block that an assistant message has"));
         }
-        // What only this API has goes back to it as it came.
+        // A block that only this API has goes back to it as it came.
         _ => {
             let mut fields = block.object()?.clone();
             fields.remove("cache_control");

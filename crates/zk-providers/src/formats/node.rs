@@ -20,13 +20,13 @@ impl<'a> Node<'a> {
         Self { path: path.to_owned(), value }
     }
 
-    /// What a field holds; nothing if there is none, or `null`.
+    /// Returns the value of a field; nothing if there is none, or `null`.
     pub(super) fn field(&self, name: &str) -> Option<Self> {
         let field = self.at(name);
         (!field.value.is_null()).then_some(field)
     }
 
-    /// The same, with `null` for nothing.
+    /// Returns the value of a field, with `null` for nothing.
     pub(super) fn at(&self, name: &str) -> Self {
         let path = if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) };
         Self { path, value: self.value.get(name).unwrap_or(&Value::Null) }

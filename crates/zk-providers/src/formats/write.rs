@@ -18,12 +18,13 @@ pub struct Written {
     pub system: Option<Value>,
     /// The messages. In Chat Completions the first one holds the instructions.
     pub messages: Vec<Value>,
-    /// What had to be mended, because a provider does not take it so.
+    /// Repairs to the conversation, because a provider does not take it as it was.
     pub repairs: Vec<Repair>,
 }
 
 impl Written {
-    /// What a request body says of the conversation: `messages`, and `system` if there is one.
+    /// Returns the fields of a request body that hold the conversation: `messages`, and `system` if there is
+    /// one.
     #[must_use]
     pub fn into_body(self) -> Value {
         let messages = Value::Array(self.messages);

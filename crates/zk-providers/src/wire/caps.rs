@@ -27,7 +27,7 @@ pub(crate) const ERROR_BODY: usize = 64 * KIB;
 /// An answer that is no stream, such as a list of models.
 pub(crate) const DOCUMENT: usize = 8 * MIB;
 
-/// What a call counts for beside its id, name and arguments, in bytes.
+/// Size of a call beside its id, name and arguments, in bytes.
 const CALL: usize = 512;
 
 /// Bytes as people say them.
@@ -53,7 +53,7 @@ pub(crate) fn exceeded(what: &str, cap: usize) -> WireError {
         .never_retry()
 }
 
-/// What has come of one answer so far.
+/// Size of one answer so far.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     answer: usize,

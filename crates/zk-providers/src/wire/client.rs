@@ -103,7 +103,7 @@ impl ApiClient {
         &self.0.extra_body
     }
 
-    /// What the user says of the models.
+    /// Returns the user's overrides of the models.
     #[must_use]
     pub fn overrides(&self) -> &Overrides {
         &self.0.overrides

@@ -10,7 +10,7 @@ use crate::facts::profiles::UNKNOWN;
 use crate::wire::clocks::Clocks;
 use crate::wire::secret::Auth;
 
-/// Where requests go, and what they show there. Its `Debug` shows no key.
+/// Settings of a connection: where requests go, and what they show there. Its `Debug` shows no key.
 ///
 /// ```
 /// use zk_providers::{Compat, CompatProfile, Connection};
@@ -23,20 +23,20 @@ use crate::wire::secret::Auth;
 pub struct Connection {
     /// The provider's name in this program.
     pub name: String,
-    /// Where the API is. Each dialect says in its own documentation how much of the path belongs to it; an
+    /// Base URL of the API. Each dialect says in its own documentation how much of the path belongs to it; an
     /// ending that is pasted along, such as `/chat/completions`, does no harm.
     pub base_url: String,
-    /// What is shown there.
+    /// Credentials that requests show.
     pub auth: Auth,
-    /// Whose requests they are, where a key alone does not say: for a subscription, the account that the access
-    /// token names.
+    /// Account of the requests, where a key alone does not say: for a subscription, the account that the
+    /// access token names.
     pub account: Option<String>,
     /// More fields for the request body. Those zk sends itself win, and objects are merged where the dialect
     /// nests its settings. The model, the instructions, the tools and the messages cannot be among them.
     pub extra_body: Map<String, Value>,
     /// More headers.
     pub extra_headers: Vec<(String, String)>,
-    /// How long to wait; unless set, longer for a server on this machine than for others.
+    /// Time limits; unless set, longer for a server on this machine than for others.
     pub clocks: Option<Clocks>,
     /// The model used when none is asked for.
     pub default_model: Option<String>,

@@ -10,7 +10,7 @@ use crate::wire::error::WireError;
 use crate::wire::mend::mend;
 use crate::wire::sse::SseEvent;
 
-/// How the bytes of a response are cut into events.
+/// Framing of a response: how its bytes are cut into events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Framing {
     /// Server-sent events.
@@ -42,7 +42,7 @@ pub trait Decode: Send + Sync + 'static {
         false
     }
 
-    /// How the bytes are cut into events.
+    /// Returns the framing of the response's bytes.
     fn framing(&self) -> Framing {
         Framing::Sse
     }
@@ -70,7 +70,7 @@ pub(crate) fn decode_event(
     }
     let counted = meter.count(event.data.len(), out.iter().skip(before));
     if counted.is_err() {
-        // What is over the limit is for nobody.
+        // Events over the limit are for nobody.
         out.truncate(before);
     }
     counted

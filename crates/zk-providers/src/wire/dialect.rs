@@ -24,13 +24,13 @@ pub enum Attempt {
 /// A request that counts tokens.
 #[derive(Clone, Debug)]
 pub struct CountRequest {
-    /// What is sent.
+    /// Request to send.
     pub request: WireRequest,
     /// The field of the answer that holds the count.
     pub field: &'static str,
 }
 
-/// Where a server lists its models.
+/// Place of a server's list of models.
 #[derive(Clone, Copy, Debug)]
 pub struct ModelList {
     /// The path below the base URL, with a query if there is one.
@@ -45,16 +45,17 @@ pub struct ModelList {
 /// announce requests and the classes of errors are the same for every dialect.
 #[async_trait]
 pub trait Dialect: Send + Sync + 'static {
-    /// What its base URLs look like.
+    /// Shape of its base URLs.
     const BASE_URL: BaseUrl;
 
     /// The header that carries an API key; without one it is sent as a bearer token.
     const KEY_HEADER: Option<&'static str> = None;
 
-    /// What is known about a model without asking anybody.
+    /// Describes a model as far as it is known without asking anybody.
     fn model(&self, client: &ApiClient, id: &str) -> Model;
 
-    /// What histories it takes for `model`: what reaches the other methods has been made to fit.
+    /// Returns the rules for histories that it takes for `model`: what reaches the other methods has been
+    /// made to fit.
     fn rules(&self, model: &Model) -> WireRules;
 
     /// Whether answers of `model` can be held to `schema`, as
@@ -84,9 +85,9 @@ pub trait Dialect: Send + Sync + 'static {
     /// The decoder for the answer to `request`.
     fn decoder(&self, client: &ApiClient, request: &Request, attempt: Attempt) -> Box<dyn Decode>;
 
-    /// Why a failed request is prepared and sent once more, in words for a person; nothing where it is not. This
-    /// is for what another attempt changes, not for what passes by itself, which a retrying decorator
-    /// waits for. The error must be one that comes before any part of an answer.
+    /// Returns the reason for which a failed request is prepared and sent once more, in words for a person;
+    /// nothing where it is not. This is for what another attempt changes, not for what passes by itself,
+    /// which a retrying decorator waits for. The error must be one that comes before any part of an answer.
     fn resend_reason(&self, error: &ProviderError, request: &Request) -> Option<String> {
         let _ = (error, request);
         None
@@ -111,7 +112,7 @@ pub trait Dialect: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// Where the list of models is; nothing where there is none.
+    /// Returns the place of the list of models; nothing where there is none.
     fn model_list(&self) -> Option<ModelList> {
         None
     }
@@ -140,7 +141,7 @@ pub trait Dialect: Send + Sync + 'static {
         Ok(entries.map(|entries| entries.iter().filter_map(model).collect()))
     }
 
-    /// What is known about a model once the server was asked, as
+    /// Describes a model once the server was asked, as
     /// [`Provider::describe_model`](zk_core::service::Provider::describe_model) says it.
     async fn describe_model(&self, client: &ApiClient, id: &str, cx: &Cx) -> Model {
         let known = self.model(client, id);

@@ -1,4 +1,4 @@
-//! Where requests go and what they show: never part of a model's identity, an event or an error.
+//! Destination of requests, and what they show there: never part of a model's identity, an event or an error.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,7 +31,7 @@ pub enum SetupError {
     BaseUrl {
         /// The URL as given.
         url: String,
-        /// What is wrong with it.
+        /// Fault of the URL, in words.
         reason: String,
     },
     /// The key cannot stand in a header. It is not shown.
@@ -54,7 +54,7 @@ pub enum SetupError {
     Options {
         /// The provider.
         name: String,
-        /// What is wrong, and what there is.
+        /// Fault of the setting, and what there is.
         reason: String,
     },
     /// The name of a model does not say whose it is.
@@ -92,12 +92,12 @@ pub struct BaseUrl {
 
 pub(crate) struct Endpoint {
     base: Url,
-    /// How its dialect's end.
+    /// Sentence on how the dialect's base URLs end.
     advice: &'static str,
-    /// Those that hold no key of `auth`.
+    /// Headers that hold no key of `auth`.
     headers: HeaderMap,
-    /// Where the key goes, and what stands before it. It is written there for each request, so that it is kept in one
-    /// place only.
+    /// Header of the key, and what stands before the key. It is written there for each request, so that it is
+    /// kept in one place only.
     key_header: Option<(HeaderName, String)>,
     http: Http,
     auth: Auth,
@@ -106,7 +106,7 @@ pub(crate) struct Endpoint {
     /// Knows what nobody may see: the key, the tokens that were shown, the password of the base URL, and headers that
     /// say who asks.
     redactor: Redactor,
-    /// What it refused, and is asked for no more.
+    /// Beta features that the server refused, and is asked for no more.
     refused: Mutex<Vec<Beta>>,
 }
 
@@ -219,7 +219,7 @@ impl Endpoint {
         add(self.base.origin().ascii_serialization().as_bytes());
         match (&self.auth, self.auth.secret()) {
             (_, Some(secret)) => add(secret.expose_secret().trim().as_bytes()),
-            // Its tokens change; who gives them does not.
+            // Tokens of a source change; who gives them does not.
             (Auth::Source(source), None) => add(format!("{:p}", Arc::as_ptr(source)).as_bytes()),
             // A key may stand among the other headers, and without any the address is all there is.
             (_, None) => {
@@ -359,7 +359,7 @@ impl Endpoint {
         self.redactor.redact(&without_userinfo(text)).into_owned()
     }
 
-    /// What an event of a response says beside the answer itself, as it may be shown.
+    /// Redacts what an event of a response says beside the answer itself, so that it may be shown.
     pub(crate) fn redact_event(&self, event: &mut StreamEvent) {
         match event {
             StreamEvent::Start { model, request_id } => {
@@ -414,7 +414,7 @@ fn is_private(name: &str) -> bool {
     ["auth", "key", "token", "secret", "cookie"].iter().any(|part| name.contains(part))
 }
 
-/// What of a base URL nobody may see.
+/// Returns the parts of a base URL that nobody may see.
 fn secrets_of(base: &Url) -> Vec<Secret> {
     let password = base.password();
     // Without a password the name itself is the secret.

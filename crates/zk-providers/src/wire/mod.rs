@@ -1,4 +1,4 @@
-//! How a request gets to a server and its response back, the same for every dialect.
+//! Transport of requests to a server and of its responses back, the same for every dialect.
 //!
 //! A protocol that zk does not speak is a [`Dialect`]: it writes requests and has a [`Decode`] that reads responses.
 //! [`HttpProvider`] makes a provider of it.

@@ -32,11 +32,11 @@ pub struct Replay {
     meter: Meter,
     decoder: Box<dyn Decode>,
     ready: VecDeque<StreamEvent>,
-    /// How it failed, behind what came before.
+    /// Failure of the response, behind what came before.
     failed: Option<WireError>,
     /// No more bytes will be fed.
     ended: bool,
-    /// What was left of the last event has been handed out too.
+    /// The rest of the last event has been handed out too.
     finished: bool,
     over: bool,
 }

@@ -1,4 +1,4 @@
-//! What is sent to a server.
+//! Request that is sent to a server.
 
 use std::borrow::Cow;
 
@@ -46,7 +46,7 @@ impl Headers {
         betas.filter(|beta| !beta.name.is_empty() && words.contains(&&*beta.name)).collect()
     }
 
-    /// The same without these beta features.
+    /// Returns the headers without these beta features.
     pub(crate) fn without_betas(self, left_out: &[Beta]) -> Self {
         if left_out.is_empty() {
             return self;
@@ -117,7 +117,7 @@ impl WireRequest {
         Ok(Self::post(path, Bytes::from(body)))
     }
 
-    /// The same with these headers.
+    /// Sets the headers.
     #[must_use]
     pub fn with_headers(mut self, headers: Headers) -> Self {
         self.headers = headers;

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use zk_auth::{Secret, TokenSource};
 
-/// How a request shows who it is from.
+/// Way in which a request shows who it is from.
 #[derive(Clone, Default)]
 pub enum Auth {
     /// Not at all: a local server.
@@ -17,7 +17,7 @@ pub enum Auth {
     Header {
         /// The header's name.
         name: String,
-        /// What stands before the key, such as `Token `; often nothing.
+        /// Text before the key, such as `Token `; often nothing.
         prefix: String,
         /// The key.
         key: Secret,

@@ -1,4 +1,4 @@
-//! What a model is asked that is to decide itself how much it reasons.
+//! Requests to a model that is to decide itself how much it reasons.
 
 use serde_json::{Value, json};
 use zk_core::kernel::Bus;

@@ -20,7 +20,7 @@ fn claude(url: &str) -> Anthropic {
     Anthropic::new(connection, AnthropicOptions::default()).expect("valid options")
 }
 
-/// What a recorded body comes to.
+/// Decodes a recorded body.
 pub(crate) fn decode(body: &str) -> Result<Message, zk_core::model::ProviderError> {
     let origin = ModelRef::new("anthropic", MODEL);
     let mut replay = Replay::anthropic(origin.clone());
@@ -48,7 +48,7 @@ async fn body(history: &[Arc<Message>]) -> Value {
     server.received().remove(0).json()
 }
 
-/// What a response goes back as, its calls answered.
+/// Returns the blocks and the body in which a response goes back, its calls answered.
 pub(crate) async fn sent_back(message: Message) -> (Vec<Value>, Value) {
     let results = message.calls().map(|call| Block::result(call.id.clone(), "done", false));
     let answer: Vec<Block> = results.chain([Block::text("go on")]).collect();

@@ -1,4 +1,4 @@
-//! What of a connection's settings Anthropic has to be told in its own way.
+//! Settings of a connection that Anthropic has to be told in its own way.
 
 use std::sync::{Arc, Mutex};
 
@@ -97,7 +97,7 @@ async fn a_beta_that_is_refused_is_left_out_of_one_more_attempt() {
     assert_eq!(betas, ["b-1,b-2"]);
 }
 
-/// What a person is told.
+/// Notices for a person.
 #[derive(Default)]
 struct Notices(Mutex<Vec<String>>);
 

@@ -1,4 +1,4 @@
-//! What an answer costs that several responses had a part in.
+//! Cost of an answer that several responses had a part in.
 
 use serde_json::{Value, json};
 use zk_core::kernel::Bus;
@@ -40,7 +40,7 @@ async fn told(start: &Value, end: &Value) -> (Usage, Option<f64>) {
     (answer.usage, model.cost(&answer.usage))
 }
 
-/// The same, told at the end of a stream.
+/// Returns usage and cost of an answer whose parts are told at the end of a stream.
 async fn of(top: Value, parts: Vec<Value>) -> (Usage, Option<f64>) {
     let mut end = top;
     end["iterations"] = parts.into();
@@ -125,7 +125,7 @@ async fn caches_are_counted_over_all_parts() {
 async fn an_answer_that_came_whole_is_counted_alike() {
     let mut start = counts(700, 1_000);
     start["iterations"] = json!([part("compaction", None, 60_000, 500), part("message", None, 700, 1_000)]);
-    // What comes later says nothing new, and takes nothing back.
+    // Later counts say nothing new, and take nothing back.
     let (usage, _) = told(&start, &json!({"output_tokens": 1_000, "input_tokens": null})).await;
     assert_eq!((usage.input, usage.output, usage.context()), (60_700, 1_500, 700));
 }

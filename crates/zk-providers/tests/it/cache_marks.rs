@@ -1,4 +1,4 @@
-//! Where Anthropic is told to keep and to look for what it has read.
+//! Places where Anthropic is told to keep and to look for what it has read.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ fn claude(server: &Server, extra: Map<String, Value>, options: AnthropicOptions)
     Anthropic::new(connection, options).expect("valid options")
 }
 
-/// How many marks a request has, and on which of its messages.
+/// Counts the marks of a request, and finds the messages that have one.
 fn marks(body: &[u8]) -> (usize, Vec<usize>) {
     let body: Value = serde_json::from_slice(body).expect("JSON");
     let messages = body["messages"].as_array().expect("messages");

@@ -13,7 +13,7 @@ use crate::fixtures;
 use crate::recordings::conversations::sendable;
 use crate::vendors::{provider, sent};
 
-/// Whose recordings are whose.
+/// Vendors and the folders of their recordings.
 const FOLDERS: [(&str, &str); 6] = [
     ("openai", "rig/tests/cassettes/openai"),
     ("openrouter", "rig/tests/cassettes/openrouter"),
@@ -174,7 +174,7 @@ async fn every_recorded_request_is_sent_again_by_the_profile_of_its_vendor() {
             }
         }
         if recorded["thinking"]["type"] == "enabled" && recorded["reasoning_effort"].is_null() {
-            // Who asks zk for thinking says how much.
+            // A request to zk for thinking says how much.
             body["reasoning_effort"].take();
         }
         *counts.entry(name).or_default() += 1;

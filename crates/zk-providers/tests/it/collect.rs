@@ -7,7 +7,7 @@ use serde_json::Value;
 use zk_core::model::{Block, Message, ProviderError, StopReason, Usage, WireReady};
 use zk_core::service::{EventStream, Provider, Request, StreamEvent};
 
-/// What a response came to.
+/// Contents of a response.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) model: Option<String>,

@@ -1,4 +1,4 @@
-//! What a connection adds to requests, who sees them, and what is asked beside them.
+//! Additions of a connection to requests, who sees them, and what is asked beside them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

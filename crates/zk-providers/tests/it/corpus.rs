@@ -9,7 +9,7 @@ use zk_providers::Replay;
 
 use crate::promises::{self, Cuts};
 
-/// What is fuzzed: each has a target, a corpus and a dictionary of its name.
+/// Subjects of fuzzing: each has a target, a corpus and a dictionary of its name.
 const TARGETS: [&str; 7] = ["anthropic", "args", "chat", "gemini", "ollama", "responses", "sse"];
 
 #[test]
@@ -30,7 +30,7 @@ fn every_input_of_the_corpus_keeps_the_promises_however_it_is_cut() {
     }
 }
 
-/// What came of a call: its announcement and its pieces.
+/// Returns the events of a call: its announcement and its pieces.
 fn call(mut replay: Replay, body: &str) -> Vec<StreamEvent> {
     replay.feed(body.as_bytes());
     replay.finish();

@@ -17,7 +17,7 @@ fn fields(extra: &Value) -> Map<String, Value> {
     extra.as_object().cloned().expect("fields")
 }
 
-/// What is sent; whether it is answered does not matter.
+/// Returns the body that is sent; whether it is answered does not matter.
 async fn sent(
     make: impl Fn(Connection) -> Box<dyn Provider>,
     model: &str,

@@ -60,7 +60,7 @@ fn faults() -> Vec<Fault> {
     cuts.chain(others).collect()
 }
 
-/// What has to become of an answer with this fault.
+/// Outcome that an answer with this fault has to have.
 enum Outcome {
     /// The whole answer, so long, with these tokens.
     Whole(usize, Usage),
@@ -114,7 +114,7 @@ fn clocks(fault: &Fault) -> Clocks {
     }
 }
 
-/// What the adapter makes of the fault, and of the same question asked again.
+/// Checks what the adapter makes of the fault, and of the same question asked again.
 async fn meet(station: &Station, fault: Fault) {
     let place = format!("{} meets {fault:?}", station.name);
     let script = Script::answering(|_| zk_testkit::Turn::new().text(SAID).usage(USAGE));

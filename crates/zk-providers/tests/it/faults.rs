@@ -1,4 +1,4 @@
-//! What a client meets sooner or later: cuts, silence, lies and pages for browsers.
+//! Faults that a client meets sooner or later: cuts, silence, lies and pages for browsers.
 
 use std::time::{Duration, Instant};
 

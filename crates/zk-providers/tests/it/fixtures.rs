@@ -19,7 +19,7 @@ pub(crate) struct Recorded {
     pub(crate) url: String,
     pub(crate) status: u16,
     pub(crate) content_type: String,
-    /// What was asked.
+    /// Body of the request.
     pub(crate) request: String,
     /// Without the encodings of the recorder and of the transfer.
     pub(crate) body: String,
@@ -46,7 +46,7 @@ pub(crate) fn all() -> &'static [Recorded] {
     &ALL
 }
 
-/// What was recorded in the files whose text has this word in it, and in those that are quick to read.
+/// Returns the recordings of the files whose text has this word in it, and of those that are quick to read.
 pub(crate) fn with(word: &'static str) -> &'static [Recorded] {
     static READ: Mutex<BTreeMap<&str, &[Recorded]>> = Mutex::new(BTreeMap::new());
     let mut read = READ.lock().expect("nobody fails while reading");
@@ -59,7 +59,7 @@ pub(crate) fn with(word: &'static str) -> &'static [Recorded] {
     })
 }
 
-/// What one folder or file of them holds, if its text has this word in it.
+/// Reads the recordings of one folder or file, of the files whose text has this word in it.
 pub(crate) fn below(place: &str, word: &str) -> Option<Vec<Recorded>> {
     let folder = folder()?;
     let mut files = Vec::new();
@@ -263,7 +263,7 @@ fn vercel(file: &str, text: &str, all: &mut Vec<Recorded>) {
     }));
 }
 
-/// What a whole JSON body answers, and with which status.
+/// Returns the address of which a whole JSON body is the answer, and its status.
 fn whole(text: &str) -> Option<(&'static str, u16)> {
     let body: Value = serde_json::from_str(text).ok()?;
     let url = match (body["object"].as_str(), body["type"].as_str()) {

@@ -1,4 +1,4 @@
-//! What is sent to Gemini, and what becomes of its rarer answers.
+//! Requests to Gemini, and what becomes of its rarer answers.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What is asked beside answers, of a server of every dialect: its models, and how long a request is.
+//! Questions beside answers, to a server of every dialect: its models, and how long a request is.
 
 use serde_json::json;
 use zk_core::kernel::Bus;

@@ -25,8 +25,8 @@ fn pdf() -> Block {
     document("application/pdf", "report.pdf", PDF)
 }
 
-/// What is sent of a conversation in which the user shows all kinds of things, one tool gives an image and a
-/// document, and another one an image although it failed.
+/// Returns the request of a conversation in which the user shows all kinds of things, one tool gives an image
+/// and a document, and another one an image although it failed.
 async fn sent(station: &str, model: &str) -> Value {
     let station = STATIONS.iter().find(|known| known.name == station).expect("a station");
     let server = station.server(Script::new().forever(|_| Turn::new().text("ok")));

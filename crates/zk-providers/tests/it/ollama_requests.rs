@@ -1,4 +1,4 @@
-//! What is sent to Ollama, and what becomes of its rarer answers.
+//! Requests to Ollama, and what becomes of its rarer answers.
 
 use std::sync::Arc;
 

@@ -32,8 +32,8 @@ fn free() -> Value {
     json!({"type": "object", "properties": {"n": {"type": "object"}}, "required": ["n"]})
 }
 
-/// What a provider sends that is asked for an answer of this schema. It does not matter that the server's
-/// answer is none.
+/// Returns the body that a provider sends when it is asked for an answer of this schema, and before it
+/// whether it takes the schema natively. It does not matter that the server's answer is none.
 async fn sent(
     make: impl Fn(&str) -> Box<dyn Provider>,
     model: &str,
@@ -150,7 +150,7 @@ async fn no_server_refuses_a_schema_that_its_provider_said_yes_to() {
                 }
                 *held.entry(station.name).or_default() +=
                     usize::from(provider.native_output(&request.model, &schema, tools));
-                // What it said no to is not heard, and does no harm.
+                // A schema that the provider said no to is not heard, and does no harm.
                 let output = Some(OutputFormat { name: Arc::from("answer"), schema: Arc::new(schema) });
                 let answer = collect(provider.stream(Request { output, ..request }, &Bus::new().cx())).await;
                 answer.unwrap_or_else(|(error, _)| panic!("{}: {error}", station.name));

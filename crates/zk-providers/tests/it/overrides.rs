@@ -1,4 +1,4 @@
-//! What somebody says of a model, heard by every dialect: in its description, in lists and in requests.
+//! Overrides of a model, heard by every dialect: in its description, in lists and in requests.
 
 use serde_json::{Value, json};
 use zk_core::kernel::Bus;

@@ -1,4 +1,4 @@
-//! What servers do to the two dialects, one habit a test, read without a network.
+//! Quirks of servers in the two dialects, one habit a test, read without a network.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Whose quota a request counts against.
+//! Quota that a request counts against.
 
 use std::sync::Arc;
 

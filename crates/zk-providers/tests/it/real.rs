@@ -94,7 +94,7 @@ fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").and_then(|taken| taken.local_addr()).expect("a free port").port()
 }
 
-/// Where `llama-server` and its models are, or a word to whoever reads the test's output.
+/// Returns the folder of `llama-server` and its models, or leaves a word to whoever reads the test's output.
 fn folder() -> Option<PathBuf> {
     let folder = std::env::var_os("ZK_LLAMA").map(PathBuf::from).filter(|path| path.is_dir());
     if folder.is_none() {
@@ -135,7 +135,7 @@ async fn a_real_server_chats_fails_and_is_cancelled_in_every_protocol() {
         let provider = server.provider(protocol, KEY, &json!({"temperature": 0}));
         let answer = ask(&*provider, asking(&*provider, "hi")).await.expect(protocol);
         assert!(!answer.text.is_empty() && answer.usage.output > 0, "{protocol}: {answer:?}");
-        // The same prompt again is in the server's cache.
+        // A repeated prompt is in the server's cache.
         let again = ask(&*provider, asking(&*provider, "hi")).await.expect(protocol);
         assert_eq!(again.text, answer.text, "{protocol}: nothing about the request changed");
 
@@ -220,7 +220,7 @@ async fn a_real_server_calls_several_tools_at_once_in_every_protocol() {
     for protocol in PROTOCOLS {
         let provider = server.provider(protocol, KEY, &json!({"parallel_tool_calls": true}));
         let mut most = 0;
-        // What a random model makes of it differs from time to time.
+        // A random model's answer differs from time to time.
         for _ in 0..8 {
             let asked = Request { max_tokens: 400, tool_choice: ToolChoice::Auto, ..with_tools(&*provider) };
             let answer = ask(&*provider, asked).await.expect(protocol);

@@ -1,4 +1,4 @@
-//! What is sent: headers, bodies, and what stays the same from one request to the next.
+//! Requests as they are sent: headers, bodies, and what stays the same from one request to the next.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(crate) async fn server() -> Server {
     Server::start([Reply::sse(CHAT)]).await
 }
 
-/// What a provider sends for a request.
+/// Returns the request as a provider sends it.
 pub(crate) async fn sent(
     make: impl Fn(&str) -> Box<dyn Provider>,
     body: &str,

@@ -1,4 +1,4 @@
-//! What a Responses stream comes to, and what becomes of it in the next request.
+//! Outcome of a Responses stream, and what becomes of it in the next request.
 
 use std::sync::Arc;
 

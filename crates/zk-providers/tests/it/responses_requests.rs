@@ -1,4 +1,4 @@
-//! What is sent to the Responses API, its Codex back end and the servers that imitate it.
+//! Requests to the Responses API, its Codex back end and the servers that imitate it.
 
 use std::sync::Arc;
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What is done with one connection after its request has been read.
+/// Steps with one connection after its request has been read.
 #[derive(Clone, Default)]
 pub(crate) struct Reply {
     steps: Vec<Step>,

@@ -15,7 +15,7 @@ use crate::server::{Reply, Server};
 const INPUT: u64 = 100_000;
 const OUTPUT: u64 = 10_000;
 
-/// What an answer costs, and what it would without tiers.
+/// Returns the cost of an answer, and its cost without tiers.
 async fn costs(provider: &dyn Provider, model: &str) -> (Option<f64>, Option<f64>) {
     let request = question(provider, model);
     let model = request.model.clone();

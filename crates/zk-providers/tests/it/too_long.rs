@@ -10,7 +10,7 @@ use crate::collect::{collect, question, request};
 use crate::fixtures;
 use crate::server::{Reply, Server};
 
-/// Why Gemini does not answer what it is asked.
+/// Returns the error with which Gemini refuses what it is asked.
 async fn refused(reply: Reply, asked: impl Fn(&dyn Provider) -> Request) -> ProviderError {
     let server = Server::start([reply]).await;
     let gemini = Gemini::new(Gemini::connection().base_url(&server.url).key("k-test"));
@@ -44,7 +44,7 @@ async fn a_prompt_over_the_recorded_quota_of_a_minute_is_too_long() {
     let reply = || Reply::json("429 Too Many Requests", &recorded.body);
     let model = "gemini-2.5-flash";
 
-    // What was recorded was the answer to 1,250,000 tokens in five million letters.
+    // The recorded answer was to 1,250,000 tokens in five million letters.
     let error = refused(reply(), |gemini| request(gemini, model, &text(5_000_000))).await;
     assert_eq!((error.kind, error.retry_after), (ErrorKind::ContextExceeded, None), "{error}");
     assert!(error.hint.as_deref().is_some_and(|hint| hint.contains("1000000")), "{error}");

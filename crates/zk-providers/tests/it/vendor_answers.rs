@@ -1,4 +1,4 @@
-//! What single vendors answer, one habit a test.
+//! Answers of single vendors, one habit a test.
 
 use serde_json::{Value, json};
 use zk_core::kernel::Bus;

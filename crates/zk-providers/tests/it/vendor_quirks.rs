@@ -1,4 +1,4 @@
-//! What single vendors want, one habit a test.
+//! Requirements of single vendors, one habit a test.
 
 use std::sync::Arc;
 

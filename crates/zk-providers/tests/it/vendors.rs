@@ -19,7 +19,7 @@ pub(crate) fn provider(url: &str, profile: CompatProfile) -> Box<dyn Provider> {
     Box::new(Compat::new(Connection::at(url), profile).expect("a valid connection"))
 }
 
-/// What a profile makes of a request.
+/// Returns the request as a profile makes it.
 pub(crate) async fn sent(profile: &CompatProfile, build: impl Fn(&dyn Provider) -> Request) -> Received {
     let server = Server::start([Reply::sse(OK)]).await;
     let provider = provider(&server.url, profile.clone());
@@ -27,7 +27,7 @@ pub(crate) async fn sent(profile: &CompatProfile, build: impl Fn(&dyn Provider) 
     server.received().remove(0)
 }
 
-/// Where the response of a row comes from.
+/// Source of a row's response.
 enum Proof {
     /// Recorded, in this file: its first stream with thoughts, or its first.
     Recorded(&'static str),
@@ -64,7 +64,7 @@ fn thinks_in(field: &str) -> Vec<Value> {
     ]
 }
 
-/// The same with the counts where Moonshot puts them.
+/// Returns chunks of thinking and a call with the counts where Moonshot puts them.
 fn usage_in_the_choice() -> Vec<Value> {
     let mut chunks = thinks_in("reasoning_content");
     let usage = chunks.pop().expect("the last chunk")["usage"].take();

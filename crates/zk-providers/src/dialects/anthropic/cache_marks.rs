@@ -25,7 +25,7 @@ impl CacheControl {
     }
 }
 
-/// How many blocks the provider looks back from a mark, itself included, for the end of what it has kept.
+/// Number of blocks the provider looks back from a mark, itself included, for the end of what it has kept.
 const LOOKS_BACK: usize = 20;
 
 /// Whether the mark of the request before stood on the message `at`, and out of sight of the mark on the last

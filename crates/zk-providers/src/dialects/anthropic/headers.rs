@@ -21,7 +21,7 @@ const SAMPLING: [&str; 3] = ["temperature", "top_p", "top_k"];
 #[derive(Debug)]
 pub(super) struct ApiHeaders {
     usual: Headers,
-    /// The same for models that think between their calls only if they are told that they may.
+    /// Headers for models that think between their calls only if they are told that they may.
     interleaved: Headers,
 }
 

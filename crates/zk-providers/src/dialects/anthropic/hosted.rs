@@ -1,4 +1,4 @@
-//! What the provider runs itself, as it goes back.
+//! Blocks that the provider runs itself, as they go back.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};

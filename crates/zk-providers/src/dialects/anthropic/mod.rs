@@ -41,7 +41,7 @@ use usage::Pricing;
 pub(crate) use blocks::describe_block;
 pub(crate) use stream::{Decoder, unreadable};
 
-/// How long the provider keeps what it has read.
+/// Time for which the provider keeps what it has read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CacheTtl {
@@ -61,9 +61,10 @@ pub struct AnthropicOptions {
     pub version: String,
     /// More values for the `anthropic-beta` header. What `context_management` needs is added to them.
     pub betas: Vec<String>,
-    /// How long a cached prefix is kept.
+    /// Time for which a cached prefix is kept.
     pub cache_ttl: CacheTtl,
-    /// How the provider is to edit the context itself: an object with the list `edits`, sent as it is.
+    /// Edits that the provider is to make to the context itself: an object with the list `edits`, sent as it
+    /// is.
     pub context_management: Option<Value>,
     /// From where on it compacts, for a compaction among those edits that says nothing of it.
     pub compact_at: Option<CompactAt>,
@@ -174,7 +175,7 @@ impl Dialect for AnthropicDialect {
         has_formats(&model.id) && strict_schema::strict(schema, schema_limits::MESSAGES).is_some()
     }
 
-    /// Its caches of tools and system prompt stay; that of the messages holds for the same thinking parameters.
+    /// Caches of tools and system prompt stay; that of the messages holds for the same thinking parameters.
     fn thinking_breaks_prefix(&self, _: &Model) -> bool {
         true
     }

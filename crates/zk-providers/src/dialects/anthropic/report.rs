@@ -1,4 +1,4 @@
-//! What the API says it did beside answering.
+//! Report of what the API did beside answering.
 
 use serde_json::{Map, Value};
 

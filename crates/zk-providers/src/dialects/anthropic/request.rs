@@ -263,7 +263,7 @@ fn wire(message: &Message, mark: Option<CacheControl>) -> Option<WireMessage<'_>
     let sendable = |block: &&Block| !hosted::is_unanswered(block, message);
     let mut content: Vec<WireBlock<'_>> = message.content.iter().filter(sendable).filter_map(block).collect();
     if mark.is_some() {
-        // What is sent once is not worth keeping.
+        // Content that is sent once is not worth keeping.
         let once = message.content.iter().rev().take_while(|block| is_dynamic_context(block)).count();
         content.iter_mut().rev().skip(once).any(|block| block.mark(mark));
     }

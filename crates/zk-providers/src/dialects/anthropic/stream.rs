@@ -36,7 +36,7 @@ pub(crate) struct Decoder {
     bare: Option<(u32, ToolCall)>,
     /// Whether there was more than thinking.
     has_output: bool,
-    /// Where code of this conversation runs at the provider's.
+    /// Container in which code of this conversation runs at the provider's.
     container: Option<Value>,
     counts: UsageCounts,
     report: Report,

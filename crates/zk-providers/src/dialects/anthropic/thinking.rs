@@ -1,4 +1,4 @@
-//! How each generation of models is asked to think.
+//! Requests for thinking, in the form that each generation of models takes.
 
 use serde::Serialize;
 use zk_core::model::{Block, Message, Role, ThinkingLevel, ThinkingRequest, ThinkingSupport};
@@ -32,12 +32,13 @@ pub(super) fn interleaves(params: &ThinkingParams, request: &Request) -> bool {
     is_budget && !request.tools.is_empty() && generation(&request.model.id).is_some()
 }
 
-/// How a model thinks, by its id.
+/// Returns a model's kind of thinking by its id.
 pub(super) fn support(id: &str) -> Option<ThinkingSupport> {
     generation(id).map(|row| row.how)
 }
 
-/// What to send. `efforts` are the levels the model is known to have; `forced` says that it has to call a tool.
+/// Returns the parameters to send. `efforts` are the levels the model is known to have; `forced` says that it
+/// has to call a tool.
 pub(super) fn params(request: &Request, efforts: &Efforts, forced: bool) -> ThinkingParams {
     let (model, wanted) = (&request.model, request.thinking);
     match model.capabilities.thinking {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use zk_core::model::{Prices, Usage};
 
-/// What responses cost.
+/// Prices of responses.
 pub(super) struct Pricing {
     /// The model that was asked.
     pub(super) asked: String,
@@ -57,7 +57,7 @@ impl UsageCounts {
         std::mem::replace(&mut self.usage, usage) != usage
     }
 
-    /// What all parts come to. The counts of the answer lack those of compactions and of advisors.
+    /// Adds up all parts. The counts of the answer lack those of compactions and of advisors.
     fn sum(&self) -> Usage {
         let parts = &self.parts;
         let mut sum = Usage::default();
@@ -96,7 +96,7 @@ fn parts(all: &[Value]) -> Vec<Part> {
         let mut usage = Usage::default();
         read(entry, &mut usage);
         let is_answer = matches!(kind(entry), "message" | "fallback_message");
-        // What was refused before it said anything is not billed.
+        // An answer that was refused before it said anything is not billed.
         let is_free = is_answer && at < fallback && usage.output == 0;
         let named = entry.get("model").filter(|_| kind(entry) != "message");
         let model = named.and_then(Value::as_str).map(str::to_owned);

@@ -24,7 +24,7 @@ struct Call {
     id: String,
     name: String,
     args: String,
-    /// Its block, once it has been announced.
+    /// Block of the call, once it has been announced.
     block: Option<u32>,
 }
 

@@ -29,7 +29,7 @@ impl Details {
         text
     }
 
-    /// Those of a message, which are no fragments any more.
+    /// Takes the details of a message, which are no fragments any more.
     pub(crate) fn whole(items: Vec<Map<String, Value>>) -> Self {
         Self { items }
     }
@@ -48,7 +48,7 @@ impl Details {
         self.items.is_empty()
     }
 
-    /// What to keep for the next request.
+    /// Returns the value to keep for the next request.
     pub(crate) fn into_value(self) -> Value {
         let items: Value = self.items.into_iter().map(Value::Object).collect();
         Value::Object(Map::from_iter([(FIELD.to_owned(), items)]))

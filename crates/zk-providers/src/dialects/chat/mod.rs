@@ -125,7 +125,7 @@ impl Dialect for ChatDialect {
         traits.has_schemas(with_tools) && strict_schema::strict(schema, schema_limits::COMPLETIONS).is_some()
     }
 
-    /// Where a server cannot be told which tool to call, or may not heed it, no other is offered.
+    /// Offers no other tool where a server cannot be told which one to call, or may not heed it.
     fn prepare(&self, mut request: Request) -> Request {
         let by_name = matches!(self.profile.tool_choice, ToolChoices::All | ToolChoices::Any);
         if let (false, ToolChoice::Tool(name)) = (by_name, &request.tool_choice) {
@@ -158,7 +158,7 @@ impl Dialect for ChatDialect {
     }
 }
 
-/// What is left of a model's capabilities on a server of this kind.
+/// Returns what is left of a model's capabilities on a server of this kind.
 fn served(model: Capabilities, profile: &CompatProfile) -> Capabilities {
     Capabilities {
         vision: model.vision && profile.vision,

@@ -1,12 +1,12 @@
-//! What a server's list says of one of its models.
+//! Facts that a server's list gives about one of its models.
 
 use serde_json::Value;
 use zk_core::model::{Model, Prices, Rates, ThinkingSupport};
 
 use crate::facts::profiles::{CompatProfile, ReasoningFormat};
 
-/// Where servers say how large the window of a listed model is. (What llama.cpp calls `n_ctx_train` is the
-/// model's window, not the server's.)
+/// Places where servers say how large the window of a listed model is. (What llama.cpp calls `n_ctx_train` is
+/// the model's window, not the server's.)
 const WINDOWS: &[&str] =
     &["/context_length", "/context_window", "/max_model_len", "/max_context_length", "/meta/n_ctx"];
 /// And how long its answers may be.
@@ -31,9 +31,9 @@ pub(super) fn read(entry: &Value, profile: &CompatProfile, mut model: Model) -> 
         capabilities.thinking = if reasons { ThinkingSupport::Effort } else { ThinkingSupport::None };
     }
     match entry.get("pricing").and_then(rates) {
-        // It depends on the model a gateway then chooses.
+        // The price depends on the model a gateway then chooses.
         Some(rates) if rates.input < 0.0 || rates.output < 0.0 => model.prices = None,
-        // Where the rates are those that are known, what is known of tiers and caches holds too.
+        // Listed rates that agree with the known ones leave what is known of tiers and caches as it is.
         Some(rates) if model.prices.as_ref().is_none_or(|known| differs(known.rates, rates)) => {
             model.prices = Some(Prices::from(rates));
         }

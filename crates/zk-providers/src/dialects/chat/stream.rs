@@ -42,7 +42,7 @@ pub(crate) struct Decoder {
     /// The tier that answers, as JSON.
     tier: Option<Box<RawValue>>,
     finish: Option<String>,
-    /// The same in the words of the vendor behind a gateway.
+    /// Finish reason in the words of the vendor behind a gateway.
     native_finish: Option<String>,
     /// Which of several answers is read: the one that began first.
     choice: Option<Box<RawValue>>,
@@ -140,7 +140,7 @@ impl Decoder {
         }
         let calls = delta.tool_calls.as_ref().is_some_and(|calls| !calls.is_empty());
         if calls || delta.function_call.is_some() {
-            // What may be the beginning of a tag stands before the call in any case.
+            // Held text, which may be the beginning of a tag, stands before the call in any case.
             self.let_go(out);
         }
         for piece in delta.tool_calls.iter().flatten() {

@@ -17,7 +17,7 @@ pub(super) enum Part<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Tags {
     state: State,
-    /// What may be the beginning of a tag.
+    /// Text that may be the beginning of a tag.
     held: String,
 }
 
@@ -36,12 +36,12 @@ enum State {
 }
 
 impl Tags {
-    /// Where text is just text.
+    /// Makes a reader that looks for no tags: text is just text.
     pub(super) fn off() -> Self {
         Self { state: State::Text, held: String::new() }
     }
 
-    /// What a piece of the text makes known.
+    /// Reads a piece of the text and tells the parts it makes known.
     pub(super) fn piece<'a>(&mut self, delta: Cow<'a, str>, mut tell: impl FnMut(Part<'a>)) {
         if self.state == State::Text {
             return tell(Part::Answer(delta));
@@ -93,7 +93,7 @@ impl Tags {
         self.held = rest;
     }
 
-    /// What is left when the answer is over.
+    /// Returns the part that is left when the answer is over.
     pub(super) fn end(&mut self) -> Option<Part<'static>> {
         let held = std::mem::take(&mut self.held);
         match std::mem::replace(&mut self.state, State::Text) {
@@ -104,7 +104,7 @@ impl Tags {
     }
 }
 
-/// How many bytes at the end of a text may be the beginning of the closing tag.
+/// Counts the bytes at the end of a text that may be the beginning of the closing tag.
 fn beginning_of_close(text: &str) -> usize {
     (1..CLOSE.len())
         .rev()

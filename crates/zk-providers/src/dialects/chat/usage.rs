@@ -36,7 +36,8 @@ pub(super) fn read(usage: &Value) -> Option<Usage> {
     })
 }
 
-/// What a gateway takes and, from whoever has brought a key of their own, what the vendor behind it takes.
+/// Adds up what a gateway takes and, from whoever has brought a key of their own, what the vendor behind it
+/// takes.
 fn billed(usage: &Value) -> Option<u64> {
     let dollars = |path: &str| usage.pointer(path)?.as_f64().filter(|dollars| *dollars >= 0.0);
     let own_key = usage.get("is_byok").and_then(Value::as_bool).unwrap_or_default();

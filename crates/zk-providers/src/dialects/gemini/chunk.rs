@@ -61,7 +61,7 @@ pub(super) struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// What the provider ran itself: the field, its name in words, and what it says.
+    /// Takes the part that the provider ran itself: the field, its name in words, and what it says.
     pub(super) fn take_hosted(&mut self) -> Option<(&'static str, &'static str, Value)> {
         let fields = [
             ("executableCode", "executable_code", self.executable_code.take()),

@@ -1,10 +1,10 @@
-//! Why a response ended, in Gemini's words.
+//! Reasons for which a response ended, in Gemini's words.
 
 use zk_core::model::StopReason;
 
 use crate::wire::error::{WireError, quote};
 
-/// What a reason means.
+/// Meaning of a reason.
 #[derive(Clone, Copy)]
 enum Means {
     End,

@@ -43,7 +43,7 @@ impl PartialArg {
             },
             (None, Some(number), _) => *place = number,
             (None, None, Some(truth)) => *place = truth.into(),
-            // What is left is `nullValue`.
+            // The only value left is `nullValue`.
             (None, None, None) => *place = Value::Null,
         }
         true

@@ -8,7 +8,7 @@ use zk_core::model::{Block, CallId, Image, Message, Thinking, ToolCall, ToolCont
 
 use super::{text_run, tool_names};
 
-/// What the provider's documentation gives as the signature of calls that Gemini did not make.
+/// Signature that the provider's documentation gives for calls that Gemini did not make.
 const NOT_MINE: &str = "skip_thought_signature_validator";
 
 /// One part; exactly one of the fields that are not about thinking is there, or the whole part as it came.

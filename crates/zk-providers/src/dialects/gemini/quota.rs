@@ -3,7 +3,7 @@
 
 use zk_core::model::{ErrorKind, ProviderError};
 
-/// What stands before the limit in the error's text.
+/// Phrase before the limit in the error's text.
 const LIMIT: &str = "input_token_count, limit: ";
 /// The bytes of text that make a token, on average.
 const BYTES_PER_TOKEN: u64 = 4;

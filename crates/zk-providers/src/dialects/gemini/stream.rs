@@ -41,7 +41,7 @@ pub(crate) struct Decoder {
     usage: Usage,
     /// The last reason, and its explanation.
     reason: Option<(String, Option<String>)>,
-    /// Why the prompt was not answered at all.
+    /// Reason for which the prompt was not answered at all.
     blocked: Option<String>,
     started: bool,
     done: bool,
@@ -267,7 +267,7 @@ impl Decoder {
         self.begun == 0 || (self.begun == 1 && self.run.as_ref().is_some_and(Run::is_silent))
     }
 
-    /// How the response ended, if it did.
+    /// Returns the stop reason of the response, if it ended.
     fn outcome(&self) -> Result<StopReason, WireError> {
         match (&self.reason, &self.blocked) {
             (Some((reason, message)), _) => finish::stop(reason, message.as_deref(), self.has_calls),

@@ -1,4 +1,4 @@
-//! How each family of models is asked to think.
+//! Requests for thinking, in the form that each family of models takes.
 
 use serde::Serialize;
 use zk_core::model::{Model, ThinkingLevel, ThinkingRequest, ThinkingSupport};
@@ -69,7 +69,7 @@ pub(super) fn is_third_generation(id: &str) -> bool {
     id.starts_with("gemini-") && matches!(how(id), Some(How::Level))
 }
 
-/// How a model thinks, by its id.
+/// Returns a model's kind of thinking by its id.
 pub(super) fn support(id: &str) -> Option<ThinkingSupport> {
     how(id).map(|how| match how {
         How::Not => ThinkingSupport::None,
@@ -78,8 +78,8 @@ pub(super) fn support(id: &str) -> Option<ThinkingSupport> {
     })
 }
 
-/// What to send; `efforts` are the levels the model is known to have. A model that is to decide itself is asked so
-/// where its family can, and asked nothing where it is known only on or off.
+/// Returns the settings to send; `efforts` are the levels the model is known to have. A model that is to
+/// decide itself is asked so where its family can, and asked nothing where it is known only on or off.
 pub(super) fn config(
     model: &Model,
     wanted: ThinkingRequest,

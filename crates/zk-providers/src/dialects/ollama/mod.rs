@@ -34,7 +34,7 @@ pub struct OllamaOptions {
     /// The window in tokens that the server is asked to make room for: 32,768. More takes more memory, and
     /// a change makes the server load the model again.
     pub num_ctx: u32,
-    /// How long the server keeps the model in memory, such as `30m`; its own default unless set.
+    /// Time for which the server keeps the model in memory, such as `30m`; its own default unless set.
     pub keep_alive: Option<String>,
 }
 
@@ -79,7 +79,7 @@ const LISTED: usize = 100;
 const TOO_LONG: &str =
     "Compact the conversation, or give the model a larger window: `num_ctx` in the provider's options";
 
-/// What to do about some errors, by what they say.
+/// Advice on some errors, by a phrase of their text.
 const HINTS: &[(&str, &str)] = &[
     ("does not support tools", "This model cannot call tools: take another, or offer it no tools"),
     ("does not support thinking", "This model cannot think: turn thinking off"),

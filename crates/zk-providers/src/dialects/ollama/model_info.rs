@@ -12,7 +12,7 @@ pub(super) struct ModelInfo {
     pub(super) window: Option<u64>,
     pub(super) sees: bool,
     pub(super) thinks: bool,
-    /// It answers at all, and is not for embeddings.
+    /// The model answers at all, and is not for embeddings.
     pub(super) answers: bool,
 }
 

@@ -16,7 +16,7 @@ use crate::wire::sse::SseEvent;
 
 type Out = VecDeque<StreamEvent>;
 
-/// What is known of a request before its answer.
+/// Size of a request, as far as it is known before the answer.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct RequestSize {
     /// The most tokens of output.
@@ -207,7 +207,7 @@ impl Decoder {
         let stop = match reason {
             "stop" | "" if self.has_calls => StopReason::ToolUse,
             "stop" | "" => StopReason::EndTurn,
-            // It stopped before the limit it was given: what ran out is the window.
+            // The answer stopped before the limit it was given: what ran out is the window.
             "length" if self.usage.output > 0 && self.usage.output < self.size.limit => {
                 StopReason::ContextExceeded
             }

@@ -1,4 +1,4 @@
-//! How a request says whether to think, and how much.
+//! Field of a request that says whether to think, and how much.
 
 use zk_core::model::{ThinkingLevel, ThinkingRequest, ThinkingSupport};
 
@@ -10,7 +10,8 @@ pub(super) enum Think {
     Word(&'static str),
 }
 
-/// What to send; nothing where a model that cannot think is asked to, or where the model is to decide itself.
+/// Returns the field to send; nothing where a model that cannot think is asked to, or where the model is to
+/// decide itself.
 pub(super) fn think(support: ThinkingSupport, wanted: ThinkingRequest) -> Option<Think> {
     match (support, wanted.level) {
         (_, ThinkingLevel::Adaptive) => None,

@@ -1,4 +1,4 @@
-//! How a response ends: its reason, its counts, its failure.
+//! End of a response: its reason, its counts, its failure.
 
 use serde_json::{Value, json};
 use zk_core::model::{ErrorKind, StopReason, Usage};
@@ -6,7 +6,7 @@ use zk_core::model::{ErrorKind, StopReason, Usage};
 use super::item::text;
 use crate::wire::error::{ErrorBody, WireError, of_stream, quote};
 
-/// What the end of a response says of how it went.
+/// Outcome of a response, as its end tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
     Completed,
@@ -47,7 +47,7 @@ pub(super) fn failure(response: &Value) -> WireError {
     }
 }
 
-/// Why an incomplete response stopped.
+/// Returns the reason for which an incomplete response stopped.
 pub(super) fn incomplete(response: &Value, refusal: Option<String>) -> StopReason {
     let reason = response.pointer("/incomplete_details/reason").and_then(Value::as_str);
     match reason.unwrap_or("incomplete") {

@@ -11,7 +11,7 @@ use crate::encode::documents;
 /// The longest id of a message or call that is taken back. Some servers give longer ones and refuse them.
 const LONGEST_ID: usize = 64;
 
-/// How reasoning goes back.
+/// Form in which reasoning goes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reasoning {
     /// As the sealed item it came in, with the item it led to and never without it.

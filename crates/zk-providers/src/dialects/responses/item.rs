@@ -10,8 +10,8 @@ type Out = VecDeque<StreamEvent>;
 
 /// An item that has begun and not ended.
 pub(super) struct Open {
-    /// Its place in the output, where the server says it. It outranks the id: a server may give an item another id
-    /// in every event.
+    /// Place of the item in the output, where the server says it. It outranks the id: a server may give an
+    /// item another id in every event.
     pub(super) index: Option<u64>,
     pub(super) id: String,
     pub(super) block: u32,
@@ -41,7 +41,7 @@ pub(super) enum Kind {
     Other,
 }
 
-/// Where the text of reasoning comes from: the first kind that arrives.
+/// Source of the text of reasoning: the first kind that arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     Unknown,
@@ -198,7 +198,7 @@ fn joined(item: &Value, list: &str, field: &str) -> String {
     parts(item, list).map(|part| text(part, field)).collect()
 }
 
-/// What `whole` has more than what came already; nothing if it says something else.
+/// Returns the rest of `whole` behind what came already; nothing if `whole` says something else.
 pub(super) fn rest<'a>(came: &str, whole: &'a str) -> &'a str {
     whole.strip_prefix(came).unwrap_or_default()
 }

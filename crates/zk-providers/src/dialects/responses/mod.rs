@@ -124,7 +124,7 @@ impl ResponsesDialect {
     }
 }
 
-/// What is known of a model, whether or not a gateway puts the vendor before its name.
+/// Finds the row of a model, whether or not a gateway puts the vendor before its name.
 fn row(client: &ApiClient, id: &str) -> Option<Row> {
     let bare = id.rsplit('/').next().unwrap_or(id);
     client.row(CATALOGUE, id).or_else(|| client.row(CATALOGUE, bare))

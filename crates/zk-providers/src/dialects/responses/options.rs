@@ -3,7 +3,7 @@ use serde_json::Value;
 
 use crate::encode::compact_at::CompactAt;
 
-/// Who answers: what may be sent depends on it.
+/// Kind of server that answers: what may be sent depends on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResponsesBackend {
@@ -20,14 +20,15 @@ pub enum ResponsesBackend {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ResponsesOptions {
-    /// Who answers.
+    /// Kind of server that answers.
     pub backend: ResponsesBackend,
     /// The kind of summary of its reasoning to ask for; nothing for none, as some organisations must.
     pub reasoning_summary: Option<String>,
     /// Whether unsealed reasoning goes back, for servers of open models that want it. Only to a
     /// [`ResponsesBackend::Compatible`] one.
     pub echo_reasoning: bool,
-    /// How the provider is to make the context smaller itself: the field `context_management`, a list, sent as it is.
+    /// Edits by which the provider is to make the context smaller itself: the field `context_management`, a
+    /// list, sent as it is.
     pub context_management: Option<Value>,
     /// From where on it compacts, for a compaction in that list that says nothing of it.
     pub compact_at: Option<CompactAt>,

@@ -1,4 +1,4 @@
-//! What an item of a response has to be sent back with, as it is kept in a block's `WireData`.
+//! Data that an item of a response has to be sent back with, as it is kept in a block's `WireData`.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -14,7 +14,7 @@ pub(super) struct ReplayData {
     /// Whether a message is a comment on the way or the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) phase: Option<String>,
-    /// What a call says beside its name and arguments, such as who made it.
+    /// Fields of a call beside its name and arguments, such as who made it.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub(super) more: Map<String, Value>,
     /// The id of the reasoning the item came from: the one is not accepted without the other.

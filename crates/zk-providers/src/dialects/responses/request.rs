@@ -102,7 +102,7 @@ impl Encode for Body<'_> {
     fn head(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
         out.extend_from_slice(b"{\"model\":");
         serde_json::to_writer(&mut *out, &self.request.model.id)?;
-        // That of subscriptions wants the field, be it empty.
+        // The back end of subscriptions wants the field, be it empty.
         let is_wanted = matches!(self.options.backend, ResponsesBackend::Subscription);
         if is_wanted || !self.request.system.trim().is_empty() {
             out.extend_from_slice(b",\"instructions\":");

@@ -59,7 +59,7 @@ struct Event<'a> {
     response: Option<&'a RawValue>,
 }
 
-/// What is known of a response when it begins.
+/// Fields of a response that are known when it begins.
 #[derive(Default, Deserialize)]
 struct Head<'a> {
     #[serde(borrow)]
@@ -257,7 +257,7 @@ impl Decode for Decoder {
             }
             "error" => return Err(of_stream(ErrorBody::parse(data))),
             _ if event.name == "error" => return Err(of_stream(ErrorBody::parse(data))),
-            // What is added later is skipped there.
+            // Kinds that are added later are skipped there.
             kind => self.piece(kind, &parsed, out),
         }
         Ok(())

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use zk_core::model::{Message, ToolSpec};
 use zk_core::service::Request;
 
-/// How many conversations are remembered: an agent and some sub-agents that take turns.
+/// Number of conversations that are remembered: an agent and some sub-agents that take turns.
 const CONVERSATIONS: usize = 4;
 
 /// One dialect's writing of one request, in the order of the bytes.
@@ -35,7 +35,7 @@ pub(crate) trait Encode {
     fn is_marked(&self, at: usize, history: &[Arc<Message>]) -> bool;
 }
 
-/// What the head of a body depends on.
+/// Parts of a request that the head of a body depends on.
 #[derive(Debug, Clone)]
 pub(crate) struct PrefixKey {
     model: String,
@@ -77,7 +77,7 @@ struct Encoded {
 }
 
 impl Encoded {
-    /// How many messages at the beginning of `history` this body holds.
+    /// Counts the messages at the beginning of `history` that this body holds.
     fn shares(&self, history: &[Arc<Message>]) -> usize {
         let same = |(mine, theirs): &(&(Arc<Message>, usize), &Arc<Message>)| {
             Arc::ptr_eq(&mine.0, theirs) || mine.0 == **theirs

@@ -1,5 +1,5 @@
-//! What is known about models before any server is asked: a generated table, `models.tsv`, and what somebody
-//! says instead.
+//! Facts about models before any server is asked: a generated table, `models.tsv`, and what somebody says
+//! instead.
 
 mod overrides;
 mod resolve;
@@ -27,7 +27,7 @@ pub(crate) static PROVIDERS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     lines.filter_map(|line| line.split_once('\t')).map(|(name, _)| name).collect()
 });
 
-/// What gateways take behind the name of a model: where to send a request, not to another model.
+/// Suffixes that gateways take behind the name of a model: where to send a request, not to another model.
 const VARIANTS: &[&str] = &["free", "nitro", "floor", "thinking", "online", "extended", "exacto"];
 
 /// The row of `id` at `provider`, or at any provider: by its name, else without the date at its end, else
@@ -110,8 +110,8 @@ pub fn known_providers() -> &'static [&'static str] {
     &PROVIDERS
 }
 
-/// What is known of the model `id` of `provider` before any server is asked, by the table and by the dialect
-/// that `provider` speaks.
+/// Describes the model `id` of `provider` as it is known before any server is asked, by the table and by the
+/// dialect that `provider` speaks.
 ///
 /// ```
 /// let model = zk_providers::known_model("mistral", "mistral-large-4").unwrap();

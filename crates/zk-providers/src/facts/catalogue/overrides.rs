@@ -5,7 +5,7 @@ use zk_core::model::{Model, Prices, ThinkingSupport};
 
 use crate::encode::effort::Efforts;
 
-/// What is known better about one model than the table and the server know it. What is `None` stays.
+/// Corrections to what the table and the server know about one model. `None` changes nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Override {
     /// Context window in tokens.
@@ -15,17 +15,17 @@ pub struct Override {
     /// US dollars for a million tokens of uncached input. A price that is given holds for inputs of every
     /// length.
     pub input: Option<f64>,
-    /// The same for output.
+    /// US dollars for a million tokens of output.
     pub output: Option<f64>,
-    /// The same for input read from the cache.
+    /// US dollars for a million tokens of input read from the cache.
     pub cache_read: Option<f64>,
-    /// The same for input written to the cache.
+    /// US dollars for a million tokens of input written to the cache.
     pub cache_write: Option<f64>,
     /// Whether it sees images.
     pub vision: Option<bool>,
-    /// How its reasoning is asked for.
+    /// Way in which its reasoning is asked for.
     pub thinking: Option<ThinkingSupport>,
-    /// Its levels of effort. A model that has some reasons.
+    /// Levels of effort. A model that has some reasons.
     pub efforts: Option<Efforts>,
 }
 
@@ -53,8 +53,7 @@ impl Override {
     }
 }
 
-/// What is known better about the models of one provider, by their ids. Ids that nobody has heard of are
-/// welcome.
+/// Corrections to the models of one provider, by their ids. Ids that nobody has heard of are welcome.
 ///
 /// ```
 /// use zk_core::service::Provider;

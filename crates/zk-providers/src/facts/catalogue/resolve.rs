@@ -21,7 +21,7 @@ pub struct ResolvedModel {
 /// A family, whose newest model its name stands for. `#` is the version.
 struct Family {
     name: &'static str,
-    /// Who makes it.
+    /// Vendor that makes the models.
     maker: &'static str,
     ids: &'static [&'static str],
 }
@@ -48,9 +48,9 @@ const FAMILIES: &[Family] = &[
     Family { name: "minimax", maker: "minimax", ids: &["minimax-m#"] },
 ];
 
-/// What `name` means: an id, `provider/id` as lists of models print it, or a family such as `opus`, which stands for
-/// its newest model in the table. `provider` is the one chosen already, if one is; `own` are providers that only
-/// settings know. A name that nobody knows is taken as the id that it may be.
+/// Resolves `name`: an id, `provider/id` as lists of models print it, or a family such as `opus`, which
+/// stands for its newest model in the table. `provider` is the one chosen already, if one is; `own` are
+/// providers that only settings know. A name that nobody knows is taken as the id that it may be.
 ///
 /// ```
 /// use zk_providers::resolve_model;

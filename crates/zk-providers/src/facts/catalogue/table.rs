@@ -100,7 +100,7 @@ fn key(line: &str) -> (&str, &str) {
     (cells.next().unwrap_or_default(), cells.next().unwrap_or_default())
 }
 
-/// Where the first line begins that is not before `wanted`.
+/// Returns the offset of the first line that is not before `wanted`.
 fn lower_bound(wanted: (&str, &str)) -> usize {
     let (mut low, mut high) = (0, TABLE.len());
     while low < high {

@@ -1,4 +1,4 @@
-//! What to do about an error, in the words of whoever reads it.
+//! Advice on errors, in the words of whoever reads it.
 
 use zk_core::model::ErrorKind;
 
@@ -83,7 +83,7 @@ pub(crate) const UNREAD: Advice =
 /// Of a model or a path that is not there, which the names of the models that are can help with.
 pub(crate) const NEAR: Advice = None;
 
-/// What to do where nothing but the class is known.
+/// Returns the advice where nothing but the class is known.
 pub(crate) fn of_kind(kind: ErrorKind) -> Advice {
     match kind {
         ErrorKind::Rate => RATE,

@@ -1,5 +1,5 @@
-//! What the providers' errors mean: their names, phrases and statuses, the wordings of a prompt that is too long,
-//! and the advice for each.
+//! Meaning of the providers' errors: their names, phrases and statuses, the wordings of a prompt that is too
+//! long, and the advice for each.
 
 pub(crate) mod advice;
 mod overflow;

@@ -1,4 +1,4 @@
-//! How the providers say that a request does not fit the model's window.
+//! Wordings in which the providers say that a request does not fit the model's window.
 
 /// Patterns over lower-case text: `#` is a number, `*` is anything.
 const OVERFLOW: &[&str] = &[
@@ -37,7 +37,7 @@ const OVERFLOW: &[&str] = &[
     "model_context_window_exceeded",
 ];
 
-/// What stands, in lower case, before the tokens that the window holds.
+/// Phrases, in lower case, before the number of tokens that the window holds.
 const WINDOW: &[&str] = &[
     " tokens > ",
     "maximum context length of ",

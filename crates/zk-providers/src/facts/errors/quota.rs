@@ -1,4 +1,4 @@
-//! What Google says about quotas: which was exceeded stands in the details, and only there.
+//! Google's errors about quotas: which was exceeded stands in the details, and only there.
 
 use serde_json::Value;
 use zk_core::model::ErrorKind;
@@ -6,7 +6,7 @@ use zk_core::model::ErrorKind;
 use super::advice::{Advice, DAY, MONTH, RATE};
 use super::table::Row;
 
-/// What the spans in a quota's id mean.
+/// Meaning of the spans in a quota's id.
 const SPANS: &[Row<&str>] = &[
     ("PerDay", ErrorKind::Quota, DAY),
     ("PerMonth", ErrorKind::Quota, MONTH),

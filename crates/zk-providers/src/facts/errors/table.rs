@@ -1,13 +1,13 @@
-//! What the providers' names, phrases and statuses mean: a new wording is a new row.
+//! Meaning of the providers' names, phrases and statuses: a new wording is a new row.
 
 use zk_core::model::ErrorKind;
 
 use super::advice::*;
 
-/// What is seen, the class it stands for, and what to do.
+/// Sign of an error, the class it stands for, and what to do.
 pub(crate) type Row<K> = (K, ErrorKind, Advice);
 
-/// What the names that providers give their errors mean: codes, types and statuses.
+/// Meaning of the names that providers give their errors: codes, types and statuses.
 pub(crate) const NAMES: &[Row<&str>] = &[
     ("authentication_error", ErrorKind::Auth, KEY),
     ("invalid_api_key", ErrorKind::Auth, KEY),

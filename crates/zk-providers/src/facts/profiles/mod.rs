@@ -1,4 +1,4 @@
-//! How servers of Chat Completions differ: one profile of data for each kind.
+//! Differences between servers of Chat Completions: one profile of data for each kind.
 
 mod patterns;
 mod profile;

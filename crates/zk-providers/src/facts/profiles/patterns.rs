@@ -21,7 +21,7 @@ pub struct ModelPattern {
 pub struct PatternError {
     /// The pattern.
     pub pattern: String,
-    /// What is wrong with it.
+    /// Fault of the pattern, in words.
     pub reason: String,
 }
 
@@ -116,19 +116,19 @@ pub(crate) struct Patterns {
     fields: Vec<Option<Matcher>>,
 }
 
-/// What a profile says of one model.
+/// Traits of one model, as its profile has them.
 #[derive(Debug)]
 pub(crate) struct Traits<'a> {
     pub(crate) echo: &'a ReasoningEcho,
     pub(crate) details: bool,
     pub(crate) marks: bool,
-    /// Its answers can be held to a schema while no tools are offered.
+    /// Answers can be held to a schema while no tools are offered.
     schemas_alone: bool,
     /// And while some are.
     schemas_with_tools: bool,
-    /// It cannot be made to call while it thinks.
+    /// The model cannot be made to call while it thinks.
     pub(crate) unforced: bool,
-    /// It cannot be told not to think.
+    /// The model cannot be told not to think.
     pub(crate) always: bool,
     pub(crate) fields: Vec<&'a FixedField>,
 }
@@ -162,7 +162,7 @@ impl Patterns {
         }
     }
 
-    /// What `profile`, the one these are the patterns of, says of a model.
+    /// Returns the traits of a model in `profile`, the one these are the patterns of.
     pub(crate) fn traits<'a>(&self, profile: &'a CompatProfile, id: &str) -> Traits<'a> {
         let rules = || self.echo.iter().zip(profile.echo_models.iter()).filter(|(at, _)| at.matches(id));
         let rule = rules().find(|(at, _)| at.is_exact()).or_else(|| rules().next());

@@ -6,7 +6,7 @@ use zk_core::model::IdRule;
 use super::patterns::{ModelPattern, PatternError};
 use super::table::PROFILES;
 
-/// How one server's Chat Completions differ from the others': data, so that a new vendor is a new row of
+/// Differences of one server's Chat Completions from the others': data, so that a new vendor is a new row of
 /// [`PROFILES`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -38,7 +38,7 @@ pub struct CompatProfile {
     /// Models that cannot be told not to think, beside those the model table knows. Of those that cannot be
     /// made to call then either, calls are not forced.
     pub always_thinking: Option<ModelPattern>,
-    /// How reasoning is asked for.
+    /// Way in which reasoning is asked for.
     pub reasoning: ReasoningFormat,
     /// Whether reasoning goes back with assistant messages.
     pub echo: ReasoningEcho,
@@ -116,21 +116,21 @@ pub enum ToolChoices {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JsonSchemas {
-    /// It does not.
+    /// Never.
     No,
-    /// It does while no tools are offered: otherwise there would be no calls, or no schema.
+    /// While no tools are offered: otherwise there would be no calls, or no schema.
     Alone,
-    /// It does.
+    /// Always, with tools or without.
     WithTools,
-    /// It does for some models: gateways pass the schema on to vendors that know it.
+    /// For some models: gateways pass the schema on to vendors that know it.
     For(ModelPattern),
 }
 
-/// How reasoning is asked for.
+/// Way in which reasoning is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReasoningFormat {
-    /// It cannot be.
+    /// Reasoning cannot be asked for.
     None,
     /// `reasoning_effort: "high"`.
     Effort,
@@ -145,7 +145,7 @@ pub enum ReasoningFormat {
     /// `chat_template_kwargs: {enable_thinking: true, thinking: true}`, the two names that templates have for
     /// it, and `reasoning_effort` where the model has steps.
     TemplateKwargs,
-    /// The same in `chat_template_args`.
+    /// Fields of [`TemplateKwargs`](Self::TemplateKwargs), but in `chat_template_args`.
     TemplateArgs,
 }
 
@@ -153,7 +153,7 @@ pub enum ReasoningFormat {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReasoningEcho {
-    /// It does not.
+    /// Reasoning does not go back.
     No,
     /// In this field, on messages that have some.
     In(Cow<'static, str>),
@@ -161,7 +161,7 @@ pub enum ReasoningEcho {
     Always {
         /// The field.
         field: Cow<'static, str>,
-        /// What stands there if there is no reasoning, such as in messages of another model.
+        /// Value of the field if there is no reasoning, such as in messages of another model.
         blank: Cow<'static, str>,
     },
     /// As `thinking` parts before the text.
@@ -170,13 +170,13 @@ pub enum ReasoningEcho {
     Tags,
 }
 
-/// What is echoed to some models.
+/// Echo of reasoning for some models.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EchoRule {
     /// Which models.
     pub models: ModelPattern,
-    /// What.
+    /// Form of the echo.
     pub echo: ReasoningEcho,
 }
 
@@ -196,9 +196,9 @@ pub enum CacheMarks {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FixedField {
-    /// Its name.
+    /// Name of the field.
     pub name: Cow<'static, str>,
-    /// Its value.
+    /// Value of the field.
     pub value: FieldValue,
     /// Which models it is for, if not all.
     pub models: Option<ModelPattern>,
@@ -216,7 +216,7 @@ pub enum FieldValue {
     Word(Cow<'static, str>),
 }
 
-/// What stands for no text.
+/// Stand-in for content without text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EmptyContent {

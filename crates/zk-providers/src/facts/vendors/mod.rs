@@ -37,9 +37,9 @@ pub(crate) use table::{ANTHROPIC, GEMINI, OLLAMA, RESPONSES, SUBSCRIPTION};
 pub struct Vendor {
     /// The name it is chosen by, which is also its provider's name.
     pub name: &'static str,
-    /// Where it is; nothing where that is for the user to say.
+    /// Base URL of the API; nothing where that is for the user to say.
     pub base_url: Option<&'static str>,
-    /// Who may use it.
+    /// People who may use it.
     pub access: Access,
     /// The dialect it speaks.
     pub dialect: VendorDialect,
@@ -47,7 +47,7 @@ pub struct Vendor {
     pub default_model: Option<&'static str>,
 }
 
-/// Who may use a service.
+/// People who may use a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Whoever has a key. The variables that usually hold one, the first that is set counts.
@@ -113,8 +113,7 @@ impl Vendor {
         profile.and_then(|profile| profile.catalogue.as_deref()).unwrap_or(self.name)
     }
 
-    /// What is special about its Chat Completions: the tolerant profile for a vendor that speaks something
-    /// else.
+    /// Returns the profile of its Chat Completions: the tolerant one for a vendor that speaks something else.
     #[must_use]
     pub fn profile(&self) -> CompatProfile {
         match self.dialect {

@@ -1,9 +1,9 @@
-//! What people and the ecosystem call vendors: other names, variables, shapes of keys.
+//! Names of vendors, variables and shapes of keys, as people and the ecosystem use them.
 
 use super::Vendor;
 use super::table::{COMPATIBLE, OPENAI_URL};
 
-/// What people call a vendor, and what zk calls it.
+/// Name that people have for a vendor, and zk's own.
 const ALIASES: &[(&str, &str)] = &[
     ("chatgpt", "openai_codex"),
     ("claude", "anthropic"),
@@ -16,7 +16,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("llama", "llama.cpp"),
 ];
 
-/// How a key begins, and whose it then is; the last row takes every key.
+/// Beginning of a key, and the vendor whose it then is; the last row takes every key.
 const KEYS: &[(&str, &str)] = &[("sk-ant-", "anthropic"), ("", "openai")];
 
 /// A variable of the environment that the ecosystem uses for a setting of a vendor, besides those for keys.

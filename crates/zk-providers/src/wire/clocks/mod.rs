@@ -11,8 +11,8 @@ use zk_core::model::{ErrorKind, Phase};
 
 use crate::wire::error::WireError;
 
-/// How long a response may keep its reader waiting. No clock runs over the whole response: a long answer is
-/// not a stuck one.
+/// Limits to how long a response may keep its reader waiting. No clock runs over the whole response: a long
+/// answer is not a stuck one.
 ///
 /// ```
 /// use std::time::Duration;
@@ -87,7 +87,7 @@ pub(crate) struct Watchdog {
 /// Silence before its first announcement; then there is one every second.
 const QUIET: Duration = Duration::from_secs(3);
 
-/// How long nothing has come.
+/// Time for which nothing has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct IdleReport {
     /// Without an event that says something, and how long that may be.
@@ -144,7 +144,7 @@ impl Watchdog {
         }
     }
 
-    /// What arrived last says something.
+    /// Notes that what arrived last says something.
     pub(crate) fn event(&mut self) {
         self.last_event = self.last_byte;
     }

@@ -7,7 +7,7 @@ const QUOTED: usize = 500;
 /// The longest message, in characters.
 const SHOWN: usize = 2_000;
 
-/// What an error body says.
+/// Contents of an error body.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct ErrorBody {
     /// The text for people, ready to be quoted.

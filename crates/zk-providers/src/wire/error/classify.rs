@@ -96,7 +96,7 @@ fn error(kind: ErrorKind, what_to_do: Advice, body: ErrorBody) -> WireError {
     if body.names.iter().any(|name| RETRYABLE_NAMES.contains(&name.as_str())) {
         error.should_retry = Some(true);
     }
-    // What the model wrote says nothing of the class of the error.
+    // The model's own text says nothing of the class of the error.
     let attempt = body.json.as_ref().and_then(|json| json.pointer("/error/failed_generation")?.as_str());
     if let Some(attempt) = attempt.filter(|attempt| !attempt.is_empty()) {
         error.message.push_str(&format!(" The model wrote: {}", super::body::quote(attempt)));

@@ -1,4 +1,4 @@
-//! What went wrong, and of which class it is: tables, so that a new wording is a new row.
+//! Errors, and the class of each: tables, so that a new wording is a new row.
 
 mod body;
 mod classify;
@@ -98,7 +98,7 @@ impl WireError {
         self
     }
 
-    /// The same with advice on what to do about it.
+    /// Sets the advice on what to do about the error.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
@@ -136,7 +136,7 @@ impl From<AuthError> for WireError {
     }
 }
 
-/// Whose request it is and how far it has got: what turns a [`WireError`] into a [`ProviderError`].
+/// Origin and progress of a request: what turns a [`WireError`] into a [`ProviderError`].
 #[derive(Debug, Clone)]
 pub(crate) struct RequestContext {
     pub(crate) provider: String,
@@ -167,7 +167,7 @@ impl RequestContext {
                 return near
                     .or_else(|| Some("Check the name of the model, and that it is served here".to_owned()));
             }
-            // What went wrong before anything was sent says itself what to do.
+            // A failure before anything was sent says itself what to do.
             advice::of_kind(error.kind).filter(|_| phase != Phase::Request).map(str::to_owned)
         });
         ProviderError {

@@ -1,11 +1,11 @@
-//! What a provider says about waiting, in the forms that are in use.
+//! Waiting as a provider asks for it, in the forms that are in use.
 
 use std::time::{Duration, SystemTime};
 
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 
-/// How long to wait, from the headers, else from the body.
+/// Returns the time to wait, from the headers, else from the body.
 pub(crate) fn retry_after(headers: &HeaderMap, body: Option<&Value>, now: SystemTime) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     text("retry-after-ms")
@@ -15,7 +15,7 @@ pub(crate) fn retry_after(headers: &HeaderMap, body: Option<&Value>, now: System
         .or_else(|| body.and_then(|body| in_body(body, now)))
 }
 
-/// What the provider says about retrying at all.
+/// Returns the provider's word on retrying at all.
 pub(crate) fn should_retry(headers: &HeaderMap) -> Option<bool> {
     match headers.get("x-should-retry")?.to_str().ok()?.trim() {
         "true" => Some(true),

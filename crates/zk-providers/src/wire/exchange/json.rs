@@ -15,7 +15,7 @@ use crate::wire::endpoint::Endpoint;
 use crate::wire::error::{ErrorBody, RequestContext, WireError, of_stream};
 use crate::wire::request::WireRequest;
 
-/// How long such an answer may take.
+/// Time limit of a JSON answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Sends a request and reads its JSON answer.

@@ -30,7 +30,7 @@ use crate::wire::request::{Beta, Headers, WireRequest};
 pub(crate) use json::fetch;
 use waiting::{WaitOutcome, wait_for};
 
-/// How long an error body, or the rest of a finished response, may take.
+/// Time limit of an error body, or of the rest of a finished response.
 const LEFTOVER: Duration = Duration::from_secs(10);
 
 /// Sends a request and decodes the response with `decoder`.
@@ -77,7 +77,7 @@ enum Step {
     Read(Response),
     /// No more bytes will come; what the decoder still holds will.
     Flush,
-    /// It failed; what came before the failure goes first.
+    /// Failure; what came before it goes first.
     Fail(WireError),
     Over,
 }
@@ -282,7 +282,7 @@ impl Exchange {
         }
     }
 
-    /// What comes of a body within [`LEFTOVER`].
+    /// Reads what comes of a body within [`LEFTOVER`].
     async fn leftover(&self, response: Response) -> Result<Received, WireError> {
         let mut body = Received::default();
         tokio::select! {

@@ -9,7 +9,7 @@ use super::{model_of, refused};
 use crate::wire::clocks::{Clock, Watchdog};
 use crate::wire::error::{RequestContext, WireError};
 
-/// How a wait ended.
+/// Outcome of a wait.
 pub(super) enum WaitOutcome<T> {
     Ready(T),
     /// A clock ran out.

@@ -1,4 +1,5 @@
-//! How the bytes of a response are cut into events: server-sent events, or one JSON value on each line.
+//! Framing of a response, which cuts its bytes into events: server-sent events, or one JSON value on each
+//! line.
 
 #[cfg(test)]
 mod tests;
@@ -24,7 +25,7 @@ impl Frames {
         }
     }
 
-    /// What a request says it takes.
+    /// Returns the media type that a request says it takes.
     pub(crate) fn media_type(&self) -> &'static str {
         match self {
             Self::Sse(_) => "text/event-stream",
@@ -64,9 +65,9 @@ impl Frames {
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     buffer: Vec<u8>,
-    /// Where the line being read begins; everything before it has been handed out.
+    /// Beginning of the line being read; everything before it has been handed out.
     line: usize,
-    /// How far the line has been searched for its end.
+    /// Position up to which the line has been searched for its end.
     searched: usize,
     ended: bool,
 }

@@ -33,11 +33,11 @@ const BOM: &[u8] = b"\xef\xbb\xbf";
 #[derive(Debug)]
 pub struct SseDecoder {
     buffer: Vec<u8>,
-    /// Where the event being read begins; everything before it has been handed out.
+    /// Beginning of the event being read; everything before it has been handed out.
     event: usize,
-    /// Where the line being read begins.
+    /// Beginning of the line being read.
     line: usize,
-    /// How far the line has been searched for its end.
+    /// Position up to which the line has been searched for its end.
     searched: usize,
     name: Range<usize>,
     data: Data,

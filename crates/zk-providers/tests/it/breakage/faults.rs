@@ -1,4 +1,4 @@
-//! What goes wrong, and what has to come of it.
+//! Faults, and what has to come of them.
 
 use std::io::Write;
 use std::time::{Duration, SystemTime};
@@ -12,7 +12,7 @@ use super::streams::{Sample, ends};
 use crate::recordings::Dialect;
 use crate::server::Reply;
 
-/// How a broken answer has to end.
+/// End that a broken answer has to have.
 #[derive(Clone, Debug)]
 pub(crate) enum Expect {
     /// As the unbroken one.
@@ -33,7 +33,7 @@ pub(crate) struct Case {
     pub(crate) fault: &'static str,
     pub(crate) reply: Reply,
     pub(crate) expect: Expect,
-    /// How long the error says to wait.
+    /// Time to wait that the error says.
     pub(crate) wait: Option<Duration>,
     /// Whether the server keeps quiet until a clock runs out.
     pub(crate) stalls: bool,
@@ -73,7 +73,7 @@ pub(crate) struct Broken {
     pub(crate) expect: Expect,
 }
 
-/// What nothing but the end is missing of is whole; of anything else the class is given.
+/// Expects a whole answer where nothing but the end is missing, and an error of the class elsewhere.
 fn or_whole(sample: &Sample, at: usize, class: &'static [ErrorKind]) -> Expect {
     match sample.is_complete(at) {
         _ if sample.is_open(at) => Expect::PartOr(class),
@@ -134,7 +134,7 @@ pub(crate) fn uncounted(sample: &Sample) -> Broken {
     Broken { fault: "missing usage", body: body.into_bytes(), expect: Expect::WithoutUsage }
 }
 
-/// How much is in a giant chunk that comes over the network.
+/// Size of a giant chunk that comes over the network, in bytes.
 const GIANT: usize = 256 << 10;
 
 /// The faults behind the first `at` events.

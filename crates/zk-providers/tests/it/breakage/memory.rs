@@ -12,10 +12,10 @@ use super::{Outcome, ended};
 use crate::collect::{Answer, collect};
 use crate::recordings::{Dialect, print_table};
 
-/// How much is in a giant chunk.
+/// Size of a giant chunk, in bytes.
 const GIANT: usize = 8 << 10;
 
-/// What the adapter makes of these bytes and the end behind them.
+/// Reads these bytes and the end behind them with the adapter.
 async fn read(dialect: Dialect, body: &[u8]) -> Outcome {
     let mut replay = dialect.replay();
     replay.feed(body);
@@ -40,7 +40,7 @@ async fn read(dialect: Dialect, body: &[u8]) -> Outcome {
     collect(Box::pin(stream::iter(events))).await
 }
 
-/// What is wrong with how a broken stream ended, if anything.
+/// Tells what is wrong with how a broken stream ended, if anything.
 fn judge(dialect: Dialect, broken: &Broken, whole: &Answer) -> Result<(), String> {
     let judged = catch_unwind(AssertUnwindSafe(|| {
         let outcome = read(dialect, &broken.body).now_or_never().expect("nothing is waited for");

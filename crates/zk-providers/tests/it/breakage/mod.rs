@@ -25,7 +25,7 @@ use streams::{Sample, samples};
 
 /// Until when every answer has to have ended, on a machine that does much else.
 const DEADLINE: Duration = Duration::from_secs(30);
-/// How many answers are broken at once.
+/// Number of answers that are broken at once.
 const AT_ONCE: usize = 40;
 
 /// Clocks that run out soon, and clocks that do not. The first event gets more time, for the sake of a machine
@@ -52,14 +52,14 @@ async fn ask(provider: &dyn Provider) -> Outcome {
     collect(provider.stream(request, &Bus::new().cx())).await
 }
 
-/// What the unbroken stream comes to.
+/// Returns the answer of the unbroken stream.
 async fn unbroken(sample: &Sample) -> Answer {
     let server = Server::start([sample.dialect.head().send(sample.body())]).await;
     let provider = sample.dialect.provider(&server.url, clocks(false));
     ask(&*provider).await.unwrap_or_else(|(error, _)| panic!("{}: {error}", sample.place))
 }
 
-/// What is wrong with how a broken answer ended, if anything; otherwise the error it ended with.
+/// Tells what is wrong with how a broken answer ended, if anything; otherwise the error it ended with.
 fn ended(
     dialect: Dialect,
     expect: &Expect,
@@ -84,7 +84,7 @@ fn ended(
     }
 }
 
-/// What of a part of an answer is not how the whole one begins, if anything.
+/// Tells what of a part of an answer is not how the whole one begins, if anything.
 fn begins(whole: &Answer, part: &Answer) -> Result<(), String> {
     let calls = |answer: &Answer| -> Vec<_> {
         answer.calls.iter().map(|(_, name, args)| (name.clone(), args.clone())).collect()
@@ -100,7 +100,7 @@ fn begins(whole: &Answer, part: &Answer) -> Result<(), String> {
     }
 }
 
-/// What is wrong with how a case ended, if anything.
+/// Tells what is wrong with how a case ended, if anything.
 fn verdict(dialect: Dialect, case: &Case, whole: &Answer, outcome: Outcome) -> Result<(), String> {
     let Some(error) = ended(dialect, &case.expect, whole, outcome)? else { return Ok(()) };
     // Without a head there is no id.

@@ -1,4 +1,4 @@
-//! The same faults, with somebody who sends a failed request again.
+//! Faults as met by somebody who sends a failed request again.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -52,7 +52,7 @@ const PASSING: &[&str] = &[
     "529",
 ];
 
-/// What was handed out: a part of an answer, or the word that the request is sent again.
+/// Piece that was handed out: a part of an answer, or the word that the request is sent again.
 #[derive(Clone, Copy, PartialEq)]
 enum Seen {
     Answer,
@@ -108,7 +108,7 @@ impl Provider for HastyOnce {
     }
 }
 
-/// How it ended, or what is wrong with that.
+/// Returns the end of a case, or what is wrong with that.
 async fn run(sample: &Sample, case: Case, whole: &Answer) -> Result<&'static str, String> {
     let dialect = sample.dialect;
     let server = Server::start([case.reply, dialect.head().send(sample.body())]).await;

@@ -8,7 +8,7 @@ use crate::recordings::{Dialect, Exchange, Form, exchanges_of};
 
 type Holds = fn(&Answer, &str) -> bool;
 
-/// What a stream has to hold to be worth breaking.
+/// Features of which a stream has to have one to be worth breaking.
 const FEATURES: &[(&str, Holds)] = &[
     ("text", |answer, _| !answer.text.is_empty() && answer.calls.is_empty()),
     ("thinking", |answer, _| !answer.thinking.is_empty() && answer.stop != Some(StopReason::MaxTokens)),
@@ -39,7 +39,8 @@ impl Sample {
         Self { dialect, place: exchange.place(), feature, events, end, more }
     }
 
-    /// Where it is broken: behind every event, or, of a long one, behind those at both ends and some between.
+    /// Returns the places where it is broken: behind every event, or, of a long one, behind those at both
+    /// ends and some between.
     pub(crate) fn boundaries(&self) -> Vec<usize> {
         let (count, ends) = (self.events.len(), 12);
         let is_chosen =
@@ -47,8 +48,8 @@ impl Sample {
         (0..=count).filter(is_chosen).collect()
     }
 
-    /// Where it is broken in memory: behind every event of a short one, and of a long one behind 8 at each end and
-    /// about 16 between.
+    /// Returns the places where it is broken in memory: behind every event of a short one, and of a long one
+    /// behind 8 at each end and about 16 between.
     pub(crate) fn more_boundaries(&self) -> Vec<usize> {
         let count = self.events.len();
         let step = (count / 16).max(1);
@@ -111,7 +112,7 @@ pub(crate) fn samples() -> Vec<Sample> {
             .filter_map(|exchange| Some((dialect.naive(&exchange.body).ok()?, exchange)))
             .map(|(answer, exchange)| (exchange, answer))
             .collect();
-        // What came in pieces is worth more than what was recorded whole.
+        // An answer that came in pieces is worth more than one that was recorded whole.
         known.sort_by_key(|(exchange, _)| (exchange.form, events(dialect, &exchange.body).len()));
         for (feature, holds) in FEATURES {
             let fits = |(exchange, answer): &&(Exchange, Answer)| holds(answer, &exchange.body);

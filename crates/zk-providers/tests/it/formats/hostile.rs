@@ -10,7 +10,7 @@ use zk_providers::formats::FormatError;
 use super::origin;
 use super::random::{everything, model, of_chats, of_messages};
 
-/// What both formats have somewhere.
+/// Words that both formats have somewhere.
 const WORDS: [&str; 27] = [
     "user",
     "assistant",
@@ -41,11 +41,11 @@ const WORDS: [&str; 27] = [
     "reasoning.text",
 ];
 
-/// What becomes of one place.
+/// Change to one place.
 #[derive(Clone, Debug)]
 enum Break {
     Word(Value),
-    /// What stands at another place.
+    /// Value of another place.
     Other(Index),
     Gone,
 }

@@ -62,14 +62,14 @@ fn args() -> impl Strategy<Value = Value> {
     btree_map("[a-z]{1,4}", value, 0..3).prop_map(|args| json!(args))
 }
 
-/// What histories are made of.
+/// Parts that histories are made of.
 struct Parts {
-    /// What the model says beside its calls.
+    /// Blocks of the model beside its calls.
     said: BoxedStrategy<Vec<Block>>,
-    /// What tools give, and whether they failed.
+    /// Results of tools, and whether they failed.
     result: BoxedStrategy<(ToolContent, bool)>,
     user: BoxedStrategy<Vec<Block>>,
-    /// What the user says after results is in their message.
+    /// Blocks of the user after results are in the results' message.
     joined: bool,
 }
 
@@ -161,7 +161,7 @@ pub(super) fn of_chats(thoughts: bool) -> impl Strategy<Value = Conversation> {
         thought.into_iter().chain(text.map(Block::text)).collect()
     });
     let part = || prop_oneof![text().prop_map(Block::text), image(), pdf()];
-    // Where all parts are text, they become one.
+    // Parts become one text where all of them are text.
     let parts = || {
         (vec(part(), 0..3), image())
             .prop_map(|(parts, image)| parts.into_iter().chain([image]).collect::<Vec<_>>())

@@ -1,4 +1,5 @@
-//! What a dialect from outside gets: HTTP, keys, redaction, classes of errors, one more attempt, lists.
+//! Services that a dialect from outside gets: HTTP, keys, redaction, classes of errors, one more attempt,
+//! lists.
 
 #[path = "../../../../../examples/own-provider/src/lib.rs"]
 #[expect(unreachable_pub, reason = "the crate is public where it stands")]

@@ -1,5 +1,5 @@
-//! What holds whatever bytes arrive, and however they are cut. The fuzz targets and the test that reads their
-//! corpus share it.
+//! Promises that hold whatever bytes arrive, and however they are cut. The fuzz targets and the test that
+//! reads their corpus share them.
 
 mod args;
 mod sse;
@@ -21,7 +21,7 @@ pub(crate) fn check(target: &str, bytes: &[u8], cuts: Cuts) {
     }
 }
 
-/// Where a stream is cut: the lengths of its pieces, the same each time for the same seed.
+/// Cuts of a stream: the lengths of its pieces, the same each time for the same seed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cuts {
     state: u64,

@@ -7,7 +7,7 @@ use zk_providers::Replay;
 
 use super::Cuts;
 
-/// What a dialect may take back after it began.
+/// Parts that a dialect may take back after it began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Voids {
     Nothing,
@@ -102,7 +102,7 @@ impl Reading {
     }
 }
 
-/// What came of a block so far.
+/// Contents of a block so far.
 #[derive(Debug)]
 enum Came {
     Nothing,

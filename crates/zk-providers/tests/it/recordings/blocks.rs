@@ -54,7 +54,8 @@ impl Provider for Recorded {
     }
 }
 
-/// What differs, if something does: the blocks of the session from those seen live, or the patches from the view.
+/// Returns the difference, if there is one: of the blocks of the session from those seen live, or of the
+/// patches from the view.
 async fn difference(exchange: &Exchange) -> Option<String> {
     let new = NewSession { id: None, cwd: "/".into(), parent: None };
     let session = MemoryStore::new().create(new).await.expect("a session in memory");

@@ -71,7 +71,7 @@ fn text(content: &Value) -> Option<String> {
     }
 }
 
-/// The same, if it has nothing that the vendor's profile does not send.
+/// Returns the conversation, if it has nothing that the vendor's profile does not send.
 fn plainly(
     conversation: Conversation,
     recorded: &Value,

@@ -45,7 +45,7 @@ fn is_instructed(conversation: &Conversation) -> bool {
     conversation.messages.iter().any(|message| message.injected_by.as_deref() == Some("system"))
 }
 
-/// Those that can be read, and why the others cannot.
+/// Returns the conversations that can be read, and why the others cannot.
 fn conversations(
     format: Format,
     dialect: Dialect,
@@ -230,7 +230,7 @@ fn every_recorded_conversation_of_chats_is_written_as_it_was_read() {
     differences.settle(CHATS);
 }
 
-/// What both formats can say: the texts, what is called for, and what came of it.
+/// Returns what both formats can say: the texts, what is called for, and what came of it.
 fn said(conversation: &Conversation) -> Vec<String> {
     let mut said = vec![conversation.system.clone()];
     let mut texts = String::new();
@@ -254,7 +254,8 @@ fn a_recorded_conversation_in_the_other_format_says_the_same() {
     for (dialect, format) in FORMATS {
         for (exchange, _, read) in conversations(format, dialect) {
             let Ok(read) = read else { continue };
-            // Where only the format itself has a place for it: documents of text become text, and what only the provider has is gone.
+            // Only the format itself has a place for some blocks: documents of text become text, and what
+            // only the provider has is gone.
             let has_more = |block: &Block| matches!(block, Block::Document(_) | Block::Provider(_));
             if read.messages.iter().flat_map(|message| &message.content).any(has_more) {
                 continue;

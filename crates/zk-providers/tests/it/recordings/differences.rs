@@ -1,4 +1,4 @@
-//! Where the adapter's own request is not the recorded one, and why that is right.
+//! Differences of the adapter's own request from the recorded one, and why they are right.
 
 use std::collections::BTreeMap;
 

@@ -13,7 +13,7 @@ use super::{Dialect, exchanges};
 use crate::collect::{collect, question};
 use crate::server::{Reply, Server};
 
-/// Where a dialect has its format, and where in that the schema.
+/// Returns the place of a dialect's format, and in that the place of the schema.
 fn places(dialect: Dialect) -> (&'static str, &'static str) {
     match dialect {
         Dialect::Anthropic => ("/output_config/format", "/schema"),

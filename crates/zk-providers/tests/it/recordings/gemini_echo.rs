@@ -1,4 +1,4 @@
-//! What of a Gemini answer has to come back in the next request.
+//! Parts of a Gemini answer that have to come back in the next request.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What of a Messages answer has to come back in the next request: everything, as it was.
+//! Parts of a Messages answer that have to come back in the next request: all of them, as they were.
 
 use std::collections::{BTreeMap, BTreeSet};
 

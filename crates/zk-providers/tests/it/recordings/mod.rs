@@ -53,7 +53,7 @@ impl Dialect {
         Self::ALL.into_iter().find(|dialect| path.ends_with(dialect.path()))
     }
 
-    /// What the addresses of its questions end with.
+    /// Returns the end of the addresses of its questions.
     fn path(self) -> &'static str {
         match self {
             Self::Anthropic => "/messages",
@@ -109,7 +109,7 @@ impl Dialect {
         if self == Self::Ollama { "application/x-ndjson" } else { "text/event-stream" }
     }
 
-    /// What a stream says to an independent reader.
+    /// Reads a stream as an independent reader does.
     pub(crate) fn naive(self, body: &str) -> Result<Answer, &'static str> {
         match self {
             Self::Anthropic | Self::Chat => {
@@ -152,7 +152,7 @@ fn boxed<P: Provider + 'static>(provider: Result<P, SetupError>) -> Result<Box<d
     provider.map(|provider| Box::new(provider) as Box<dyn Provider>)
 }
 
-/// How an answer was recorded.
+/// Form in which an answer was recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Form {
     Streamed,
@@ -205,7 +205,7 @@ impl Exchange {
         asked["model"].as_str().unwrap_or("recorded").to_owned()
     }
 
-    /// Who answered.
+    /// Returns the provider that answered.
     pub(crate) fn provider(&self) -> &str {
         let file = &self.recorded.file;
         // Recorded elsewhere, and put into a recording of OpenAI.
@@ -249,7 +249,7 @@ impl Exchange {
         limit.and_then(|limit| u32::try_from(limit).ok()).unwrap_or(4096)
     }
 
-    /// What the adapter makes of `reply`.
+    /// Returns the answer that the adapter makes of `reply`.
     pub(crate) async fn ask(&self, reply: Reply) -> Result<Answer, (ProviderError, Answer)> {
         let server = Server::start([reply]).await;
         let provider = match self.dialect {
@@ -274,14 +274,14 @@ pub(crate) fn exchanges() -> Vec<Exchange> {
     fixtures::all().iter().filter_map(Exchange::new).collect()
 }
 
-/// Those of one dialect.
+/// Returns the exchanges of one dialect.
 pub(crate) fn exchanges_of(dialect: Dialect) -> Vec<Exchange> {
     let all = fixtures::with(dialect.path()).iter().filter_map(Exchange::new);
     all.filter(|exchange| exchange.dialect == dialect).collect()
 }
 
-/// What both readings can know: not the ids that are made up here nor what several models cost together, and of
-/// signatures only those they read alike.
+/// Reduces both answers to what both readings can know: not the ids that are made up here nor what several
+/// models cost together, and of signatures only those they read alike.
 pub(crate) fn comparable(dialect: Dialect, mut got: Answer, mut expected: Answer) -> (Answer, Answer) {
     for (mine, theirs) in got.calls.iter_mut().zip(&expected.calls) {
         if theirs.0.is_empty() {

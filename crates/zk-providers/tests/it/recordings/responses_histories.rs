@@ -191,7 +191,7 @@ const EXPLAINED: &[Explained] = &[
     ("-reasoning.context", "a wish of its own goes into the extra body"),
 ];
 
-/// What the system prompt of a recorded request is: the instructions, and what stands in the input.
+/// Joins the system prompt of a recorded request: the instructions, and what stands in the input.
 fn instructions(recorded: &Value, system: &str) -> String {
     let instructions = recorded["instructions"].as_str().unwrap_or_default();
     [instructions, system].iter().filter(|text| !text.is_empty()).copied().collect::<Vec<_>>().join("\n\n")

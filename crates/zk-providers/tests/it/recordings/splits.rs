@@ -1,4 +1,4 @@
-//! Where the bytes of a recorded stream are cut into pieces makes no difference.
+//! Cuts of a recorded stream into pieces, which make no difference wherever they are.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ const BUDGET: usize = 5_000_000;
 const CUTS: usize = 200;
 const AT_ONCE: usize = 20;
 
-/// What a stream comes to when it arrives in these pieces; ids that are made up are left out.
+/// Decodes a stream that arrives in these pieces; ids that are made up are left out.
 fn decode(dialect: Dialect, pieces: &[&[u8]]) -> (Vec<StreamEvent>, Option<(ErrorKind, String)>) {
     let mut replay = dialect.replay();
     let mut events = Vec::new();

@@ -1,4 +1,4 @@
-//! Who answered the recorded chats, as zk knows them.
+//! Vendors that answered the recorded chats, as zk knows them.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use zk_providers::{Clocks, Compat, CompatProfile, Connection, ToolChoices, Vendo
 
 use super::Exchange;
 
-/// Who recorded chats are from, and zk's row for them. Of the others nothing is known that is special.
+/// Vendors of recorded chats, and zk's row for each. Of the others nothing is known that is special.
 const ROWS: &[(&str, &str)] = &[
     ("azure", "openai_chat"),
     ("deepseek", "deepseek"),

@@ -31,13 +31,13 @@ struct Row {
     provider: &'static str,
     reply: Reply,
     kind: ErrorKind,
-    /// What the message says of the cause.
+    /// Part of the message, on the cause.
     says: &'static str,
-    /// What the advice has in it.
+    /// Part of the advice.
     helps: &'static str,
     retried: bool,
     wait: Option<Duration>,
-    /// How much shorter it may be, where it is a time of day.
+    /// Time by which the wait may be shorter, where it is a time of day.
     passed: Duration,
     phase: Phase,
     code: Option<&'static str>,
@@ -56,7 +56,7 @@ impl Row {
         Self::with(provider, status, "", body, kind, says, helps)
     }
 
-    /// The same, with more headers.
+    /// Makes a cause with more headers.
     fn with(
         provider: &'static str,
         status: &str,
@@ -116,7 +116,7 @@ impl Row {
         Self { wait: Some(Duration::from_secs_f64(seconds)), ..self }
     }
 
-    /// The same, where it is given as a time of day.
+    /// Sets the time to wait, in seconds, where it is given as a time of day.
     fn waits_until(self, seconds: f64) -> Self {
         Self { passed: Duration::from_secs(60), ..self.waits(seconds) }
     }

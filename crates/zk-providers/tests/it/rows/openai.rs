@@ -18,7 +18,7 @@ fn invalid(message: &str) -> String {
         .to_string()
 }
 
-/// What both of its APIs answer.
+/// Returns the answers that both of its APIs give.
 fn of_both(p: &'static str) -> Vec<Row> {
     vec![
         Row::new(

@@ -1,4 +1,4 @@
-//! What no provider says of itself: silence, breaks, pages for browsers and other places.
+//! Failures that no provider reports itself: silence, breaks, pages for browsers and other places.
 
 use std::time::Duration;
 

@@ -13,7 +13,7 @@ use zk_testkit::FakeServer;
 use station::{Back, STATIONS, Station};
 use visit::{Stop, call_by, stay};
 
-/// What the bodies of one station's requests say, visit by visit.
+/// Bodies of one station's requests, visit by visit.
 struct Heard {
     server: FakeServer,
     until: Vec<usize>,
@@ -68,7 +68,7 @@ fn assert_none(bodies: &[String], of: &str, route: &[Stop<'_>]) {
     }
 }
 
-/// That what `back` says goes back to the model it came from did so.
+/// Checks that what `back` says went back to the model it came from.
 fn assert_back(bodies: &[String], of: &str, back: Back, route: &[Stop<'_>]) {
     let last = bodies.last().expect("a visit has requests");
     let has = |mark: String| last.contains(&mark);

@@ -10,7 +10,7 @@ use zk_providers::{
 use zk_testkit::rules::{Dialect, Strictness};
 use zk_testkit::{FakeServer, FakeServerBuilder, Script};
 
-/// What goes back to a model of what it thought.
+/// Parts of its thinking that go back to a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Back {
     Nothing,

@@ -1,4 +1,4 @@
-//! What happens at a provider: everything a history can be made hard by.
+//! Visit to a provider: everything a history can be made hard by.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,12 +34,12 @@ impl<'a> Stop<'a> {
     }
 }
 
-/// How every thought of a model begins.
+/// Returns the beginning of every thought of a model.
 pub(super) fn thought(model: &str) -> String {
     format!("<{model} thinks>")
 }
 
-/// How every proof of a model begins.
+/// Returns the beginning of every proof of a model.
 pub(super) fn proof(model: &str) -> String {
     format!("<{model} proves>")
 }
@@ -50,7 +50,7 @@ const FAIL: &str = "Fail.";
 const LEAVE: &str = "Call, I shall not answer.";
 const TALK: &str = "Just talk.";
 const CUT: &str = "It goes on ";
-/// What models call for although nobody offered it.
+/// Name that models call for although nobody offered it.
 const MADE_UP: &str = "functions.read";
 const GARBLED: &str = "look<|channel|>json";
 
@@ -61,7 +61,7 @@ const PICTURE: &str = "iVBORw0KGgoAAAAN";
 pub(super) const PAINTER: &str = "painter-1";
 pub(super) const PAINTED: &str = "iVBORw0KGgoAAAAO";
 
-/// What the model does, by the last thing it was told.
+/// Returns the model's script: its answers by the last thing it was told.
 pub(super) fn script() -> Script {
     Script::answering(|asked| {
         let told = asked.messages.last().map(|message| message.text()).unwrap_or_default();
@@ -116,7 +116,7 @@ pub(super) async fn call_by(stop: &Stop<'_>, server: &FakeServer, history: &mut 
     take_turn(&*provider, stop, history, StopReason::EndTurn).await;
 }
 
-/// What a painter somewhere else made, with its proof.
+/// Returns the message of a painter somewhere else, with its proof.
 fn drawing() -> Arc<Message> {
     let origin = ModelRef::new("elsewhere", PAINTER);
     let wire = WireData { origin: origin.clone(), data: json!({"thoughtSignature": proof(PAINTER)}) };

@@ -11,7 +11,7 @@ pub(crate) fn chunks(body: &str) -> Vec<Value> {
     events(body).into_iter().map(|(_, data)| parse(data)).collect()
 }
 
-/// What the provider ran itself.
+/// Fields of parts that the provider ran itself.
 const HOSTED: [&str; 4] = ["executableCode", "codeExecutionResult", "toolCall", "toolResponse"];
 
 /// The parts of a response that mean something to a client, with pieces of arguments put together.
@@ -112,8 +112,8 @@ pub(crate) fn answer(body: &str) -> Answer {
     answer
 }
 
-/// What of a response has to come back in the next request: every signed part as it was, unsigned neighbours
-/// as one, and no thoughts without a signature.
+/// Returns what of a response has to come back in the next request: every signed part as it was, unsigned
+/// neighbours as one, and no thoughts without a signature.
 pub(crate) fn echo(body: &str) -> Vec<Value> {
     let mut all: Vec<Value> = Vec::new();
     for mut part in parts(body) {

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-/// Its events: each block begins empty and comes in one piece, as far as its kind is streamed at all.
+/// Returns the events of the stream: each block begins empty and comes in one piece, as far as its kind is
+/// streamed at all.
 pub(crate) fn stream(whole: &Value) -> Vec<Value> {
     let mut start = whole.clone();
     start["content"] = json!([]);

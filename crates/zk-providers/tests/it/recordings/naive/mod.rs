@@ -47,7 +47,7 @@ fn args(text: &str) -> Option<Value> {
     serde_json::from_str::<Value>(text).ok().filter(Value::is_object)
 }
 
-/// Why a recorded stream cannot be a success, if it cannot.
+/// Returns the reason for which a recorded stream cannot be a success, if there is one.
 pub(crate) fn failure(url: &str, body: &str) -> Option<&'static str> {
     let values = values(body);
     let has_error = values
@@ -266,7 +266,7 @@ pub(crate) fn chat(body: &str) -> Answer {
             finish = reason.to_owned();
         }
     }
-    // What a server does not tell apart is between tags.
+    // Thoughts that a server does not tell apart are between tags.
     if let Some(aloud) = answer.text.trim_start().strip_prefix("<think>") {
         let (thought, said) = aloud.split_once("</think>").unwrap_or((aloud, ""));
         answer.thinking.push_str(thought.trim_start_matches(['\r', '\n']));

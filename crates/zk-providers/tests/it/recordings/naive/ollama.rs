@@ -1,4 +1,4 @@
-//! What Ollama sends, read line by line over whole JSON values.
+//! Reader of Ollama's streams, line by line over whole JSON values.
 
 use serde_json::Value;
 use zk_core::model::{StopReason, Usage};

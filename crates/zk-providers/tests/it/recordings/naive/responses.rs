@@ -16,7 +16,7 @@ fn is_end(event: &Value) -> bool {
     matches!(kind, "response.completed" | "response.incomplete" | "response.failed" | "response.done")
 }
 
-/// Why a recorded stream cannot be a success, if it cannot.
+/// Returns the reason for which a recorded stream cannot be a success, if there is one.
 pub(crate) fn failure(body: &str) -> Option<&'static str> {
     let values = values(body);
     if values.iter().any(|event| event["type"] == "error" || event["type"] == "response.failed") {
