@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::keys::{Direction, Key};
 
-/// What a key can be given to: its name, its usual key, and what it does.
+/// Actions that a key can be given to: the name, the usual key, and what it does.
 const ACTIONS: [(&str, Key, &str); 21] = [
     ("stop", Key::Escape, "stop the run; what is typed stays"),
     ("queue", Key::Tab, "complete; during a run: queue the text behind it"),
@@ -54,7 +54,7 @@ const GIVEN_UP: [(Key, &str); 6] = [
 /// Which keys do what.
 #[derive(Clone, Debug, Default)]
 pub struct Keymap {
-    /// What a key counts as; nothing for one that was given up.
+    /// Key that each key counts as; nothing for one that was given up.
     turned: HashMap<Key, Option<Key>>,
     /// The lines that keys run.
     commands: BTreeMap<String, Vec<Key>>,
@@ -148,7 +148,7 @@ impl Keymap {
         self.commands.iter().find(|(_, keys)| keys.contains(key)).map(|(line, _)| line.as_str())
     }
 
-    /// What a key counts as; nothing for one that does nothing.
+    /// Returns the key that a key counts as; nothing for one that does nothing.
     pub(crate) fn turn(&self, key: &Key) -> Option<Key> {
         match self.turned.get(key) {
             Some(turned) => turned.clone(),

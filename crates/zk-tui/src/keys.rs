@@ -3,7 +3,7 @@ mod tests;
 
 use std::time::Duration;
 
-/// What a person does at a terminal.
+/// Key, or anything else that comes from a terminal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Key {
     /// A character.
@@ -24,7 +24,7 @@ pub enum Key {
     Delete,
     /// An arrow, or a key that moves far; `word` with Ctrl or Alt.
     Move {
-        /// Where to.
+        /// Direction of the move.
         to: Direction,
         /// By words, or otherwise as with Alt held.
         word: bool,
@@ -44,9 +44,9 @@ pub enum Key {
     },
     /// The terminal said how large it is.
     Size {
-        /// Its rows.
+        /// Rows of the terminal.
         rows: usize,
-        /// Its columns.
+        /// Columns of the terminal.
         columns: usize,
     },
     /// The terminal said its name and its version.
@@ -73,7 +73,7 @@ impl Key {
     }
 }
 
-/// Where a key moves to.
+/// Direction in which a key moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// One to the left.
@@ -98,9 +98,9 @@ pub enum Direction {
 const PARAMETERS: usize = 32;
 /// The most bytes of a string that is looked at.
 const STRING: usize = 64;
-/// How the string begins that says what colour the ground has.
+/// Beginning of the string that says what colour the ground has.
 const GROUND: &[u8] = b"11;";
-/// How the string begins that says what the terminal is called.
+/// Beginning of the string that says what the terminal is called.
 const VERSION: &[u8] = b">|";
 /// The most bytes of a paste: what is more is left out.
 const PASTE: usize = 16 * 1024 * 1024;
@@ -109,7 +109,7 @@ const PASTE_END: &[u8] = b"\x1b[201~";
 const PASTE_WAITS: u8 = 33;
 /// Moments for which `ESC` is held back while the terminal owes an answer, whose beginning it may be.
 const ESCAPE_WAITS: u8 = 3;
-/// How long an answer of the terminal is awaited: one that never comes shall not delay Escape for good.
+/// Time for which an answer of the terminal is awaited: one that never comes shall not delay Escape for good.
 const REPLY: Duration = Duration::from_secs(1);
 
 /// Makes keys of the bytes a terminal sends, in whatever pieces they come. What a terminal answers to a query is never a
@@ -157,7 +157,8 @@ impl KeyDecoder {
         (self.is_owed, self.asked) = (true, self.now);
     }
 
-    /// What is taken in from now on came at `now`, on a clock of the caller's: an answer is not awaited for ever.
+    /// Sets the time of what is taken in from now on, on a clock of the caller's: an answer is not awaited
+    /// for ever.
     pub fn set_time(&mut self, now: Duration) {
         self.now = now;
         self.is_owed = self.is_owed && now < self.asked + REPLY;
@@ -317,7 +318,7 @@ impl KeyDecoder {
         self.byte(byte)
     }
 
-    /// What the string says that just ended, if anything.
+    /// Returns what the string says that just ended, if anything.
     fn end_string(&mut self) -> Option<Key> {
         let string = std::mem::take(&mut self.string);
         match self.string_begin {
@@ -330,7 +331,7 @@ impl KeyDecoder {
         }
     }
 
-    /// What a string says of the ground, if it is about that.
+    /// Reads what a string says of the ground, if it is about that.
     fn ground(string: &[u8]) -> Option<Key> {
         let text = std::str::from_utf8(string.strip_prefix(GROUND)?).ok()?;
         let colour = text.strip_prefix("rgb:").or_else(|| text.strip_prefix("rgba:"))?;
@@ -344,12 +345,13 @@ impl KeyDecoder {
         });
         let mut part = || parts.next().flatten();
         let (red, green, blue) = (part()?, part()?, part()?);
-        // How bright it looks, of 1000.
+        // Brightness as it looks, of 1000.
         Some(Key::Ground { is_light: (red * 299 + green * 587 + blue * 114) / 1000 > 500 })
     }
 
     fn reply(&mut self, text: &str, last: u8) -> Option<Key> {
-        // What every terminal answers, and the last thing it was asked: no other answer comes any more.
+        // Every terminal gives this answer, and it is to the last thing it was asked: no other answer comes
+        // any more.
         if last == b'c' {
             self.is_owed = false;
             return Some(Key::Answered);
@@ -388,14 +390,14 @@ impl KeyDecoder {
             Err(error) if error.error_len().is_none() => None,
             Err(_) => {
                 self.partial.clear();
-                // What broke the character off is a key of its own.
+                // The byte that broke the character off is a key of its own.
                 if byte < 0x80 { self.plain(byte) } else { None }
             }
         }
     }
 }
 
-/// What a terminal says that tells how large it is.
+/// Reads how large a terminal says that it is.
 fn size(text: &str) -> Option<Key> {
     let mut numbers = text.split(';').map(|number| number.parse().ok());
     match (numbers.next()??, numbers.next()??, numbers.next()??) {

@@ -2,23 +2,23 @@ use crate::paint::{Caret, Size};
 use crate::row::Row;
 use crate::text::soft_split;
 
-/// What stands in the rows that are redrawn, top to bottom.
+/// Parts of the rows that are redrawn, top to bottom.
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
-    /// What may still grow: its end is shown.
+    /// Rows that may still grow: their end is shown.
     pub(crate) open: Vec<Row>,
     /// A question.
     pub(crate) card: Vec<Row>,
-    /// What waits, and sub-agents.
+    /// Names to choose from, texts that wait, sub-agents, and jobs.
     pub(crate) queue: Vec<Row>,
     pub(crate) status: Option<Row>,
-    /// What is being typed.
+    /// Text that is being typed.
     pub(crate) composer: Vec<Row>,
-    /// Where in it the caret stands.
+    /// Place of the caret in the composer.
     pub(crate) caret: Option<Caret>,
 }
 
-/// How many rows each part may have.
+/// Number of rows that each part may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rooms {
     pub(crate) open: usize,
@@ -43,7 +43,7 @@ pub(crate) fn list_room(size: Size) -> usize {
 }
 
 impl Rooms {
-    /// Who types sees what is typed; then comes the question, then the rest.
+    /// Shares out the rows: who types sees what is typed; then comes the question, then the rest.
     pub(crate) fn of(parts: &Parts, size: Size) -> Self {
         let mut left = size.live_rows();
         let mut take = |wanted: usize, most: usize| {

@@ -1,4 +1,4 @@
-//! Where links lead that a terminal may open.
+//! Targets of links that a terminal may open.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ impl Link {
             return is_printable.then(|| Self::Web(target.into()));
         }
         let path = match target.strip_prefix("file://") {
-            // What stands there otherwise is a host.
+            // Without the slash, a host stands there.
             Some(path) => Some(path).filter(|path| path.starts_with('/'))?,
             None => target,
         };

@@ -1,4 +1,4 @@
-/// How a terminal tells a person who looks elsewhere.
+/// Way in which a terminal tells a person who looks elsewhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Notices {
     /// Not at all.

@@ -33,7 +33,7 @@ impl Size {
     }
 }
 
-/// What a terminal does with what it is sent.
+/// Abilities of a terminal to show what it is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Abilities {
     /// Colours and links.
@@ -44,7 +44,7 @@ pub struct Abilities {
     pub reflows: bool,
     /// Whether tmux stands between, which hands on what is wrapped for it.
     pub tmux: bool,
-    /// How it tells a person who looks elsewhere.
+    /// Way in which it tells a person who looks elsewhere.
     pub notices: Notices,
     /// Whether its ground is asked for, and chooses the theme.
     pub follows_ground: bool,
@@ -53,7 +53,7 @@ pub struct Abilities {
 }
 
 impl Abilities {
-    /// What every terminal can do.
+    /// Abilities that every terminal has.
     pub const PLAIN: Self = Self {
         looks: Looks { theme: Theme::Mono, links: false },
         synchronized: false,
@@ -65,7 +65,7 @@ impl Abilities {
     };
 }
 
-/// Where the caret stands in the rows that are redrawn.
+/// Place of the caret in the rows that are redrawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Caret {
     /// The row, from 0.
@@ -110,7 +110,7 @@ impl InlineScreen {
         }
     }
 
-    /// Its size.
+    /// Returns the size of the terminal.
     #[must_use]
     pub fn size(&self) -> Size {
         self.size
@@ -126,7 +126,7 @@ impl InlineScreen {
         self.abilities.tmux |= known.is_tmux;
     }
 
-    /// What it can do.
+    /// Returns the abilities of the terminal.
     #[must_use]
     pub fn abilities(&self) -> &Abilities {
         &self.abilities

@@ -19,7 +19,7 @@ pub(crate) const ENTER: &str = "\u{1b}[?1049h\u{1b}[>1u\u{1b}[?1007s\u{1b}[?1007
 pub(crate) const LEAVE: &str = "\u{1b}[<u\u{1b}[?1007h\u{1b}[?1007r\u{1b}[?1049l";
 
 impl FullScreen {
-    /// What the screen shows is not known any more.
+    /// Forgets what the screen shows.
     pub(crate) fn forget(&mut self) {
         self.is_known = false;
     }

@@ -29,8 +29,8 @@ impl Span {
         Self { style, text, link: None }
     }
 
-    /// The same text as a link, if its target is one that a terminal may open: an `http` or `https` address, or the path of
-    /// a file, which is a link where the file is one of the workspace.
+    /// Makes a link of the text, if its target is one that a terminal may open: an `http` or `https` address,
+    /// or the path of a file, which is a link where the file is one of the workspace.
     #[must_use]
     pub fn linked(mut self, target: &str) -> Self {
         self.link = Link::of(target);
@@ -108,13 +108,13 @@ impl Row {
         &self.spans
     }
 
-    /// Its columns, if nothing breaks it.
+    /// Counts the columns of the row, if nothing breaks it.
     #[must_use]
     pub fn columns(&self) -> usize {
         self.spans.iter().map(|span| columns(&span.text)).sum()
     }
 
-    /// Its text without styles.
+    /// Returns the text without styles.
     #[must_use]
     pub fn text(&self) -> String {
         self.spans.iter().map(|span| span.text.as_str()).collect()
@@ -178,7 +178,7 @@ impl Row {
         row
     }
 
-    /// What a terminal is sent for it. Files below `workspace` can be opened there.
+    /// Returns what a terminal is sent for the row. Files below `workspace` can be opened there.
     pub(crate) fn encode(&self, looks: Looks, workspace: Option<&str>) -> String {
         let mut out = String::new();
         // A span of blanks at the end is not seen, and would be part of every copy.
@@ -209,7 +209,7 @@ impl Row {
     }
 }
 
-/// What a terminal can show beside text.
+/// Colours and links that a terminal can show beside text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Looks {
     /// Which colours are wanted.

@@ -10,7 +10,7 @@ pub enum Tone {
     Green,
     /// A warning, or something to look at.
     Yellow,
-    /// What the agent does, and code.
+    /// Work of the agent, and code.
     Cyan,
     /// Words of a language.
     Magenta,
@@ -19,10 +19,10 @@ pub enum Tone {
 /// Which colours stand for the tones. No tone says anything that a sign or a word beside it does not say too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Theme {
-    /// Those of the terminal, on a dark ground.
+    /// Colours of the terminal, on a dark ground.
     #[default]
     Dark,
-    /// Those of the terminal, but for what cannot be read on a light ground.
+    /// Colours of the terminal, but for what cannot be read on a light ground.
     Light,
     /// Orange and blue where others have red and green, in shades that can be read on a dark ground and on a light one.
     ColourBlind,
@@ -51,10 +51,10 @@ impl Theme {
     }
 }
 
-/// How text looks.
+/// Look of text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {
-    /// Its colour.
+    /// Colour of the text.
     pub tone: Tone,
     /// Heavy.
     pub bold: bool,
@@ -184,7 +184,7 @@ mod tests {
             for (at, code) in codes.iter().enumerate() {
                 assert!(!codes[..at].contains(code), "{theme:?}: {code} stands for two tones");
             }
-            // What the terminal itself writes on its ground is its own affair.
+            // Text that the terminal itself writes on its ground is its own affair.
             assert_eq!(theme.code(Tone::Plain), None);
         }
         assert!(tones.iter().all(|tone| Theme::Mono.code(*tone).is_none()));

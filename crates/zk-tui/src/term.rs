@@ -18,8 +18,8 @@ use crate::keys::{Key, KeyDecoder};
 use crate::paint::Size;
 use crate::paint_full::LEAVE as LEAVE_ALTERNATE;
 
-/// How long after ESC the rest of a sequence may come, in nanoseconds: longer than a terminal needs, also over a slow
-/// line, shorter than a person notices.
+/// Time after ESC in which the rest of a sequence may come, in nanoseconds: longer than a terminal needs,
+/// also over a slow line, shorter than a person notices.
 const SEQUENCE: i64 = 30_000_000;
 
 /// Marks pastes, tells whether the person looks at it, tells Shift-Enter from Enter where the terminal can, and asks whether
@@ -55,12 +55,12 @@ enum Entered {
     Never,
 }
 
-/// What a terminal is asked beside what each of them is.
+/// Queries to a terminal beside what each of them is asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Queries {
     /// Which colour its ground has.
     pub ground: bool,
-    /// Its name and its version.
+    /// Name and version of the terminal.
     pub version: bool,
 }
 
@@ -160,7 +160,7 @@ impl Modes {
         out.flush()
     }
 
-    /// What there is to say of a terminal that does not tell its size, or has too little of it.
+    /// Returns a remark on a terminal that does not tell its size, or has too little of it.
     #[must_use]
     pub fn size_remark() -> Option<String> {
         let said = tcgetwinsize(io::stdout()).ok().map(|size| (size.ws_col, size.ws_row));
@@ -236,12 +236,12 @@ fn write(text: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// What comes from the terminal.
+/// Input that comes from the terminal.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Typed {
     /// Keys that were read at once.
     Keys(Vec<Key>),
-    /// What was typed, for a program that reads it itself: see [`Input::read_bytes`].
+    /// Bytes that were typed, for a program that reads them itself: see [`Input::read_bytes`].
     Bytes(Vec<u8>),
     /// The terminal is somebody else's: nothing is read until [`Input::resume`].
     Away,
@@ -255,11 +255,11 @@ pub struct Input {
     typed: mpsc::UnboundedReceiver<Typed>,
     /// Whether the terminal was asked something else.
     is_asked: Arc<AtomicBool>,
-    /// Its end is the thread's.
+    /// Stream that wakes the thread; its end is the thread's.
     wake: UnixStream,
 }
 
-/// Where what is read goes.
+/// Thread's side of an [`Input`]: the stream that wakes it, and where what is read goes.
 #[derive(Debug)]
 struct Reading {
     woken: UnixStream,

@@ -1,11 +1,11 @@
 use crate::notice::Notices;
 
-/// What is known of a terminal by its name.
+/// Facts about a terminal, known by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KnownTerminal {
     /// Whether it breaks lines anew when it gets narrower.
     pub(crate) reflows: bool,
-    /// How it shows a notice; nothing where another terminal around it does.
+    /// Way in which it shows a notice; nothing where another terminal around it does.
     pub(crate) notices: Option<Notices>,
     /// Whether it is tmux.
     pub(crate) is_tmux: bool,

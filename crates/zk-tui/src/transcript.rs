@@ -24,7 +24,7 @@ const WAITING: usize = 64 * 1024 * 1024;
 #[derive(Debug)]
 pub struct Transcript {
     width: usize,
-    /// How many lines of a table are held back, if that is known.
+    /// Number of lines of a table that are held back, if that is known.
     room: Option<usize>,
     view: IndexedView,
     items: VecDeque<Item>,
@@ -32,11 +32,11 @@ pub struct Transcript {
     waits: HashSet<BlockId>,
     /// Blocks that are given.
     done: HashSet<BlockId>,
-    /// How the last rows stand to what comes next.
+    /// Relation of the last rows to what comes next.
     last: Kind,
     /// All of it, given or not.
     log: Log,
-    /// What the runs cost, in US dollars.
+    /// Cost of the runs, in US dollars.
     spent: f64,
     /// Bytes of the printed rows that wait.
     waiting: usize,
@@ -77,7 +77,7 @@ impl Transcript {
         &self.view
     }
 
-    /// What the runs of the conversation cost so far, in US dollars, as far as it is known.
+    /// Returns the cost of the conversation's runs so far, in US dollars, as far as it is known.
     pub(crate) fn spent(&self) -> f64 {
         self.spent
     }
@@ -357,7 +357,7 @@ impl Transcript {
                 Item::Rows(_) => None,
                 Item::Block { id, .. } => match self.view.block(id) {
                     Some(block) => Some(block.clone()),
-                    // It came to nothing.
+                    // The block came to nothing.
                     None => {
                         self.waits.remove(id);
                         if matches!(&item, Item::Block { answer: Some(answer), .. } if answer.began) {
@@ -481,7 +481,7 @@ impl Transcript {
     }
 }
 
-/// What a run cost whose end a block shows.
+/// Returns the cost of the run whose end a block shows.
 fn cost(block: &Block) -> f64 {
     if let Content::End(end) = &block.content { end.cost.unwrap_or_default() } else { 0.0 }
 }

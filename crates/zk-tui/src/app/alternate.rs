@@ -146,7 +146,8 @@ impl App {
                     if self.agent.take().is_some() {
                         self.renew_pager();
                     }
-                    // What a person turns back to is not answered by keys that were meant for the pager.
+                    // A question that a person turns back to is not answered by keys that were meant for the
+                    // pager.
                     if let Some(card) = &mut self.card {
                         let size = self.screen.size();
                         card.redrawn(size.width, now);

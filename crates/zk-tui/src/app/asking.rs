@@ -51,7 +51,7 @@ impl App {
     }
 }
 
-/// What a person is asked, in a few words that hold nothing of what is to run.
+/// Describes what a person is asked, in a few words that hold nothing of what is to run.
 pub(super) fn describe_card(card: &Card) -> String {
     match &card.question {
         Question::Approve(approval) => format!("{} wants to run", sanitise(&approval.tool)),

@@ -6,7 +6,7 @@ impl App {
     /// Lists the names that fit what stands before the caret, while a command or a file is typed.
     pub(super) fn list_names(&mut self) {
         let old = self.list.take();
-        // What a person types to a shell is listed when it is asked for.
+        // Names for what a person types to a shell are listed when they are asked for.
         let is_live = |asked: &Asked| !matches!(asked, Asked::Program | Asked::ShellWord);
         let before = self.composer.before_caret();
         if asked(before).is_some_and(|(asked, _, _)| is_live(&asked)) {

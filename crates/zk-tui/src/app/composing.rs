@@ -13,7 +13,7 @@ use crate::row::Row;
 use crate::view::key_table;
 
 impl App {
-    /// What a key counts as, by the keys of the person; nothing if it did its work already.
+    /// Returns the key that a key counts as, by the keys of the person; nothing if it did its work already.
     pub(super) fn turned(&mut self, key: &Key) -> Option<Key> {
         // The pager, the picker and a search have keys of their own.
         if self.is_paging || self.picker.is_some() || self.search.is_some() {
@@ -74,7 +74,7 @@ impl App {
         if self.is_running() {
             actions.push(Action::Stop);
         } else if !self.composer.is_empty() {
-            // What was typed is not lost: Up brings it back.
+            // The draft is not lost: Up brings it back.
             let text = self.composer.take();
             self.history.push(&text);
             self.draft_changed();

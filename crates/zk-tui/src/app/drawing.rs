@@ -8,7 +8,7 @@ use crate::row::Row;
 use crate::style::Style;
 use crate::view::{agent_rows, job_rows, queue_rows, status_row};
 
-/// What a frame shows.
+/// Contents of a frame.
 impl App {
     /// The bytes to write now: empty if nothing changed, or the last frame was a moment ago.
     #[must_use]
@@ -32,7 +32,7 @@ impl App {
         let closed = self.transcript.take_closed(room);
         let closed = self.masked(closed);
         parts.open = self.masked(self.transcript.open_rows());
-        // What a person is to approve is shown as it is.
+        // A call that a person is to approve is shown as it is.
         parts.queue = self.masked(parts.queue);
         parts.status = parts.status.map(|row| self.masked_row(row));
         let (rows, caret) = live_rows(&parts, size);

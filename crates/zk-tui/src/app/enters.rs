@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::{Action, App};
 use crate::keys::Key;
 
-/// How soon more has to come behind Enter for it to be a line end of a paste: nobody types that fast.
+/// Time in which more has to come behind Enter for it to be a line end of a paste: nobody types that fast.
 const PASTING: Duration = Duration::from_millis(8);
 
 impl App {

@@ -35,22 +35,22 @@ const FRAME: Duration = Duration::from_millis(20);
 /// The most frames in a second: those that show a key at once are among them.
 const FRAMES: usize = 60;
 
-/// How long a terminal may take to say how large it is after a resize.
+/// Time that a terminal may take to say how large it is after a resize.
 const ANSWER: Duration = Duration::from_millis(250);
 
-/// How long after a resize nothing is drawn: dragging a border resizes many times.
+/// Time after a resize in which nothing is drawn: dragging a border resizes many times.
 const SETTLED: Duration = Duration::from_millis(60);
 
-/// The same for tmux, which waits 250 ms before it tells of the next resize.
+/// Time after a resize in which nothing is drawn in tmux, which waits 250 ms before it tells of the next one.
 const SETTLED_TMUX: Duration = Duration::from_millis(300);
 
-/// How long after Ctrl-C another one ends the conversation.
+/// Time after Ctrl-C in which another one ends the conversation.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// How long a run takes before its end is worth a notice, in milliseconds.
+/// Shortest run whose end is worth a notice, in milliseconds.
 const LONG_RUN: u64 = 10_000;
 
-/// What a host has to do for the person.
+/// Action that a host has to take for the person.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// A line was typed while nothing ran: a prompt, a `/command` or a `!command`.
@@ -69,9 +69,9 @@ pub enum Action {
     Intent(Intent),
     /// Take a steering message back from the run, and give its text back with [`App::give_back`] if it was still there.
     Unsteer {
-        /// Its number in the queue of the view.
+        /// Number in the queue of the view.
         id: u64,
-        /// Its text.
+        /// Text of the message.
         text: String,
     },
     /// Stop what runs.
@@ -86,7 +86,7 @@ pub enum Action {
     Attach(String),
     /// Show the output of a command in the background, or end it.
     Job {
-        /// Its id.
+        /// Id of the job.
         id: String,
         /// Whether it is to end.
         kill: bool,
@@ -123,7 +123,7 @@ pub struct App {
     list: Option<List>,
     /// Whether names were asked for that were not known: they are listed once they are, unless a key comes before.
     awaits_names: bool,
-    /// What is chosen from, in the place of the composer.
+    /// Picker, in the place of the composer.
     picker: Option<Picker>,
     /// The sub-agent whose conversation the pager shows.
     agent: Option<String>,
@@ -154,7 +154,7 @@ pub struct App {
     makes_prompt: IsHarmless,
     /// The alternate screen, while it is in use.
     alternate: Option<FullScreen>,
-    /// What the alternate screen shows of the conversation, while it is wanted.
+    /// Part of the conversation that the alternate screen shows, while it is wanted.
     pager: Option<Pager>,
     /// The person wants the alternate screen for all of the conversation.
     is_full: bool,
@@ -163,7 +163,7 @@ pub struct App {
     model: ModelFacts,
     /// Whether the person looks at this terminal; nothing as long as it does not tell.
     is_focused: Option<bool>,
-    /// What to tell a person who presses no key until then, where nobody knows whether they look.
+    /// Notice for a person who presses no key until then, where nobody knows whether they look.
     late_notice: Option<(Duration, String)>,
     /// Bytes for the terminal itself, to be written with the next frame.
     pending: String,
@@ -277,13 +277,13 @@ impl App {
         let first = view.cards.first();
         if self.card.as_ref().map(|card| card.card().id) != first.map(|card| card.id) {
             let card = first.cloned();
-            // What it was about is answered.
+            // The question that the notice was about is answered.
             self.late_notice = None;
             if let Some(card) = &card {
                 let text = describe_card(card);
                 self.notify(text, now);
             }
-            // What was typed to find something is not an answer.
+            // Letters that were typed to find something are not an answer.
             self.picker = None;
             self.ask(card, now);
         } else if is_over {
@@ -304,7 +304,7 @@ impl App {
         let width = self.screen.size().width;
         let row = |line| {
             let row = Row::of(style, line);
-            // What is not the program's own words may be code: it stays a line, which a copy joins.
+            // Text that is not the program's own words may be code: it stays a line, which a copy joins.
             if style == Style::PLAIN {
                 vec![row]
             } else {
@@ -474,13 +474,14 @@ impl App {
         self.is_dirty = true;
     }
 
-    /// What is being typed.
+    /// Returns the text that is being typed.
     #[must_use]
     pub fn draft(&self) -> String {
         self.composer.expanded()
     }
 
-    /// What was typed and did not reach the model: what waits in the queue, and what is being typed.
+    /// Returns the text that was typed and did not reach the model: what waits in the queue, and what is
+    /// being typed.
     #[must_use]
     pub fn unsent(&self) -> String {
         let queued = self.transcript.view().queue.iter().map(|queued| queued.text.unsanitised().to_owned());

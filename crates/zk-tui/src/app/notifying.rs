@@ -4,7 +4,8 @@ use super::App;
 use crate::notice::notice_sequence;
 use crate::paint::Abilities;
 
-/// How long without a key a person counts as away whose terminal does not tell whether they look at it.
+/// Time without a key after which a person counts as away whose terminal does not tell whether they look at
+/// it.
 const AWAY: Duration = Duration::from_secs(10);
 
 /// Notices for a person who looks elsewhere.

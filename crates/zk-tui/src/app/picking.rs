@@ -58,13 +58,14 @@ impl App {
         self.picker = None;
     }
 
-    /// What the pager shows: the whole conversation, or that of one sub-agent.
+    /// Returns the conversation of the sub-agent that the pager shows; nothing where it shows the whole
+    /// conversation.
     pub(super) fn agent_pages(&self) -> Option<(Log, View)> {
         let name = self.agent.as_ref()?;
         let all = self.transcript.view();
         let is_its =
             |block: &&Arc<Block>| block.agent.as_ref().is_some_and(|agent| agent.name.as_str() == name);
-        // What it did is shown as the conversation of an agent of its own.
+        // Blocks of a sub-agent are shown as the conversation of an agent of its own.
         let own = |block: &Arc<Block>| Block { agent: None, ..Block::clone(block) }.into();
         let view = View { blocks: all.blocks.iter().filter(is_its).map(own).collect(), ..View::default() };
         Some((Log::of(&view), view))

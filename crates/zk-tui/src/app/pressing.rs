@@ -49,7 +49,7 @@ impl App {
         actions
     }
 
-    /// What a terminal says of itself.
+    /// Takes in what a terminal says of itself.
     fn hear(&mut self, reply: &Key) {
         match reply {
             Key::Synchronized(agreed) => self.screen.set_synchronized(*agreed),

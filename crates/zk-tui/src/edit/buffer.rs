@@ -31,11 +31,11 @@ pub(crate) struct Buffer {
     undo: Vec<(String, usize)>,
     /// Whether the last edit typed a character: a word is undone at once.
     was_typing: bool,
-    /// What was killed, the last one last.
+    /// Killed texts, the last one last.
     killed: Vec<String>,
     /// Whether the last edit killed something: what is killed next joins it.
     was_killing: bool,
-    /// What was yanked last, and which of the killed texts it was.
+    /// Range of the text that was yanked last, in bytes, and which of the killed texts it was.
     yanked: Option<(usize, usize, usize)>,
     marks: Marks,
 }
@@ -58,7 +58,7 @@ impl Buffer {
     pub(crate) fn take(&mut self) -> String {
         let text = self.expanded();
         let (killed, mut marks) = (std::mem::take(&mut self.killed), std::mem::take(&mut self.marks));
-        // What was killed can still be put in, with what its marks stand for.
+        // Killed texts can still be put in, with what their marks stand for.
         marks.keep_those_in(&killed);
         *self = Self { killed, marks, ..Self::default() };
         text
@@ -189,7 +189,7 @@ impl Buffer {
         true
     }
 
-    /// What stands before the caret.
+    /// Returns the text before the caret.
     pub(crate) fn before_caret(&self) -> &str {
         self.text.get(..self.caret).unwrap_or_default()
     }
@@ -295,7 +295,7 @@ impl Buffer {
         }
     }
 
-    /// Where the grapheme before the caret begins; a mark is one.
+    /// Returns the beginning of the grapheme before the caret; a mark is one.
     fn before(&self) -> usize {
         let before = self.text.get(..self.caret).unwrap_or_default();
         let grapheme = || before.grapheme_indices(true).next_back().map_or(0, |(at, _)| at);

@@ -60,7 +60,7 @@ impl History {
         }
     }
 
-    /// What is typed now is a draft of its own.
+    /// Makes a draft of its own of what is typed now.
     pub(crate) fn leave(&mut self) {
         self.shown = None;
     }

@@ -1,4 +1,4 @@
-//! What is being typed.
+//! Text that is being typed.
 
 mod buffer;
 mod history;

@@ -30,7 +30,7 @@ fn keys_are_known_in_the_forms_that_terminals_send() {
     }
 }
 
-/// What comes of an `ESC` behind which nothing comes while an answer is awaited.
+/// Returns what comes of an `ESC` behind which nothing comes while an answer is awaited.
 fn escape(decoder: &mut KeyDecoder) -> Option<Key> {
     (0..ESCAPE_WAITS).for_each(|_| assert_eq!(decoder.idle(), None));
     decoder.idle()

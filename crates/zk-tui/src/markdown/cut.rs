@@ -4,7 +4,8 @@ use super::{MAX_OPEN, Markdown, Open};
 use crate::row::Row;
 use crate::text::graphemes;
 
-/// How many rows further up a block is cut rather than within something that is marked up as a whole.
+/// Number of rows by which a block is rather cut further up than within something that is marked up as a
+/// whole.
 const FURTHER_UP: usize = 8;
 
 /// Bytes of a line after which it is what it began as.
@@ -13,7 +14,7 @@ const SURE: usize = 4;
 /// Characters that say whether the rest of a line would be read as something else.
 const BEGINNING: usize = 80;
 
-/// Where a block is cut, and what has to stand before the rest of it, which is a block of the same kind.
+/// Place of a cut in a block, and what has to stand before the rest of it, which is a block of the same kind.
 #[derive(Debug)]
 struct Cut {
     at: usize,
@@ -91,7 +92,7 @@ impl Markdown {
         format!("{}{}", cut.lead, self.source.get(cut.at..).unwrap_or_default())
     }
 
-    /// Where the block is cut so that at most `room` rows are above.
+    /// Returns the cut of the block with at most `room` rows above.
     fn best_cut(&self, room: usize) -> Option<Cut> {
         if room == 0 || is_table(&self.source) {
             return None;
@@ -230,7 +231,7 @@ fn goes_on_as_text(rest: &str) -> bool {
         && !underlines_heading(rest)
 }
 
-/// How much of rows can be seen.
+/// Counts the characters of rows that can be seen.
 fn ink(rows: &[Row]) -> usize {
     rows.iter().map(|row| row.text().chars().filter(|c| !c.is_whitespace()).count()).sum()
 }

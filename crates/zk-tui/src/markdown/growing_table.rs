@@ -5,7 +5,7 @@ use crate::style::Style;
 /// A table whose columns are fixed: each of its further lines is drawn as it comes.
 #[derive(Debug)]
 pub(super) struct GrowingTable {
-    /// Its head and the line below it.
+    /// Head of the table, and the line below it.
     head: String,
     width: usize,
     /// Of its columns; nothing for a table that is drawn as a list.

@@ -6,15 +6,15 @@
 use crate::row::Row;
 use crate::style::{Style, Tone};
 
-/// What of a language has a colour.
+/// Parts of a language that have a colour.
 #[derive(Debug)]
 struct Language {
     names: &'static [&'static str],
-    /// What begins a comment that ends with its line.
+    /// Beginnings of comments that end with their line.
     line: &'static [&'static str],
-    /// What begins and ends one that does not.
+    /// Beginning and end of a comment that does not end with its line.
     block: Option<(&'static str, &'static str)>,
-    /// What strings stand between; the longer ones first, and those may have several lines.
+    /// Quotes that strings stand between; the longer ones first, and those may have several lines.
     quotes: &'static [&'static str],
     /// Words, with a blank between.
     keywords: &'static str,
@@ -148,7 +148,7 @@ pub(super) const COLOURED: usize = 128 * 1024;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Highlighter {
     kind: Kind,
-    /// What is still open: its end.
+    /// End of what is still open.
     open: Option<Open>,
     /// Bytes that are still coloured.
     left: usize,

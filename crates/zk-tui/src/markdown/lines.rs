@@ -1,4 +1,4 @@
-/// What a line begins if no block is open.
+/// Kind of block that a line begins if no block is open.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Starts {
     Text,
@@ -44,7 +44,7 @@ impl Fence {
         (indent < 4 && count >= 3 && !is_inline).then_some(Self { mark, count, indent })
     }
 
-    /// What its first line says of the code.
+    /// Returns what the fence's first line says of the code.
     pub(super) fn info<'a>(&self, line: &'a str) -> &'a str {
         line.trim().trim_start_matches(self.mark).trim()
     }
@@ -75,7 +75,7 @@ pub(super) fn indent_of(line: &str) -> usize {
     columns
 }
 
-/// What a line that is not blank begins.
+/// Returns the kind of block that a line begins which is not blank.
 pub(super) fn starts(line: &str) -> Starts {
     if indent_of(line) >= 4 {
         return Starts::Indented;

@@ -35,7 +35,7 @@ const WITHIN_ITEM: usize = 2;
 #[derive(Debug)]
 pub struct Markdown {
     width: usize,
-    /// How many lines of a table are held back.
+    /// Number of lines of a table that are held back.
     room: usize,
     open: Open,
     /// Complete lines of the open block.
@@ -46,7 +46,7 @@ pub struct Markdown {
     ready: Vec<Row>,
     /// The last line of `source` is not complete: what comes next belongs to it.
     is_within_line: bool,
-    /// What was before this of the open item of a list is taken, its mark too.
+    /// The part before this of the open item of a list is taken, its mark too.
     is_rest: bool,
     began: bool,
     /// The open block goes on where the one before was cut, or is the next item of its list: no blank row between.

@@ -9,7 +9,7 @@ use crate::text::wrap;
 /// The item of a list that a block is, if it is one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Item {
-    /// Its number in an ordered list.
+    /// Number of the item in an ordered list.
     pub(super) ordinal: Option<u64>,
     /// Whether its mark is drawn already: this is the rest of it.
     pub(super) is_rest: bool,
@@ -46,7 +46,7 @@ struct Renderer {
     item: Item,
     rows: Vec<Row>,
     line: Row,
-    /// What stands before each row, outermost first.
+    /// Edges before each row, outermost first.
     edges: Vec<Edge>,
     lists: Vec<Option<u64>>,
     styles: Vec<Style>,
@@ -58,7 +58,7 @@ struct Renderer {
     is_apart: bool,
 }
 
-/// What stands before the rows of an item or a quote.
+/// Edge before the rows of an item or a quote.
 struct Edge {
     first: Option<Row>,
     rest: Row,
@@ -302,7 +302,7 @@ impl Renderer {
         self.rows.push(first);
     }
 
-    /// What stands before the next row, and before those after it.
+    /// Returns the text before the next row, and the one before those after it.
     fn take_edges(&mut self) -> (Row, Row) {
         let (mut first, mut rest) = (Row::default(), Row::default());
         for edge in &mut self.edges {

@@ -45,12 +45,12 @@ impl Table {
         self.cells.iter().all(|cells| keeps_addresses(cells, &widths)).then_some(widths)
     }
 
-    /// Its rows, none wider than `width` unless a word is.
+    /// Draws the rows, none wider than `width` unless a word is.
     pub(super) fn rows(&self, width: usize) -> Vec<Row> {
         self.rows_in(self.widths(width).as_deref(), width)
     }
 
-    /// Its rows in columns of these widths, or as a list.
+    /// Draws the rows in columns of these widths, or as a list.
     pub(super) fn rows_in(&self, widths: Option<&[usize]>, width: usize) -> Vec<Row> {
         let mut rows = Vec::new();
         if let (Some(widths), Some(head)) = (widths, self.cells.first()) {

@@ -8,7 +8,7 @@ fn rows_of(pieces: &[&str], width: usize) -> Vec<Row> {
     for piece in pieces {
         markdown.push(piece);
         rows.extend(markdown.take_ready());
-        // What is open may be looked at any time.
+        // Open rows may be looked at any time.
         let _ = markdown.open_rows();
     }
     markdown.finish();

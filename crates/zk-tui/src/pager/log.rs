@@ -182,7 +182,7 @@ impl Drawer {
         let block = if let Entry::Block(id) = entry { view.block(id).cloned() } else { None };
         let (drawn, is_closed) = match (entry, block) {
             (Entry::Rows(rows), _) => (self.drawn(at, rows.to_vec(), log, view), true),
-            // It came to nothing.
+            // The block came to nothing.
             (Entry::Block(_), None) => (Drawn::default(), false),
             (Entry::Block(_), Some(block)) => match &block.content {
                 Content::Answer { text, .. } if block.agent.is_none() => {

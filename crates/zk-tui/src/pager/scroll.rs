@@ -14,10 +14,10 @@ pub(super) struct Place {
     pub(super) row: usize,
 }
 
-/// What a key of a pager came to.
+/// Outcome of a key of a pager.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PagerKey {
-    /// It was for the pager.
+    /// The key was for the pager.
     Done,
     /// Closes the pager.
     Leave,
@@ -25,7 +25,7 @@ pub(crate) enum PagerKey {
     Copy { text: String, done: &'static str },
 }
 
-/// What of a conversation is in sight. It shows the end until the person goes elsewhere.
+/// Part of a conversation that is in sight. It shows the end until the person goes elsewhere.
 #[derive(Debug)]
 pub(crate) struct Pager {
     pub(super) drawer: Drawer,
@@ -41,7 +41,7 @@ pub(crate) struct Pager {
     typing: Option<String>,
     /// The words that were searched for.
     words: String,
-    /// What the last search came to.
+    /// Outcome of the last search.
     pub(super) note: Option<String>,
     /// Whether its keys are listed until the next one.
     shows_keys: bool,
@@ -142,7 +142,7 @@ impl Pager {
         rows
     }
 
-    /// What the last row of a pager says.
+    /// Returns the last row of a pager.
     pub(crate) fn hint(&self, more: Option<&str>) -> Row {
         if let Some(words) = &self.typing {
             return Row::of(Style::BOLD, "/").with(Style::PLAIN, words);

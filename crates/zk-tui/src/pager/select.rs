@@ -6,7 +6,7 @@ use crate::keys::{Direction, Key};
 use crate::row::Row;
 use crate::style::{Style, Tone};
 
-/// How selected rows look, without colours too.
+/// Style of selected rows, to be told without colours too.
 const SELECTED: Style = Style { tone: Tone::Cyan, bold: true, underline: true, ..Style::PLAIN };
 
 /// Rows that a person selects to copy them.

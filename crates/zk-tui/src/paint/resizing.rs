@@ -3,7 +3,7 @@ use super::{Caret, InlineScreen, Size};
 /// Asks how large the terminal is, and then what it is, which every one answers.
 const ASK_SIZE: &str = "\u{1b}[18t\u{1b}[c";
 
-/// What is not sure after a resize.
+/// Uncertainties after a resize.
 #[derive(Debug, Default)]
 pub(super) struct Resizing {
     /// Questions for the size that are not answered.
@@ -16,12 +16,13 @@ pub(super) struct Resizing {
     answered: Option<Option<usize>>,
     /// The terminal answered that it has another width than the process was told: another size is to come.
     is_outdated: bool,
-    /// What is drawn was drawn on a terminal that may have been narrower than the process knew. What is moved over and
-    /// written there is no more than the rows that it has on a terminal wide enough, but may be less than their columns.
+    /// The rows on the screen were drawn on a terminal that may have been narrower than the process knew.
+    /// What is moved over and written there is no more than the rows that it has on a terminal wide enough,
+    /// but may be less than their columns.
     is_doubtful: bool,
     /// Columns of live rows that were above the screen when it was made smaller, top to bottom. They may come back.
     hidden: Vec<usize>,
-    /// What takes the live rows away, to be written with the next frame.
+    /// Bytes that take the live rows away, to be written with the next frame.
     bytes: String,
 }
 

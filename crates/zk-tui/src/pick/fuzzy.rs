@@ -1,5 +1,5 @@
-/// How well `name` fits the letters of `query`, which have to be in it in their order; higher is better. Nothing if they
-/// are not. Letters of either case fit, unless the query has capitals.
+/// Scores how well `name` fits the letters of `query`, which have to be in it in their order; higher is
+/// better. Nothing if they are not. Letters of either case fit, unless the query has capitals.
 pub(super) fn score(query: &str, name: &str) -> Option<i32> {
     if query.is_empty() {
         return Some(0);

@@ -10,7 +10,7 @@ const SHOWN: usize = 8;
 /// Names that are ranked: who wants others types another letter.
 const RANKED: usize = 200;
 
-/// What a person may be about to type.
+/// Kind of word that a person may be about to type.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Asked {
     /// A command of the conversation, without its `/`.
@@ -30,7 +30,7 @@ pub enum Asked {
 pub struct Offered {
     /// The names, in the order in which they are shown while nothing is typed.
     pub names: Arc<[String]>,
-    /// What there is to say of each, if anything; as long as the names, or empty.
+    /// Remark on each name, if there is any; as long as the names, or empty.
     pub notes: Arc<[String]>,
     /// Remark below the names, such as that there are others, if there is one.
     pub remark: Option<Arc<str>>,
@@ -39,8 +39,8 @@ pub struct Offered {
 /// Gives the names of what a person may be about to type. It answers at once, with what it knows by then.
 pub type Completer = Box<dyn Fn(&Asked) -> Offered + Send>;
 
-/// What is asked by a text before the caret, where the word begins that a choice replaces, and the part of it that is
-/// looked for.
+/// Returns what is asked by a text before the caret, where the word begins that a choice replaces, and the
+/// part of it that is looked for.
 pub(crate) fn asked(before: &str) -> Option<(Asked, usize, &str)> {
     let from = before
         .rfind(char::is_whitespace)
@@ -80,7 +80,7 @@ pub(crate) fn quoted(path: &str) -> String {
 pub(crate) struct List {
     asked: Asked,
     offered: Offered,
-    /// Where the word begins in the text.
+    /// Beginning of the word in the text.
     from: usize,
     query: String,
     found: Vec<usize>,
@@ -131,7 +131,8 @@ impl List {
             if back { (self.chosen + count - 1) % count.max(1) } else { (self.chosen + 1) % count.max(1) };
     }
 
-    /// Where the word begins, and what to put in its place: the name that is chosen, and what follows it.
+    /// Returns the beginning of the word, and what to put in its place: the name that is chosen, and what
+    /// follows it.
     pub(crate) fn choice(&self) -> Option<(usize, String)> {
         let name = self.offered.names.get(*self.found.get(self.chosen)?)?;
         let is_path = matches!(self.asked, Asked::File | Asked::ShellWord);

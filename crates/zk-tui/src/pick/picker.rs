@@ -18,7 +18,7 @@ const RANKED: usize = 500;
 /// Rows of the list at most.
 const SHOWN: usize = 12;
 
-/// What a [`Picker`] chooses among.
+/// Entries that a [`Picker`] chooses among.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Commands,
@@ -47,7 +47,7 @@ impl Place {
         }
     }
 
-    /// What Enter does.
+    /// Says what Enter does.
     fn hint(self) -> &'static str {
         match self {
             Self::Commands | Self::Files => "Enter takes it",
@@ -58,7 +58,7 @@ impl Place {
         }
     }
 
-    /// What to say where there is nothing to choose.
+    /// Says why there is nothing to choose.
     fn empty(self) -> &'static str {
         match self {
             Self::Commands => "no command yet: the conversation is being opened",
@@ -103,7 +103,7 @@ pub fn opens_picker(line: &str) -> bool {
     Place::of_line(line.trim()).is_some()
 }
 
-/// What was chosen.
+/// Choice that was made in a picker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Picked {
     /// A line to run.
@@ -116,10 +116,10 @@ pub(crate) enum Picked {
     Job { id: String, kill: bool },
 }
 
-/// What a key of a picker came to.
+/// Outcome of a key of a picker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PickerKey {
-    /// It was for the picker.
+    /// The key was for the picker.
     Done,
     /// Closes the picker without a choice.
     Leave,
@@ -132,7 +132,7 @@ pub(crate) enum PickerKey {
 pub(crate) struct Picker {
     place: Place,
     offered: Offered,
-    /// What is searched for each of the names.
+    /// Text that is searched for each of the names.
     searched: Arc<[String]>,
     query: String,
     found: Vec<usize>,
@@ -333,7 +333,7 @@ fn agents(view: &View) -> Offered {
     };
     let mut names: Vec<String> = view.agents.iter().map(|agent| agent.name.as_str().to_owned()).collect();
     let mut notes: Vec<String> = view.agents.iter().map(note).collect();
-    // Those of earlier runs have blocks only.
+    // Sub-agents of earlier runs have blocks only.
     for agent in view.blocks.iter().filter_map(|block| block.agent.as_ref()) {
         if !names.iter().any(|name| name == agent.name.as_str()) {
             names.push(agent.name.as_str().to_owned());

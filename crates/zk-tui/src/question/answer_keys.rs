@@ -9,14 +9,15 @@ use crate::keys::Key;
 #[cfg(test)]
 mod tests;
 
-/// How long a question hears no answer after it was drawn and after each key that belongs to the draft: text that is
-/// being typed, or was on its way, is for the draft.
+/// Time for which a question hears no answer after it was drawn and after each key that belongs to the draft:
+/// text that is being typed, or was on its way, is for the draft.
 pub const DEAF: Duration = Duration::from_millis(500);
 
-/// How long a question hears no answer after the person turned to it on purpose.
+/// Time for which a question hears no answer after the person turned to it on purpose.
 const FOCUSED: Duration = Duration::from_millis(300);
 
-/// How long a chosen letter stands alone before it answers: the first letter of a word has another one after it.
+/// Time for which a chosen letter stands alone before it answers: the first letter of a word has another one
+/// after it.
 const QUIET: Duration = Duration::from_millis(400);
 
 /// A key, as far as a question must know it.
@@ -45,7 +46,7 @@ impl AnswerKey for Key {
     }
 }
 
-/// What a person may choose.
+/// Answer that a person may choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// Yes, this time.
@@ -104,10 +105,10 @@ pub struct Offer {
     pub more: bool,
 }
 
-/// What a key means.
+/// Effect of a key on a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect<K = Key> {
-    /// It belongs to the draft.
+    /// The key belongs to the draft.
     Draft(K),
     /// A choice was made and waits to be confirmed.
     Chosen(Choice),
@@ -191,7 +192,7 @@ impl<K: AnswerKey> AnswerKeys<K> {
         self.is_typing
     }
 
-    /// What keys that were read at once, at `now`, mean.
+    /// Returns the effects of keys that were read at once, at `now`.
     pub fn press(&mut self, keys: &[K], now: Duration) -> Vec<Effect<K>> {
         self.press_part(keys, keys.len() > 1, now)
     }

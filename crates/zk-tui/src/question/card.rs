@@ -11,7 +11,7 @@ use crate::keys::{Direction, Key};
 use crate::row::Row;
 use crate::style::Style;
 
-/// How to see the rows above.
+/// Hint at how to see the rows above.
 const ABOVE: &str = ": Page Up shows them";
 
 /// A question that is drawn, and how far its answer is.
@@ -42,7 +42,7 @@ impl Line {
     }
 }
 
-/// What came of keys.
+/// Outcome of keys.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Outcome {
     /// A key that belongs to the draft.
@@ -161,7 +161,7 @@ impl CardState {
         self.frame.page_with(self.from, self.room, ABOVE, keys.as_deref().unwrap_or(&self.frame.keys)).0
     }
 
-    /// What stands in the place of the keys; nothing where they themselves do.
+    /// Returns the rows in the place of the keys; nothing where they themselves stand there.
     fn key_rows(&self) -> Option<Vec<Row>> {
         if let Some(chosen) = self.keys.chosen() {
             let text = match chosen {
@@ -188,7 +188,7 @@ impl CardState {
         if !self.is_typing() {
             return None;
         }
-        // What is typed is the draft; how to answer stands first, where a narrow terminal shows it.
+        // Typed text is the draft; how to answer stands first, where a narrow terminal shows it.
         let keys: String = self.frame.keys.iter().map(Row::text).collect();
         let keys = keys.trim_start_matches("└ ").trim_start_matches("Run? ").replace(" ·   ", " · ");
         let mut rows = key_rows(&format!("└ Alt-Q answers: {keys}"), self.width);
@@ -335,7 +335,7 @@ fn offer(question: &Question, more: bool) -> Offer {
     }
 }
 
-/// What a key does to a text that is being edited; keys with another meaning do nothing.
+/// Applies a key to a text that is being edited; keys with another meaning do nothing.
 pub(crate) fn press_buffer(buffer: &mut Buffer, key: &Key) {
     match key {
         Key::Char(c) => buffer.insert(c.encode_utf8(&mut [0; 4])),

@@ -18,11 +18,11 @@ const INDENT: &str = "  ";
 /// A question as it is drawn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// What is asked.
+    /// Row that says what is asked.
     pub head: Row,
     /// Everything that will run, each row no wider than the terminal.
     pub body: Vec<Row>,
-    /// What the choices allow.
+    /// Rows that say what the choices allow.
     pub rules: Vec<Row>,
     /// The keys, all of them, however narrow the terminal is.
     pub keys: Vec<Row>,

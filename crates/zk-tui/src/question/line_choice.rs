@@ -1,7 +1,7 @@
 use crate::row::Row;
 use crate::style::Style;
 
-/// What a line says of a question with numbered options.
+/// Meaning of a line for a question with numbered options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineChoice {
     /// The option at this place, from 0.
@@ -23,7 +23,7 @@ impl LineChoice {
         }
     }
 
-    /// What to say of a line that was [mistyped](Self::Mistyped).
+    /// Returns the remark on a line that was [mistyped](Self::Mistyped).
     #[must_use]
     pub fn remark(options: usize) -> Row {
         Row::of(Style::YELLOW, &format!("└ Type a number from 1 to {options}, or n for none of them"))

@@ -40,7 +40,7 @@ pub(crate) fn soft_split(row: &Row, width: usize) -> Vec<Row> {
                 rows.push(std::mem::take(&mut part));
                 (part, taken) = (Row::default().going_on(), 0);
             }
-            // What is wider than the screen cannot be shown on it.
+            // A grapheme wider than the screen cannot be shown on it.
             if wide <= width {
                 text.push_str(grapheme);
                 taken += wide;

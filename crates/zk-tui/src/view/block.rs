@@ -11,10 +11,10 @@ const DIFF: usize = 20;
 const OUTPUT: usize = 5;
 const FAILED_OUTPUT: usize = 15;
 
-/// How much of a block is shown.
+/// Extent to which a block is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Detail {
-    /// What matters in passing.
+    /// Parts that matter in passing.
     Short,
     /// All that the block holds.
     All,
@@ -29,7 +29,8 @@ impl Detail {
     }
 }
 
-/// How blocks stand to each other: those of one kind follow each other without a blank row, if they are rows of a log.
+/// Relation of blocks to each other: those of one kind follow each other without a blank row, if they are
+/// rows of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Text that stands apart.
@@ -194,7 +195,7 @@ fn wrapped(style: Style, line: &str, width: usize) -> Vec<Row> {
     wrap(&Row::of(style, line), &Row::default(), &Row::default(), width)
 }
 
-/// How a run ended, and what it took.
+/// Draws how a run ended, and what it took.
 fn run_end(end: &RunEnd, width: usize) -> Vec<Row> {
     let is_stopped = end.status == RunStatus::Aborted;
     let mut rows = match (end.status, &end.error) {
@@ -242,7 +243,7 @@ fn argument(call: &Call) -> Vec<Row> {
     lines().map(|line| Row::of(Style::PLAIN, &format!("  │ {line}"))).collect()
 }
 
-/// What kind of work a call was, and where.
+/// Draws the kind of work of a call, and its places.
 fn about(call: &Call) -> Option<Row> {
     let line = call.line.map(|line| format!(":{line}")).unwrap_or_default();
     let mut places = call.locations.iter().map(Text::to_string);
@@ -257,7 +258,7 @@ fn remark(text: &Text) -> Row {
     Row::of(Style::DIM, &format!("  ↳ {}", clip(text.as_str(), LINE)))
 }
 
-/// What a call came to: what happened first, then the end of its output or what it changed.
+/// Draws the outcome of a call: what happened first, then the end of its output or what it changed.
 fn outcome(call: &Call, detail: Detail) -> Vec<Row> {
     let not_run = |what: &str| {
         let why = call.reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));

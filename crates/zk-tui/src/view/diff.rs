@@ -39,7 +39,7 @@ fn rows<'a>(lines: impl Iterator<Item = &'a str>, most: usize, is_whole: bool) -
                 continue;
             }
             DiffLine::Removed { number, text } => {
-                // What was added before belongs to other lines.
+                // Lines that were added before belong to others.
                 if block.last().is_some_and(|last| last.is_added) {
                     flush(&mut block, &mut rows);
                 }

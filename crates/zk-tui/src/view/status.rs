@@ -11,16 +11,16 @@ const QUEUE: usize = 3;
 const AGENTS: usize = 4;
 const JOBS: usize = 3;
 
-/// What is known of the model that answers.
+/// Facts about the model that answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModelFacts {
-    /// Its name.
+    /// Name of the model.
     pub name: String,
-    /// What runs without asking, in a word.
+    /// Word for what runs without asking.
     pub mode: String,
 }
 
-/// How full the context is, how much that matters, and how often it was compacted.
+/// Adds to a row how full the context is, how much that matters, and how often it was compacted.
 fn gauge(row: Row, tokens: Option<u64>, gauge: Option<&ContextGauge>) -> Row {
     let Some(gauge) = gauge else {
         return match tokens {
@@ -42,7 +42,8 @@ fn gauge(row: Row, tokens: Option<u64>, gauge: Option<&ContextGauge>) -> Row {
     }
 }
 
-/// What is there while nothing goes on: the model, how full its context is, what was spent, the mode.
+/// Draws the row that is there while nothing goes on: the model, how full its context is, what was spent, the
+/// mode.
 fn idle_row(status: &Status, model: &ModelFacts, spent: f64) -> Option<Row> {
     if model.name.is_empty() {
         return None;
@@ -57,7 +58,7 @@ fn idle_row(status: &Status, model: &ModelFacts, spent: f64) -> Option<Row> {
     Some(row)
 }
 
-/// What is known of a sub-agent in a few words: its state, how full its context is, its cost.
+/// Describes a sub-agent in a few words: its state, how full its context is, its cost.
 pub(crate) fn agent_facts(agent: &AgentRow) -> String {
     let mut facts: Vec<String> = match agent.state {
         AgentState::Running => vec!["runs".to_owned()],
@@ -106,8 +107,8 @@ pub(crate) fn job_rows(jobs: &[JobRow]) -> Vec<Row> {
     rows
 }
 
-/// What goes on now, in which model and for how long, and what the session costs so far: what its earlier runs `spent`, and
-/// this one. Its hint comes first, so that a narrow terminal cuts it last.
+/// Draws what goes on now, in which model and for how long, and what the session costs so far: what its
+/// earlier runs `spent`, and this one. Its hint comes first, so that a narrow terminal cuts it last.
 pub(crate) fn status_row(status: &Status, model: &ModelFacts, spent: f64) -> Option<Row> {
     let seconds = status.activity_ms / 1000;
     let what = match &status.activity {

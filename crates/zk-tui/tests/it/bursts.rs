@@ -6,7 +6,7 @@ use zk_view::Intent;
 
 use crate::person::desk_of;
 
-/// How many bursts are tried: a hundredth, unless `ZK_BURSTS` says more.
+/// Returns the number of bursts to try: a hundredth, unless `ZK_BURSTS` says more.
 #[expect(clippy::disallowed_methods, reason = "how much is tried is chosen from outside")]
 fn bursts() -> u64 {
     std::env::var("ZK_BURSTS").ok().and_then(|count| count.parse().ok()).unwrap_or(100)

@@ -48,7 +48,7 @@ impl Emulator {
         rows
     }
 
-    /// What is on the screen now.
+    /// Returns the text on the screen now.
     pub(crate) fn screen(&self) -> String {
         self.0.screen().contents()
     }

@@ -14,7 +14,7 @@ use zk_view::{Patch, View};
 use crate::emulator::Emulator;
 use crate::replay::block;
 
-/// What hostile text is made of.
+/// Pieces that hostile text is made of.
 const PIECES: &[&str] = &[
     "\u{1b}",
     "\u{1b}[",
@@ -143,7 +143,7 @@ fn forbidden(sent: &str) -> Option<String> {
     None
 }
 
-/// What comes behind a sequence that zk itself writes.
+/// Returns what comes behind a sequence that zk itself writes; nothing behind any other.
 fn allowed(after: &str) -> Option<&str> {
     if let Some(rest) = after.strip_prefix(['7', '8']) {
         return Some(rest);

@@ -1,4 +1,4 @@
-//! What may be written to a terminal, in bytes: figures that do not depend on the machine.
+//! Limits on what is written to a terminal, in bytes: figures that do not depend on the machine.
 
 use std::time::Duration;
 

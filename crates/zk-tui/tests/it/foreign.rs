@@ -11,7 +11,7 @@ use alacritty_terminal::term::{Config, TermMode};
 use alacritty_terminal::vte::ansi::Processor;
 use zk_tui::Size;
 
-/// What the terminal writes to the program.
+/// Replies that the terminal writes to the program.
 #[derive(Clone, Default)]
 struct Replies(Arc<Mutex<String>>);
 
@@ -59,7 +59,7 @@ impl Foreign {
         self.parser.advance(&mut self.term, bytes.as_bytes());
     }
 
-    /// What it answered since.
+    /// Takes the replies since the last call.
     pub(crate) fn take_replies(&self) -> String {
         std::mem::take(&mut self.replies.0.lock().unwrap())
     }

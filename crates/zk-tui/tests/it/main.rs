@@ -33,7 +33,8 @@ mod sessions;
 #[cfg(test)]
 mod transcript;
 
-/// How many generated sessions a test runs: a hundredth of a campaign, unless the environment says otherwise.
+/// Returns the number of generated sessions a test runs: a hundredth of a campaign, unless the environment
+/// says otherwise.
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "whoever runs a campaign says how large it is")]
 fn cases() -> u32 {

@@ -1,4 +1,4 @@
-//! What a person does at the screen.
+//! Person at the screen, and what they do there.
 
 use std::time::Duration;
 
@@ -94,7 +94,7 @@ impl Desk {
         self.actions.iter().filter_map(path).collect()
     }
 
-    /// What was asked of jobs.
+    /// Returns the actions that ask something of jobs.
     pub(crate) fn jobs(&self) -> Vec<Action> {
         self.actions.iter().filter(|action| matches!(action, Action::Job { .. })).cloned().collect()
     }

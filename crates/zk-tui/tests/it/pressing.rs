@@ -126,7 +126,7 @@ fn keys_that_are_read_at_once_act_in_their_order() {
         assert_eq!(app.keys(&keys(typed), Duration::ZERO), [], "{typed:?}");
         assert_eq!(app.draft(), draft, "{typed:?}");
     }
-    // What stands before Ctrl-C is cleared, what stands behind it stays.
+    // Text before Ctrl-C is cleared, text behind it stays.
     let mut app = of(false);
     assert_eq!(app.keys(&keys("old\u{3}new"), Duration::ZERO), []);
     assert_eq!(app.draft(), "new");
@@ -160,7 +160,7 @@ fn a_key_that_runs_a_command_leaves_the_composer_as_it_is() {
     assert_eq!(app.draft(), "before");
     let ran = app.keys(&[Key::Alt('v')], now);
     assert!(ran.contains(&Action::Line("/greet".to_owned())), "{ran:?}");
-    // What the key ran stands between them.
+    // The line that the key ran stands between them.
     press(&mut app, &[down.clone(), down]);
     assert_eq!(app.draft(), "one", "the draft under the recalled text is not forgotten");
     // In vi's normal mode keys stay commands.
@@ -275,7 +275,8 @@ fn the_wheel_of_a_mouse_is_not_arrow_keys_on_the_full_screen() {
     assert!(before.contains("\u{1b}[?1007h\u{1b}[?1007r"), "{before:?}");
 }
 
-/// What a terminal is sent within so many seconds after a question came, keys pressed at some of them.
+/// Returns what a terminal is sent within so many seconds after a question came, keys pressed at some of
+/// them.
 fn sent_after_a_question(name: &str, keys: &[(u64, Key)], seconds: u64) -> String {
     let abilities = Abilities { notices: Notices::Osc9, ..Abilities::PLAIN };
     let mut app =

@@ -26,7 +26,7 @@ fn logs() -> Vec<(String, Vec<Patch>)> {
     logs
 }
 
-/// What stands on a terminal at the end, where so many patches come at once.
+/// Returns the rows on a terminal at the end, where so many patches come at once.
 fn draw(patches: &[Patch], size: Size, every: usize, is_full: bool) -> Vec<String> {
     let mut desk = desk_of(size);
     desk.app.set_full(is_full);

@@ -9,10 +9,10 @@ use crate::emulator::BEFORE;
 /// A line as it was written: where it is broken depends on the width.
 type Line = Vec<String>;
 
-/// What becomes of rows for which there is no room any more.
+/// Fate of rows for which there is no room any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reflows {
-    /// Those at the top scroll away for good.
+    /// Rows at the top scroll away for good.
     Away,
     /// As tmux does: those below the cursor are gone, those at the top come back when there is room again.
     Back,
@@ -335,7 +335,7 @@ fn what_a_terminal_answered_holds_no_longer_than_its_size() {
     let live = [Row::of(Style::PLAIN, &"x".repeat(59)), Row::of(Style::PLAIN, "›")];
     let caret = Some(Caret { row: 1, column: 0 });
     terminal.send(&screen.frame(&[Row::of(Style::PLAIN, "closed")], &live, caret));
-    // It is wide again before what it answered while it was narrow is acted upon.
+    // The terminal is wide again before what it answered while it was narrow is acted upon.
     for size in &sizes[1..] {
         terminal.resize(*size);
         terminal.send(&screen.resize(*size));

@@ -107,7 +107,7 @@ fn draw(patches: &[Patch], size: Size, every: usize) -> Vec<String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(crate::cases()))]
 
-    /// How often frames are drawn changes nothing of what stays, and every closed row stays once, in order.
+    /// Frames drawn more or less often change nothing of what stays; each closed row stays once, in order.
     #[test]
     fn a_log_of_patches_leaves_each_closed_row_once_in_order(
         events in proptest::collection::vec(event(), 1..12),
@@ -141,7 +141,7 @@ fn a_running_call_holds_up_what_comes_after_it_but_not_its_sub_agents() {
     let text = |rows: Vec<Row>| rows.iter().map(Row::text).collect::<Vec<_>>();
     assert_eq!(text(transcript.take_closed(10)), ["  [helper] b1"]);
     assert_eq!(text(transcript.open_rows()), ["● call 0", "n2"]);
-    // Where there is no room for what waits, it does not wait.
+    // A row that waits goes on where there is no room for it.
     assert_eq!(text(transcript.take_closed(1)), ["n2"]);
     transcript.patch(&Patch::Close { block: call("b0", 0, "done") });
     assert_eq!(text(transcript.take_closed(10)), ["● call 0", "  ✓ result 0"]);

@@ -163,7 +163,7 @@ fn a_frame_is_marked_as_one_only_where_the_terminal_agreed() {
     desk.press("\x1b[?2026;0$y");
     assert!(!frame(&mut desk, "two").contains("2026"), "it does not know the mode");
     desk.press("\x1b[?2026;2$y");
-    // What a resize takes away is part of the frame.
+    // Taking rows away after a resize is part of the frame.
     assert_eq!(desk.app.resize(Size::new(40, 10), desk.now), "");
     let sent = frame(&mut desk, "three");
     assert!(sent.starts_with("\u{1b}[?2026h") && sent.ends_with("\u{1b}[?2026l"), "{sent:?}");
@@ -342,7 +342,7 @@ fn a_paste_that_the_terminal_does_not_mark_breaks_lines_and_is_not_sent() {
     let mut desk = desk_of(Size::new(60, 16));
     desk.keys("first\rsecond\r");
     assert_eq!(desk.lines(), ["first\nsecond"]);
-    // Its end is read a moment later.
+    // The end of the paste is read a moment later.
     let mut desk = desk_of(Size::new(60, 16));
     for part in ["one\r", "two\r", "three"] {
         desk.press(part);

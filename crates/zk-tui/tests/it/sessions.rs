@@ -80,7 +80,7 @@ impl Terminal {
         }
     }
 
-    /// What it answers to bytes.
+    /// Sends bytes, and returns the answer to them.
     fn send(&mut self, bytes: &str) -> String {
         match self {
             Self::Plain(terminal) => {
@@ -360,7 +360,7 @@ proptest! {
         session.check(&text)?;
     }
 
-    /// The same on a terminal that breaks its lines anew at every resize.
+    /// A session on a terminal that breaks its lines anew at every resize leaves the same rows and draft.
     #[test]
     fn a_session_on_a_terminal_that_reflows_leaves_each_row_once_and_the_draft_whole(
         steps in proptest::collection::vec(step(), 1..25),
@@ -374,7 +374,7 @@ proptest! {
         session.check(&text)?;
     }
 
-    /// The same on a terminal that others wrote, which answers by itself.
+    /// A session on a terminal that others wrote, which answers by itself, leaves the same rows and draft.
     #[test]
     fn a_session_on_a_terminal_that_others_wrote_leaves_each_row_once_and_the_draft_whole(
         steps in proptest::collection::vec(step(), 1..25),

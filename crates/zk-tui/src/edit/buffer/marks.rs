@@ -80,13 +80,13 @@ impl Buffer {
         self.marks.around(&self.text, at).map_or(at, |(_, end)| end)
     }
 
-    /// Where the mark begins that ends at the caret.
+    /// Returns the beginning of the mark that ends at the caret.
     pub(super) fn mark_before(&self) -> Option<usize> {
         let before = self.caret.checked_sub(1)?;
         self.marks.around(&self.text, before).filter(|(_, end)| *end == self.caret).map(|(begin, _)| begin)
     }
 
-    /// Where the mark ends that begins at the caret.
+    /// Returns the end of the mark that begins at the caret.
     pub(super) fn mark_after(&self) -> Option<usize> {
         let (begin, end) = self.marks.around(&self.text, self.caret + 1)?;
         (begin == self.caret).then_some(end)

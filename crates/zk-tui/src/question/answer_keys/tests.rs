@@ -8,8 +8,8 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// What keys at their times, in milliseconds after the question was drawn, come to: the answer and its time, and what
-/// the draft got.
+/// Presses keys at their times, in milliseconds after the question was drawn: the answer and its time, and
+/// what the draft got.
 fn typed(offer: Offer, has_draft: bool, keys: &[(u64, &[Key])]) -> (Option<(Choice, u64)>, String) {
     let mut state: AnswerKeys = AnswerKeys::new(offer, has_draft, Duration::ZERO);
     let mut draft = String::new();
@@ -190,7 +190,7 @@ impl Random {
     }
 }
 
-/// How many bursts are tried: a hundredth, unless `ZK_BURSTS` says more.
+/// Returns the number of bursts to try: a hundredth, unless `ZK_BURSTS` says more.
 #[expect(clippy::disallowed_methods, reason = "how much is tried is chosen from outside")]
 fn bursts() -> u64 {
     std::env::var("ZK_BURSTS").ok().and_then(|count| count.parse().ok()).unwrap_or(100)
