@@ -6,10 +6,10 @@ use tokio::runtime::Handle;
 
 use super::lock::{lock, read, write};
 use super::registry::{Found, Item, Names, Registry};
-use super::report::Reporter;
 use super::scope::{DetachedScopes, ScopeInner, Task};
-use super::table::Table;
 use super::{Cx, HookError, OnError, Origin, Registration, Scope, Source};
+use crate::emit::table::Table;
+use crate::failure::report::Reporter;
 
 /// Everything registered with one agent: handlers, observers, items and services.
 ///
@@ -351,7 +351,7 @@ impl BusInner {
         self.event_bits.store(table.event_bits(), Ordering::Release);
     }
 
-    /// Whether the event with this [bit](super::table::event_bit) may have a handler or an observer here or above.
+    /// Whether the event with this [bit](crate::emit::table::event_bit) may have a handler or an observer here or above.
     pub(super) fn may_have_listeners(&self, bit: u64) -> bool {
         self.event_bits.load(Ordering::Acquire) & bit != 0
             || self.parent.as_ref().is_some_and(|parent| parent.inner.may_have_listeners(bit))

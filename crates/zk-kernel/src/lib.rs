@@ -24,33 +24,28 @@
 //! nothing and reads no environment. `zk-core` re-exports it as `zk_core::kernel`.
 
 mod bus;
-mod catch;
 mod cx;
 mod describe;
 mod emit;
-mod erase;
 mod event;
+mod failure;
 mod handler;
 mod lock;
 mod mode;
 mod plugin;
-mod policy;
 mod registry;
-mod report;
 mod scope;
-mod snapshot;
 mod source;
-mod table;
 mod wire_reply;
 
 pub use bus::{Bus, BusBuilder};
 pub use cx::Cx;
 pub use describe::{Registration, RegistrationKind};
 pub use event::{AnyEvent, Event, EventStamp, Outcome};
+pub use failure::{BoxError, Cause, EmitError, HookError, OnError};
 pub use handler::{Answer, AsyncHook, AsyncHookWith, Handler, IntoReply};
 pub use mode::{Absorb, First, Fold, Gather, Gathered, LastOrStop, Mode, Notify, Stops, Veto};
 pub use plugin::{InstallError, Plugin, plugin_fn};
-pub use policy::{BoxError, Cause, EmitError, HookError, OnError};
 pub use registry::{Item, ItemChange, ProvideError};
 pub use scope::{Hook, HookOptions, Scope, ScopeGuard, Tombstones};
 pub use source::{Origin, Reach, Source, Stage};

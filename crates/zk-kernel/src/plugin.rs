@@ -2,9 +2,9 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
-use super::catch::catch;
 use super::scope::ScopeInner;
 use super::{BoxError, Bus, Scope, Source};
+use crate::failure::catch::catch;
 
 /// A bundle of handlers and items: the only way into an agent, for the harness's own parts too.
 ///

@@ -19,7 +19,7 @@ pub(super) use watch::{ItemChanges, Watcher};
 use super::Source;
 use super::describe::Registration;
 use super::lock::{read, write};
-use super::report::Reporter;
+use crate::failure::report::Reporter;
 
 /// A registered item, decorated.
 pub struct Item<T: ?Sized> {

@@ -4,10 +4,10 @@ use std::sync::{Arc, OnceLock, RwLock};
 
 use super::names::Names;
 use super::watch::{ItemChange, ItemChanges, Watcher};
-use crate::catch::catch;
 use crate::describe::{Registration, RegistrationKind};
+use crate::failure::catch::catch;
+use crate::failure::report::Reporter;
 use crate::lock::{read, write};
-use crate::report::Reporter;
 use crate::{Cause, HookError, Source};
 
 /// Items of one kind on one bus, with their decorators and watchers.

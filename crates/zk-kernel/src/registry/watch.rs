@@ -1,8 +1,8 @@
 use std::panic::Location;
 use std::sync::Arc;
 
-use crate::catch::catch;
-use crate::report::Reporter;
+use crate::failure::catch::catch;
+use crate::failure::report::Reporter;
 use crate::{Cause, HookError, Source};
 
 /// Change of the item that has a name.

@@ -9,9 +9,9 @@ use tokio::runtime::Handle;
 
 use super::task::Task;
 use crate::bus::{BusInner, Sequence};
-use crate::catch::{catch, catch_async};
+use crate::failure::catch::{catch, catch_async};
+use crate::failure::report::Reporter;
 use crate::lock::lock;
-use crate::report::Reporter;
 use crate::{Bus, Cause, HookError, Source};
 
 /// State of a scope: what it is, and its clean-ups and tasks.

@@ -20,12 +20,12 @@ pub(super) use inner::ScopeInner;
 pub(super) use task::Task;
 pub use tombstones::Tombstones;
 
-use super::erase::Runner;
-use super::table::{HandlerEntry, Identity, Observe, Observer};
 use super::{
     AnyEvent, AsyncHook, AsyncHookWith, Bus, Cause, Cx, Event, EventStamp, Handler, HookError, IntoReply,
     OnError, Reach, Source, Stage,
 };
+use crate::emit::erase::Runner;
+use crate::emit::table::{HandlerEntry, Identity, Observe, Observer};
 
 /// Registrations of one plugin: everything registered through it carries its [`Source`] and leaves with it.
 ///

@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 use tokio::task::{AbortHandle, Id, try_id};
 use tokio_util::sync::CancellationToken;
 
-use crate::catch::catch;
+use crate::failure::catch::catch;
 use crate::lock::lock;
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;

@@ -2,35 +2,35 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use super::{Answer, AsyncHook, AsyncHookWith, BoxError, Cx, Event, Handler, IntoReply};
+use crate::{Answer, AsyncHook, AsyncHookWith, BoxError, Cx, Event, Handler, IntoReply};
 
 /// Handler of `E` behind one pointer: what the table stores and the emit downcasts to.
-pub(super) enum Runner<E: Event> {
+pub(crate) enum Runner<E: Event> {
     /// Answers at once.
     Sync(Box<dyn SyncRunner<E>>),
     /// Answers with a future that borrows the event.
     Async(Box<dyn AsyncRunner<E>>),
 }
 
-pub(super) trait SyncRunner<E: Event>: Send + Sync {
+pub(crate) trait SyncRunner<E: Event>: Send + Sync {
     fn answer(&self, event: &E, cx: &Cx) -> Answer<E>;
 }
 
-pub(super) trait AsyncRunner<E: Event>: Send + Sync {
+pub(crate) trait AsyncRunner<E: Event>: Send + Sync {
     fn start<'a>(&'a self, event: &'a E, cx: &'a Cx) -> AnswerFuture<'a, E>;
 }
 
-pub(super) type AnswerFuture<'a, E> = HandlerFuture<'a, <E as Event>::Reply>;
+pub(crate) type AnswerFuture<'a, E> = HandlerFuture<'a, <E as Event>::Reply>;
 
 /// Future of the answer of a handler, by the type of the reply.
-pub(super) type HandlerFuture<'a, T> = Pin<Box<dyn Future<Output = Result<Option<T>, BoxError>> + Send + 'a>>;
+pub(crate) type HandlerFuture<'a, T> = Pin<Box<dyn Future<Output = Result<Option<T>, BoxError>> + Send + 'a>>;
 
 impl<E: Event> Runner<E> {
-    pub(super) fn of_struct<H: Handler<E>>(handler: Arc<H>) -> Self {
+    pub(crate) fn of_struct<H: Handler<E>>(handler: Arc<H>) -> Self {
         Self::Async(Box::new(OfStruct(handler)))
     }
 
-    pub(super) fn of_sync<F, R>(f: F) -> Self
+    pub(crate) fn of_sync<F, R>(f: F) -> Self
     where
         F: Fn(&E, &Cx) -> R + Send + Sync + 'static,
         R: IntoReply<E> + 'static,
@@ -38,11 +38,11 @@ impl<E: Event> Runner<E> {
         Self::Sync(Box::new(OfSync(move |event: &E, cx: &Cx| f(event, cx).into_answer())))
     }
 
-    pub(super) fn of_async<F: for<'a> AsyncHook<'a, E>>(f: F) -> Self {
+    pub(crate) fn of_async<F: for<'a> AsyncHook<'a, E>>(f: F) -> Self {
         Self::Async(Box::new(OfAsync(f)))
     }
 
-    pub(super) fn of_async_with<S, F>(state: S, f: F) -> Self
+    pub(crate) fn of_async_with<S, F>(state: S, f: F) -> Self
     where
         S: Send + Sync + 'static,
         F: for<'a> AsyncHookWith<'a, S, E>,

@@ -5,32 +5,32 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{AnyEvent, Cx, EventStamp, Reach, Registration, RegistrationKind, Source, Stage};
+use crate::{AnyEvent, Cx, EventStamp, Reach, Registration, RegistrationKind, Source, Stage};
 
 /// Handlers and observers of one bus. Storage is not generic: one downcast at the call keeps forty events with
 /// five handlers each from being compiled two hundred times.
 #[derive(Default)]
-pub(super) struct Table {
+pub(crate) struct Table {
     handlers: HashMap<TypeId, Arc<[HandlerEntry]>, BuildHasherDefault<TypeIdHasher>>,
     observers: Option<Arc<[Observer]>>,
 }
 
 /// One registration of a handler.
 #[derive(Clone)]
-pub(super) struct HandlerEntry {
-    pub(super) id: u64,
-    pub(super) scope: u64,
-    pub(super) event: &'static str,
-    pub(super) stage: Stage,
-    pub(super) reach: Reach,
-    pub(super) time_limit: Option<Duration>,
-    pub(super) source: Source,
-    pub(super) location: &'static Location<'static>,
-    pub(super) identity: Identity,
+pub(crate) struct HandlerEntry {
+    pub(crate) id: u64,
+    pub(crate) scope: u64,
+    pub(crate) event: &'static str,
+    pub(crate) stage: Stage,
+    pub(crate) reach: Reach,
+    pub(crate) time_limit: Option<Duration>,
+    pub(crate) source: Source,
+    pub(crate) location: &'static Location<'static>,
+    pub(crate) identity: Identity,
     /// Whether a failure of this handler means *no*: it then leaves a tombstone on reload.
-    pub(super) fails_closed: bool,
+    pub(crate) fails_closed: bool,
     /// A `Runner<E>`; `None` is a tombstone, left by a reload.
-    pub(super) run: Option<Arc<dyn Any + Send + Sync>>,
+    pub(crate) run: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 type PlainFn = dyn Fn(&dyn AnyEvent, &Cx) + Send + Sync;
@@ -38,7 +38,7 @@ type StampedFn = dyn Fn(&dyn AnyEvent, EventStamp, &Cx) + Send + Sync;
 
 /// Function of an observer.
 #[derive(Clone)]
-pub(super) enum Observe {
+pub(crate) enum Observe {
     /// Needs neither the number nor the time of an event.
     Plain(Arc<PlainFn>),
     /// Is given both.
@@ -50,19 +50,19 @@ pub(super) enum Observe {
 /// It is a plain call, so watching never makes an emit wait; an observer that needs to wait pushes into a queue of
 /// its own.
 #[derive(Clone)]
-pub(super) struct Observer {
-    pub(super) id: u64,
-    pub(super) scope: u64,
-    pub(super) reach: Reach,
-    pub(super) source: Source,
-    pub(super) location: &'static Location<'static>,
-    pub(super) identity: Identity,
-    pub(super) run: Observe,
+pub(crate) struct Observer {
+    pub(crate) id: u64,
+    pub(crate) scope: u64,
+    pub(crate) reach: Reach,
+    pub(crate) source: Source,
+    pub(crate) location: &'static Location<'static>,
+    pub(crate) identity: Identity,
+    pub(crate) run: Observe,
 }
 
 /// Identity of a handler: registering the same one twice is one registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Identity {
+pub(crate) enum Identity {
     /// A closure with state: each registration is one of its own.
     Unique,
     /// Address of a shared handler.
@@ -72,23 +72,23 @@ pub(super) enum Identity {
 }
 
 impl Identity {
-    pub(super) fn of_fn<F: 'static>() -> Self {
+    pub(crate) fn of_fn<F: 'static>() -> Self {
         if size_of::<F>() == 0 { Self::Function(TypeId::of::<F>()) } else { Self::Unique }
     }
 
-    pub(super) fn of_arc<H>(handler: &Arc<H>) -> Self {
+    pub(crate) fn of_arc<H>(handler: &Arc<H>) -> Self {
         Self::Address(Arc::as_ptr(handler).cast::<()>().addr())
     }
 }
 
 /// Bit of an event in a 64-bit Bloom filter, which says without a lock that an event has no listener.
-pub(super) fn event_bit(event: TypeId) -> u64 {
+pub(crate) fn event_bit(event: TypeId) -> u64 {
     1 << (BuildHasherDefault::<TypeIdHasher>::default().hash_one(event) & 63)
 }
 
 impl Table {
     /// The [bits](event_bit) of all events with a handler or an observer.
-    pub(super) fn event_bits(&self) -> u64 {
+    pub(crate) fn event_bits(&self) -> u64 {
         if self.observers.is_some() {
             u64::MAX
         } else {
@@ -96,16 +96,16 @@ impl Table {
         }
     }
 
-    pub(super) fn handlers(&self, event: TypeId) -> Option<&Arc<[HandlerEntry]>> {
+    pub(crate) fn handlers(&self, event: TypeId) -> Option<&Arc<[HandlerEntry]>> {
         self.handlers.get(&event)
     }
 
-    pub(super) fn observers(&self) -> Option<&Arc<[Observer]>> {
+    pub(crate) fn observers(&self) -> Option<&Arc<[Observer]>> {
         self.observers.as_ref()
     }
 
     /// Adds `entry`, unless the scope registered the same handler before; gives the id that stands for it.
-    pub(super) fn add(&mut self, event: TypeId, entry: HandlerEntry) -> u64 {
+    pub(crate) fn add(&mut self, event: TypeId, entry: HandlerEntry) -> u64 {
         let mut entries = self.handlers.get(&event).map(|old| old.to_vec()).unwrap_or_default();
         if entry.identity != Identity::Unique
             && let Some(same) = entries.iter().find(|old| {
@@ -125,7 +125,7 @@ impl Table {
         id
     }
 
-    pub(super) fn add_observer(&mut self, observer: Observer) -> u64 {
+    pub(crate) fn add_observer(&mut self, observer: Observer) -> u64 {
         let mut observers = self.observers.as_ref().map(|old| old.to_vec()).unwrap_or_default();
         if observer.identity != Identity::Unique
             && let Some(same) = observers.iter().find(|old| {
@@ -143,7 +143,7 @@ impl Table {
     }
 
     /// Drops the tombstones whose source has registered for their event again, through `scope`.
-    pub(super) fn replace_tombstones(&mut self, scope: u64) {
+    pub(crate) fn replace_tombstones(&mut self, scope: u64) {
         for entries in self.handlers.values_mut() {
             let Some(new) = entries.iter().find(|entry| entry.scope == scope) else { continue };
             if entries.iter().any(|old| old.run.is_none() && old.source == new.source) {
@@ -154,7 +154,7 @@ impl Table {
     }
 
     /// Drops what `scope` registered.
-    pub(super) fn remove_scope(&mut self, scope: u64) {
+    pub(crate) fn remove_scope(&mut self, scope: u64) {
         self.handlers.retain(|_, entries| {
             // A bus that closes does this for each of its scopes: most lists have nothing of it.
             if entries.iter().any(|entry| entry.scope == scope) {
@@ -168,7 +168,7 @@ impl Table {
     }
 
     /// Keeps the handlers for which `keep` holds after it may have changed them.
-    pub(super) fn retain(&mut self, mut keep: impl FnMut(&mut HandlerEntry) -> bool) {
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&mut HandlerEntry) -> bool) {
         self.handlers.retain(|_, entries| {
             let mut list = entries.to_vec();
             list.retain_mut(&mut keep);
@@ -178,7 +178,7 @@ impl Table {
         });
     }
 
-    pub(super) fn retain_observers(&mut self, keep: impl FnMut(&Observer) -> bool) {
+    pub(crate) fn retain_observers(&mut self, keep: impl FnMut(&Observer) -> bool) {
         if let Some(observers) = &self.observers {
             let mut list = observers.to_vec();
             let mut keep = keep;
@@ -188,7 +188,7 @@ impl Table {
     }
 
     /// Appends a description of every handler and observer.
-    pub(super) fn describe(&self, out: &mut Vec<Registration>) {
+    pub(crate) fn describe(&self, out: &mut Vec<Registration>) {
         out.extend(self.entries().map(|entry| Registration {
             kind: match entry.run {
                 Some(_) => RegistrationKind::Handler,
@@ -210,14 +210,14 @@ impl Table {
         }));
     }
 
-    pub(super) fn entries(&self) -> impl Iterator<Item = &HandlerEntry> {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &HandlerEntry> {
         self.handlers.values().flat_map(|entries| entries.iter())
     }
 }
 
 /// A `TypeId` is a hash already.
 #[derive(Default)]
-pub(super) struct TypeIdHasher(u64);
+pub(crate) struct TypeIdHasher(u64);
 
 impl Hasher for TypeIdHasher {
     fn finish(&self) -> u64 {

@@ -1,3 +1,7 @@
+pub(crate) mod erase;
+mod snapshot;
+pub(crate) mod table;
+
 use std::any::TypeId;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -6,10 +10,10 @@ use std::time::{Duration, SystemTime};
 
 use futures_util::future::{Either, select};
 
-use super::catch::{catch, catch_async};
-use super::erase::{AsyncRunner, HandlerFuture, Runner};
-use super::table::{HandlerEntry, Observe, Observer};
-use super::{
+use crate::emit::erase::{AsyncRunner, HandlerFuture, Runner};
+use crate::emit::table::{HandlerEntry, Observe, Observer};
+use crate::failure::catch::{catch, catch_async};
+use crate::{
     AnyEvent, BoxError, Cause, Cx, EmitError, Event, EventStamp, HookError, Mode, Notify, OnError, Outcome,
 };
 
@@ -294,7 +298,7 @@ impl From<String> for NoAnswer {
 /// code that depends on the kernel.
 #[cfg(test)]
 #[expect(dead_code, reason = "compiling it is the test")]
-fn assert_send<E: Event>(cx: &Cx, event: E, bus: &super::Bus, scope: &super::Scope) {
+fn assert_send<E: Event>(cx: &Cx, event: E, bus: &crate::Bus, scope: &crate::Scope) {
     fn send<T: Send>(_: T) {}
     send(cx.emit(event));
     send(bus.close());
@@ -305,8 +309,8 @@ fn assert_send<E: Event>(cx: &Cx, event: E, bus: &super::Bus, scope: &super::Sco
 mod tests {
     use std::time::SystemTime;
 
-    use super::{Event, Notify, time_if_wanted};
-    use crate::{Bus, Reach};
+    use super::time_if_wanted;
+    use crate::{Bus, Event, Notify, Reach};
 
     #[derive(serde::Serialize)]
     struct Tick;

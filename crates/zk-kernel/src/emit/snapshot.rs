@@ -1,15 +1,15 @@
 use std::any::TypeId;
 use std::sync::Arc;
 
-use super::lock::read;
-use super::table::{HandlerEntry, Observer, event_bit};
-use super::{Bus, Event, Reach};
+use crate::emit::table::{HandlerEntry, Observer, event_bit};
+use crate::lock::read;
+use crate::{Bus, Event, Reach};
 
 /// Snapshot of the observers and handlers that receive an event, in order. Handlers may register and remove while
 /// it is emitted.
-pub(super) struct Snapshot {
-    pub(super) observers: Option<Arc<[Observer]>>,
-    pub(super) handlers: Option<Arc<[HandlerEntry]>>,
+pub(crate) struct Snapshot {
+    pub(crate) observers: Option<Arc<[Observer]>>,
+    pub(crate) handlers: Option<Arc<[HandlerEntry]>>,
 }
 
 impl Bus {
@@ -44,7 +44,7 @@ impl Bus {
     }
 
     /// Snapshot of the observers and handlers that receive an event of this type emitted now, in order.
-    pub(super) fn snapshot(&self, event: TypeId) -> Snapshot {
+    pub(crate) fn snapshot(&self, event: TypeId) -> Snapshot {
         if !self.inner.may_have_listeners(event_bit(event)) {
             return Snapshot { observers: None, handlers: None };
         }

@@ -1,8 +1,11 @@
+pub(crate) mod catch;
+pub(crate) mod report;
+
 use std::fmt;
 use std::panic::Location;
 use std::time::Duration;
 
-use super::Source;
+use crate::Source;
 
 /// An error of any type, as handlers return it.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

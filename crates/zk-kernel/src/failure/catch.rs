@@ -5,12 +5,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 
 /// Runs `f`, turning a panic into its message.
-pub(super) fn catch<T>(f: impl FnOnce() -> T) -> Result<T, String> {
+pub(crate) fn catch<T>(f: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(f)).map_err(|payload| panic_message(&*payload))
 }
 
 /// Awaits `future`, turning a panic in any of its polls into its message.
-pub(super) async fn catch_async<T>(
+pub(crate) async fn catch_async<T>(
     mut future: Pin<&mut (dyn Future<Output = T> + Send)>,
 ) -> Result<T, String> {
     std::future::poll_fn(|task| match catch(|| future.as_mut().poll(task)) {
