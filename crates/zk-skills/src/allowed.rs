@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// What zk calls the tools that skills name as other programs do.
+/// Names that other programs use for tools in their skills, with zk's names for them.
 const ALIASES: [(&str, &[&str]); 12] = [
     ("bash", &["shell", "jobs"]),
     ("read", &["read_file"]),

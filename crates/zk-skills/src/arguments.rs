@@ -29,7 +29,7 @@ pub(crate) struct Arguments<'a> {
     words: Vec<String>,
 }
 
-/// What a place stands for.
+/// Value of a place for arguments.
 enum Value<'a> {
     Line(&'a str),
     Words(&'a [String]),

@@ -1,4 +1,4 @@
-//! What a model is told of skills before it uses one.
+//! Catalogue of skills that a model reads before it uses one.
 
 use crate::discover::SkillSet;
 use crate::skill::{MAX_DESCRIPTION, Skill};
@@ -17,7 +17,7 @@ you begin, and follow what it says.";
 /// none.
 #[must_use]
 pub fn catalog(set: &SkillSet) -> String {
-    // Those with globs are told of when one of their files comes up.
+    // Skills with globs are told of when one of their files comes up.
     let listed = || set.for_model().filter(|skill| skill.manifest.paths.is_empty());
     if listed().next().is_none() {
         return String::new();

@@ -25,7 +25,7 @@ const MAX_BYTES: usize = 256 * 1024;
 /// The most files of one directory of commands.
 const MAX_FILES: usize = 500;
 
-/// How deep they may lie.
+/// Deepest level of command files below a directory of commands.
 const MAX_DEPTH: usize = 4;
 
 /// Directories of a project that hold commands.
@@ -34,13 +34,13 @@ const PROJECT: [&str; 2] = [".zk/commands", ".claude/commands"];
 /// A slash command that is a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandFile {
-    /// Its name: the file's, below its directories with colons between, without `.md`.
+    /// Name of the command: the file's, below its directories with colons between, without `.md`.
     pub name: String,
     /// The file, canonical.
     pub path: PathBuf,
-    /// Whose it is.
+    /// Source of the file.
     pub source: SkillSource,
-    /// What it does, for a list.
+    /// Description of the command, for a list.
     pub help: String,
     /// Files of the same name that are not used for it.
     pub shadowed: Vec<PathBuf>,
@@ -151,7 +151,7 @@ fn parts(text: &str) -> (Manifest, &str) {
     }
 }
 
-/// Who offers the commands of files.
+/// Source under which the commands of files are offered.
 const SOURCE: &str = "command-files";
 
 /// Makes the files commands of the conversation: `/NAME arguments`, typed or given as a prompt.
@@ -299,7 +299,7 @@ fn may_run(command: &CommandFile, bytes: &[u8], project: &Path, cx: &Cx) -> bool
     cx.service::<dyn Trust>().is_some_and(|trust| trust.is_trusted(&item))
 }
 
-/// What a command of a project is called in the trust store: its file below the project.
+/// Returns the name of a project's command in the trust store: its file below the project.
 #[must_use]
 pub fn command_trust_name(command: &CommandFile, root: &Path) -> String {
     command.path.strip_prefix(root).unwrap_or(&command.path).to_string_lossy().into_owned()

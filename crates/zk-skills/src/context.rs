@@ -21,7 +21,7 @@ use zk_core::service::{
 pub use budget::BudgetPart;
 pub use environment::{EnvironmentPart, GitPart, date};
 
-/// How long a part may take.
+/// Time limit of one part.
 const LIMIT: Duration = Duration::from_secs(2);
 
 /// Asks every `dyn ContextProducer` of the bus at its time, for the agent and its sub-agents.
@@ -29,7 +29,7 @@ const LIMIT: Duration = Duration::from_secs(2);
 /// Parts come in the order of their names, each in a tag of its own. Nothing is added where none has a text.
 #[derive(Clone, Debug, Default)]
 pub struct ContextStreams {
-    /// What each agent was told last, by part.
+    /// Texts that each agent was told last, by part.
     told: Arc<Mutex<Told>>,
 }
 
@@ -47,7 +47,7 @@ impl ContextStreams {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What of the parts is news to the agent of `cx`.
+    /// Returns the parts that are news to the agent of `cx`.
     async fn query(&self, cx: &Cx) -> Result<Option<Message>, BoxError> {
         let mut texts = texts(ContextMode::PerQuery, cx).await?;
         let agent = context(cx);
@@ -93,7 +93,7 @@ async fn texts(mode: ContextMode, cx: &Cx) -> Result<Vec<(String, String)>, BoxE
     Ok(texts)
 }
 
-/// What of each part a stored conversation has been told last.
+/// Collects the text of each part that a stored conversation has been told last.
 fn told_in(entries: &[Entry]) -> BTreeMap<String, String> {
     let mut told = BTreeMap::new();
     for entry in entries {

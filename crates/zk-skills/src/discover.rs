@@ -9,7 +9,7 @@ use crate::skill::{
     Bundle, BundleError, Diagnostic, SKILL_FILE, Skill, SkillFile, SkillSource, is_own, read_skill,
 };
 
-/// How deep skills may lie below a directory of skills.
+/// Deepest level of skills below a directory of skills.
 pub(crate) const MAX_DEPTH: usize = 5;
 
 /// The most directories that are looked into below one directory of skills.
@@ -28,7 +28,7 @@ pub const TRUST_FILES: &str = "skill-files";
 /// Directories of a project that hold skills.
 const PROJECT: [&str; 3] = [".agents/skills", ".zk/skills", ".claude/skills"];
 
-/// Where skills are looked for.
+/// Places that are searched for skills.
 #[derive(Clone, Debug, Default)]
 pub struct SkillRoots {
     /// The working directory, canonical.
@@ -50,13 +50,13 @@ pub struct SkillRoots {
 /// Every skill that was found, and what became of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SkillSet {
-    /// Those that are used, by name.
+    /// Skills that are used, by name.
     pub skills: Vec<Arc<Skill>>,
-    /// Those of the project that nobody approved.
+    /// Skills of the project that nobody approved.
     pub untrusted: Vec<Arc<Skill>>,
-    /// Those whose name another one has, with the place of that.
+    /// Skills whose name another one has, with the place of that.
     pub shadowed: Vec<(Arc<Skill>, String)>,
-    /// Those that cannot be used.
+    /// Skills that cannot be used.
     pub broken: Vec<BrokenSkill>,
     /// Directories that are there and could not be looked into: which skills they have is not known.
     pub unread: Vec<PathBuf>,
@@ -65,11 +65,11 @@ pub struct SkillSet {
 /// A skill that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokenSkill {
-    /// Its directory, or a directory of skills that was not looked through.
+    /// Directory of the skill, or a directory of skills that was not looked through.
     pub path: PathBuf,
-    /// Where it comes from.
+    /// Source of the skill.
     pub source: SkillSource,
-    /// Why.
+    /// Reason why it cannot be used.
     pub diagnostic: Diagnostic,
 }
 
@@ -81,7 +81,7 @@ impl SkillSet {
         self.skills.get(found)
     }
 
-    /// Those that a model may know of.
+    /// Iterates over the skills that a model may know of.
     pub fn for_model(&self) -> impl Iterator<Item = &Arc<Skill>> {
         self.skills.iter().filter(|skill| !skill.manifest.disable_model_invocation)
     }
@@ -192,7 +192,7 @@ fn project_dirs(roots: &SkillRoots) -> Vec<&Path> {
     roots.cwd.ancestors().take_while(|dir| dir.starts_with(root)).collect()
 }
 
-/// Where a skill is, for messages.
+/// Returns the place of a skill, for messages.
 #[must_use]
 pub fn place(skill: &Skill) -> String {
     match &skill.dir {
@@ -220,14 +220,14 @@ fn trusted(roots: &SkillRoots, skills: &[Arc<Skill>], trust: Option<&dyn Trust>)
     skills.iter().map(|skill| !of_project(skill) || known.next().unwrap_or(false)).collect()
 }
 
-/// What a skill of a project is called in the trust store: its directory below the project.
+/// Returns the name of a project's skill in the trust store: its directory below the project.
 fn trust_name(skill: &Skill, project: &Path) -> String {
     let dir = skill.dir.clone().unwrap_or_default();
     dir.strip_prefix(project).unwrap_or(&dir).to_string_lossy().into_owned()
 }
 
-/// What a person is asked to approve of a skill of a project: its frontmatter, which is shown to models, and all files,
-/// which count once it is used.
+/// Content of a project's skill that a person is asked to approve: its frontmatter, which is shown to models,
+/// and all files, which count once it is used.
 #[derive(Clone, Debug)]
 pub struct SkillApproval {
     name: String,
@@ -264,7 +264,7 @@ struct Search<'a> {
     files: &'a dyn HostFiles,
     /// Directories that were looked into, canonical.
     seen: BTreeSet<PathBuf>,
-    /// Where skills are, not read yet.
+    /// Places of skills, not read yet.
     listed: Vec<SkillFile>,
     broken: Vec<BrokenSkill>,
     unread: Vec<PathBuf>,
@@ -313,7 +313,7 @@ impl Search<'_> {
         let entries = match std::fs::read_dir(dir) {
             Ok(entries) => entries,
             Err(error) => {
-                // It may have gone just now.
+                // The directory may have gone just now.
                 if error.kind() != std::io::ErrorKind::NotFound {
                     let diagnostic = Diagnostic::error(format!("it cannot be looked into: {error}"));
                     self.broken.push(BrokenSkill { path: dir.to_path_buf(), source, diagnostic });

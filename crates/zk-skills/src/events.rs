@@ -1,4 +1,4 @@
-//! What happens to skills, as events of zk's bus.
+//! Events of zk's bus about skills.
 
 use std::ops::ControlFlow;
 
@@ -10,7 +10,7 @@ use zk_core::kernel::{Absorb, Event, Fold, Notify, Source};
 pub struct SkillsResolved {
     /// Skills that can be used, by name.
     pub skills: Vec<String>,
-    /// Those of the project that nobody approved.
+    /// Skills of the project that nobody approved.
     pub untrusted: Vec<String>,
     /// Skills that cannot be used: their places, and why.
     pub broken: Vec<String>,
@@ -46,17 +46,17 @@ impl Absorb for SkillsCatalog {
 /// A skill is used from here on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SkillActivated {
-    /// Its name.
+    /// Name of the skill.
     pub name: String,
-    /// Where it comes from.
+    /// Source of the skill.
     pub source: String,
-    /// Who wanted it.
+    /// Initiator of the use.
     pub via: ActivatedBy,
     /// Whether its text was given; it was in the conversation before otherwise.
     pub delivered: bool,
 }
 
-/// Who wanted a skill.
+/// Initiator of a skill's use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ActivatedBy {
@@ -71,17 +71,17 @@ pub enum ActivatedBy {
 /// A skill is not used any more.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SkillDeactivated {
-    /// Its name.
+    /// Name of the skill.
     pub name: String,
-    /// Why.
+    /// Reason of the end.
     pub reason: DeactivatedBecause,
 }
 
-/// Why a skill is not used any more.
+/// Reason why a skill is not used any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeactivatedBecause {
-    /// Its run ended.
+    /// The run of the skill ended.
     RunEnd,
     /// The host said so.
     Explicit,

@@ -11,7 +11,7 @@ use crate::skill::yaml_fields;
 pub struct MarkdownFields<'a> {
     /// Texts, each alone, and lists of texts. Maps are left out.
     pub fields: BTreeMap<String, Vec<String>>,
-    /// What follows the frontmatter.
+    /// Text behind the frontmatter.
     pub body: &'a str,
 }
 

@@ -14,24 +14,24 @@ mod tests;
 /// The names looked for in each directory, in this order; the first one that is there counts.
 const NAMES: [&str; 3] = ["AGENTS.md", "CLAUDE.md", "AGENT.md"];
 
-/// How much is read of all instruction files together, in bytes.
+/// Most that is read of all instruction files together, in bytes.
 pub const MAX_BYTES: usize = 32 * 1024;
 
-/// What a project tells agents that work in it.
+/// Instructions of a project for agents that work in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Instructions {
     /// The files, from the root down: later ones are nearer to the work and win.
     pub files: Vec<Instruction>,
-    /// What was found and not read.
+    /// Files that were found and not read.
     pub skipped: Vec<Skipped>,
 }
 
 /// One instruction file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instruction {
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
-    /// What it says, trimmed.
+    /// Text of the file, trimmed.
     pub text: String,
     /// Whether its end is missing, because all files together exceed [`MAX_BYTES`].
     pub cut: bool,
@@ -40,16 +40,16 @@ pub struct Instruction {
 /// An instruction file that was not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skipped {
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Why.
+    /// Reason why it was not read.
     pub why: String,
 }
 
 /// The project a directory belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Project {
-    /// Its root.
+    /// Root of the project.
     pub root: PathBuf,
     /// The repository around the directory that was left out because another user owns it.
     pub foreign: Option<Skipped>,

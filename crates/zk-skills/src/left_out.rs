@@ -7,7 +7,7 @@ use zk_core::service::HostFiles;
 use crate::discover::{MAX_DEPTH, MAX_DIRS, SkillRoots, SkillSet, dirs};
 use crate::skill::{SKILL_FILE, SkillSource, is_own};
 
-/// How deep a `SKILL.md` that is not found is looked for.
+/// Deepest level of a search for a `SKILL.md` that discovery does not find.
 const DEEPEST: usize = 20;
 
 const IN_ROOT: &str = "it is in the directory of skills itself: a skill needs a directory of its own";
@@ -44,7 +44,7 @@ pub fn left_out(roots: &SkillRoots, set: &SkillSet, files: &dyn HostFiles) -> Ve
         dir if roots.user.contains(dir) => SkillSource::User,
         _ => SkillSource::Project,
     };
-    // What discovery does not follow out of a project is not looked into either.
+    // Directories that discovery does not follow out of a project are not looked into either.
     let followed = |real: &Path, source| {
         source != SkillSource::Project || (real.starts_with(&roots.project) && is_own(real, files))
     };
@@ -69,7 +69,7 @@ struct Search {
     found: Vec<LeftOutSkill>,
     /// Whether the settings leave names out.
     excludes: bool,
-    /// Where the present directory of skills comes from.
+    /// Source of the present directory of skills.
     source: SkillSource,
     /// Directories that may still be looked into.
     left: usize,

@@ -1,4 +1,4 @@
-//! What a model is told before the conversation: Agent Skills and project instructions.
+//! Context of a model before the conversation: Agent Skills and project instructions.
 //!
 //! | module | what is in it |
 //! |---|---|

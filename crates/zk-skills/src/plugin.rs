@@ -21,7 +21,7 @@ use crate::{events::SkillsResolved, relevant, tools, watch};
 /// The most characters of a description in a list of commands.
 const MAX_HELP: usize = 100;
 
-/// How a person asks for a skill: `/skill:NAME arguments`.
+/// Prefix with which a person asks for a skill: `/skill:NAME arguments`.
 pub const PREFIX: &str = "/skill:";
 
 /// Agent Skills: a section of the system prompt that names them, three tools to use them, and a command for each. Without
@@ -73,7 +73,7 @@ impl Plugin for SkillsPlugin {
             skills.clone(),
             async |skills: &Skills, _: &SessionStart, cx: &Cx| {
                 skills.note_run(true);
-                // What a run began with stays until its end.
+                // The skills with which a run began stay until its end.
                 skills.begin_run(cx).await?;
                 Ok::<_, BoxError>(())
             },
@@ -145,8 +145,8 @@ impl PromptSection for Catalog {
 /// The tools and commands that are there because there are skills.
 struct Offered {
     scope: Scope,
-    /// Those of the present set; nothing before there was one. No guard: this is dropped with a handler, while the bus
-    /// that a guard would change is being changed.
+    /// Commands of the present set; nothing before there was one. No guard: this is dropped with a handler,
+    /// while the bus that a guard would change is being changed.
     commands: Mutex<Option<Scope>>,
 }
 
@@ -196,7 +196,8 @@ async fn before_start(
     Ok(message.map(|message| BeforeStart { messages: vec![message], system: None }))
 }
 
-/// The same for what a person types into a run: it counts from where that is delivered.
+/// Gives the text of a skill that an input begins with which a person types into a run: it counts from where
+/// that is delivered.
 async fn during_run(skills: &Skills, input: &Input, cx: &Cx) -> Result<Option<InputReply>, BoxError> {
     if !skills.is_running() {
         return Ok(None);

@@ -13,10 +13,10 @@ use crate::scan::{Suspicion, scan};
 use crate::skill::{Skill, SkillSource};
 use crate::skills::Skills;
 
-/// What the text of a suspicious skill is approved as in the trust store.
+/// Kind under which the text of a suspicious skill is approved in the trust store.
 pub const TRUST_SCANNED: &str = "suspicious-skill";
 
-/// How long a person may take to read it.
+/// Longest time a person may take to read it.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(600);
 
 /// Whether somebody read a skill before it got here: the project's are approved byte by byte, and those of a program are

@@ -8,7 +8,7 @@ const MAX: usize = 5;
 /// The most characters of a line that are quoted.
 const QUOTED: usize = 100;
 
-/// How many words a sentence may have between its parts.
+/// Most words that a sentence may have between its parts.
 const NEAR: usize = 6;
 
 /// A line that looks as if it was written to take a model over.
@@ -16,7 +16,7 @@ const NEAR: usize = 6;
 pub struct Suspicion {
     /// The line, from 1.
     pub line: usize,
-    /// What it does, as the end of a sentence about the line.
+    /// Effect of the line, as the end of a sentence about it.
     pub what: &'static str,
     /// The beginning of the line, as it is written.
     pub quote: String,
@@ -41,7 +41,7 @@ pub fn scan(text: &str) -> Vec<Suspicion> {
     found
 }
 
-/// What is suspicious about the description of a skill, which models read before anybody uses it.
+/// Returns the suspicion about the description of a skill, which models read before anybody uses it.
 pub(crate) fn of_description(skill: &Skill) -> Option<&'static str> {
     scan(&skill.manifest.description).first().map(|found| found.what)
 }

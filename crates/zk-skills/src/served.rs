@@ -11,9 +11,9 @@ use zk_core::service::{Approval, Question, Questions, Trust, TrustItem, UiAnswer
 use crate::quarantine::hide_suspicious;
 use crate::skill::{Bundle, SKILL_FILE, Skill, frontmatter, has_fields};
 
-/// What a served skill is approved as in the trust store.
+/// Kind under which a served skill is approved in the trust store.
 pub const TRUST_SERVED: &str = "served-skill";
-/// How long a person may take to approve one.
+/// Longest time a person may take to approve one.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(600);
 
 /// Somebody who serves skills: an item of the bus under the name that stands before those of its skills, `NAME:SKILL`.
@@ -44,17 +44,17 @@ pub struct ServedSkill {
     pub is_allowed: bool,
 }
 
-/// Where a skill of the set comes from.
+/// Host and entry of a served skill of the set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Served {
     /// The name of the host.
     pub host: String,
-    /// Its entry.
+    /// Entry of the skill.
     pub entry: ServedSkill,
 }
 
 impl Served {
-    /// What a person approves: the entry with the digests of all files.
+    /// Returns the bytes that a person approves: the entry with the digests of all files.
     fn bytes(&self) -> Vec<u8> {
         let ServedSkill { uri, frontmatter, files, is_allowed: _ } = &self.entry;
         format!("{uri}\0{frontmatter}\0{files:?}").into_bytes()
@@ -65,7 +65,7 @@ impl Served {
         self.entry.uri.strip_suffix(SKILL_FILE).unwrap_or(&self.entry.uri)
     }
 
-    /// Its files, as they are named to a model.
+    /// Lists the skill's files, as they are named to a model.
     pub(crate) fn bundle(&self) -> Bundle {
         let below = self.entry.files.iter().filter_map(|(uri, _)| uri.strip_prefix(self.root()));
         Bundle { files: below.map(Into::into).collect(), ..Bundle::default() }
@@ -133,7 +133,7 @@ impl Served {
             effects: Effects::none(),
             preview: Some(Display::Lines { lines: lines.map(|line| visible_line(&line)).into() }),
             session: None,
-            // What has no digests can change without anybody's seeing it.
+            // A skill without digests can change without anybody's seeing it.
             always: trust.is_some().then_some(always).filter(|_| !self.entry.files.is_empty()),
             wider: None,
             reasons: Vec::new(),

@@ -19,18 +19,18 @@ use crate::served::served;
 use crate::skill::{Skill, SkillSource};
 use crate::workplace::Workplace;
 
-/// How many skills may be in use at once, unless said otherwise.
+/// Most skills in use at once, unless said otherwise.
 const MAX_ACTIVE: usize = 3;
 
-/// How long nobody looks for skills again: an editor writes several files at once.
+/// Time after a search in which nobody looks for skills again: an editor writes several files at once.
 const FRESH: Duration = Duration::from_millis(500);
 
-/// What the skills of a conversation are made of.
+/// Settings of a conversation's skills.
 #[derive(Clone, Debug)]
 pub struct SkillsOptions {
-    /// Where they are looked for.
+    /// Places that are searched for skills.
     pub roots: SkillRoots,
-    /// How many may be in use at once.
+    /// Most skills in use at once.
     pub max_active: usize,
     /// Looks for them again when files change between two runs, and not with the next run only: for a host that shows
     /// them to a person.
@@ -67,9 +67,9 @@ struct State {
     set: Option<Arc<SkillSet>>,
     /// For work in which directory somebody looked for them last, and when.
     searched: Option<(PathBuf, Instant)>,
-    /// Where the set is for.
+    /// Workplace that the set is for.
     place: Option<Workplace>,
-    /// How often a source said that it has others, and how much of that the last search knew.
+    /// Number of changes that sources reported, and how many of them the last search knew.
     source_changes: u64,
     searched_changes: u64,
     contexts: HashMap<Option<ContextId>, InUse>,
@@ -84,7 +84,7 @@ impl State {
     }
 }
 
-/// What one agent uses.
+/// Skills in use of one agent, and their texts in its conversation.
 #[derive(Default)]
 struct InUse {
     /// The skills in use, by name.
@@ -180,7 +180,7 @@ impl Skills {
         self.search(cx, false).await
     }
 
-    /// The same while no run is at work: what a run began with stays until its end.
+    /// Looks for the skills again while no run is at work: those with which a run began stay until its end.
     pub(crate) async fn reload_idle(&self, cx: &Cx) -> Result<Arc<SkillSet>, EmitError> {
         let _search = self.inner.search.lock().await;
         self.search(cx, true).await
@@ -239,7 +239,8 @@ impl Skills {
             }
             match &state.set {
                 Some(before) if **before == found => return Ok(before.clone()),
-                // What a directory has that was read before and cannot be now is not known: what was there stays.
+                // A directory that was read before and cannot be now has unknown skills: the set before
+                // stays.
                 Some(before) if found.unread.iter().any(|dir| !before.unread.contains(dir)) => {
                     return Ok(before.clone());
                 }
@@ -367,7 +368,7 @@ impl Skills {
         let _ = self.inner.running.subscribe().wait_for(|running| !running).await;
     }
 
-    /// Where the conversation of `cx` works.
+    /// Returns the working directory of the conversation of `cx`.
     pub(crate) fn cwd(&self, cx: &Cx) -> PathBuf {
         TurnCwd::of(cx).unwrap_or_else(|| self.inner.options.roots.cwd.clone())
     }

@@ -32,7 +32,7 @@ const MAX_FILE: usize = 4 << 20;
 /// The most of a script's output that is given back, in bytes.
 const MAX_OUTPUT: usize = 32 * 1024;
 
-/// How long a script runs unless the call says otherwise, and at most.
+/// Time limits of a script: unless the call says otherwise, and at most.
 const TIMEOUT: [Duration; 2] = [Duration::from_secs(120), Duration::from_secs(600)];
 
 pub(crate) fn all(skills: &Skills) -> [(&'static str, Arc<dyn Tool>); 3] {
@@ -364,7 +364,7 @@ fn lines(text: &str, offset: usize, limit: Option<usize>) -> String {
     if out.is_empty() { "(nothing)".to_owned() } else { out }
 }
 
-/// What runs a script that is not run by itself.
+/// Returns the program for a script that is not run by itself.
 fn interpreter(script: &Path) -> Option<&'static str> {
     use std::os::unix::fs::PermissionsExt;
     let is_executable = script.metadata().is_ok_and(|data| data.permissions().mode() & 0o111 != 0);

@@ -11,7 +11,7 @@ use zk_core::service::{FileWatch, Files, Resolved};
 
 use crate::skills::Skills;
 
-/// How long nothing has to change: an editor writes several files at once.
+/// Time without a change before a search: an editor writes several files at once.
 const QUIET: Duration = Duration::from_millis(500);
 
 /// Files that watch directories of skills which the files of the conversation do not reach, such as those of the person: a
@@ -40,7 +40,7 @@ pub(crate) fn register(scope: &Scope, skills: &Skills) {
                 return;
             }
             if watch_new(&skills, &skills.cwd(&bus.cx()), &files, &sender, &mut watches).await {
-                // What changed between the search and the watch was told to nobody.
+                // Changes between the search and the watch were told to nobody.
                 skills.idle().await;
                 let _ = skills.reload_idle(&bus.cx()).await;
             }

@@ -4,7 +4,7 @@ use zk_core::service::HostFiles;
 
 use crate::instructions::project;
 
-/// Where a conversation works, both canonical.
+/// Working directory of a conversation and its project, both canonical.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Workplace {
     pub(crate) cwd: PathBuf,
@@ -17,8 +17,9 @@ impl Workplace {
         Self { cwd: cwd.to_path_buf(), project: project.to_path_buf() }
     }
 
-    /// Where a conversation works that began here and works in `cwd` by now: in the same project, or in that of `cwd`. A directory
-    /// that this machine does not have is not followed. Calls block for as long as the file system does.
+    /// Returns the workplace of a conversation that began here and works in `cwd` by now: in the same
+    /// project, or in that of `cwd`. A directory that this machine does not have is not followed. Calls block
+    /// for as long as the file system does.
     pub(crate) fn moved(&self, cwd: Option<PathBuf>, files: &dyn HostFiles) -> Self {
         match cwd {
             Some(cwd) if cwd == self.cwd || !cwd.is_dir() => self.clone(),

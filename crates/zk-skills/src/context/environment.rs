@@ -8,7 +8,7 @@ use zk_core::service::{Clock, ContextMode, ContextProducer, HostFiles, HostRead,
 
 use crate::workplace::Workplace;
 
-/// Where the agent works: directory, operating system and date.
+/// Environment of the agent's work: directory, operating system and date.
 #[derive(Clone, Debug)]
 pub struct EnvironmentPart {
     cwd: PathBuf,

@@ -31,17 +31,17 @@ pub struct InstructionsPlugin {
     told: Arc<Mutex<Told>>,
 }
 
-/// What was told, and to whom.
+/// Instructions that were told, and to whom.
 #[derive(Debug, Default)]
 struct Told {
     /// Announced last.
     loaded: Option<InstructionsLoaded>,
     /// Files in the system prompt, canonical, and the directory that it is for.
     prompt: BTreeSet<PathBuf>,
-    /// How many bytes they have there.
+    /// Size of these files there, in bytes.
     prompt_bytes: usize,
     prompt_cwd: Option<PathBuf>,
-    /// What came with results, by agent.
+    /// Instructions that came with results, by agent.
     results: HashMap<Option<ContextId>, Known>,
     /// Directories that calls work in which have no result yet.
     calls: Vec<(CallId, Vec<PathBuf>)>,
@@ -51,11 +51,11 @@ struct Told {
 struct Known {
     /// Files that came with a result, canonical, and that the model sees there, with what came.
     files: BTreeMap<PathBuf, String>,
-    /// Those that it may not see any more: it is told again, unless they are pinned first.
+    /// Files that the model may not see any more: it is told again, unless they are pinned first.
     left: BTreeMap<PathBuf, String>,
-    /// Those that are sent with every request since a compaction, as they came.
+    /// Files that are sent with every request since a compaction, as they came.
     pinned: BTreeMap<PathBuf, String>,
-    /// Those for which the limit left no room.
+    /// Files for which the limit left no room.
     skipped: BTreeSet<PathBuf>,
     /// Directories looked at since the run began: nobody looks again for every file in them.
     looked: BTreeSet<PathBuf>,
@@ -72,11 +72,11 @@ impl Known {
     }
 }
 
-/// What comes with a result.
+/// Instructions that come with a result.
 #[derive(Default)]
 struct News {
     text: Option<String>,
-    /// What is to be announced, if not all was read.
+    /// Event to announce, if not all was read.
     loaded: Option<InstructionsLoaded>,
 }
 
@@ -110,7 +110,7 @@ impl InstructionsPlugin {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where the run of `cx` works.
+    /// Returns the working directory of the run of `cx`.
     fn cwd(&self, cx: &Cx) -> PathBuf {
         TurnCwd::of(cx).unwrap_or_else(|| self.cwd.clone())
     }
@@ -193,7 +193,7 @@ impl InstructionsPlugin {
                 | Effect::LeavesContext { .. } => {}
             }
         }
-        // What is above a place counts as much as its own.
+        // Directories above a place count as much as its own.
         dirs.retain(|dir| dir.starts_with(&top) && *dir != top);
         if !dirs.is_empty() {
             let mut told = self.told();

@@ -1,7 +1,7 @@
 use std::path::{Component, Path, PathBuf};
 
-/// Where a call works that runs `line` in `cwd`. `own` is the command as the model gave it: the host may run a line of its
-/// own before that, which need not begin with a `cd`.
+/// Returns the directory in which a call works that runs `line` in `cwd`. `own` is the command as the model
+/// gave it: the host may run a line of its own before that, which need not begin with a `cd`.
 pub(super) fn directory_of_call(line: &str, own: Option<&str>, cwd: &Path) -> PathBuf {
     let own = own.filter(|own| !own.is_empty());
     match own.and_then(|own| Some((line.strip_suffix(own)?, own))) {
@@ -10,8 +10,8 @@ pub(super) fn directory_of_call(line: &str, own: Option<&str>, cwd: &Path) -> Pa
     }
 }
 
-/// Where a command line works that begins in `cwd`: what the `cd`s at its beginning lead to. A directory that only a shell knows
-/// the name of ends the matter.
+/// Returns the directory in which a command line works that begins in `cwd`: the one that the `cd`s at its
+/// beginning lead to. A directory that only a shell knows the name of ends the matter.
 pub(super) fn directory(command: &str, cwd: &Path) -> PathBuf {
     let mut at = cwd.to_path_buf();
     let mut rest = command.trim_start();

@@ -7,7 +7,7 @@ use super::{Skill, frontmatter};
 /// The most a skill's text may have, in bytes.
 const MAX_BYTES: usize = 1 << 20;
 
-/// Why a skill's text is not to be had.
+/// Reason why a skill's text is not to be had.
 #[derive(Debug, thiserror::Error)]
 pub enum BodyError {
     /// The file cannot be read.
@@ -15,10 +15,10 @@ pub enum BodyError {
     Read {
         /// The skill.
         skill: String,
-        /// Why.
+        /// Cause of the failure.
         source: HostFileError,
     },
-    /// It is no skill any more.
+    /// The file is no skill any more.
     #[error("the SKILL.md of `{skill}` has no frontmatter any more: lines of three dashes around its fields")]
     Frontmatter {
         /// The skill.

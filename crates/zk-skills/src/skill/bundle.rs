@@ -10,7 +10,7 @@ const MAX_FILES: usize = 512;
 /// The most bytes they may have together.
 const MAX_BYTES: usize = 16 << 20;
 
-/// How deep they may lie.
+/// Deepest level of these files.
 const MAX_DEPTH: usize = 6;
 
 /// The files of a skill.
@@ -22,7 +22,7 @@ pub struct Bundle {
     pub files: Vec<PathBuf>,
 }
 
-/// Why the files of a skill cannot be approved.
+/// Reason why the files of a skill cannot be approved.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
     /// There are too many.
@@ -42,7 +42,7 @@ pub enum BundleError {
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// Cause of the failure.
         source: std::io::Error,
     },
     /// A file cannot be used.
@@ -50,7 +50,7 @@ pub enum BundleError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Cause of the failure.
         source: HostFileError,
     },
 }

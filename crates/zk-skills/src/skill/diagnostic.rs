@@ -7,17 +7,17 @@ use serde::Serialize;
 pub struct Diagnostic {
     /// Whether it can be used all the same.
     pub level: DiagnosticLevel,
-    /// What is wrong, as the end of a sentence about the skill.
+    /// Fault, as the end of a sentence about the skill.
     pub message: String,
 }
 
-/// How bad it is.
+/// Severity of a diagnostic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DiagnosticLevel {
     /// The skill is used.
     Warning,
-    /// It is not.
+    /// The skill is not used.
     Error,
 }
 

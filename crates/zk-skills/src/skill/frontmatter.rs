@@ -1,11 +1,11 @@
-//! Where a frontmatter begins and ends.
+//! Bounds of a frontmatter.
 
 /// A file in its two parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Parts<'a> {
-    /// What stands between the lines of dashes.
+    /// Text between the lines of dashes.
     pub(crate) yaml: &'a str,
-    /// What follows.
+    /// Text behind the frontmatter.
     pub(crate) body: &'a str,
     /// Bytes up to the end of the closing line.
     pub(crate) head: usize,
@@ -33,7 +33,7 @@ pub(crate) fn split(text: &str) -> Option<Parts<'_>> {
     None
 }
 
-/// The same with the plain values of its top level in quotes, for values such as `Use when: always`, `@file` or
+/// Puts the plain values of the top level in quotes, for values such as `Use when: always`, `@file` or
 /// `[unbalanced`; nothing where there is no such value.
 pub(super) fn quote_values(yaml: &str) -> Option<String> {
     let mut changed = false;

@@ -7,16 +7,16 @@ use super::yaml::{self, Node};
 /// Characters of a description that the catalogue keeps, as the specification has it.
 pub const MAX_DESCRIPTION: usize = 1024;
 
-/// What the frontmatter of a skill says.
+/// Fields of a skill's frontmatter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
-    /// Its name; that of the directory where the frontmatter has none.
+    /// Name of the skill; that of the directory where the frontmatter has none.
     pub name: String,
-    /// What it does and when to use it.
+    /// Description of the skill: its purpose and when to use it.
     pub description: String,
-    /// Its licence.
+    /// Licence of the skill.
     pub license: Option<String>,
-    /// What it needs.
+    /// Requirements of the skill.
     pub compatibility: Option<String>,
     /// More about it, as texts.
     pub metadata: BTreeMap<String, String>,
@@ -28,7 +28,7 @@ pub struct Manifest {
     pub thinking: Option<String>,
     /// Globs of the files it is about; with some, it is offered once one of them is worked with.
     pub paths: Vec<String>,
-    /// What a person may type after its name, in words.
+    /// Hint at the arguments that a person may type after its name, in words.
     pub argument_hint: Option<String>,
     /// Whether only a person may use it.
     pub disable_model_invocation: bool,
@@ -36,7 +36,7 @@ pub struct Manifest {
     pub user_invocable: bool,
 }
 
-/// Fields that zk knows. Others are kept out of the way without a word: skills of other programs have many.
+/// Texts that count as true, in lower case.
 const TRUE: [&str; 4] = ["true", "yes", "on", "1"];
 
 impl Manifest {

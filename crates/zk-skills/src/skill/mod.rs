@@ -50,10 +50,10 @@ pub(crate) fn has_fields(yaml: &str, fields: &Value) -> bool {
 /// The file that makes a directory a skill.
 pub const SKILL_FILE: &str = "SKILL.md";
 
-/// How much is read to find the end of a frontmatter, in bytes: first, and where that was too little.
+/// Bytes that are read to find the end of a frontmatter: first, and where that was too little.
 const HEAD: [usize; 2] = [4 * 1024, 64 * 1024];
 
-/// Where a skill comes from. In this order the first of a name is used.
+/// Source of a skill. In this order the first of a name is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SkillSource {
@@ -89,26 +89,26 @@ impl SkillSource {
 /// A skill, without its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skill {
-    /// What its frontmatter says.
+    /// Fields of the frontmatter.
     pub manifest: Manifest,
-    /// Where it comes from.
+    /// Source of the skill.
     pub source: SkillSource,
-    /// Its directory, canonical; nothing for one that is no directory.
+    /// Directory of the skill, canonical; nothing for one that is no directory.
     pub dir: Option<PathBuf>,
     /// The name of its file in there, as it is written.
     pub file: String,
     /// The text of one that is no directory.
     pub inline: Option<Arc<str>>,
-    /// Where it is to be had, for one that is served.
+    /// Host and entry, for a skill that is served.
     pub served: Option<Arc<Served>>,
-    /// What its author should know.
+    /// Diagnostics that its author should know.
     pub diagnostics: Vec<Diagnostic>,
     /// The bytes of its frontmatter, which are all that counts until it is used.
     pub head: Arc<[u8]>,
 }
 
 impl Skill {
-    /// Its name.
+    /// Returns the skill's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.manifest.name
@@ -124,7 +124,7 @@ impl Skill {
         let mut diagnostics = Vec::new();
         let manifest = Manifest::read(parts.yaml, "", &mut diagnostics)?;
         let head = text.as_bytes().get(..parts.head).unwrap_or_default().into();
-        // It is in no directory that it could differ from.
+        // An inline skill is in no directory that it could differ from.
         diagnostics.retain(|fault: &Diagnostic| !fault.message.contains("directory"));
         let file = SKILL_FILE.to_owned();
         Ok(Self { manifest, source, dir: None, file, inline: Some(text), served: None, diagnostics, head })
@@ -140,7 +140,7 @@ impl Skill {
         // JSON is YAML.
         let mut manifest = Manifest::read(&String::from_utf8_lossy(&head), "", &mut diagnostics)?;
         manifest.name = format!("{}:{}", served.host, manifest.name);
-        // What it costs is not for a server to say.
+        // The cost of a skill is not for a server to say.
         (manifest.model, manifest.thinking) = (None, None);
         let (source, served) = (SkillSource::Server, Some(Arc::new(served)));
         let (diagnostics, file) = (Vec::new(), SKILL_FILE.to_owned());

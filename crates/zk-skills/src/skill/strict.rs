@@ -17,7 +17,7 @@ const MAX_BYTES: usize = 4 << 20;
 /// Fields of the specification.
 const FIELDS: [&str; 6] = ["name", "description", "license", "allowed-tools", "metadata", "compatibility"];
 
-/// What keeps the skill in `dir` from being valid; nothing if it is.
+/// Lists the faults that keep the skill in `dir` from being valid; nothing if it is.
 ///
 /// It agrees with `agentskills validate` of `skills-ref` case by case.
 #[must_use]

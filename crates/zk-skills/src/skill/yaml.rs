@@ -7,7 +7,7 @@ use serde_json::Value;
 /// The most nodes a document may have once its aliases are resolved.
 const MAX_NODES: usize = 10_000;
 
-/// How deep a document may nest.
+/// Deepest nesting of a document.
 const MAX_DEPTH: usize = 64;
 
 /// A value of a document.
@@ -41,7 +41,7 @@ impl Node {
     }
 }
 
-/// What was read of a document, and what StrictYAML would not have in it.
+/// Content of a document, and the parts that StrictYAML would not have in it.
 #[derive(Debug, Default)]
 pub(super) struct Document {
     /// Nothing when the document is empty.

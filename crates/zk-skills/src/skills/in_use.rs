@@ -33,8 +33,8 @@ impl Skills {
         })
     }
 
-    /// Why the skills in use do not allow a call, if so: once one of them names its tools, only tools that one of them
-    /// names may be called.
+    /// Returns the reason why the skills in use do not allow a call, if so: once one of them names its tools,
+    /// only tools that one of them names may be called.
     pub(crate) fn forbids(&self, tool: &str, args: &Value, cx: &Cx) -> Option<String> {
         if tools::NAMES.contains(&tool) {
             return None;
@@ -220,7 +220,7 @@ impl Skills {
     }
 }
 
-/// What an agent's skills are kept under.
+/// Returns the key of an agent's skills.
 fn context(cx: &Cx) -> Option<ContextId> {
     cx.service::<ContextId>().map(|id| (*id).clone())
 }

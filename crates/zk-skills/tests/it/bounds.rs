@@ -1,4 +1,4 @@
-//! What of a skill counts: the files that a person approved, and the commands that its text has.
+//! Parts of a skill that count: the files that a person approved, and the commands that its text has.
 
 use serde_json::{Value, json};
 

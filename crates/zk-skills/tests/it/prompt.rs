@@ -140,7 +140,7 @@ async fn instructions_of_a_subdirectory_come_with_the_first_result_of_work_there
     }
 }
 
-/// Who trusts what `Approved` has.
+/// Store that trusts the items of `Approved`.
 struct Store(Arc<Approved>);
 
 impl Trust for Store {
