@@ -15,7 +15,8 @@ fn main() {
     let is_gnu = std::env::var("TARGET").is_ok_and(|target| target.ends_with("linux-gnu"));
     if is_gnu && std::env::var("HOST") == std::env::var("TARGET") && glibc().is_some_and(|own| own >= PACKED)
     {
-        // Its table of relocations shrinks from 24 bytes each to little more than a bit, in the file and in memory.
+        // The program's table of relocations shrinks from 24 bytes each to little more than a bit, in the
+        // file and in memory.
         println!("cargo:rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
     }
 }

@@ -1,4 +1,4 @@
-//! What a team's own program adds to zk.
+//! Additions of a team's own program to zk.
 
 use std::fmt;
 use std::sync::Arc;

@@ -44,7 +44,7 @@ impl AgentFile {
         TrustItem { project, kind: TRUST_KIND, name: &self.name, bytes: &self.bytes }
     }
 
-    /// What a person should see of it before approving it.
+    /// Describes the agent for a person before they approve it.
     pub(crate) fn describe(&self) -> String {
         match self.read() {
             Ok(agent) => format!("{}: {}", agent.name, agent.description),
@@ -211,7 +211,8 @@ pub(crate) fn approve(app: &AppContext, file: &AgentFile) -> Result<(), String> 
     app.trust.approve(&file.item(&app.project)).map_err(|error| error.to_string())
 }
 
-/// What sub-agents may be and do. Of each name the first counts: the command line, the project, the person.
+/// Returns what sub-agents may be and do. Of each name the first counts: the command line, the project, the
+/// person.
 pub(crate) fn options(app: &AppContext, provider: &str) -> SpawnOptions {
     let mut agents: Vec<AgentDefinition> = Vec::new();
     let mut untrusted = Vec::new();

@@ -16,7 +16,7 @@ use crate::settings::Settings;
 use crate::term::Notices;
 use crate::trust::FileTrust;
 
-/// What every job starts from: where it works and what is set.
+/// Context that every job starts from: the place of its work and the settings.
 #[derive(Clone)]
 pub(crate) struct AppContext {
     pub(crate) env: Env,
@@ -30,9 +30,9 @@ pub(crate) struct AppContext {
     pub(crate) project: PathBuf,
     pub(crate) verbose: bool,
     pub(crate) notices: Notices,
-    /// What of projects was approved.
+    /// Store of what was approved of projects.
     pub(crate) trust: Arc<FileTrust>,
-    /// What the providers of this process share.
+    /// Rate limits that the providers of this process share.
     pub(crate) limits: RateLimits,
     /// The tunnel to the host where commands run, once it was needed.
     pub(crate) tunnel: Arc<OnceLock<Tunnel>>,
@@ -43,7 +43,7 @@ pub(crate) struct AppContext {
     /// The address and the key that the command line has for whichever provider is chosen.
     pub(crate) base_url: Option<String>,
     pub(crate) api_key: Option<Secret>,
-    /// What the command line said of the settings; nothing where none are read.
+    /// Settings of the command line; nothing where none are read.
     pub(crate) launch: Option<Arc<Launch>>,
     /// The sub-agents of the command line.
     pub(crate) agents: Arc<[AgentDefinition]>,

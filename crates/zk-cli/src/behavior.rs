@@ -1,4 +1,4 @@
-//! How agents, tools and policies behave, as the settings say.
+//! Behaviour of agents, tools and policies, as the settings say.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,12 +35,12 @@ pub(crate) fn behavior(settings: &Settings, bus: &Bus) -> Behavior {
     }
 }
 
-/// How many of the messages that wait join the conversation at a time.
+/// Returns whether all waiting messages join the conversation at a time, or one.
 fn queue_mode(settings: &Settings, key: &str) -> Option<QueueMode> {
     settings.text(key).map(|mode| if mode == "all" { QueueMode::All } else { QueueMode::One })
 }
 
-/// What the conversation may cost.
+/// Returns the budget of the conversation.
 fn budget(settings: &Settings) -> Option<Budget> {
     let tokens = settings.count("max_tokens_total").map(u64::from);
     let budget = Budget { usd: settings.number("max_budget_usd"), tokens };
@@ -165,7 +165,7 @@ pub(crate) fn unknown_tool(settings: &Settings, key: &str, bus: &Bus) -> Option<
     })
 }
 
-/// What is done with the results of tools, in this order.
+/// Returns the policies for the results of tools, in this order.
 pub(crate) fn result_policies(settings: &Settings) -> Vec<Arc<dyn Plugin>> {
     match settings.text("tools.compress") {
         Some("off") => Vec::new(),

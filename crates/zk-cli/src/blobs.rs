@@ -31,13 +31,13 @@ pub(crate) struct FileBlobs {
 
 #[derive(Debug, Default)]
 struct State {
-    /// How many bytes there are, once they were counted.
+    /// Bytes of all blobs, once they were counted.
     total: Option<u64>,
     /// The files whose bytes were found to have the hash in their name, as they were then.
     verified: HashMap<BlobId, FileIdentity>,
 }
 
-/// What changes when a file or its bytes are replaced.
+/// Properties that change when a file or its bytes are replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileIdentity {
     inode: (u64, u64),
@@ -55,7 +55,7 @@ impl FileBlobs {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many bytes all blobs have.
+    /// Counts the bytes of all blobs.
     fn count(&self) -> io::Result<u64> {
         let entries = match std::fs::read_dir(&self.dir) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(0),
@@ -124,7 +124,7 @@ impl Blobs for FileBlobs {
         let id = BlobId(hex(ring::digest::digest(&ring::digest::SHA256, bytes).as_ref()));
         match self.verified(&id) {
             Ok(_) => return Ok(id),
-            // It is written anew.
+            // A blob that is missing or damaged is written anew.
             Err(BlobError::Missing { .. } | BlobError::Damaged { .. }) => {}
             Err(error) => return Err(error),
         }

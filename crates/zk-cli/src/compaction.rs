@@ -1,4 +1,4 @@
-//! How conversations are made smaller, as the settings say.
+//! Compaction of conversations, as the settings say.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use crate::exit::{Failure, Outcome};
 use crate::settings::Settings;
 use crate::shared_lines::SharedLines;
 
-/// What `compaction.strategy` can be.
+/// Values of `compaction.strategy`.
 pub(crate) const STRATEGIES: &[&str] =
     &["summary", "rolling", "subgoal", "subgoal_mig", "focus", "shorten", SERVER];
 
 /// The provider makes its context smaller itself.
 const SERVER: &str = "server";
 
-/// How often parts are merged, of the strategy `focus`.
+/// Setting of the strategy `focus`: the turns between two merges of parts, at most.
 const MIN_WINDOW: &str = "compaction.auto_consolidate_min_window";
 
 /// Bytes of results above which [`Tail`] leaves the older ones out.
@@ -61,7 +61,7 @@ pub(crate) fn plugins(settings: &Settings) -> Outcome<Vec<Arc<dyn Plugin>>> {
         }
         Some(_) | None => plugins.push(Arc::new(Summary)),
     }
-    // What needs no model helps where the others cannot.
+    // A strategy without a model helps where the others cannot.
     plugins.push(Arc::new(Shorten));
     Ok(plugins)
 }
@@ -79,14 +79,15 @@ fn tail(settings: &Settings) -> Tail {
     }
 }
 
-/// Where lines of what left conversations are kept for later ones: only where a person is there.
+/// Returns the plugin that keeps lines of what left conversations for later ones: only where a person is
+/// there.
 pub(crate) fn shared_lines(app: &AppContext) -> Option<Arc<dyn Plugin>> {
     let path = app.dirs.shared_lines().filter(|_| app.settings.flag("shorten"))?;
     let writes = app.settings.flag_or("compaction.shared_lines", true);
     Some(Arc::new(SharedLines::new(path, &app.project, writes, app.redactor.clone())))
 }
 
-/// What the settings choose of ways to make a conversation smaller.
+/// Choices of the settings among the ways to make a conversation smaller.
 #[derive(Clone, Copy)]
 struct Choice<'a> {
     shorten: bool,

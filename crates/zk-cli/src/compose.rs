@@ -31,15 +31,15 @@ use crate::{
     sandbox, skills,
 };
 
-/// How long a run waits to hear more of its model than zk knows.
+/// Longest wait of a run to hear more of its model than zk knows.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Who is there to be asked, and what may run without asking.
+/// Host of a conversation: whom to ask, and what may run without asking.
 pub(crate) struct HostOptions {
     pub(crate) ui: Option<Arc<dyn Ui>>,
     pub(crate) questions: Option<Arc<Questions>>,
     pub(crate) allow_all: bool,
-    /// What is seen of the conversation, and kept of it beside its messages.
+    /// View of the conversation, and what is kept of it beside its messages.
     pub(crate) view: ViewDriver,
 }
 
@@ -58,7 +58,7 @@ pub(crate) async fn bus(app: &AppContext, session: &Session, host: HostOptions) 
     match install_all(app, &bus, session, host) {
         Ok(()) => Ok(bus),
         Err(failure) => {
-            // What began before the failure ends with the bus.
+            // Plugins that began before the failure end with the bus.
             bus.close().await;
             Err(failure)
         }
@@ -147,7 +147,7 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     plugins.extend(dump.map(|dir| {
         Arc::new(DumpFiles::new(dir, app.redactor.clone(), app.notices.clone())) as Arc<dyn Plugin>
     }));
-    // Its commands and files take the place of this machine's.
+    // Commands and files of the place replace this machine's.
     plugins.push(Arc::new(Place::of(app)?));
     plugins.extend(behavior::result_policies(&app.settings));
     plugins.extend(session_parts(app, session)?);
@@ -181,7 +181,7 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     Ok(())
 }
 
-/// Where commands run, and which files are there.
+/// Makes the plugin of local commands, and of the files that are there.
 fn local(app: &AppContext, children: Environment, sandbox: Option<SandboxExec>) -> Outcome<LocalPlugin> {
     let local = LocalPlugin::new(children.clone(), files(app)?).host_files(app.host_files.clone());
     Ok(match sandbox {
@@ -205,7 +205,7 @@ fn of_person(app: &AppContext, bus: &Bus, children: Environment) -> Arc<dyn Exec
     exec
 }
 
-/// How to let a call run that nobody was there to approve.
+/// Returns advice on how to let a call run that nobody was there to approve.
 fn advise(mode: &str) -> String {
     let short = if mode == Mode::All.name() { " (or --allow-all)" } else { "" };
     format!("to allow it, run zk with --permission-mode {mode}{short}, or start it on a terminal to be asked")
@@ -229,7 +229,8 @@ pub(crate) fn files(app: &AppContext) -> Outcome<WorkspaceFiles> {
     Ok(files)
 }
 
-/// What belongs to one session: the place of its large results and blobs, and its recorder.
+/// Returns the plugins that belong to one session: the place of its large results and blobs, and its
+/// recorder.
 pub(crate) fn session_parts(app: &AppContext, session: &Session) -> Outcome<Vec<Arc<dyn Plugin>>> {
     let mut parts: Vec<Arc<dyn Plugin>> = Vec::new();
     if let Some(id) = session.open.as_ref().map(|open| open.id().clone()) {
@@ -319,7 +320,7 @@ async fn connection(app: &AppContext, endpoint: &Endpoint) -> Outcome<Connection
     })
 }
 
-/// How long to wait for an answer: as usual, but for what is said otherwise.
+/// Returns the time limits of an answer: as usual, but for what is said otherwise.
 fn clocks(base_url: &str, said: &toml::Table) -> Clocks {
     let usual = Clocks::at(base_url);
     Clocks {
@@ -330,7 +331,7 @@ fn clocks(base_url: &str, said: &toml::Table) -> Clocks {
     }
 }
 
-/// How often to try again, and how long to wait for that: as usual, but for what is said otherwise.
+/// Returns the number of retries and the longest wait for them: as usual, but for what is said otherwise.
 fn policy(said: &toml::Table) -> RetryPolicy {
     let usual = RetryPolicy::default();
     RetryPolicy {
@@ -373,7 +374,7 @@ pub(crate) async fn model(app: &AppContext, provider: &dyn Provider, session: &S
     default_model_of(app, provider).await
 }
 
-/// What is known of a model, also to the server if that says so soon.
+/// Describes a model by all that is known of it, also to the server if that says so soon.
 pub(crate) async fn describe_model(provider: &dyn Provider, id: &str) -> Model {
     let cx = Bus::new().cx();
     let asked = tokio::time::timeout(DESCRIBE_TIMEOUT, provider.describe_model(id, &cx));

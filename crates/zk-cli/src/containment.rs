@@ -1,4 +1,4 @@
-//! Where commands run and what runs unasked: context and permission mode, which depend on each other.
+//! Containment of commands and what runs unasked: context and permission mode, which depend on each other.
 
 use zk_exec::{Environment, SandboxExec};
 use zk_permission::{Mode, UnknownMode};
@@ -24,19 +24,19 @@ pub(crate) struct Containment {
     pub(crate) sandbox: Option<SandboxExec>,
     /// Whether commands reach nothing but what the sandbox lets them, and no other machine.
     pub(crate) is_contained: bool,
-    /// Where commands run instead of as processes of this machine: `docker:IMAGE` or `remote:ADDRESS`.
+    /// Place of commands that do not run as processes of this machine: `docker:IMAGE` or `remote:ADDRESS`.
     pub(crate) elsewhere: Option<String>,
     /// The read-only sandbox of calls that run unasked because they only read; nothing where `sandbox` holds them, where
     /// the person named another context, and in the mode that asks about nothing.
     pub(crate) for_reads: Option<SandboxExec>,
     /// Whether nothing holds what runs as a read, so that only programs without configuration do.
     pub(crate) restricts_reads: bool,
-    /// Why there is no sandbox, where one would have been used.
+    /// Reason why there is no sandbox, where one would have been used.
     pub(crate) problem: Option<String>,
 }
 
 impl Containment {
-    /// What the settings say. A sandbox was tested.
+    /// Reads the containment from the settings. A sandbox was tested.
     pub(crate) fn of(app: &AppContext, allow_all: bool) -> Outcome<Self> {
         let settings = &app.settings;
         let has_network = settings.text("sandbox.network") == Some("all");
@@ -100,7 +100,7 @@ impl Containment {
         }
     }
 
-    /// Where commands run, as it is recorded.
+    /// Returns the context of commands, as it is recorded.
     pub(crate) fn context(&self) -> String {
         match (&self.sandbox, &self.elsewhere) {
             (Some(_), _) => "sandbox".to_owned(),
@@ -118,7 +118,7 @@ impl Containment {
         }
     }
 
-    /// What holds, in one line.
+    /// Describes the containment in one line.
     pub(crate) fn describe(&self) -> String {
         let Self { mode, sandbox, is_contained, elsewhere, for_reads, restricts_reads, problem } = self;
         let place = match (sandbox, is_contained, elsewhere) {

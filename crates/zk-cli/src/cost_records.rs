@@ -1,4 +1,5 @@
-//! What sessions keep for `zk cost`: why a request began differently, and how much smaller outputs became.
+//! Records that sessions keep for `zk cost`: why a request began differently, and how much smaller outputs
+//! became.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,10 +9,10 @@ use zk_core::kernel::{BoxError, Bus, Cx, HookOptions, Reach, Scope};
 use zk_core::service::{NewEntry, SessionLog};
 use zk_tools::OutputCompressed;
 
-/// Who appends these entries, and what they are called.
+/// Source of these entries, and their names.
 pub(crate) const SOURCE: &str = "cost";
 pub(crate) const BREAK: &str = "prefix-break";
-/// How deep the sub-agent is whose request it was; absent for the agent's own.
+/// Depth of the sub-agent whose request it was; absent for the agent's own.
 pub(crate) const DEPTH: &str = "depth";
 pub(crate) const SAVINGS: &str = "output-savings";
 

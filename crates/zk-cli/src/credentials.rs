@@ -16,11 +16,11 @@ use crate::app::AppContext;
 use crate::endpoint::Key;
 use crate::exit::{Failure, Outcome};
 
-/// What password managers need beside what every command sees: how to reach their agents.
+/// Variables that password managers need beside those of every command: for reaching their agents.
 const KEY_COMMAND_ENV: [&str; 6] =
     ["DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "GNUPGHOME", "GPG_TTY", "PASSWORD_STORE_DIR", "WAYLAND_DISPLAY"];
 
-/// What is stored, by the name of its provider.
+/// Stored credentials, by the names of their providers.
 pub(crate) type StoredCredentials = BTreeMap<String, Credential>;
 
 /// The store of this user.
@@ -67,7 +67,7 @@ pub(crate) fn client(app: &AppContext, name: &str) -> Outcome<Option<OAuthClient
     })
 }
 
-/// What a request shows for `key`.
+/// Returns the authentication of a request with `key`.
 pub(crate) async fn auth(app: &AppContext, provider: &str, key: Option<&Key>, http: &Http) -> Outcome<Auth> {
     Ok(match key {
         None => Auth::None,

@@ -1,4 +1,4 @@
-//! What happens inside a conversation, in files for a person who looks for a fault.
+//! Events inside a conversation, in files for a person who looks for a fault.
 
 use std::fs::OpenOptions;
 use std::io::Write;

@@ -4,7 +4,7 @@ use zk_core::model::SessionId;
 
 use crate::env::Env;
 
-/// What zk reads of its directory of settings: all of it decides what runs, or what models are told.
+/// Entries that zk reads of its directory of settings: all of it decides what runs, or what models are told.
 const IN_CONFIG: [&str; 11] = [
     "settings.toml",
     "approvals.toml",
@@ -18,11 +18,11 @@ const IN_CONFIG: [&str; 11] = [
     "SYSTEM.md",
     "APPEND_SYSTEM.md",
 ];
-/// What it keeps in the other one, but for large results of sessions.
+/// Entries of the directory of state, but for large results of sessions.
 const IN_STATE: [&str; 9] =
     ["trust.json", "auth", "mcp", "sandbox", "sessions", "audit", "history", "lines.jsonl", "drafts"];
 
-/// Where zk keeps its files. Nothing is known without `ZK_HOME`, the XDG variables and `HOME`.
+/// Directories of zk's files. Nothing is known without `ZK_HOME`, the XDG variables and `HOME`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Dirs {
     /// The person's settings.
@@ -42,8 +42,8 @@ impl Dirs {
         Self { config: under("XDG_CONFIG_HOME", ".config"), state: under("XDG_STATE_HOME", ".local/state") }
     }
 
-    /// What belongs to zk itself, which no tool writes: both directories with all that is in them. One in which somebody
-    /// works is not a whole of zk's: there it is what zk has in it by name.
+    /// Lists what belongs to zk itself, which no tool writes: both directories with all that is in them. One
+    /// in which somebody works is not a whole of zk's: there it is what zk has in it by name.
     pub(crate) fn own(&self, roots: &[PathBuf]) -> Vec<PathBuf> {
         // Links may lead to either.
         let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
@@ -64,7 +64,7 @@ impl Dirs {
         Some(self.state.as_ref()?.join("sessions"))
     }
 
-    /// Where the results of a session go that are too large for its history.
+    /// Returns the directory for results of a session that are too large for its history.
     pub(crate) fn outputs(&self, session: &SessionId) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("outputs").join(session.as_str()))
     }
@@ -74,22 +74,22 @@ impl Dirs {
         Some(self.state.as_ref()?.join("auth").join("credentials.json"))
     }
 
-    /// What of projects was approved.
+    /// Returns the file of what was approved of projects.
     pub(crate) fn trust(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("trust.json"))
     }
 
-    /// What was asked of tools, and what became of it.
+    /// Returns the directory of the audit: requests to tools, and what became of them.
     pub(crate) fn audit(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("audit"))
     }
 
-    /// What is known of MCP servers: their accepted tools, their logs, how they were.
+    /// Returns the directory of what is known of MCP servers: their accepted tools, their logs, their states.
     pub(crate) fn mcp(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("mcp"))
     }
 
-    /// What was approved for good, of all projects.
+    /// Returns the file of what was approved for good, of all projects.
     pub(crate) fn approvals(&self) -> Option<PathBuf> {
         Some(self.config.as_ref()?.join("approvals.toml"))
     }

@@ -14,10 +14,10 @@ use crate::sessions::store;
 use crate::term::{Screen, Style};
 use crate::{compose, model_name, sandbox, stdin};
 
-/// How long an endpoint may take to list its models.
+/// Time limit of an endpoint that lists its models.
 const LIST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What a program is used for.
+/// Use of a program.
 #[derive(Clone, Copy)]
 enum Requirement {
     Needed(&'static str),
@@ -31,7 +31,7 @@ const PROGRAMS: [(&str, Requirement); 3] = [
     ("rg", Requirement::Replaced("grep and glob are built in")),
 ];
 
-/// How one check went.
+/// Result of one check.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Health {
     Fine,
@@ -113,7 +113,7 @@ fn sandbox(app: &AppContext) -> Vec<Finding> {
     }
 }
 
-/// What runs without a question, and where.
+/// Reports what runs without a question, and where.
 fn permissions(app: &AppContext) -> Finding {
     match Containment::of(app, app.settings.flag("permissions.allow_all")) {
         Ok(containment) => fine(format!("permissions: {}", containment.describe())),

@@ -18,7 +18,7 @@ use crate::{model_name, suggest};
 #[cfg(test)]
 mod tests;
 
-/// How long a local server may take to accept a connection before it counts as absent.
+/// Time limit of a local server to accept a connection before it counts as absent.
 const PROBE: Duration = Duration::from_millis(25);
 /// And then to say which models it has.
 const LISTING: Duration = Duration::from_secs(1);
@@ -152,13 +152,13 @@ impl AppContext {
     }
 }
 
-/// Where requests go, with which key, and why there.
+/// Target of requests, with the key and the reason for it.
 #[derive(Clone, Debug)]
 pub(crate) struct Endpoint {
     pub(crate) provider: NamedProvider,
     pub(crate) base_url: String,
     pub(crate) key: Option<Key>,
-    /// What led to this provider.
+    /// Reason for this provider.
     pub(crate) why: String,
 }
 
@@ -193,7 +193,7 @@ impl std::fmt::Debug for Key {
     }
 }
 
-/// What the command line says about the endpoint, whichever provider is chosen.
+/// Values of the command line for the endpoint, whichever provider is chosen.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Flags<'a> {
     pub(crate) base_url: Option<&'a str>,
@@ -251,7 +251,7 @@ fn lacks_an_address(settings: &Settings, flags: Flags<'_>, name: &str) -> bool {
         && settings.of_provider(name, "base_url").is_none()
 }
 
-/// What stands at a local server's usual port.
+/// Result of a look at a local server's usual port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     Nothing,
@@ -342,7 +342,7 @@ pub(crate) async fn look(vendor: Vendor, port: u16) -> Found {
     }
 }
 
-/// What is known of a provider's endpoint.
+/// Completes a provider's endpoint with what is known of it.
 pub(crate) fn complete(
     settings: &Settings,
     flags: Flags<'_>,
@@ -404,7 +404,7 @@ pub(crate) fn key(
     either(false).or_else(in_store).or_else(|| either(true))
 }
 
-/// What a flag says, unless the settings of the machine say something else.
+/// Returns the value of a flag, unless the settings of the machine say something else.
 fn explicit<'a>(settings: &'a Settings, name: &str, what: &str, flag: Option<&'a str>) -> Option<&'a str> {
     let set = settings.of_provider(name, what).and_then(Entry::text);
     if is_managed(settings, name, what) { set } else { flag.or(set) }

@@ -15,7 +15,7 @@ pub(crate) struct Env(Arc<Vars>);
 #[derive(Default)]
 struct Vars {
     plain: BTreeMap<OsString, OsString>,
-    /// Those whose names say that they are secret: their memory is cleared when they go.
+    /// Variables whose names say that they are secret: their memory is cleared when they go.
     secret: BTreeMap<String, SecretString>,
 }
 

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use zk_core::kernel::EmitError;
 use zk_core::model::{AgentError, ErrorKind};
 
-/// How the program ends: the documented exit codes.
+/// End of the program: the documented exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// 0: the run did what it was asked.
@@ -42,7 +42,8 @@ impl Exit {
         }
     }
 
-    /// What an error of a run means. A stopped run is `Failed` here; whoever stopped it knows better.
+    /// Returns the exit code for an error of a run. A stopped run is `Failed` here; whoever stopped it knows
+    /// better.
     pub(crate) fn of(error: &AgentError) -> Self {
         match error {
             AgentError::Provider(error) | AgentError::ContextExceeded(error)
@@ -70,7 +71,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why the program cannot do what it was asked: what to tell the person, and the exit code.
+/// Failure to do what the program was asked: the message for the person, and the exit code.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,

@@ -17,10 +17,10 @@ use zk_exec::{Environment, ProcessExec, Supervision, open_tunnel};
 
 use crate::env::Env;
 
-/// How much of what the program on the other side complains of is kept.
+/// Bytes of complaints of the program on the other side after which no more are kept.
 const COMPLAINT: usize = 2000;
 
-/// How long the end of a tunnel is waited for that broke.
+/// Longest wait for the end of a tunnel that broke.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// A host and, if it is not the home directory, a directory there: `build.example.org:/srv/project`.
@@ -118,7 +118,8 @@ impl Tunnel {
         self.dir.socket()
     }
 
-    /// What the program said that led there, in one line. A tunnel that failed is waited for, for a moment.
+    /// Returns the complaint of the program that led there, in one line. A tunnel that failed is waited for,
+    /// for a moment.
     pub(crate) fn complaint(&self) -> String {
         let until = Instant::now() + LAST_WORDS;
         while self.thread.as_ref().is_some_and(|thread| !thread.is_finished()) && Instant::now() < until {
@@ -178,7 +179,7 @@ async fn pump(
                 Some(ProcessEvent::Output(OutputStream::Stderr, bytes)) => note(complaint, &bytes),
                 // Until the very end: what it complains of may come behind its exit.
                 Some(ProcessEvent::Closed(_) | ProcessEvent::Exited(_)) => {}
-                // What it complained of says more than a broken pipe.
+                // A complaint says more than a broken pipe.
                 None => return broken.filter(|_| is_silent(complaint)).map_or(Ok(()), Err),
             },
             read = typed.read(&mut bytes), if broken.is_none() => match read? {
@@ -188,7 +189,7 @@ async fn pump(
                     broken = process.write(piece).await.map_err(io::Error::other).err();
                 }
             },
-            // It takes no more because it is ending: why it does comes before that counts.
+            // The program takes no more because it is ending: its reason for that comes before this counts.
             () = tokio::time::sleep(LAST_WORDS / 2), if broken.is_some() => return broken.map_or(Ok(()), Err),
         }
     }

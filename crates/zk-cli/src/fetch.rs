@@ -22,7 +22,7 @@ pub(crate) fn plugin(settings: &Settings) -> Outcome<FetchPlugin> {
     Ok(FetchPlugin::new(FetchOptions { also, ..limits(settings) }))
 }
 
-/// How much one call may take.
+/// Returns the limits of one call.
 fn limits(settings: &Settings) -> FetchOptions {
     let usual = FetchOptions::default();
     let count = |key| settings.count(key).map(|count| count as usize);

@@ -31,7 +31,7 @@ pub(crate) fn plugin(
     Some(Arc::new(if Place::is_elsewhere(app) { hooks.staying() } else { hooks }))
 }
 
-/// What hooks are told of a mode.
+/// Returns the name of a mode for hooks.
 fn told(mode: Mode) -> &'static str {
     match mode {
         Mode::ReadOnly => "plan",

@@ -34,7 +34,7 @@ pub(crate) fn tell_last_words(loaded: &mut Loaded, entries: &[Entry]) {
     });
 }
 
-/// What the sub-agent of a call was asked, as a view shows it.
+/// Returns the task of a call's sub-agent, as a view shows it.
 fn task_of(call: &InterruptedCall) -> Option<String> {
     let task = call.args.get("task")?.as_str()?;
     Some(zk_view::sanitise(task).trim().to_owned()).filter(|task| !task.is_empty())

@@ -10,7 +10,7 @@ use crate::exit::{Failure, Outcome};
 use crate::settings::{LayerValues, Settings, SettingsSources};
 use crate::{agents, sandbox};
 
-/// What the command line says of the settings, kept so that they can be read again.
+/// Settings of the command line, kept so that they can be read again.
 #[derive(Debug, Default)]
 pub(crate) struct Launch {
     pub(crate) given: LayerValues,

@@ -17,7 +17,7 @@ pub(crate) fn of_commands(settings: &Settings) -> Limits {
     }
 }
 
-/// The same tools, whose commands take no longer than is allowed.
+/// Limits the time of the tools' commands to what is allowed.
 pub(crate) fn of_time(settings: &Settings, tools: ToolsOptions) -> ToolsOptions {
     let Some(most) = settings.count("limits.seconds") else { return tools };
     let most = Duration::from_secs(most.into());

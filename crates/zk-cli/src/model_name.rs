@@ -1,5 +1,5 @@
-//! What a person calls a model, and the endpoint and id it stands for: every name that a list of models prints, a
-//! family such as `opus`, or an id.
+//! Names that a person gives a model, with the endpoint and id that each stands for: every name that a list
+//! of models prints, a family such as `opus`, or an id.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::settings::Settings;
 use crate::suggest;
 
-/// How long a server may take to list its models.
+/// Time limit of a server that lists its models.
 const LIST_LIMIT: Duration = Duration::from_secs(2);
 
 /// The name of a model and the thinking level behind it, as in `sonnet:low`. A tag such as `:latest` belongs to the name.
@@ -27,7 +27,7 @@ pub(crate) fn split_level(name: &str) -> (&str, Option<ThinkingLevel>) {
     }
 }
 
-/// What `name` means at `provider`, or at no provider in particular.
+/// Resolves `name` at `provider`, or at no provider in particular.
 fn resolve(settings: &Settings, name: &str, provider: Option<&str>) -> ResolvedModel {
     let (name, _) = split_level(name);
     let names = endpoint::names(settings);

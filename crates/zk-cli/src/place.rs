@@ -1,4 +1,4 @@
-//! Where a conversation's commands run and its files are, when that is not this machine.
+//! Place of a conversation's commands and files, when that is not this machine.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -27,13 +27,13 @@ pub(crate) enum ContextName {
 }
 
 impl ContextName {
-    /// What can be chosen, as a person reads it.
+    /// Choices of a context, as a person reads them.
     pub(crate) const CHOICES: &str =
         "\"process\", \"sandbox\", \"docker:IMAGE\", \"remote:unix:PATH\" or \"remote:ssh:HOST\"";
-    /// The same as a regular expression.
+    /// Regular expression of the same choices.
     pub(crate) const PATTERN: &str = "^(process|sandbox|docker:.+|remote:unix:/.+|remote:ssh:.+)$";
 
-    /// What the settings say.
+    /// Returns the context of the settings.
     pub(crate) fn of(app: &AppContext) -> Self {
         app.settings.text("context").and_then(|text| text.parse().ok()).unwrap_or(Self::Process)
     }
@@ -70,8 +70,8 @@ pub(crate) fn socket(address: &str) -> Result<PathBuf, String> {
         .ok_or_else(|| format!("`{address}` is no address; write unix:PATH with an absolute path"))
 }
 
-/// Where commands of the person run that the sandbox would bound: `cx.service::<PersonExec>()`. Absent where they run as the
-/// model's do.
+/// Executor of the person's commands that the sandbox would bound: `cx.service::<PersonExec>()`. Absent where
+/// they run as the model's do.
 pub(crate) struct PersonExec(pub(crate) Arc<dyn Exec>);
 
 /// Serves what takes the place of this machine's commands and files; nothing if they are this machine's.
@@ -133,7 +133,7 @@ impl Place {
     }
 }
 
-/// What is served on another host, through one tunnel for all conversations.
+/// Connects to what is served on another host, through one tunnel for all conversations.
 fn far(app: &AppContext, host: &FarHost) -> Outcome<Remote> {
     let fail = |why: String| Failure::failed(format!("cannot reach zk on {host} with ssh: {why}"));
     if app.tunnel.get().is_none() {

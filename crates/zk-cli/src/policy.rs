@@ -1,4 +1,4 @@
-//! What may run: the rules of all layers, and what was approved for good.
+//! Permission rules of all layers, and what was approved for good.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -82,7 +82,7 @@ fn of_settings(layer: SettingsLayer) -> Layer {
     }
 }
 
-/// What a list of the settings says of its rules.
+/// Returns the decision of the rules in a list of the settings.
 pub(crate) fn decision(key: &str) -> Option<Decision> {
     Some(match key {
         "allow" => Decision::Allow,

@@ -39,7 +39,7 @@ pub(crate) fn run(additions: Additions) -> Exit {
         },
         Err(error) => {
             if error.use_stderr() {
-                // It quotes arguments.
+                // The message quotes arguments.
                 term::print_stderr(&error.render().to_string());
             } else {
                 // Help and version; when nobody reads them there is nobody to tell.
@@ -67,7 +67,7 @@ pub(crate) fn run(additions: Additions) -> Exit {
     }
 }
 
-/// What to do about a command line that cannot be read, where the message of the parser is of little help.
+/// Returns advice on a command line that cannot be read, where the message of the parser is of little help.
 fn usage_hint(error: &clap::Error) -> Option<&'static str> {
     let invalid = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(invalid)) => invalid.as_str(),

@@ -16,12 +16,12 @@ use crate::exit::{Failure, Outcome};
 use crate::mode::OWN_COMMANDS;
 use crate::settings::Settings;
 
-/// Who the agent is. As all of the prompt it stays the same for a whole session, so that providers can cache it: no date,
-/// no listing of files, nothing random.
+/// Identity of the agent. As all of the prompt it stays the same for a whole session, so that providers can
+/// cache it: no date, no listing of files, nothing random.
 const IDENTITY: &str =
     "You are zk, an agent that works in a person's directory with the tools you are given.";
 
-/// How it works.
+/// Guide to the agent's way of work.
 const GUIDE: &str = "\
 Look before you act: find and read what matters, then make the smallest change that does the job, in the style \
 that is there. Prefer the file tools over shell commands for reading and editing. Use several tools at once when \
@@ -30,7 +30,7 @@ A refused or failed call tells you why: change your approach instead of repeatin
 unclear, not for permission. Never print, store or send secrets.
 Answer briefly and plainly, and say what you did not do or could not check.";
 
-/// Where its answers are read, with a person and without.
+/// Notes on where answers are read, with a person and without.
 const ATTENDED: &str = "A person reads along in a terminal that shows Markdown, and can answer questions. Of results of tools they \
 see little: repeat what matters.";
 const UNATTENDED: &str = "Nobody reads along, and no question is answered: decide what is open yourself and say so. Your last message \
@@ -46,7 +46,7 @@ pub(crate) fn own(settings: &Settings) -> String {
     settings.text("system").unwrap_or_default().to_owned()
 }
 
-/// Where answers are read. A sub-agent answers to an agent, so that there is nothing to say.
+/// Section on where answers are read. A sub-agent answers to an agent, so that there is nothing to say.
 struct Frontend;
 
 #[async_trait]
@@ -82,7 +82,7 @@ pub(crate) fn install_own(app: &AppContext, bus: &Bus) -> Outcome<()> {
     Ok(())
 }
 
-/// What the person wants added.
+/// Text that the person wants added.
 pub(crate) struct Appended(FixedSection);
 
 impl Appended {
@@ -110,7 +110,7 @@ pub(crate) fn instructions(app: &AppContext) -> InstructionsPlugin {
     InstructionsPlugin::new(&app.cwd, &app.project, own)
 }
 
-/// What a model is told before a prompt, and the slash commands that are files.
+/// Installs the context that a model is given before a prompt, and the slash commands that are files.
 pub(crate) fn install_context(app: &AppContext, bus: &Bus) -> Outcome<()> {
     bus.install(&ContextStreams::new()).map_err(Failure::failed)?;
     let scope = bus.scope("environment");

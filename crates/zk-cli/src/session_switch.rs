@@ -24,7 +24,7 @@ pub(crate) struct SessionSwitch {
 
 struct State {
     current: Arc<Session>,
-    /// What came of those that were left.
+    /// Outcomes of the sessions that were left.
     left: Vec<Result<Kept, StoreError>>,
 }
 
@@ -40,12 +40,12 @@ impl SessionSwitch {
         self.state().current.clone()
     }
 
-    /// What came of the sessions that were left since this was last asked.
+    /// Takes the outcomes of the sessions that were left since this was last asked.
     pub(crate) fn take_left(&self) -> Vec<Result<Kept, StoreError>> {
         std::mem::take(&mut self.state().left)
     }
 
-    /// What belongs to the present session alone. Closing it closes the session.
+    /// Returns the plugins of the present session alone. Closing them closes the session.
     pub(crate) fn parts(&self) -> Outcome<Vec<Arc<dyn Plugin>>> {
         let session = self.current();
         let mut parts: Vec<Arc<dyn Plugin>> =
@@ -94,12 +94,12 @@ impl SessionOpener for SessionSwitch {
             Ok(plugins) => plugins,
             Err(failure) => {
                 self.state().current = before;
-                // It was opened for nothing; why is said already.
+                // The session was opened for nothing; the reason is said already.
                 let _ = session.close().await;
                 return Err(refused(failure));
             }
         };
-        // What was asked for on the command line or in the settings counts in every session.
+        // Choices of the command line or the settings count in every session.
         let used = session.loaded.model.as_ref().filter(|_| self.app.settings.text("model").is_none());
         let used = used.filter(|model| model.provider == self.provider.name());
         Ok(OpenedSession {

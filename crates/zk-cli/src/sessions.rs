@@ -27,24 +27,24 @@ pub(crate) struct Session {
     pub(crate) open: Option<Arc<dyn OpenSession>>,
     pub(crate) recorder: Option<Recorder>,
     pub(crate) loaded: Loaded,
-    /// What is stored of a resumed conversation, from the first entry to the leaf, until an agent has it.
+    /// Stored entries of a resumed conversation, from the first one to the leaf, until an agent has it.
     restored: Mutex<Option<Arc<[Entry]>>>,
     pub(crate) resumed: bool,
-    /// Where its large results go; a directory that exists.
+    /// Directory of the session's large results, which exists.
     pub(crate) outputs: Option<PathBuf>,
     store: Option<SqliteStore>,
     /// The place of large results of a session that is not saved.
     temporary: Option<Arc<TemporaryDir>>,
     /// Another session goes on with that place.
     is_continued: AtomicBool,
-    /// How many of its notices have been printed.
+    /// Number of notices that have been printed.
     printed: AtomicUsize,
 }
 
-/// How many of the last entries of a session are looked through for the beginning of its last run: most runs are short.
+/// Last entries of a session that are looked through for the beginning of its last run: most runs are short.
 const LAST_ENTRIES: [usize; 2] = [32, 400];
 
-/// What a session keeps of a run that is over.
+/// Part of a finished run that a session keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kept {
     /// Everything.
@@ -104,7 +104,7 @@ impl Session {
         Self { loaded, restored, outputs, temporary, ..Self::default() }
     }
 
-    /// What is stored of a resumed conversation, until an agent has it.
+    /// Returns the stored entries of a resumed conversation, until an agent has it.
     pub(crate) fn restored(&self) -> Option<Arc<[Entry]>> {
         self.restored.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -152,12 +152,12 @@ impl Session {
     /// Lets go of the session after everything is written, and removes a new one that nobody answered in.
     pub(crate) async fn close(&self) -> Result<Kept, StoreError> {
         if self.is_continued.load(Ordering::Relaxed) {
-            // What it kept belongs to another session now.
+            // Results that were kept belong to another session now.
         } else if let Some(dir) = &self.temporary {
             // The program may end without dropping it.
             let _ = std::fs::remove_dir_all(&dir.0);
         } else if let Some(outputs) = &self.outputs {
-            // It stays when there is something in it.
+            // The directory stays when there is something in it.
             let _ = std::fs::remove_dir(outputs);
         }
         let (Some(open), Some(recorder)) = (&self.open, &self.recorder) else { return Ok(Kept::Nothing) };
@@ -324,7 +324,7 @@ async fn reopen(app: &AppContext, store: SqliteStore, open: Arc<dyn OpenSession>
     Ok(session)
 }
 
-/// What a person must know of a session whose last run was cut off, in lines.
+/// Describes the last run of a session that was cut off, in lines for a person.
 fn interruption(loaded: &Loaded) -> Vec<String> {
     let Some(turn) = &loaded.interrupted else {
         let cut_off = loaded.unfinished.as_ref().map(|_| "zk: the last run of this session was interrupted");
@@ -399,7 +399,7 @@ fn copy_outputs(from: &Path, to: &Path, history: &str) -> std::io::Result<()> {
             let (from, to) = (entry.path(), to.join(&name));
             // A log that a command still writes goes on in both.
             let linked = std::fs::hard_link(&from, &to).or_else(|_| std::fs::copy(&from, &to).map(drop));
-            // What its session removed meanwhile is not missing in the copy alone.
+            // Files that the session removed meanwhile are not missing in the copy alone.
             if let Err(error) = linked
                 && error.kind() != std::io::ErrorKind::NotFound
             {

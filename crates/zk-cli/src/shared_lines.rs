@@ -18,13 +18,13 @@ use zk_exec::LocalStateFiles;
 
 use crate::own_files;
 
-/// How large the file may be, in bytes; at half as much again its oldest lines leave.
+/// Largest size of the file, in bytes; at half as much again its oldest lines leave.
 const LARGEST: u64 = 4 << 20;
 
 /// The most of the file that one look reads, in bytes.
 const READ: u64 = 20 << 20;
 
-/// What is read at once, in bytes.
+/// Size of one read, in bytes.
 const CHUNK: usize = 64 * 1024;
 
 /// The longest line that counts, in bytes.
@@ -147,7 +147,7 @@ impl LineStore for SharedLines {
         let session = self.session();
         let mut end = file.metadata()?.len();
         let first = end.saturating_sub(READ);
-        // What of a record is in later chunks.
+        // Part of a record that is in later chunks.
         let mut rest: Vec<u8> = Vec::new();
         while end > first {
             let begin = end.saturating_sub(CHUNK as u64).max(first);
@@ -156,7 +156,7 @@ impl LineStore for SharedLines {
             file.read_exact(&mut chunk)?;
             chunk.append(&mut rest);
             let mut records = chunk.split(|byte| *byte == b'\n');
-            // It begins in an earlier chunk, but for the first of the file.
+            // The first record begins in an earlier chunk, but for the first of the file.
             let cut = records.next().unwrap_or_default().to_vec();
             for record in records.rev() {
                 if let Some(line) = self.line(record, &session)

@@ -11,10 +11,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::exit::Exit;
 
-/// How long a stopped run may take to end before the process ends without it.
+/// Time limit of a stopped run to end before the process ends without it.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// What SIGINT and SIGTERM do: the first stops what is armed, the second ends the process at once.
+/// Handling of SIGINT and SIGTERM: the first stops what is armed, the second ends the process at once.
 ///
 /// They are watched on a thread of their own, so that they work while the run waits for a slow reader.
 #[derive(Clone)]

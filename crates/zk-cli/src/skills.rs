@@ -1,4 +1,4 @@
-//! Where the skills of a conversation are, by the settings.
+//! Places of a conversation's skills, by the settings.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,7 +36,7 @@ pub(crate) fn command_dirs(app: &AppContext) -> Vec<PathBuf> {
     own.into_iter().chain(app.env.path("HOME").map(|home| home.join(".claude/commands"))).collect()
 }
 
-/// Where skills are looked for.
+/// Returns the places that are searched for skills.
 pub(crate) fn roots(app: &AppContext) -> SkillRoots {
     let own = app.settings.table(&["skills"]).unwrap_or_default();
     let list = |name: &str| -> Vec<String> {
@@ -112,10 +112,10 @@ pub(crate) fn find(app: &AppContext) -> SkillSet {
     discover(&roots(app), &app.host_files, Some(&*app.trust))
 }
 
-/// How long MCP servers may take to list theirs for a person who asks for all skills.
+/// Time limit of MCP servers to list their skills for a person who asks for all.
 const LISTING: Duration = Duration::from_secs(10);
 
-/// The same with the skills that plugins and MCP servers have, for which servers are started.
+/// Finds the skills with those that plugins and MCP servers have, for which servers are started.
 pub(crate) fn find_all(app: &AppContext) -> Outcome<SkillSet> {
     let has_others = !app.settings.additions.plugins.is_empty() || !app.settings.mcp_servers().0.is_empty();
     if !has_others || !app.settings.flag("skills.enabled") {

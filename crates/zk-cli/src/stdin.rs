@@ -8,11 +8,11 @@ use std::time::Duration;
 use crate::exit::{Failure, Outcome};
 use crate::term::print_stderr;
 
-/// How long an open pipe may stay silent when there is a prompt already: whoever starts zk from a script often
+/// Longest silence of an open pipe when there is a prompt already: whoever starts zk from a script often
 /// leaves one open by accident.
 const PIPE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What is read of standard input at most, in bytes: more does not fit any model.
+/// Most that is read of standard input, in bytes: more does not fit any model.
 const LIMIT: u64 = 8 << 20;
 
 pub(crate) fn is_terminal() -> bool {

@@ -1,4 +1,4 @@
-//! What of projects a person approved, in a file of the state directory.
+//! Approvals of projects by a person, in a file of the state directory.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -23,7 +23,7 @@ pub(crate) struct FileTrust {
     path: Option<PathBuf>,
     files: LocalStateFiles,
     notices: Notices,
-    /// Why it is not usable, as it was told last.
+    /// Reason why the store is not usable, as it was told last.
     told: Mutex<Option<String>>,
 }
 
@@ -43,17 +43,18 @@ impl FileTrust {
         Self { path, files, notices: Notices::default(), told: Mutex::default() }
     }
 
-    /// The same, which tells there why it is not usable.
+    /// Has the store tell there why it is not usable.
     pub(crate) fn telling(self, notices: &Notices) -> Self {
         Self { notices: notices.clone(), ..self }
     }
 
-    /// Why the store trusts nothing, if it is there and not usable.
+    /// Returns the reason why the store trusts nothing, if it is there and not usable.
     pub(crate) fn problem(&self) -> Option<String> {
         self.load().err().map(|error| error.to_string())
     }
 
-    /// What it has. Tells why it trusts nothing if it is there and not usable, once until that changes.
+    /// Returns the content of the store. Tells why it trusts nothing if it is there and not usable, once
+    /// until that changes.
     pub(crate) fn usable(&self) -> Option<Stored> {
         let loaded = self.load();
         let problem = loaded.as_ref().err().map(ToString::to_string);
@@ -69,7 +70,7 @@ impl FileTrust {
         loaded.ok()
     }
 
-    /// What was approved in a project, as kinds and names.
+    /// Lists what was approved in a project, as kinds and names.
     pub(crate) fn approved(&self, project: &Path) -> Result<Vec<(String, String)>, TrustError> {
         let stored = self.load()?;
         let kinds = key(project).and_then(|project| stored.approved.get(project)).into_iter().flatten();

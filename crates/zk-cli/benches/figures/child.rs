@@ -49,7 +49,7 @@ pub(crate) struct Child {
     stderr: JoinHandle<String>,
 }
 
-/// How it ended.
+/// End of the process.
 pub(crate) struct Ended {
     pub(crate) success: bool,
     pub(crate) at: Instant,

@@ -13,7 +13,7 @@ struct Row {
     unit: &'static str,
     /// One figure a round.
     figures: Vec<f64>,
-    /// The same of the program it is compared with.
+    /// Figures of the program it is compared with, one a round.
     beside: Vec<f64>,
 }
 

@@ -141,7 +141,7 @@ pub(crate) enum CostAction {
     },
 }
 
-/// What the costs are added up for.
+/// Items that costs are added up for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CostBy {
     /// Each session

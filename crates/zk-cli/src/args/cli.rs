@@ -179,7 +179,7 @@ fn amount(text: &str) -> Result<f64, String> {
     amount.ok_or_else(|| "it must be an amount of US dollars above 0, such as 2.50".to_owned())
 }
 
-/// How the answer is printed.
+/// Format of the printed answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OutputFormat {
     /// The answer, nothing else
@@ -193,7 +193,7 @@ pub(crate) enum OutputFormat {
     ViewJson,
 }
 
-/// How the view is printed.
+/// Format of the printed view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ViewFormat {
     /// A line for each patch

@@ -14,11 +14,11 @@ use crate::settings::LayerValues;
 #[cfg(test)]
 mod tests;
 
-/// What the command line asks for.
+/// Job and settings that the command line asks for.
 #[derive(Debug)]
 pub(crate) struct Task {
     pub(crate) job: Job,
-    /// What it sets, as a layer of the settings.
+    /// Settings of the command line, as a layer.
     pub(crate) given: LayerValues,
     /// The address and the key of whichever provider is chosen.
     pub(crate) base_url: Option<String>,

@@ -17,7 +17,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::term::{print_stderr, secret};
 use crate::{stdin, suggest};
 
-/// How long a person has to sign in.
+/// Longest time for a person to sign in.
 pub(super) const SIGN_IN_LIMIT: Duration = Duration::from_secs(10 * 60);
 
 pub(crate) fn auth(app: &AppContext, action: AuthAction) -> Outcome<Exit> {
@@ -185,7 +185,7 @@ fn status(app: &AppContext, provider: Option<String>) -> Outcome<Exit> {
     Ok(if missing { Exit::Auth } else { Exit::Done })
 }
 
-/// What would be used for a provider, and where it comes from.
+/// Returns the credential that would be used for a provider, and its place.
 fn state(app: &AppContext, stored: &StoredCredentials, name: &str) -> Option<String> {
     let Ok(provider) = NamedProvider::find(&app.settings, name) else {
         return stored.get(name).map(|credential| format!("{}, unused: unknown provider", what(credential)));

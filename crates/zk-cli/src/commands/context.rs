@@ -53,7 +53,7 @@ pub(super) async fn wait_for_servers(app: &AppContext, bus: &Bus) {
     }
 }
 
-/// What is sent of a session.
+/// Reads the messages that are sent of a session.
 async fn stored(app: &AppContext, id: &str) -> Outcome<Vec<Arc<Message>>> {
     let snapshot = read_matching(&store(app)?, given(id, "`zk context`")?).await.map_err(refused)?;
     let loaded = load_history(&snapshot.entries);

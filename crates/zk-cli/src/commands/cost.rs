@@ -31,7 +31,7 @@ pub(crate) fn cost(
     }
 }
 
-/// What several answers used and cost.
+/// Usage and cost of several answers.
 #[derive(Default)]
 struct Sum {
     answers: u64,
@@ -67,7 +67,7 @@ impl Outputs {
         self.after += more.after;
     }
 
-    /// What was saved, in words.
+    /// Describes the savings in words.
     fn line(self) -> Option<String> {
         let percent = (self.before.saturating_sub(self.after) * 100).checked_div(self.before)?;
         let kb = |bytes: u64| bytes.div_ceil(1024);

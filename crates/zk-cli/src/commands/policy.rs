@@ -37,7 +37,7 @@ fn test(app: &AppContext, command: &[String]) -> Outcome<Exit> {
         words => quote_all(words),
     };
     let args = json!({ "command": text });
-    // What the tool runs for it: a line of the settings may come before it.
+    // Effects of what the tool runs for it: a line of the settings may come before it.
     judged(app, "shell", &|has_sandbox| effects(app, "shell", &args, has_sandbox), Some(&args))
 }
 
@@ -196,7 +196,7 @@ fn explain(app: &AppContext, text: Option<&str>) -> Outcome<Exit> {
     }
     let given = text.map(|text| {
         let base = RuleBase { root: app.project.clone(), home: app.env.path("HOME") };
-        // What a rule matches is the same whatever it says; one to allow has the most to tell.
+        // Matches of a rule are the same whatever it says; one to allow has the most to tell.
         Rule::parse(Layer::CommandLine, Decision::Allow, text, &base)
     });
     let lines: Vec<String> = match given {
@@ -222,7 +222,7 @@ fn explained(rule: &Rule) -> Vec<String> {
     lines
 }
 
-/// What an explanation says, and its examples.
+/// Returns the text of an explanation, and its examples.
 fn rows(explanation: &Explanation) -> Vec<String> {
     let says = format!("  {}", visible_lines(&explanation.says).join(" "));
     std::iter::once(says).chain(examples(explanation)).collect()
@@ -299,7 +299,7 @@ impl Allowed {
     }
 }
 
-/// What was approved in this project: rules in the order in which they were given, then calls.
+/// Lists what was approved in this project: rules in the order in which they were given, then calls.
 fn here(app: &AppContext) -> Outcome<Vec<Allowed>> {
     let rules = match policy::approvals(app) {
         Some(store) => store.list().map_err(Failure::failed)?,

@@ -65,7 +65,7 @@ impl Row {
     }
 }
 
-/// Where a skill is, or is to be had.
+/// Returns the place of a skill, or the address where it is to be had.
 fn address(skill: &Skill) -> String {
     skill.served.as_ref().map_or_else(|| place(skill), |served| served.entry.uri.clone())
 }

@@ -150,7 +150,7 @@ fn remove(app: &AppContext, name: Option<&str>) -> Outcome<Exit> {
     print(app, &lines)
 }
 
-/// What a file sets, a row for each line of each value.
+/// Lists the values that a file sets, a row for each line of each value.
 pub(crate) fn values(file: &ProjectFile) -> Vec<String> {
     file.values.iter().flat_map(|(name, value)| rows(&format!("{name} = {value}"))).collect()
 }

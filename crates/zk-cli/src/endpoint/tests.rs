@@ -50,7 +50,7 @@ fn endpoint(vars: &[(&str, &str)], given: LayerValues) -> Endpoint {
     chosen(vars, given).unwrap().unwrap()
 }
 
-/// How a credential is sent, with the key itself.
+/// Describes how a credential is sent, with the key itself.
 fn sent(key: Option<&Key>) -> String {
     match key.unwrap() {
         Key::Api(key) => format!("key {}", key.expose_secret()),

@@ -7,7 +7,7 @@ use zk_mcp::{EraStore, ServerEra};
 
 use crate::own_files;
 
-/// How long an era is taken for the present one: a server may come to speak a newer one.
+/// Time for which an era is taken for the present one: a server may come to speak a newer one.
 const FRESH: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Eras of servers as files of a directory.

@@ -29,7 +29,7 @@ pub(crate) use records::Records;
 pub(crate) use scripts::Scripts;
 pub(crate) use skills::offer_skills;
 
-/// How long a run without a person waits for servers: what it is asked may need them, and nobody asks again.
+/// Longest wait of a run without a person for servers: its request may need them, and nobody asks again.
 const WAIT: Duration = Duration::from_secs(10);
 
 /// The plugin of the servers that are set up and trusted, if there are any. They run with `own`, on this machine: the
@@ -141,7 +141,7 @@ pub(crate) fn record(app: &AppContext, bus: &Bus) {
     }
 }
 
-/// The same, in these records.
+/// Keeps what becomes of servers in these records.
 fn record_in(records: Records, bus: &Bus) {
     if bus.service::<McpServers>().is_none() {
         return;
@@ -155,7 +155,7 @@ fn record_in(records: Records, bus: &Bus) {
         of_connect.keep(&event.server, &format!("ready, {} tools", event.tools.len()));
     });
     scope.on_sync(move |event: &McpError, _: &Cx| {
-        // Its name stands in the same line.
+        // The server's name stands in the same line.
         let prefix = format!("MCP server {} cannot be used: ", event.server);
         of_error.keep(&event.server, event.error.strip_prefix(&prefix).unwrap_or(&event.error));
     });
@@ -174,7 +174,7 @@ fn record_in(records: Records, bus: &Bus) {
 pub(crate) struct Session {
     pub(crate) bus: Bus,
     pub(crate) servers: Arc<McpServers>,
-    /// How long the start of all of them may take.
+    /// Longest time that the start of all servers may take.
     pub(crate) longest: Duration,
     exec: Arc<ProcessExec>,
 }

@@ -16,14 +16,14 @@ use crate::app::AppContext;
 use crate::own_files;
 use crate::trust::hex;
 
-/// How large a log becomes before it begins anew; the one before is kept.
+/// Largest size of a log before it begins anew, in bytes; the one before is kept.
 const LOG: u64 = 1 << 20;
-/// How a server is that is neither ready nor failed.
+/// State of a server that is neither ready nor failed.
 const STARTING: &str = "is being started";
-/// How much of a digest tells servers of one name from each other, in bytes.
+/// Length of the part of a digest that tells servers of one name from each other, in bytes.
 const KEY: usize = 8;
 
-/// What servers print, and how they were when they were used last, in files for their owner only.
+/// Output of servers, and their states when they were used last, in files for their owner only.
 #[derive(Debug)]
 pub(crate) struct Records {
     dir: PathBuf,
@@ -32,11 +32,11 @@ pub(crate) struct Records {
     names: BTreeMap<String, String>,
     /// Whether what a conversation that runs said last is left as it is.
     yields: bool,
-    /// How often a record was to be written, by server; held while one is.
+    /// Number of times that a record was to be written, by server; held while one is.
     turns: Mutex<BTreeMap<String, u64>>,
 }
 
-/// How a server was when it was used last.
+/// State of a server when it was used last.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Known {
     /// In words.
@@ -67,7 +67,7 @@ impl Records {
         Self { dir, redactor, names, yields: false, turns: Mutex::default() }
     }
 
-    /// The same for a command that starts servers for itself: what a conversation that runs said last is left as it is.
+    /// Leaves what a conversation that runs said last as it is: for a command that starts servers for itself.
     pub(crate) fn yielding(self) -> Self {
         Self { yields: true, ..self }
     }
@@ -117,7 +117,7 @@ impl Records {
         let (records, server) = (self.clone(), server.to_owned());
         tokio::task::spawn_blocking(move || {
             let turns = records.turns.lock().unwrap_or_else(PoisonError::into_inner);
-            // What came after it may have been faster.
+            // A later state may have been written faster.
             if turns.get(&server) == Some(&turn) {
                 records.write(&server, STARTING);
             }
@@ -138,7 +138,7 @@ impl Records {
         }
     }
 
-    /// How a server was when it was used last, if that is known.
+    /// Reads the state of a server when it was used last, if that is known.
     pub(crate) fn known(&self, server: &str) -> Option<Known> {
         let text = own_files::read(
             &self.dir.join("status").join(format!("{}.json", self.name(server))),

@@ -6,7 +6,7 @@ use zk_mcp::{ServerConfig, ServerTransport};
 
 use crate::trust::hex;
 
-/// How much of a file is read, in bytes; the length of a larger one counts too.
+/// Most that is read of a file, in bytes; the length of a larger one counts too.
 const MAX_BYTES: usize = 64 << 20;
 /// Programs that run the files they are given.
 const INTERPRETERS: [&str; 20] = [
@@ -17,7 +17,7 @@ const INTERPRETERS: [&str; 20] = [
 const SUFFIXES: [&str; 16] = [
     "bash", "cjs", "cts", "jar", "js", "jsx", "lua", "mjs", "mts", "php", "pl", "py", "rb", "sh", "ts", "zsh",
 ];
-/// What an interpreter adds to a name that is no file.
+/// Endings that an interpreter adds to a name that is no file.
 const COMPLETED: [&str; 6] = [".js", ".mjs", ".cjs", "/index.js", "/__main__.py", ".py"];
 
 /// The scripts that the command of a server names, with the digest of each. What these load is not among them.
@@ -25,7 +25,7 @@ const COMPLETED: [&str; 6] = [".js", ".mjs", ".cjs", "/index.js", "/__main__.py"
 pub(crate) struct Scripts(BTreeMap<PathBuf, String>);
 
 impl Scripts {
-    /// Those of a server of `project`, as they are now.
+    /// Finds the scripts of a server of `project`, as they are now.
     pub(crate) fn of(
         server: &ServerConfig,
         project: &Path,

@@ -30,10 +30,10 @@ use crate::signals::Signals;
 use crate::stdin;
 use crate::term::{Place, SafeText, Screen, Style, print_stderr};
 
-/// How long the output of a stopped run may take to be read.
+/// Longest time for the output of a stopped run to be read.
 const STOPPED_FLUSH_LIMIT: Duration = Duration::from_secs(2);
 
-/// How long that of a finished run may take: as long as the reader reads.
+/// Longest time for the output of a finished run to be read: as long as the reader reads.
 const FLUSH_LIMIT: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// One run without a person.
@@ -121,7 +121,7 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
         agent.close().await;
         bus.close().await;
         if let Some(telling) = telling {
-            // It ends with the bus, once everything is told.
+            // The task ends with the bus, once everything is told.
             let _ = telling.await;
         }
         if let Some(printing) = printing {

@@ -1,4 +1,4 @@
-//! What a view shows, in lines for a person.
+//! Lines of a view, for a person.
 
 use zk_view::{
     Activity, Block, Body, Call, CallState, Content, DiffLine, DiffReader, Form, NoteLevel, PluginBlock,
@@ -76,7 +76,7 @@ fn content(content: &Content) -> Vec<(Style, String)> {
     }
 }
 
-/// What a call came to: what happened first, then the end of its output or what it changed.
+/// Returns the lines of a call: what happened first, then the end of its output or what it changed.
 pub(crate) fn call(call: &Call) -> Vec<(Style, String)> {
     let reason = call.reason.as_ref().map(|reason| reason.as_str());
     let not_run = |what: &str| {
@@ -171,8 +171,8 @@ fn diff(body: &Body) -> Vec<(Style, String)> {
     rows
 }
 
-/// What goes on now, in a line whose hint comes first, so that a narrow terminal cuts it last; nothing where what
-/// happens is in sight.
+/// Describes what goes on now in a line whose hint comes first, so that a narrow terminal cuts it last;
+/// nothing where what happens is in sight.
 pub(crate) fn status(status: &Status, stops: &str, has_keys: bool) -> Option<String> {
     let seconds = status.activity_ms / 1000;
     let tokens = match status.tokens_written {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use zk_core::kernel::Bus;
 use zk_core::service::Command;
 
-/// What zk's own commands are called: no file takes their names, and without a person they are no prompts.
+/// Names of zk's own commands: no file takes them, and without a person they are no prompts.
 pub(crate) const OWN_COMMANDS: [&str; 24] = [
     "cd",
     "clear",

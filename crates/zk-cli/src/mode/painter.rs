@@ -29,7 +29,7 @@ struct Painter {
     switches: u64,
 }
 
-/// What of a block is drawn.
+/// Part of a block that is drawn.
 #[derive(Default)]
 struct Drawn {
     /// Bytes of an answer; nothing for other blocks.
@@ -86,7 +86,8 @@ impl Painting {
     }
 }
 
-/// How long a run takes until its person may look elsewhere, in milliseconds. Plain lines do not know whether they do.
+/// Time of a run after which its person may look elsewhere, in milliseconds. Plain lines do not know whether
+/// they do.
 const LONG_RUN: u64 = 10_000;
 
 /// Whether what the run does next is worth a bell.

@@ -6,7 +6,7 @@ use zk_tools::{PermissionControl, PermissionMode, PlanModes};
 pub(crate) struct PermissionModes {
     judge: PermissionJudge,
     gate: PermissionControl,
-    /// What nobody here can go beyond.
+    /// Mode that nobody here can go beyond.
     widest: Mode,
     /// The permission mode of the settings.
     configured: Mode,
@@ -96,7 +96,7 @@ impl PlanModes for PermissionModes {
     }
 }
 
-/// What runs without a question in a mode.
+/// Explains what runs without a question in a mode.
 pub(crate) fn explain(mode: Mode) -> &'static str {
     match mode {
         Mode::ReadOnly => "only what certainly only reads runs",

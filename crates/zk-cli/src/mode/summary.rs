@@ -1,4 +1,4 @@
-//! What happens in a run, in one line each, for a person.
+//! Summaries of a run, in one line each, for a person.
 
 use zk_agent::RunOutcome;
 use zk_core::kernel::{Cause, EmitError, HookError};
@@ -9,10 +9,11 @@ use zk_view::Status;
 /// The longest line of a result that is shown, in characters.
 const WIDTH: usize = 120;
 
-/// What to do about an answer that its output limit cut.
+/// Advice on an answer that its output limit cut.
 pub(crate) const RAISE_OUTPUT_LIMIT: &str = "raise it with --max-tokens";
 
-/// Why the answer of a run that ended well may be incomplete, if it may. `text` is the answer.
+/// Returns the reason why the answer of a run that ended well may be incomplete, if it may. `text` is the
+/// answer.
 pub(crate) fn incomplete(outcome: &RunOutcome, text: &str) -> Option<String> {
     outcome.result.as_ref().ok()?;
     match outcome.stop.as_ref() {
@@ -37,7 +38,8 @@ pub(crate) fn incomplete(outcome: &RunOutcome, text: &str) -> Option<String> {
     }
 }
 
-/// Why a run failed, for a person. A key that the provider refused comes first, with what to run.
+/// Describes the failure of a run, for a person. A key that the provider refused comes first, with what to
+/// run.
 pub(crate) fn run_error(error: &AgentError) -> String {
     match error {
         AgentError::Provider(error) | AgentError::ContextExceeded(error) => provider_error(error),
@@ -55,7 +57,8 @@ pub(crate) fn run_error(error: &AgentError) -> String {
     }
 }
 
-/// What a person can do in a conversation after a run that ended for want of room; nothing after any other.
+/// Returns the choices of a person in a conversation after a run that ended for want of room; nothing after
+/// any other.
 pub(crate) fn choices(error: &AgentError) -> Option<&'static str> {
     matches!(error, AgentError::ContextExceeded(_)).then_some(
         "choose: /context shows what fills the window; /compact WORDS makes the conversation smaller and keeps what your words \
@@ -63,7 +66,7 @@ pub(crate) fn choices(error: &AgentError) -> Option<&'static str> {
     )
 }
 
-/// The same without a conversation on a terminal, where the session is stored or not.
+/// Returns the choices without a conversation on a terminal, where the session is stored or not.
 pub(crate) fn choices_without_a_person(error: &AgentError, session: Option<&str>) -> Option<String> {
     choices(error)?;
     Some(match session {
@@ -75,7 +78,8 @@ pub(crate) fn choices_without_a_person(error: &AgentError, session: Option<&str>
     })
 }
 
-/// What a handler that stopped a run reports; that of the store means that the session is not saved.
+/// Describes the error of a handler that stopped a run; that of the store means that the session is not
+/// saved.
 fn hook_error(error: &EmitError) -> String {
     if let EmitError::Hook(HookError { cause: Cause::Failed(cause), .. }) = error
         && let Some(stored) = cause.downcast_ref::<StoreError>()
@@ -119,14 +123,14 @@ pub(crate) fn shorten(text: &str) -> String {
     }
 }
 
-/// How full the context is, where that is known.
+/// Describes how full the context is, where that is known.
 pub(crate) fn context(status: &Status) -> Option<String> {
     let gauge = status.gauge.as_ref()?;
     let compacted = if gauge.compactions > 0 { ", compacted" } else { "" };
     Some(format!("context {} % of {} tokens{compacted}", gauge.percent, gauge.usable))
 }
 
-/// What a run took, in a line.
+/// Sums up turns, tokens, cost and time of a run in a line.
 pub(crate) fn totals(stats: &Stats) -> String {
     let usage = &stats.usage;
     let turns = if stats.turns == 1 { "1 turn".to_owned() } else { format!("{} turns", stats.turns) };

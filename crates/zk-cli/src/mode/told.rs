@@ -1,4 +1,4 @@
-//! What a run without a person is told of: its answer, its refused calls, and on standard error what passes.
+//! Reports of a run without a person: its answer, its refused calls, and on standard error what passes.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -80,15 +80,15 @@ pub(crate) fn json_schema() -> Value {
     })
 }
 
-/// What a run comes to: the one object of `--output-format json`, and the last line of `stream-json`.
+/// Result of a run: the one object of `--output-format json`, and the last line of `stream-json`.
 ///
 /// `is_error` holds exactly when the exit code is not 0.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct RunResult {
     #[serde(rename = "type")]
     kind: &'static str,
-    /// How the run ended: `success`, `max_tokens`, `empty`, `refusal` or `incomplete` with exit code 0, otherwise
-    /// `denied`, `auth`, `limit`, `aborted`, `context_exceeded` or `error`.
+    /// Outcome of the run: `success`, `max_tokens`, `empty`, `refusal` or `incomplete` with exit code 0,
+    /// otherwise `denied`, `auth`, `limit`, `aborted`, `context_exceeded` or `error`.
     subtype: &'static str,
     result: String,
     is_error: bool,

@@ -15,7 +15,7 @@ mod tests;
 /// Bytes that may wait to be written before whoever adds more has to wait itself.
 const MAX_PENDING_BYTES: usize = 1 << 20;
 
-/// How close together two writes may be. Events that come faster go out together: a write and a wake-up for each
+/// Shortest time between two writes. Events that come faster go out together: a write and a wake-up for each
 /// would cost more than the events do.
 const MIN_WRITE_INTERVAL: Duration = Duration::from_micros(500);
 
@@ -46,7 +46,7 @@ struct State {
     broken: Option<WriteFailure>,
 }
 
-/// Why nothing can be written any more.
+/// Reason why nothing can be written any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WriteFailure {
     /// The reader went away.

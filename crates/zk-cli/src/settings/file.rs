@@ -8,12 +8,12 @@ use crate::exit::{Failure, Outcome};
 /// The most a settings file may have.
 const MAX_BYTES: usize = 1 << 20;
 
-/// What a settings file says.
+/// Content of a settings file.
 #[derive(Debug)]
 pub(super) enum Read {
-    /// Its table; an empty one when there is no file and none is needed.
+    /// Table of the file; an empty one when there is no file and none is needed.
     Table { table: toml::Table, bytes: Vec<u8> },
-    /// It is somebody else's, so it is left out: what to tell.
+    /// Message about a file that is somebody else's, so it is left out.
     Foreign(String),
 }
 

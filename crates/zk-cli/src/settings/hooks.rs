@@ -51,7 +51,7 @@ pub(super) fn read_claude(files: &dyn HostFiles, path: &Path) -> Result<Option<(
     Ok((!set.is_empty()).then_some((set, bytes)))
 }
 
-/// What a person reads of hooks before they trust them: a setting for each.
+/// Lists what a person reads of hooks before they trust them: a setting for each.
 pub(super) fn rows(set: &HookSet) -> Vec<(String, toml::Value)> {
     let row = |hook: &std::sync::Arc<zk_hooks::CommandHook>| {
         let name = format!("{TABLE}.{} for {}", hook.event, hook.matcher);

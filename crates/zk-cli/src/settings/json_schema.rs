@@ -71,7 +71,7 @@ fn of_kind(kind: Kind) -> Value {
 #[derive(Default)]
 struct Table {
     named: BTreeMap<String, Node>,
-    /// What stands under any name.
+    /// Node under any name.
     any: Option<Box<Node>>,
 }
 

@@ -5,7 +5,7 @@ use zk_auth::Secret;
 
 use super::schema;
 
-/// Whose settings. Later ones outrank earlier ones.
+/// Layer of settings. Later ones outrank earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Layer {
     Default,
@@ -36,7 +36,7 @@ impl Layer {
     }
 }
 
-/// Where a setting comes from.
+/// Origin of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
     pub(crate) layer: Layer,

@@ -14,7 +14,7 @@ use crate::suggest::did_you_mean;
 
 /// The file of a project that other programs read too.
 pub(crate) const FILE: &str = ".mcp.json";
-/// What a server of that file is to the trust store.
+/// Kind of a server of that file in the trust store.
 pub(crate) const KIND: &str = "mcp";
 /// The most such a file may have.
 const MAX_BYTES: usize = 1 << 20;
@@ -43,7 +43,7 @@ impl Settings {
     }
 
     fn mcp_server_of_project(&mut self, mut server: ServerConfig, sources: &SettingsSources<'_>) {
-        // What only the person may set.
+        // Settings that only the person may choose.
         server.pin = true;
         server.read_only.clear();
         for policy in [&mut server.sampling, &mut server.skills] {

@@ -34,7 +34,7 @@ use crate::exit::{Failure, Outcome};
 use crate::mcp::Scripts;
 use crate::policy;
 
-/// Where the settings that nobody can outrank are.
+/// File of the settings that nobody can outrank.
 const MANAGED: &str = "/etc/zk/settings.toml";
 
 /// The merged settings, each with where it comes from. Their types are checked when they are read.
@@ -43,7 +43,7 @@ pub(crate) struct Settings {
     layers: Layers,
     /// The permission rules of all layers: none outranks another.
     pub(crate) rules: Vec<(Layer, Decision, String)>,
-    /// What can be set something about beside what zk knows itself.
+    /// Additions that can be set something about, beside what zk knows itself.
     pub(crate) additions: Additions,
     /// The settings files of the project that set anything.
     pub(crate) project_files: Vec<ProjectFile>,
@@ -57,31 +57,31 @@ pub(crate) struct Settings {
 /// A settings file of the project, which counts only once a person has approved exactly these bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct ProjectFile {
-    /// Its path, relative to the project.
+    /// Path of the file, relative to the project.
     pub(crate) name: Cow<'static, str>,
-    /// What it is to [`Trust`].
+    /// Kind of the file for [`Trust`].
     kind: &'static str,
     bytes: Vec<u8>,
     pub(crate) trusted: bool,
-    /// What it sets.
+    /// Values that the file sets.
     pub(crate) values: Vec<(String, toml::Value)>,
     layer: Layer,
     leaves: Vec<(Vec<String>, toml::Value)>,
     hooks: HookSet,
     /// The one MCP server it is, of several in a `.mcp.json`.
     server: Option<ServerConfig>,
-    /// What that server runs of this machine's scripts.
+    /// Scripts of this machine that the server runs.
     scripts: Scripts,
 }
 
 impl ProjectFile {
-    /// What has to be approved.
+    /// Returns the item that has to be approved.
     pub(crate) fn item<'a>(&'a self, project: &'a Path) -> TrustItem<'a> {
         TrustItem { project, kind: self.kind, name: &self.name, bytes: &self.bytes }
     }
 }
 
-/// Where the layers come from.
+/// Sources of the layers.
 pub(crate) struct SettingsSources<'a> {
     pub(crate) env: &'a Env,
     pub(crate) dirs: &'a Dirs,
@@ -91,7 +91,7 @@ pub(crate) struct SettingsSources<'a> {
     pub(crate) trust: &'a dyn Trust,
     /// The file named on the command line.
     pub(crate) extra: Option<&'a Path>,
-    /// What this program has beside what zk knows itself.
+    /// Additions of this program to what zk knows itself.
     pub(crate) additions: Additions,
 }
 
@@ -281,7 +281,7 @@ impl Settings {
         self.set(key, value, origin, warnings)
     }
 
-    /// What the project sets and nobody approved: a warning for each file.
+    /// Warns of what the project sets and nobody approved: a warning for each file.
     pub(crate) fn untrusted_warnings(&self, project: &Path) -> Vec<String> {
         let files = self.project_files.iter().filter(|file| !file.trusted);
         let warning = |file: &ProjectFile| {
@@ -376,7 +376,7 @@ impl Settings {
         self.layers.get(key).and_then(|entry| entry.value.as_bool()).unwrap_or(default)
     }
 
-    /// What is set about a provider. Its name may have dots.
+    /// Returns the setting `what` of a provider. The provider's name may have dots.
     pub(crate) fn of_provider(&self, name: &str, what: &str) -> Option<&Entry> {
         self.layers.at(&["providers".to_owned(), name.to_owned(), what.to_owned()])
     }
@@ -398,7 +398,7 @@ impl Settings {
         (!table.is_empty()).then_some(table)
     }
 
-    /// Where the first value under a table comes from.
+    /// Returns the origin of the first value under a table.
     pub(crate) fn origin_below(&self, name: &[&str]) -> Option<&Origin> {
         let is_below =
             |path: &[String]| path.iter().map(String::as_str).take(name.len()).eq(name.iter().copied());

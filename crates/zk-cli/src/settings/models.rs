@@ -4,7 +4,7 @@ use zk_providers::{Efforts, Override, Overrides};
 use super::Settings;
 
 impl Settings {
-    /// What the settings say about the models of `provider`: `[models."PROVIDER/ID"]`.
+    /// Reads the settings about the models of `provider`: `[models."PROVIDER/ID"]`.
     pub(crate) fn models(&self, provider: &str) -> Overrides {
         let mut said = std::collections::BTreeMap::<String, Override>::new();
         for (path, entry) in self.layers.iter() {

@@ -16,7 +16,7 @@ const PLAN: &str = "You are planning: you have tools that read, and none that ch
 const EXPLORE: &str = "You are exploring: you have tools that read, and none that change anything. Answer the question with the \
     files and lines that show it. Search broadly first, read little, stop when you know, and say what you did not look at.";
 
-/// What a built-in preset sets.
+/// Returns the values that a built-in preset sets.
 fn built_in(name: &str) -> Option<LayerValues> {
     let mut given = LayerValues::default();
     let from = "preset";

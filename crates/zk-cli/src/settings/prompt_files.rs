@@ -15,7 +15,7 @@ const MAX_BYTES: usize = 256 * 1024;
 /// Their names in a project, and what each sets.
 const FILES: [(&str, &str); 2] = [(".zk/SYSTEM.md", "system"), (".zk/APPEND_SYSTEM.md", "append_system")];
 
-/// What they are to [`Trust`](zk_core::service::Trust).
+/// Kind of these files for [`Trust`](zk_core::service::Trust).
 const KIND: &str = "prompt";
 
 impl Settings {
@@ -91,7 +91,7 @@ fn read(
     }
 }
 
-/// What it says; an empty file says nothing.
+/// Reads the text of a file; an empty file says nothing.
 fn text(bytes: &[u8], path: &Path) -> Outcome<Option<toml::Value>> {
     let text = std::str::from_utf8(bytes)
         .map_err(|_| Failure::usage(format!("cannot read {}: it is not UTF-8", path.display())))?;

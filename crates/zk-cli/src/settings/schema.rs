@@ -6,7 +6,7 @@ use super::rules::wrong_rule;
 use crate::compaction;
 use crate::place::ContextName;
 
-/// What can be set. `*` stands for any one name.
+/// Keys of the settings. `*` stands for any one name.
 pub(super) const KEYS: &[Key] = &[
     Key::new("provider", Kind::Text),
     Key::new("model", Kind::Text),
@@ -152,7 +152,7 @@ pub(super) const KEYS: &[Key] = &[
     Key::new("providers.*.auth_token", Kind::Text).not_by_projects().secret(),
 ];
 
-/// What `sandbox.network` can be beside a list of hosts.
+/// Values of `sandbox.network` beside a list of hosts.
 pub(super) const NETWORKS: [&str; 3] = ["none", "loopback", "all"];
 
 /// Tables in which a misspelt key would leave a door open.
@@ -183,7 +183,7 @@ pub(super) enum Kind {
     /// A list of texts.
     Texts,
     OneOf(&'static [&'static str]),
-    /// Where commands run.
+    /// Context of commands.
     Context,
     /// `"none"`, `"loopback"`, `"all"`, or a list of hosts.
     Network,
@@ -274,14 +274,14 @@ pub(crate) fn check(path: &[String], value: &toml::Value, layer: Layer, vendors:
         ));
     }
     if table == "plugins" {
-        // What stands in the table of a plugin is checked by the plugin.
+        // The table of a plugin is checked by the plugin.
         return match (path.len(), value) {
             (3.., _) | (_, toml::Value::Table(_)) => Check::Valid,
             _ => Check::Invalid(format!("`{name}` must be a table, such as [plugins.guard]")),
         };
     }
     if is_free(path) {
-        // What stands there is checked by whoever uses it.
+        // Values in there are checked by whoever uses them.
         return Check::Valid;
     }
     if let [_, _, what] = path
@@ -421,7 +421,7 @@ fn is_effort(level: &toml::Value) -> bool {
 
 fn unknown(name: &str, path: &[String], endpoint: bool) -> Check {
     let table = path.first().map_or("", String::as_str);
-    // What stands for any name is not what is misspelt.
+    // A part that stands for any name is not the one that is misspelt.
     let pattern = match path {
         [table, _, rest @ ..] if !rest.is_empty() => {
             dotted(&[&[table.clone(), "*".to_owned()], rest].concat())

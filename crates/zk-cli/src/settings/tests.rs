@@ -159,7 +159,7 @@ fn nobody_goes_beyond_the_mode_that_an_administrator_sets() {
     {
         let text = format!("[permissions]\nmode = \"{mode}\"\n");
         let (settings, warnings) = managed(&text, user, &flags("all", Some(true)));
-        // What `--allow-all` asks for loses to whoever administers the machine.
+        // The wish of `--allow-all` loses to whoever administers the machine.
         assert_eq!(named_mode(&settings, true).unwrap(), Some(expected), "{mode}");
         assert_eq!(widest_mode(&settings), expected, "{mode}");
         assert!(

@@ -8,7 +8,8 @@ use tokio::sync::Notify;
 /// behind it.
 const MOST: usize = 64 * 1024;
 
-/// What was printed and is not drawn yet. Whoever prints a lot waits for room, so that keys are heard between two frames.
+/// Printed text that is not drawn yet. Whoever prints a lot waits for room, so that keys are heard between
+/// two frames.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Backlog(Arc<State>);
 

@@ -3,7 +3,8 @@ use std::sync::{Arc, OnceLock};
 
 use zk_core::service::Redactor;
 
-/// What the terminal and standard error of this process ask for every text. They are the process's, so this is too.
+/// Redactor that the terminal and standard error of this process ask for every text. They are the process's,
+/// so this is too.
 static REDACTOR: OnceLock<Arc<Redactor>> = OnceLock::new();
 
 /// Keeps what `redactor` finds out of everything that is printed from now on. The first one stays.

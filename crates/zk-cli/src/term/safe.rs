@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 
 use super::{Sanitiser, redacted, sanitise};
 
-/// Who reads an output.
+/// Reader of an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reader {
     /// A person at a terminal, which acts on what it is sent.
@@ -78,7 +78,7 @@ impl SafeText {
         }
     }
 
-    /// What zk itself tells a terminal.
+    /// Makes a text of what zk itself tells a terminal.
     pub(crate) fn own(text: &'static str) -> Self {
         Self(text.to_owned())
     }

@@ -109,7 +109,7 @@ impl Sink {
     }
 }
 
-/// Where the last line is.
+/// Position of the last line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Drawn {
     /// The cursor is in it.
@@ -138,7 +138,7 @@ impl Screen {
         Self { sink: Some(sink), colours: false, is_capable: false, erases: false, ..Self::new(env) }
     }
 
-    /// What waits to be drawn, where somebody else draws.
+    /// Returns the backlog of what waits to be drawn, where somebody else draws.
     pub(crate) fn backlog(&self) -> Option<Backlog> {
         self.sink.as_ref().map(|sink| sink.backlog.clone())
     }

@@ -15,13 +15,13 @@ impl Utf8Decoder {
         String::from_utf8_lossy(&whole).into_owned()
     }
 
-    /// What is left at the end of the bytes.
+    /// Returns the rest at the end of the bytes.
     pub(crate) fn finish(self) -> String {
         String::from_utf8_lossy(&self.partial).into_owned()
     }
 }
 
-/// How many bytes at the end may be the beginning of a character.
+/// Returns the number of bytes at the end that may be the beginning of a character.
 fn incomplete_end(bytes: &[u8]) -> usize {
     let last = bytes.utf8_chunks().last().map(|chunk| chunk.invalid()).unwrap_or_default();
     let whole = match last.first() {

@@ -352,7 +352,7 @@ fn a_conversation_over_the_window_is_sent_without_its_oldest_parts_and_told_so()
     assert!(ended.stderr.starts_with(told), "{}", ended.stderr);
     assert!(ended.stderr.contains("results left out of requests from here on"), "{}", ended.stderr);
     assert_eq!(server.violations(), []);
-    // What is kept is all of it.
+    // All of the conversation is kept.
     let resumed = anthropic.run(&["--continue", "-p", "again", "--output-format", "stream-json"]);
     assert_eq!(resumed.code, 0, "{}", resumed.stderr);
     let begun = resumed.lines().into_iter().find(|line| line["type"] == "session:start").unwrap();

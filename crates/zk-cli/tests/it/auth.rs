@@ -161,7 +161,7 @@ fn signing_in(server: &FakeServer, issuer: &str) -> Person {
     person
 }
 
-/// What the sign-in's address says under `name`, decoded as far as these tests need.
+/// Returns the parameter `name` of the sign-in's address, decoded as far as these tests need.
 fn parameter(url: &str, name: &str) -> String {
     let (_, query) = url.split_once('?').unwrap();
     let value = query.split('&').find_map(|pair| pair.strip_prefix(&format!("{name}="))).unwrap();

@@ -28,7 +28,7 @@ fn commands_that_leave_a_run_as_it_is_are_done_beside_it_in_plain_lines() {
     terminal.expect("the other screen follows at the end of this run");
     terminal.keys("\u{1b}");
     terminal.expect("stopped");
-    // What does not leave the run as it is was kept, and is on the screen that follows.
+    // A command that does not leave the run as it is was kept, and is on the screen that follows.
     terminal.expect("\u{1b}[>1u");
     terminal.expect("/compact");
     terminal.keys("\u{3}\u{4}");

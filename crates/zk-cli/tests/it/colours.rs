@@ -43,7 +43,7 @@ fn conversation(screen: &str, no_color: &str) -> Option<String> {
     Some(terminal.rest())
 }
 
-/// What a command writes to a terminal.
+/// Returns the output of a command on a terminal.
 fn command(args: &str, no_color: &str) -> Option<String> {
     let server = colourful();
     let person = Person::asking(&server).with("NO_COLOR", no_color);

@@ -1,4 +1,4 @@
-//! What is typed on the inline screen.
+//! Input on the inline screen.
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -82,7 +82,7 @@ fn the_programs_of_the_path_are_completed_behind_an_exclamation_mark() {
     terminal.expect("!needle-program");
     terminal.keys("\r");
     terminal.expect("ran-by-name");
-    // It is heard once the command is over.
+    // The key is heard once the command is over.
     terminal.press_until("\u{4}", "to go on: zk --resume");
     assert_eq!(terminal.code(), Some(0));
 }

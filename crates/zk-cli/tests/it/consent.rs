@@ -1,4 +1,5 @@
-//! What a person reads in a question is, byte for byte, what runs: for the tools that no file of the workspace is behind.
+//! Questions that show a person, byte for byte, what runs: for the tools that no file of the workspace is
+//! behind.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -23,7 +24,7 @@ use zk_skills::{SkillRoots, SkillsOptions, SkillsPlugin};
 use zk_testkit::{FakeMcpScript, Script, ScriptedProvider};
 use zk_tools::{FetchOptions, FetchPlugin, PermissionGate, PermissionMode};
 
-/// How many calls are tried; the whole campaign is 10,000.
+/// Number of calls that are tried; the whole campaign is 10,000.
 #[expect(clippy::disallowed_methods, reason = "a campaign is asked for in the environment")]
 fn cases() -> u32 {
     let asked = std::env::var("ZK_CAMPAIGN_CALLS").ok().and_then(|count| count.parse().ok());
@@ -34,7 +35,7 @@ fn cases() -> u32 {
 struct RecordsArgs {
     real: Arc<dyn Tool>,
     ran: Arc<Mutex<Vec<Value>>>,
-    /// What the server of the tool received, which then counts.
+    /// File with what the server of the tool received, which then counts.
     received: Option<PathBuf>,
 }
 

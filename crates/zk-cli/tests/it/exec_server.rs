@@ -44,7 +44,8 @@ fn a_conversation_works_where_an_exec_server_is() {
     assert!(ended.stderr.contains("cannot reach the exec-server at "), "{}", ended.stderr);
 }
 
-/// What a hook judges runs there; the hook itself runs here, where nothing there can answer in its place.
+/// Commands that a hook judges run there; the hook itself runs here, where nothing there can answer in its
+/// place.
 #[test]
 fn hooks_run_on_this_machine_where_commands_run_elsewhere() {
     let far = Person::new();

@@ -172,7 +172,7 @@ fn a_prompt_that_reached_nobody_is_back_where_it_was_typed_and_leaves_no_session
         terminal.keys("a thought for nobody\r");
         terminal.expect("› a thought for nobody");
         terminal.expect(&free.port().to_string());
-        // Where the prompt is given back before it was erased, only the cursor moves to its end.
+        // If the prompt is given back before it was erased, only the cursor moves to its end.
         terminal.see_any(&["a thought for nobody", ";23H", "[23G"]);
         terminal.keys(" yet\r");
         terminal.expect("› a thought for nobody yet");

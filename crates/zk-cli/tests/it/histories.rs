@@ -8,7 +8,7 @@ use zk_testkit::{Script, Turn};
 
 use crate::zk::{LONG, Person, program, server};
 
-/// How many conversations a test has: a few, unless `ZK_TMUX_SESSIONS` says otherwise.
+/// Number of conversations of a test: a few, unless `ZK_TMUX_SESSIONS` says otherwise.
 #[expect(clippy::disallowed_methods, reason = "whoever runs a campaign says how large it is")]
 fn sessions() -> u64 {
     std::env::var("ZK_TMUX_SESSIONS").ok().and_then(|count| count.parse().ok()).unwrap_or(3)
@@ -52,7 +52,7 @@ fn answer(asked: usize, paragraphs: usize) -> Turn {
     let text =
         |n: usize| format!("#{asked}.{n}# some words of an answer that is wrapped where it is narrow\n\n");
     let turn = Turn::new();
-    // It waits in its middle, so that something happens to the terminal meanwhile.
+    // The answer waits in its middle, so that something happens to the terminal meanwhile.
     let half = paragraphs / 2;
     let turn = turn.chunks((0..half).map(text)).delay(Duration::from_millis(400));
     turn.chunks((half..paragraphs).map(text)).text(format!("end-{asked}."))

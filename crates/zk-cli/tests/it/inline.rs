@@ -62,7 +62,7 @@ fn a_question_on_the_inline_screen_is_not_answered_by_typing() {
     terminal.expect("Finished.");
     terminal.expect("2 turns ·");
     assert!(person.project().join("made").exists());
-    // What was typed is still there, and Ctrl-C takes it first.
+    // Text that was typed is still there, and Ctrl-C takes it first.
     terminal.keys("\u{3}");
     terminal.keys("\u{4}");
     assert_eq!(terminal.code(), Some(0));
@@ -160,7 +160,7 @@ fn who_has_the_screen_read_to_them_gets_labelled_lines_and_nothing_is_ever_redra
     };
     assert!(codes.all(is_colour), "{seen:?}");
     assert!(!seen.replace("\r\n", "\n").contains('\r'), "{seen:?}");
-    // What was typed meanwhile is the beginning of the next prompt.
+    // Text that was typed meanwhile is the beginning of the next prompt.
     terminal.expect("and more");
     terminal.keys("\u{15}\u{4}");
     assert_eq!(terminal.code(), Some(0));
@@ -279,7 +279,7 @@ fn commands_that_leave_a_run_as_it_is_are_done_beside_it() {
     assert_eq!(server.violations(), []);
 }
 
-/// What a model says.
+/// Answer of a model.
 type Says = fn() -> Turn;
 
 #[test]
@@ -376,7 +376,7 @@ fn a_line_of_any_length_and_bytes_that_are_no_text_are_shown_in_bounded_memory()
         terminal.keys(&format!(
             "!head -c {bytes} /dev/zero | tr '\\0' x; printf 'a\\377\\303b\\n'; echo be''hind\r"
         ));
-        // What is seen is as long as the line: only its end is kept.
+        // Output is as long as the line: only its end is kept.
         let (mut seen, begun) = (String::new(), Instant::now());
         while !seen.contains("a\u{fffd}\u{fffd}b") || !seen.contains("behind") {
             assert!(begun.elapsed() < LONG * (1 + u32::try_from(line_mb()).unwrap() / 4), "{seen}");

@@ -291,7 +291,7 @@ fn what_was_typed_before_a_question_does_not_answer_it_and_is_not_lost() {
     assert!(!person.project().join("made").exists());
 }
 
-/// What `stty -a` says of a terminal that nobody changed.
+/// Words of `stty -a` for a terminal that nobody changed.
 const USUAL: [&str; 2] = [" icanon", " echo "];
 
 #[test]

@@ -13,13 +13,13 @@ use zk_testkit::{Asked, Script, Turn};
 
 use crate::zk::{Person, program, server, until};
 
-/// How many sessions are killed: the variable says it for the whole campaign.
+/// Number of sessions that are killed: the variable says it for the whole campaign.
 #[expect(clippy::disallowed_methods, reason = "how a whole campaign is asked for")]
 fn sessions() -> u64 {
     std::env::var("ZK_KILLED_SESSIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(4)
 }
 
-/// What the calls of all killed sessions came to.
+/// Outcomes of the calls of all killed sessions.
 #[derive(Debug, Default)]
 struct Tally {
     kills: usize,
@@ -130,7 +130,7 @@ fn a_session_killed_within_a_batch_knows_what_it_did() {
         tally.kills += 1;
         let listed = person.run(&["sessions"]).stdout;
         let Some(id) = listed.split_whitespace().next().filter(|id| id.starts_with("s_")) else {
-            // It died before its prompt was stored, so before any request.
+            // The process died before its prompt was stored, so before any request.
             assert!(server.bodies().is_empty(), "seed {seed}: the prompt is gone: {listed}");
             tally.without_a_session += 1;
             continue;

@@ -5,7 +5,7 @@ use zk_testkit::{Script, Turn};
 
 use crate::zk::{Person, server};
 
-/// What a command that goes over a limit is answered, in the context that is named.
+/// Returns the answer to a command that goes over a limit, in the context that is named.
 fn answer(limits: &str, context: &str, command: &'static str) -> String {
     let script = Script::answering(move |asked| match asked.number {
         1 => Turn::new().call("shell", json!({ "command": command })),

@@ -12,11 +12,11 @@ use zk_testkit::{Script, Step, Turn};
 
 use crate::zk::{LONG, Person, program, server};
 
-/// What the process may have at any moment.
+/// Most memory of the process at any moment, in bytes.
 const PROCESS: u64 = 128 << 20;
 
-/// What of that the program itself takes, as it is shipped. An unoptimised one is several times as large, so what is
-/// mapped of its file is not counted.
+/// Part of that for the program itself, as it is shipped. An unoptimised one is several times as large, so
+/// what is mapped of its file is not counted.
 const PROGRAM: u64 = 16 << 20;
 
 /// Bytes that each endless stream sends before the test gives up.
@@ -120,7 +120,7 @@ async fn a_long_session_is_shown_and_counted_an_entry_at_a_time() {
     assert!(most > 0 && most < 48 << 20, "cost: {} MB", most >> 20);
 }
 
-/// What a model says.
+/// Answer of a model.
 type Says = fn() -> Turn;
 
 #[test]

@@ -67,7 +67,7 @@ fn a_misspelt_model_is_warned_about_with_near_ones() {
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     assert!(ended.stderr.contains("warning: anthropic/claude-sonet-5"), "{}", ended.stderr);
     assert!(ended.stderr.contains("did you mean `claude-sonnet-5`"), "{}", ended.stderr);
-    // What the server lists is no mistake.
+    // A model that the server lists is no mistake.
     let server = FakeServer::builder(Script::answering(|_| Turn::new().text("Hello.")))
         .models(["claude-sonet-5"])
         .start()

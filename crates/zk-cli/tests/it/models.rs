@@ -11,7 +11,7 @@ fn a_server_is_asked_which_models_it_has() {
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     assert!(ended.stdout.contains("\nclaude-b ") && ended.stdout.contains(" server\n"), "{}", ended.stdout);
     assert!(!ended.stdout.contains("claude-a"), "{}", ended.stdout);
-    // What the vendor has at its own address is not what this server has.
+    // Models of the vendor's own address are not those of this server.
     assert!(!ended.stdout.contains("claude-fable"), "{}", ended.stdout);
     let ended = person.run(&["models", "claude", "zzz"]);
     assert_eq!(ended.code, 1);

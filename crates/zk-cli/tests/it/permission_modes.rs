@@ -407,7 +407,7 @@ fn where_no_state_can_be_kept_at_all_that_is_said_once_and_calls_run() {
     assert!(!person.project().join("made").exists());
 }
 
-/// Where the machine refuses namespaces, as some distributions do to programs without a profile.
+/// On a machine that refuses namespaces, as some distributions do to programs without a profile.
 #[test]
 fn where_namespaces_are_refused_auto_refuses_and_a_named_sandbox_says_what_is_left_of_it() {
     const REFUSING: &str = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\"";

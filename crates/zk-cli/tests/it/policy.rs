@@ -1,4 +1,4 @@
-//! What may run: `zk policy`, the rules of the settings, and the modes.
+//! Permissions: `zk policy`, the rules of the settings, and the modes.
 
 use serde_json::json;
 use zk_testkit::Script;

@@ -1,4 +1,4 @@
-//! What every request of a session begins with, in every dialect.
+//! Beginning of every request of a session, in every dialect.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -262,7 +262,8 @@ impl PromptSection for Ticking {
     }
 }
 
-/// What a session may have, in a directory with a skill: files, commands, skills, an MCP server, and somebody who steers.
+/// Makes a bus with what a session may have, in a directory with a skill: files, commands, skills, an MCP
+/// server, and somebody who steers.
 fn session_bus(dir: &Path) -> Bus {
     let skill = dir.join("skills/pdf");
     std::fs::create_dir_all(&skill).unwrap();
@@ -376,7 +377,7 @@ async fn skills_servers_steering_and_sub_agents_of_one_session_leave_the_beginni
         }
         let part = PrefixPart::Section { id: "clock".into(), source: "clockmaker".into() };
         use PrefixCause::{Reloaded, Unexplained};
-        // It may be a file that came and was edited, at first.
+        // At first the change may be that of a file that came and was edited.
         let expected = [Reloaded, Reloaded, Unexplained, Unexplained].map(|cause| (part.clone(), cause));
         assert_eq!(*breaks.lock().unwrap(), expected, "{name}");
         agent.close().await;

@@ -51,7 +51,7 @@ fn protected_files_are_refused_although_everything_is_allowed() {
     assert!(ended.stdout.contains("with credentials left out"), "{}", ended.stdout);
 }
 
-/// Where commands run in no sandbox it is the tools that do not see it.
+/// Without a sandbox for commands it is the tools that do not see what is hidden.
 #[test]
 fn what_the_settings_hide_is_hidden_from_tools_too() {
     let script = Script::new()

@@ -263,7 +263,7 @@ fn enter_alone_approves_nothing() {
     assert!(!person.project().join("made").exists());
 }
 
-/// How many bursts are typed: one, unless `ZK_BURSTS` says more.
+/// Number of bursts that are typed: one, unless `ZK_BURSTS` says more.
 #[expect(clippy::disallowed_methods, reason = "how much is tried is chosen from outside")]
 fn bursts() -> u64 {
     std::env::var("ZK_BURSTS").ok().and_then(|count| count.parse::<u64>().ok()).map_or(1, |count| count / 100)

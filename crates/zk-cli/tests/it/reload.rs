@@ -115,7 +115,7 @@ fn a_drawn_screen_reloads_its_keys_and_keeps_what_was_said() {
         terminal.keys("/reload\r");
         terminal.expect(READ);
         terminal.expect("there is no command /nothing");
-        // What is typed stays beside what a key runs.
+        // Text that is typed stays beside what a key runs.
         terminal.keys("second one");
         terminal.keys("\u{1b}v");
         terminal.expect("Answer 3 to: Greet all of you.");

@@ -1,4 +1,4 @@
-//! What happens while `/reload` opens a conversation anew: signals, keys, and settings that fail late.
+//! Events while `/reload` opens a conversation anew: signals, keys, and settings that fail late.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::zk::{Person, until};
 const READ: &str = "skills, agents and MCP servers are read anew";
 const STAYS: &str = "cannot go on with the new settings, so those before stay";
 
-/// What is asked while the conversation is opened anew, if a project sets something: nobody answers it here.
+/// Question while the conversation is opened anew, if a project sets something: nobody answers it here.
 const ASKED: &str = "exactly as it is? It sets:";
 
 /// Has the next reload wait for a person.
@@ -82,7 +82,7 @@ fn lines_typed_behind_a_reload_or_another_screen_run_in_order() {
                 terminal.keys(&format!("{line}\r"));
                 std::thread::sleep(Duration::from_millis(pause));
             }
-            // What comes at once is one text behind the command on a drawn screen.
+            // Lines that come at once are one text behind the command on a drawn screen.
             until("everything is sent", || {
                 server.bodies().pop().is_some_and(|body| {
                     let body = body.to_string();

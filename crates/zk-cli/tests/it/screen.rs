@@ -189,7 +189,7 @@ fn the_end_of_a_resumed_session_is_shown_once() {
     assert_eq!(left, Some(1), "{rest:?}");
 }
 
-/// How often the threads of a process gave up the processor or lost it.
+/// Counts how often the threads of a process gave up the processor or lost it.
 pub(crate) fn switches(pid: i32) -> u64 {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let of = |task: std::fs::DirEntry| {
@@ -200,7 +200,7 @@ pub(crate) fn switches(pid: i32) -> u64 {
     tasks.filter_map(Result::ok).map(of).sum()
 }
 
-/// How long a conversation has to be quiet: a few seconds, unless `ZK_IDLE_SECONDS` says otherwise.
+/// Time that a conversation has to be quiet: a few seconds, unless `ZK_IDLE_SECONDS` says otherwise.
 #[expect(clippy::disallowed_methods, reason = "whoever runs a campaign says how large it is")]
 fn idle_seconds() -> u64 {
     std::env::var("ZK_IDLE_SECONDS").ok().and_then(|seconds| seconds.parse().ok()).unwrap_or(3)
@@ -228,14 +228,14 @@ fn a_conversation_that_waits_for_a_prompt_neither_wakes_up_nor_writes() {
         }
         terminal.keys("a draft");
         terminal.expect("a draft");
-        // What was done behind a run ends at some time, and so do threads that nobody needs any more.
+        // Work behind a run ends at some time, and so do threads that nobody needs any more.
         let is_quiet = |time: Duration| {
             let before = (switches(pid), terminal.seen_len());
             std::thread::sleep(time);
             (switches(pid), terminal.seen_len()) == before
         };
         until("two seconds without a wake-up", || is_quiet(Duration::from_secs(2)));
-        // What wakes up again and again does so in each of these times; a thread that ends does it once.
+        // A thread that wakes up again and again does so in each of these times; one that ends does it once.
         let is_idle = (0..3).any(|_| is_quiet(Duration::from_secs(seconds)));
         assert!(is_idle, "it wakes up again and again: {screen}, job {has_job}");
         leave(&mut terminal, screen);

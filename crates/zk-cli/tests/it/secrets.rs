@@ -28,7 +28,7 @@ fn a_command_finds_no_key_in_the_environment_or_memory_of_any_process() {
     let person = Person::new()
         .with("ANTHROPIC_BASE_URL", &server.url())
         .with("ANTHROPIC_API_KEY", "canary-key-in-the-environment");
-    // Where everybody can read it.
+    // Everybody can read this copy.
     let copy = person.project().join("zk");
     std::fs::copy(program(), &copy).unwrap();
     for dir in person.project().ancestors().take(2).chain([person.home().as_path()]) {

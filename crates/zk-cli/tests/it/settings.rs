@@ -89,7 +89,8 @@ fn a_settings_file_named_and_missing_is_an_error() {
     assert!(ended.stderr.contains("missing.toml"));
 }
 
-/// What a project can put where zk looks for settings: none of it may make zk wait or fill its memory.
+/// Files that a project can put where zk looks for settings: none of them may make zk wait or fill its
+/// memory.
 #[test]
 fn a_settings_file_that_never_ends_is_an_error_and_nothing_waits() {
     type Put = fn(&std::path::Path);

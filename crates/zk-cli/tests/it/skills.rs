@@ -254,7 +254,7 @@ fn a_skill_and_a_command_that_are_typed_during_a_run_take_effect_in_it_and_behin
         terminal.expect(keys);
         std::thread::sleep(std::time::Duration::from_millis(300));
         terminal.keys(end);
-        // It is seen while it waits.
+        // The text is seen while it waits.
         terminal.expect(keys);
         std::thread::sleep(std::time::Duration::from_millis(300));
     }

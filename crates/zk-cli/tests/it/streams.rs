@@ -1,4 +1,4 @@
-//! What `json` and `stream-json` print.
+//! Output of `json` and `stream-json`.
 
 use serde_json::json;
 use zk_core::model::{SessionId, StopReason};

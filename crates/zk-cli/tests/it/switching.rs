@@ -135,7 +135,8 @@ impl SessionOpener for Opener {
     }
 }
 
-/// How many files below `folder` this process has open. Folders do not count: one is open while it is synced.
+/// Counts the files below `folder` that this process has open. Folders do not count: one is open while it is
+/// synced.
 fn open_files(folder: &Path) -> usize {
     let links = std::fs::read_dir("/proc/self/fd")
         .into_iter()
@@ -144,7 +145,7 @@ fn open_files(folder: &Path) -> usize {
     links.filter(|target| target.starts_with(folder) && target.is_file()).count()
 }
 
-/// How often to switch; a thousand times with `ZK_SWITCHES=1000`.
+/// Number of switches; a thousand with `ZK_SWITCHES=1000`.
 #[expect(clippy::disallowed_methods, reason = "the size of a campaign is set from outside")]
 fn rounds() -> usize {
     std::env::var("ZK_SWITCHES").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(14)

@@ -240,7 +240,7 @@ fn the_output_of_a_command_reaches_the_model_without_its_noise_unless_that_is_of
         "{cost}"
     );
     let sums: Value = serde_json::from_str(&person.run(&["cost", "--json"]).stdout).unwrap();
-    // How long the command took is said as well, in more digits or fewer.
+    // The time that the command took is said as well, in more digits or fewer.
     assert!((5_720..5_740).contains(&sums[0]["output_bytes"].as_u64().unwrap()), "{sums}");
     assert!(sums[0]["output_bytes_sent"].as_u64().unwrap() < 200, "{sums}");
     person.settings("[tools]\ncompress = \"off\"\n");
@@ -250,7 +250,7 @@ fn the_output_of_a_command_reaches_the_model_without_its_noise_unless_that_is_of
 
 /// A setting that a text of the last of some calls depends on.
 struct Reaches {
-    /// What is set besides, with it and without.
+    /// Other settings, with it and without.
     beside: &'static str,
     setting: &'static str,
     calls: Vec<(&'static str, Value)>,

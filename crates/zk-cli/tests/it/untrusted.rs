@@ -6,7 +6,7 @@ use zk_testkit::{FakeServer, RawReply, Script, Turn};
 use crate::terminal::Terminal;
 use crate::zk::{Person, server};
 
-/// What a terminal would act on, hide or reorder, each with a mark that says where it came through.
+/// Texts that a terminal would act on, hide or reorder, each with a mark that says where it came through.
 const HOSTILE: [(&str, &str); 24] = [
     ("clipboard", "\u{1b}]52;c;aGVsbG8=\u{7}"),
     ("clipboard, ended by ST", "\u{1b}]52;c;aGVsbG8=\u{1b}\\"),
@@ -200,7 +200,7 @@ fn settings_hooks_and_names_of_directories_do_nothing_to_the_terminal() {
         ("a prompt that a hook refuses", "-p go", "blocked by hook"),
     ] {
         check(place, &person, args, mark);
-        // That directory is a project of its own, with nothing in it.
+        // The directory is a project of its own, with nothing in it.
         let below = format!("{args} --cwd {}", shell(dir.to_str().unwrap()));
         check(place, &person, &below, if place == "trust" { "⟨U+000A⟩" } else { mark });
     }

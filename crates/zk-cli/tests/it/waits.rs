@@ -1,4 +1,4 @@
-//! What a person sees of a request that waits to be sent again.
+//! Output for a person about a request that waits to be sent again.
 
 use std::time::Duration;
 
@@ -132,10 +132,10 @@ fn programs_get_the_event_and_no_line() {
     assert_eq!(retry["retry"]["attempt"], 1, "{retry}");
 }
 
-/// How long a model says nothing.
+/// Time for which a model says nothing.
 const SILENT: Duration = Duration::from_millis(4500);
 
-/// What a person sees of a silence, in this order, and nothing of it in the end.
+/// Checks what a person sees of a silence, in this order, and nothing of it in the end.
 fn sees_the_silence(modes: &[&str], answer: fn(Turn) -> Turn, seen: &[&str]) {
     for args in modes.iter().copied() {
         let server = server(Script::new().turn(answer));

@@ -1,4 +1,4 @@
-//! What fills the context window, and how a person has a conversation made smaller.
+//! Content of the context window, and ways for a person to have a conversation made smaller.
 
 use serde_json::json;
 use zk_core::model::{ErrorKind, Usage};

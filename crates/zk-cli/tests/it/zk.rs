@@ -15,7 +15,7 @@ pub(crate) struct Person {
     vars: Vec<(String, String)>,
 }
 
-/// How the program ended.
+/// End of the program.
 pub(crate) struct Ended {
     pub(crate) code: i32,
     pub(crate) stdout: String,

@@ -20,7 +20,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::mcp::{Records, Session};
 use crate::own_files;
 
-/// How much of a log is printed, in bytes.
+/// Most that is printed of a log, in bytes.
 const LOG: u64 = 64 << 10;
 
 /// Does what was asked about MCP servers.
@@ -112,7 +112,7 @@ async fn tools(app: &AppContext, server: Option<&str>) -> Outcome<Exit> {
     Ok(if failed { Exit::Failed } else { exit })
 }
 
-/// Why a server cannot be used, in lines.
+/// Returns the reason why a server cannot be used, in lines.
 pub(super) fn problem(server: &str, state: &ServerState) -> Option<Vec<String>> {
     match state {
         ServerState::Ready { .. } => None,

@@ -18,7 +18,7 @@ use crate::compose::{self, HostOptions};
 use crate::exit::Failure;
 use crate::sessions::{self, Session};
 
-/// Its name.
+/// Name of the tool.
 pub(super) const RUN: &str = "run";
 
 /// Has zk work on a prompt. It is called through the rules, hooks and gates of every other tool.

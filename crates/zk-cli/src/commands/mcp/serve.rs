@@ -103,7 +103,7 @@ struct ProgramTools {
 impl ProgramTools {
     async fn new(app: &AppContext) -> Outcome<Self> {
         let mut own = app.clone();
-        // What other servers offer is theirs to serve.
+        // Tools of other servers are theirs to serve.
         own.settings.leave_out_mcp_servers();
         let bus = compose::bus(&own, &Session::default(), HostOptions::unattended(app)).await?;
         Ok(Self { app: app.clone(), bus, run: Arc::new(RunTool::new(app)), order: RwLock::default() })
@@ -120,7 +120,7 @@ impl ProgramTools {
     }
 }
 
-/// What is shown to a person and a tool's own data stay here.
+/// Keeps the content alone: the display for a person and a tool's own data stay here.
 fn content_only(output: ToolOutput) -> ToolOutput {
     ToolOutput { content: output.content, display: None, details: None }
 }

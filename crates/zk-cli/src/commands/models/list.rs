@@ -15,7 +15,7 @@ pub(super) struct Listed {
     /// As the settings write them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     efforts: Vec<String>,
-    /// Its last day, if that is known.
+    /// Last day of the model, if that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     shutdown: Option<Shutdown>,
     /// Whether the server named it.
@@ -64,19 +64,19 @@ impl Listed {
         ]
     }
 
-    /// Who named it, and whether it is served for long.
+    /// Returns who named the model, and whether it is served for long.
     fn source(&self, now: SystemTime) -> String {
         let source = if self.live { "server" } else { "catalogue" };
         match self.shutdown {
             Some(end) if !end.is_past(now) => format!("{source}, until {end}"),
-            // What a server lists it serves, whatever was announced.
+            // A model that a server lists is served, whatever was announced.
             Some(end) if !self.live => format!("{source}, shut down {end}"),
             Some(_) | None => source.to_owned(),
         }
     }
 }
 
-/// What a server lists, in its order, and then what else is known.
+/// Joins the models that a server lists, in its order, with the others that are known.
 pub(super) fn merge(live: Vec<Listed>, known: Vec<Listed>) -> Vec<Listed> {
     let named: BTreeSet<String> = live.iter().map(|live| live.model.id.clone()).collect();
     let known = known.into_iter().filter(|known| !named.contains(&known.model.id));

@@ -1,4 +1,5 @@
-//! What the terminal can do and how it is told, by its environment and the settings, until it says itself what it is.
+//! Abilities of the terminal and the form of its notices, by its environment and the settings, until it says
+//! itself what it is.
 
 use zk_tui::{Abilities, Looks, Notices, Queries, Theme};
 
@@ -26,7 +27,7 @@ pub(super) fn wanted_theme(app: &AppContext) -> Theme {
     theme(&app.env, app.settings.text("theme"))
 }
 
-/// How the terminal shows a notice.
+/// Returns the form in which the terminal shows a notice.
 fn notices(env: &Env) -> Notices {
     let program = env.text("TERM_PROGRAM").unwrap_or_default();
     let term = env.text("TERM").unwrap_or_default();
@@ -41,11 +42,11 @@ fn notices(env: &Env) -> Notices {
     }
 }
 
-/// What the terminal can do, as far as the environment says.
+/// Returns the abilities of the terminal, as far as the environment says.
 pub(super) fn abilities(app: &AppContext) -> Abilities {
     let (env, wanted) = (&app.env, app.settings.text("theme"));
     let term = env.text("TERM").unwrap_or_default();
-    // Those that break lines anew when they get narrower; within `screen` nothing does.
+    // Terminals that break lines anew when they get narrower; within `screen` nothing does.
     let reflowing =
         ["TMUX", "VTE_VERSION", "KITTY_WINDOW_ID", "ALACRITTY_WINDOW_ID", "WEZTERM_PANE", "ITERM_SESSION_ID"];
     let is_screen = term.starts_with("screen") && env.get("TMUX").is_none();
@@ -65,7 +66,7 @@ pub(super) fn abilities(app: &AppContext) -> Abilities {
     }
 }
 
-/// What the terminal is asked: the console of Linux would print the questions.
+/// Returns the questions for the terminal: the console of Linux would print them.
 pub(super) fn queries(app: &AppContext, abilities: &Abilities) -> Queries {
     Queries { ground: abilities.follows_ground, version: app.env.text("TERM") != Some("linux") }
 }

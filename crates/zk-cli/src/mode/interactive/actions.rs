@@ -1,4 +1,4 @@
-//! What the screen has to do for a person beside drawing.
+//! Actions of the screen for a person beside drawing.
 
 use zk_core::model::Message;
 use zk_core::service::Conversation;
@@ -84,7 +84,8 @@ impl InlineScreen {
             if !images.is_empty() {
                 let mut message = Message::injected(text.as_str(), "steer");
                 message.content.extend(images);
-                // What comes too late waits in the queue of the view, which knows that the run is over.
+                // A text that comes too late waits in the queue of the view, which knows that the run is
+                // over.
                 let _ = opened.conversation.steer(message);
                 return;
             }

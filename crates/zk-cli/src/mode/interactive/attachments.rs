@@ -44,7 +44,7 @@ impl Attachments {
     }
 }
 
-/// What an image is, by its first bytes: a name may say anything.
+/// Returns the media type of an image, by its first bytes: a name may say anything.
 fn media_type(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0x89, b'P', b'N', b'G', ..] => Some("image/png"),

@@ -80,7 +80,7 @@ impl OutputSink for Shown {
 
 async fn execute(chat: &Chat, command: &str, stop: &CancellationToken) -> Result<BashOutput, String> {
     let bus = chat.agent.bus();
-    // What bounds the model's commands does not bound the person.
+    // Bounds of the model's commands do not bound the person.
     let outside = bus.service::<PersonExec>().map(|outside| outside.0.clone());
     let exec = outside.or_else(|| bus.service::<dyn Exec>()).ok_or("nothing here can run commands")?;
     let mut shown = Shown {

@@ -21,7 +21,7 @@ const HARMLESS: [&str; 10] =
 /// Commands that show something unless they are told more.
 const HARMLESS_ALONE: [&str; 4] = ["jobs", "model", "provider", "thinking"];
 
-/// What of `/jobs` can be done beside a run, as the list of jobs on a drawn screen does it.
+/// Verbs of `/jobs` that can be used beside a run, as in the list of jobs on a drawn screen.
 const HARMLESS_OF_JOBS: [&str; 3] = ["kill", "list", "tail"];
 
 /// Whether a line is a command that can be done while a run goes on.

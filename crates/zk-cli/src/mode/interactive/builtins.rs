@@ -30,7 +30,7 @@ pub(crate) fn all(
     BuiltinKind::ALL.map(make).into()
 }
 
-/// What the built-in commands share.
+/// Context that the built-in commands share.
 struct CommandContext {
     agent: Agent,
     app: AppContext,

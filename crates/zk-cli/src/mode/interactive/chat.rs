@@ -30,10 +30,10 @@ use crate::term::{Screen, Style};
 /// Told when a command begins and ends.
 type OnBusy = Arc<dyn Fn(bool) + Send + Sync>;
 
-/// What a conversation begins with.
+/// Beginning of a conversation.
 #[derive(Clone, Copy)]
 pub(super) enum Opens<'a> {
-    /// What the command line asks for.
+    /// Prompt of the command line.
     Prompt(&'a Prompt),
     /// The conversation before it, with settings that were read anew and may need the person's trust, unless `stop` ends
     /// that. Without `stop` it is opened with the settings it had: nothing is asked, and nothing stops it.
@@ -56,12 +56,12 @@ impl<'a> Opens<'a> {
     }
 }
 
-/// Why a conversation is not open: the person did not want to wait.
+/// Reason why a conversation is not open: the person did not want to wait.
 const STOPPED: &str = "stopped before the conversation was open";
 
 /// A conversation with a person: the agent, where it is shown, and what is typed.
 pub(super) struct Chat {
-    /// What it was opened with.
+    /// Context that the conversation was opened with.
     pub(super) app: AppContext,
     pub(super) agent: Agent,
     pub(super) conversation: AgentConversation,
@@ -85,16 +85,17 @@ pub(super) struct Chat {
     pub(super) beside: tokio::sync::Mutex<UnboundedReceiver<String>>,
 }
 
-/// What came of one line.
+/// Outcome of one line.
 pub(super) enum LineOutcome {
     Done,
-    /// It was stopped, or failed.
+    /// The line was stopped, or failed.
     Failed,
-    /// It was to be opened anew, which cannot be done: what was typed behind that was typed for another state of things.
+    /// The conversation was to be opened anew, which cannot be done: text typed behind that was typed for
+    /// another state of things.
     Stays,
     /// The conversation is over.
     Quit(Exit),
-    /// It goes on with what was read anew.
+    /// The conversation goes on with what was read anew.
     Reload(Box<AppContext>),
 }
 
@@ -139,7 +140,7 @@ impl Chat {
             Opens::Carried { carried, .. } => carried.session(&app).await?,
         };
         let allow_all = app.settings.flag("permissions.allow_all");
-        // What is carried over is shown already.
+        // A conversation that is carried over is shown already.
         if let (Opens::Prompt(_), Some(entries)) = (opens, session.restored()) {
             view.begin(&entries);
         }
@@ -150,7 +151,7 @@ impl Chat {
             allow_all,
             view: view.clone(),
         };
-        // What belongs to the session alone goes with it when another one takes its place.
+        // Plugins of the session alone go with it when another one takes its place.
         let bus = match compose::bus(&app, &Session::default(), options).await {
             Ok(bus) => bus,
             Err(failure) => {

@@ -21,10 +21,10 @@ use crate::sessions;
 /// Paths that are offered at most.
 const MAX_PATHS: usize = 100_000;
 
-/// How long names count as known.
+/// Time that names count as known.
 const FRESH: Duration = Duration::from_secs(10);
 
-/// How long the prompts of the present session count as known.
+/// Time that the prompts of the present session count as known.
 const CURRENT: Duration = Duration::from_secs(1);
 
 /// Sessions that are offered.
@@ -40,10 +40,10 @@ pub(super) struct Completions {
     pub(super) known: Arc<Mutex<Known>>,
 }
 
-/// What is known by now.
+/// Names that are known by now.
 #[derive(Default)]
 pub(super) struct Known {
-    /// Where the files and sessions are of.
+    /// Directory of the files and sessions.
     cwd: PathBuf,
     files: Names,
     programs: Names,
@@ -89,7 +89,8 @@ impl Completions {
         }
     }
 
-    /// Where the conversation works by now. What is known of another directory is forgotten.
+    /// Returns the directory where the conversation works by now. Files and sessions of another directory are
+    /// forgotten.
     fn cwd(&self, opened: &Opened) -> PathBuf {
         let cwd = Place::now(&self.app, &opened.agent.bus().cx());
         let mut known = self.known();
@@ -251,7 +252,7 @@ fn walk(files: &dyn Files, cwd: &Path, most: usize) -> Offered {
         names.push(name.to_owned());
         ControlFlow::Continue(())
     };
-    // What was found before an error is offered.
+    // Files that were found before an error are offered.
     let _ = files.walk(&start, &WalkOptions::default(), &mut visit);
     names.sort_by_key(|name| (name.matches('/').count(), name.len()));
     let remark = is_cut.then(|| {

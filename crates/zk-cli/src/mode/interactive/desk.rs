@@ -12,7 +12,7 @@ use crate::app::AppContext;
 use crate::mode::painter::Painting;
 use crate::mode::shared_screen::SharedScreen;
 
-/// Where the person sits: what is shown, and what is typed.
+/// Place of the person: what is shown, and what is typed.
 pub(super) struct Desk {
     pub(super) screen: SharedScreen,
     pub(super) keyboard: Keyboard,
@@ -55,7 +55,7 @@ impl Drop for Attending {
     }
 }
 
-/// What draws a conversation in lines.
+/// Drawing of a conversation in lines.
 pub(super) struct Lines {
     pub(super) painting: Painting,
     /// Draws the questions, and answers them.

@@ -65,7 +65,7 @@ pub(super) async fn go_to(
 async fn new_skills(cx: &Cx) -> Vec<String> {
     let Some(skills) = cx.service::<Skills>() else { return Vec::new() };
     let before = skills.found();
-    // What fails is reported by the bus.
+    // A failure is reported by the bus.
     let Ok(now) = skills.refresh(cx).await else { return Vec::new() };
     let is_new = |name: &str| before.as_ref().is_none_or(|before| before.get(name).is_none());
     let names = now.skills.iter().map(|skill| skill.name()).filter(|name| is_new(name));

@@ -13,7 +13,7 @@ use crate::app::AppContext;
 use crate::own_files;
 use crate::term::redacted;
 
-/// How long after the last key a draft is stored.
+/// Time after the last key until a draft is stored.
 pub(super) const DRAFT: Duration = Duration::from_millis(500);
 
 /// The draft of the prompt in a file of this process, which survives a crash and is removed at its end.
@@ -43,7 +43,8 @@ impl Drafts {
         Self { text, ..self }
     }
 
-    /// What was being typed in this directory when another process broke off; it is not kept any more then.
+    /// Takes the text that was being typed in this directory when another process broke off; it is not kept
+    /// any more then.
     pub(super) fn take_lost(&self) -> Option<String> {
         let (dir, _) = self.place.as_ref()?;
         let mut found: Vec<String> = Vec::new();
@@ -142,7 +143,7 @@ impl KeptDrafts {
         Self { shared, thread, lost }
     }
 
-    /// What was being typed in this directory when another process broke off.
+    /// Takes the text that was being typed in this directory when another process broke off.
     pub(super) fn take_lost(&mut self) -> Option<String> {
         self.lost.take()
     }

@@ -14,10 +14,10 @@ use super::worker::Opened;
 use crate::app::AppContext;
 use crate::own_files;
 
-/// How often it is looked whether the terminal is given back, while another program has it.
+/// Interval of looks whether the terminal is given back, while another program has it.
 const AWAY: Duration = Duration::from_millis(250);
 
-/// What an editor sees of the environment beside what every command does: how to draw, and where its settings are.
+/// Variables that an editor sees beside those of every command: how to draw, and where its settings are.
 const GRANTED: [&str; 12] = [
     "TERM",
     "COLORTERM",

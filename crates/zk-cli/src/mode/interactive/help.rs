@@ -1,4 +1,4 @@
-//! What `/help` says.
+//! Text of `/help`.
 
 use zk_core::kernel::Cx;
 use zk_core::service::Command;
@@ -27,7 +27,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("screen", &["screen", "help"]),
 ];
 
-/// What is typed beside prompts and commands, whatever draws the conversation.
+/// Input beside prompts and commands, whatever draws the conversation.
 const TYPED: [(&str, &str); 2] = [
     ("!command", "run a command of your own; the model sees its output"),
     ("!!command", "the same, and the model does not see it"),
@@ -46,7 +46,7 @@ const DRAWN: [(&str, &str); 9] = [
     ("?", "alone: all keys; keys.toml beside settings.toml changes them"),
 ];
 
-/// Those of plain lines.
+/// Keys of plain lines.
 const PLAIN: [(&str, &str); 4] = [
     ("Enter", "send; during a run: keep the text for the next prompt, as Tab does, or try again at once"),
     ("Esc", "stop the run; what is typed meanwhile waits at the prompt"),

@@ -31,14 +31,14 @@ use crate::mode::shared_screen::SharedScreen;
 use crate::signals::stop_process;
 use crate::term::{Backlog, Screen, Sink, Style, redacted};
 
-/// How long the screen waits for what is still to be drawn at the end.
+/// Longest wait of the screen for what is still to be drawn at the end.
 const LAST: Duration = Duration::from_millis(30);
 
 /// Poll interval for being the foreground process again: a shell that brings a running process to the foreground sends
 /// it no signal.
 const AWAY: Duration = Duration::from_secs(1);
 
-/// How long nothing is typed before everything typed has had its effect.
+/// Time without typing after which everything typed has had its effect.
 const SETTLED: Duration = Duration::from_millis(20);
 
 /// Bytes of a line that is not complete after which they are shown.
@@ -106,10 +106,10 @@ pub(super) fn run(seat: &mut Seat, start: Start, kind: ScreenKind) -> Outcome<En
     })
 }
 
-/// What a screen begins to be typed on with.
+/// State in which typing on a screen begins.
 struct Composing {
     keymap: Keymap,
-    /// What could not be done of the file of keys.
+    /// Problems with the file of keys.
     said: Vec<String>,
     draft: String,
     /// The draft with the lines before it, as the screen before stored them.
@@ -128,9 +128,9 @@ pub(super) struct InlineScreen {
     pub(super) opened: Arc<OnceLock<Opened>>,
     pub(super) todo: UnboundedSender<Work>,
     pub(super) notes: UnboundedSender<Note>,
-    /// What was printed of a line that is not complete.
+    /// Printed part of a line that is not complete.
     partial: String,
-    /// What was printed and is not drawn yet.
+    /// Printed text that is not drawn yet.
     backlog: Backlog,
     pub(super) began: Instant,
 }
@@ -234,7 +234,7 @@ impl InlineScreen {
                     }
                 }
             }
-            // Who prints is never far ahead of what is drawn.
+            // Whoever prints is never far ahead of what is drawn.
             while let Ok((style, text)) = printed.try_recv() {
                 self.print(&mut app, style, &text);
             }
@@ -430,7 +430,7 @@ impl InlineScreen {
         Box::new(move |asked| completions.offer(asked))
     }
 
-    /// What the row of the status says of the conversation itself.
+    /// Returns what the row of the status says of the conversation itself.
     fn model(&self) -> ModelFacts {
         let Some(Opened { agent, .. }) = self.opened.get() else { return ModelFacts::default() };
         let model = agent.model();
@@ -454,7 +454,7 @@ async fn edited(editing: Option<&mut Edited>) -> Result<(String, String), String
     }
 }
 
-/// What is typed; waits for good while somebody else reads it.
+/// Waits for input; for good while somebody else reads it.
 async fn typed(input: Option<&mut Input>) -> Typed {
     match input {
         Some(input) => input.next().await,

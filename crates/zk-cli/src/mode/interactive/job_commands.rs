@@ -9,7 +9,7 @@ use zk_tools::{JobInfo, JobPhase, Jobs};
 
 use crate::place::PersonExec;
 
-/// How much of a job's output is shown, in bytes.
+/// Most of a job's output that is shown, in bytes.
 const TAIL: usize = 8 * 1024;
 
 /// The command.
@@ -37,7 +37,7 @@ impl Command for JobsCommand {
             ("" | "list", "") => list(&jobs.list()),
             ("start", "") => return Err("/jobs start takes a command".into()),
             ("start", command) => {
-                // What bounds the model's commands does not bound the person.
+                // Bounds of the model's commands do not bound the person.
                 let outside = cx.service::<PersonExec>().map(|outside| outside.0.clone());
                 let exec = outside.or_else(|| cx.service::<dyn Exec>());
                 let exec = exec.ok_or("nothing here can run commands")?;

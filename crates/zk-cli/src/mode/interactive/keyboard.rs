@@ -25,8 +25,8 @@ use crate::term::Style;
 /// Callback for a submitted line; returns whether it handled the line.
 type OnLine = Box<dyn Fn(&str) -> bool + Send + Sync>;
 
-/// What is typed during a run: keys that stop it or end its wait for another attempt, answers to questions, and text for the
-/// next prompt. Clones are the same keyboard.
+/// Input during a run: keys that stop it or end its wait for another attempt, answers to questions, and text
+/// for the next prompt. Clones are the same keyboard.
 #[derive(Clone)]
 pub(crate) struct Keyboard(Arc<Inner>);
 
@@ -40,7 +40,7 @@ struct Inner {
     began: Instant,
     /// Is told what waits for the next prompts after each change.
     changed: Mutex<Option<OnChange>>,
-    /// What Shift-Tab does.
+    /// Action of Shift-Tab.
     cycle: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Handles a line submitted during a run, unless it is text for the next prompt.
     lines: OnceLock<OnLine>,
@@ -50,13 +50,13 @@ struct Inner {
 struct State {
     typed: TypeAhead,
     question: Option<Question>,
-    /// What Escape stops.
+    /// Token that Escape cancels.
     stop: Option<CancellationToken>,
     /// Whether nobody is at the terminal any more.
     gone: bool,
 }
 
-/// What was typed and is for the next prompts.
+/// Text that was typed for the next prompts.
 #[derive(Default)]
 struct TypeAhead {
     /// Texts that Enter ended.

@@ -1,4 +1,4 @@
-//! What a line that was typed leads to: a command, or a run.
+//! Effect of a typed line: a command, or a run.
 
 use std::sync::Arc;
 
@@ -97,7 +97,7 @@ impl Chat {
     /// Does what a text asks for that waited its turn, and what the view asks of its host then.
     pub(super) async fn run_waiting(&self, text: &str) -> LineOutcome {
         let outcome = self.run_text(text).await;
-        // What follows a command of the person's own is known only now.
+        // Requests behind a command of the person's own are known only now.
         match self.follow_view().await {
             LineOutcome::Done => outcome,
             next => next,

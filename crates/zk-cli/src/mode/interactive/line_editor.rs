@@ -21,11 +21,11 @@ use crate::term::redacted;
 /// Lines that are kept for the arrow keys.
 const KEPT: usize = 500;
 
-/// How long after ESC the rest of a sequence may come, in milliseconds. Without an end to it, Escape would make
-/// another key of the next one.
+/// Longest time after ESC for the rest of a sequence, in milliseconds. Without an end to it, Escape would
+/// make another key of the next one.
 const SEQUENCE: u16 = 100;
 
-/// What a person typed.
+/// Input of a person.
 pub(crate) enum ReadLine {
     Line(String),
     /// Ctrl-C.
@@ -83,7 +83,7 @@ impl Helper for Watched {}
 /// Line editing with a history that outlives the conversation.
 pub(crate) struct LineEditor {
     editor: Editor<Watched, FileHistory>,
-    /// What was typed when Shift-Tab was pressed.
+    /// Text that was typed when Shift-Tab was pressed.
     back_tab: BackTab,
     /// The file of the history, once its directory can be written.
     kept: Option<PathBuf>,
@@ -170,7 +170,7 @@ impl LineEditor {
         let Some(path) = &self.kept else { return };
         let now = stamp(path);
         if now.is_some() && std::mem::replace(&mut self.seen, now) != now {
-            // What cannot be read any more stays as it was typed here.
+            // Lines that cannot be read any more stay as they were typed here.
             let _ = self.editor.clear_history().and_then(|()| self.editor.load_history(path));
         }
     }

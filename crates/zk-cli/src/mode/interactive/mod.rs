@@ -81,7 +81,7 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
     }
 }
 
-/// What stays while a conversation goes from one screen to another.
+/// State that stays while a conversation goes from one screen to another.
 struct Seat {
     app: AppContext,
     tty: Tty,
@@ -91,7 +91,7 @@ struct Seat {
     editor: LineEditor,
 }
 
-/// How a screen begins.
+/// Beginning of a screen.
 enum Start {
     /// With a new conversation.
     Open(Prompt),
@@ -99,12 +99,12 @@ enum Start {
     GoOn {
         chat: Box<Chat>,
         unfinished: Unfinished,
-        /// What there is to say of it.
+        /// Message about the conversation.
         said: Option<String>,
     },
 }
 
-/// How a screen ends.
+/// End of a screen.
 enum Ended {
     Exit(Exit),
     /// Another one goes on.

@@ -2,7 +2,7 @@ use zk_core::events::{ListingFailed, ModelsQuery};
 use zk_core::kernel::{Cx, EmitError};
 use zk_core::model::{Model, ModelRef};
 
-/// How many models are screen at once.
+/// Most models that are shown at once.
 const SHOWN: usize = 40;
 
 /// The models of the conversation's providers whose names contain every word, the `current` one marked, and who
@@ -26,7 +26,7 @@ pub(super) async fn list(words: &str, current: &ModelRef, cx: &Cx) -> Result<Str
     Ok(lines.join("\n"))
 }
 
-/// Why a provider's list is not there; nothing where there cannot be one.
+/// Returns the reason why a provider's list is not there; nothing where there cannot be one.
 fn excuse(failed: &ListingFailed) -> Option<String> {
     let ListingFailed { provider, error } = failed;
     error.map(|kind| format!("could not list {provider}'s models: {}", kind.as_str()))

@@ -16,7 +16,7 @@ use crate::args::Resume;
 use crate::exit::{Exit, Outcome};
 use crate::term::{Screen, Style};
 
-/// How to get away from plain lines.
+/// Message on the way back from plain lines.
 const BACK: &str = "plain lines from now on; /screen inline goes back";
 
 pub(super) fn run(seat: &mut Seat, start: Start) -> Outcome<Ended> {
@@ -43,7 +43,7 @@ pub(super) fn run(seat: &mut Seat, start: Start) -> Outcome<Ended> {
         }
     };
     let mut drafts = KeptDrafts::new(app, DRAFT);
-    // Its file is that of the screen before.
+    // The file of the draft is that of the screen before.
     carried.iter().for_each(|text| drafts.noting()(text));
     if let Some(lost) = drafts.take_lost() {
         chat.keyboard.set_draft(lost);
@@ -53,7 +53,7 @@ pub(super) fn run(seat: &mut Seat, start: Start) -> Outcome<Ended> {
     let ended = converse(chat, runtime, editor, given);
     editor.on_change(None);
     if let Ok(Ended::Screen { unfinished, .. } | Ended::Reload { unfinished, .. }) = &ended {
-        // It is kept until another screen keeps it.
+        // The text is kept until another screen keeps it.
         drafts.noting()(&unfinished.text());
     }
     ended

@@ -33,16 +33,16 @@ use crate::sessions::{self, Kept, Session};
 use crate::signals::Signals;
 use crate::term::{Notices, Style};
 
-/// What is said once everything was read.
+/// Message once everything was read.
 const READ: &str = "settings, hooks, keys, theme, skills, agents and MCP servers are read anew";
 
-/// What goes on in the conversation that is opened next.
+/// State that goes on in the conversation that is opened next.
 pub(super) struct Carried {
     session: CarriedSession,
-    /// What was said last and is stored with the next run, such as the output of a command of the person.
+    /// Last messages, which are stored with the next run, such as the output of a command of the person.
     unstored: Vec<Arc<Message>>,
     pub(super) model: Model,
-    /// How the model thinks, if the person chose it.
+    /// Thinking of the model, if the person chose it.
     thinking: Option<ThinkingRequest>,
     /// The permission mode, if the person chose it.
     mode: Option<Mode>,
@@ -66,7 +66,7 @@ enum CarriedSession {
 impl Carried {
     /// The endpoint of the provider that is in use.
     pub(super) async fn endpoint(&self, app: &AppContext) -> Outcome<Endpoint> {
-        // What the command line says is about the one that zk begins with.
+        // Values of the command line are about the provider that zk begins with.
         match app.endpoint().await {
             Ok(endpoint) if *endpoint.provider.name == *self.model.provider => Ok(endpoint),
             Ok(_) | Err(_) => app.endpoint_of(&self.model.provider).await,
@@ -111,7 +111,7 @@ impl Carried {
 }
 
 impl Chat {
-    /// What the settings are now, unless this conversation cannot go on with them.
+    /// Reads the settings as they are now, unless this conversation cannot go on with them.
     pub(super) fn reread(&self) -> Result<AppContext, String> {
         let jobs = self.agent.bus().service::<Jobs>().map(|jobs| jobs.list()).unwrap_or_default();
         let runs = |phase: &JobPhase| matches!(phase, JobPhase::Running | JobPhase::Ending);
@@ -150,7 +150,7 @@ impl Chat {
         let session = carried.unwrap_or_else(|| match left {
             Some(Ok(Kept::All(id))) => CarriedSession::Stored(id),
             Some(Ok(Kept::Nothing)) | None if !is_answered => CarriedSession::Empty,
-            // It could not be stored from some moment on.
+            // The session could not be stored from some moment on.
             Some(Ok(Kept::Nothing)) | None => CarriedSession::Unsaved(session, messages.clone()),
             Some(left @ (Ok(Kept::Part { .. }) | Err(_))) => {
                 let line = session_commands::describe_left(&left, "zk --resume");
@@ -225,7 +225,7 @@ impl Reopening<'_> {
         let stop = CancellationToken::new();
         self.signals.arm_run(stop.clone());
         let keyboard = Keyboard::new(self.tty.clone(), self.screen.clone(), read.limits.clone());
-        // What closes is waited for: a second signal ends the program.
+        // Closing is waited for: a second signal ends the program.
         let carried = self.listening(&keyboard, &stop, chat.carry()).await;
         let opened = match stop.is_cancelled() {
             true => Err(Failure::new(Exit::Interrupted, "stopped")),
@@ -238,7 +238,8 @@ impl Reopening<'_> {
             Ok(chat) => return Ok(ControlFlow::Continue((chat, read, READ.to_owned()))),
             Err(failure) => failure,
         };
-        // What was typed for the new settings is not for those before. Whoever stopped this knows which count from then on.
+        // Text that was typed for the new settings is not for those before. Whoever stopped this knows which
+        // count from then on.
         let count = if stop.is_cancelled() { came_with } else { self.unfinished.work.len() };
         // There is nothing else to go back to, so Ctrl-C does not stop this; a second signal ends the program.
         self.signals.arm_run(CancellationToken::new());

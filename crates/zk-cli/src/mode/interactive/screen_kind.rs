@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::app::AppContext;
 use crate::term::{Screen, is_accessible};
 
-/// How a conversation is drawn.
+/// Form in which a conversation is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ScreenKind {
     /// Closed rows scroll away with the terminal's own scrolling, the rest is redrawn below them.
@@ -47,8 +47,8 @@ impl FromStr for ScreenKind {
     }
 }
 
-/// What commands and the host of the screen tell each other: how it is drawn now, another one to go on with, or a text for
-/// the clipboard.
+/// Messages between commands and the host of the screen: how it is drawn now, another one to go on with, or a
+/// text for the clipboard.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WantedScreen(Arc<Mutex<Wanted>>);
 

@@ -23,10 +23,10 @@ use crate::session_switch::SessionSwitch;
 use crate::sessions::{self, Kept};
 use crate::term::Style;
 
-/// How much of the last exchange is shown when a session is resumed, in lines beside the prompt.
+/// Most of the last exchange that is shown when a session is resumed, in lines beside the prompt.
 const GREETING_LINES: usize = 12;
 
-/// How many sessions `/resume` lists.
+/// Most sessions that `/resume` lists.
 const LISTED: usize = 20;
 
 /// The commands.
@@ -180,7 +180,7 @@ impl SessionCommand {
     }
 }
 
-/// What is stored of the present session.
+/// Reads the stored entries of the present session.
 async fn stored(switch: &SessionSwitch) -> Result<Vec<Entry>, StoreError> {
     match &switch.current().open {
         Some(open) => open.entries().await,
@@ -202,7 +202,7 @@ pub(super) async fn prompts(switch: &SessionSwitch) -> Result<Vec<(String, Strin
     Ok(stored(switch).await?.iter().rev().filter_map(found).collect())
 }
 
-/// What to say of a session that was left; `back` is how to return to it.
+/// Describes a session that was left; `back` is how to return to it.
 pub(crate) fn describe_left(left: &Result<Kept, StoreError>, back: &str) -> Option<String> {
     match left {
         Err(error) => Some(format!("session not saved: {error}")),

@@ -10,7 +10,7 @@ use super::tty::Tty;
 use crate::signals::stop_process;
 use crate::term::{Place, SafeText};
 
-/// How long a screen may take to give the terminal back when a signal ends the process.
+/// Time limit of a screen to give the terminal back when a signal ends the process.
 const LEAVING: Duration = Duration::from_millis(500);
 
 /// The terminal of a conversation, given back however the program ends. Clones are the same terminal.
@@ -27,7 +27,7 @@ struct State {
     suspends: Notify,
     has_left: Mutex<bool>,
     left: Condvar,
-    /// What was said of a panic while the screen was drawn.
+    /// Message of a panic while the screen was drawn.
     panic: Mutex<String>,
 }
 

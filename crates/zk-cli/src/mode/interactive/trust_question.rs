@@ -14,7 +14,7 @@ use crate::settings::ProjectFile;
 use crate::signals::Signals;
 use crate::skills;
 
-/// How long a person may read what a project sets.
+/// Longest time for a person to read what a project sets.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Asks whether what the project sets may count, file by file. Anything but a yes leaves it ignored. `stop` ends the
@@ -45,7 +45,7 @@ pub(super) async fn ask(
         if questions.ask(question, &cx, PATIENCE).await != UiAnswer::Once {
             continue;
         }
-        // It counts for this conversation even if that cannot be stored.
+        // The file counts for this conversation even if that cannot be stored.
         if let Err(error) = app.trust.approve(&file.item(&app.project)) {
             app.notices.show(&format!("warning: trusted for this conversation only: {error}"));
         }

@@ -91,7 +91,7 @@ impl Tty {
 pub(super) struct KeyMode {
     tty: Tty,
     raw: Termios,
-    /// How many bytes were typed before keys came one by one: in these Enter is the end of a line.
+    /// Number of bytes that were typed before keys came one by one: in these Enter is the end of a line.
     pub(super) typed_before: usize,
 }
 

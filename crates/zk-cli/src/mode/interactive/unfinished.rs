@@ -1,4 +1,4 @@
-//! What was typed for a conversation that leaves its screen: it goes on with the conversation.
+//! Input for a conversation that leaves its screen: it goes on with the conversation.
 
 use zk_view::Effect;
 
@@ -55,7 +55,7 @@ impl Unfinished {
         let texts: Vec<String> = given_back.iter().filter_map(typed).collect();
         let is_any = !texts.is_empty();
         self.draft = join(texts.into_iter().chain([std::mem::take(&mut self.draft)]));
-        // What was chosen is no text, and leaving with a draft would be another mistake.
+        // A choice is no text, and leaving with a draft would be another mistake.
         let rest = given_back.into_iter().filter(|work| typed(work).is_none() && !matches!(work, Work::Quit));
         self.work.splice(..0, rest);
         is_any

@@ -19,13 +19,13 @@ use crate::sessions;
 use crate::signals::Signals;
 use crate::term::Style;
 
-/// How the conversation begins.
+/// Beginning of the conversation.
 pub(super) enum Begin {
     Open(Box<Opening>),
     GoOn(Box<Chat>),
 }
 
-/// What a new conversation begins with.
+/// Parts that a new conversation begins with.
 pub(super) struct Opening {
     pub(super) app: AppContext,
     pub(super) prompt: Prompt,
@@ -33,7 +33,8 @@ pub(super) struct Opening {
     pub(super) signals: Signals,
 }
 
-/// How it ends for this screen: for good, with another one that was asked for, or to be opened anew.
+/// End of the conversation for this screen: for good, with another one that was asked for, or to be opened
+/// anew.
 pub(super) enum WorkEnd {
     Exit(Exit),
     Screen(ScreenKind, Box<Chat>, Queued),
@@ -43,21 +44,21 @@ pub(super) enum WorkEnd {
 
 /// The work that was not begun when a conversation left its screen.
 pub(super) struct Queued {
-    /// What was typed with the command that had it leave.
+    /// Work that was typed with the command that had the conversation leave.
     pub(super) first: VecDeque<Work>,
     pub(super) rest: UnboundedReceiver<Work>,
 }
 
-/// What the conversation has to do.
+/// Work of the conversation.
 pub(super) enum Work {
     Line(String),
     Effect(Effect),
     Quit,
 }
 
-/// What it tells the screen.
+/// Note of the conversation to the screen.
 pub(super) enum Note {
-    /// It runs a command, of which the view knows nothing.
+    /// The conversation runs a command, of which the view knows nothing.
     Busy(bool),
     GiveBack(String),
     /// The end of a session that is being opened.
@@ -70,7 +71,7 @@ pub(super) enum Note {
     Copy(String),
     /// Which session to go on with is to be chosen.
     ChooseSession,
-    /// What a command said that was done beside a run.
+    /// Output of a command that was done beside a run.
     Beside {
         line: String,
         text: String,
@@ -126,7 +127,7 @@ impl Worker {
             // The screen may have ended.
             let _ = notes.send(Note::Busy(is_busy));
         });
-        // What was asked for meanwhile is known from now on.
+        // Choices and names that were asked for meanwhile are known from now on.
         self.tell(if chooses { Note::ChooseSession } else { Note::Names });
         for name in chat.unknown_commands(&self.shortcuts).await {
             let text = format!("keys.toml: there is no command {name} to give a key to");

@@ -1,4 +1,4 @@
-//! Who listens to the keyboard, and for how long.
+//! Guards of who listens to the keyboard, and for how long.
 
 use tokio::sync::mpsc;
 
@@ -52,7 +52,7 @@ pub(in super::super) struct Choosing {
 }
 
 impl Choosing {
-    /// What the next key means; nothing when nobody is there any more.
+    /// Returns the effect of the next key; nothing when nobody is there any more.
     pub(in super::super) async fn next(&mut self) -> Option<Effect> {
         self.effects.recv().await
     }

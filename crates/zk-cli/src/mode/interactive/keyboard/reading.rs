@@ -11,10 +11,11 @@ use zk_tui::{Key, KeyDecoder};
 use super::{Inner, Question};
 use crate::mode::interactive::tty::KeyMode;
 
-/// How long after ESC the rest of a sequence may come: longer than a terminal needs, shorter than a person notices.
+/// Longest time after ESC for the rest of a sequence: longer than a terminal needs, shorter than a person
+/// notices.
 const SEQUENCE: Duration = Duration::from_millis(15);
 
-/// How often the terminal is looked at while nothing is typed: a shell may have changed it.
+/// Interval of looks at the terminal while nothing is typed: a shell may have changed it.
 const LOOK: Duration = Duration::from_secs(1);
 
 impl Inner {
@@ -68,7 +69,7 @@ impl Inner {
         }
     }
 
-    /// How long until a choice answers by itself.
+    /// Returns the time until a choice answers by itself.
     fn until_tick(&self) -> Duration {
         let at = match &self.state().question {
             Some(Question::Keys { keys, .. }) => keys.next_tick(),

@@ -14,7 +14,7 @@ use crate::term::{Style, terminal_size};
 pub(crate) struct TerminalUi {
     screen: SharedScreen,
     keyboard: Keyboard,
-    /// Who else draws the conversation.
+    /// Handle to wait for whoever else draws the conversation.
     painted: Mutex<Option<Drained>>,
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct TerminalUi {
 pub(crate) async fn attend(view: ViewDriver, ui: Arc<TerminalUi>) {
     let mut cards = Cards::of(&view);
     while let Some(card) = cards.next().await {
-        // What was said before stands above the question.
+        // Text from before stands above the question.
         let painted = ui.painted.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(painted) = painted {
             painted.wait().await;
@@ -216,7 +216,7 @@ impl TerminalUi {
                         let text = format!("→ {} · Enter confirms", choice.describe());
                         let before = self.screen.lock().written();
                         status = Some(StatusLine::show(&self.screen, &text));
-                        // Where lines stay, it is one of them.
+                        // On a screen where lines stay, the status is one of them.
                         drawn += self.screen.lock().written() - before;
                     }
                     Effect::Chosen(_) => {}
