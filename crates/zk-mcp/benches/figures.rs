@@ -1,4 +1,4 @@
-//! How long the work around servers takes: prints, asserts nothing.
+//! Durations of the work around servers: prints them, asserts nothing.
 
 #![expect(
     clippy::print_stdout,
@@ -114,8 +114,8 @@ async fn calls(bus: &Bus) -> Duration {
     listed
 }
 
-/// How long the list of tools and a call take of whoever starts the server, writes to its pipe, reads from it, and does
-/// nothing else.
+/// Measures the list of tools and a call for a client that starts the server, writes to its pipe, reads from
+/// it, and does nothing else.
 fn bare() -> (Duration, Duration) {
     let script = FakeMcpScript { tools: Some(tools()), ..FakeMcpScript::default() };
     let script = serde_json::to_string(&script).unwrap();

@@ -95,7 +95,7 @@ struct Named {
     name: String,
 }
 
-/// What tells a message from another one.
+/// Parts that tell a message from another one.
 #[derive(Deserialize)]
 struct Shape {
     id: Option<Value>,
@@ -111,7 +111,7 @@ fn is_wanted(text: &str, id: &RequestId) -> bool {
         Ok(Shape { id: Some(other), .. }) => {
             matches!(id, RequestId::Number(own) if other.as_i64() == Some(*own))
         }
-        // It says that it could not read the request.
+        // The server says that it could not read the request.
         Ok(Shape { id: None, error, .. }) => error.is_some(),
         Err(_) => false,
     }

@@ -13,7 +13,7 @@ use crate::oauth_config::OAuthConfig;
 use crate::secret_values::SecretValues;
 use crate::transport::ServerTransport;
 
-/// How long a request may be without an answer and without progress, unless its settings say otherwise.
+/// Longest time of a request without an answer and without progress, unless its settings say otherwise.
 const REQUEST: Duration = Duration::from_secs(120);
 
 /// One MCP server as settings or a project's `.mcp.json` define it.
@@ -29,21 +29,21 @@ const REQUEST: Duration = Duration::from_secs(120);
 pub struct ServerConfig {
     /// The name: part of the names of its tools.
     pub name: String,
-    /// How it is reached.
+    /// Transport by which the server is reached.
     pub transport: ServerTransport,
     /// Whether it is to be started at all.
     pub enabled: bool,
-    /// How long it may take from its start to its list of tools.
+    /// Time limit from the start to the list of tools.
     pub start_cap: Duration,
-    /// How long a request may be without an answer and without progress.
+    /// Longest time of a request without an answer and without progress.
     pub request_idle: Duration,
-    /// The same for calls of some of its tools, by its own names.
+    /// Longest time of a call without an answer and without progress, for some of its tools by its own names.
     pub tool_idle: BTreeMap<String, Duration>,
     /// Whether the model is told of its tools at once, or only of those it asks for. Nothing: as for all servers.
     pub disclosure: Option<ServerDisclosure>,
     /// Whether another list of tools than the one that was accepted stops its use until a person accepts it.
     pub pin: bool,
-    /// How far it is trusted.
+    /// Trust of the person in the server.
     pub trust: ServerTrust,
     /// Which of its tools are used.
     pub tools: ToolFilter,
@@ -51,10 +51,10 @@ pub struct ServerConfig {
     pub sampling: ServerPermission,
     /// Whether its skills may be taken into use.
     pub skills: ServerPermission,
-    /// Its tools, by its own names, whose calls change nothing, as the person says who set it up: they run beside each
-    /// other. What the server says of itself decides nothing.
+    /// Tools, by the server's own names, whose calls change nothing, as the person says who set it up: they
+    /// run beside each other. What the server says of itself decides nothing.
     pub read_only: Vec<String>,
-    /// How to sign in to it, for a server that is reached by HTTP.
+    /// Settings of the sign-in, for a server that is reached by HTTP.
     pub oauth: OAuthConfig,
     /// The definition as it was written, before variables are expanded: what a person approves.
     definition: Definition,
@@ -97,7 +97,7 @@ pub enum ServerPermission {
     Deny,
 }
 
-/// Why the definition of a server cannot be used.
+/// Error that makes the definition of a server unusable.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ServerConfigError {
     /// The name cannot be part of the name of a tool.
@@ -111,7 +111,7 @@ pub enum ServerConfigError {
     Shape {
         /// The server.
         name: String,
-        /// What is wrong, and what to write instead.
+        /// Description of the fault, and what to write instead.
         why: String,
     },
 }
@@ -263,15 +263,16 @@ impl ServerConfig {
         canonical(&self.definition.0)
     }
 
-    /// What makes it the same server whatever it is called: its program and arguments, or its address, as they are
-    /// written. The values of variables and headers are left out: they are often secrets that change.
+    /// Returns the digest that marks the same server whatever it is called: of its program and arguments, or
+    /// its address, as they are written. The values of variables and headers are left out: they are often
+    /// secrets that change.
     #[must_use]
     pub fn identity(&self) -> &str {
         &self.identity
     }
 
-    /// What its accepted list of tools is kept by: its name and its identity. Two servers of one command may be given other
-    /// variables, and have other tools then.
+    /// Returns the key of its accepted list of tools: a digest of its name and its identity. Two servers of
+    /// one command may be given other variables, and have other tools then.
     #[must_use]
     pub fn pin_key(&self) -> String {
         sha256_hex(&canonical(&json!({ "name": self.name, "server": self.identity })))

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// How a server speaks the protocol.
+/// Era of the protocol that a server speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerEra {
     /// Revision 2026-07-28 and later: every request stands for itself.
@@ -15,7 +15,7 @@ pub enum ServerEra {
 }
 
 impl ServerEra {
-    /// Its name: `modern`, `handshake` or `event-stream`.
+    /// Returns the name: `modern`, `handshake` or `event-stream`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -32,8 +32,8 @@ impl ServerEra {
     }
 }
 
-/// Where the eras of servers are kept, by the [identity](crate::ServerConfig::identity) of the server, so that the next
-/// program does not probe again. What is kept is a guess: where it fails, the server is probed.
+/// Store of the eras of servers, by the [identity](crate::ServerConfig::identity) of the server, so that the
+/// next program does not probe again. A stored era is a guess: where it fails, the server is probed.
 pub trait EraStore: Send + Sync {
     /// The era that the server had last, if that is known and not too long ago.
     fn load(&self, identity: &str) -> Option<ServerEra>;

@@ -20,9 +20,9 @@ use crate::auth::{Authorised, Failed};
 use crate::http::{LARGEST, Place};
 use crate::values::bound_text;
 
-/// How long the first event may take to come.
+/// Time limit for the first event.
 const FIRST: Duration = Duration::from_secs(10);
-/// How many messages wait for whoever reads them: more of them wait at the server.
+/// Most messages that wait for their reader: more of them wait at the server.
 const WAITING: usize = 32;
 
 type Events = BoxStream<'static, Result<Sse, SseError>>;
@@ -81,7 +81,7 @@ async fn read(mut events: Events, sender: mpsc::Sender<RxJsonRpcMessage<RoleClie
         if event.event.as_deref().is_some_and(|name| name != "message") {
             continue;
         }
-        // What is no message is passed over, as on the other transports.
+        // Data that is no message is passed over, as on the other transports.
         let Some(data) = bound_text(event.data.unwrap_or_default()) else { continue };
         let Ok(message) = serde_json::from_str(&data) else { continue };
         if sender.send(message).await.is_err() {

@@ -32,13 +32,13 @@ notify!(McpBootstrapStart, "mcp:bootstrap:start");
 pub struct McpBootstrapEnd {
     /// The server.
     pub server: String,
-    /// How long it took, in milliseconds.
+    /// Duration of the start, in milliseconds.
     pub duration_ms: u64,
     /// Whether its tools can be used.
     pub ok: bool,
-    /// How many tools it has.
+    /// Number of its tools.
     pub tools: usize,
-    /// Why it cannot be used, in words for a person.
+    /// Cause of the failure, in words for a person.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -51,7 +51,7 @@ pub struct McpConnect {
     pub server: String,
     /// The revision of the protocol that it speaks.
     pub protocol: String,
-    /// Its tools by their canonical names.
+    /// Tools of the server by their canonical names.
     pub tools: Vec<String>,
 }
 notify!(McpConnect, "mcp:connect");
@@ -61,9 +61,9 @@ notify!(McpConnect, "mcp:connect");
 pub struct McpError {
     /// The server.
     pub server: String,
-    /// What failed.
+    /// Stage that failed.
     pub stage: FailureStage,
-    /// Why, in words for a person.
+    /// Cause of the failure, in words for a person.
     pub error: String,
     /// In how many milliseconds it is tried again, if it is.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,7 +76,7 @@ notify!(McpError, "mcp:error");
 pub struct McpAuthRequired {
     /// The server.
     pub server: String,
-    /// What the token has to be good for, as far as the server says.
+    /// Scopes that the token has to be good for, as far as the server says.
     pub scopes: Vec<String>,
 }
 notify!(McpAuthRequired, "mcp:auth:required");
@@ -114,7 +114,7 @@ notify!(McpAuthSuccess, "mcp:auth:success");
 pub struct McpAuthError {
     /// The server.
     pub server: String,
-    /// Why, in words for a person.
+    /// Cause of the failure, in words for a person.
     pub error: String,
 }
 notify!(McpAuthError, "mcp:auth:error");
@@ -124,9 +124,9 @@ notify!(McpAuthError, "mcp:auth:error");
 pub struct McpQuarantine {
     /// The server.
     pub server: String,
-    /// What changed, one line for each change, every character in it visible.
+    /// Changes since the accepted list, one line for each, every character in it visible.
     pub changes: Vec<String>,
-    /// What a person names to accept exactly these tools; empty if the server did not list them.
+    /// Digest that a person names to accept exactly these tools; empty if the server did not list them.
     pub digest: String,
 }
 notify!(McpQuarantine, "mcp:quarantine");

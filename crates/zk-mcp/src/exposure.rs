@@ -1,8 +1,8 @@
-//! How far a server is trusted, and which of its tools are used.
+//! Trust in a server, and the filter of its tools.
 
 use serde::Deserialize;
 
-/// How far a person trusts a server.
+/// Trust of a person in a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ServerTrust {
@@ -11,16 +11,16 @@ pub enum ServerTrust {
     Trusted,
     /// None but the tools that are allowed by name: no prompts, resources or skills, and the model answers it nothing.
     Untrusted,
-    /// Its program runs in the sandbox, its questions are declined and the model answers it nothing.
+    /// Program in the sandbox, questions declined, and no answer of the model to the server.
     Sandboxed,
 }
 
 /// Which tools of a server are used, by its own names; `*` in a name stands for any characters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolFilter {
-    /// Those that are used; all of them if nothing is said.
+    /// Tools that are used; if nothing is said all of them, or none of an untrusted server.
     pub allow: Option<Vec<String>>,
-    /// Those that are not, whatever else allows them.
+    /// Tools that are not used, whatever else allows them.
     pub deny: Vec<String>,
 }
 

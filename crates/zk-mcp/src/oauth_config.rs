@@ -2,7 +2,7 @@ use std::fmt;
 
 use serde::Deserialize;
 
-/// What is set about signing in to a server. Most need nothing of it.
+/// Settings of the sign-in to a server. Most servers need none of them.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct OAuthConfig {
@@ -14,7 +14,7 @@ pub struct OAuthConfig {
     pub client_secret: Option<String>,
     /// The authorisation server that knows this id; the first one it is used at unless set.
     pub issuer: Option<String>,
-    /// What a token is to be good for, beside what the server asks for.
+    /// Scopes that a token is to be good for, beside those the server asks for.
     pub scopes: Vec<String>,
     /// The port of this machine that the browser comes back to; any free one if nothing.
     #[serde(alias = "callbackPort")]

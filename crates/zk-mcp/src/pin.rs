@@ -8,16 +8,16 @@ use zk_core::service::visible_line;
 
 use crate::canonical::{canonical, sha256_hex};
 
-/// How much of a value that changed a line shows, in characters.
+/// Longest part of a changed value that a line shows, in characters.
 const SHOWN: usize = 300;
 /// Length of a list's name, in hexadecimal digits of four bits.
 const DIGEST_HEX_DIGITS: usize = 32;
-/// How much of what stayed the same is shown around it.
+/// Longest unchanged text that is shown before a difference, in characters.
 const AROUND: usize = 24;
 
-/// Where accepted lists of tools are kept, by the [`pin_key`](crate::ServerConfig::pin_key) of their server. A list that is kept by
-/// the [`identity`](crate::ServerConfig::identity) alone, as earlier versions kept it, is compared once, with the first list of each
-/// server of that identity.
+/// Store of accepted lists of tools, by the [`pin_key`](crate::ServerConfig::pin_key) of their server. A list
+/// that is kept by the [`identity`](crate::ServerConfig::identity) alone, as earlier versions kept it, is
+/// compared once, with the first list of each server of that identity.
 pub trait PinStore: Send + Sync {
     /// The list that was accepted last; nothing if there never was one.
     ///
@@ -48,8 +48,8 @@ impl PinStore for MemoryPins {
     }
 }
 
-/// What a server says it has: its instructions and its tools, as they came. What only programs read (`_meta`) counts as well:
-/// a front end may come to follow it, to a page of the server for example.
+/// Listing of a server: its instructions and its tools, as they came. What only programs read (`_meta`)
+/// counts as well: a front end may come to follow it, to a page of the server for example.
 ///
 /// It is held as the JSON that is stored and compared.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,7 +76,7 @@ impl Listing {
         sha256_hex(&self.0).chars().take(DIGEST_HEX_DIGITS).collect()
     }
 
-    /// What differs from an accepted list, one line for each change; nothing if nothing does.
+    /// Returns the differences from an accepted list, one line for each change; nothing if there are none.
     pub(crate) fn changes_since(&self, accepted: &[u8]) -> Result<Vec<String>, String> {
         if accepted == self.0 {
             return Ok(Vec::new());
@@ -156,7 +156,7 @@ fn short(text: &str) -> String {
     format!("{}{more}", visible_line(&shown))
 }
 
-/// Where two texts differ, with a little of what they share before it.
+/// Returns two texts from their first difference on, with a little of what they share before it.
 fn around(old: &str, new: &str) -> (String, String) {
     let same = old.chars().zip(new.chars()).take_while(|(a, b)| a == b).count();
     let from = same.saturating_sub(AROUND);

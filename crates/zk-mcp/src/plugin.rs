@@ -21,13 +21,13 @@ use crate::server::{Disclosures, EAGER_TOKENS, Server, ServerLog, Shared, StartC
 use crate::servers::McpServers;
 use crate::status_command::StatusCommand;
 
-/// How many programs are started at once.
+/// Most programs that are started at once.
 const STARTS: usize = 4;
 
-/// How long the end of all programs is waited for.
+/// Time limit for the end of all programs.
 const GONE: Duration = Duration::from_secs(3);
 
-/// How long a host that warms up its agent waits for servers; no handler of an event has more than 30 s.
+/// Longest wait for servers of a host that warms up its agent; no handler of an event has more than 30 s.
 const WARM_UP: Duration = Duration::from_secs(25);
 
 /// The tools of MCP servers as tools of the agent.
@@ -156,8 +156,8 @@ impl McpPlugin {
         self
     }
 
-    /// How many tokens the tools of all servers together may fill of every request, about; 10000 unless set. Beyond
-    /// that the model searches for them.
+    /// Limits the tokens, about, that the tools of all servers together may fill of every request; 10000
+    /// unless set. Beyond that the model searches for them.
     pub fn eager_tokens(mut self, tokens: u32) -> Self {
         self.eager_tokens = tokens;
         self
@@ -170,7 +170,7 @@ impl McpPlugin {
         self
     }
 
-    /// How long a run waits for servers that are being started; it does not wait unless set.
+    /// Sets the longest wait of a run for servers that are being started; it does not wait unless set.
     pub fn waiting(mut self, wait: Duration) -> Self {
         self.wait = wait;
         self
@@ -184,7 +184,7 @@ impl McpPlugin {
     }
 }
 
-/// What a person was not told yet.
+/// News that a person was not told yet.
 #[derive(Default)]
 struct News {
     /// Whether a run began: what joins from then on is late.
@@ -290,7 +290,7 @@ impl McpPlugin {
             if news.is_running {
                 tell(&format!("MCP server {server} is ready with {} tools", tools.len()));
             } else {
-                // It failed at first, and nobody has to know that by now.
+                // The server failed at first, and nobody has to know that by now.
                 news.waiting.remove(server);
             }
         });

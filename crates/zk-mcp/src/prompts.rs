@@ -32,8 +32,8 @@ impl PromptCommand {
         Self { server: Arc::downgrade(server), name, help, prompt }
     }
 
-    /// What follows the name as arguments: `name=value`, or values in the order of the arguments; the last one takes the
-    /// rest.
+    /// Reads the text behind the name as arguments: `name=value`, or values in the order of the arguments;
+    /// the last one takes the rest.
     fn arguments(&self, text: &str) -> Result<Map<String, Value>, String> {
         let known = &self.prompt.arguments;
         let mut given = Map::new();

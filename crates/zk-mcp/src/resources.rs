@@ -21,7 +21,7 @@ pub(crate) const READ: &str = "mcp_read_resource";
 
 /// The most resources that are listed.
 const MOST: usize = 500;
-/// How long a server may take to list its resources.
+/// Time limit for a server to list its resources.
 const LISTING: Duration = Duration::from_secs(20);
 
 /// Lists the resources of servers.

@@ -1,4 +1,4 @@
-//! What a server asks the model, once somebody allowed that.
+//! Requests of a server to the model, once somebody allowed them.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use zk_core::service::{Question, Questions, RunControl, SideCall, UiAnswer, visi
 use crate::client::{Sampled, Sampling};
 use crate::config::ServerPermission;
 
-/// How long a person may take to allow it.
+/// Time limit for a person to allow a request.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// How long the model may take.
+/// Time limit for the answer of the model.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Asks the model of the run of `cx`. Its tokens count in the budget of that run.

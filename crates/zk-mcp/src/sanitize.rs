@@ -26,7 +26,7 @@ pub(crate) fn clean_schema(schema: &Value) -> Value {
     }
 }
 
-/// What a person sees of a text; most texts as they are.
+/// Removes characters that a person would not see from a text; most texts stay as they are.
 fn plain(text: &str) -> String {
     if text.chars().all(is_plain) { text.to_owned() } else { text.chars().filter(|c| is_plain(*c)).collect() }
 }

@@ -18,7 +18,7 @@ use crate::status::{ServerState, ServerStatus};
 #[derive(Clone)]
 pub struct McpServers {
     pub(crate) servers: Arc<Vec<Arc<Server>>>,
-    /// How long a run waits for those that are being started.
+    /// Longest wait of a run for servers that are being started.
     pub(crate) wait: Duration,
 }
 

@@ -22,9 +22,9 @@ pub struct RemoteSkill {
     pub server: String,
     /// The address of its `SKILL.md`.
     pub uri: String,
-    /// Its frontmatter, as JSON.
+    /// Frontmatter of the skill, as JSON.
     pub frontmatter: Value,
-    /// Its files; none where the content changes.
+    /// Files of the skill; none where the content changes.
     pub files: Vec<RemoteFile>,
     /// Whether the settings of the server allow its use without asking.
     pub is_allowed: bool,
@@ -33,11 +33,11 @@ pub struct RemoteSkill {
 /// A file of a skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteFile {
-    /// Its address.
+    /// Address of the file.
     pub uri: String,
     /// `sha256:` and 64 hexadecimal digits.
     pub digest: String,
-    /// Its length in bytes.
+    /// Size of the file, in bytes.
     pub size: u64,
 }
 

@@ -3,59 +3,59 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-/// How a server is, for a person.
+/// Status of a server, for a person.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ServerStatus {
     /// The server.
     pub server: String,
     /// `stdio` or `http`.
     pub transport: &'static str,
-    /// What it does.
+    /// State of the server.
     pub state: ServerState,
-    /// Its tools by their canonical names, as far as they were listed.
+    /// Tools of the server by their canonical names, as far as they were listed.
     pub tools: Vec<String>,
 }
 
-/// What a server does.
+/// State of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum ServerState {
-    /// It is being started.
+    /// Server that is being started.
     Starting,
-    /// It can be used.
+    /// Server that can be used.
     Ready {
         /// The revision of the protocol that it speaks.
         protocol: String,
     },
-    /// Its tools are not those that were accepted.
+    /// Server whose tools are not those that were accepted.
     Quarantined {
-        /// What changed, one line for each change.
+        /// Changes since the accepted list, one line for each.
         changes: Vec<String>,
-        /// What a person names to accept exactly these tools; empty if the server did not list them.
+        /// Digest that a person names to accept exactly these tools; empty if the server did not list them.
         digest: String,
     },
-    /// It cannot be used.
+    /// Server that cannot be used.
     Failed {
-        /// Why.
+        /// Cause of the failure.
         error: String,
     },
-    /// It was ended with the conversation.
+    /// Server that was ended with the conversation.
     Closed,
 }
 
-/// What failed of a server.
+/// Stage at which a server failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureStage {
-    /// Its program was not started, or its address not reached.
+    /// Start: its program was not started, or its address not reached.
     Start,
-    /// It did not agree on the protocol.
+    /// Agreement on the protocol.
     Handshake,
-    /// It did not list its tools.
+    /// Listing of its tools.
     List,
-    /// It ended, or closed the connection.
+    /// Connection: the server ended, or closed it.
     Connection,
-    /// It wants a person to sign in.
+    /// Sign-in: the server wants one of a person.
     Auth,
 }
 
@@ -71,16 +71,16 @@ impl fmt::Display for FailureStage {
     }
 }
 
-/// Why a server cannot be used.
+/// Failure of a server that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerFailure {
     /// The server.
     pub server: String,
-    /// What failed.
+    /// Stage that failed.
     pub stage: FailureStage,
-    /// How long that took.
+    /// Time until the failure.
     pub elapsed: Duration,
-    /// Why.
+    /// Cause of the failure.
     pub why: String,
     /// The end of what its program printed to standard error.
     pub said: String,

@@ -13,16 +13,16 @@ use crate::server::{Server, ServerRef};
 /// A tool of a server.
 pub(crate) struct McpTool {
     server: Arc<dyn ServerRef>,
-    /// Its name on the server.
+    /// Name of the tool on the server.
     name: String,
-    /// What the server calls it for people.
+    /// Display title of the tool, unless it is its name.
     title: Option<String>,
     spec: Arc<ToolSpec>,
     /// Whether a call changes nothing, as the person says: it decides what runs beside what, and what may run twice.
     reads: bool,
 }
 
-/// What a model is told of a tool.
+/// Returns the specification of a tool, as a model is told it.
 pub(crate) fn spec_of(name: &str, tool: &rmcp::model::Tool, disclosure: Disclosure) -> Arc<ToolSpec> {
     let description = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default();
     let mut schema = clean_schema(&Value::Object(Map::clone(&tool.input_schema)));
@@ -34,7 +34,7 @@ pub(crate) fn spec_of(name: &str, tool: &rmcp::model::Tool, disclosure: Disclosu
     Arc::new(ToolSpec { disclosure, ..ToolSpec::clone(&spec) })
 }
 
-/// How much of a title is shown, in characters.
+/// Longest title that is shown, in characters.
 const TITLE: usize = 60;
 
 /// The display title of a tool, `title` or `annotations.title`, unless it is the tool's name.
@@ -51,7 +51,7 @@ impl McpTool {
         Self { server, name: tool.name.to_string(), title: title_of(tool), spec, reads }
     }
 
-    /// The same tool, told of in another way.
+    /// Returns a copy of the tool with another disclosure.
     pub(crate) fn disclosed(&self, disclosure: Disclosure) -> Self {
         let spec = Arc::new(ToolSpec { disclosure, ..ToolSpec::clone(&self.spec) });
         let (name, title) = (self.name.clone(), self.title.clone());

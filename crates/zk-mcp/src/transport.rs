@@ -6,24 +6,24 @@ use serde_json::{Map, Value, json};
 use crate::canonical::{canonical, sha256_hex};
 use crate::secret_values::SecretValues;
 
-/// How long a program may take from its start to its list of tools, unless its settings say otherwise: `npx` and the like
-/// download it first.
+/// Time limit of a program from its start to its list of tools, unless its settings say otherwise: `npx` and
+/// the like download it first.
 const START_OF_PROGRAM: Duration = Duration::from_secs(30);
-/// The same of a server that runs already.
+/// Time limit to the list of tools of a server that runs already, unless its settings say otherwise.
 const START_BY_HTTP: Duration = Duration::from_secs(10);
 
-/// How a server is reached.
+/// Transport by which a server is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerTransport {
     /// A program of this machine that speaks on its standard input and output.
     Stdio {
         /// The program.
         command: String,
-        /// Its arguments.
+        /// Arguments of the program.
         args: Vec<String>,
         /// Variables it is given beside the allow-listed ones.
         env: SecretValues,
-        /// Where it runs, if not in the project.
+        /// Working directory of the program, if not the project.
         cwd: Option<String>,
     },
     /// Streamable HTTP, or the transport with a stream of events that was there before it.
@@ -36,7 +36,7 @@ pub enum ServerTransport {
 }
 
 impl ServerTransport {
-    /// Its name: `stdio` or `http`.
+    /// Returns the name: `stdio` or `http`.
     #[must_use]
     pub fn as_str(&self) -> &'static str {
         match self {
@@ -45,7 +45,7 @@ impl ServerTransport {
         }
     }
 
-    /// How long such a server may take to start, unless its settings say otherwise.
+    /// Returns the time limit for the start of such a server, unless its settings say otherwise.
     pub(crate) fn usual_start(&self) -> Duration {
         match self {
             Self::Stdio { .. } => START_OF_PROGRAM,

@@ -1,11 +1,11 @@
-//! What a server says when it wants a sign-in: the header `WWW-Authenticate`.
+//! Challenge of a server that wants a sign-in: the header `WWW-Authenticate`.
 
 /// A demand for a token, or for one that is good for more.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Challenge {
-    /// Where the server describes itself.
+    /// Address of the server's description of itself.
     pub(crate) resource_metadata: Option<String>,
-    /// What the token has to be good for.
+    /// Scopes that the token has to be good for.
     pub(crate) scopes: Vec<String>,
 }
 

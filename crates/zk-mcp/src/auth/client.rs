@@ -25,7 +25,7 @@ use crate::client::SentTools;
 use crate::http::LARGEST;
 use crate::values::bound_text;
 
-/// Why a request to a server failed.
+/// Failure of a request to a server.
 pub(crate) type Failed = StreamableHttpError<reqwest::Error>;
 
 /// An HTTP client that shows the token of a sign-in. One that is rejected is refreshed once; nothing here ever asks a
@@ -62,7 +62,7 @@ impl Authorised {
         }
     }
 
-    /// What is known of refused requests from then on.
+    /// Returns the note of refused requests, kept from then on.
     pub(crate) fn refused(&self) -> Refused {
         self.refused.clone()
     }

@@ -9,13 +9,13 @@ use zk_core::kernel::Scope;
 use super::challenge::Challenge;
 use super::registration::Registration;
 
-/// What is known of the sign-in to one server.
+/// State of the sign-in to one server.
 pub(crate) struct ServerAuth {
     url: String,
     store: Arc<dyn CredentialStore>,
     http: Http,
     scope: Scope,
-    /// What the server last said it wants.
+    /// Last challenge of the server.
     challenge: Mutex<Option<Challenge>>,
     /// The session of the registration that is stored.
     session: Mutex<Option<(Registration, OAuthSession)>>,
@@ -34,7 +34,7 @@ impl ServerAuth {
         &self.http
     }
 
-    /// Where the tokens of an issuer for this server are.
+    /// Returns the name by which the tokens of an issuer for this server are stored.
     fn tokens_name(&self, issuer: &str) -> String {
         format!("{} {issuer}", self.url)
     }
@@ -128,7 +128,7 @@ impl ServerAuth {
         *self.challenge.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// What the server wants, if it said so.
+    /// Returns the challenge of the server, if it sent one.
     pub(crate) fn challenge(&self) -> Option<Challenge> {
         self.challenge.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

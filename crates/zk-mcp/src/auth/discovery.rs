@@ -1,4 +1,5 @@
-//! Who gives tokens for a server: its own metadata (RFC 9728), then those of the authorisation server (RFC 8414).
+//! Discovery of the issuer of tokens for a server: its own metadata (RFC 9728), then those of the
+//! authorisation server (RFC 8414).
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use zk_core::model::is_public_address;
 use super::SignInError;
 use super::challenge::Challenge;
 
-/// How long one document may take, and the most bytes of it.
+/// Time limit of one document, and the most bytes of it.
 const LIMIT: Duration = Duration::from_secs(10);
 const LARGEST: usize = 256 << 10;
 
@@ -19,9 +20,10 @@ const LARGEST: usize = 256 << 10;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Discovered {
     pub(super) server: AuthorizationServer,
-    /// What tokens are asked for, as the server calls itself; nothing for servers of before 2025-06-18.
+    /// Resource that tokens are asked for, as the server calls itself; nothing for servers of before
+    /// 2025-06-18.
     pub(super) resource: Option<String>,
-    /// What the server says tokens can be good for.
+    /// Scopes that the server says tokens can be good for.
     pub(super) scopes: Vec<String>,
 }
 
@@ -143,7 +145,7 @@ async fn authorization_server(
     Ok(None)
 }
 
-/// What has to hold of an authorisation server before anything is sent to it.
+/// Checks an authorisation server before anything is sent to it.
 fn check(server: &AuthorizationServer, base: &Url) -> Result<(), SignInError> {
     let methods = server.code_challenge_methods_supported.as_deref().unwrap_or_default();
     if !methods.iter().any(|method| method == "S256") {

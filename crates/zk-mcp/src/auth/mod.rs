@@ -16,13 +16,13 @@ pub(crate) use credentials::ServerAuth;
 pub(crate) use sign_in::sign_in;
 pub use sign_in::{SignInOptions, SignInPage};
 
-/// Why nobody is signed in to a server. No variant holds a secret.
+/// Failure of a sign-in to a server. No variant holds a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum SignInError {
     /// There is no such server, it is no server for this, or it wants no sign-in.
     #[error("{0}")]
     NotWanted(String),
-    /// What the server or its authorisation server says of itself is not to be trusted with a sign-in.
+    /// Metadata of the server or its authorisation server that is not to be trusted with a sign-in.
     #[error("{0}")]
     Server(String),
     /// A document or an endpoint could not be used.
@@ -30,7 +30,7 @@ pub enum SignInError {
     Unreachable {
         /// The address.
         place: String,
-        /// Why.
+        /// Cause of the failure.
         why: String,
     },
     /// The sign-in itself failed.

@@ -1,4 +1,4 @@
-//! Who zk is to an authorisation server: registered before, described at an address, or registered now.
+//! Identity of zk at an authorisation server: registered before, described at an address, or registered now.
 
 use std::time::Duration;
 
@@ -33,15 +33,15 @@ pub(super) struct Registration {
     pub(super) names_issuer: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) resource: Option<String>,
-    /// What was asked for at the last sign-in.
+    /// Scopes that the last sign-in asked for.
     #[serde(default)]
     pub(super) scopes: Vec<String>,
-    /// What calls needed since.
+    /// Scopes that calls needed since.
     #[serde(default)]
     pub(super) wanted: Vec<String>,
 }
 
-/// How the token endpoint is shown who the client is.
+/// Method by which the client authenticates at the token endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum AuthMethod {
@@ -105,7 +105,7 @@ impl Registration {
         }
     }
 
-    /// The same client, with what is known of its server by now.
+    /// Returns the client with what is known of its server by now.
     pub(super) fn renewed(&self, found: &Discovered) -> Self {
         let known = Self::new(found, self.client_id.clone(), self.client_secret.clone(), self.auth);
         Self { port: self.port, scopes: self.scopes.clone(), wanted: self.wanted.clone(), ..known }

@@ -10,7 +10,7 @@ use super::discovery::{Discovered, discover, shown};
 use super::registration::{Registration, known, register};
 use crate::oauth_config::OAuthConfig;
 
-/// Where a person signs in: shows the page, and waits for what comes of it.
+/// Page where a person signs in: shows it, and waits for what comes of it.
 #[async_trait]
 pub trait SignInPage: Send + Sync {
     /// Leads the person to [`Login::url`] and waits for the answer, by [`Login::callback`] or [`Login::pasted`].
@@ -20,7 +20,7 @@ pub trait SignInPage: Send + Sync {
     async fn code(&self, login: &Login) -> Result<AuthorizationCode, AuthError>;
 }
 
-/// What all sign-ins of a host have in common.
+/// Options that all sign-ins of a host have in common.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SignInOptions {
     /// The address of a document that describes this program to authorisation servers (Client ID Metadata Document):
@@ -50,7 +50,7 @@ pub(crate) async fn sign_in(
         Ok(tokens) => tokens,
         Err(error) => {
             if let (AuthError::Refused { .. }, None) = (&error, &config.client_id) {
-                // It may no longer know the client: the next sign-in registers anew.
+                // The authorisation server may no longer know the client: the next sign-in registers anew.
                 let _ = auth.forget().await;
             }
             return Err(error.into());
@@ -82,7 +82,8 @@ fn check_issuer(
     }
 }
 
-/// What tokens are asked to be good for: whatever they were before, what the server wants now, or what it says there is.
+/// Collects the scopes of a new token: those of before, those the server wants now and those of the settings,
+/// or else all that the server names; `offline_access` comes last, and only where it is supported.
 fn scopes(
     before: Option<&Registration>,
     challenge: &Challenge,

@@ -20,30 +20,30 @@ use super::waiting::OnProgress;
 
 /// The longest a request may take, whatever progress it makes.
 pub(super) const LONGEST: Duration = Duration::from_secs(3600);
-/// How often a server may ask for more before it answers.
+/// Most rounds of a request: a server may ask for more before it answers.
 const ROUNDS: usize = 10;
-/// How long requests are waited for that were sent before the server forgot the session: it answers most of them, too.
+/// Time limit for requests that were sent before the server forgot the session: it answers most of them, too.
 const SETTLING: Duration = Duration::from_secs(3);
 
 /// A call of a tool, by its name on the server.
 pub(crate) struct CallRequest<'a> {
     pub(crate) tool: &'a str,
     pub(crate) args: Map<String, Value>,
-    /// How long it may be without an answer and without progress.
+    /// Longest time without an answer and without progress.
     pub(crate) idle: Duration,
     pub(crate) progress: OnProgress,
     /// The call: what it runs in, and what stops it.
     pub(crate) cx: &'a Cx,
 }
 
-/// Why a request has no result.
+/// Reason why a request has no result.
 #[derive(Debug)]
 pub(crate) enum CallEnd {
     /// The server says so.
     Refused(String),
     /// No answer and no progress.
     TimedOut(Duration),
-    /// It was stopped.
+    /// Request that was stopped.
     Stopped,
     /// The connection is gone, maybe after the request was carried out.
     Closed(String),
@@ -57,7 +57,7 @@ pub(crate) enum CallEnd {
     Strange(String),
     /// A list that does not end, or is too long.
     List(String),
-    /// It wants a sign-in, or one that is good for more.
+    /// Sign-in that the server wants, or one that is good for more.
     SignIn,
     /// The headers of the request are not those that its list of tools asks for by now.
     Headers(String),
@@ -81,7 +81,7 @@ impl fmt::Display for CallEnd {
 }
 
 impl Connection {
-    /// Why a request failed, in words.
+    /// Returns the cause of a failed request, in words.
     pub(crate) fn explain(&self, error: &ServiceError) -> String {
         self.end(error).to_string()
     }
@@ -112,7 +112,7 @@ impl Connection {
         }
     }
 
-    /// How a request ends that was sent over a connection which ended before the answer.
+    /// Returns the end of a request that was sent over a connection which ended before the answer.
     fn unanswered(&self) -> CallEnd {
         if self.has_lost_session() { CallEnd::Interrupted } else { CallEnd::Closed(self.fault()) }
     }
@@ -238,20 +238,21 @@ impl Connection {
             let mut cancel = CancelOnDrop { peer: Some(self.peer().clone()), id: handle.id.clone() };
             let silence = self.handler.questions.silence(idle, LONGEST.max(idle), &watching.heard);
             let answer = tokio::select! {
-                // What came is an answer, whatever else happened.
+                // An answer that came counts, whatever else happened.
                 biased;
                 answer = handle.await_response() => answer.map_err(|error| self.end(&error)),
                 () = self.wait_for_silence() => Err(self.unanswered()),
                 () = stop.cancelled() => return Err(CallEnd::Stopped),
                 limit = silence => return Err(CallEnd::TimedOut(limit)),
             };
-            // It is over on the other side too.
+            // The request is over on the other side too.
             cancel.peer = None;
             answer
         })
     }
 
-    /// What a server asks for before it answers, and what it wants back with that.
+    /// Answers what a server asks for before its own answer; returns the responses and the state that it
+    /// wants back.
     async fn answer(
         &self,
         more: InputRequiredResult,
@@ -307,7 +308,7 @@ pub(super) fn wants_sign_in(error: &(dyn std::error::Error + 'static)) -> bool {
     causes(error).any(is_challenge)
 }
 
-/// Why nothing more can be sent on a connection.
+/// Reason why nothing more can be sent on a connection.
 #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only servers by HTTP are lost like this"))]
 enum Loss {
     /// The server does not know the session.
@@ -327,7 +328,8 @@ fn loss(error: &(dyn std::error::Error + 'static)) -> Option<Loss> {
     use rmcp::transport::streamable_http_client::StreamableHttpError;
     causes(error).find_map(|error| match error.downcast_ref::<crate::auth::Failed>()? {
         StreamableHttpError::SessionExpired => Some(Loss::Session),
-        // It was not reached, or went away before it answered: whatever answers next may be another one.
+        // The server was not reached, or went away before it answered: whatever answers next may be another
+        // one.
         StreamableHttpError::Client(error) if error.is_request() && !error.is_timeout() => {
             Some(Loss::Server { is_sent: !error.is_connect() })
         }

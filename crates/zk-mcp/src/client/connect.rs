@@ -34,13 +34,13 @@ use crate::status::FailureStage;
 use crate::stdio::{LogSink, Said, StdioTransport};
 use crate::transport::ServerTransport;
 
-/// How long the end of a connection is waited for: a program gets less than that to end by itself.
+/// Time limit for the end of a connection: a program gets less than that to end by itself.
 const CLOSING: Duration = Duration::from_millis(1800);
 
 /// Which part of the time for a start the question for revisions has for itself.
 const PROBE_PART: u32 = 3;
 
-/// What a connection is made of.
+/// Parts that a connection is made of.
 pub(crate) struct Connecting<'a> {
     /// The server, its variables expanded.
     pub(crate) server: &'a ServerConfig,
@@ -57,13 +57,13 @@ pub(crate) struct Connecting<'a> {
     pub(crate) handler: Handler,
     pub(crate) log: Option<LogSink>,
     pub(crate) said: Said,
-    /// How many programs are started at once: more of them would keep everything else waiting.
+    /// Limit of programs that are started at once: more of them would keep everything else waiting.
     pub(crate) starts: &'a Semaphore,
     /// The tasks that own programs.
     pub(crate) pumps: &'a TaskTracker,
 }
 
-/// Why there is no connection.
+/// Failure to connect.
 #[derive(Debug)]
 pub(crate) struct ConnectError {
     pub(crate) stage: FailureStage,
@@ -131,10 +131,10 @@ impl Connecting<'_> {
     async fn probe(&self) -> Result<Connection, ConnectError> {
         let mut probe = pin!(self.attempt(Attempt::Probe));
         if matches!(self.server.transport, ServerTransport::Stdio { .. }) {
-            // It would be another process.
+            // A handshake beside it would be another process.
             return probe.await;
         }
-        // What the first client of a program reads takes nothing of the server's time.
+        // Certificates that the first client of a program reads take nothing of the server's time.
         #[cfg(feature = "http")]
         if let ServerTransport::Http { url, headers } = &self.server.transport {
             self.place(url, headers).await.map_err(ConnectError::start)?;
@@ -218,7 +218,7 @@ impl Connecting<'_> {
         made.await.map_err(|error| error.to_string())?
     }
 
-    /// Why there is no stream of events.
+    /// Returns the error for a stream of events that did not open.
     #[cfg(feature = "http")]
     fn unopened(&self, error: &(dyn std::error::Error + 'static)) -> ConnectError {
         if super::call::wants_sign_in(error) {
@@ -323,7 +323,7 @@ pub(crate) struct Connection {
     lost: OnceLock<Lost>,
 }
 
-/// Why nothing more can be sent on a connection.
+/// Loss of a connection: nothing more can be sent on it.
 struct Lost {
     why: String,
     /// Whether it is only the session that the server does not know any more.
@@ -351,7 +351,7 @@ impl From<Prompt> for Prompted {
 }
 
 impl Connection {
-    /// What sends to the server.
+    /// Returns the peer that sends to the server.
     pub(super) fn peer(&self) -> &Peer<RoleClient> {
         &self.library.state().peer
     }
@@ -369,7 +369,7 @@ impl Connection {
         self.era
     }
 
-    /// What the server says about its use.
+    /// Returns the instructions of the server about its use; nothing if they are blank.
     pub(crate) fn instructions(&self) -> Option<&str> {
         self.info()?.instructions.as_deref().filter(|text| !text.trim().is_empty())
     }
@@ -390,7 +390,7 @@ impl Connection {
         &self.handler.changed
     }
 
-    /// Why the connection ended, as far as that is known.
+    /// Returns the cause of the connection's end, as far as that is known.
     pub(crate) fn fault(&self) -> String {
         let fault = self
             .fault
@@ -436,7 +436,7 @@ struct Guarded<T> {
     ended: CancellationToken,
     /// Requests without an answer.
     open: Arc<Mutex<HashSet<RequestId>>>,
-    /// What ends requests that are being sent.
+    /// Guard that ends requests that are being sent.
     _cut: Option<DropGuard>,
 }
 
@@ -447,7 +447,7 @@ impl<T> Guarded<T> {
             JsonRpcMessage::Response(response) => &response.id,
             JsonRpcMessage::Error(error) => match &error.id {
                 Some(id) => id,
-                // It says that it could not read something.
+                // The server says that it could not read something.
                 None => return true,
             },
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => return true,

@@ -1,4 +1,4 @@
-//! What a server may ask of zk, and tell it.
+//! Requests and notifications that a server may send to zk.
 #![expect(
     deprecated,
     reason = "servers of earlier revisions ask for roots and the model, and tell by log messages"
@@ -25,7 +25,7 @@ use super::waiting::{OpenQuestions, Watched};
 use crate::config::ServerPermission;
 use crate::stdio::LogSink;
 
-/// Who answers what a server asks in the middle of a call.
+/// Source of answers to what a server asks in the middle of a call.
 #[async_trait]
 pub(crate) trait Answers: Send + Sync {
     /// The fields of a form, filled in by a person; nothing if the person or nobody's presence declines. It is cancelled
@@ -42,7 +42,7 @@ pub(crate) trait Answers: Send + Sync {
     ) -> Result<Sampled, String>;
 }
 
-/// What became of a form.
+/// Outcome of a form.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Form {
     Filled(Map<String, Value>),
@@ -69,12 +69,12 @@ impl ListChanged {
         self.told.notify_one();
     }
 
-    /// How often the list of tools was said to be another one.
+    /// Returns the count of changes noted for the list of tools.
     pub(crate) fn tools(&self) -> u64 {
         self.tools.load(std::sync::atomic::Ordering::Acquire)
     }
 
-    /// How often any other list was.
+    /// Returns the count of changes noted for any other list.
     pub(crate) fn others(&self) -> u64 {
         self.others.load(std::sync::atomic::Ordering::Acquire)
     }

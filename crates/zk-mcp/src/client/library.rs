@@ -6,8 +6,9 @@ use tokio::sync::Mutex;
 
 use super::handler::Handler;
 
-/// What `rmcp` has of a connection, behind a trait: else the compiler proves for each future that holds a server that every
-/// message of the protocol may go to another thread, which takes half of the time of this crate.
+/// State of a connection in `rmcp`, behind a trait: else the compiler proves for each future that holds a
+/// server that every message of the protocol may go to another thread, which takes half of the time of this
+/// crate.
 pub(super) trait Library: Send + Sync {
     fn state(&self) -> &LibraryState;
 }

@@ -16,7 +16,7 @@ const MOST_PAGES: usize = 1000;
 const MOST_ITEMS: usize = 10_000;
 const MOST_BYTES: usize = 16 << 20;
 
-/// Why there is no list.
+/// Failure to read a list.
 #[derive(Debug, thiserror::Error)]
 enum ListError {
     /// A request for a page failed.
@@ -78,7 +78,7 @@ where
     Err(ListError::TooLong { what })
 }
 
-/// How many bytes items are as JSON, without making that.
+/// Counts the bytes of items as JSON, without making that.
 fn size(items: &impl Serialize) -> usize {
     struct Count(usize);
     impl Write for Count {
@@ -187,7 +187,7 @@ impl Connection {
         let wanted = wanted.tools_list_changed().prompts_list_changed().resources_list_changed().build();
         match self.peer().listen(wanted).await {
             Ok(subscription) => Ok(Some(subscription)),
-            // It answered: it has no such stream.
+            // The server answered: it has no such stream.
             Err(ServiceError::McpError(_) | ServiceError::UnexpectedResponse) => Ok(None),
             Err(error) => Err(self.explain(&error)),
         }
@@ -200,7 +200,8 @@ mod tests {
 
     use super::*;
 
-    /// What becomes of a list whose pages are `page` of their number, from 1, and how many of them were asked for.
+    /// Reads a list whose pages are `page` of their number, from 1; returns its outcome and how many pages
+    /// were asked for.
     async fn listed(page: impl Fn(usize) -> (Vec<String>, Option<String>)) -> (Result<usize, String>, usize) {
         let asked = AtomicUsize::new(0);
         let listed = all("tools", async |_| Ok(page(asked.fetch_add(1, Ordering::SeqCst) + 1))).await;

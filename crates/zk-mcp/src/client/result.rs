@@ -9,7 +9,7 @@ use zk_core::model::{Block, Document, Image, ToolContent, ToolOutput};
 /// Types of images that every provider with vision takes.
 const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-/// What a call gave.
+/// Result of a call.
 #[derive(Debug, PartialEq)]
 pub(crate) struct CallResult {
     pub(crate) output: ToolOutput,
@@ -97,7 +97,7 @@ fn resource_block(resource: ResourceContents) -> Block {
     }
 }
 
-/// What a resource has.
+/// Returns the contents of a resource as the output of a tool.
 pub(crate) fn resource_output(result: ReadResourceResult) -> ToolOutput {
     let blocks = result.contents.into_iter().map(resource_block).collect();
     ToolOutput { content: content(blocks), display: None, details: None }

@@ -14,7 +14,7 @@ use super::result::is_shown_image;
 /// The longest answer that a server gets, in tokens.
 const MOST_TOKENS: u32 = 8192;
 
-/// What a server asks the model.
+/// Request of a server to the model.
 #[derive(Clone, Debug)]
 pub(crate) struct Sampling {
     pub(crate) system: String,
@@ -22,7 +22,7 @@ pub(crate) struct Sampling {
     pub(crate) max_tokens: u32,
 }
 
-/// What the model answered.
+/// Answer of the model.
 #[derive(Clone, Debug)]
 pub(crate) struct Sampled {
     pub(crate) text: String,

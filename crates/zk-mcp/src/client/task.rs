@@ -80,7 +80,7 @@ impl Connection {
                     if !input_requests.is_empty() {
                         let asked = Instant::now();
                         let responses = self.responses(input_requests, cx).await?;
-                        // What it asks takes none of its time.
+                        // Time that its questions take is none of its own.
                         give_up += asked.elapsed();
                         let params = UpdateTaskParams::new(cancel.id.clone(), responses);
                         let request = ClientRequest::UpdateTaskRequest(Request::new(params));
@@ -88,7 +88,7 @@ impl Connection {
                         heard = Instant::now();
                     }
                 }
-                // It works, or does something that later revisions know.
+                // The task works, or does something that later revisions know.
                 _ => {}
             }
             if heard.elapsed() >= idle || Instant::now() >= give_up {

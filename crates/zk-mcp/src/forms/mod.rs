@@ -13,11 +13,11 @@ use crate::client::{Answers, Form, Sampled, Sampling};
 use crate::config::ServerPermission;
 use crate::sampling::sample;
 
-/// How long a person may take for one question.
+/// Time limit for a person to answer one question.
 const PATIENCE: Duration = Duration::from_secs(600);
 /// The most fields that a form may have.
 const MOST: usize = 20;
-/// How often a person is asked for a field whose answer does not fit.
+/// Most times a person is asked for a field whose answer does not fit.
 const TRIES: usize = 3;
 /// Parts of the names of fields that want what no server should be told this way.
 const SECRETS: [&str; 9] = [
@@ -44,7 +44,7 @@ impl Answers for AskPerson {
         let Some(questions) = bus.service::<Questions>().filter(|questions| questions.is_attended()) else {
             return defaults(&fields);
         };
-        // Where it belongs to no call, it is taken back with the conversation.
+        // A form that belongs to no call is taken back with the conversation.
         let cx = cx.cloned().unwrap_or_else(|| bus.cx());
         if fields.len() > MOST {
             return Form::Declined;
@@ -119,9 +119,9 @@ enum Filled {
     Value(Value),
     /// The field stays empty, and may.
     Nothing,
-    /// It does not fit, and why.
+    /// Value that does not fit, and why.
     Wrong(String),
-    /// It must not.
+    /// The field stays empty, and must not.
     Missing,
 }
 

@@ -19,7 +19,7 @@ use super::{ServedCall, ServedTool, ServedTools};
 
 /// The shortest time between two messages of progress of one call.
 const PROGRESS: Duration = Duration::from_millis(100);
-/// How much of what a call shows goes into one message, in characters: its last line.
+/// Longest excerpt of what a call shows in one message, in characters: its last line.
 const SHOWN: usize = 200;
 
 /// zk as a client sees it.

@@ -29,14 +29,14 @@ use crate::canonical::sha256_hex;
 
 /// The path that answers.
 const PATH: &str = "/mcp";
-/// How many connections are served at once.
+/// Most connections that are served at once.
 const CONNECTIONS: usize = 64;
-/// How long the head of a request may take.
+/// Time limit for the head of a request.
 const HEAD: Duration = Duration::from_secs(10);
-/// How long connections may take to end.
+/// Time limit for the end of connections.
 const CLOSING: Duration = Duration::from_secs(2);
 
-/// What a client of a server has to know: sent as `Authorization: Bearer TOKEN`.
+/// Token that a client of a server has to know: sent as `Authorization: Bearer TOKEN`.
 #[derive(Clone)]
 pub struct ServeToken(String);
 
@@ -149,7 +149,7 @@ impl McpServer {
     }
 }
 
-/// What stands between a connection and the server.
+/// Guard between a connection and the server.
 struct Door {
     service: Service,
     token: ServeToken,
@@ -178,7 +178,7 @@ impl Door {
         self.service.handle(request).await
     }
 
-    /// Why a request is not for this server, in the order that tells strangers least.
+    /// Returns the refusal of a request that is not for this server, in the order that tells strangers least.
     fn refuse<B>(&self, request: &Request<B>) -> Option<Reply> {
         let headers = request.headers();
         if !self.names_this_machine(headers) {

@@ -85,7 +85,7 @@ impl McpServer {
         Self { tools, instructions: None }
     }
 
-    /// What clients are told about the use of the tools.
+    /// Sets the instructions that clients get about the use of the tools.
     #[must_use]
     pub fn instructions(mut self, text: impl Into<String>) -> Self {
         self.instructions = Some(text.into());

@@ -7,7 +7,8 @@ use zk_core::model::Disclosure;
 
 use crate::config::{ServerConfig, ServerDisclosure};
 
-/// How much the tools of all servers together may fill of every request, in tokens, unless a host says otherwise.
+/// Most tokens of every request that the tools of all servers together may fill, unless a host says
+/// otherwise.
 pub(crate) const EAGER_TOKENS: u32 = 10_000;
 /// Bytes of a token, about.
 const TOKEN: usize = 4;
@@ -31,7 +32,7 @@ struct State {
     has_begun: bool,
 }
 
-/// What becomes of the tools of a server.
+/// Decision on the disclosure of a server's tools.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Disclosed {
     pub(super) own: Disclosure,

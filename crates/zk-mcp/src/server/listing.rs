@@ -27,11 +27,11 @@ use crate::skills;
 use crate::status::ServerState;
 use crate::tool::{McpTool, spec_of};
 
-/// How long a call waits for lists that changed.
+/// Longest wait of a call for lists that changed.
 const LIST: Duration = Duration::from_secs(15);
 /// The most tools of one server, and the most bytes of their list.
 const MOST_TOOLS: usize = 2000;
-/// What is said of a list that was accepted for a command, not for a server.
+/// Notice about a list that was accepted for a command, not for a server.
 const SHARED: &str = "! an earlier version accepted one list for all servers with this command or address, and this server's \
                       differs from it; each server has its own from now on";
 /// The most prompts of one server.
@@ -47,7 +47,7 @@ pub(super) struct Listed {
     scope: Option<Scope>,
     /// A listing that waits for a person.
     pending: Option<(Listing, Vec<rmcp::model::Tool>)>,
-    /// That of the last listing, in use or not.
+    /// Digest of the last listing, in use or not.
     digest: String,
 }
 
@@ -56,7 +56,7 @@ impl Listed {
         self.tools.keys().cloned().collect()
     }
 
-    /// What another listing than the last one differs in.
+    /// Returns the digest of the last listing: another listing has another one.
     pub(super) fn digest(&self) -> String {
         self.digest.clone()
     }
@@ -92,7 +92,7 @@ impl Server {
                 self.set(ServerState::Ready { protocol }, Some(connection.clone()));
                 if was_quarantined {
                     self.announce(connection).await;
-                    // Its skills were not listed until now.
+                    // Skills of the server were not listed until now.
                     connection.changed().note_others();
                 }
             }
@@ -156,7 +156,7 @@ impl Server {
             // The next connection is listed before anything uses it.
             return;
         }
-        // What it offers is not known: nothing of it runs, and the next call asks for the list again.
+        // Tools of the server are not known: nothing of it runs, and the next call asks for the list again.
         *self.applied.lock().await = UNKNOWN;
         let changes = vec![format!("! its tools may be others, and it does not list them: {failed}")];
         let digest = String::new();
@@ -173,7 +173,8 @@ impl Server {
     pub(crate) fn connection_for_call(&self) -> BoxFuture<'_, Result<Arc<Connection>, ToolError>> {
         Box::pin(async move {
             let mut connection = self.connection(self.config.start_cap).await;
-            // That of a server whose tools are not accepted, too: they may be the accepted ones by now.
+            // The connection of a server whose tools are not accepted counts, too: they may be the accepted
+            // ones by now.
             let current = self.live.borrow().connection.clone();
             if let Some(current) = current {
                 self.refresh(&current).await;
@@ -405,7 +406,7 @@ impl Server {
     }
 }
 
-/// How much tools fill of a request, in bytes.
+/// Counts the bytes that tools fill of a request.
 fn size(tools: &[rmcp::model::Tool]) -> usize {
     let size = |tool: &rmcp::model::Tool| {
         let schema = serde_json::to_string(&tool.input_schema).unwrap_or_default();

@@ -28,7 +28,7 @@ pub(crate) use disclosure::{Disclosures, EAGER_TOKENS};
 use listing::Listed;
 pub(crate) use request::RequestError;
 
-/// How much of a program's words a message quotes, in characters.
+/// Longest quote of a program's words in a message, in characters.
 const QUOTED: usize = 300;
 
 /// Takes what the program of a server prints to standard error, by the server's name.
@@ -37,20 +37,20 @@ pub(crate) type ServerLog = Arc<dyn Fn(&str, &[u8]) + Send + Sync>;
 /// Looks at a server before each start.
 pub(crate) type StartCheck = Arc<dyn Fn(&ServerConfig) -> Result<(), String> + Send + Sync>;
 
-/// What all servers of a plugin share.
+/// State that all servers of a plugin share.
 pub(crate) struct Shared {
     pub(crate) project: PathBuf,
     /// The directories that servers are told of.
     pub(crate) roots: Arc<[PathBuf]>,
     pub(crate) exec: Option<Arc<dyn Exec>>,
-    /// Where the programs of sandboxed servers run.
+    /// Executor of the programs of sandboxed servers.
     pub(crate) sandbox: Option<Arc<dyn Exec>>,
     #[cfg(feature = "http")]
     pub(crate) http: zk_auth::Http,
     /// Held while an HTTP client is made.
     #[cfg(feature = "http")]
     pub(crate) making: tokio::sync::Mutex<()>,
-    /// Where tokens are.
+    /// Store of the tokens.
     #[cfg(feature = "http")]
     pub(crate) credentials: Arc<dyn zk_auth::CredentialStore>,
     pub(crate) pins: Arc<dyn PinStore>,
@@ -62,7 +62,7 @@ pub(crate) struct Shared {
     pub(crate) taken: Mutex<BTreeSet<String>>,
     /// Held by the server that begins to start.
     pub(crate) turns: tokio::sync::Mutex<()>,
-    /// How many programs are started at once: more of them would keep everything else waiting.
+    /// Limit of programs that are started at once: more of them would keep everything else waiting.
     pub(crate) starts: Semaphore,
     /// The tasks that own programs: a host can wait until all of them are gone.
     pub(crate) pumps: TaskTracker,
@@ -126,22 +126,22 @@ impl ServerRef for Server {
 /// The servers of a plugin by their names. They own the tools, not the other way around.
 pub(crate) type WeakServers = Arc<Vec<Weak<dyn ServerRef>>>;
 
-/// Those of them that are still there.
+/// Returns the servers that are still there.
 pub(crate) fn upgrade_all(servers: &[Weak<dyn ServerRef>]) -> impl Iterator<Item = Arc<Server>> {
     servers.iter().filter_map(Weak::upgrade).map(ServerRef::server)
 }
 
-/// What a server does, and how it is reached.
+/// State of a server, and its connection.
 #[derive(Clone)]
 pub(crate) struct Live {
     pub(crate) state: ServerState,
     pub(crate) connection: Option<Arc<Connection>>,
-    /// How often it failed.
+    /// Number of failures.
     failures: u64,
 }
 
 impl Server {
-    /// What others hold of it.
+    /// Returns the reference to the server that others hold.
     pub(crate) fn downgrade(&self) -> Weak<dyn ServerRef> {
         self.this.clone()
     }
@@ -207,7 +207,7 @@ impl Server {
     /// The connection, waiting at most `patience` for one.
     pub(crate) async fn connection(&self, patience: Duration) -> Result<Arc<Connection>, String> {
         let mut live = self.live();
-        // What failed before this was asked is no answer: it is tried again.
+        // A failure from before this was asked is no answer: it is tried again.
         let failures = live.borrow().failures;
         self.retry();
         let settled = live.wait_for(|live| match live.state {
@@ -282,7 +282,7 @@ impl Server {
     }
 }
 
-/// Why the tools of a server cannot be called, for a model and a person.
+/// Explains to a model and a person why the tools of a server cannot be called.
 pub(crate) fn quarantined(server: &str, changes: &[String], digest: &str) -> String {
     let until = if digest.is_empty() {
         "it lists them".to_owned()

@@ -9,7 +9,7 @@ use zk_core::model::{ToolError, ToolErrorKind};
 use super::Server;
 use crate::client::{CallEnd, Connection};
 
-/// Why a request to a server has no result.
+/// Failure of a request to a server: it has no result.
 #[derive(Debug)]
 pub(crate) enum RequestError {
     /// The server cannot be used; in words that name it.
@@ -51,8 +51,8 @@ impl Server {
                     self.note_success();
                     return Ok(result);
                 }
-                // Its list says which arguments are headers, too: it is listed again, and compared. So is that of a server
-                // that began anew.
+                // The list of a server says which arguments are headers, too: it is listed again, and
+                // compared. So is that of a server that began anew.
                 Err(end @ (CallEnd::Headers(_) | CallEnd::SessionEnded)) if !is_repeated => {
                     is_repeated = true;
                     if let CallEnd::Headers(_) = end {

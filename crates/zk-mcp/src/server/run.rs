@@ -16,14 +16,17 @@ use crate::stdio::LogSink;
 /// The first pause before a server is tried again, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
-/// How far the first steps of servers are apart: with many of them at once a conversation would wait for its thread.
+/// Pause between the first steps of servers: with many of them at once a conversation would wait for its
+/// thread.
 const TURN: Duration = Duration::from_millis(4);
-/// How often a server is tried by itself since it last worked for longer than the longest pause.
+/// Most attempts to start a server by itself since it last worked for longer than the longest pause.
 const ATTEMPTS: u32 = 5;
-/// How long a server has to be quiet about its lists before they are listed again, and how long it is waited for that.
+/// Time for which a server has to be quiet about its lists before they are listed again, and the longest wait
+/// for that.
 const QUIET: Duration = Duration::from_millis(250);
 const LONGEST_QUIET: Duration = Duration::from_secs(2);
-/// How long a server that says again and again that a list is another one, which it is not, waits to be asked for it.
+/// Longest wait of a server that says again and again that a list is another one, which it is not, to be
+/// asked for it.
 const LONGEST_REST: Duration = Duration::from_secs(60);
 
 impl Server {
@@ -173,7 +176,7 @@ impl Server {
         Ok(connection)
     }
 
-    /// What the host has against a start.
+    /// Runs the host's check of a start, if there is one; the error is its objection.
     async fn check_start(&self) -> Result<(), String> {
         let Some(check) = self.shared.check.clone() else { return Ok(()) };
         let server = self.config.clone();
@@ -280,7 +283,7 @@ async fn subscribed(connection: &Connection) {
             }
             Err(_) => {}
         }
-        // What it would have said since is not known.
+        // Changes that it would have told since are not known.
         note_all(connection.changed());
         is_again = true;
         breaks = if began.elapsed() < LONGEST_REST { breaks + 1 } else { 1 };

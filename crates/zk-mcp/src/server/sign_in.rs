@@ -3,7 +3,7 @@
 #[cfg(not(feature = "http"))]
 use super::Server;
 
-/// How often a person is asked to sign in before a call works.
+/// Most times a person is asked to sign in before a call works.
 #[cfg(feature = "http")]
 const MOST: u32 = 3;
 

@@ -17,12 +17,12 @@ use crate::secret_values::SecretValues;
 use crate::transport::ServerTransport;
 use pump::{Order, Pump};
 
-/// How many messages wait between the program and whoever reads them.
+/// Most messages that wait between the program and their reader.
 const WAITING: usize = 32;
-/// How much of what the program printed to standard error is kept, in bytes.
+/// Longest kept end of what the program printed to standard error, in bytes.
 const SAID: usize = 8 << 10;
 
-/// What a program prints to standard error, as it comes: for a log.
+/// Receiver of what a program prints to standard error, as it comes: for a log.
 pub(crate) type LogSink = Arc<dyn Fn(&[u8]) + Send + Sync>;
 
 /// The end of what a program printed to standard error.
@@ -37,7 +37,7 @@ impl Said {
         said.drain(..above);
     }
 
-    /// Its last lines as one, without control characters, at most `limit` characters.
+    /// Joins its last lines into one, without control characters, of at most `limit` characters.
     pub(crate) fn tail(&self, limit: usize) -> String {
         let said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(&said);
@@ -48,7 +48,7 @@ impl Said {
     }
 }
 
-/// Why nothing can be sent to a program.
+/// Failure to send to a program.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Gone(String);
@@ -84,7 +84,7 @@ impl StdioTransport {
         Ok(Self { orders, messages, over: Some(over), fault })
     }
 
-    /// Why the connection ended, once it has by a fault of the program.
+    /// Returns the cause of the connection's end, set once it ended by a fault of the program.
     pub(crate) fn fault(&self) -> Arc<Mutex<Option<String>>> {
         self.fault.clone()
     }
@@ -134,7 +134,7 @@ impl Transport<RoleClient> for StdioTransport {
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
-        // What it still sends is read by nobody, and must not keep it from ending.
+        // Messages that it still sends are read by nobody, and must not keep it from ending.
         self.messages.close();
         let _ = self.orders.send(Order::End).await;
         if let Some(over) = self.over.take() {

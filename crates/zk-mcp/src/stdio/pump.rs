@@ -15,14 +15,14 @@ use crate::values;
 
 /// Bytes written at once: so few are written whole or not at all, so that a write can be given up to read.
 const CHUNK: usize = 4096;
-/// How long a write may be stuck before what the program prints is read: it may wait for that.
+/// Time a write may be stuck before what the program prints is read: it may wait for that.
 const STUCK: Duration = Duration::from_millis(5);
-/// How long the program may take no input before it is given up.
+/// Longest time without the program taking input before it is given up.
 const NOT_READING: Duration = Duration::from_secs(30);
-/// How long it may take to end by itself once its input is closed, and then once it is told to.
+/// Time limits for the program to end by itself once its input is closed, and then once it is told to.
 const GRACE: Duration = Duration::from_millis(300);
 const LAST: Duration = Duration::from_millis(700);
-/// How long its last words are read after its end.
+/// Time limit for reading its last words after its end.
 const LEFTOVER: Duration = Duration::from_millis(200);
 
 pub(super) enum Order {
@@ -36,7 +36,7 @@ pub(super) struct Pump {
     frames: Frames,
     /// Messages that were read and that nobody took yet.
     ready: VecDeque<(usize, Message)>,
-    /// How many bytes they came as.
+    /// Size of those messages as they came, in bytes.
     held: usize,
     said: Said,
     log: Option<LogSink>,
@@ -107,7 +107,7 @@ impl Pump {
         }
     }
 
-    /// Its end, if that comes at once, with its last words.
+    /// Returns the end of the program, if that comes at once, and takes its last words.
     async fn exit_soon(&mut self) -> Option<Exit> {
         let (ended, said) = self.process.exit_within(LEFTOVER).await;
         self.hear(&said);

@@ -1,4 +1,4 @@
-//! What servers ask of the model, and which directories they are told of.
+//! Requests of servers to the model, and the directories servers are told of.
 
 use std::sync::{Arc, Mutex};
 

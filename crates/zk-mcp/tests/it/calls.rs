@@ -104,7 +104,7 @@ async fn a_stopped_call_ends_at_once_and_the_server_is_told() {
     let endless = json!({"steps": 100_000, "step_ms": 100});
     let error = host.call_with("mcp_fake_slow", endless, &cx).await.unwrap_err();
     assert_eq!(error.kind, ToolErrorKind::Aborted);
-    // It would be busy for hours otherwise.
+    // The server would be busy for hours otherwise.
     assert_eq!(host.text("mcp_fake_echo", json!({"text": "x"})).await, "x");
     host.bus.close().await;
 }
@@ -239,7 +239,7 @@ pub(crate) async fn stop_with_form(host: &Host, tool: &str) {
     assert_eq!(called.await.unwrap_err().kind, ToolErrorKind::Aborted);
 }
 
-/// What becomes of a request that is stopped while its form is open, and takes the form with it.
+/// Returns the outcome of a request that is stopped while its form is open, and takes the form with it.
 async fn stop_at_form<T>(host: &Host, request: impl AsyncFnOnce(Cx) -> T) -> T {
     let questions = Arc::new(Questions::new());
     let scope = host.bus.scope("person");

@@ -17,22 +17,22 @@ use crate::rpc::text;
 use crate::support::{Host, LONG};
 use crate::web::read;
 
-/// What is wrong with a server.
+/// Fault of a server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
-    /// It takes requests and answers none.
+    /// Takes requests and answers none.
     Silent,
-    /// It closes the connection in mid-frame of its first response.
+    /// Closes the connection in mid-frame of its first response.
     DiesInFrame,
-    /// It sends 2000 notes of progress of nothing before each answer.
+    /// Sends 2000 notes of progress of nothing before each answer.
     Floods,
-    /// It says 200 times before each answer that its tools are others.
+    /// Says 200 times before each answer that its tools are others.
     Storms,
-    /// It answers with ids that nobody asked with, and then with the right one.
+    /// Answers with ids that nobody asked with, and then with the right one.
     WrongIds,
-    /// It answers a call with 100 MB.
+    /// Answers a call with 100 MB.
     Huge,
-    /// It sends lines that are no messages.
+    /// Sends lines that are no messages.
     Chatty,
 }
 
@@ -65,7 +65,7 @@ impl Hostile {
                 tokio::spawn(async move {
                     server.open.fetch_add(1, Ordering::SeqCst);
                     let mut stream = stream;
-                    // What cannot be sent has nobody who reads it.
+                    // An answer that cannot be sent has nobody who reads it.
                     let _ = server.serve(&mut stream).await;
                     server.open.fetch_sub(1, Ordering::SeqCst);
                 });
@@ -115,7 +115,7 @@ impl Hostile {
         stream.write_all(format!("{head}{events}").as_bytes()).await
     }
 
-    /// What comes before an answer.
+    /// Returns the noise before an answer.
     fn noise(&self, method: &str) -> String {
         let told = |method: &str, params: &Value| {
             format!("data: {}\n\n", json!({"jsonrpc": "2.0", "method": method, "params": params}))
@@ -163,7 +163,7 @@ impl Hostile {
     }
 }
 
-/// How long it takes from the installation of servers to a run that could send its prompt.
+/// Measures the time from the installation of servers to a run that could send its prompt.
 async fn first_prompt(servers: Vec<ServerConfig>) -> (Duration, Host) {
     let began = Instant::now();
     let host = Host::of(servers);
@@ -207,7 +207,7 @@ async fn servers_by_http_that_misbehave_in_every_way_hang_nothing_leave_nothing_
         }
     });
     let answered = futures_util::future::join_all(calls).await.into_iter().filter(|is| *is).count();
-    // Those that flood, storm, chatter and answer with wrong ids answer all the same.
+    // Servers that flood, storm, chatter and answer with wrong ids answer all the same.
     assert!(answered >= count / FAULTS.len() * 4, "{answered} of {count}: {:?}", host.servers.status());
     let memory = resident().saturating_sub(before);
     assert!(memory < MEMORY, "{} MB", memory >> 20);

@@ -12,12 +12,12 @@ use zk_testkit::{Asked, FakeMcpScript, Script, ScriptedProvider, Turn};
 
 use crate::support::{Host, LONG, exec, fake};
 
-/// What a model with a lazy server was asked, as it went through `turns`.
+/// Returns the requests to a model with a lazy server, as it went through `turns`.
 async fn asked(turns: fn(usize) -> Turn) -> Vec<Asked> {
     asked_as(&[], turns).await
 }
 
-/// The same, with other names for tools on the wire.
+/// Returns the requests like `asked`, with other names for tools on the wire.
 async fn asked_as(aliases: &[(&str, &str)], turns: fn(usize) -> Turn) -> Vec<Asked> {
     let mut definition = fake(&FakeMcpScript::default());
     definition["disclosure"] = json!("lazy");

@@ -18,7 +18,7 @@ type OldRequest = (String, Option<String>);
 #[derive(Clone)]
 struct Old {
     url: String,
-    /// What the stream names as the address for messages.
+    /// Address for messages that the stream names.
     endpoint: &'static str,
     asked: Arc<Mutex<Vec<OldRequest>>>,
     stream: Arc<Mutex<Option<mpsc::UnboundedSender<String>>>>,

@@ -1,4 +1,4 @@
-//! How far a server is trusted, and which of its tools are used.
+//! Trust in a server, and the filter of its tools.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

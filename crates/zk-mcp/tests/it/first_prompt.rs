@@ -1,4 +1,4 @@
-//! What the first prompt of a conversation waits for: no server.
+//! The first prompt of a conversation: it waits for no server.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,4 @@
-//! What servers of the newest revision may do that those before could not.
+//! Abilities that servers of the newest revision have and those before did not.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

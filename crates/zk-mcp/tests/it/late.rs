@@ -1,4 +1,4 @@
-//! What follows the first moments: late servers, failures that are told, starts that are shared.
+//! Events after the first moments: late servers, failures that are told, starts that are shared.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

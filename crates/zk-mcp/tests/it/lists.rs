@@ -52,7 +52,7 @@ async fn a_list_of_tools_that_does_not_end_is_one_clear_failure() {
         let far = host_of(&web, json!({"start_timeout": 60_000})).await;
         let ServerState::Failed { error } = far.state() else { panic!("{:?}", far.state()) };
         assert!(error.contains("listing its tools failed") && error.contains(part), "{error}");
-        // It may be at its next attempt already.
+        // The server may be at its next attempt already.
         let count = count(&web, "tools/list");
         assert!(count >= asked && count < asked * 3, "{count}");
         far.bus.close().await;

@@ -66,7 +66,7 @@ async fn each_of_twelve_mutations_blocks_the_next_call() {
     }
 }
 
-/// What a server with these tools is, to a host that accepted `accepted` before.
+/// Returns a host that accepted `accepted` before, with a server that has these tools.
 async fn met(accepted: &Arc<MemoryPins>, tools: Vec<Value>) -> Host {
     let script = FakeMcpScript { tools: Some(tools), ..FakeMcpScript::default() };
     let plugin = McpPlugin::new([config("fake", &script)], "/").pins(accepted.clone());

@@ -145,8 +145,8 @@ async fn a_server_without_sessions_that_was_away_is_listed_and_compared_before_t
     far.bus.close().await;
 }
 
-/// What becomes of a call of `t` with these arguments that waits for its answer when another one finds that the server forgot
-/// the session, and how often `t` was called in all.
+/// Returns the outcome of a call of `t` with these arguments that waits for its answer when another one finds
+/// that the server forgot the session, and the number of calls of `t` in all.
 async fn while_the_session_ends(definition: Value, args: Value) -> (Result<String, ToolError>, usize) {
     let start = Arc::new(AtomicUsize::new(1));
     let web = with_sessions(&start, &["t"]).await;

@@ -43,7 +43,7 @@ pub(crate) async fn serve(
                 }
                 Said::json(&json!({"jsonrpc": "2.0", "id": id, "result": result}))
             }
-            // It is away.
+            // The server is away.
             Err((0, _)) => Said::status(0),
             Err((code, message)) => {
                 let error = json!({"code": code, "message": message});
@@ -81,7 +81,7 @@ pub(crate) async fn host_of(web: &Web, more: Value) -> Host {
     host
 }
 
-/// How often a method was asked for.
+/// Counts the requests for a method.
 pub(crate) fn count(web: &Web, method: &str) -> usize {
     let named = |asked: &Asked| {
         serde_json::from_str::<Value>(&asked.body).is_ok_and(|message| message["method"] == method)

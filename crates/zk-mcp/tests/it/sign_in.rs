@@ -31,17 +31,17 @@ impl SignInPage for Redirected {
 /// A server that wants a token, and its authorisation server, in one. What a test changes of it makes it hostile.
 #[derive(Clone)]
 struct World {
-    /// What the server says of itself.
+    /// Metadata of the server.
     resource: Value,
-    /// What the authorisation server says of itself.
+    /// Metadata of the authorisation server.
     meta: Value,
     /// More parameters of the answer to a sign-in.
     answer: String,
     /// The answer of a path, in the place of the usual one.
     instead: Vec<(&'static str, Said)>,
-    /// What a call needs beside a token.
+    /// Scope that a call needs beside a token.
     call_scope: Option<&'static str>,
-    /// How long a token is good for, in seconds.
+    /// Lifetime of a token, in seconds.
     expires_in: u64,
     /// Another authorisation server, which the server names from some moment on.
     elsewhere: Arc<Mutex<Option<String>>>,
@@ -299,7 +299,8 @@ async fn a_conversation_that_runs_takes_up_the_sign_in_of_another_program() {
     running.bus.close().await;
 }
 
-/// What is wrong, what the message says of it, and the path that must not be reached.
+/// Fault by its name and as a change of the world, part of the message about it, and the path that must not
+/// be reached.
 type Case = (&'static str, fn(&mut World), &'static str, &'static str);
 
 fn hostile() -> Vec<Case> {

@@ -33,7 +33,7 @@ pub(crate) struct Said {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(&'static str, String)>,
     pub(crate) body: String,
-    /// How long it takes.
+    /// Time before the answer is sent.
     pub(crate) delay: Duration,
 }
 
