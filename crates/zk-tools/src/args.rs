@@ -39,7 +39,7 @@ pub(crate) fn reads(args: &Value) -> Effects {
     Effects::reads([folder(args)])
 }
 
-/// What a search for `pattern` is called, with the place if the call names one.
+/// Returns the summary of a search for `pattern`, with the place if the call names one.
 pub(crate) fn search_summary(verb: &str, args: &Value) -> String {
     let pattern = text(args, "pattern");
     match args.get("path").and_then(Value::as_str) {

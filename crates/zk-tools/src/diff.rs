@@ -15,8 +15,8 @@ const MAX_OUTPUT: usize = 64 * 1024;
 const MAX_PREVIEW: usize = 8 * 1024 * 1024;
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// What would change in `path`, whole, for a person to approve. Nothing of it is cut off: a difference that no question
-/// can show is told by its size, beside the arguments, which say all that runs.
+/// Returns the whole change of `path` for a person to approve. Nothing of it is cut off: a difference that no
+/// question can show is told by its size, beside the arguments, which say all that runs.
 pub(crate) fn preview(path: &str, old: &[u8], new: &[u8]) -> Display {
     let (old, new) = (String::from_utf8_lossy(old), String::from_utf8_lossy(new));
     let text = unified(&old, &new, Instant::now() + PATIENCE);
@@ -41,7 +41,7 @@ pub(crate) fn too_large(path: &str) -> Display {
     Display::Line { text: format!("changed {path}") }
 }
 
-/// What changed in `path`, for a person to see.
+/// Returns the change of `path` for a person to see.
 pub(crate) fn display(path: &str, old: &[u8], new: &[u8]) -> Display {
     if !is_shown(old.len().max(new.len())) {
         return too_large(path);

@@ -5,7 +5,7 @@ use zk_core::service::FileStat;
 /// Files above this size are told apart by size and date instead of content, and are not edited.
 pub(crate) const HASHED_UP_TO: u64 = 64 * 1024 * 1024;
 
-/// What tells one content of a file from another.
+/// Mark that tells one content of a file from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fingerprint {
     /// Of the bytes.
@@ -17,9 +17,9 @@ pub(crate) enum Fingerprint {
     },
     /// Of a file too big to be read as a whole for this.
     Stamp {
-        /// Its size.
+        /// Size of the file, in bytes.
         len: u64,
-        /// Its date.
+        /// Date of the file's last change.
         modified: Option<SystemTime>,
     },
 }

@@ -46,7 +46,7 @@ struct Args {
     ignored: Option<bool>,
 }
 
-/// What a result is.
+/// Kind of a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]

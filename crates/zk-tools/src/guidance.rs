@@ -5,7 +5,7 @@ use zk_core::kernel::{BoxError, Cx};
 use zk_core::model::Disclosure;
 use zk_core::service::{PromptSection, RunTools, Tool, section_order};
 
-/// What the tools that a run offers want a model to know: the section `tools` of the system prompt.
+/// Guidance for a model on the tools that a run offers: the section `tools` of the system prompt.
 ///
 /// Lazy tools say theirs in their description, so that unlocking one does not change the prompt.
 pub(crate) struct ToolGuidance;

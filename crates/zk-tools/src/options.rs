@@ -18,10 +18,10 @@ pub const NAMES: [&str; 14] = [
     "write_file",
 ];
 
-/// Those of them that ask the person.
+/// Built-in tools that ask the person.
 pub(crate) const ASKING: [&str; 2] = ["ask_user", "present_plan"];
 
-/// How the built-in tools behave.
+/// Options of the built-in tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolsOptions {
     /// Which tools there are, by name; all of [`NAMES`] if nothing.
@@ -41,12 +41,12 @@ pub struct ToolsOptions {
     pub shell_bytes: usize,
     /// Bytes of one command's output that are written to a file, once they are more than a result gives back.
     pub output_file_bytes: u64,
-    /// How long a command may take, unless the call says otherwise.
+    /// Time limit of a command, unless the call says otherwise.
     pub shell_timeout: Duration,
-    /// How long a call may allow its command.
+    /// Longest time limit that a call may set for its command.
     pub shell_timeout_max: Duration,
-    /// How long a command in the background may run, whatever its call says; nothing is without limit. None is detached
-    /// then, since nothing would end it.
+    /// Time limit of a command in the background, whatever its call says; nothing is without limit. With a
+    /// limit no command is detached, since nothing would end it.
     pub job_timeout_max: Option<Duration>,
     /// A line that bash runs before each command, such as `source .venv/bin/activate`. Who approves a call is shown it, too.
     pub shell_prefix: Option<String>,

@@ -1,4 +1,4 @@
-//! What a command prints: its end in memory, and all of it in a file once it is more than that.
+//! Output of a command: its end in memory, and all of it in a file once it is more than that.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -17,7 +17,7 @@ use crate::text::size;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputDir(pub PathBuf);
 
-/// Where an output may be written to, and how much of it.
+/// Place that an output may be written to, and the most bytes of it.
 #[derive(Clone, Debug)]
 pub(crate) struct OutputPlace {
     dir: PathBuf,
@@ -57,7 +57,7 @@ pub(crate) struct Output {
     spill: Spilled,
 }
 
-/// What became of the part that memory does not hold.
+/// State of the part that memory does not hold.
 #[derive(Debug)]
 enum Spilled {
     /// Nothing yet: all of it is in memory.
@@ -106,7 +106,7 @@ impl Output {
         }
     }
 
-    /// How many bytes there were in all.
+    /// Returns the number of bytes that there were in all.
     pub(crate) fn total(&self) -> u64 {
         self.total
     }
@@ -115,7 +115,7 @@ impl Output {
         self.kept.last().is_none_or(|last| *last == b'\n')
     }
 
-    /// What came after the first `from` bytes, of which `cut` bytes are not shown.
+    /// Returns what came after the first `from` bytes, of which `cut` bytes are not shown.
     pub(crate) fn since(&self, from: u64) -> Since {
         let first = (self.total - self.kept.len() as u64).max(self.total.saturating_sub(self.max as u64));
         let begin = from.max(first);
@@ -154,7 +154,7 @@ impl Output {
         }
     }
 
-    /// Where all of it is, as the model is told.
+    /// Tells the model where all of it is.
     pub(crate) fn whereabouts(&self) -> Option<String> {
         match &self.spill {
             Spilled::To(file) => Some(file.whereabouts()),
@@ -257,7 +257,7 @@ impl SpillFile {
     }
 }
 
-/// How many bytes at the end are the beginning of a character.
+/// Counts the bytes at the end that are the beginning of a character.
 pub(crate) fn unfinished(bytes: &[u8]) -> usize {
     let last = bytes.get(bytes.len().saturating_sub(4)..).unwrap_or_default();
     let starts = last.iter().rposition(|byte| *byte >= 0xc0);

@@ -1,4 +1,4 @@
-//! How many pages a PDF has, as far as that can be said without following its references.
+//! Page count of a PDF, as far as it can be told without following its references.
 
 use std::io::Read;
 
@@ -27,7 +27,7 @@ pub(crate) fn pages(bytes: &[u8]) -> Option<u64> {
         let body = body.strip_prefix(b"\r").unwrap_or(body);
         let body = body.strip_prefix(b"\n").unwrap_or(body);
         let mut objects = Vec::new();
-        // What came before a fault counts.
+        // Bytes before a fault count.
         let _ = ZlibDecoder::new(body).take(left).read_to_end(&mut objects);
         left = left.saturating_sub(objects.len() as u64);
         found.look(&objects);
@@ -37,7 +37,7 @@ pub(crate) fn pages(bytes: &[u8]) -> Option<u64> {
 
 #[derive(Default)]
 struct Found {
-    /// What the largest page tree says of itself.
+    /// Page count that the largest page tree gives of itself.
     tree: Option<u64>,
     nodes: usize,
     pages: u64,
@@ -81,7 +81,7 @@ fn dictionary(bytes: &[u8], at: usize) -> &[u8] {
             Some(b">>") => depth += 1,
             _ => continue,
         }
-        // The same sign is not read twice of three.
+        // Of three signs in a row none is read twice.
         begin = begin.saturating_sub(1);
     }
     let (mut depth, mut end) = (0_usize, at);

@@ -11,8 +11,8 @@ use crate::fingerprint::Fingerprint;
 /// The most results that are waited for at a time.
 const AWAITED: usize = 1_024;
 
-/// What each agent's model has seen of which file. One for a whole tree of agents: they take turns at a file, and a
-/// change by one of them is noticed by all others that saw the file before.
+/// Record of what each agent's model has seen of which file. One for a whole tree of agents: they take turns
+/// at a file, and a change by one of them is noticed by all others that saw the file before.
 ///
 /// | question | answer |
 /// |---|---|
@@ -38,7 +38,7 @@ struct Seen {
     /// The last line such that all lines up to it were shown.
     upto: u64,
     whole: bool,
-    /// Why a read did not show it as it is.
+    /// Reason why a read did not show it as it is.
     flaw: Option<Flaw>,
     /// Which slices of this very content the conversation contains.
     shown: HashSet<Slice>,
@@ -52,7 +52,7 @@ pub(crate) struct ReadNote {
     key: Key,
     content: Fingerprint,
     slice: Slice,
-    /// What was known before it.
+    /// Last line known before this read, and whether all was.
     upto: u64,
     whole: bool,
 }
@@ -65,13 +65,13 @@ struct Awaited {
     bytes: usize,
 }
 
-/// Who reads and writes in this context: what the model of one agent has before it.
+/// Returns the name of the reader and writer in this context: what the model of one agent has before it.
 pub(crate) fn reader(cx: &Cx) -> String {
     // Outside a run there is no context to lose: the agent's name will do.
     cx.service::<ContextId>().map_or_else(|| cx.origin().agent.to_string(), |id| id.to_string())
 }
 
-/// What part of a file a read asks for.
+/// Part of a file that a read asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Slice {
     pub(crate) offset: u64,
@@ -80,40 +80,40 @@ pub(crate) struct Slice {
     pub(crate) raw: bool,
 }
 
-/// Why what a read showed is not what is in the file.
+/// Reason why what a read showed is not what is in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flaw {
     /// Some of its bytes are not text.
     Bytes,
     /// A secret, or characters that nobody sees.
     Hidden,
-    /// Its text is in another encoding than UTF-8.
+    /// Text in another encoding than UTF-8.
     Encoding,
     /// The cells of a notebook, or an image.
     Form,
 }
 
-/// What a read showed.
+/// Extent of what a read showed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shown {
     /// The first and the last line; nothing of an empty file.
     pub(crate) lines: Option<(u64, u64)>,
     /// Whether the last line shown is the last of the file, and whole.
     pub(crate) to_the_end: bool,
-    /// Why what was shown is not exactly what is in the file.
+    /// Reason why what was shown is not exactly what is in the file.
     pub(crate) flaw: Option<Flaw>,
 }
 
-/// How a file compares to what the model saw of it.
+/// Relation of a file to what the model saw of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
     /// Nothing was read or written.
     Never,
-    /// It is as it was, and the model knows all of it.
+    /// Unchanged file, and the model knows all of it.
     Whole,
-    /// It is as it was, and the model knows a part of it, or not all of it as it is.
+    /// Unchanged file, and the model knows a part of it, or not all of it as it is.
     Part(Option<Flaw>),
-    /// It changed.
+    /// Changed file.
     Changed,
 }
 
@@ -221,7 +221,7 @@ impl ReadState {
         self.files().contains_key(&key(reader, path))
     }
 
-    /// How a file whose content is `content` now compares.
+    /// Compares a file whose content is `content` now to what the reader saw of it.
     pub(crate) fn known(&self, reader: &str, path: &Path, content: Fingerprint) -> Known {
         match self.files().get(&key(reader, path)) {
             None => Known::Never,

@@ -6,12 +6,12 @@ use zk_core::service::{RunTools, Tool};
 pub(crate) struct ToolNames(Cx);
 
 impl ToolNames {
-    /// Those of the tools that the model of this run may call.
+    /// Returns the names of the tools that the model of this run may call.
     pub(crate) fn of(cx: &Cx) -> Self {
         Self(cx.clone())
     }
 
-    /// What the model calls a tool; nothing if it may not.
+    /// Returns the model's name of a tool; nothing if it may not call it.
     pub(crate) fn get(&self, name: &str) -> Option<String> {
         match self.0.service::<dyn RunTools>() {
             Some(run) => {

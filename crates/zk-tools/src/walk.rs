@@ -22,7 +22,7 @@ pub(crate) fn anywhere(pattern: &str, is_rest: bool) -> String {
     if any_depth { format!("**/{pattern}") } else { pattern.to_owned() }
 }
 
-/// Where a search starts.
+/// Returns the place where a search starts, if it exists.
 pub(crate) fn base(files: &dyn Files, cwd: &Path, path: &str) -> Result<Resolved, PathError> {
     let at = files.resolve(cwd, path)?;
     files.stat(&at)?;

@@ -15,7 +15,7 @@ pub(crate) fn files(cx: &Cx) -> Result<Arc<dyn Files>, ToolError> {
     })
 }
 
-/// What runs commands.
+/// Returns the service that runs commands.
 pub(crate) fn exec(cx: &Cx) -> Result<Arc<dyn Exec>, ToolError> {
     cx.service::<dyn Exec>().ok_or_else(|| {
         ToolError::failed("this agent has nothing that runs commands; its host must serve one")
@@ -91,7 +91,7 @@ pub(crate) fn io_error(doing: &str, path: &str, error: &std::io::Error) -> ToolE
     ToolError::failed(format!("cannot {doing} `{path}`: {error}{}", next_step(error)))
 }
 
-/// What to do where the system refuses to read or write.
+/// Returns the advice where the system refuses to read or write.
 fn next_step(error: &std::io::Error) -> &'static str {
     match error.kind() {
         ErrorKind::PermissionDenied => "; use another file, or ask the user to allow it",

@@ -171,7 +171,7 @@ fn may_overwrite(known: Known, read_first: bool, len: u64, tools: &ToolNames) ->
     Err(why)
 }
 
-/// What stands where the new content would, for a model whose view of the file is out of date.
+/// Shows what stands where the new content would, for a model whose view of the file is out of date.
 fn now(old: &Old, content: &str) -> String {
     match diff::display("", &old.bytes, content.as_bytes()) {
         Display::Diff { diff, .. } => {

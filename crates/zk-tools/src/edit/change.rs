@@ -36,7 +36,7 @@ pub(super) struct Lines {
     pub(super) first: Vec<usize>,
 }
 
-/// Why an edit was not made.
+/// Reason why an edit was not made.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     /// There is no text to look for.
@@ -210,7 +210,7 @@ fn line_numbers(content: &[u8], places: &[Place]) -> Vec<usize> {
 }
 
 impl Failure {
-    /// What the model is told; `which` names the edit among several.
+    /// Explains the failure to the model; `which` names the edit among several.
     pub(super) fn explain(self, path: &str, which: &str, tools: &ToolNames) -> ToolError {
         let (kind, text) = match self {
             Self::Empty => (
@@ -249,7 +249,7 @@ impl Failure {
     }
 }
 
-/// What the model is told of the edits made.
+/// Tells the model of the edits made.
 pub(super) fn report(path: &str, done: &[(Lines, How)]) -> String {
     let total: usize = done.iter().map(|(lines, _)| lines.count).sum();
     let first = done.iter().flat_map(|(lines, _)| &lines.first);

@@ -10,7 +10,7 @@ const TOLERANT_UP_TO: usize = 8 * 1024 * 1024;
 /// Places that are kept of a text, which are as many as a message names: a short text may stand in a file 60 million times.
 pub(super) const MAX_KEPT_PLACES: usize = 10;
 
-/// How a text was found.
+/// Way in which a text was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum How {
     /// Byte for byte.
@@ -19,7 +19,7 @@ pub(super) enum How {
     Tolerant,
 }
 
-/// Where a text stands in a file.
+/// Places of a text in a file.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) how: How,
@@ -36,9 +36,9 @@ pub(super) struct Found {
 /// One place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// What of the file matched.
+    /// Part of the file that matched.
     pub(super) matched: Range<usize>,
-    /// What of it is to be replaced: where old and new agree at the ends, the file's own bytes stay.
+    /// Part of it that is to be replaced: where old and new agree at the ends, the file's own bytes stay.
     pub(super) replaced: Range<usize>,
     /// By what, as a part of the new text.
     pub(super) by: Range<usize>,
@@ -200,7 +200,7 @@ impl Kept {
 
     fn place(&self, hay: &Normal, at: usize, len: usize, new: &str) -> Option<Place> {
         let matched = hay.start(at)?..hay.end(at + len - 1)?;
-        // Where the file has one character for what agrees and what does not, all of it is replaced.
+        // If the file has one character for what agrees and what does not, all of it is replaced.
         let head = if hay.is_boundary(at + self.head.1) { self.head } else { (0, 0) };
         let tail = if hay.is_boundary(at + len - self.tail.1) { self.tail } else { (0, 0) };
         let start = match head.1 {

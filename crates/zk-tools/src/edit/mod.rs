@@ -212,10 +212,10 @@ fn read(files: &dyn Files, at: &Resolved, tools: &ToolNames) -> Result<Vec<u8>, 
 
 /// A file after its edits.
 struct Edited {
-    /// What it was, unless it is large.
+    /// Content before the edits, unless it is large.
     old: Option<Vec<u8>>,
     new: Vec<u8>,
-    /// What each edit did.
+    /// Outcome of each edit.
     done: Vec<Done>,
 }
 

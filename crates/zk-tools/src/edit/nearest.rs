@@ -34,7 +34,7 @@ pub(super) fn nearest(content: &[u8], wanted: &str) -> Option<String> {
 /// Regions of the file that the error of one edit shows.
 const REGIONS: usize = 5;
 
-/// What stands where each of `wanted` is or was, for a model whose view of the file is out of date.
+/// Shows what stands where each of `wanted` is or was, for a model whose view of the file is out of date.
 pub(super) fn current(content: &[u8], wanted: &[&str]) -> String {
     let mut regions: Vec<String> = Vec::new();
     for region in wanted.iter().filter_map(|wanted| region(content, wanted)) {
@@ -84,7 +84,8 @@ fn numbered(lines: &[String], start: usize, height: usize) -> String {
     shown.join("\n")
 }
 
-/// Where the needle may begin: its most telling lines, compared with every line by their trigrams.
+/// Returns the lines where the needle may begin: its most telling lines, compared with every line by their
+/// trigrams.
 fn candidates(lines: &[String], needle: &[&str]) -> Vec<usize> {
     let mut telling: Vec<(usize, &str)> = needle
         .iter()

@@ -4,12 +4,13 @@ use unicode_normalization::{
     IsNormalized, UnicodeNormalization, char::canonical_combining_class, is_nfkc_quick,
 };
 
-/// How far a text is put into one form.
+/// Extent to which a text is put into one form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// White space at line ends, line ends, typographic quotes, dashes and spaces.
     Typographic,
-    /// That, and what Unicode holds for the same character (NFKC): an accent of its own, a ligature, a full-width letter.
+    /// Typographic form, and what Unicode holds for the same character (NFKC): an accent of its own, a
+    /// ligature, a full-width letter.
     Compatible,
 }
 
@@ -111,30 +112,30 @@ impl Normal {
         before.is_none() || before != self.from.get(index)
     }
 
-    /// Where the unit around the byte of the text at `at` begins and ends, if the text cannot be cut there.
+    /// Returns the range of the unit around the byte of the text at `at`, if the text cannot be cut there.
     pub(super) fn unit_around(&self, at: usize) -> Option<Range<usize>> {
         let unit = self.from.get(self.count_before(at))?;
         let unit = unit.start as usize..unit.end as usize;
         (unit.start < at && at < unit.end).then_some(unit)
     }
 
-    /// Where the byte at `index` begins in the text.
+    /// Returns the offset in the text where the byte at `index` begins.
     pub(super) fn start(&self, index: usize) -> Option<usize> {
         self.from.get(index).map(|from| from.start as usize)
     }
 
-    /// Where the byte at `index` ends in the text.
+    /// Returns the offset in the text where the byte at `index` ends.
     pub(super) fn end(&self, index: usize) -> Option<usize> {
         self.from.get(index).map(|from| from.end as usize)
     }
 
-    /// How many bytes come from the first `len` bytes of the text.
+    /// Counts the bytes that come from the first `len` bytes of the text.
     pub(super) fn count_before(&self, len: usize) -> usize {
         self.from.partition_point(|from| (from.end as usize) <= len)
     }
 }
 
-/// What a typographic character stands for.
+/// Returns the plain character that a typographic one stands for; nothing for others.
 fn plain(char: char) -> Option<u8> {
     match char {
         '\u{2018}' | '\u{2019}' | '\u{201a}' | '\u{201b}' | '\u{2032}' => Some(b'\''),

@@ -98,7 +98,7 @@ fn what_unicode_writes_in_several_ways_matches_and_stays_where_nothing_changes()
         ("\u{ff21}\u{ff22}\u{ff23}(1)", "ABC(1)", "ABC(2)", "\u{ff21}\u{ff22}\u{ff23}(2)"),
         ("wait\u{2026} 5\u{a0}\u{33a1}", "wait... 5 m2", "wait... 6 m2", "wait\u{2026} 6\u{a0}\u{33a1}"),
         ("\u{1112}\u{1161}\u{11ab} a", "\u{d55c} a", "\u{d55c} b", "\u{1112}\u{1161}\u{11ab} b"),
-        // Where the accent is what changes, the letter goes with it.
+        // An accent that changes takes the letter with it.
         ("e\u{301}t\u{e9}", "\u{e9}t\u{e9}", "\u{e8}t\u{e9}", "\u{e8}t\u{e9}"),
         ("cafe\u{301} \u{fb01}", "cafe\u{301} fi", "cafe\u{300} fi", "cafe\u{300} \u{fb01}"),
     ] {
@@ -220,7 +220,7 @@ fn string(rng: &mut Rng, most: usize) -> String {
     String::from_utf8_lossy(&bytes(rng, most)).into_owned()
 }
 
-/// Where an edit says it matched, and what the bytes say.
+/// Checks that an edit leaves all bytes outside of where it says it matched.
 fn outside_is_untouched(content: &[u8], old: &str, new: &str, all: bool) {
     let Ok(done) = apply(content, &Replacement { old: old.into(), new: new.into(), all }) else { return };
     let found = [Some(old.to_owned()), without_numbers(old)]

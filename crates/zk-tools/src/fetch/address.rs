@@ -13,7 +13,7 @@ use super::named;
 /// The longest address of a page, in bytes.
 const LONGEST: usize = 8_000;
 
-/// What to do instead where an address is refused.
+/// Advice where an address is refused.
 const NEXT: &str = "only pages of the public network can be fetched; for one inside, ask the user";
 
 /// An address of a page that may be asked for: HTTP or HTTPS, with a host and without a password.

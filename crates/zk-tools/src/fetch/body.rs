@@ -1,4 +1,4 @@
-//! What a page is for a model.
+//! Content of a page, as a model gets it.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +10,7 @@ use super::{html, named};
 use crate::text::{is_binary, size};
 use crate::tool_names::ToolNames;
 
-/// How far into a page its encoding may be named.
+/// Longest beginning of a page in which its encoding may be named, in bytes.
 const DECLARED_WITHIN: usize = 2_048;
 
 /// The content of a page: text, an image or a document.

@@ -11,7 +11,7 @@ use super::address::{Guard, check};
 use super::named;
 use crate::text::{head, one_line};
 
-/// What pages are wanted as.
+/// Types that pages are wanted as, for the header `Accept`.
 const WANTED: &str = "text/markdown, text/html;q=0.9, text/plain;q=0.8, application/json;q=0.8, */*;q=0.5";
 
 /// Gets pages.
@@ -21,7 +21,7 @@ pub(super) struct Getter {
     pub(super) redirects: usize,
 }
 
-/// What came of a request.
+/// Outcome of a request.
 pub(super) enum Fetched {
     Page(Page),
     /// The page is at another host, which nobody was asked about.

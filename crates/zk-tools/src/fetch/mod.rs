@@ -29,12 +29,12 @@ use crate::work::stopped;
 use address::{Guard, Lookup, SystemLookup};
 use get::{Fetched, Getter};
 
-/// What `fetch` may do.
+/// Options of `fetch`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FetchOptions {
     /// The most bytes of a page that are read; what is larger is cut.
     pub max_bytes: usize,
-    /// How long one call may take, with all its redirects.
+    /// Time limit of one call, with all its redirects.
     pub timeout: Duration,
     /// Redirects within one host that are followed.
     pub redirects: usize,

@@ -501,7 +501,7 @@ proptest! {
     }
 }
 
-/// Where the page is that the test of proxies gets in a process of its own.
+/// Variable with the address of the page that the test of proxies gets in a process of its own.
 const PAGE: &str = "ZK_TEST_PAGE";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -7,7 +7,7 @@ use super::{Job, Jobs, told};
 #[derive(Clone, Debug, Default)]
 pub struct JobHandover {
     jobs: Vec<Arc<Job>>,
-    /// How many jobs were started: ids go on from there.
+    /// Number of jobs that were started: ids go on from there.
     started: u32,
     /// Ends that the model was not told of yet.
     ends: Vec<String>,

@@ -11,9 +11,9 @@ use crate::output::{Output, Since, read_since};
 
 /// Grace period between `TERM` and `KILL`; the process tree is gone within two seconds.
 const GRACE: Duration = Duration::from_millis(1_750);
-/// How long after the kill its end is waited for.
+/// Time limit for the end of a job after the kill.
 const LAST: Duration = Duration::from_millis(1_000);
-/// How long output is still read that something held open after the command ended.
+/// Time for which output is still read that something held open after the command ended.
 const DRAIN: Duration = Duration::from_millis(200);
 /// The longest pause between two looks at what a command left behind.
 const LEFT_BEHIND: Duration = Duration::from_secs(2);
@@ -29,11 +29,11 @@ pub(crate) struct Job {
     state: Mutex<State>,
     kill: mpsc::UnboundedSender<()>,
     phase: watch::Sender<JobPhase>,
-    /// How many calls of the model wait for its end, or ended it; they say it.
+    /// Number of calls of the model that wait for its end, or ended it; they say it.
     pub(super) awaited: AtomicU32,
 }
 
-/// Where the output of a job is that goes on without this process.
+/// Place of the output of a job that goes on without this process.
 #[derive(Clone, Debug)]
 pub(crate) struct Detached {
     /// Nothing if what it prints is lost.
@@ -43,32 +43,32 @@ pub(crate) struct Detached {
 #[derive(Debug)]
 struct State {
     output: Output,
-    /// How much of it the model was given.
+    /// Bytes of it that the model was given.
     read: u64,
     last: Option<OutputStream>,
 }
 
-/// How far a job is.
+/// Phase of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JobPhase {
-    /// It runs.
+    /// Job that runs.
     Running,
-    /// It was asked to end and has not ended yet.
+    /// Job that was asked to end and has not ended yet.
     Ending,
     /// Nothing of it is left, but for `survivors`.
     Ended {
-        /// Why it ended.
+        /// Cause of its end.
         exit: Exit,
-        /// How long it ran.
+        /// Time for which it ran.
         elapsed: Duration,
         /// Processes of it that are still there.
         survivors: Vec<u32>,
-        /// What its context has probably denied it.
+        /// Denials of its context that it has probably met.
         denials: Vec<Denial>,
     },
     /// Nothing is known of it any more.
     Lost {
-        /// Why.
+        /// Cause of the loss.
         why: String,
     },
 }
@@ -114,7 +114,7 @@ impl Job {
         self.phase.borrow().clone()
     }
 
-    /// What was printed since this was last asked.
+    /// Returns what was printed since this was last asked, and where all of it is.
     pub(crate) fn read_new(&self, max: usize) -> (Since, Option<String>) {
         let mut state = self.state();
         if let Some(Detached { file }) = &self.detached {
@@ -165,7 +165,7 @@ impl Job {
         self.phase.subscribe()
     }
 
-    /// How many bytes were printed, and how many of them nobody has read.
+    /// Counts the bytes that were printed, and those of them that nobody has read.
     pub(crate) fn printed(&self) -> (u64, u64) {
         let state = self.state();
         let file = self.detached.as_ref().and_then(|detached| detached.file.as_ref());
@@ -243,7 +243,8 @@ impl Job {
             }
             Exit::Code(_) | Exit::Signal(_) => {
                 self.drain(&mut *process, DRAIN).await?;
-                // What the command left in the background is the job too: it ends with the job's own end.
+                // Processes that the command left in the background are the job too: they end with the job's
+                // own end.
                 let mut left = process.members().await?;
                 let mut pause = DRAIN;
                 while !left.is_empty() {

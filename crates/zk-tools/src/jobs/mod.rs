@@ -24,11 +24,11 @@ pub use tool::JobsTool;
 use crate::output::{Output, OutputPlace};
 use crate::text::{one_line, size};
 
-/// How many jobs may run at a time.
+/// Most jobs that may run at a time.
 const RUNNING: usize = 16;
-/// How much of the output of a person's own job is kept, in bytes: its end.
+/// Longest kept end of the output of a person's own job, in bytes.
 const OWN_OUTPUT: usize = 256 << 10;
-/// How many that are over are remembered.
+/// Most ended jobs that are remembered.
 const REMEMBERED: usize = 32;
 
 /// The background commands of a conversation: `cx.service::<Jobs>()`.
@@ -46,32 +46,32 @@ pub struct Jobs {
     ends: Arc<Mutex<Vec<String>>>,
 }
 
-/// What is to be known of a job.
+/// Information about a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobInfo {
-    /// What the model names it by.
+    /// Id by which the model names it.
     pub id: String,
-    /// Its command.
+    /// Command of the job.
     pub command: String,
     /// Whether it goes on without this process.
     pub detached: bool,
-    /// How long ago it was started.
+    /// Time since it was started.
     pub age: Duration,
-    /// How far it is.
+    /// Phase of the job.
     pub phase: JobPhase,
-    /// How many bytes it printed …
+    /// Bytes that it printed.
     pub printed: u64,
-    /// … and how many of them the model has not read.
+    /// Printed bytes that the model has not read.
     pub unread: u64,
 }
 
-/// How a job is to run.
+/// Parameters for the start of a job.
 #[derive(Debug)]
 pub(crate) struct JobStart {
     pub(crate) command: String,
     pub(crate) request: ExecRequest,
     pub(crate) place: Option<OutputPlace>,
-    /// How much of its output is kept in memory.
+    /// Bytes of its output that are kept in memory.
     pub(crate) memory: usize,
     pub(crate) detach: bool,
 }
@@ -95,7 +95,7 @@ impl Jobs {
         self.jobs().iter().map(info).collect()
     }
 
-    /// What a job printed since the model last read of it, its end. Reading it here counts.
+    /// Returns what a job printed since the model last read of it, its end. Reading it here counts.
     #[must_use]
     pub fn read_new(&self, id: &str, max_bytes: usize) -> Option<String> {
         self.find(id).map(|job| read_new(&job, max_bytes))
@@ -247,7 +247,7 @@ impl Jobs {
     }
 }
 
-/// What the model is told of the end of a job; nothing where a call says it.
+/// Tells the model of the end of a job; nothing where a call says it.
 fn told(job: &Job) -> Option<String> {
     let unheard = job.awaited.load(Ordering::Relaxed) == 0;
     let (_, unread) = job.printed();

@@ -25,7 +25,7 @@ impl ContextProducer for RunningJobs {
         if running.is_empty() {
             return Ok(None);
         }
-        // It is read as text, not as a tag.
+        // A command is read as text, not as a tag.
         let name = |command: &str| one_line(command, 80).replace('<', "‹").replace('>', "›");
         let named = running.iter().take(NAMED).map(|job| format!("{}: {}", job.id, name(&job.command)));
         let mut text = format!("running in the background: {}", named.collect::<Vec<_>>().join("; "));

@@ -18,7 +18,7 @@ use crate::tool_names::ToolNames;
 use crate::work::stopped;
 use crate::{Compression, ToolsOptions, args};
 
-/// How long a wait takes unless the call says otherwise.
+/// Time limit of a wait, unless the call says otherwise.
 const WAIT: Duration = Duration::from_secs(30);
 
 /// Lists the commands in the background, reads what they printed, waits for them and ends them.
@@ -74,7 +74,7 @@ impl JobsTool {
         })
     }
 
-    /// What the job printed since the last report, and its state.
+    /// Returns what the job printed since the last report, and its state.
     fn report(&self, job: &Job, cx: &ToolCx) -> String {
         if let Some(compression) = cx.cx.service::<Compression>() {
             compression.note_command(&cx.call_id, &job.command);
@@ -118,7 +118,7 @@ impl Tool for JobsTool {
                 let job = self.find(args.id.as_deref())?;
                 let _awaited = Awaited::new(&job);
                 job.kill();
-                // What is deaf to the first signal takes a while to end, with or without this call.
+                // A job that is deaf to the first signal takes a while to end, with or without this call.
                 tokio::select! {
                     _ = job.ended() => {}
                     () = cx.cx.stop_token().cancelled() => return Err(stopped()),

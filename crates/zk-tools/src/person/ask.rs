@@ -18,7 +18,7 @@ const LONGEST: usize = 4_000;
 /// The choice beside those of the model.
 const OTHER: &str = "Something else";
 
-/// What a model does that nobody answers.
+/// Advice to a model that nobody answers.
 const NEXT: &str = "decide by yourself, and say in your answer what you assumed";
 
 /// Asks the person: one of several choices, or an answer in words.

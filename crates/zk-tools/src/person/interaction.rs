@@ -82,7 +82,7 @@ impl InteractionTool {
         self
     }
 
-    /// What the system prompt says of it while it is offered.
+    /// Sets the text of the system prompt about the tool, there while it is offered.
     #[must_use]
     pub fn prompting(mut self, text: &'static str) -> Self {
         self.prompt = Some(text);

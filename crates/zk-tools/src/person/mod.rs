@@ -19,7 +19,7 @@ pub use plan::{PlanModes, PresentPlan};
 
 use crate::work::stopped;
 
-/// How long a person may take for one question.
+/// Time limit for a person to answer one question.
 const PATIENCE: Duration = Duration::from_secs(3_600);
 
 /// The arguments of a call.

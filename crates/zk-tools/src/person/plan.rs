@@ -11,11 +11,11 @@ use crate::text::one_line;
 /// The most bytes of a plan.
 const LONGEST: usize = 32_000;
 
-/// What a model does whose plan nobody reads.
+/// Advice to a model whose plan nobody reads.
 const NEXT: &str = "end your turn with the plan as your answer, and carry nothing of it out";
 
-/// How work goes on once a plan was approved, where the host has modes: `cx.service::<dyn PlanModes>()`. Asked anew for
-/// each plan.
+/// Ways in which work goes on once a plan was approved, where the host has modes: `cx.service::<dyn
+/// PlanModes>()`. Asked anew for each plan.
 pub trait PlanModes: Send + Sync {
     /// The ways to approve a plan, each as a choice; the first is the plain one.
     fn ways(&self) -> Vec<String>;
@@ -61,7 +61,7 @@ impl PresentPlan {
 
 interaction!(PresentPlan);
 
-/// What the person wants.
+/// Decision of the person on a plan.
 enum Verdict {
     Approved(usize),
     Change(Option<String>),

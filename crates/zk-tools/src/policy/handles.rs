@@ -11,7 +11,7 @@ use zk_core::kernel::{Answer, BoxError, Cx, Handler, HookOptions, Plugin, Reach,
 use crate::text::size;
 use crate::{OutputDir, caps};
 
-/// What a handle begins with.
+/// Prefix of every handle.
 pub(super) const PREFIX: &str = "output:";
 
 /// Arguments that name a file or a place, and get the path of an output instead of its text.
@@ -212,7 +212,7 @@ fn inside(text: &str, dir: &Path) -> Option<String> {
     any.then_some(out)
 }
 
-/// Where a name at the beginning of a text ends, in bytes.
+/// Returns the length of the name at the beginning of a text, in bytes.
 fn end_of_name(text: &str) -> usize {
     let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     text.find(|c| !is_of_name(c)).unwrap_or(text.len())

@@ -9,13 +9,13 @@ use zk_core::service::{ContextId, ContextWindow};
 use crate::caps;
 use crate::text::{head, size};
 
-/// How many turns are counted at a time: those of agents that work side by side.
+/// Most turns that are counted at a time: those of agents that work side by side.
 const TURNS: usize = 64;
 
 /// Bytes of text that a token has at least.
 const BYTES_OF_A_TOKEN: u64 = 2;
 
-/// What a result may always have, so that a full window is told of in words.
+/// Bytes that a result may always have, so that a full window is told of in words.
 const LEAST: usize = 4 << 10;
 
 /// Cuts what exceeds the caps of a result and of a turn, or does not fit what is left of the model's window, before it
@@ -24,7 +24,7 @@ const LEAST: usize = 4 << 10;
 /// It comes last, so that whoever moves large results elsewhere sees them whole.
 #[derive(Debug, Default)]
 pub(crate) struct ResultCaps {
-    /// How many bytes the results of each turn have, the latest turn last.
+    /// Bytes that the results of each turn have, the latest turn last.
     turns: Mutex<VecDeque<(TurnId, usize)>>,
 }
 
@@ -74,8 +74,8 @@ fn room(cx: &Cx) -> usize {
     left.map_or(usize::MAX, |tokens| usize::try_from(tokens * BYTES_OF_A_TOKEN).unwrap_or(usize::MAX))
 }
 
-/// What a result takes of the window, in bytes of text. Images count as they do there; documents, which cannot be had in
-/// parts and have a limit of their own where they are read, do not.
+/// Counts what a result takes of the window, in bytes of text. Images count as they do there; documents,
+/// which cannot be had in parts and have a limit of their own where they are read, do not.
 fn bytes_of(content: &ToolContent) -> usize {
     match content {
         ToolContent::Text(text) => text.len(),

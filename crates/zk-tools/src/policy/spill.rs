@@ -131,7 +131,7 @@ fn texts(content: &ToolContent) -> impl Iterator<Item = &str> {
     one.into_iter().chain(many.iter().filter_map(Block::as_text))
 }
 
-/// What stands for a file of an output in the arguments of tools, as the model is told.
+/// Tells the model the handle that stands for a file of an output in the arguments of tools.
 pub(crate) fn handle_of(path: &Path) -> String {
     let name = path.file_name().and_then(|name| name.to_str());
     name.map_or_else(String::new, |name| {

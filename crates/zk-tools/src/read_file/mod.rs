@@ -239,7 +239,7 @@ impl Reading {
         page.check(&at.shown, slice)?;
         let text = page.render(numbers, &tools);
         let mut shown = page.shown();
-        // What is taken out of the result, or made visible in it, the model does not know as it is.
+        // Text that is taken out of the result, or made visible in it, the model does not know as it is.
         let clean = redactor.as_ref().map_or(Cow::Borrowed(&*text), |redactor| redactor.redact(&text));
         let seen = visible_tags(&clean);
         let is_hidden = matches!(clean, Cow::Owned(_)) || matches!(seen, Cow::Owned(_));
@@ -262,7 +262,7 @@ fn is_slow(at: &Resolved, bytes: &[u8]) -> bool {
     Media::of(bytes).is_some() || at.shown.ends_with(".ipynb")
 }
 
-/// What a read shows that shows no lines of the file as they are.
+/// Extent of a read that shows no lines of the file as they are.
 const UNSEEN: Shown = Shown { lines: None, to_the_end: false, flaw: Some(Flaw::Form) };
 
 /// The encoding of a text in UTF-16 that says so at its beginning.

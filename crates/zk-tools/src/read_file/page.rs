@@ -30,14 +30,14 @@ pub(super) struct Page {
     /// The lines, each with its end.
     text: String,
     pub(super) lines: u64,
-    /// How many lines there are, unless the end was not looked for.
+    /// Number of lines in the file, unless the end was not looked for.
     total: Option<u64>,
     /// Whether the last line is cut.
     cut: bool,
     /// Whether it ends where it does because no result may have more.
     capped: bool,
     crlf: bool,
-    /// Why it is not exactly what is in the file.
+    /// Reason why it is not exactly what is in the file.
     flaw: Option<Flaw>,
     pub(super) fingerprint: Fingerprint,
 }
@@ -152,7 +152,7 @@ impl Keep {
         self.extend(piece);
     }
 
-    /// How long the line may be at which it is.
+    /// Returns the most bytes that the present line may have.
     fn most(&self) -> u64 {
         self.budget.min(self.room.saturating_sub(self.frame()))
     }

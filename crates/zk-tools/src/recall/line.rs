@@ -16,13 +16,13 @@ const SEARCHED: usize = 64 * 1024;
 /// A line as it is read: what is shown of it, or else its last bytes that are still to be searched.
 #[derive(Debug)]
 pub(super) struct Line {
-    /// Where to begin in it.
+    /// Byte of the line to begin at.
     begin: u64,
     length: u64,
     buffer: Vec<u8>,
-    /// Where in the line the buffer begins.
+    /// Byte of the line at which the buffer begins.
     start: u64,
-    /// Where what was looked for stands in the line.
+    /// Byte of the line at which the text that was looked for stands.
     found: Option<u64>,
 }
 
@@ -40,7 +40,7 @@ impl Line {
         Self { begin, length: 0, buffer: Vec::new(), start: begin, found: None }
     }
 
-    /// How many bytes it has, without its end.
+    /// Returns the length of the line in bytes, without its end.
     pub(super) fn length(&self) -> u64 {
         self.length
     }
@@ -95,7 +95,7 @@ impl Line {
                 let is_short = is_end && self.buffer.len() <= SHOWN;
                 if is_short { 0 } else { at.saturating_sub(BEFORE) }
             }
-            // What was looked for may have begun, and have another length in other letters.
+            // The text that is looked for may have begun, and have another length in other letters.
             None => self.buffer.len().saturating_sub(BEFORE + query.len() * 3),
         };
         self.buffer.drain(..keep_from);
@@ -105,7 +105,7 @@ impl Line {
         }
     }
 
-    /// What is shown of it; nothing if it does not have what was looked for.
+    /// Returns the part that is shown; nothing if the line does not have what was looked for.
     pub(super) fn part(&self, query: Option<&str>) -> Option<Part> {
         if query.is_some() && self.found.is_none() {
             return None;
@@ -126,7 +126,7 @@ impl Line {
     }
 }
 
-/// Where a text in small letters stands, whatever its letters are there.
+/// Finds a text in small letters, whatever its letters are in `bytes`.
 fn find(bytes: &[u8], query: &str) -> Option<usize> {
     if query.is_ascii() {
         let query = query.as_bytes();

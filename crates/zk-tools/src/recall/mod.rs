@@ -97,7 +97,7 @@ impl Tool for Recall {
         Concurrency::Shared
     }
 
-    /// What it shows was given to this conversation before.
+    /// Returns no effects: all that it shows was given to this conversation before.
     fn effects(&self, _: &Value, _: &CallPlace) -> Effects {
         Effects::none()
     }
@@ -115,7 +115,7 @@ impl Tool for Recall {
     }
 }
 
-/// Where large results are.
+/// Places of large results.
 struct Kept {
     dir: Option<Arc<OutputDir>>,
     blobs: Option<Arc<dyn Blobs>>,
@@ -131,7 +131,7 @@ impl Kept {
         let name = Path::new(handle.trim()).file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if let Some(dir) = &self.dir {
             let path = dir.0.join(name);
-            // What is a link was not put there by zk.
+            // A link was not put there by zk.
             let is_output = !name.is_empty() && path.symlink_metadata().is_ok_and(|found| found.is_file());
             if is_output {
                 let file = std::fs::File::open(&path).map_err(|error| io_error("open", handle, &error))?;
@@ -163,7 +163,7 @@ fn page(kept: Box<dyn Read>, args: &Args, stop: &CancellationToken) -> Result<St
     loop {
         go_on(stop)?;
         let mut line = Line::new(if number + 1 == from { args.at.unwrap_or(0) } else { 0 });
-        // What is not shown is not looked at.
+        // Lines that are not shown are not searched.
         let wanted = if number + 1 < from { None } else { query.as_deref() };
         if !line.read(&mut reader, wanted, stop).map_err(|error| io_error("read", &args.handle, &error))? {
             go_on(stop)?;

@@ -110,7 +110,7 @@ impl Shell {
         }
     }
 
-    /// Why a call wants to leave the sandbox, if it does and there is one.
+    /// Returns the reason of a call to leave the sandbox, if it wants to and there is one.
     fn outside_reason<'a>(&self, args: &'a Value) -> Option<&'a str> {
         let outside = args.get("outside").filter(|outside| self.options.outside && !outside.is_null())?;
         Some(text_or_empty(outside, "reason"))
@@ -137,7 +137,7 @@ impl Shell {
         self
     }
 
-    /// What runs for a command of the model: the host's own line comes before it.
+    /// Returns what runs for a command of the model: the host's own line comes before it.
     fn prefixed(&self, command: &str) -> String {
         match &self.options.shell_prefix {
             Some(prefix) if !command.is_empty() => format!("{prefix}\n{command}"),
@@ -355,7 +355,7 @@ impl Tool for Shell {
 
     fn effects(&self, args: &Value, place: &CallPlace) -> Effects {
         let Some(command) = args.get("command").and_then(Value::as_str) else { return Effects::Unknown };
-        // What decides about the call sees all that runs.
+        // The judge of a call sees all that runs.
         let mut effects = vec![Effect::Executes { command: Some(self.prefixed(command)), argv: Vec::new() }];
         if let Some(reason) = self.outside_reason(args) {
             effects.push(Effect::LeavesContext { reason: reason.to_owned() });
@@ -363,7 +363,8 @@ impl Tool for Shell {
             effects.push(Effect::LeavesContext { reason });
         }
         if is_set(args, "detach") {
-            // What outlives the program is more than the command alone: whatever allows that does not allow this.
+            // A command that outlives the program is more than the command alone: whatever allows that does
+            // not allow this.
             effects.push(Effect::Executes { command: None, argv: Vec::new() });
         }
         Effects::Known { list: effects }
@@ -424,7 +425,7 @@ async fn place_of(call: &Approved, cx: &ToolCx) -> Result<ExecPlace, ToolError> 
     })
 }
 
-/// What an exit code of the shell itself means, with what to do next.
+/// Explains an exit code of the shell itself, with what to do next; nothing for others.
 fn explain(code: i32) -> Option<&'static str> {
     match code {
         126 => Some("a program is there but cannot be run; check its permissions, or name its interpreter"),

@@ -6,7 +6,7 @@ use crate::caps::{RESULT_BYTES, WATCHED_BYTES};
 use crate::output::{Output, OutputPlace, Since};
 use crate::policy::CutOutput;
 
-/// How many bytes of an output are kept for a result of `max`; as many as a result may have if 0.
+/// Returns the bytes of an output that are kept for a result of `max`; as many as a result may have if 0.
 pub(super) fn memory(max: usize) -> usize {
     if max == 0 { RESULT_BYTES } else { max.min(RESULT_BYTES) }
 }
@@ -80,19 +80,19 @@ impl Tail {
     }
 }
 
-/// What a command printed.
+/// Output of a command.
 pub(super) struct Printed {
-    /// Its end for the model, saying what was cut.
+    /// End of the output for the model, saying what was cut.
     pub(super) text: String,
-    /// Its end in lines; the first may have lost its beginning.
+    /// End of the output in lines; the first may have lost its beginning.
     pub(super) lines: Vec<String>,
-    /// How many lines it printed in all.
+    /// Number of lines it printed in all.
     pub(super) total_lines: u64,
-    /// Where all of it is, if the text lacks its beginning.
+    /// Place of all of it, if the text lacks its beginning.
     pub(super) cut: Option<CutOutput>,
 }
 
-/// How many bytes at the end may be the beginning of a character.
+/// Counts the bytes at the end that may be the beginning of a character.
 fn trailing_start(bytes: &[u8]) -> usize {
     let last = bytes.utf8_chunks().last().map(|chunk| chunk.invalid()).unwrap_or_default();
     let begins = match last.first() {

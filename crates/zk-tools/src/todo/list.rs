@@ -9,15 +9,15 @@ const NAMED: usize = 12;
 /// One thing to be done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Todo {
-    /// What is to be done.
+    /// Description of what is to be done.
     #[schemars(description = "")]
     pub content: String,
-    /// How far it is.
+    /// Status of the to-do.
     #[schemars(description = "")]
     pub status: TodoStatus,
 }
 
-/// How far a to-do is.
+/// Status of a to-do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(description = "")]
@@ -26,10 +26,10 @@ pub enum TodoStatus {
     /// Nothing was done yet.
     Pending,
     #[schemars(description = "")]
-    /// It is being done.
+    /// To-do in progress.
     InProgress,
     #[schemars(description = "")]
-    /// It is done.
+    /// To-do that is done.
     Completed,
 }
 
@@ -48,7 +48,7 @@ pub(super) fn lines(list: &[Todo]) -> Vec<String> {
     list.iter().map(|todo| format!("{} {}", todo.status.mark(), one_line(&todo.content, 300))).collect()
 }
 
-/// How many are done, in progress and pending.
+/// Counts the to-dos that are done, in progress and pending.
 pub(super) fn tally(list: &[Todo]) -> String {
     let count = |status| list.iter().filter(|todo| todo.status == status).count();
     format!(
@@ -59,13 +59,13 @@ pub(super) fn tally(list: &[Todo]) -> String {
     )
 }
 
-/// What is still to be done, in one line; nothing when all of it is done.
+/// Returns what is still to be done, in one line; nothing when all of it is done.
 pub(super) fn reminder(list: &[Todo]) -> Option<String> {
     let open: Vec<&Todo> = list.iter().filter(|todo| todo.status != TodoStatus::Completed).collect();
     if open.is_empty() {
         return None;
     }
-    // It is read as text, not as a tag.
+    // A to-do is read as text, not as a tag.
     let plain = |text: &str| one_line(text, 100).replace('<', "‹").replace('>', "›");
     let named =
         open.iter().take(NAMED).map(|todo| format!("{} {}", todo.status.mark(), plain(&todo.content)));

@@ -12,7 +12,7 @@ use super::Todo;
 /// Agents whose lists are remembered.
 const AGENTS: usize = 64;
 
-/// What the entries of a session are called.
+/// Kind of the session's entries that have a list.
 const KIND: &str = "todo";
 
 /// The version of their shape.
@@ -30,7 +30,7 @@ pub struct Todos {
 struct State {
     /// Whoever appends to the session.
     scope: Option<Scope>,
-    /// Those used last, newest first.
+    /// Lists that were used last, newest first.
     lists: VecDeque<(Option<Arc<ContextId>>, Vec<Todo>)>,
 }
 

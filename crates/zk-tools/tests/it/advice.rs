@@ -1,4 +1,4 @@
-//! What a model is told to do next.
+//! Advice to a model on what to do next.
 
 use serde_json::{Value, json};
 use zk_tools::ToolsOptions;

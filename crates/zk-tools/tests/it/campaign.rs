@@ -9,7 +9,7 @@ use zk_core::model::Display;
 
 use crate::support::Desk;
 
-/// How many seeds: a hundredth of `full` unless the variable names another number.
+/// Returns the number of seeds: a hundredth of `full` unless the variable names another number.
 #[expect(clippy::disallowed_methods, reason = "the size of a campaign")]
 fn seeds(variable: &str, full: u64) -> u64 {
     let asked = std::env::var(variable).ok().and_then(|count| count.parse().ok());
@@ -90,14 +90,14 @@ async fn an_edit_of_a_file_leaves_every_other_byte_as_it_was() {
         match output {
             Ok(output) => {
                 made += 1;
-                // What is put in takes the line ends of its place.
+                // Text that is put in takes the line ends of its place.
                 let dressed = new.replace('\n', "\r\n");
                 let fits = [new.as_bytes(), dressed.as_bytes()]
                     .iter()
                     .any(|new| found == [&before, *new, &after].concat());
                 assert!(fits, "seed {seed}: {content:?} -> {found:?}");
                 match &output.display {
-                    // What is shown of the change is enough to take it back.
+                    // The shown part of the change is enough to take it back.
                     Some(Display::Diff { diff, .. }) => {
                         if let (Ok(now), Ok(old)) =
                             (std::str::from_utf8(&found), std::str::from_utf8(&content))

@@ -17,7 +17,7 @@ use crate::support::Desk;
 /// The most awaits that are tried.
 const MOST: usize = 12;
 
-/// What a call finds, and one of each tool that there is.
+/// Returns one call of each tool that there is.
 fn calls(seconds: &str) -> Vec<(&'static str, Value)> {
     let all = vec![
         ("ask_user", json!({ "question": "?" })),
@@ -110,7 +110,7 @@ fn is_sleeping(seconds: &str) -> bool {
 
 fn is_honest(result: &Result<ToolOutput, ToolError>, name: &str) -> bool {
     match result {
-        // It was done before it was told to stop.
+        // The call was done before it was told to stop.
         Ok(_) => name != "shell",
         Err(error) => {
             error.kind == ToolErrorKind::Aborted
@@ -185,7 +185,7 @@ async fn desk_with_job(seconds: &str, is_deaf: bool) -> Desk {
     desk
 }
 
-/// What is done with a job, by what is there: a call for each action, and one that starts another.
+/// Returns calls about a job: one for each action, and one that starts another job.
 fn job_calls(seconds: &str) -> [(&'static str, &'static str, Value); 4] {
     let start = json!({ "command": format!("sleep {seconds}"), "background": true });
     [

@@ -1,4 +1,4 @@
-//! What a person reads in a question is, byte for byte, what runs.
+//! Questions to a person say, byte for byte, what runs.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -18,7 +18,7 @@ use zk_core::service::{
 use zk_exec::WorkspaceFiles;
 use zk_tools::{NAMES, PermissionGate, PermissionMode, ToolsOptions, ToolsPlugin};
 
-/// How many calls are tried; the whole campaign is 10,000.
+/// Returns the number of calls that are tried; the whole campaign is 10,000.
 #[expect(clippy::disallowed_methods, reason = "a campaign is asked for in the environment")]
 fn cases() -> u32 {
     let asked = std::env::var("ZK_CAMPAIGN_CALLS").ok().and_then(|count| count.parse().ok());

@@ -1,5 +1,5 @@
-//! Where the suites run. Another context brings a file like this and includes the suites by their path, as
-//! `examples/remote-exec` does.
+//! Context that the suites run in. Another context brings a file like this and includes the suites by their
+//! path, as `examples/remote-exec` does.
 
 use std::path::Path;
 

@@ -87,7 +87,7 @@ async fn jobs_end_when_their_host_closes() {
     assert!(!runs(&desk.get("pid")));
 }
 
-/// How many megabytes are printed: the variable says it for the whole promise, 1000.
+/// Returns the number of megabytes that are printed: the variable says it for the whole promise, 1000.
 #[expect(clippy::disallowed_methods, reason = "how the whole size is asked for")]
 fn megabytes() -> u64 {
     std::env::var("ZK_FLOOD_MB").ok().and_then(|text| text.parse().ok()).unwrap_or(64)

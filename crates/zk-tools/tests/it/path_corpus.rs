@@ -75,7 +75,7 @@ impl Trap {
         [self.root.clone(), self.root.join("src"), self.root.join("src/deep")]
     }
 
-    /// What a call gives, and what a person is shown before it.
+    /// Returns the result of a call, and what a person is shown before it.
     async fn attempt(&self, name: &str, args: &Value, cwd: &Path) -> (Result<String, String>, String) {
         let cx = ToolCx::new(self.bus.cx(), cwd);
         let tool = self.bus.item::<dyn Tool>(name).unwrap();

@@ -66,7 +66,7 @@ fn desk(mode: PermissionMode) -> Desk {
     desk
 }
 
-/// Why a call is refused, if it is.
+/// Returns the reason why a call is refused, if it is.
 async fn refusal(bus: &Bus, tool: &str, args: Value) -> Option<String> {
     refusal_of(bus, tool, bus.item::<dyn Tool>(tool), args).await
 }

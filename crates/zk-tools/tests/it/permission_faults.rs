@@ -14,10 +14,10 @@ use zk_tools::{PermissionGate, PermissionMode};
 
 use crate::support::Desk;
 
-/// How a judge fails, or does not.
+/// Fault of a judge, or none.
 enum Fault {
     Panics,
-    /// It answers only when the test is over.
+    /// Answers only when the test is over.
     Hangs(Mutex<mpsc::Receiver<()>>),
     Denies,
     Asks,
@@ -67,7 +67,7 @@ fn desk(judge: Fault) -> Desk {
     desk
 }
 
-/// Why a command did not run; nothing if it did.
+/// Returns the reason why a command did not run; nothing if it did.
 async fn refusal(desk: &Desk) -> Option<String> {
     let result = desk.output("shell", json!({ "command": "touch made" })).await;
     assert_eq!(desk.root.join("made").exists(), result.is_ok());

@@ -143,7 +143,7 @@ async fn what_one_conversation_read_is_unknown_to_the_one_that_takes_its_place()
     let next = SessionLoaded { session_id: None, entries: Arc::from([]) };
     desk.bus.cx().emit(next).await.unwrap();
     assert_eq!(desk.ok("read_file", args.clone()).await, "1\tone\n");
-    // Where a session goes on from an earlier entry, the answer may lie behind that.
+    // If a session goes on from an earlier entry, the answer may lie behind that.
     assert!(desk.ok("read_file", args.clone()).await.contains("unchanged since you read"));
     let fork = SessionBeforeFork { session_id: "s_1".into(), entry: "e_1".into() };
     desk.bus.cx().emit(fork).await.unwrap();

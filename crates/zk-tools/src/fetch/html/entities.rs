@@ -3,7 +3,7 @@ use std::borrow::Cow;
 /// The longest name of an entity.
 const LONGEST: usize = 10;
 
-/// Those that pages use; others stay as they are written.
+/// Entities that pages use; others stay as they are written.
 const NAMED: [(&str, char); 70] = [
     ("amp", '&'),
     ("lt", '<'),

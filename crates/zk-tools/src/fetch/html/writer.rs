@@ -1,6 +1,6 @@
 use reqwest::Url;
 
-/// How deep lists and quotes are drawn.
+/// Deepest nesting of lists and quotes that is drawn.
 const DEEPEST: usize = 12;
 
 /// The most columns of a table that is drawn as one; a wider one is for layout.
@@ -22,7 +22,7 @@ pub(super) struct Writer<'a> {
     out: String,
     /// The text of the block that is being written.
     line: String,
-    /// What stands before the first line of the block.
+    /// Text before the first line of the block.
     before: String,
     /// The lists around it: the number of the item, of an ordered one.
     lists: Vec<Option<u32>>,

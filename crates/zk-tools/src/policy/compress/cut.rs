@@ -14,9 +14,9 @@ const LOOKED_AT: u64 = 8 << 20;
 /// An output of which a result has the end only.
 #[derive(Clone, Debug)]
 pub(crate) struct CutOutput {
-    /// What stands before that end in the result …
+    /// Text of the result before that end.
     pub(crate) head: String,
-    /// … and after it.
+    /// Text of the result after that end.
     pub(crate) footer: String,
     /// The file that has all of it.
     pub(crate) file: Option<PathBuf>,
@@ -27,7 +27,7 @@ pub(crate) struct CutOutput {
 /// All of an output, as far as it is looked at.
 pub(super) struct Whole {
     pub(super) text: String,
-    /// Its size on disk.
+    /// Size on disk, in bytes.
     pub(super) bytes: usize,
     pub(super) file: PathBuf,
     pub(super) footer: String,

@@ -24,15 +24,15 @@ impl Compressed {
         self.left_out.values().sum()
     }
 
-    /// What was left out: `312 lines: progress of a build, passed tests`.
+    /// Describes what was left out: `312 lines: progress of a build, passed tests`.
     pub(super) fn describe(&self) -> String {
         let kinds: Vec<&str> = self.left_out.keys().map(|kind| kind.words()).collect();
         format!("{} lines: {}", self.lines(), kinds.join(", "))
     }
 }
 
-/// What `command` printed, without what nobody needs. Lines that complain stay, and every line that stays is as it was
-/// but for colours and what a carriage return overwrote.
+/// Shortens what `command` printed by what nobody needs. Lines that complain stay, and every line that stays
+/// is as it was but for colours and what a carriage return overwrote.
 pub(super) fn compress(command: &str, text: &str) -> Compressed {
     let mut rules = Rules::of(&runs(command));
     let shown: Vec<String> = text.split('\n').map(as_shown).collect();
@@ -134,8 +134,8 @@ fn mark_alike(lines: &[String], noise: &mut [Option<Kind>]) {
     }
 }
 
-/// What lines of a log that say the same have in common: the line without its numbers. Other lines have no such shape,
-/// for their numbers may be what was asked for.
+/// Returns what lines of a log that say the same have in common: the line without its numbers. Other lines
+/// have no such shape, for their numbers may be what was asked for.
 fn shape(line: &str) -> Option<String> {
     if !is_of_a_log(line) {
         return None;

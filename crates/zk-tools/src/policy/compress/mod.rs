@@ -72,7 +72,7 @@ struct Running {
     is_confirmed: bool,
 }
 
-/// What compression saved so far, in bytes: `cx.service::<Compression>()`.
+/// Savings of compression so far, in bytes: `cx.service::<Compression>()`.
 #[derive(Clone, Debug)]
 pub struct Compression(Arc<Shared>);
 
@@ -107,7 +107,7 @@ impl Compression {
 pub struct OutputCompressed {
     /// The call.
     pub call: Arc<CallRef>,
-    /// What was left out, in words.
+    /// Description of what was left out, in words.
     pub what: String,
     /// Bytes before.
     pub before: usize,
@@ -222,7 +222,7 @@ impl Handler<ToolTransform> for Compress {
         if (saved as f64) < before as f64 * LEAST_SAVED || saved < 400 {
             return Ok(None);
         }
-        // What is left out has to be somewhere.
+        // Text that is left out has to be somewhere.
         let (place, name) = match whole {
             Some(whole) => (whole.file, "the whole of it"),
             None => {
@@ -230,7 +230,7 @@ impl Handler<ToolTransform> for Compress {
                 let saved =
                     tokio::task::spawn_blocking(move || spill::save(&dir, &tool, bytes.as_bytes())).await?;
                 let Ok(place) = saved else { return Ok(None) };
-                // Its first line says what it is a part of.
+                // The first line of a part says what it is a part of.
                 (place, if running.is_part { "this part" } else { "the whole of it" })
             }
         };

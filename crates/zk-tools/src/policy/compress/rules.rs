@@ -1,4 +1,4 @@
-//! What of a program's output is noise, line by line.
+//! Noise in a program's output, line by line.
 
 use std::sync::LazyLock;
 
@@ -6,10 +6,10 @@ use aho_corasick::AhoCorasick;
 
 use super::command::Run;
 
-/// What a line is.
+/// Judgement of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Line {
-    /// It may matter.
+    /// Line that may matter.
     Kept,
     /// Noise of this kind, unless it says that something went wrong.
     Likely(Kind),
@@ -70,7 +70,7 @@ impl Rules {
         Self { families, is_generated: false, last_author: String::new() }
     }
 
-    /// What a line is, in its place behind the lines before it.
+    /// Judges a line, in its place behind the lines before it.
     pub(super) fn judge(&mut self, line: &str) -> Line {
         for at in 0..self.families.len() {
             let Some(family) = self.families.get(at).copied() else { break };
@@ -164,7 +164,7 @@ fn families(run: &Run) -> Vec<Family> {
         "jest" | "vitest" | "mocha" | "node" => vec![Family::Node],
         "pytest" | "py.test" | "tox" | "nox" => vec![Family::Pytest],
         "go" | "gotestsum" => vec![Family::Go],
-        // It runs any of them.
+        // Build tools run any of them.
         "make" | "gmake" | "ninja" | "cmake" | "just" => {
             vec![Family::Make, Family::Cargo, Family::Pytest, Family::Go, Family::Node]
         }
@@ -295,7 +295,7 @@ fn make(line: &str) -> Line {
     const COMPILERS: [&str; 9] =
         ["gcc ", "g++ ", "cc ", "c++ ", "clang ", "clang++ ", "ar ", "ld ", "libtool: compile:"];
     if COMPILERS.iter().any(|compiler| line.starts_with(compiler)) && line.contains(" -") {
-        // Its words are options, not complaints: `-Werror`.
+        // Words of a compiler's line are options, not complaints: `-Werror`.
         return Line::Surely(Kind::Progress);
     }
     // Kbuild: `  CC      kernel/fork.o`

@@ -1,4 +1,4 @@
-//! How a person, or a plugin in their place, is asked about a call.
+//! Questions to a person, or a plugin in their place, about a call.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use super::exact_rule::ExactRule;
 use super::grant::{CallKey, Grant};
 use super::{Decided, Granted, PATIENCE, PermissionMode};
 
-/// Why a call is asked about that nobody judges.
+/// Reason for a question about a call that nobody judges.
 const UNJUDGED: &str = "ask: it may change something, and the mode asks about that";
 
-/// Why a call is asked about that is to leave a sandbox or container, in every mode.
+/// Reason for a question about a call that is to leave a sandbox or container, in every mode.
 const LEAVES: &str = "ask: it leaves the sandbox or container, and that is always asked about";
 
 impl Granted {

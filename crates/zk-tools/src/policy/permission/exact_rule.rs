@@ -9,7 +9,7 @@ use zk_core::service::{Redactor, Trust, TrustError, TrustItem};
 use super::PermissionGate;
 use super::grant::{CallKey, exact_args, other_commands};
 
-/// How much of a remembered call is listed; all of it is what counts.
+/// Longest part of a remembered call that is listed, in characters; all of it is what counts.
 const RULE_CHARS: usize = 500;
 
 /// A call as a rule of the trust store: the tool, the arguments and the directory, exactly.

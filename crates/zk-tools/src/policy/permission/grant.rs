@@ -7,7 +7,7 @@ use zk_core::service::Files;
 use super::exact_rule::call_bytes;
 use super::scripts::named_scripts;
 
-/// What one choice allows.
+/// Calls that one choice allows.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Grant {
     /// Every call of a tool that only writes files.
@@ -17,8 +17,9 @@ pub(super) enum Grant {
 }
 
 impl Grant {
-    /// What *for this session* allows where no judge knows more of the call: for a tool that only writes files, the tool;
-    /// for anything else, whose next call may do something quite different, the call as it is.
+    /// Returns what *for this session* allows where no judge knows more of the call: for a tool that only
+    /// writes files, the tool; for anything else, whose next call may do something quite different, the call
+    /// as it is.
     pub(super) fn for_session(gate: &ToolGate, key: &CallKey) -> Self {
         let writes_files = match &gate.effects {
             Effects::Unknown => false,
@@ -73,8 +74,8 @@ pub(super) fn exact_args(gate: &ToolGate) -> Value {
     args
 }
 
-/// What runs that is not the command in the arguments, as JSON: the host may run a line of its own before it. Who allowed a
-/// call did not allow it with another such line.
+/// Returns what runs that is not the command in the arguments, as JSON: the host may run a line of its own
+/// before it. Who allowed a call did not allow it with another such line.
 pub(super) fn other_commands(gate: &ToolGate) -> Option<Value> {
     commands_beside(&gate.effects, &gate.args)
 }

@@ -19,16 +19,16 @@ use exact_rule::call_bytes;
 use grant::{CallKey, Grant, commands_beside};
 use scripts::named_scripts;
 
-/// How long a person may think before the call is refused.
+/// Time for a person to think before the call is refused.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// How much longer the gate waits than the question: the question's own end says why.
+/// Time that the gate waits longer than the question: the question's own end says why.
 const MARGIN: Duration = Duration::from_secs(5);
 
-/// How long a judge may take: as long as a slow file system does.
+/// Time limit of a judge: as long as a slow file system takes.
 const JUDGING: Duration = Duration::from_secs(20);
 
-/// What may run without being asked for.
+/// Range of calls that may run without being asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PermissionMode {
     /// Read-only calls; for all others a person is asked, and without one they are refused.
@@ -90,7 +90,7 @@ struct Mode {
     next: Option<PermissionMode>,
 }
 
-/// What the person allowed for the rest of the session.
+/// Grants of the person for the rest of the session.
 #[derive(Debug, Default)]
 struct Granted {
     /// The project whose rules are remembered.
@@ -99,17 +99,17 @@ struct Granted {
     grants: Mutex<BTreeSet<Grant>>,
     /// Told of each new grant: it may answer other pending questions.
     added: Notify,
-    /// How to let a call run, by the name of the mode that would.
+    /// Advice on how to let a call run, by the name of the mode that would.
     advice: Option<fn(&str) -> String>,
     judging: Option<Duration>,
 }
 
-/// What became of a call.
+/// Decision on a call.
 struct Decided {
     by: DecidedBy,
-    /// Why it does not run.
+    /// Reason why it does not run; nothing if it does.
     refusal: Option<String>,
-    /// What is recorded of the decision beside what the judge said.
+    /// Text that is recorded of the decision beside what the judge said.
     note: String,
 }
 
@@ -171,7 +171,7 @@ impl PermissionGate {
         Self { granted: Arc::new(granted) }
     }
 
-    /// What remembered calls are in the trust store.
+    /// Kind of remembered calls in the trust store.
     pub const TRUST_KIND: &'static str = "command";
 
     /// Bytes that the trust store has of a call that is allowed for good in the directory `cwd`, with its arguments as the
@@ -203,7 +203,7 @@ impl Plugin for PermissionGate {
             let mut mode = granted.mode();
             mode.now = mode.next.take().unwrap_or(mode.now);
         });
-        // What a person allowed in one session is not allowed in the next.
+        // Grants of one session do not hold in the next.
         let granted = self.granted.clone();
         scope.on_sync(move |_: &SessionLoaded, cx: &Cx| {
             granted.granted().clear();
@@ -248,7 +248,7 @@ impl Handler<ToolGate> for Granted {
 }
 
 impl Granted {
-    /// What is recorded of a decision.
+    /// Returns the record of a decision.
     fn record(
         &self,
         gate: &ToolGate,
@@ -301,7 +301,7 @@ impl Granted {
         }
     }
 
-    /// How a refused call can be let run, and why it is not.
+    /// Advises how a refused call can be let run, and says why it is not.
     fn advise(&self, judged: Option<(&Arc<dyn CallJudge>, &CallJudgement)>) -> String {
         let mode = match judged {
             Some((_, judgement)) => judgement.allowed_by.as_deref(),

@@ -29,7 +29,7 @@ impl Bench {
         Self { bus, dir }
     }
 
-    /// What the model gets of `text`, as the result of a call of `tool`.
+    /// Returns what the model gets of `text`, as the result of a call of `tool`.
     async fn result(&self, tool: &str, command: &str, text: &str) -> String {
         let call = Arc::new(CallRef {
             turn_id: TurnId::fresh(),
@@ -235,7 +235,7 @@ async fn an_early_failure_in_a_long_output_is_still_there() {
     let path = note.split(" is in ").nth(1).unwrap().split("; `").next().unwrap();
     assert_eq!(std::fs::read_to_string(path).unwrap(), desk.get("log"));
     assert_eq!(std::fs::read_dir(desk.root.join("outputs")).unwrap().count(), 1, "it is kept once");
-    // What no rule makes shorter keeps its end, and what went wrong before that.
+    // Output that no rule makes shorter keeps its end, and what went wrong before that.
     let result = desk.whole("shell", json!({ "command": "cat other.log" })).await;
     assert!(result.starts_with("error: the disk is full\n[… "), "{result}");
     assert!(result.len() < 33 * 1024 && result.contains("or else\n(exit 0, "), "{}", result.len());

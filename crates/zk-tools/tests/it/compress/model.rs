@@ -29,8 +29,8 @@ impl Tool for Shell {
     }
 }
 
-/// What became of an output: the result as the model has it, what the model was asked beside, and the files that were
-/// kept.
+/// Outcome of an output: the result as the model has it, what the model was asked beside, and the files that
+/// were kept.
 struct Ended {
     result: String,
     asked: Vec<String>,

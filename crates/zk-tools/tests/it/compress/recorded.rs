@@ -8,14 +8,15 @@ use fastrand::Rng;
 
 use super::Bench;
 
-/// What a program printed, and which of its lines have to stay.
+/// Output of a program, and which of its lines have to stay.
 struct Recorded {
     command: &'static str,
     text: String,
     needed: fn(&str) -> bool,
 }
 
-/// How many outputs are recorded: `ZK_RECORDED_OUTPUTS` of them, else a few of each kind, which takes seconds.
+/// Returns the number of outputs that are recorded: `ZK_RECORDED_OUTPUTS` of them, else a few of each kind,
+/// which takes seconds.
 #[expect(clippy::disallowed_methods, reason = "the size of a campaign")]
 fn wanted() -> usize {
     std::env::var("ZK_RECORDED_OUTPUTS").ok().and_then(|count| count.parse().ok()).unwrap_or(5 * KINDS.len())
