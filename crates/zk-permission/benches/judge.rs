@@ -1,4 +1,4 @@
-//! What a verdict costs: `cargo bench -p zk-permission`, or `--profile quick` for a quick look.
+//! Costs of a verdict: `cargo bench -p zk-permission`, or `--profile quick` for a quick look.
 //!
 //! The bar: a command of 200 bytes ≤ 50 µs, with fifty rules.
 

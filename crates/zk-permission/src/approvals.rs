@@ -18,7 +18,7 @@ const LIST: &str = "approval";
 /// Something a person allowed for good, in one project.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Approval {
-    /// What.
+    /// Calls that it allows.
     pub kind: ApprovalKind,
     /// The project's root, canonical. It allows nothing elsewhere.
     pub project: PathBuf,
@@ -26,7 +26,7 @@ pub struct Approval {
     pub created: String,
 }
 
-/// What an approval allows.
+/// Calls that an approval allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApprovalKind {
     /// Exactly this shell text.
@@ -107,7 +107,7 @@ fn absolute(text: String) -> Result<PathBuf, String> {
     if path.is_absolute() { Ok(path) } else { Err(format!("`{}` is not absolute", path.display())) }
 }
 
-/// Why approvals cannot be read or stored.
+/// Failure to read or store approvals.
 #[derive(Debug, thiserror::Error)]
 pub enum ApprovalError {
     /// The file is there and not usable, so it approves nothing and is not overwritten.
@@ -115,7 +115,7 @@ pub enum ApprovalError {
     Unusable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Cause that makes it unusable.
         why: String,
     },
     /// The disk said no.
@@ -123,7 +123,7 @@ pub enum ApprovalError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Cause of the failure.
         source: io::Error,
     },
 }

@@ -199,12 +199,14 @@ impl HostSurroundings {
 
     fn is_own_directory(&self, dir: &Path) -> bool {
         let Ok(real) = fs::canonicalize(dir) else { return false };
-        // Its own entry in the directory above is not looked at: what is above is the system's or the person's.
+        // The entry of the directory in the one above is not looked at: what is above is the system's or the
+        // person's.
         self.is_own(&real.join("."))
     }
 }
 
-/// Where a path leads after all links; of one that does not exist, as much as exists. Nothing if nobody can tell.
+/// Returns the place that a path leads to after all links; of one that does not exist, as much as exists.
+/// Nothing if nobody can tell.
 fn follow(path: &Path) -> Option<PathBuf> {
     if !path.is_absolute() {
         return None;

@@ -1,12 +1,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// How much runs without a question.
+/// Range of calls that run without a question.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {
     /// Only what certainly only reads; everything else is denied, whatever rules allow.
     ReadOnly,
-    /// What only reads and what rules allow; a person is asked about everything else.
+    /// Calls that only read and those that rules allow; a person is asked about everything else.
     #[default]
     Ask,
     /// As `ask`, and file tools change files of the workspace that no program is started from.

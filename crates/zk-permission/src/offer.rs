@@ -32,9 +32,9 @@ const SUBCOMMANDS: [(&str, usize); 20] = [
     ("yarn", 2),
 ];
 
-/// What a person can be offered to allow beyond a call that has to be asked about: the directory of the files that a
-/// tool changes, or the beginning of the one command that made the question. Nothing where that would allow more than
-/// it seems.
+/// Returns what a person can be offered to allow beyond a call that has to be asked about: the directory of
+/// the files that a tool changes, or the beginning of the one command that made the question. Nothing where
+/// that would allow more than it seems.
 pub(crate) fn offered(
     verdict: &Verdict,
     effects: &Effects,
@@ -85,7 +85,7 @@ fn prefix(text: &str, verdict: &Verdict) -> Option<ApprovalKind> {
     let said: Vec<String> =
         command.words.get(1..)?.iter().take(*count).take_while(is_plain).cloned().collect();
     let is_enough = match name.as_str() {
-        // What these run is said by the second word: `npm run build`, `gh pr list`.
+        // The second word says what these run: `npm run build`, `gh pr list`.
         "npm" | "pnpm" | "yarn" | "bun" | "gh" | "uv" => said.first().is_some_and(|word| {
             said.len() == 2
                 || !matches!(word.as_str(), "run" | "exec" | "x" | "api" | "pr" | "issue" | "repo" | "tool")

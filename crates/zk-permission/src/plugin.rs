@@ -45,7 +45,7 @@ struct State {
     approvals: Option<Approvals>,
     /// The rules of the settings and of the file of approvals.
     rules: RwLock<Rules>,
-    /// Those of this session, and of no other.
+    /// Rules of this session, and of no other.
     session: RwLock<Vec<Rule>>,
 }
 
@@ -288,7 +288,7 @@ fn is_of_repository(cwd: &Path, project: &Path) -> bool {
             .all(|dir| is_absent(dir.join(".git")) && is_absent(dir.join("HEAD")))
 }
 
-/// What the calls have in common that an approval allows; nothing for exactly one.
+/// Returns the kind of calls that an approval allows; nothing for exactly one.
 fn wider(kind: &ApprovalKind) -> Option<WiderKind> {
     match kind {
         ApprovalKind::Exact { .. } => None,

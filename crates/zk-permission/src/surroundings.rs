@@ -2,15 +2,15 @@ use std::path::{Component, Path, PathBuf};
 
 use zk_core::service::{GuardedPath, PathGuard};
 
-/// What the judge has to know of the machine: where names and paths lead.
+/// Knowledge of the machine that the judge needs: where names and paths lead.
 ///
 /// [`AssumedSurroundings`] goes by the text of a path alone. A host that runs what was judged gives an
 /// implementation that follows links, so that a link inside of a workspace that leads out of it counts as outside.
 pub trait Surroundings: Send + Sync {
-    /// Where a plain program name leads.
+    /// Returns the place that a plain program name leads to.
     fn program(&self, name: &str) -> ProgramPlace;
 
-    /// Where a path lies; `path` is absolute, its `.` and `..` are not resolved.
+    /// Returns the place of a path; `path` is absolute, its `.` and `..` are not resolved.
     fn path(&self, path: &Path) -> PathPlace;
 
     /// Worst place of all that a walk through a directory comes to. By default nobody can tell where links
@@ -41,7 +41,7 @@ pub struct TreeWalk {
     pub skips_hidden: bool,
 }
 
-/// Where a program name leads.
+/// Place that a program name leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProgramPlace {
     /// To this file, which only the system's administrator or the person can change.
@@ -52,14 +52,14 @@ pub enum ProgramPlace {
     Missing,
 }
 
-/// Where a path lies.
+/// Place of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathPlace {
     /// In the workspace.
     Inside,
     /// In the workspace, but what is written there is run or believed later: a person decides.
     Protected,
-    /// It holds credentials.
+    /// Place that holds credentials.
     Secret,
     /// Anywhere else.
     Outside,
@@ -88,13 +88,13 @@ impl Surroundings for AssumedSurroundings {
     }
 }
 
-/// Where a path lies by its text alone.
+/// Returns the place of a path by its text alone.
 #[must_use]
 pub fn by_name(path: &Path, roots: &[PathBuf]) -> PathPlace {
     by_name_at(path, roots, None)
 }
 
-/// The same, where it is known whose home directory is where.
+/// Returns the place of a path by its text, where it is known whose home directory is where.
 pub(crate) fn by_name_at(path: &Path, roots: &[PathBuf], home: Option<&Path>) -> PathPlace {
     let path = normalise(path);
     // A name that cannot be compared may be any.
@@ -142,5 +142,5 @@ pub(crate) fn normalise(path: &Path) -> PathBuf {
     out
 }
 
-/// Where the system keeps passwords: the judge asks about a copy of it as well.
+/// Files in which the system keeps passwords: the judge asks about a copy of them as well.
 const PASSWORDS: [&str; 2] = ["shadow", "gshadow"];

@@ -127,7 +127,7 @@ impl Bench<'_> {
         let subject = quote_all(outermost);
         let restricted =
             self.restricting_rules(leaf, &subject) | self.restricted_files(leaf, place, &subject);
-        // What a rule only asks about is denied all the same where nothing may change.
+        // A command that a rule only asks about is denied all the same where nothing may change.
         if restricted && !(self.mode == Mode::ReadOnly && leaf.changes.is_some()) {
             return;
         }
@@ -162,7 +162,7 @@ impl Bench<'_> {
             return;
         }
         if leaf.changes.is_none() && self.mode == Mode::ReadOnly {
-            // It only reads, and a person may want it to.
+            // The command only reads, and a person may want it to.
             self.say(Decision::Ask, &subject, why, None);
             return;
         }
@@ -244,7 +244,7 @@ impl Bench<'_> {
         ))
     }
 
-    /// Why a command does not run unasked; nothing if it only reads what it may.
+    /// Returns the reason why a command does not run unasked; nothing if it only reads what it may.
     fn doubt(&self, leaf: &Leaf, place: &Whereabouts) -> Option<String> {
         if let Some(why) = &leaf.changes {
             return Some(why.clone());
@@ -311,7 +311,7 @@ impl Bench<'_> {
         }
     }
 
-    /// Why the names of the programs do not say what runs.
+    /// Returns the reason why the names of the programs do not say what runs; nothing if they do.
     fn unsafe_programs(&self, leaf: &Leaf) -> Option<String> {
         leaf.forms.iter().find_map(|form| {
             let word = form.argv.first()?;
@@ -467,7 +467,7 @@ fn names_inner(forms: &[Form], at: usize, pattern: &crate::rules::CommandPattern
     })
 }
 
-/// How far a rule that restricts is about a program, as any program on the way to it sees it.
+/// Returns the likeness of a command to a rule that restricts, as any program on the way to it sees it.
 fn likeness(leaf: &Leaf, rule: &Rule) -> Likeness {
     let Some(pattern) = rule.pattern() else { return Likeness::No };
     let of = |form: &Form| pattern.likeness(&form.argv, form.has_unknown_tail);

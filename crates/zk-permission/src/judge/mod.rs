@@ -22,16 +22,16 @@ use crate::surroundings::{PathPlace, Surroundings};
 pub struct Call<'a> {
     /// The tool's canonical name.
     pub tool: &'a str,
-    /// What it does, as its tool says.
+    /// Effects of the call, as its tool says.
     pub effects: &'a Effects,
 }
 
-/// What a verdict depends on beside call, mode and rules.
+/// Circumstances that a verdict depends on beside call, mode and rules.
 #[derive(Clone)]
 pub struct Circumstances<'a> {
-    /// Where the call runs; absolute.
+    /// Directory in which the call runs; absolute.
     pub cwd: &'a Path,
-    /// Where names and paths lead.
+    /// Places that names and paths lead to.
     pub surroundings: &'a dyn Surroundings,
     /// Whether it runs in a sandbox that was proven to hold.
     pub is_contained: bool,
@@ -86,7 +86,7 @@ impl fmt::Debug for Circumstances<'_> {
 /// ```
 #[must_use]
 pub fn judge(call: &Call<'_>, mode: Mode, rules: &Rules, here: &Circumstances<'_>) -> Verdict {
-    // What leaves the sandbox is not bounded by it.
+    // The sandbox does not bound what leaves it.
     let here =
         Circumstances { is_contained: here.is_contained && !call.effects.leaves_context(), ..here.clone() };
     let mut bench = Bench {
@@ -153,7 +153,7 @@ impl<'a> Bench<'a> {
         self.reasons.push(Reason { decision, subject: subject.to_owned(), why: why.into(), rule });
     }
 
-    /// What becomes of a part that nothing allows.
+    /// Decides about a part that nothing allows.
     fn otherwise(&mut self, subject: &str, why: &str) {
         match self.mode {
             Mode::ReadOnly => {
@@ -276,7 +276,7 @@ impl<'a> Bench<'a> {
     fn files(&mut self, access: Access, paths: &[PathBuf]) {
         let tool = self.tool;
         if paths.is_empty() {
-            // It cannot tell which: then it could be one that a rule is about.
+            // A tool that cannot tell which files may mean one that a rule is about.
             let asked =
                 self.rules.iter().find(|rule| rule.decision != Decision::Allow && rule.is_about(access));
             match (asked, access, self.tool_allowance()) {

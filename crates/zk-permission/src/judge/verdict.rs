@@ -5,15 +5,15 @@ use zk_core::service::Connections;
 
 use crate::rules::{Decision, Layer, Rule};
 
-/// What is to become of a call, and everything that was said about it.
+/// Decision on a call, and everything that was said about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// The strictest of all reasons.
     pub decision: Decision,
-    /// What was said about each part of the call, in its order; at least one reason, and one that says what
-    /// `decision` says.
+    /// Reasons about each part of the call, in its order; at least one, and one that says what `decision`
+    /// says.
     pub reasons: Vec<Reason>,
-    /// What the call does, as far as its words tell. More is known than before if it is a command.
+    /// Effects of the call, as far as its words tell. More is known than before if it is a command.
     pub effects: Effects,
     /// Connections that the call opens in its sandbox if it runs; nothing if it opens none, or where no sandbox holds it.
     pub connections: Option<Connections>,
@@ -26,7 +26,7 @@ pub struct Verdict {
 /// A program that runs, or that the shell carries out itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JudgedProgram {
-    /// It and its arguments. Where `find` starts it, `{}` stands for what is found.
+    /// Program and its arguments. Where `find` starts it, `{}` stands for what is found.
     pub argv: Vec<String>,
     /// Whether arguments follow that nobody knows yet.
     pub has_more: bool,
@@ -34,14 +34,14 @@ pub struct JudgedProgram {
     pub is_opaque: bool,
 }
 
-/// What was said about one part of a call.
+/// Reason about one part of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
-    /// What follows for this part.
+    /// Decision that follows for this part.
     pub decision: Decision,
     /// The part: a command of a text, a redirection, the whole.
     pub subject: String,
-    /// Why, in words.
+    /// Explanation, in words.
     pub why: String,
     /// The rule that said it, if it was one.
     pub rule: Option<RuleRef>,
@@ -50,9 +50,9 @@ pub struct Reason {
 /// A rule that spoke.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleRef {
-    /// Where it is from.
+    /// Layer that the rule is from.
     pub layer: Layer,
-    /// What it says.
+    /// Decision of the rule.
     pub decision: Decision,
     /// As it was written.
     pub text: String,

@@ -1,4 +1,4 @@
-/// What of a command line was taken for flags, and what for operands.
+/// Parts of a command line that were taken for flags, and those taken for operands.
 #[derive(Debug, Default)]
 pub(super) struct Scanned<'a> {
     pub(super) flags: Vec<(&'a str, Option<&'a str>)>,

@@ -3,7 +3,7 @@ use super::{Hazard, Outcome, Tree, Unseen};
 use crate::surroundings::TreeWalk;
 use zk_core::model::Effect;
 
-/// What the operands of a subcommand may be.
+/// Operands that a subcommand may have.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operands {
     /// Revisions and paths.

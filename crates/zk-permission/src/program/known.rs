@@ -3,18 +3,18 @@ use zk_core::model::Effect;
 use super::{Outcome, Unseen};
 use crate::connections::registries;
 
-/// What a person should be asked about even where everything else may run.
+/// Effect that a person should be asked about even where everything else may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hazard {
-    /// It sends work elsewhere.
+    /// Sends work elsewhere.
     Publishes,
-    /// It may throw away work that nobody else has.
+    /// May throw away work that nobody else has.
     Discards,
-    /// It opens connections.
+    /// Opens connections.
     Network,
-    /// It runs something as somebody else.
+    /// Runs something as somebody else.
     Privilege,
-    /// It gives work to a service that is not bound by what binds this process.
+    /// Gives work to a service that is not bound by what binds this process.
     Delegates,
 }
 
@@ -136,7 +136,7 @@ const KNOWN: &[(Kind, &[&str])] = &[
     ),
 ];
 
-/// What a program that is in no other table does.
+/// Returns the outcome of a program that is in no other table.
 pub(super) fn outcome(name: &str, args: &[String]) -> Outcome {
     let kind = KNOWN.iter().find(|(_, names)| names.contains(&name)).map(|(kind, _)| *kind);
     let argv = || std::iter::once(name.to_owned()).chain(args.iter().cloned()).collect::<Vec<_>>();

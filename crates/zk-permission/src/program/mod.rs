@@ -1,4 +1,4 @@
-//! What a command does, as far as its words tell: a table of well-known programs, and rules for the few that
+//! Effects of a command, as far as its words tell: a table of well-known programs, and rules for the few that
 //! need more than a table.
 
 mod archives;
@@ -28,7 +28,7 @@ pub(crate) use git::subcommand as git_subcommand;
 pub(crate) use known::{Hazard, is_network_program};
 pub(crate) use plain::starts_nothing_by_itself;
 
-/// How deep programs that start programs are followed.
+/// Deepest level to which programs that start programs are followed.
 const MAX_DEPTH: usize = 6;
 
 /// One program that runs, behind all that starts it.
@@ -38,16 +38,16 @@ pub(crate) struct Leaf {
     pub(crate) forms: Vec<Form>,
     /// The variables set for it.
     pub(crate) assignments: Vec<Assignment>,
-    /// What it does.
+    /// Effects of the program.
     pub(crate) effects: Vec<Effect>,
-    /// Why it may not run unasked; nothing if it only reads.
+    /// Reason why it may not run unasked; nothing if it only reads.
     pub(crate) changes: Option<String>,
     /// Whether it starts something that its words do not tell, so that no rule can be sure to have seen all.
     pub(crate) is_opaque: bool,
     /// Whether what follows in the same shell means something else after it.
     pub(crate) changes_shell: bool,
     pub(crate) hazard: Option<Hazard>,
-    /// Where it goes, if it is `cd`.
+    /// Directory that it goes to, if it is `cd`.
     pub(crate) goes_to: Option<String>,
     /// Whether it runs what the configuration of a repository names.
     pub(crate) reads_repository: bool,
@@ -103,7 +103,7 @@ impl Leaf {
     }
 }
 
-/// What running a program comes to, before wrappers are looked into.
+/// Outcome of running a program, before wrappers are looked into.
 #[derive(Debug, Default)]
 struct Outcome {
     effects: Vec<Effect>,
@@ -152,7 +152,7 @@ pub(crate) fn inspect_program(argv: &[String]) -> Vec<Leaf> {
     leaves
 }
 
-/// What surrounds the program that is looked at.
+/// Surroundings of the program that is looked at.
 #[derive(Clone)]
 struct Context {
     forms: Vec<Form>,
@@ -161,7 +161,7 @@ struct Context {
     in_shell: bool,
 }
 
-/// What a program that starts others starts.
+/// Program or text that a program which starts others starts.
 enum Inner {
     /// The program at this index of its arguments, with variables and perhaps more arguments behind it.
     Program {

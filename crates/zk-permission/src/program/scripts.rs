@@ -145,8 +145,8 @@ fn after_substitution(text: &str, has_flags: bool) -> Option<&str> {
     })
 }
 
-/// What stands before an unescaped delimiter and behind it. Implementations disagree on a delimiter in brackets, so
-/// that brackets must be closed before it.
+/// Splits a text at an unescaped delimiter into what stands before and behind it. Implementations disagree on
+/// a delimiter in brackets, so that brackets must be closed before it.
 fn until_delimiter(text: &str, delimiter: char, is_pattern: bool) -> Option<(&str, &str)> {
     let mut escaped = false;
     let mut in_brackets = false;

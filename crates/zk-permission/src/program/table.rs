@@ -1,6 +1,6 @@
 use crate::surroundings::TreeWalk;
 
-/// What the operands of a program are.
+/// Operands that a program has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operands {
     /// Files that are read.
@@ -340,7 +340,7 @@ mod tests {
         assert!(names.iter().all(|name| find(name).is_some()));
     }
 
-    /// What a letter takes is decided by the first word that has it.
+    /// The first word that has a letter decides what the letter takes.
     #[test]
     fn no_letter_of_a_program_is_said_to_take_two_things() {
         for row in READERS {

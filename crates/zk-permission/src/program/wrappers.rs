@@ -3,7 +3,8 @@ use super::{Hazard, Inner, Outcome, expressions};
 use crate::shell::Assignment;
 use crate::shell::parser::is_name;
 
-/// What a program that starts others starts; nothing if it is none, an outcome if that cannot be told.
+/// Returns what a program that starts others starts; nothing if it is none, an outcome if that cannot be
+/// told.
 pub(super) fn inner(name: &str, argv: &[String], in_shell: bool) -> Option<Result<Inner, Outcome>> {
     let args = argv.get(1..).unwrap_or_default();
     // Index 0 of the arguments is index 1 of the command.
@@ -41,7 +42,7 @@ fn program(at: usize) -> Inner {
     Inner::Program { at, assignments: Vec::new(), has_unknown_tail: false, note: None, hazard: None }
 }
 
-/// Where the program begins that stands behind the flags and `skipped` operands.
+/// Finds the begin of the program that stands behind the flags and `skipped` operands.
 fn behind<'a>(
     name: &str,
     args: &'a [String],
@@ -60,7 +61,7 @@ fn behind<'a>(
 fn plain(name: &str, args: &[String], spec: &str, skipped: usize) -> Found {
     let (at, _) = behind(name, args, spec, skipped)?;
     match name {
-        // It writes `nohup.out` if the output is a terminal.
+        // `nohup` writes `nohup.out` if the output is a terminal.
         "nohup" | "setsid" | "exec" => Ok(Inner::Program {
             at,
             assignments: Vec::new(),
@@ -131,7 +132,7 @@ fn xargs(args: &[String]) -> Found {
             hazard: None,
         });
     };
-    // Where the mark stands anything can be put, also the name of a program.
+    // In the place of the mark anything can be put, also the name of a program.
     if inner.iter().any(|word| word.contains(mark)) {
         return Err(Outcome::opaque(note));
     }
@@ -154,7 +155,7 @@ fn shell(args: &[String]) -> Option<Found> {
 
 fn applet(args: &[String]) -> Found {
     match args.first() {
-        // Its applets know other flags than the programs of the same name.
+        // Applets know other flags than the programs of the same name.
         Some(word) if !word.starts_with('-') => Ok(Inner::Program {
             at: 1,
             assignments: Vec::new(),

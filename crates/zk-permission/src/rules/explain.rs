@@ -3,7 +3,7 @@ use super::pattern::PatternWord;
 use super::{Access, CommandPattern, Decision, Rule, Subject};
 use crate::shell::{quote, quote_all};
 
-/// What a rule will and will not match, by examples.
+/// Explanation of what a rule will and will not match, by examples.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Explanation {
     /// In one sentence.

@@ -16,14 +16,14 @@ pub(crate) use pattern::Likeness;
 use crate::surroundings::normalise;
 use host::HostPattern;
 
-/// What is to become of a call.
+/// Decision on a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Decision {
-    /// It runs.
+    /// Call that runs.
     Allow,
     /// A person is asked.
     Ask,
-    /// It does not run.
+    /// Call that does not run.
     Deny,
 }
 
@@ -45,8 +45,8 @@ impl fmt::Display for Decision {
     }
 }
 
-/// Where a rule was written down. It is told with a verdict and decides nothing: a denial wins wherever it is
-/// from, then a rule to ask, then one to allow.
+/// Layer in which a rule was written down. It is told with a verdict and decides nothing: a denial wins
+/// wherever it is from, then a rule to ask, then one to allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Layer {
     /// By an administrator.
@@ -66,7 +66,7 @@ pub enum Layer {
 }
 
 impl Layer {
-    /// What people call it.
+    /// Returns the name for people.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -93,11 +93,11 @@ impl fmt::Display for Layer {
 pub struct RuleError {
     /// The rule as it was written.
     pub rule: String,
-    /// What is wrong, and what to write instead.
+    /// Description of the fault, and what to write instead.
     pub why: String,
 }
 
-/// What a path rule is about.
+/// Kind of access that a path rule is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Reading files.
@@ -106,7 +106,7 @@ pub enum Access {
     Write,
 }
 
-/// Where relative paths of rules begin, and what `~/` stands for.
+/// Base of a rule: where its relative paths begin, and what `~/` stands for.
 #[derive(Clone, Debug, Default)]
 pub struct RuleBase {
     /// The project's root, absolute.
@@ -125,9 +125,9 @@ pub struct RuleBase {
 /// | `tool(fetch)`, `tool(mcp__*)` | calls of tools by their names |
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// Where it is from.
+    /// Layer that the rule is from.
     pub layer: Layer,
-    /// What it says.
+    /// Decision of the rule.
     pub decision: Decision,
     /// As it was written.
     pub text: String,
@@ -363,7 +363,7 @@ fn path_subject(
     if full.split('/').any(|part| part == "..") {
         return Err("`..` is not resolved in patterns; write where it leads".to_owned());
     }
-    // What is forbidden below a directory is forbidden for the directory itself.
+    // A rule that denies or asks about all below a directory is about the directory itself, too.
     let directory = full.strip_suffix("/**").filter(|_| decision != Decision::Allow);
     let and_itself = directory.map(PathBuf::from);
     Ok(Subject::Path { access, glob: glob(&full, true)?, and_itself, fixed: fixed_part(&full) })
@@ -444,7 +444,7 @@ impl Rules {
         self.rules.iter_mut()
     }
 
-    /// Those that say this.
+    /// Returns the rules with this decision.
     pub(crate) fn saying(&self, decision: Decision) -> impl Iterator<Item = &Rule> {
         self.rules.iter().filter(move |rule| rule.decision == decision)
     }

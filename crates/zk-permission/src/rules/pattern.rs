@@ -30,12 +30,12 @@ pub(super) enum PatternWord {
     Any,
 }
 
-/// How sure it is that a pattern is about a command.
+/// Certainty that a pattern is about a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Likeness {
     No,
-    /// It could be: the same program with flags between, with arguments that are not known, or as an argument of
-    /// a program that may start it.
+    /// Possible match: the same program with flags between, with arguments that are not known, or as an
+    /// argument of a program that may start it.
     Possible,
     Yes,
 }
@@ -106,7 +106,7 @@ impl CommandPattern {
         }
     }
 
-    /// How far this pattern of a prohibition is about a command. It errs on the side of *possible*.
+    /// Returns the likeness of this pattern of a prohibition to a command. It errs on the side of *possible*.
     pub(crate) fn likeness(&self, argv: &[String], has_unknown_tail: bool) -> Likeness {
         let Some(word) = argv.first() else { return Likeness::No };
         if let Some(program) = self.program() {

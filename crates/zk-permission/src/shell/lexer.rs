@@ -35,7 +35,7 @@ pub(crate) struct Word {
     pub(crate) text: String,
     /// Whether any of it was quoted.
     pub(crate) is_quoted: bool,
-    /// How much of `text` came before anything quoted.
+    /// Length of the part of `text` that came before anything quoted, in bytes.
     pub(super) bare: usize,
 }
 

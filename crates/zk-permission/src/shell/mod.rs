@@ -42,11 +42,11 @@ pub struct Command {
     pub words: Vec<String>,
     /// `NAME=value` before the program.
     pub assignments: Vec<Assignment>,
-    /// Its redirections, in order.
+    /// Redirections of the command, in order.
     pub redirects: Vec<Redirect>,
-    /// What stands between the command before and this one.
+    /// Connector between the command before and this one.
     pub connector: Connector,
-    /// Where it begins, in bytes.
+    /// Offset of its begin, in bytes.
     pub at: usize,
 }
 
@@ -55,11 +55,11 @@ pub struct Command {
 pub struct Assignment {
     /// The variable.
     pub name: String,
-    /// Its value.
+    /// Value of the variable.
     pub value: String,
 }
 
-/// What connects a command to the one before it.
+/// Connection of a command to the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Connector {
     /// Nothing: it is the first.
@@ -74,7 +74,7 @@ pub enum Connector {
     Pipe,
 }
 
-/// Where input comes from or output goes.
+/// Source of input or target of output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Redirect {
     /// `< path`

@@ -2,13 +2,13 @@ use std::fmt;
 
 use super::{MAX_BYTES, MAX_COMMANDS};
 
-/// Why a shell text cannot be judged: what stands where.
+/// Obstacle to judging a shell text, and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("byte {at}: {what}")]
 pub struct NotUnderstood {
     /// The offset in bytes, from 0.
     pub at: usize,
-    /// What is there.
+    /// Obstacle that is there.
     pub what: Obstacle,
 }
 

@@ -26,7 +26,7 @@ pub(super) fn parse(text: &str) -> Result<Script, NotUnderstood> {
 struct Parser {
     commands: Vec<Command>,
     open: Option<Command>,
-    /// What will stand before the next command.
+    /// Connector that will stand before the next command.
     connector: Connector,
     /// An operator that still needs a command after it.
     operator: Option<usize>,

@@ -53,7 +53,7 @@ impl Desk {
                 if let Question::Approve(approval) = &pending.question {
                     asked.lock().unwrap().push(Approval::clone(approval));
                 }
-                // What is not offered cannot be chosen.
+                // Answers that are not offered cannot be chosen.
                 if front_end.answer(pending.id, pending.digest, answer.clone()).is_err() {
                     front_end.answer(pending.id, pending.digest, UiAnswer::Once).unwrap();
                 }
@@ -62,7 +62,7 @@ impl Desk {
         self
     }
 
-    /// Why a call is refused, if it is.
+    /// Returns the reason why a call is refused, if it is.
     async fn refusal(&self, tool: &str, args: Value) -> Option<String> {
         let call = Arc::new(CallRef {
             turn_id: TurnId::fresh(),

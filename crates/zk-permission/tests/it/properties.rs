@@ -6,7 +6,7 @@ use zk_permission::{Command, Decision, Mode, Script};
 use crate::support::{Setup, rules};
 use crate::verdicts::rows;
 
-/// What can follow a command.
+/// Texts that can follow a command.
 const SEPARATORS: [&str; 8] = [";", " ; ", " && ", " || ", " | ", "\n", " # ", " && \n"];
 
 #[test]
@@ -118,7 +118,7 @@ fn text_added_anywhere_never_allows_by_itself_what_had_to_be_asked() {
             judged += 1;
             let got = setup.command(&text).decision;
             match (Script::parse(&text), &own) {
-                // What no shell would be sure of is asked about, whatever it was before.
+                // A text that no shell would be sure of is asked about, whatever it was before.
                 (Err(_), _) if setup.asks_what_it_does_not_understand() => {
                     assert_ne!(got, Decision::Allow, "{name}: {text:?}");
                 }
@@ -134,7 +134,7 @@ fn text_added_anywhere_never_allows_by_itself_what_had_to_be_asked() {
     assert!(judged > 1_000 && still_there > judged / 20, "{still_there} of {judged}");
 }
 
-/// How many additions to each command: the variable says it for the whole campaign.
+/// Returns the number of additions to each command: the variable says it for the whole campaign.
 #[expect(clippy::disallowed_methods, reason = "how a whole campaign is asked for")]
 fn additions() -> usize {
     std::env::var("ZK_ADDITIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(20)

@@ -7,7 +7,7 @@ use zk_permission::{Decision, JudgedProgram, Mode, Rules, Script};
 use crate::support::{Setup, bash};
 use crate::verdicts::rows;
 
-/// How many scripts the full campaign runs; a hundredth of them runs with the other tests.
+/// Number of scripts that the full campaign runs; a hundredth of them runs with the other tests.
 const FULL: usize = 30_000;
 
 /// Programs that only write down how they were called.
@@ -20,7 +20,8 @@ const RECORDERS: [&str; 30] = [
 /// Programs that really start others.
 const WRAPPERS: [&str; 8] = ["env", "nice", "timeout", "xargs", "find", "bash", "sh", "stdbuf"];
 
-/// What the shell carries out itself and what cannot reach beyond the directory of the test.
+/// Commands that the shell carries out itself, and programs that cannot reach beyond the directory of the
+/// test.
 const BUILTINS: [&str; 9] = [":", "[", "command", "echo", "false", "printf", "pwd", "test", "true"];
 
 const PIECES: [&str; 62] = [
@@ -120,7 +121,7 @@ impl Scratch {
         Self { dir }
     }
 
-    /// What was started, and what bash said of the text itself.
+    /// Returns what was started, and what bash said of the text itself.
     fn run(&self, text: &str) -> (Vec<Vec<String>>, String) {
         let log = self.dir.path().join("log");
         fs::write(&log, "").unwrap();
@@ -149,7 +150,7 @@ fn is_judged(call: &[String], programs: &[JudgedProgram]) -> bool {
         } else {
             call.len() == program.argv.len()
         };
-        // What `find -exec … +` found is put in one place.
+        // Names that `find -exec … +` found are put in one place.
         let is_found = program.argv.iter().any(|arg| arg == "{}");
         (length_fits || is_found)
             && program.argv.iter().zip(call).all(|(judged, called)| is_same(judged, called))
