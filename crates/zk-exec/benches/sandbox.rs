@@ -1,4 +1,4 @@
-//! What a sandbox costs; prints, asserts nothing.
+//! Costs of a sandbox; prints, asserts nothing.
 #![expect(
     clippy::print_stdout,
     clippy::unwrap_used,

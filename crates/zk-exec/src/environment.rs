@@ -79,7 +79,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// What of `parent`, normally the host's own environment, children may see.
+    /// Takes the variables of `parent`, normally the host's own environment, that children may see.
     pub fn filtered<K, V>(parent: impl IntoIterator<Item = (K, V)>) -> Self
     where
         K: Into<OsString>,

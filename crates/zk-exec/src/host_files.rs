@@ -99,7 +99,7 @@ pub(crate) fn read_limited(file: File, how: &HostRead) -> Result<HostFile, HostF
     }
 }
 
-/// What a file is that is not regular.
+/// Kind of a file that is not regular; nothing for a regular one.
 pub(crate) fn other_than_regular(kind: FileType) -> Option<&'static str> {
     match kind {
         FileType::RegularFile => None,

@@ -1,4 +1,4 @@
-//! Where zk's tools run: the one spawn function and the one file service.
+//! Running commands and reaching files for zk's tools: the one spawn function and the one file service.
 //!
 //! | part | what it is |
 //! |---|---|

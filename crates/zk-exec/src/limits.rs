@@ -3,7 +3,7 @@ use zk_core::service::{Denial, DeniedAct, Exec, ExecError, ExecRequest, Process}
 
 use crate::wire::{put_len, take_len};
 
-/// What one command, with everything it starts, may use; nothing is without limit.
+/// Limits of one command, with everything it starts; a `None` sets no limit.
 ///
 /// | limit | where it is enforced |
 /// |---|---|

@@ -24,7 +24,7 @@ impl std::fmt::Debug for OverlaidFiles {
 }
 
 impl OverlaidFiles {
-    /// What lies in `directory`, absolute and canonical, is reached through `local`, everything else through `below`.
+    /// Reaches paths in `directory`, absolute and canonical, through `local`, all others through `below`.
     #[must_use]
     pub fn new(below: Arc<dyn Files>, local: Arc<dyn Files>, directory: impl Into<PathBuf>) -> Self {
         Self { below, local, directory: directory.into() }
@@ -44,7 +44,7 @@ impl Files for OverlaidFiles {
         let written = Path::new(path.trim_start_matches('@'));
         let resolved = self.at(written).resolve(cwd, path)?;
         if written.starts_with(&self.directory) && !resolved.path.starts_with(&self.directory) {
-            // It would be somebody else's file of that name.
+            // The path would be somebody else's file of that name.
             let roots = self.directory.display().to_string();
             return Err(PathError::Outside { path: path.to_owned(), roots });
         }

@@ -32,7 +32,7 @@ pub struct LocalPlugin {
     host_files: Arc<LocalHostFiles>,
 }
 
-/// What runs commands on this machine, for those who end what it left running.
+/// Runner of commands on this machine, for those who end what it left running.
 #[derive(Clone, Debug)]
 pub enum LocalExec {
     /// Processes as they are.
@@ -42,13 +42,13 @@ pub enum LocalExec {
 }
 
 impl LocalExec {
-    /// The same as a service.
+    /// Returns the runner as a service.
     #[must_use]
     pub fn exec(&self) -> Arc<dyn Exec> {
         self.bounded()
     }
 
-    /// The same for an exec-server, whose clients may tighten the limits.
+    /// Returns the runner for an exec-server, whose clients may tighten the limits.
     #[must_use]
     pub fn bounded(&self) -> Arc<dyn BoundedExec> {
         match self {
@@ -99,7 +99,7 @@ impl LocalPlugin {
         self
     }
 
-    /// What zk reads for itself goes through `files`.
+    /// Sends the reads that zk does for itself through `files`.
     #[must_use]
     pub fn host_files(mut self, files: LocalHostFiles) -> Self {
         self.host_files = Arc::new(files);

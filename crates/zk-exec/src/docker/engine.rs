@@ -18,7 +18,7 @@ use tokio::time::timeout;
 const VERSION: &str = "/v1.41";
 /// More than any answer has that is asked for here.
 const LONGEST: usize = 8 << 20;
-/// How long an answer is waited for.
+/// Time limit of an answer of the engine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The interface of a container engine at a Unix socket. Each call has a connection of its own.
@@ -27,7 +27,7 @@ pub(super) struct Engine {
     socket: Arc<Path>,
 }
 
-/// Why the engine did not do what it was asked for.
+/// Failure of a call to the container engine.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum EngineError {
     #[error("cannot reach the container engine at {socket}: {why}; is it running, and may you use it?")]
@@ -36,7 +36,7 @@ pub(super) enum EngineError {
     Refused { doing: &'static str, status: StatusCode, message: String },
     #[error("the container engine was asked to {doing} and gave an answer that is none: {answer}")]
     Garbage { doing: &'static str, answer: String },
-    /// What to do about an image without a program.
+    /// Program that the image lacks; the text says what to do about it.
     #[error("{0}")]
     Lacks(String),
 }
@@ -58,7 +58,7 @@ impl From<EngineError> for io::Error {
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) io: UnixStream,
-    /// What came right behind the engine's answer.
+    /// Bytes that came right behind the engine's answer.
     pub(super) first: Vec<u8>,
 }
 
@@ -168,7 +168,7 @@ impl Engine {
     }
 }
 
-/// What an answer says of a failure.
+/// Text of a failure in an answer of the engine.
 fn message(bytes: &[u8]) -> String {
     let told = serde_json::from_slice::<Value>(bytes).ok();
     let told = told.as_ref().and_then(|answer| answer.get("message")?.as_str());

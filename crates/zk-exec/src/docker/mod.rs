@@ -28,7 +28,7 @@ const MARK: &str = "ZK_COMMAND";
 /// Numbers the commands of this process, whichever container they run in: a mark belongs to one of them.
 static SERIAL: AtomicU64 = AtomicU64::new(0);
 
-/// How many processes there may be in a container, unless something else is said.
+/// Most processes in a container, unless something else is said.
 const PROCESSES: u32 = 4096;
 
 /// Which container commands run in.
@@ -102,7 +102,7 @@ pub struct DockerExec {
 struct Container {
     id: String,
     mounts: Mounts,
-    /// Its first process ends with this.
+    /// Connection with which the container's first process ends.
     _life: Stream,
 }
 
@@ -138,7 +138,7 @@ impl DockerExec {
     pub async fn close(&self) {
         if let Some(container) = self.container.lock().await.take() {
             let path = format!("/containers/{}?force=true", container.id);
-            // It is gone, or goes with the end of its connection.
+            // The container is gone, or goes with the end of its connection.
             let _ = self.engine.call("remove the container", Method::DELETE, &path, None).await;
         }
         self.kept_free.lock().unwrap_or_else(PoisonError::into_inner).clear();

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use super::DockerOptions;
 use crate::sandbox::{Denials, Network, Placeholder, Placeholders, Places, SandboxError, SandboxPolicy};
 
-/// What a container has of this machine's files: the workspace, with what is guarded in it mounted over itself.
+/// Mounts of this machine's files in a container: the workspace, with what is guarded in it mounted over
+/// itself.
 ///
 /// A mount point can be neither renamed nor removed, so that nothing takes the place of what is below it. A name that
 /// nothing has is taken by an empty directory of the host's, as in the sandbox.
@@ -17,13 +18,13 @@ use crate::sandbox::{Denials, Network, Placeholder, Placeholders, Places, Sandbo
 pub(super) struct Mounts {
     /// As the engine wants them.
     pub(super) list: Vec<Value>,
-    /// What was mounted or was not there, as it was then.
+    /// Paths that were mounted or were not there, with their state then.
     seen: Vec<(PathBuf, State)>,
-    /// What they deny.
+    /// Denials that the mounts cause.
     pub(super) denials: Arc<Denials>,
 }
 
-/// What tells a file from one that replaced it: nothing if there is none.
+/// State that tells a file from one that replaced it: nothing if there is no file.
 type State = Option<(u64, u64, bool)>;
 
 impl Mounts {
@@ -83,7 +84,7 @@ fn bind(from: &Path, to: &Path, read_only: bool) -> Value {
     json!({ "Type": "bind", "Source": from, "Target": to, "ReadOnly": read_only })
 }
 
-/// What stands in the place of something hidden.
+/// Mount that stands in the place of something hidden.
 fn cover(path: &Path) -> Value {
     if path.is_dir() {
         json!({ "Type": "tmpfs", "Target": path, "TmpfsOptions": { "SizeBytes": 4096, "Mode": 0 } })

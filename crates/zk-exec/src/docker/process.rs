@@ -20,11 +20,11 @@ use crate::limits::Exceeded;
 use crate::sandbox::Printed;
 
 const BUFFER: usize = 32 * 1024;
-/// How often a command is looked at whose output tells nothing, at first and at most.
+/// Interval between looks at a command whose output tells nothing, the first and the longest.
 const LOOK: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
 /// End-of-file character of a terminal: Ctrl-D.
 const END_OF_FILE: u8 = 4;
-/// How long after `TERM` what is dropped gets `KILL`.
+/// Time from `TERM` to `KILL` for a dropped command.
 const GRACE: Duration = Duration::from_millis(1_750);
 
 /// Finds and signals the processes of a command, from inside: the engine has no means for that. The environment is cut
@@ -40,7 +40,7 @@ for dir in /proc/[0-9]*; do
 done
 echo looked"#;
 
-/// Where the processes of one command are.
+/// Place of the processes of one command.
 #[derive(Clone, Debug)]
 pub(super) struct Containered {
     pub(super) engine: Engine,
@@ -90,7 +90,7 @@ impl Containered {
         self.engine.call("look at the command", Method::GET, &format!("/exec/{id}/json"), None).await
     }
 
-    /// How the command ended, if it has.
+    /// Returns the exit of the command, if it has ended.
     async fn exit(&self, id: &str) -> io::Result<Option<Exit>> {
         let state = self.state(id).await?;
         if state.get("Running") == Some(&Value::Bool(true)) {
@@ -98,14 +98,14 @@ impl Containered {
         }
         let code = state.get("ExitCode").and_then(Value::as_i64);
         Ok(code.and_then(|code| i32::try_from(code).ok()).map(|code| match code {
-            // What a signal ended is told like this.
+            // A signal that ended the command is told like this.
             129..=192 => Exit::Signal(code - 128),
             code => Exit::Code(code),
         }))
     }
 }
 
-/// What comes over the connection of a command.
+/// Data that comes over the connection of a command.
 struct Frames {
     from: Option<ReadHalf<UnixStream>>,
     to: Option<WriteHalf<UnixStream>>,
@@ -133,7 +133,8 @@ impl Frames {
         }
     }
 
-    /// What has come of an output. Of both together each piece has a head of eight bytes: which, and how long it is.
+    /// Takes the next piece of output that has come. Of both outputs together each piece has a head of eight
+    /// bytes: its output and its length.
     fn take(&mut self) -> Option<(OutputStream, Vec<u8>)> {
         if self.is_terminal {
             let piece = std::mem::take(&mut self.bytes);
@@ -159,7 +160,7 @@ impl Frames {
 pub(super) struct DockerProcess {
     program: String,
     cwd: PathBuf,
-    /// What to say if the image does not have the program.
+    /// Message for an image that does not have the program.
     missing: String,
     place: Containered,
     id: String,
@@ -173,9 +174,9 @@ pub(super) struct DockerProcess {
     pause: Duration,
     armed: bool,
     limits: Limits,
-    /// How many bytes.
+    /// Bytes that the command printed.
     printed: u64,
-    /// What of it may tell of a denial.
+    /// Output that may tell of a denial.
     kept: Printed,
 }
 

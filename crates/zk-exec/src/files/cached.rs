@@ -76,7 +76,7 @@ impl WorkspaceFiles {
     }
 }
 
-/// What has a name, before it is opened: opening a device can already do something.
+/// File behind a name, before it is opened: opening a device can already do something.
 struct Named {
     identity: Identity,
     size: u64,

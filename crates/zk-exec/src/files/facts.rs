@@ -1,4 +1,4 @@
-//! What the system says of a file, as tools have it.
+//! Facts that the system gives of a file, as tools have them.
 
 use std::time::{Duration, SystemTime};
 

@@ -1,4 +1,4 @@
-/// How many names are compared.
+/// Most names that are compared.
 const MAX_NAMES: usize = 2_000;
 
 /// `; did you mean …` with the names most like one that does not exist, if there are any.

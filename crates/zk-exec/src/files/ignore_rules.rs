@@ -41,7 +41,7 @@ impl IgnoreRules {
             above: None,
         };
         let is_empty = rules.plain.is_none() && rules.git.is_none() && rules.exclude.is_none();
-        // What adds nothing is not looked at again for every file below it.
+        // A directory that adds nothing is not looked at again for every file below it.
         if is_empty && !rules.is_repository { above } else { Arc::new(Self { above: Some(above), ..rules }) }
     }
 

@@ -108,8 +108,8 @@ impl WorkspaceFiles {
         Ok(self)
     }
 
-    /// What `~` stands for; such paths are refused otherwise. What holds credentials there, or is run from there,
-    /// is protected.
+    /// Sets the directory that `~` stands for; such paths are refused otherwise. What holds credentials
+    /// there, or is run from there, is protected.
     #[must_use]
     pub fn home(mut self, home: impl Into<PathBuf>) -> Self {
         let home = home.into();
@@ -201,7 +201,7 @@ impl WorkspaceFiles {
         Ok(())
     }
 
-    /// What may be meant by a path that does not exist: names like it, or what is missing above it.
+    /// Suggests a meaning for a path that does not exist: names like it, or what is missing above it.
     fn hint(&self, at: &Resolved) -> Option<String> {
         let (root, _) = self.locate(at).ok()?;
         let mut missing = at.path.clone();
@@ -246,7 +246,7 @@ impl WorkspaceFiles {
         }
     }
 
-    /// What a system error means for a resolved path.
+    /// Translates a system error for a resolved path.
     fn explain(&self, doing: &'static str, at: &Resolved, errno: Errno) -> PathError {
         match errno {
             Errno::NOENT => {

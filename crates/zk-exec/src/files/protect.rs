@@ -3,7 +3,7 @@ use std::path::{Component, Path, PathBuf};
 
 use zk_core::service::{GuardedPath, PathGuard, RunBy};
 
-/// What a tool wants of a file.
+/// Access to a file that a tool wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
     Read,
@@ -97,7 +97,7 @@ impl Protection {
         self.places.push((Place::new(physical(path)), PathGuard::ReadOnly, ZK));
     }
 
-    /// Why a path may not be used this way.
+    /// Reason why a path may not be used this way; nothing if it may.
     pub(super) fn refusal(&self, path: &Path, access: Access) -> Option<&'static str> {
         self.refusal_of(&plain_names(path), access)
     }
@@ -159,12 +159,12 @@ impl Protection {
     }
 }
 
-/// What may be read, for many files one after the other of which most have their directory in common.
+/// Check of many files to read, one after the other, most of which have their directory in common.
 #[cfg(feature = "grep")]
 pub(super) struct Reading<'a> {
     protection: &'a Protection,
     directory: PathBuf,
-    /// Those of the directory, as they are compared.
+    /// Names of the directory, as they are compared.
     names: Vec<String>,
 }
 

@@ -11,7 +11,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-/// What went wrong. The old file is untouched either way.
+/// Failure of a replacement. The old file is untouched either way.
 #[derive(Debug)]
 pub(super) enum Failure {
     /// No new file could be made in its directory.

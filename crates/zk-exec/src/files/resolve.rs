@@ -5,17 +5,17 @@ use std::path::{Component, Path, PathBuf};
 
 use zk_core::service::PathError;
 
-/// How many links one path may go through, as in the kernel.
+/// Most links that one path may go through, as in the kernel.
 const MAX_LINKS: u32 = 40;
 
-/// Why a path has no canonical form.
+/// Reason why a path has no canonical form.
 #[derive(Debug)]
 pub(super) enum Stop {
-    /// It leads out of what may be looked at, or through a link that names an open file, not a path.
+    /// Path that leads out of what may be looked at, or through a link that names an open file, not a path.
     Forbidden,
-    /// It goes on below a file.
+    /// Path that goes on below a file.
     NotADirectory,
-    /// Its links lead in a circle.
+    /// Links that lead in a circle.
     Loop,
     /// The system does not say.
     Io(io::Error),

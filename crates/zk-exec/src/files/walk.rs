@@ -35,7 +35,7 @@ pub(super) struct Walk<'a> {
 struct Level {
     /// From the root.
     dir: PathBuf,
-    /// The same, from the root of the file system.
+    /// Directory from the root of the file system.
     path: PathBuf,
     /// Held open for the dates of what is in it.
     fd: Option<OwnedFd>,

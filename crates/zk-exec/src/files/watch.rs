@@ -21,7 +21,7 @@ pub(super) fn watch(
 ) -> Result<Box<dyn FileWatch>, PathError> {
     files.locate(at)?;
     files.check_protected(at, Access::Read)?;
-    // What is not there cannot be watched.
+    // A path that is not there cannot be watched.
     files.open_path("watch", at)?;
     let main = files.roots.first().map(|root| root.path.clone());
     let below = at.path.clone();

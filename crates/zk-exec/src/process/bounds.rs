@@ -7,7 +7,7 @@ use super::tree::{self, Member};
 use crate::Limits;
 use crate::limits::Exceeded;
 
-/// How often it is looked.
+/// Interval between looks at a command.
 const ROUND: Duration = Duration::from_millis(50);
 
 /// The limits of a command, and when it is looked at next.
@@ -23,7 +23,7 @@ impl Bounds {
         is_limited.then(|| Self { limits, next_look: Instant::now() + ROUND })
     }
 
-    /// How long until it is to be looked again.
+    /// Time until the next look is due.
     pub(super) fn patience(&self) -> Duration {
         self.next_look.saturating_duration_since(Instant::now())
     }
@@ -65,7 +65,7 @@ fn resident(pid: i32) -> Option<u64> {
     Some(kib << 10)
 }
 
-/// The same, where what several share is divided among them.
+/// Memory of a process that is in no file, where what several share is divided among them.
 fn proportional(pid: i32) -> Option<u64> {
     let Ok(rollup) = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")) else { return resident(pid) };
     let kib = status_value(&rollup, "Pss_Anon:")? + status_value(&rollup, "Pss_Shmem:").unwrap_or(0);

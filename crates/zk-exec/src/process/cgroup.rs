@@ -13,7 +13,7 @@ use crate::limits::Exceeded;
 /// Begins the name of each group that is made here; the process id of its maker follows.
 const NAME: &str = "zk-command-";
 
-/// Where groups are made; looked for with the first command that has a limit.
+/// Place where groups are made; looked for with the first command that has a limit.
 #[derive(Debug, Default)]
 pub(super) struct Cgroups {
     place: OnceLock<Option<Place>>,
@@ -34,7 +34,7 @@ struct Place {
 #[derive(Debug)]
 pub(super) struct Cgroup {
     dir: PathBuf,
-    /// What it enforces.
+    /// Limits that the group enforces.
     pub(super) limits: Limits,
 }
 

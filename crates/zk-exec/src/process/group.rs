@@ -15,7 +15,7 @@ pub(super) struct Group {
     pub(super) entry: String,
 }
 
-/// What a group is asked to do.
+/// Request to a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ask {
     /// `TERM`, and `CONT` so that a suspended process hears it.

@@ -21,7 +21,7 @@ pub(super) struct Launch {
     pub(super) connects: bool,
     /// Whether it is one git command that makes a repository.
     pub(super) makes_repository: bool,
-    /// What is enforced where it runs.
+    /// Limits that are enforced where the command runs.
     pub(super) limits: Limits,
 }
 

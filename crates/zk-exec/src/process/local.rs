@@ -17,7 +17,7 @@ use crate::Limits;
 use crate::limits::Exceeded;
 
 const BUFFER: usize = 32 * 1024;
-/// How much of what a command printed last is looked at.
+/// Bytes at the end of a command's output that are looked at.
 const TAIL: usize = 4 * 1024;
 
 /// End-of-file character of a terminal: Ctrl-D.
@@ -156,7 +156,8 @@ impl Process for LocalProcess {
 
     async fn members(&mut self) -> Result<Vec<u32>, ExecError> {
         match &self.tree {
-            // What left its process group can outlive that: whoever ends it is told the truth, whatever the look costs.
+            // Processes that left the process group can outlive it: whoever ends them is told the truth,
+            // whatever the look costs.
             Some(tree) if self.is_ending || tree.may_live() => Ok(tree.members().await),
             Some(_) | None => Ok(Vec::new()),
         }
@@ -195,7 +196,7 @@ impl Pipe {
         self.reader.is_some()
     }
 
-    /// What is there, or the end. Cancelling loses nothing.
+    /// Reads the bytes that are there, or the end. Cancelling loses nothing.
     async fn next(&mut self, stream: OutputStream) -> ProcessEvent {
         let read = match &mut self.reader {
             Some(reader) => {

@@ -73,7 +73,7 @@ const GRACE: Duration = Duration::from_millis(1_750);
 #[derive(Debug)]
 pub struct ProcessExec {
     environment: Environment,
-    /// What [`EnvPolicy::Inherit`] gives.
+    /// Environment that [`EnvPolicy::Inherit`] gives.
     inherited: Option<Environment>,
     /// Marks the children of this instance and of no other.
     mark: String,
@@ -82,7 +82,7 @@ pub struct ProcessExec {
     starter: Starter,
 }
 
-/// Who starts commands.
+/// Process that starts commands.
 #[derive(Debug)]
 enum Starter {
     /// The supervisor, below which everything stays.
@@ -174,7 +174,7 @@ impl ProcessExec {
             Starter::Own(spawner) => spawner,
         };
         let Some(group) = spawner.everything() else { return };
-        // Where a bus is dropped behind the end of its runtime, nobody can wait.
+        // Nobody can wait where a bus is dropped behind the end of its runtime.
         if Handle::try_current().is_err() {
             return group.signal_now(group::Ask::Kill);
         }

@@ -3,10 +3,10 @@ use std::fs;
 use super::group::Group;
 use super::spawn::MARK;
 
-/// What one look at the processes of the machine says of a group.
+/// Members of a group, as one look at the processes of the machine finds them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Look {
-    /// Who is in it and runs.
+    /// Processes that are in the group and run.
     pub(super) members: Vec<u32>,
     /// Whether there is somebody of whom that cannot be told at this moment.
     pub(super) unclear: bool,
@@ -52,7 +52,7 @@ enum Mark {
     /// `ZK_EXEC=…` with the NUL at its end.
     Is(Vec<u8>),
     None,
-    /// It has no environment at all, as in the middle of a change of program.
+    /// Process without any environment, as in the middle of a change of program.
     Unclear,
 }
 
@@ -69,7 +69,7 @@ impl Mark {
     }
 }
 
-/// What the system says of a process.
+/// Facts that the system gives of a process.
 pub(super) struct Stat {
     /// Whether it is more than an entry nobody has waited for yet.
     runs: bool,

@@ -19,10 +19,10 @@ use crate::sandbox::Confinement;
 #[cfg(not(feature = "sandbox"))]
 pub(super) type Confinement = std::convert::Infallible;
 
-/// How often what is being killed is looked for again.
+/// Interval between looks for processes that are being killed.
 const KILL_ROUND: Duration = Duration::from_millis(5);
 
-/// What zk asks of a reaper: one byte each.
+/// Requests of zk to a reaper: one byte each.
 pub(super) mod ask {
     /// `TERM` to everything, `KILL` to what is left after the grace.
     pub(in super::super) const END: u8 = b'E';
@@ -32,25 +32,25 @@ pub(super) mod ask {
     pub(in super::super) const LIST: u8 = b'L';
 }
 
-/// What a reaper says: a byte and a number of four bytes; a list is followed by that many numbers.
+/// Messages of a reaper: a byte and a number of four bytes; a list is followed by that many numbers.
 pub(super) mod say {
-    /// It is there, and reads what to run.
+    /// The reaper is there, and reads what to run.
     pub(in super::super) const READY: u8 = b'R';
     /// The command runs under this process id.
     pub(in super::super) const STARTED: u8 = b'S';
-    /// It could not be started, for this reason of the system.
+    /// The command could not be started, for this reason of the system.
     pub(in super::super) const FAILED: u8 = b'F';
-    /// It ended with this status.
+    /// The command ended with this status.
     pub(in super::super) const EXITED: u8 = b'X';
     /// Nothing it started is left.
     pub(in super::super) const GONE: u8 = b'G';
-    /// It is killed, since it went over this limit.
+    /// The command is killed, since it went over this limit.
     pub(in super::super) const LIMIT: u8 = b'M';
     /// This many processes run.
     pub(in super::super) const LISTED: u8 = b'L';
 }
 
-/// How far the end of a tree is.
+/// Progress of the end of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Running,
@@ -60,7 +60,7 @@ pub(super) enum Phase {
 }
 
 impl Phase {
-    /// How long to wait for something to happen.
+    /// Time to wait for something to happen; `None` while the tree is not asked to end.
     pub(super) fn patience(self) -> Option<Duration> {
         match self {
             Self::Running => None,
@@ -86,7 +86,7 @@ impl Phase {
         }
         if *self == Self::Killing {
             let members = tree::descendants();
-            // What is stopped makes no more processes while the others are killed.
+            // Stopped processes make no more of them while the others are killed.
             tree::signal(&members, &[Signal::STOP]);
             tree::signal(&members, &[Signal::KILL]);
         }
@@ -143,7 +143,7 @@ pub(super) fn run(
         phase.enforce();
         let patience = phase.patience().or_else(|| bounds.as_ref().map(Bounds::patience));
         let Ok(asked) = wait_for(&[&children, life, &socket.as_fd()], connected, patience) else {
-            // What cannot be watched any more is ended: this process must not leave before it.
+            // A tree that cannot be watched any more is ended: this process must not leave before it.
             phase = Phase::Killing;
             std::thread::sleep(KILL_ROUND);
             continue;

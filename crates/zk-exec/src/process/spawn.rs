@@ -51,7 +51,7 @@ fn in_session(program: &OsStr, life: Life, session: Session, memory: Option<u64>
 /// Which session a child is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Session {
-    /// That of its parent.
+    /// Session of its parent.
     Inherited,
     /// One of its own, without a terminal.
     Own,
@@ -72,12 +72,12 @@ pub(super) fn unless_cancelled(command: &mut Command, socket: &UnixStream) {
     }
 }
 
-/// How long a child lives.
+/// Lifetime of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Life {
     /// The kernel kills it when the thread that started it ends.
     OfParent,
-    /// It may outlive this process.
+    /// A child that may outlive this process.
     Own,
 }
 
@@ -109,7 +109,7 @@ fn confine(command: &mut Command, life: Life, session: Session, memory: Option<u
     }
 }
 
-/// What runs in the child between fork and exec: system calls only.
+/// Code that runs in the child between fork and exec: system calls only.
 mod child {
     use std::io;
     use std::os::fd::BorrowedFd;

@@ -14,7 +14,7 @@ use super::process_table;
 use super::started::{Started, Tree, Waiter};
 use super::watchdog::Watchdog;
 
-/// How often groups that are to end are looked at.
+/// Interval between looks at groups that are to end.
 const TICK: Duration = Duration::from_millis(50);
 
 /// The thread all commands are started from, and which ends those nobody waits for any more.
@@ -191,7 +191,7 @@ fn review(ending: &mut Vec<Ending>) {
         }
         one.nothing = if look.members.is_empty() && !look.unclear { one.nothing + 1 } else { 0 };
     }
-    // What survives the kill for a second is in the hands of the system.
+    // A group that survives the kill for a second is in the hands of the system.
     ending.retain(|one| one.nothing < 2 && now < one.kill_at + Duration::from_secs(1));
 }
 

@@ -25,7 +25,7 @@ use crate::Limits;
 use crate::limits::Exceeded;
 use crate::wire::put_len;
 
-/// How long the end of the supervisor is waited for, once it kills.
+/// Time that the end of the supervisor is waited for, once it kills.
 const LAST: Duration = Duration::from_secs(2);
 
 /// The program's side of its supervisor: starts it with the first command, and again should it be gone.
@@ -235,7 +235,7 @@ impl Running {
         };
         let (socket, of_supervisor) = UnixStream::pair()?;
         let mut command = spawn::bare(how.program(), spawn::Life::Own);
-        // Its name has nothing of the program's, so that killing that by name spares it.
+        // The supervisor's name has nothing of the program's, so that killing that by name spares it.
         std::os::unix::process::CommandExt::arg0(&mut command, "cmd-supervisor");
         command.args(how.args()).current_dir("/").stdin(Stdio::from(OwnedFd::from(of_supervisor)));
         let process = command.spawn().map_err(fail)?;
@@ -309,7 +309,7 @@ impl Drop for Running {
     }
 }
 
-/// What is known of a command.
+/// State of a command, as far as it is known.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Progress {
     status: Option<i32>,
@@ -340,7 +340,7 @@ impl Drop for Grouped {
     }
 }
 
-/// What the process above one command says, and whom it is told.
+/// Messages of the process above one command, and their receivers.
 struct Link {
     stream: tokio::net::UnixStream,
     progress: watch::Sender<Progress>,

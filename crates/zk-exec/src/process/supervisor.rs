@@ -23,7 +23,7 @@ pub(super) const END: u8 = b'E';
 #[cfg(feature = "sandbox")]
 pub(super) const SANDBOX: u8 = b'B';
 
-/// How a program starts itself again as the supervisor of its commands.
+/// Command line by which a program starts itself again as the supervisor of its commands.
 ///
 /// The supervisor is one process, started with the first command. It is the subreaper of all commands, so that
 /// nothing can leave it: not with `setsid`, a double fork or a cleared environment. It ends with the program,

@@ -25,7 +25,7 @@ pub(super) fn open(size: TerminalSize) -> io::Result<(Ends, ChildEnds)> {
     let (reads, writes) = (duplicate(&terminal)?, duplicate(&terminal)?);
     rustix::io::ioctl_fionbio(&terminal, true)?;
     let ends = Ends {
-        // It is no pipe, and is read and written like one.
+        // The terminal is no pipe, and is read and written like one.
         stdin: Some(pipe::Sender::from_file_unchecked(File::from(writes))?),
         stdout: pipe::Receiver::from_file_unchecked(File::from(reads))?,
         stderr: None,

@@ -107,7 +107,7 @@ async fn read_all(
     }
 }
 
-/// What comes of a process without being asked for.
+/// Message of a process that came without being asked for.
 enum Item {
     Event(ProcessEvent),
     Denials(Vec<Denial>),
@@ -144,7 +144,7 @@ impl RemoteProcess {
     async fn order(&mut self, order: Order, bytes: &[u8]) -> Result<Told, ExecError> {
         let wanted = self.send(order, bytes)?;
         loop {
-            // What it prints meanwhile waits where it is.
+            // Output that comes meanwhile waits where it is.
             match self.answered.recv().await {
                 Some(answer @ (Told::Members(number, _) | Told::Done(number, _))) if number == wanted => {
                     return Ok(answer);

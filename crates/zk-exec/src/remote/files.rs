@@ -17,7 +17,7 @@ use super::{Answer, Ask, Walked, frame};
 
 /// Bytes of a file that are asked for at a time.
 const PIECE: u64 = 1 << 20;
-/// How often a search looks whether it is still wanted.
+/// Interval at which a search checks whether it is still wanted.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The files behind a socket.
@@ -72,7 +72,7 @@ impl Files for RemoteFiles {
         let Range { start, end } = range.unwrap_or(0..u64::MAX);
         let mut reader =
             Reader { files: self.clone(), at: at.clone(), next: start, end, piece: io::Cursor::default() };
-        // What cannot be opened is said now.
+        // A file that cannot be opened is reported now.
         reader.fetch()?;
         Ok(Box::new(reader))
     }

@@ -30,7 +30,7 @@ pub use tunnel::{open_tunnel, serve_tunnel};
 /// The version of what is sent; both sides must have the same.
 const VERSION: u32 = 2;
 
-/// How much of a command's output may be on its way before its reader has taken any of it.
+/// Bytes of a command's output that may be on their way before its reader has taken any of it.
 const WINDOW: u64 = 1 << 20;
 
 /// A server of commands and files that was reached.
@@ -88,7 +88,7 @@ impl Remote {
     }
 }
 
-/// Why a server of commands and files cannot be used.
+/// Reason why a server of commands and files cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoteError {
     /// Nobody answers, or not as such a server does.
@@ -96,17 +96,17 @@ pub enum RemoteError {
     Unreachable {
         /// The socket.
         socket: PathBuf,
-        /// Why.
+        /// Cause of the failure.
         source: std::io::Error,
     },
-    /// It is of another version.
+    /// Server of another version.
     #[error(
         "the exec-server at {socket} speaks version {theirs}, this program {ours}; use the same zk on both sides"
     )]
     Version {
         /// The socket.
         socket: PathBuf,
-        /// Its version.
+        /// Version of the server.
         theirs: u32,
         /// The version of this program.
         ours: u32,
@@ -173,7 +173,7 @@ enum Walked {
     Over(Result<WalkReport, PathError>),
 }
 
-/// What is asked of a process that runs. Each has a number, which its answer has too.
+/// Order to a process that runs. Each has a number, which its answer has too.
 #[derive(Debug, Serialize, Deserialize)]
 enum Order {
     /// The bytes are behind the frame.
@@ -188,15 +188,15 @@ enum Order {
     Release,
 }
 
-/// What is told of it.
+/// Message about a process that runs.
 #[derive(Debug, Serialize, Deserialize)]
 enum Told {
     Started,
-    /// It could not be started, for this reason.
+    /// The process could not be started, for this reason.
     Failed(String),
     /// The bytes of an output are behind the frame.
     Event(ProcessEvent),
-    /// What its context has probably denied it.
+    /// Acts that the context of the process has probably denied it.
     Denials(Vec<Denial>),
     /// Nothing more happens.
     Over,

@@ -52,9 +52,9 @@ pub(super) async fn run(
 struct Running {
     process: Box<dyn Process>,
     to: OwnedWriteHalf,
-    /// How many bytes of output may still be sent.
+    /// Bytes of output that may still be sent.
     window: u64,
-    /// How many of two outputs and the exit are still to come.
+    /// Number of ends still to come, out of the two outputs and the exit.
     open: u8,
     is_over: bool,
 }
@@ -111,7 +111,7 @@ impl Running {
     }
 }
 
-/// What is asked of a process, read beside it: half a frame must not be lost.
+/// Receives the orders to a process, read beside it: half a frame must not be lost.
 fn orders(mut from: OwnedReadHalf) -> mpsc::Receiver<(u64, Order, Vec<u8>)> {
     let (sender, orders) = mpsc::channel(4);
     tokio::spawn(async move {

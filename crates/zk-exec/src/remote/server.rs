@@ -16,7 +16,7 @@ use zk_core::service::{Files, PathError, WalkEntry};
 use super::{Answer, Ask, VERSION, Walked, Welcome, frame, order};
 use crate::BoundedExec;
 
-/// How many entries of a walk are sent at a time …
+/// Entries of a walk that are sent at a time …
 const ENTRIES: usize = 256;
 /// … and how long the first of them waits for the others.
 const PATIENCE: Duration = Duration::from_millis(20);

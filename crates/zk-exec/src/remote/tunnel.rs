@@ -11,12 +11,13 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 
-/// How much of one connection may be on its way before the other side has taken any of it.
+/// Bytes of one connection that may be on their way before the other side has taken any of them.
 const WINDOW: usize = 256 << 10;
 /// The most bytes of one frame.
 const PIECE: usize = 32 << 10;
 
-/// What a frame says of its connection. Before its bytes stand the number of the connection, this and their length.
+/// Kinds of a frame. Before the bytes of a frame stand the number of its connection, the kind and their
+/// length.
 mod kind {
     pub(super) const OPEN: u8 = 1;
     pub(super) const DATA: u8 = 2;
@@ -85,7 +86,7 @@ pub async fn serve_tunnel(
     }
 }
 
-/// What all connections share.
+/// State that all connections share.
 struct Tunnel {
     channels: Channels,
     writer: JoinSet<io::Result<()>>,

@@ -1,4 +1,4 @@
-//! What is laid on a command just before it starts, on top of the namespaces it is in.
+//! Restrictions that are laid on a command just before it starts, on top of the namespaces it is in.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -217,7 +217,7 @@ fn allow(
             let access = if path.is_dir() { access } else { access & AccessFs::from_file(NEWEST) };
             ruleset.add_rule(PathBeneath::new(fd, access))
         }
-        // What is not there needs no rule.
+        // A path that is not there needs no rule.
         Err(_) => Ok(ruleset),
     }
 }

@@ -7,16 +7,16 @@ use zk_core::service::{Denial, DeniedAct};
 use super::policy::Network;
 use crate::files::protect;
 
-/// How many denials one command is told of.
+/// Most denials that one command is told of.
 pub(crate) const MOST: usize = 4;
 
-/// What a system says where a file may not be written.
+/// Messages of a system where a file may not be written.
 const NOT_WRITTEN: [&str; 4] = ["Read-only file system", "EROFS", "Device or resource busy", "EBUSY"];
-/// What it says where an empty directory keeps the name of a file free.
+/// Messages of a system where an empty directory keeps the name of a file free.
 const KEPT_FREE: [&str; 4] = ["Is a directory", "EISDIR", "cannot overwrite directory", "with non-directory"];
-/// What it says where a file is closed, or a call is refused.
+/// Messages of a system where a file is closed, or a call is refused.
 const CLOSED: [&str; 4] = ["Permission denied", "EACCES", "Operation not permitted", "EPERM"];
-/// What programs say where there is no network.
+/// Messages of programs where there is no network.
 const NO_NETWORK: [&str; 7] = [
     "Network is unreachable",
     "ENETUNREACH",
@@ -30,7 +30,7 @@ const NO_NETWORK: [&str; 7] = [
 const RUN_LATER: &str = "programs are run from it later";
 const NO_REPOSITORY: &str = "git would run programs that its settings name; to make a repository here, run `git init` or `git clone` as a command of its own";
 
-/// What a sandbox or a container denies, as far as the words of programs can be compared with it.
+/// Denials of a sandbox or a container, as far as the words of programs can be compared with them.
 #[derive(Clone, Debug)]
 pub(crate) struct Denials {
     pub(crate) writable: Vec<PathBuf>,
@@ -111,7 +111,7 @@ impl Denials {
     }
 }
 
-/// What of a line may be a path: what stands in quotes, and what stands between colons.
+/// Parts of a line that may be paths: text in quotes, text between colons or commas, and words.
 fn candidates(line: &str) -> impl Iterator<Item = &str> {
     let quotes = ['\'', '"', '`', '‘', '’'];
     let quoted = line.split(quotes).skip(1).step_by(2);

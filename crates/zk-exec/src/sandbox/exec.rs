@@ -68,7 +68,7 @@ pub struct SandboxExec {
     around_state: Option<PathBuf>,
     landlock_only: bool,
     loss_report: Option<LossReport>,
-    /// Where commands have their temporary files if they have no `/tmp` of their own; removed with this.
+    /// Directory of the commands' temporary files if they have no `/tmp` of their own; removed with this.
     #[expect(dead_code, reason = "it lives as long as the commands")]
     temporary: Option<Temporary>,
 }
@@ -102,7 +102,7 @@ impl Drop for Temporary {
     }
 }
 
-/// How long the self-test may take.
+/// Time limit of the self-test.
 const SELF_TEST: Duration = Duration::from_secs(20);
 
 impl SandboxExec {

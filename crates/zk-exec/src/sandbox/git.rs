@@ -8,7 +8,7 @@ use zk_core::service::{HostFiles, HostRead};
 use super::places::{Placeholder, Places, is_empty};
 use crate::LocalHostFiles;
 
-/// How deep modules of a repository are looked for.
+/// Depth to which modules of a repository are looked for.
 const MODULE_DEPTH: usize = 4;
 /// The largest file of git that is read.
 const MAX_BYTES: usize = 1 << 20;
@@ -92,7 +92,7 @@ fn named_in(file: &Path, before: Option<&str>, base: &Path) -> Option<PathBuf> {
     base.join(text).canonicalize().ok()
 }
 
-/// What a file of git says. The project controls it: it may be a pipe, a device, or without an end.
+/// Reads the text of a file of git. The project controls it: it may be a pipe, a device, or without an end.
 fn read(file: &Path) -> Option<String> {
     let read = LocalHostFiles::new().read(file, &HostRead::whole(MAX_BYTES)).ok()?;
     Some(String::from_utf8_lossy(&read.bytes).into_owned())
@@ -108,7 +108,7 @@ pub(super) fn is_repository(tree: &Path) -> bool {
 pub(super) fn protect_directory(dir: &Path, places: &mut Places) {
     let file = dir.join("config");
     let config = match fs::symlink_metadata(&file) {
-        // What cannot be read may say anything.
+        // A file that cannot be read may say anything.
         Ok(_) => read(&file).map_or_else(|| "worktreeconfig".to_owned(), |text| text.to_lowercase()),
         Err(_) => String::new(),
     };
@@ -132,7 +132,7 @@ pub(super) fn protect_directory(dir: &Path, places: &mut Places) {
         // Git ignores that entry where there is such a file.
         places.placeholders.push(Placeholder::Name(common.clone()));
     } else {
-        // It says what git takes for granted without it.
+        // The file says what git takes for granted without it.
         places.placeholders.push(Placeholder::File(common.clone(), ".\n"));
     }
     places.read_only.push(common);

@@ -100,7 +100,7 @@ impl Inside {
         }
     }
 
-    /// What one command is restricted with; each copy of this process has it once.
+    /// Takes the restrictions of one command; each copy of this process has them once.
     pub(crate) fn take_confinement(&mut self) -> Option<Confinement> {
         self.confinement.take()
     }
@@ -137,7 +137,7 @@ fn make(plan: &Plan, reports: Option<Reports>) -> io::Result<(Confinement, Sandb
     Ok((confinement, report))
 }
 
-/// What is possible where namespaces are refused.
+/// Sets up what is possible where namespaces are refused.
 fn without_namespaces(plan: &Plan) -> io::Result<(Confinement, SandboxReport)> {
     let version = landlock_version();
     let can_enforce =

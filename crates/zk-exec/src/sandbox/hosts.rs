@@ -40,7 +40,7 @@ enum Pattern {
     Address(IpAddr),
 }
 
-/// Why a text names no host.
+/// Reason why a text names no host.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is no host: {why}; write a name such as crates.io, *.npmjs.org or 127.0.0.1:8080")]
 pub struct HostRuleError {
@@ -84,7 +84,7 @@ impl Host {
             return Err("a name consists of letters, digits, hyphens and dots");
         }
         let last = name.rsplit('.').next().unwrap_or_default();
-        // What ends in a number is an address to resolvers, also as 0x7f.1 or 2130706433.
+        // A name that ends in a number is an address to resolvers, also as 0x7f.1 or 2130706433.
         if last.bytes().all(|byte| byte.is_ascii_digit()) || last.starts_with("0x") {
             let address = name.parse::<Ipv4Addr>().map_err(|_| "an address is written with four numbers")?;
             return Ok(Self::Address(IpAddr::V4(address)));

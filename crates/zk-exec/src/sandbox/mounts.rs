@@ -20,9 +20,9 @@ use super::sys::{NO_DEVICES, NO_SET_USER, READ_ONLY, Step, set_mount_attributes}
 pub(super) const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 /// Needed from `/run` where programs are found there.
 const KEPT: [&str; 1] = ["/run/current-system"];
-/// What of `/proc` a superuser could change of the machine …
+/// Parts of `/proc` in which a superuser could change the machine …
 const PROC_READ_ONLY: [&str; 5] = ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs"];
-/// … or see of it.
+/// … or see something of it.
 const PROC_HIDDEN: [&str; 7] = [
     "/proc/kcore",
     "/proc/keys",
@@ -33,7 +33,7 @@ const PROC_HIDDEN: [&str; 7] = [
     "/proc/kallsyms",
 ];
 
-/// What stands in the place of hidden files and directories.
+/// Stand-ins for hidden files and directories.
 const NOTHING: &str = "/run/.nothing";
 const NOTHING_DIR: &str = "/run/.nothing.d";
 

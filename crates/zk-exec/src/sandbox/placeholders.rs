@@ -28,7 +28,7 @@ pub(crate) struct Placeholders {
     made: Mutex<Vec<Made>>,
 }
 
-/// Those in one directory.
+/// Placeholders in one directory.
 #[derive(Debug)]
 struct Made {
     placeholders: Vec<Placeholder>,
@@ -50,7 +50,7 @@ impl Placeholders {
     /// Removes them, unless somebody else still has a sandbox over them.
     pub(crate) fn remove(&self) {
         let made = std::mem::take(&mut *self.made.lock().unwrap_or_else(PoisonError::into_inner));
-        // What is in a directory before the directory.
+        // The content of a directory is removed before the directory.
         made.iter().rev().for_each(Made::remove);
     }
 
@@ -117,14 +117,14 @@ impl Made {
             return;
         }
         for placeholder in &self.placeholders {
-            // What somebody put something into meanwhile is not a placeholder any more.
+            // A placeholder that somebody put something into meanwhile is none any more.
             match placeholder {
                 Placeholder::Directory(path) => {
                     let _ = fs::remove_dir(path);
                 }
                 Placeholder::Name(_) => {}
                 Placeholder::File(path, text) => {
-                    // It may have been replaced by a pipe or an endless device.
+                    // A pipe or an endless device may have replaced the file.
                     let found = LocalHostFiles::new().read(path, &HostRead::whole(text.len()));
                     if found.is_ok_and(|found| found.bytes == text.as_bytes()) {
                         let _ = fs::remove_file(path);

@@ -12,7 +12,7 @@ use super::policy::SandboxPolicy;
 use super::report::SandboxError;
 use crate::files::protect::{self, physical};
 
-/// How many directories below a writable one are looked through for repositories and protected names.
+/// Most directories below a writable one that are looked through for repositories and protected names.
 const LOOKED_THROUGH: usize = 4000;
 /// Large, and made by tools.
 const SKIPPED: [&str; 5] = ["node_modules", "target", ".venv", "__pycache__", ".git"];

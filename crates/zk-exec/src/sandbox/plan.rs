@@ -1,4 +1,5 @@
-//! What a policy means for the files that are there, in the form that the process in the sandbox works through.
+//! Meaning of a policy for the files that are there, in the form that the process in the sandbox works
+//! through.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +12,7 @@ use crate::wire::{put_all, put_len, take_len, take_paths};
 
 /// Directories that a command gets an empty one of its own in place of.
 pub(super) const FRESH: [&str; 2] = ["/tmp", "/var/tmp"];
-/// Where the sockets of services are; nothing of it is seen.
+/// Directories with the sockets of services; nothing of them is seen.
 pub(super) const RUNTIME: [&str; 2] = ["/run", "/var/run"];
 
 /// All paths of a policy, physical, in the form that the process in the sandbox works through.
@@ -71,7 +72,7 @@ impl Plan {
         Ok((plan, places))
     }
 
-    /// What the sandbox of this plan denies.
+    /// Denials of the sandbox of this plan.
     pub(super) fn denials(&self) -> Denials {
         let paths = |paths: [&str; 2]| paths.map(PathBuf::from);
         Denials {

@@ -62,8 +62,8 @@ impl Drop for Planted {
     }
 }
 
-/// Where a passed test of this sandbox is remembered: a name that another plan, program, user or start of the machine
-/// does not have.
+/// Path where a passed test of this sandbox is remembered: a name that another plan, program, user or start
+/// of the machine does not have.
 pub(super) fn record(state: &Path, plan: &[u8], program: &Path) -> Option<PathBuf> {
     let mut hasher = DefaultHasher::new();
     fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?.hash(&mut hasher);

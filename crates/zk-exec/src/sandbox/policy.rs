@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use super::hosts::HostRules;
 use crate::Limits;
 
-/// What commands in a sandbox may reach.
+/// Access that commands in a sandbox have.
 ///
 /// Everything that is not named here is read-only, and what holds credentials is hidden.
 ///
@@ -47,7 +47,7 @@ pub enum Network {
 }
 
 impl Network {
-    /// Its name in settings.
+    /// Name of the network access in settings.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -150,14 +150,14 @@ impl SandboxPolicy {
         self
     }
 
-    /// How many processes of all commands there may be at a time, from 301: 4096 unless set.
+    /// Sets the most processes of all commands at a time, from 301: 4096 unless set.
     #[must_use]
     pub fn processes(mut self, most: u32) -> Self {
         self.processes = most.max(301);
         self
     }
 
-    /// What one command may use.
+    /// Sets the limits of one command.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;

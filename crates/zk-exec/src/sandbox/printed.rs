@@ -4,7 +4,7 @@ use zk_core::service::{Denial, ExecRequest, OutputStream};
 
 use super::denial::{Denials, MOST};
 
-/// How much of each output is kept from its beginning, and as much from its end.
+/// Bytes that are kept from the beginning of each output, and as many from its end.
 const KEPT: usize = 8 * 1024;
 /// Programs that print what is in files: a message in their standard output is not about themselves.
 const SHOW_TEXT: [&str; 34] = [
@@ -68,7 +68,7 @@ impl Kept {
     }
 }
 
-/// What a command printed, as far as it is looked through for denials.
+/// Output of a command, as far as it is looked through for denials.
 #[derive(Debug)]
 pub(crate) struct Printed {
     stdout: Kept,

@@ -1,4 +1,5 @@
-//! What the self-test tries: once outside, where it has to work, and once inside, where it must not.
+//! Acts that the self-test tries: once outside, where they have to work, and once inside, where they must
+//! not.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -12,12 +13,12 @@ use rustix::process::{Pid, Resource, getrlimit, prlimit};
 
 use crate::wire::{put, put_len, take, take_len};
 
-/// How long an answer is waited for.
+/// Time limit of an answer.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Begins each line of a result.
 const RESULT: &str = "zk-probe ";
 
-/// What stands outside to be reached.
+/// Targets that stand outside to be reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Canaries {
     /// A file that the person can write.
@@ -52,7 +53,7 @@ const NETWORK: [Act; 3] = [
     ("connect to an abstract socket", connect_abstract),
 ];
 
-/// What has to be proven, whatever else could be tried.
+/// Acts that have to be proven, whatever else could be tried.
 const FILES_AND_PROCESSES_AT_LEAST: [&str; 2] = ["write a file outside", "read the environment of zk"];
 const NETWORK_AT_LEAST: [&str; 1] = ["connect to a port"];
 
@@ -66,9 +67,9 @@ pub(super) fn missing<'a>(proven: impl Iterator<Item = &'a str>, tried: Tried) -
 /// Which acts are tried beside those that are never possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tried {
-    /// Those that are possible where the network is the machine's.
+    /// Acts that are possible where the network is the machine's.
     pub(super) network: bool,
-    /// Those that are possible where nothing is mounted.
+    /// Acts that are possible where nothing is mounted.
     pub(super) protected: bool,
 }
 

@@ -1,7 +1,7 @@
 use std::fs;
 use std::path::Path;
 
-/// What a person does about a machine that refuses what a sandbox is made of, as far as its settings tell why it does.
+/// Remedy for a machine that refuses what a sandbox is made of, as far as its settings tell why it does.
 /// Nothing for another problem.
 pub(super) fn of_machine(problem: &str) -> Option<&'static str> {
     of(problem, Path::new("/"))

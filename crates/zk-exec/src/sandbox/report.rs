@@ -32,7 +32,7 @@ impl Layer {
         Self::ProcessLimit,
     ];
 
-    /// Its name, as a person reads it.
+    /// Name of the layer, as a person reads it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -46,7 +46,7 @@ impl Layer {
         }
     }
 
-    /// What its absence means.
+    /// Consequence of the layer's absence.
     #[must_use]
     pub fn consequence(self) -> &'static str {
         match self {
@@ -67,18 +67,18 @@ pub struct LayerState {
     pub layer: Layer,
     /// Whether it is there.
     pub present: bool,
-    /// What is known of it: a version, or why it is missing. May be empty.
+    /// Facts known of the layer: a version, or why it is missing. May be empty.
     pub detail: String,
 }
 
-/// What a sandbox consists of on this machine.
+/// Layers of a sandbox on this machine, and what they cannot enforce.
 ///
 /// [`Display`](fmt::Display) gives it in one line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SandboxReport {
     /// The layers that were set up or missed.
     pub layers: Vec<LayerState>,
-    /// What of the policy no layer can enforce, one sentence each.
+    /// Parts of the policy that no layer can enforce, one sentence each.
     pub limits: Vec<String>,
 }
 
@@ -121,7 +121,7 @@ impl fmt::Display for SandboxReport {
     }
 }
 
-/// What a self-test of a sandbox found.
+/// Findings of a self-test of a sandbox.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SelfTest {
     /// Acts that worked outside and failed inside.
@@ -132,7 +132,7 @@ pub struct SelfTest {
     pub cached: bool,
 }
 
-/// Why there is no sandbox.
+/// Reason why there is no sandbox.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
     /// This build has none.
@@ -145,7 +145,7 @@ pub enum SandboxError {
     TooWide {
         /// The directory.
         path: PathBuf,
-        /// Why.
+        /// Reason for which the directory is refused.
         why: &'static str,
     },
     /// The state directory of the host lies where commands write, so that the self-test has no place outside of that.
@@ -156,7 +156,7 @@ pub enum SandboxError {
     StateWithin {
         /// The state directory.
         state: PathBuf,
-        /// What commands write: the workspace, or the repository around it.
+        /// Directory that commands write: the workspace, or the repository around it.
         writable: PathBuf,
     },
     /// A path of the policy cannot be used.
@@ -164,7 +164,7 @@ pub enum SandboxError {
     Path {
         /// Which.
         path: PathBuf,
-        /// Why.
+        /// Cause of the failure.
         source: std::io::Error,
     },
     /// A layer is missing that nothing replaces.
@@ -172,13 +172,13 @@ pub enum SandboxError {
         "the sandbox cannot be set up: {what}; run commands in the `process` context, or see `zk doctor`"
     )]
     Missing {
-        /// What is missing, and what the system said.
+        /// Missing layer, and the message of the system.
         what: String,
     },
     /// The self-test found something open.
     #[error("the sandbox does not hold: {}; run commands in the `process` context", .open.join(", "))]
     SelfTest {
-        /// What a command could do.
+        /// Acts that a command could do.
         open: Vec<String>,
     },
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rustix::thread::UnshareFlags;
 
-/// What a mount refuses, on top of what it refuses already.
+/// Attributes by which a mount refuses something, on top of what it refuses already.
 pub(super) const READ_ONLY: u64 = libc::MOUNT_ATTR_RDONLY;
 pub(super) const NO_DEVICES: u64 = libc::MOUNT_ATTR_NODEV;
 pub(super) const NO_SET_USER: u64 = libc::MOUNT_ATTR_NOSUID;

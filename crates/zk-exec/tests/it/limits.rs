@@ -1,4 +1,4 @@
-//! What one command may use, and what is said when it uses more.
+//! Limits of one command, and the messages when it uses more.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How commands run and files are reached, with real processes and a real file system.
+//! Commands that run and files that are reached, with real processes and a real file system.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests fail as tests do")]
 #![expect(clippy::duplicate_mod, reason = "the same promises hold for both ways to run commands")]
 

@@ -1,4 +1,4 @@
-//! What commands leave behind, in every way a process can get away from its parent.
+//! Processes that commands leave behind, in every way a process can get away from its parent.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -164,7 +164,7 @@ fn nothing_of_17_kinds_survives_a_host_that_is_killed() {
 async fn nothing_of_17_kinds_survives_the_time_out_of_its_command() {
     let exec = std::sync::Arc::new(supervised(environment()));
     let other = format!("{}9", fresh_token());
-    // What another command left in the background is not touched.
+    // Processes that another command left in the background are not touched.
     bash(&exec, &format!("env -i setsid sleep 300.{other} > /dev/null 2>&1 &"), Path::new("/"), None)
         .await
         .0

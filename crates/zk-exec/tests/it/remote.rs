@@ -93,7 +93,7 @@ impl Drop for Far {
     }
 }
 
-/// How much a command of the server may print.
+/// Most bytes that a command of the server may print.
 const MOST: usize = 40 << 20;
 
 fn far() -> Far {

@@ -14,7 +14,7 @@ pub(crate) fn supervised(environment: Environment) -> ProcessExec {
     ProcessExec::supervised(environment, supervision())
 }
 
-/// How this test program becomes a supervisor.
+/// Command line by which this test program becomes a supervisor.
 pub(crate) fn supervision() -> Supervision {
     let own = std::env::current_exe().unwrap();
     Supervision::with(own, ["--ignored", "--exact", "support::supervisor"])

@@ -14,7 +14,7 @@ const CANARY: &str = "canary: untouched";
 /// A name that is outside and nowhere else.
 const OUTSIDE: &str = "canary-of-outside";
 
-/// How often a directory is swapped; the variable says it for the whole campaign.
+/// Number of swaps of a directory; the variable says it for the whole campaign.
 #[expect(clippy::disallowed_methods, reason = "how a whole campaign is asked for")]
 fn swaps_to_make() -> u32 {
     std::env::var("ZK_SWAPS").ok().and_then(|text| text.parse().ok()).unwrap_or(50_000)

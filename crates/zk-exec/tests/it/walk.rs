@@ -176,7 +176,7 @@ fn a_walk_names_nothing_outside_whatever_is_swapped_in() {
                         }
                         ControlFlow::Continue(())
                     });
-                    // What is told of a name that is missing is not from outside either.
+                    // The answer about a missing name is not from outside either.
                     let near = Resolved { path: at.path.join("canarx"), shown: "canarx".into() };
                     let hint = paths.open(&near, None).err().unwrap().to_string();
                     if hint.contains("canary") {

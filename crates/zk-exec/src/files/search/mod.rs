@@ -52,7 +52,7 @@ pub(super) fn search(
     })
 }
 
-/// What every thread of one search reads.
+/// Data that every thread of one search reads.
 #[derive(Clone, Copy)]
 struct Task<'a> {
     files: &'a WorkspaceFiles,
@@ -61,7 +61,7 @@ struct Task<'a> {
     stop: &'a CancellationToken,
 }
 
-/// What was found.
+/// Results of a search, with counts of what was not searched.
 #[derive(Default)]
 struct Found {
     results: Results,
@@ -170,7 +170,7 @@ impl<'scope, 'env> Search<'scope, 'env> {
         if self.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
-    /// What was found in all files.
+    /// Returns the results of all files.
     fn finish(mut self) -> io::Result<Found> {
         if self.workers.is_empty() {
             self.search_here();

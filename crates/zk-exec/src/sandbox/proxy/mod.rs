@@ -22,13 +22,13 @@ use grants::{Grants, Reach};
 use request::{Protocol, Request, read_request};
 use socks::Reply;
 
-/// Where commands find it, in the network of the sandbox, where nobody else is.
+/// Port of the proxy, in the network of the sandbox, where nobody else is.
 pub(super) const PORT: u16 = 3128;
-/// How many connections there may be at a time.
+/// Most connections at a time.
 const CONNECTIONS: usize = 256;
-/// How long a host may take to accept a connection, and a command to say what it wants.
+/// Time limit for a host to accept a connection, and for a command to say what it wants.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// How many refusals are remembered.
+/// Most refusals that are remembered.
 const REMEMBERED: usize = 64;
 
 /// Looks names up.
@@ -107,7 +107,7 @@ impl Proxy {
                 .name("sandbox-proxy".into())
                 .stack_size(256 << 10)
                 .spawn(move || {
-                    // What breaks is seen by the command on its own side.
+                    // A failure is seen by the command on its own side.
                     let _ = own.try_clone().and_then(|stream| this.answer(stream));
                     this.open.fetch_sub(1, Ordering::SeqCst);
                 });
@@ -196,14 +196,14 @@ impl Proxy {
         }
     }
 
-    /// What was refused since then.
+    /// Returns the refusals since then.
     pub(super) fn refused_since(&self, since: Instant) -> Vec<Refusal> {
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         refused.iter().filter(|refusal| refusal.at >= since).cloned().collect()
     }
 }
 
-/// Why there is no address.
+/// Reason why there is no address.
 enum Denied {
     Refused(String),
     Unknown(io::Error),

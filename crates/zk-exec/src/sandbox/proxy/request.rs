@@ -5,13 +5,13 @@ use crate::sandbox::hosts::split_port;
 /// More than any client sends before it has an answer.
 const LONGEST: usize = 64 << 10;
 
-/// What a command asks the proxy for.
+/// Request of a command to the proxy.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Request {
     /// The host as written.
     pub(super) target: String,
     pub(super) port: u16,
-    /// What the host gets first.
+    /// Bytes that the host gets first.
     pub(super) forward: Vec<u8>,
     pub(super) protocol: Protocol,
 }

@@ -31,7 +31,7 @@ struct State {
     exec: ProcessExec,
     /// The image that is there.
     image: &'static str,
-    /// What was asked for, as `POST /containers/create`.
+    /// Requests so far, as `POST /containers/create`.
     asked: Mutex<Vec<String>>,
     containers: Mutex<HashMap<String, Container>>,
     commands: Mutex<HashMap<String, Command>>,
@@ -48,7 +48,7 @@ struct Container {
 struct Command {
     made_of: Value,
     exit: Option<i64>,
-    /// Its process; 0 if there never was one.
+    /// Process id of the command; 0 if there never was one.
     runs_as: u32,
     size: Option<TerminalSize>,
 }
@@ -81,12 +81,12 @@ impl FakeEngine {
         self.dir.path().join("engine.sock")
     }
 
-    /// How often something was asked for.
+    /// Counts the requests that begin with `what`.
     pub(crate) fn asked(&self, what: &str) -> usize {
         self.state.asked.lock().unwrap().iter().filter(|asked| asked.starts_with(what)).count()
     }
 
-    /// What the containers that are there were made of.
+    /// Returns what the containers that are there were made of.
     pub(crate) fn containers(&self) -> Vec<Value> {
         let containers = self.state.containers.lock().unwrap();
         containers.values().map(|container| container.made_of.clone()).collect()
@@ -184,7 +184,7 @@ impl State {
         reply(StatusCode::CREATED, &json!({ "Id": id }))
     }
 
-    /// Its first process is `cat`: the container is gone with the end of this connection.
+    /// Attaches to the first process, `cat`: the container is gone with the end of this connection.
     fn attach(self: &Arc<Self>, id: &str, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let (state, id) = (self.clone(), id.to_owned());
         tokio::spawn(async move {
@@ -266,7 +266,7 @@ impl State {
                 },
             }
         }
-        // What it left running stays, as in a container.
+        // Processes that the command left running stay, as in a container.
         process.release();
         let _ = to.shutdown().await;
     }

@@ -180,7 +180,7 @@ async fn the_limits_of_a_container_are_the_engines_and_that_of_output_is_zks() {
     );
 }
 
-/// How a path is mounted: read-only or not, and from where.
+/// Mount of a path: its source, and whether it is read-only.
 fn mount<'a>(made: &'a Value, path: &Path) -> Option<(&'a str, bool)> {
     let mounts = made["HostConfig"]["Mounts"].as_array().unwrap();
     let found = mounts.iter().find(|mount| mount["Target"] == path.to_str().unwrap())?;
@@ -363,7 +363,7 @@ async fn in_a_real_container_nothing_is_made_or_replaced_that_runs_later() {
     }
     let (_, out) = bash_in(&exec, "cat .netrc; ls .ssh; echo done", &member, None).await;
     assert_eq!(out, "done\n", "credentials are not read");
-    // What git writes for a commit, and what is around the directory.
+    // Files that git writes for a commit, and files around the directory.
     let work = "echo x > ../.git/index.lock && mv ../.git/index.lock ../.git/index && echo x > ../Cargo.lock && echo ok";
     assert_eq!(bash_in(&exec, work, &member, None).await.1, "ok\n");
     // A file that the person replaces meanwhile is protected again.

@@ -1,4 +1,4 @@
-//! What programs are started from is protected where it does not exist yet.
+//! Protection of files that programs are started from, where they do not exist yet.
 
 use std::fs;
 use std::path::Path;

@@ -31,7 +31,7 @@ async fn without_namespaces_nothing_outside_is_written_hidden_files_are_not_read
     assert_eq!((test.held.len(), test.unproven.len()), (8, 0), "{test:?}");
 
     let outside = base.path().join("outside");
-    // What others keep in the temporary directory is hidden as well.
+    // Files that others keep in the temporary directory are hidden as well.
     let is_read = !base.path().starts_with("/tmp");
     for (command, works) in [
         ("echo x > here && cat here".to_owned(), true),

@@ -60,7 +60,7 @@ const NEEDS_A_SUPERUSER: [&str; 17] = [
     "mount_attributes",
 ];
 
-/// How many attempts there are that are made apart: in a mount namespace.
+/// Number of attempts that are made apart: in a mount namespace.
 const MADE_APART: usize = 8;
 
 /// Variable with the directory that scenes are made in, for a test process of another user.
@@ -168,7 +168,7 @@ impl Scene {
         SandboxPolicy::new(self.at("work")).home(self.at("home")).state(self.at("state")).network(network)
     }
 
-    /// What each attempt gave, in a shell that begins with `before`.
+    /// Returns the result of each attempt, in a shell that begins with `before`.
     async fn run(&mut self, exec: &dyn Exec, before: &str, place: &str) -> BTreeMap<String, String> {
         // Made after the sandbox.
         self.keep.push(Box::new(UnixListener::bind(self.at("out/later.sock")).unwrap()));
@@ -215,7 +215,7 @@ impl Scene {
     }
 }
 
-/// What a machine lacks on which an attempt fails outside as well.
+/// Returns what the machine lacks where an attempt fails outside as well.
 fn why_not_here(attempt: &str) -> Option<&'static str> {
     DEPENDS_ON_THE_MACHINE.iter().find(|(name, _)| *name == attempt).map(|(_, why)| *why)
 }
@@ -312,7 +312,7 @@ async fn none_of_the_escapes_leaves_the_sandbox() {
         let policy = if is_read_only { policy.deny_writes() } else { policy };
         let Some(first) = sandboxed(&policy) else { return };
         drop(first);
-        // What zk itself was started with.
+        // Environment that zk itself was started with.
         let own = [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("LC_ALL", "C"), ("GITHUB_TOKEN", "CANARY")];
         let exec = SandboxExec::new(&policy, Environment::filtered(own), supervision()).unwrap();
         let report = exec.start().unwrap();

@@ -152,7 +152,7 @@ async fn programs_that_speak_socks_or_take_a_program_to_connect_reach_what_their
     let (outcome, out) = connected(&exec, &by_socks(&unnamed), dir.path(), granted()).await;
     assert!(!out.contains("hello"), "{out}");
     assert!(outcome.denials.iter().any(|denial| denial.target == unnamed), "{outcome:?}");
-    // Its own protocol, of which this host knows nothing: what came is shown.
+    // Git's own protocol, of which this host knows nothing: the answer that came is shown.
     let by_program = |at: &str| format!("git ls-remote git://{at}/x.git");
     let (_, out) = connected(&exec, &by_program(&named), dir.path(), granted()).await;
     assert!(out.contains("protocol error: bad line length character: HTTP"), "{out}");

@@ -38,7 +38,7 @@ fn supervisor_without_landlock() {
 #[test]
 #[ignore = "started by another test"]
 fn supervisor_without_seccomp() {
-    // What is looked at first is whether there is such a call at all.
+    // The first look is whether there is such a call at all.
     supervise_without(&[libc::SYS_seccomp], libc::ENOSYS);
 }
 
@@ -97,7 +97,7 @@ impl Machine {
         SandboxExec::new(policy, environment(), self.supervision.clone()).unwrap()
     }
 
-    /// That no command runs under this policy, and why.
+    /// Checks that no command runs under this policy, and returns why.
     async fn refuses(&self, policy: &SandboxPolicy) -> String {
         let exec = self.exec(policy);
         let error = exec.start().unwrap_err().to_string();

@@ -40,7 +40,7 @@ pub(crate) fn sandboxed(policy: &SandboxPolicy) -> Option<SandboxExec> {
     }
 }
 
-/// What a command printed, and its exit code.
+/// Returns the exit code of a command, and what it printed.
 pub(crate) async fn run(exec: &SandboxExec, command: &str, cwd: &Path) -> (i32, String) {
     let (outcome, out) = bash_in(exec, &format!("exec 2>&1; {command}"), cwd, None).await;
     match outcome.unwrap().exit {

@@ -109,7 +109,7 @@ async fn a_failed_command_says_what_the_sandbox_denied_it() {
         assert_eq!(denials.len(), 1, "{command}: {denials:?}");
         assert_eq!(denials[0].target.as_str(), outside.to_str().unwrap(), "{command}");
     }
-    // What it only shows is none.
+    // A message that a command only shows is no denial.
     let log = format!("touch: cannot touch '{}': Read-only file system\n", outside.display());
     fs::write(scene.work.join("build.log"), &log).unwrap();
     for command in [

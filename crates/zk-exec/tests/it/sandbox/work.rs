@@ -1,4 +1,4 @@
-//! What people do works inside.
+//! Everyday work of people goes on inside.
 
 use std::fs;
 use std::path::Path;
@@ -219,7 +219,8 @@ class Tiny(unittest.TestCase):
     assert!(code != 0 && out.contains("FAILED (failures=1)"), "{out}");
 }
 
-/// What finds the cargo that built this test and its home; nothing, with a printed line, if none did.
+/// Shell code that finds the cargo that built this test and its home; nothing, with a printed line, if none
+/// did.
 #[expect(clippy::disallowed_methods, reason = "where cargo keeps what it has downloaded")]
 #[expect(clippy::print_stdout, reason = "a skipped test says so")]
 fn cargo() -> Option<String> {
