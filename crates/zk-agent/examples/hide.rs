@@ -8,7 +8,7 @@ use zk_core::kernel::plugin_fn;
 use zk_core::model::AgentError;
 use zk_testkit::{Script, ScriptedProvider};
 
-/// What of the text can be shown; the rest stays held back until there is more of it.
+/// Takes the text that can be shown; the rest stays held back until there is more of it.
 fn without_notes(held: &mut String, last: bool) -> String {
     let mut shown = String::new();
     while let Some((before, rest)) = held.split_once("<note>")

@@ -25,7 +25,7 @@ impl Plugin for Goal {
 
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
         let state = self.reached.clone();
-        // What an earlier process appended, when a stored conversation goes on.
+        // Takes up what an earlier process appended, when a stored conversation goes on.
         scope.on_sync(move |loaded: &SessionLoaded, _: &Cx| {
             let mut own = loaded.entries.iter().rev().filter_map(|entry| match &entry.kind {
                 EntryKind::Custom(own) if own.source == "goal" => {

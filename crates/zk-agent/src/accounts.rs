@@ -1,4 +1,4 @@
-//! What a turn cost and did, counted and announced.
+//! Cost and work of a turn, counted and announced.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use crate::turn::Turn;
 /// Bytes of text that a token has, or some more.
 const BYTES_OF_A_TOKEN: u64 = 3;
 
-/// What the attempts at one response used: those that are followed by another may be billed as well.
+/// Usage of the attempts at one response: those that are followed by another may be billed as well.
 pub(crate) struct Attempts<'a> {
     model: &'a Model,
     earlier: Usage,
     current: Usage,
-    /// What they may cost; charged with what they did.
+    /// Amount held for what the attempts may cost; charged with what they did.
     hold: Option<Hold>,
 }
 

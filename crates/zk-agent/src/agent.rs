@@ -48,22 +48,22 @@ pub(crate) struct Config {
 }
 
 pub(crate) struct AgentInner {
-    /// It sends failed requests again, unless the agent was told not to.
+    /// Provider that sends failed requests again, unless the agent was told not to.
     pub(crate) provider: Arc<dyn Provider>,
     pub(crate) retry: RetryPolicy,
     pub(crate) limits: RateLimits,
     pub(crate) bus: Bus,
     /// Nobody else made the bus: it is closed with the agent.
     owns_bus: bool,
-    /// What the agent put on its bus, newest last.
+    /// Scopes that the agent put on its bus, newest last.
     scopes: Mutex<Vec<Scope>>,
     pub(crate) system: Arc<str>,
     pub(crate) tools: ToolSet,
     pub(crate) aliases: Aliases,
     pub(crate) behavior: Behavior,
-    /// What all runs of this agent and of its sub-agents may spend together.
+    /// Ledger of what all runs of this agent and of its sub-agents may spend together.
     pub(crate) ledger: Option<Arc<Ledger>>,
-    /// How many sub-agents got a name.
+    /// Number of sub-agents that got a name.
     pub(crate) sub_agents: AtomicU32,
     pub(crate) dedup: DedupMemory,
     pub(crate) token: CancellationToken,
@@ -88,9 +88,9 @@ pub(crate) struct AgentState {
     pub(crate) context: ContextId,
     /// The stored entries of a conversation that was loaded or replaced, until a run has announced them.
     pub(crate) restored: Option<Arc<[Entry]>>,
-    /// What the endpoints listed, by provider.
+    /// Models that the endpoints listed, by provider.
     pub(crate) listed: BTreeMap<String, Vec<Model>>,
-    /// What happened but could not be stored: announced again before anything else happens.
+    /// Commits that could not be stored: announced again before anything else happens.
     pub(crate) unstored: Vec<Commit>,
     /// Queued messages that join the conversation right after the next prompt.
     pub(crate) next_prompt: Vec<Message>,

@@ -76,7 +76,7 @@ impl Driver {
         };
         if output.note_rejection() {
             return match output.value() {
-                // What was steered in after the output need not lead to another one.
+                // A message steered in after the output need not lead to another one.
                 Some(_) => Ok(true),
                 None => Err(AgentError::Output(format!(
                     "none of the answers follows the schema; they are in the history. Of the last one: {why}"

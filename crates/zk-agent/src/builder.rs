@@ -229,7 +229,7 @@ impl AgentBuilder {
         };
         let owns_bus = self.bus.is_none();
         let bus = self.bus.unwrap_or_default();
-        // What a build that fails leaves here is closed with it.
+        // Scopes that a build which fails leaves here are closed with it.
         let mut installed = Installed::default();
         for plugin in &self.plugins {
             let scope = bus.install(&**plugin).map_err(|error| AgentError::Usage(error.to_string()))?;
@@ -273,7 +273,7 @@ impl AgentBuilder {
     }
 }
 
-/// Where an agent works.
+/// Working directory of an agent.
 struct AgentCwd(Weak<AgentInner>);
 
 impl CurrentCwd for AgentCwd {

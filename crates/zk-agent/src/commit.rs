@@ -33,7 +33,7 @@ impl Commit {
         })
     }
 
-    /// The same, all of whose messages have ids.
+    /// Returns the commit with ids for all its messages.
     fn identified(self) -> Self {
         match self {
             // The agent made both, with ids.
@@ -73,7 +73,7 @@ impl Driver {
         })
     }
 
-    /// What a turn cost that left no message.
+    /// Returns a commit of the cost of a turn that left no message.
     pub(crate) fn billed(&self, usage: TurnUsage) -> Commit {
         let (messages, cause) = (Vec::new(), MessagesCause::Answer);
         Commit::Turns(SessionMessages { run_id: self.shared.id.clone(), messages, usage: Some(usage), cause })

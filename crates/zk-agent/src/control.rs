@@ -129,7 +129,7 @@ impl RunControl for Control {
 }
 
 impl Control {
-    /// Where tools are asked what they do.
+    /// Place in which tools are asked what they do.
     fn place(&self) -> CallPlace {
         CallPlace { cx: self.agent.bus.cx(), cwd: ".".into() }
     }

@@ -178,7 +178,7 @@ impl AgentConversation {
         if run.queue(kind, message.clone()).is_ok() {
             return Ok(run.id.clone());
         }
-        // It takes no more and is about to end.
+        // The run takes no more and is about to end.
         self.inner.agent.wait_for_idle().await;
         Err(message)
     }
@@ -351,7 +351,7 @@ impl Conversation for AgentConversation {
         self.inner.agent.wait_for_idle().await;
         let watching = lock(&self.inner.watching).take();
         if let Some(watching) = watching {
-            // It ends right after the run, and cannot panic.
+            // The task ends right after the run, and cannot panic.
             let _ = watching.await;
         }
         std::mem::take(&mut *lock(&self.inner.unsent))

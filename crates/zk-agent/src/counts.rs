@@ -4,17 +4,17 @@ use zk_core::model::Spent;
 
 use crate::Agent;
 
-/// What an agent counts over all its runs.
+/// Counts of an agent over all its runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct AgentCounts {
-    /// What was spent of its budget in the present session; nothing is counted without a budget.
+    /// Amount spent of the budget in the present session; nothing is counted without a budget.
     pub spent: Option<Spent>,
-    /// How many sub-agents it started: their names have numbers.
+    /// Number of sub-agents that the agent started: their names have numbers.
     pub sub_agents: u32,
 }
 
 impl Agent {
-    /// What this agent has counted so far, for another one that goes on with its conversation.
+    /// Returns what this agent has counted so far, for another one that goes on with its conversation.
     #[must_use]
     pub fn counts(&self) -> AgentCounts {
         AgentCounts {

@@ -29,14 +29,14 @@ pub(crate) struct Driver {
     pub(crate) cx: Cx,
     /// The model of the present turn.
     pub(crate) model: Model,
-    /// That of the run, which a plugin may replace for a turn.
+    /// Model of the run, which a plugin may replace for a turn.
     pub(crate) own_model: Model,
     /// The model that a plugin asked for last and nobody knows.
     pub(crate) unknown_model: Option<ModelRef>,
     pub(crate) thinking: ThinkingRequest,
     pub(crate) behavior: Behavior,
     pub(crate) system: Arc<str>,
-    /// Its sections.
+    /// Sections of the system prompt.
     pub(crate) sections: Arc<[SectionSize]>,
     pub(crate) toolbox: Toolbox,
     pub(crate) output: Option<Arc<OutputTool>>,
@@ -365,8 +365,8 @@ impl Driver {
         RunOutcome { run_id, result, text, stop, stats, unsent, abort_reason }
     }
 
-    /// What is appended to the session before its run ends: by plugins, and what the first request of the next process is
-    /// compared with.
+    /// Collects the entries that are appended to the session before its run ends: by plugins, and what the
+    /// first request of the next process is compared with.
     async fn entries_at_the_end(&self, status: RunStatus) -> Vec<CustomEntry> {
         let mut entries = self.entries_of_plugins(status).await;
         let state = self.agent.state();

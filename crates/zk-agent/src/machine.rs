@@ -1,4 +1,5 @@
-/// What happens next in a run, given what happened. No I/O, no time: it can be driven by hand.
+/// State machine that decides what happens next in a run, given what happened. No I/O, no time: it can be
+/// driven by hand.
 ///
 /// ```
 /// use zk_agent::{Machine, Next, Seen, Stop};
@@ -33,7 +34,7 @@ enum State {
     Stopped(Stop),
 }
 
-/// What the driver sees when it asks.
+/// Signals that the driver sees when it asks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// The run is to stop.
@@ -44,7 +45,7 @@ pub struct Seen {
     pub follow_up: bool,
 }
 
-/// What the driver has to do.
+/// Step that the driver has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Do turn number so-and-so, from 1, and report it with [`Machine::turn_done`].
@@ -57,12 +58,12 @@ pub enum Next {
     Stop(Stop),
 }
 
-/// Why a run is over.
+/// Reason why a run is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// The model is done and nothing waits.
     Done,
-    /// It was stopped.
+    /// The run was stopped.
     Aborted,
     /// Another turn is due but not allowed.
     TurnLimit(u32),
@@ -81,9 +82,9 @@ impl Machine {
         self.turns
     }
 
-    /// What to do next: stop if aborted; deliver steering, even if the model said it was done; then a
-    /// follow-up if it was; then another turn unless the limit is reached. What was delivered is answered before
-    /// more is delivered.
+    /// Decides what to do next: stop if aborted; deliver steering, even if the model said it was done; then a
+    /// follow-up if it was; then another turn unless the limit is reached. What was delivered is answered
+    /// before more is delivered.
     pub fn next(&mut self, seen: Seen) -> Next {
         if let State::Stopped(stop) = self.state {
             return Next::Stop(stop);

@@ -11,7 +11,7 @@ use zk_core::service::Provider;
 use crate::Agent;
 use crate::agent::AgentInner;
 
-/// How long an endpoint may take to list its models.
+/// Time limit for an endpoint to list its models.
 const LISTING: Duration = Duration::from_secs(10);
 
 /// Answers what models `agent` can be given, and announces when there are others.

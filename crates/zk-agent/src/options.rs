@@ -11,7 +11,7 @@ use zk_core::service::{CallPlace, Tool};
 
 use crate::QueueMode;
 
-/// How an agent behaves. Nothing is set by default: what a run leaves open the agent decides, then the
+/// Behaviour of an agent. Nothing is set by default: what a run leaves open the agent decides, then the
 /// defaults named here.
 #[derive(Clone, Default)]
 pub struct Behavior {
@@ -20,16 +20,17 @@ pub struct Behavior {
     /// Output limit of one response in tokens; by default two fifths of the model's window, at most 65,536, and 16,384 where
     /// the window is not known.
     pub max_tokens: Option<u32>,
-    /// What may be spent: of an agent by all its runs and their sub-agents together, in its present session and with
-    /// what the turns that are stored of that session have cost; of a run by itself and its
-    /// sub-agents beside that. No limit by default. Before each request the most it could cost is held; when that does
-    /// not fit, a person is asked, and where nobody is there the run ends with [`AgentError::Budget`](zk_core::model::AgentError::Budget).
+    /// Spending limit: of an agent for all its runs and their sub-agents together, in its present session and
+    /// with what the turns that are stored of that session have cost; of a run for itself and its sub-agents
+    /// beside that. No limit by default. Before each request the most it could cost is held; when that does
+    /// not fit, a person is asked, and where nobody is there the run ends with
+    /// [`AgentError::Budget`](zk_core::model::AgentError::Budget).
     pub budget: Option<Budget>,
     /// Whether to mark stable prefixes for the provider's cache; on by default.
     pub cache: Option<bool>,
     /// Tool calls of one batch that may run at once; 10 by default, 1 is strictly one after the other.
     pub max_concurrent_tools: Option<usize>,
-    /// How large the tool results of one turn may be before the model is asked to summarise; off by default.
+    /// Size of one turn's tool results above which the model is asked to summarise; off by default.
     pub tool_output_budget: Option<OutputBudget>,
     /// Calls of a tool in one run, by canonical name.
     pub tool_budgets: BTreeMap<String, ToolBudget>,
@@ -37,20 +38,20 @@ pub struct Behavior {
     pub dedup_tools: BTreeMap<String, DedupKey>,
     /// The only tools that may be called, by canonical name; all by default.
     pub allowed_tools: Option<Vec<String>>,
-    /// How an exact thinking budget shrinks over a run; off by default.
+    /// Decay of an exact thinking budget over a run; off by default.
     pub thinking_decay: Option<ThinkingDecay>,
     /// The JSON Schema the final answer has to follow; free text by default. The provider holds the model to it
     /// where it can, otherwise the answer is given by a tool. Either way it is checked like the arguments of a
     /// tool, coerced, and asked for again a few times.
     pub schema: Option<Value>,
-    /// How many queued messages are delivered at once; one by default.
+    /// Number of queued messages that are delivered at once; one by default.
     pub queue_mode: Option<QueueMode>,
-    /// How many queued follow-ups are delivered at once; as `queue_mode` says by default.
+    /// Number of queued follow-ups that are delivered at once; as `queue_mode` says by default.
     pub follow_up_mode: Option<QueueMode>,
 }
 
 impl Behavior {
-    /// Where this one is silent, `base` decides.
+    /// Takes from `base` what this one leaves open.
     #[must_use]
     pub fn or(self, base: &Self) -> Self {
         fn filled<V: Clone>(own: BTreeMap<String, V>, base: &BTreeMap<String, V>) -> BTreeMap<String, V> {
@@ -95,8 +96,8 @@ impl fmt::Debug for Behavior {
 /// never replayed. Only for tools without side effects whose result depends on nothing else.
 pub type DedupKey = Arc<dyn Fn(&Value) -> Option<String> + Send + Sync>;
 
-/// How large the results of one turn may be together. Nothing is cut: beyond it the model is asked to write down what
-/// matters before it calls more tools.
+/// Size limit of the results of one turn together. Nothing is cut: beyond it the model is asked to write down
+/// what matters before it calls more tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutputBudget {
     /// So many bytes.
@@ -108,21 +109,21 @@ pub enum OutputBudget {
     },
 }
 
-/// How often a tool may be called in one run. Replayed and substituted calls count.
+/// Limit on the calls of a tool in one run. Replayed and substituted calls count.
 #[derive(Clone, Debug)]
 pub struct ToolBudget {
     /// Calls.
     pub max: u32,
-    /// What happens to a call beyond them.
+    /// Treatment of a call beyond them.
     pub on_exceed: OnExceed,
 }
 
-/// What happens to a call over its tool's budget.
+/// Treatment of a call over its tool's budget.
 #[derive(Clone)]
 pub enum OnExceed {
-    /// It is refused.
+    /// Refuses the call.
     Block,
-    /// It runs, and once in the run the model is asked to come to an end.
+    /// Runs the call, and once in the run asks the model to come to an end.
     Steer,
     /// As the function says, with its message. It is given the tool and its calls so far.
     With(BudgetRule),
@@ -141,16 +142,16 @@ impl fmt::Debug for OnExceed {
     }
 }
 
-/// What a budget decides about one call.
+/// Decision of a budget about one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// Refuse or steer.
     pub mode: BudgetMode,
-    /// What the model is told.
+    /// Message for the model.
     pub message: String,
 }
 
-/// How an exact thinking budget shrinks over the turns of a run. The result stays between 0 and the budget.
+/// Decay of an exact thinking budget over the turns of a run. The result stays between 0 and the budget.
 #[derive(Clone)]
 pub enum ThinkingDecay {
     /// Multiplied by `factor` for every turn after `after_turn`, never below `floor` tokens.
@@ -188,12 +189,12 @@ pub enum ToolSet {
     All,
     /// None: just a conversation.
     None,
-    /// Those, by canonical name. A name that ends in `*` stands for all that begin so.
+    /// Tools with these canonical names. A name that ends in `*` stands for all that begin so.
     Only(Vec<String>),
     /// The others of a set.
     Except(Box<ToolSet>, Vec<String>),
-    /// Those of a set that change nothing, whatever their arguments are: they read, or get pages of the network. Judged
-    /// anew whenever the registered tools change.
+    /// Tools of a set that change nothing, whatever their arguments are: they read, or get pages of the
+    /// network. Judged anew whenever the registered tools change.
     Reading(Box<ToolSet>),
 }
 
@@ -235,7 +236,7 @@ impl ToolSet {
             Self::All | Self::None => Vec::new(),
             Self::Only(names) => names.iter().filter(|name| !name.ends_with('*')).collect(),
             Self::Except(all, _) => all.wanted().into_iter().filter(|name| self.has(name)).collect(),
-            // Those that do more are left out on purpose.
+            // Tools that do more are left out on purpose.
             Self::Reading(_) => Vec::new(),
         }
     }
@@ -243,7 +244,7 @@ impl ToolSet {
 
 /// Whether no call of a tool changes anything.
 fn changes_nothing(tool: &dyn Tool, place: &CallPlace) -> bool {
-    // What is said of no arguments holds for all; a tool that cannot say it is not offered.
+    // Effects told of no arguments hold for all; a tool that cannot tell them is not offered.
     let judge = || (tool.effects(&Value::Object(Map::new()), place), tool.kind());
     let Ok((effects, kind)) = catch_unwind(AssertUnwindSafe(judge)) else { return false };
     let is_fetched = |effect: &Effect| matches!(effect, Effect::Reads { .. } | Effect::Network { .. });
@@ -251,11 +252,11 @@ fn changes_nothing(tool: &dyn Tool, place: &CallPlace) -> bool {
         Effects::Known { list } => list.iter().all(is_fetched),
         Effects::Unknown => false,
     };
-    // What a call starts may do more than itself.
+    // Calls that a call starts may do more than itself.
     !tool.starts_calls() && (effects.is_read_only() || (kind == Some(CallKind::Fetch) && only_fetches()))
 }
 
-/// What one run is asked, and how it differs from the agent.
+/// Prompt of one run, and how the run differs from the agent.
 #[derive(Clone, Default)]
 pub struct RunOptions {
     pub(crate) prompt: Option<Vec<Block>>,

@@ -10,9 +10,9 @@ use crate::shared::lock;
 
 /// The tool through which a model gives its structured output.
 pub(crate) const OUTPUT_TOOL: &str = "__output__";
-/// How often a model that ended without output is asked again.
+/// Most times that a model that ended without output is asked again.
 const MAX_FORCED: u32 = 2;
-/// How many outputs that do not follow the schema are answered with what is wrong.
+/// Most outputs that do not follow the schema and are answered with what is wrong.
 const MAX_REJECTED: u32 = 5;
 
 /// Takes the structured output of one run.
@@ -100,7 +100,7 @@ impl OutputTool {
         self.native.load(Ordering::Acquire)
     }
 
-    /// What the provider is asked for, if it does so itself.
+    /// Returns the format that the provider is asked for, if it structures output itself.
     pub(crate) fn format(&self) -> Option<OutputFormat> {
         let schema = self.is_native().then(|| Arc::new(self.spec.schema.clone()))?;
         Some(OutputFormat { name: Arc::from("answer"), schema })

@@ -1,5 +1,5 @@
-//! What becomes of a conversation that does not fit the model's window: whoever can leave something out of it
-//! is asked to, and the model is asked again if that helped.
+//! Recovery of a conversation that does not fit the model's window: whoever can leave something out of it is
+//! asked to, and the model is asked again if that helped.
 
 use std::sync::Arc;
 

@@ -25,7 +25,7 @@ struct Open {
     pieces: RedactedPieces,
 }
 
-/// What a piece is of.
+/// Kind of a piece.
 #[derive(Clone)]
 pub(crate) enum Part {
     Text,

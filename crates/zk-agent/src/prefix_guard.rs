@@ -16,7 +16,7 @@ use parts::{Chains, Part};
 pub(crate) use rewrites::Rewrites;
 use stored::Stored;
 
-/// What was sent last, and what happened since that explains another beginning.
+/// Request that was sent last, and what happened since that explains another beginning.
 #[derive(Debug, Default)]
 pub(crate) struct PrefixGuard {
     last: Last,
@@ -39,7 +39,8 @@ enum Last {
     Stored(Box<Stored>),
 }
 
-/// How often a section may be another one at the beginning of a run: files are edited now and then, a clock goes on.
+/// Most times that a section may be another one at the beginning of a run: files are edited now and then, a
+/// clock goes on.
 const RELOADS: u32 = 2;
 
 /// Sections that were others at the beginning of runs.
@@ -47,7 +48,7 @@ const RELOADS: u32 = 2;
 struct SectionChanges {
     /// The one at the beginning of the last runs, and of how many in a row.
     in_a_row: Option<(String, u32)>,
-    /// How often nothing of them changed but digits, in the whole conversation.
+    /// Number of times that nothing of a section changed but digits, in the whole conversation.
     digits: BTreeMap<String, u32>,
 }
 
@@ -60,7 +61,7 @@ struct Sent {
     /// Source of the handler that rewrote the system prompt.
     system_by: Option<String>,
     tools: Arc<[Arc<ToolSpec>]>,
-    /// Who registered each of the tools.
+    /// Source that registered each of the tools.
     tool_sources: Arc<[String]>,
     messages: Vec<Arc<Message>>,
     /// Of the messages of a conversation that is stored.
@@ -68,10 +69,10 @@ struct Sent {
     rewrites: Rewrites,
 }
 
-/// What the next request does not begin with.
+/// Part that the next request does not begin with.
 struct Broken {
     part: PrefixPart,
-    /// How many bytes of what was sent come from there on.
+    /// Bytes of what was sent from there on.
     lost: usize,
     /// Nothing of a section changed but digits.
     only_digits: bool,
@@ -90,7 +91,7 @@ pub(crate) struct Next<'a> {
     pub(crate) sections: &'a Arc<[SectionSize]>,
     /// Source of the handler that rewrote the system prompt.
     pub(crate) system_by: Option<String>,
-    /// Who registered each of the tools.
+    /// Source that registered each of the tools.
     pub(crate) tool_sources: Arc<[String]>,
     /// Whether it is the first of its run.
     pub(crate) is_first: bool,
@@ -109,7 +110,7 @@ impl PrefixGuard {
         self.tools_changed = true;
     }
 
-    /// What handlers made of the messages that are sent next.
+    /// Notes what handlers made of the messages that are sent next.
     pub(crate) fn note_rewrites(&mut self, rewrites: Rewrites) {
         self.rewrites = rewrites;
     }
@@ -123,7 +124,8 @@ impl PrefixGuard {
         }
     }
 
-    /// What the first request of another process is to be compared with; nothing before one was sent.
+    /// Returns the entry that the first request of another process is to be compared with; nothing before one
+    /// was sent.
     pub(crate) fn entry(&self) -> Option<NewEntry> {
         match &self.last {
             Last::Sent(sent) => Stored::from(&**sent).entry(&self.changes),
@@ -261,7 +263,7 @@ fn of_thinking(next: &ThinkingRequest) -> PrefixPart {
     PrefixPart::Thinking { level: next.level }
 }
 
-/// What breaks the tools, with `behind` bytes of the request behind them.
+/// Finds what breaks the tools, with `behind` bytes of the request behind them.
 fn of_tools(before: &[Part], after: &[Part], behind: usize) -> Option<Broken> {
     let found = parts::difference(before, after)?;
     // Tools behind those that were there push everything else away from the beginning.
@@ -270,7 +272,7 @@ fn of_tools(before: &[Part], after: &[Part], behind: usize) -> Option<Broken> {
     Some(Broken::new(PrefixPart::Tools { first: found.part.name.clone(), source }, lost))
 }
 
-/// What breaks the system prompt, with `behind` bytes of the request behind it.
+/// Finds what breaks the system prompt, with `behind` bytes of the request behind it.
 fn of_sections(before: &[Part], after: &[Part], behind: usize) -> Option<Broken> {
     let found = parts::difference(before, after)?;
     let (id, source) = (found.part.name.clone(), found.part.source.clone());

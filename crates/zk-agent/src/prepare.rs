@@ -1,5 +1,5 @@
-//! What is sent of a conversation, settled while no run works: a person has it made smaller and wants to see what
-//! that gave.
+//! Messages that are sent of a conversation, settled while no run works: a person has it made smaller and
+//! wants to see what that gave.
 
 use std::sync::Arc;
 

@@ -14,8 +14,8 @@ impl Driver {
         Ok(self.read_blocks(blocks).await?.map(|(blocks, added)| (Some(blocks), added)))
     }
 
-    /// What a person typed into the run, after the `input` event; without what a handler dealt with. Messages of plugins
-    /// are as they were.
+    /// Returns what a person typed into the run, after the `input` event; without what a handler dealt with.
+    /// Messages of plugins are as they were.
     pub(crate) async fn read_messages(
         &self,
         messages: &[Arc<Message>],
@@ -35,7 +35,8 @@ impl Driver {
         Ok(read)
     }
 
-    /// What is left of something typed after the `input` event, and what handlers added to it; nothing if one dealt with it.
+    /// Returns what is left of something typed after the `input` event, and what handlers added to it;
+    /// nothing if one dealt with it.
     async fn read_blocks(
         &self,
         blocks: Vec<Block>,

@@ -50,7 +50,7 @@ impl fmt::Debug for Run {
     }
 }
 
-/// How a run ended.
+/// Outcome of a run.
 #[derive(Debug)]
 pub struct RunOutcome {
     /// The run.
@@ -59,13 +59,13 @@ pub struct RunOutcome {
     pub result: Result<(), AgentError>,
     /// The text of the last answer.
     pub text: String,
-    /// Why the last response ended.
+    /// Reason why the last response ended.
     pub stop: Option<StopReason>,
-    /// What it did.
+    /// Statistics of the run.
     pub stats: Stats,
     /// Steering messages and follow-ups that were not delivered.
     pub unsent: Vec<Arc<Message>>,
-    /// Why the run was stopped, if whoever stopped it said so.
+    /// Reason why the run was stopped, if whoever stopped it gave one.
     pub abort_reason: Option<String>,
 }
 
@@ -107,7 +107,7 @@ impl RunHandle {
         self.shared.abort(Some(reason));
     }
 
-    /// What the run did so far.
+    /// Returns the statistics of the run so far.
     #[must_use]
     pub fn usage(&self) -> Stats {
         self.shared.snapshot()
@@ -156,7 +156,7 @@ impl Run {
         self.handle().abort();
     }
 
-    /// What the run did so far.
+    /// Returns the statistics of the run so far.
     #[must_use]
     pub fn usage(&self) -> Stats {
         self.shared.snapshot()
@@ -340,7 +340,7 @@ impl<T> Outlet<T> {
     }
 }
 
-/// What a run sends a reader, in order. Ends when the run is over and its agent idle.
+/// Stream of what a run sends a reader, in order. Ends when the run is over and its agent idle.
 pub struct RunStream<T> {
     receiver: mpsc::UnboundedReceiver<T>,
     /// Unread events in the channel; the sender counts up.
@@ -358,7 +358,7 @@ impl<T> fmt::Debug for RunStream<T> {
 }
 
 impl<T> RunStream<T> {
-    /// How many events or pieces were left out so far because the reader was too far behind.
+    /// Number of events or pieces that were left out so far because the reader was too far behind.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.missed.load(Ordering::Relaxed)
@@ -375,7 +375,7 @@ impl<T> Stream for RunStream<T> {
 
     fn poll_next(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<T>> {
         if !self.receiver.is_closed() && self.over.as_mut().poll(task).is_ready() {
-            // What was sent before stays to be read.
+            // Items that were sent before stay to be read.
             self.receiver.close();
         }
         let next = self.receiver.poll_recv(task);
@@ -398,7 +398,7 @@ pub(crate) struct RunLimits {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lineage {
     runs: Vec<Arc<str>>,
-    /// What the run that started this one may spend.
+    /// Budgets that the run that started this one may spend.
     purse: Option<Arc<Purse>>,
 }
 

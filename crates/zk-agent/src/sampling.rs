@@ -20,21 +20,21 @@ use crate::pipe::{AnswerPipe, Part};
 use crate::shared::RunShared;
 use crate::tools::Aliases;
 
-/// What became of a response.
+/// Outcome of a response.
 pub(crate) enum Sampled {
-    /// It is complete.
+    /// Complete response.
     Whole {
         message: Message,
-        /// Its own, and that of the attempts before it.
+        /// Usage of the response, and of the attempts before it.
         usage: Usage,
         /// A handler whose failure must stop the run failed on its end.
         spoilt: Option<AgentError>,
     },
-    /// It broke off.
+    /// Response that broke off.
     Broken {
-        /// What had arrived, without its calls: nobody will answer them.
+        /// Message as far as it had arrived, without its calls: nobody will answer them.
         message: Option<Message>,
-        /// What the provider had counted of it and of earlier attempts, which it may bill all the same.
+        /// Usage that the provider had counted of it and of earlier attempts, which it may bill all the same.
         usage: Usage,
         error: AgentError,
     },
@@ -255,7 +255,8 @@ impl Draft {
         assistant(content, model, stop)
     }
 
-    /// What a broken response leaves: text and thinking, no calls, since none of them will be answered.
+    /// Returns the rest of a broken response: text and thinking, no calls, since none of them will be
+    /// answered.
     fn into_broken(self, model: &ModelRef, stop: StopReason) -> Option<Message> {
         let content: Vec<Block> = self
             .pieces

@@ -8,7 +8,7 @@ use zk_core::kernel::{BoxError, Cx, Item};
 use zk_core::model::AgentError;
 use zk_core::service::{PromptSection, Redactor};
 
-/// How long a section may take.
+/// Time limit of a section.
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// The section that says who the agent is. A sub-agent with a definition of its own gets that in its place, and in the place
@@ -23,9 +23,9 @@ pub const GUIDE_SECTION: &str = "guide";
 pub struct SectionText {
     /// The section; `system` is the agent's own prompt.
     pub id: String,
-    /// Who registered it.
+    /// Source that registered the section.
     pub source: String,
-    /// Its text.
+    /// Text of the section.
     pub text: String,
 }
 

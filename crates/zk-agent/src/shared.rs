@@ -11,7 +11,7 @@ use zk_core::service::RunEnded;
 use crate::steer::Queues;
 use crate::tools::{Outcomes, RepeatedFailures};
 
-/// What a run shares with its handles, its gates and its sub-agents.
+/// State that a run shares with its handles, its gates and its sub-agents.
 #[derive(Debug)]
 pub(crate) struct RunShared {
     pub(crate) id: RunId,
@@ -27,7 +27,7 @@ pub(crate) struct RunShared {
     outcomes: Mutex<Outcomes>,
     /// Lazy tools the model may use in this run, by canonical name.
     unlocked: Mutex<BTreeSet<String>>,
-    /// Why the run was stopped, as the first who said so put it.
+    /// Reason why the run was stopped, as the first who gave one put it.
     abort_reason: OnceLock<String>,
     /// The number and the id of the present turn.
     turn: Mutex<(u32, Option<TurnId>)>,

@@ -5,7 +5,7 @@ use zk_core::events::SteerKind;
 use zk_core::model::{Block, Message};
 use zk_core::service::RunEnded;
 
-/// How many queued messages are delivered at once.
+/// Number of queued messages that are delivered at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QueueMode {
     /// The oldest; the next one after the next turn.

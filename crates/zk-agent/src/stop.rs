@@ -4,7 +4,7 @@ use zk_core::model::{AgentError, ErrorKind, Message, Phase, ProviderError, StopR
 
 use crate::driver::Driver;
 
-/// How often in a row a provider may pause its answer.
+/// Most times in a row that a provider may pause its answer.
 const MAX_PAUSES: usize = 32;
 
 impl Driver {
@@ -22,7 +22,7 @@ impl Driver {
         Err(error.into())
     }
 
-    /// Why a run cannot go on from a response that ended like this, if it cannot.
+    /// Error of a run that cannot go on from a response that ended like this; nothing if it can.
     pub(crate) fn failure(&self, stop: StopReason) -> Option<AgentError> {
         let (kind, message, hint) = match stop {
             StopReason::EndTurn

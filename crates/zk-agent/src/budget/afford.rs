@@ -12,7 +12,7 @@ use super::{Estimator, Hold, Purse, Quote};
 use crate::driver::Driver;
 use crate::turn::Turn;
 
-/// How long a person may take to say what becomes of a budget.
+/// Time limit for a person to say what becomes of a budget.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 impl Driver {

@@ -105,7 +105,7 @@ impl Ledger {
     }
 }
 
-/// What the turns of a stored conversation and its side calls have cost.
+/// Cost of the turns of a stored conversation and of its side calls.
 pub(crate) fn stored_spent(entries: &[Entry]) -> Spent {
     let usages = entries.iter().filter_map(|entry| match &entry.kind {
         EntryKind::Message { usage, .. } => usage.as_deref(),
@@ -114,7 +114,7 @@ pub(crate) fn stored_spent(entries: &[Entry]) -> Spent {
         | EntryKind::Thinking { .. }
         | EntryKind::RunStart { .. }
         | EntryKind::RunEnd { .. }
-        // Its message follows it.
+        // The message of an open turn follows it.
         | EntryKind::OpenTurn { .. }
         | EntryKind::CallBegin { .. }
         | EntryKind::CallEnd { .. }
@@ -147,13 +147,13 @@ impl Shortage {
     }
 }
 
-/// What became of asking for a request's worst case.
+/// Outcome of asking for a request's worst case.
 pub(super) enum Held {
-    /// It fits, if the answer has at most so many tokens; with what made it fewer.
+    /// The request fits, if the answer has at most so many tokens; with what made it fewer.
     Granted { hold: Hold, max_tokens: u32, shortened_by: Option<Shortage> },
-    /// It would fit if requests in flight turned out to cost less than they could.
+    /// The request would fit if requests in flight turned out to cost less than they could.
     Busy(Shortage),
-    /// It does not fit what is left.
+    /// The request does not fit what is left.
     Short(Shortage),
 }
 
@@ -168,7 +168,7 @@ impl Purse {
         self.0.is_empty()
     }
 
-    /// How large a request is, in bytes of text; 0 where nothing depends on it.
+    /// Size of a request in bytes of text; 0 where nothing depends on it.
     pub(crate) fn measure(&self, request: &Request) -> u64 {
         if self.is_unlimited() { 0 } else { bytes_of(request) }
     }
@@ -209,7 +209,7 @@ impl Purse {
     /// Completes when a request in flight has freed what it held of `ledger`, or its budget changed.
     pub(super) async fn until_freed(&self, ledger: &Ledger, quote: &Quote<'_>, max_tokens: u32) {
         let freed = ledger.freed.notified();
-        // It may have been freed between the look at it and now.
+        // Something may have been freed between the look at it and now.
         if matches!(self.hold(quote, max_tokens), Held::Busy(_)) {
             freed.await;
         }
@@ -222,7 +222,7 @@ fn next_hold() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// What a request in flight could cost, kept free in every budget it has to fit.
+/// Most that a request in flight could cost, kept free in every budget it has to fit.
 #[derive(Debug)]
 pub(crate) struct Hold {
     purse: Purse,

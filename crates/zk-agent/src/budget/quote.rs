@@ -31,7 +31,7 @@ impl Estimator {
     }
 }
 
-/// How large a request is, in bytes of text.
+/// Size of a request, in bytes of text.
 pub(crate) fn bytes_of(request: &Request) -> u64 {
     let tools = request.tools.iter().map(|tool| {
         tool.name.len()
@@ -58,8 +58,8 @@ impl<'a> Quote<'a> {
         Self { model, input }
     }
 
-    /// What it costs at most with an answer of so many tokens: nothing is read from a cache, and all is written to one
-    /// if that is dearer.
+    /// Returns the most that the request costs with an answer of so many tokens: nothing is read from a
+    /// cache, and all is written to one if that is dearer.
     pub(super) fn most(&self, output: u32) -> Spent {
         let output = u64::from(output);
         let fresh = Usage { input: self.input, output, ..Usage::default() };

@@ -5,14 +5,14 @@ use zk_core::events::SectionSize;
 use zk_core::model::{Message, Role, ToolSpec};
 use zk_core::service::is_dynamic_context;
 
-/// What all of a system prompt is called where its sections are not known, and the agent's own part of it.
+/// Name of all of a system prompt where its sections are not known, and of the agent's own part of it.
 const WHOLE: &str = "system";
 
 /// A tool or a section of the system prompt, without its text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Part {
     pub(super) name: String,
-    /// Who registered it.
+    /// Source that registered the part.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) source: String,
     pub(super) bytes: usize,
@@ -26,7 +26,7 @@ pub(super) struct Part {
 pub(super) struct Difference<'a> {
     /// The one that changed, left or came.
     pub(super) part: &'a Part,
-    /// Where it begins in what was sent, in bytes.
+    /// Offset of the part in what was sent, in bytes.
     pub(super) at: usize,
     /// Nothing changed but its digits, as those of a clock do.
     pub(super) only_digits: bool,
@@ -55,7 +55,7 @@ pub(super) fn difference<'a>(before: &'a [Part], after: &'a [Part]) -> Option<Di
         (Some(one), Some(other)) if one.name == WHOLE || other.name == WHOLE => {
             (if one.name == WHOLE { one } else { other }, false)
         }
-        // What came stands before what was there.
+        // A part that came stands before what was there.
         (Some(one), Some(other)) if has(after, &one.name) && !has(before, &other.name) => (other, false),
         (Some(one), _) => (one, false),
         (None, Some(other)) => (other, false),
@@ -105,7 +105,7 @@ pub(super) fn of_system(system: &str, sections: &[SectionSize], rewritten_by: Op
     vec![part(WHOLE, rewritten_by.unwrap_or("zk-agent"), system)]
 }
 
-/// How a conversation began at one of its messages.
+/// Beginning of a conversation up to one of its messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Checkpoint {
     /// Messages before it.
@@ -139,7 +139,7 @@ impl Chain {
             self.role = Some(message.role);
             step(&mut self.at, if message.role == Role::User { b"user" } else { b"assistant" });
         }
-        // What stands there for one request alone is no part of the beginning.
+        // Blocks that stand there for one request alone are no part of the beginning.
         for block in message.content.iter().filter(|block| !is_dynamic_context(block)) {
             self.at.bytes += block.size();
             step(&mut self.at, &serde_json::to_vec(block).unwrap_or_default());

@@ -5,7 +5,7 @@ use zk_core::model::Message;
 
 use super::continues;
 
-/// What handlers made of the messages of one request.
+/// Messages of one request as handlers rewrote them.
 #[derive(Debug, Default)]
 pub(crate) struct Rewrites {
     history: Vec<Arc<Message>>,

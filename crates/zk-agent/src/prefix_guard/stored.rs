@@ -6,7 +6,7 @@ use zk_core::service::{COMPACTION_ENTRY, Entry, EntryKind, NewEntry};
 use super::parts::{self, Checkpoint, Part};
 use super::{Broken, SectionChanges, Sent, of_model, of_sections, of_thinking, of_tools, size};
 
-/// Who stores the entry, and what it is called.
+/// Source and kind of the stored entry.
 const SOURCE: &str = "zk-agent";
 const KIND: &str = "prefix";
 const VERSION: u32 = 1;

@@ -30,7 +30,7 @@ pub struct RateLimits(Arc<Mutex<Known>>);
 #[derive(Default)]
 struct Known {
     shared: HashMap<String, Arc<Limit>>,
-    /// Those of providers that do not say whose quota they use.
+    /// Limits of providers that do not say whose quota they use.
     own: Vec<Weak<Limit>>,
 }
 
@@ -81,9 +81,9 @@ pub(super) struct Limit {
 struct State {
     closed_until: Option<Instant>,
     probing: bool,
-    /// How many requests wait and were told so.
+    /// Number of requests that wait and were told so.
     waiting: usize,
-    /// How often the waits were skipped.
+    /// Number of times that the waits were skipped.
     skips: u64,
     /// Whether anything there ever answered.
     was_reached: bool,
@@ -92,7 +92,7 @@ struct State {
 /// A wait that is shorter needs no word.
 const WORTH_TELLING: Duration = Duration::from_secs(1);
 
-/// What the limit says to a request.
+/// Answer of the limit to a request.
 pub(super) enum Entry {
     /// Now; the probe is there if it tries first.
     Go(Option<Probe>),
@@ -108,7 +108,7 @@ pub(super) struct Probe {
 /// A request that waits and was told so.
 pub(super) struct Waiting {
     limit: Arc<Limit>,
-    /// How often waits had been skipped when it began.
+    /// Number of times that waits had been skipped when it began.
     skips: u64,
 }
 
@@ -206,7 +206,7 @@ impl Drop for Waiting {
 }
 
 impl Probe {
-    /// It got an answer: everybody may go.
+    /// Opens the limit for everybody, since the probe got an answer.
     pub(super) fn passed(self) {
         self.limit.state().closed_until = None;
     }

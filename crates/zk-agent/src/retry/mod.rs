@@ -138,7 +138,7 @@ struct Attempts {
     /// The one that runs, from 1.
     attempt: u32,
     step: Step,
-    /// Its wait for the limit of all, if it was told of one.
+    /// Wait of the request for the limit of all, if the caller was told of one.
     held: Option<Waiting>,
     /// Until when the caller knows that it waits.
     told: Option<Instant>,
@@ -275,7 +275,7 @@ impl Attempts {
         }
     }
 
-    /// That the limit of all holds this request, whatever became of its own attempts.
+    /// Returns a notice that the limit of all holds this request, whatever became of its own attempts.
     fn held_back(&self, until: Instant) -> RetryNotice {
         let message = "another request met the rate limit that this one shares";
         let (wait, retries) = (until.saturating_duration_since(Instant::now()), self.provider.policy.retries);

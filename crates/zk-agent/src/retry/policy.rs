@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-/// How often and when a failed request is sent again.
+/// Number and timing of the retries of a failed request.
 ///
 /// ```
 /// use std::time::Duration;
@@ -19,7 +19,7 @@ pub struct RetryPolicy {
     pub resends: u32,
     /// The longest wait before the first retry, doubled for each one after it: 1 s.
     pub base: Duration,
-    /// What that grows to: 30 s.
+    /// Longest wait to which `base` grows: 30 s.
     pub cap: Duration,
     /// The shortest wait: 500 ms.
     pub floor: Duration,

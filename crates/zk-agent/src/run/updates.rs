@@ -22,7 +22,8 @@ use crate::output::OUTPUT_TOOL;
 /// Bytes of text, arguments and results that may wait for their reader.
 const BYTES_WAITING: usize = 16 << 20;
 
-/// What a run does, as a program that shows or logs it needs to know. Of its sub-agents only the result of their call. The
+/// Update on a run, as a program that shows or logs it needs to know. Of its sub-agents only the result of
+/// their call. The
 /// call by which a model gives its structured output is none: the output is in the [`Stats`] of the end.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -39,11 +40,11 @@ pub enum RunUpdate {
     TurnEnded {
         /// The turn's number in the run, from 1.
         turn: u32,
-        /// Its tokens; zero where none were counted.
+        /// Token usage of the turn; zero where none was counted.
         usage: Usage,
-        /// Its cost in US dollars, if known.
+        /// Cost of the turn in US dollars, if known.
         cost: Option<f64>,
-        /// Why it failed, in words.
+        /// Cause of the turn's failure, in words.
         error: Option<String>,
     },
     /// A tool call passed its gates and is about to run.
@@ -55,7 +56,7 @@ pub enum RunUpdate {
         tool: String,
         /// The arguments that run.
         args: Value,
-        /// What it will do, in one line.
+        /// Summary of what the call will do, in one line.
         summary: String,
     },
     /// A tool call has its result: once for every call, also for one that was refused or skipped and never started.
@@ -71,13 +72,13 @@ pub enum RunUpdate {
     /// The run is over: the last update. [`Run::wait`] has the typed error.
     #[non_exhaustive]
     Ended {
-        /// How it ended.
+        /// Status with which the run ended.
         status: RunStatus,
         /// The error it ended with, in words.
         error: Option<String>,
         /// The text of the last answer.
         text: String,
-        /// What it did.
+        /// Statistics of the run.
         stats: Box<Stats>,
     },
 }
@@ -227,7 +228,7 @@ impl fmt::Debug for RunUpdates {
 }
 
 impl RunUpdates {
-    /// How many updates were left out so far because the reader was too far behind.
+    /// Number of updates that were left out so far because the reader was too far behind.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.mailbox.waiting().missed
@@ -255,8 +256,9 @@ impl Stream for RunUpdates {
 }
 
 impl Run {
-    /// What the run does, as typed updates: text, tool calls with their results, usage, retries, the end. Starts the run;
-    /// call it before anything else starts it to see all of it. [`Run::wait`] still says how the run ended.
+    /// Returns typed updates on the run: text, tool calls with their results, usage, retries, the end. Starts
+    /// the run; call it before anything else starts it to see all of it. [`Run::wait`] still says how the run
+    /// ended.
     ///
     /// A slow reader holds up nothing: text that waits is joined into one update. Where 16,384 updates or 16 MiB wait,
     /// further ones but the end are left out, which [`RunUpdates::missed`] counts.

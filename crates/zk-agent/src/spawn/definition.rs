@@ -8,20 +8,20 @@ const LONGEST: usize = 300;
 /// A sub-agent that can be asked for by its name: what differs from its parent.
 #[derive(Clone, Debug, Default)]
 pub struct AgentDefinition {
-    /// Its name.
+    /// Name of the sub-agent.
     pub name: String,
     /// When to use it, for the model that delegates.
     pub description: String,
-    /// Its system prompt, in place of the parent's.
+    /// System prompt of the sub-agent, in place of the parent's.
     pub prompt: String,
-    /// What else is its own: behaviour, aliases and plugins, in place of the preset of
+    /// Other settings of its own: behaviour, aliases and plugins, in place of the preset of
     /// [`SpawnOptions`](crate::SpawnOptions). A prompt and tools in it do not count: they stand here.
     pub preset: Option<Preset>,
     /// The only tools it may use; of these only those that its parent may use, too. Without, those of its parent.
     pub tools: Option<Vec<String>>,
-    /// Its model at the parent's provider; the parent's unless set.
+    /// Model of the sub-agent at the parent's provider; the parent's unless set.
     pub model: Option<String>,
-    /// Its reasoning; the parent's unless set.
+    /// Reasoning of the sub-agent; the parent's unless set.
     pub thinking: Option<ThinkingRequest>,
     /// Turns after which it is stopped, at most its parent's; those of its preset, else of
     /// [`SpawnOptions`](crate::SpawnOptions), unless set.

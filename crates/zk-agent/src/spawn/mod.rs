@@ -15,8 +15,9 @@ pub use definition::AgentDefinition;
 
 use crate::{Agent, Preset};
 
-/// What sub-agents may do and how they differ from their parent: those of a name by the preset of their definition, all
-/// others, and those whose definition has none, by `preset`. The reasoning of a preset wins over `thinking`.
+/// Limits of sub-agents, and how they differ from their parent: those of a name by the preset of their
+/// definition, all others, and those whose definition has none, by `preset`. The reasoning of a preset wins
+/// over `thinking`.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -52,7 +53,7 @@ use crate::{Agent, Preset};
 pub struct SpawnOptions {
     /// Sub-agents that may run at once; a call beyond them is refused. 3 by default.
     pub max_concurrent: usize,
-    /// How deep the tree may grow below the root; 3 by default.
+    /// Levels that the tree may grow below the root; 3 by default.
     pub max_depth: u32,
     /// Sub-agents of one session, at all depths together; 100 by default.
     pub max_total: u32,
@@ -60,9 +61,9 @@ pub struct SpawnOptions {
     pub max_turns: Option<u32>,
     /// Tokens of output after which a sub-agent is stopped; without limit by default. Its own sub-agents count apart.
     pub max_output_tokens: Option<u64>,
-    /// Those that can be asked for by name.
+    /// Sub-agents that can be asked for by name.
     pub agents: Vec<AgentDefinition>,
-    /// What replaces the parent's system prompt, tools, aliases and behaviour.
+    /// Replacement for the parent's system prompt, tools, aliases and behaviour.
     pub preset: Option<Preset>,
     /// Their model; the parent's unless set.
     pub model: Option<Model>,

@@ -80,7 +80,7 @@ impl Drop for Child {
     }
 }
 
-/// What the model is told of sub-agents when messages leave its context. It reads that also when they are done.
+/// Text that the model reads about sub-agents when messages leave its context, also when they are done.
 const RUNNING: &str = "Sub-agents that were at work when earlier messages left this context. Of those that are done by now, what they \
      gave comes later:";
 
@@ -288,7 +288,7 @@ impl SpawnTool {
         let limits = cx.cx.service::<RunLimits>();
         let bus = parent.bus.child(name);
         if agent.is_some() {
-            // Its definition says so.
+            // The definition of the sub-agent takes their place.
             let scope = bus.scope("definition");
             [IDENTITY_SECTION, GUIDE_SECTION].into_iter().for_each(|id| drop_section(&scope, id));
         }

@@ -10,7 +10,7 @@ use zk_core::service::{CallEnd, CallPlace, CallSteps, Progress, Tool};
 
 use crate::driver::Driver;
 
-/// What all calls of one batch share.
+/// State that all calls of one batch share.
 pub(super) struct Calls<'a> {
     pub(super) driver: &'a Driver,
     pub(super) cx: Cx,
@@ -24,7 +24,7 @@ pub(super) struct Settled {
     pub(super) bytes: usize,
     /// Whether its failure cancels the calls running beside it.
     pub(super) cancels_siblings: bool,
-    /// Why its end could not be recorded: the run stops.
+    /// Error that kept the call's end from being recorded: the run stops.
     pub(super) unrecorded: Option<AgentError>,
 }
 
@@ -98,7 +98,7 @@ pub(super) fn concurrency(tool: &dyn Tool, args: &Value) -> Concurrency {
     catch_panic(|| tool.concurrency(args)).unwrap_or_default()
 }
 
-/// What a tool says of a call; nothing if it panics, since its arguments may be anything.
+/// Returns what a tool says of a call; nothing if it panics, since its arguments may be anything.
 pub(super) fn catch_panic<T>(describe: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(describe)).ok()
 }

@@ -11,7 +11,7 @@ use super::Aliases;
 use super::call::catch_panic;
 use crate::ToolSet;
 
-/// How deep a schema may be nested; far beyond what a model can follow.
+/// Deepest nesting of a schema; far beyond what a model can follow.
 const MAX_DEPTH: usize = 64;
 
 const TYPES: [&str; 7] = ["string", "number", "integer", "boolean", "object", "array", "null"];

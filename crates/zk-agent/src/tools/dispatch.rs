@@ -18,9 +18,9 @@ use super::execute::CallCancel;
 use super::preflight::{Preflight, Ready};
 use crate::driver::Driver;
 
-/// How long calls that were told to stop are waited for before the run goes on without them. Dropping a call
-/// ends it for good; this only lets one that is just ending say how. A sub-agent waits shorter than its parent,
-/// so that what it says is heard.
+/// Time that calls that were told to stop are waited for before the run goes on without them. Dropping a call
+/// ends it for good; this only lets one that is just ending say how. A sub-agent waits shorter than its
+/// parent, so that what it says is heard.
 const ABORT_GRACE: Duration = Duration::from_millis(60);
 
 const DEFAULT_CONCURRENCY: usize = 10;
@@ -37,7 +37,7 @@ pub(crate) struct Batch {
     pub(crate) results: Vec<Block>,
     /// Their size as it weighs on the wire.
     pub(crate) bytes: usize,
-    /// Why the run cannot go on after them.
+    /// Error that keeps the run from going on after them.
     pub(crate) failure: Option<AgentError>,
 }
 

@@ -8,7 +8,7 @@ use zk_core::service::{CallPlace, Redactor};
 
 use super::call::{Calls, catch_panic};
 
-/// How much of an error's first line a batch's end tells.
+/// Characters of an error's first line that a batch's end tells.
 const ERROR_CHARS: usize = 200;
 
 /// The most errors that are looked after until a success follows: those before them stay unresolved.
@@ -90,7 +90,7 @@ impl Calls<'_> {
     }
 }
 
-/// How a call ended, as a batch's end tells it.
+/// Returns the end of a call, as a batch's end tells it.
 fn ended_call(call: &Arc<CallRef>, result: &ToolResult, cx: &Cx) -> EndedCall {
     let error = result.is_error.then(|| {
         let text = result.content.to_text();

@@ -20,7 +20,7 @@ pub(super) struct Ready {
     pub(super) dedup: Option<String>,
 }
 
-/// What is settled about a call before it runs.
+/// Decision about a call before it runs.
 pub(super) enum Preflight {
     Settled(Settled),
     Ready(Ready),
@@ -76,8 +76,8 @@ impl Calls<'_> {
         }
     }
 
-    /// What a call waits for: beside the names that its tool tells, the files that it changes, by where they are. Two
-    /// calls that reach one file under different names run in their order too.
+    /// Returns what a call waits for: beside the names that its tool tells, the files that it changes, by
+    /// where they are. Two calls that reach one file under different names run in their order too.
     async fn order(&self, told: Concurrency, call: &Approved) -> Concurrency {
         let (Concurrency::Resources(mut names), Effects::Known { list }) = (told.clone(), call.effects())
         else {

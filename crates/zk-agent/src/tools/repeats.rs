@@ -12,7 +12,7 @@ use crate::driver::Driver;
 /// nobody is: a model that repeats itself so often does not recover by itself, and pays for every try.
 const MOST_IDENTICAL_FAILURES: u32 = 5;
 
-/// How long a person may think about it.
+/// Time limit for a person to think about it.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 impl Driver {
@@ -69,7 +69,7 @@ impl RepeatedFailures {
     }
 }
 
-/// The same for the same call with the same result; it is compared within one run only.
+/// Hash that is equal for equal calls with equal results; compared within one run only.
 fn digest(call: &ToolCall, result: &ToolResult) -> u64 {
     let mut hasher = DefaultHasher::new();
     (&call.name, &call.malformed, call.args.to_string()).hash(&mut hasher);

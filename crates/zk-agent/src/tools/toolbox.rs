@@ -24,7 +24,7 @@ pub(crate) struct Toolbox {
     /// Canonical names of the tools in the request, in its order.
     offered: Vec<String>,
     specs: Arc<[Arc<ToolSpec>]>,
-    /// Who registered the tools in the request.
+    /// Sources that registered the tools in the request.
     sources: Vec<String>,
     output: Option<(Arc<OutputTool>, Arc<ToolSpec>)>,
     left_out: Vec<ToolLeftOut>,
@@ -32,7 +32,7 @@ pub(crate) struct Toolbox {
     renamed: Renamed,
 }
 
-/// What `tools:changed` has to tell.
+/// News that `tools:changed` has to tell.
 #[derive(Default)]
 pub(crate) struct ToolNews {
     pub(crate) changes: Vec<ToolChange>,
@@ -132,7 +132,7 @@ impl Toolbox {
         self.specify(self.specs.to_vec());
     }
 
-    /// What changed since this was last asked, if anything did.
+    /// Takes the changes since this was last asked, if there are any.
     pub(crate) fn take_news(&mut self) -> Option<ToolNews> {
         (!self.news.is_empty()).then(|| std::mem::take(&mut self.news))
     }
@@ -164,7 +164,7 @@ impl Toolbox {
         self.specs.clone()
     }
 
-    /// Who registered each of them.
+    /// Returns the source that registered each of them.
     pub(crate) fn sources(&self) -> Arc<[String]> {
         let output = self.output.iter().map(|_| "zk-agent".to_owned());
         self.sources.iter().cloned().chain(output).collect()

@@ -199,7 +199,7 @@ async fn in_a_tool_that_does_not_listen_it_is_dropped_within_a_tenth_of_a_second
     );
 }
 
-// What has to be masked is masked, or does not get into the history.
+// Text that has to be masked is masked, or does not get into the history.
 #[tokio::test(start_paused = true)]
 async fn while_a_result_is_patched_the_patch_counts_or_the_result_is_dropped() {
     struct Masks(Duration);

@@ -148,7 +148,7 @@ async fn in_a_task(work: impl Future<Output = bool> + Send + 'static) -> bool {
     tokio::spawn(work).await.unwrap()
 }
 
-/// How often the root agent announced an event.
+/// Number of times that the root agent announced an event.
 fn own(rig: &Rig, name: &str) -> usize {
     rig.recorder.events().iter().filter(|event| event.depth == 0 && event.name == name).count()
 }

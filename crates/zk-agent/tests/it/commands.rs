@@ -1,4 +1,4 @@
-//! What a command does with the conversation it was typed in, and when the messages of plugins join it.
+//! Effects of a command on the conversation it was typed in, and when the messages of plugins join it.
 
 use std::sync::Arc;
 
@@ -100,7 +100,7 @@ async fn a_message_interrupts_or_waits_for_the_answer_or_for_the_next_prompt() {
     conversation.submit(vec![Block::text("well")]).await.unwrap();
     conversation.idle().await;
     assert_eq!(sent(&provider).last().unwrap(), "wellfor later");
-    // What waits does not follow into another conversation.
+    // A message that waits does not follow into another conversation.
     let waits = conversation.deliver(Message::injected("old", "plugin"), Delivery::NextPrompt).await.unwrap();
     assert_eq!(waits, Submitted::Waiting);
     conversation.switch(SwitchTarget::New).await.unwrap();

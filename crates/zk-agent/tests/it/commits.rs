@@ -1,4 +1,4 @@
-//! What happened is stored, as one unit where it belongs together, or the run stops.
+//! Everything that happened is stored, as one unit where it belongs together, or the run stops.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

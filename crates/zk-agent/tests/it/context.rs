@@ -1,4 +1,4 @@
-//! What is sent, and that it stays the same from one request to the next.
+//! Content of requests, and that it stays the same from one request to the next.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What plugins and tools find of the run in their context.
+//! Parts of the run that plugins and tools find in their context.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

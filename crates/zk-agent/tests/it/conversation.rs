@@ -448,7 +448,7 @@ async fn an_environment_variable_counts_from_the_next_turn_on_for_sub_agents_too
     scope.close().await;
 }
 
-/// How often to switch; a thousand times with `ZK_SWITCHES=1000`.
+/// Number of switches; a thousand with `ZK_SWITCHES=1000`.
 #[expect(clippy::disallowed_methods, reason = "the size of a campaign is set from outside")]
 fn rounds() -> usize {
     std::env::var("ZK_SWITCHES").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(10)

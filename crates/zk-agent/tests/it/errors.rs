@@ -1,4 +1,4 @@
-//! What a run ends with when it does not end well.
+//! Errors of a run that does not end well.
 
 use std::sync::{Arc, Mutex};
 

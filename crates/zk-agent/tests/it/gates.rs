@@ -1,4 +1,4 @@
-//! Who may refuse a call, in which order, and what is counted.
+//! Refusals of calls: who may refuse, in which order, and what is counted.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -255,7 +255,7 @@ async fn gates_of_the_agent_are_asked_before_those_of_the_run() {
     assert_eq!(rig.results(2), ["echo: agent, run"]);
 }
 
-/// Why a gate fails, and the gate.
+/// Cause of a gate's failure, and the gate.
 type Named = (&'static str, fn(&Rig));
 
 struct Never;

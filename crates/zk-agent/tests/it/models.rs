@@ -72,7 +72,7 @@ fn refreshed() -> ModelsQuery {
     ModelsQuery { refresh: true, ..ModelsQuery::default() }
 }
 
-/// What was announced, once everything that was under way is done.
+/// Returns the announcements, once everything that was under way is done.
 async fn announced(rig: &Rig) -> Vec<Value> {
     for _ in 0..10 {
         tokio::task::yield_now().await;

@@ -214,7 +214,7 @@ async fn an_answer_that_was_cut_is_asked_for_again() {
     assert!(told(&rig.agent.history()).contains("it was cut at the output limit"));
 }
 
-// What is steered in after the output may lead to chat: that neither loses the output nor goes on for ever.
+// A message steered in after the output may lead to chat: that neither loses the output nor goes on for ever.
 #[tokio::test]
 async fn a_run_steered_after_its_output_keeps_it_if_no_other_follows() {
     let script = Script::new().turn(|t| t.text("{\"n\": 1}")).forever(|_| Turn::new().text("Bye."));

@@ -15,7 +15,7 @@ use zk_testkit::{Script, Turn};
 
 use crate::support::{Rig, rig, rig_with};
 
-/// How a plugin fails.
+/// Failure of a plugin.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     Error,
@@ -156,7 +156,7 @@ async fn beside(turn: impl Fn() -> Turn + Send + Sync + 'static) -> (Rig, String
     (rig, told)
 }
 
-/// What a model does when it is asked beside the conversation, and what is told of it.
+/// Answer of a model that is asked beside the conversation, and what is told of it.
 type Failing = (fn() -> Turn, &'static str);
 
 #[tokio::test(start_paused = true)]

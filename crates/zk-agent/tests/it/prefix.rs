@@ -1,4 +1,4 @@
-//! What breaks the beginning that a request shares with the one before it is named.
+//! Changes that break the beginning that a request shares with the one before it are named.
 
 use std::sync::{Arc, Mutex};
 
@@ -218,7 +218,8 @@ async fn the_plugin_that_rewrote_the_system_prompt_is_named() {
     assert_eq!(seen.lock().unwrap()[0].0, part);
 }
 
-/// What a session keeps of a process with the sections `texts` and what it made of the conversation, and what breaks there.
+/// Runs a process with the sections `texts`: returns its history, the entries that its session keeps, and
+/// what breaks there.
 async fn process(
     before: Option<(Vec<Arc<Message>>, Vec<Entry>)>,
     texts: [&str; 2],

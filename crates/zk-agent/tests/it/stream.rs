@@ -1,4 +1,4 @@
-//! How a response becomes a message.
+//! Making of a message from a response.
 
 use std::sync::{Arc, Mutex};
 

@@ -52,7 +52,7 @@ impl Rig {
         outcome
     }
 
-    /// What the store was told is the history, and the history needs no mending.
+    /// Checks that the store was told the history, and that the history needs no mending.
     pub(crate) fn assert_sound(&self) {
         assert_sound(&self.agent.history());
         assert_eq!(self.store.messages(), self.agent.history(), "what was stored is what happened");
@@ -246,7 +246,7 @@ impl TestTool {
         self
     }
 
-    /// It reads files, and nothing else.
+    /// Makes the tool read files, and nothing else.
     pub(crate) fn reading(mut self) -> Self {
         self.effects = Effects::reads(["."]);
         self

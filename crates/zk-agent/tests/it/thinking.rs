@@ -1,4 +1,4 @@
-//! How much a model is asked to reason.
+//! Amount of reasoning that a model is asked for.
 
 use serde_json::json;
 use zk_agent::{Behavior, RunOptions, ThinkingDecay};

@@ -139,7 +139,7 @@ async fn a_stopped_run_does_not_wait_for_a_handler_to_let_go() {
     assert!(asked.elapsed() < Duration::from_millis(100), "{:?}", asked.elapsed());
 }
 
-// It is reported besides.
+// The failure is reported besides.
 #[tokio::test]
 async fn a_handler_that_fails_leaves_the_text_as_it_was() {
     let reported = Arc::new(Mutex::new(Vec::new()));

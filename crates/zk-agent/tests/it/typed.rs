@@ -18,7 +18,7 @@ struct City {
 
 #[derive(Deserialize, JsonSchema)]
 struct Roll {
-    /// How many dice
+    /// Number of dice.
     dice: u32,
 }
 

@@ -1,4 +1,4 @@
-//! What a run counts.
+//! Counts of a run.
 
 use serde_json::json;
 use zk_core::model::{ErrorKind, Model, PriceTier, Prices, Rates, Usage};
