@@ -35,7 +35,7 @@ impl fmt::Display for BlockId {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Block {
-    /// Its id.
+    /// Id of the block.
     pub id: BlockId,
     /// Whether it is complete.
     pub closed: bool,
@@ -45,7 +45,7 @@ pub struct Block {
     /// The message that it shows a part of, once that is part of the conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<MessageId>,
-    /// What it shows.
+    /// Content of the block.
     pub content: Content,
 }
 
@@ -53,27 +53,27 @@ pub struct Block {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SubAgent {
-    /// Its name.
+    /// Name of the sub-agent.
     pub name: Text,
     /// 1 for a child of the conversation's agent, one more for each generation.
     pub depth: u32,
 }
 
-/// What a block shows.
+/// Content of a block.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Content {
-    /// What the person said.
+    /// Message of the person.
     User {
         /// The text.
         text: Text,
-        /// How many images and documents came with it.
+        /// Number of images and documents that came with it.
         attachments: u32,
     },
-    /// What somebody else put into the conversation: a budget, a steering message, a plugin.
+    /// Message that somebody else put into the conversation: a budget, a steering message, a plugin.
     Injected {
-        /// Who.
+        /// Author of the message.
         by: Text,
         /// The text.
         text: Text,
@@ -87,13 +87,13 @@ pub enum Content {
     Answer {
         /// The text.
         text: Text,
-        /// How it ended.
+        /// End of the answer.
         #[serde(default)]
         end: AnswerEnd,
     },
     /// A tool call.
     Call(Box<Call>),
-    /// What the provider did beside answering, in a few words.
+    /// Acts of the provider beside answering, in a few words.
     Provider {
         /// The words.
         text: Text,
@@ -103,26 +103,26 @@ pub enum Content {
         /// The summary.
         text: Text,
     },
-    /// What a plugin shows.
+    /// Content that a plugin shows.
     Plugin(Box<PluginBlock>),
     /// The end of a run.
     End(RunEnd),
     /// A notice about something that passes. Not part of the stored session.
     Note {
-        /// How much it matters.
+        /// Importance of the notice.
         level: NoteLevel,
         /// The text.
         text: Text,
     },
 }
 
-/// What a plugin shows.
+/// Content that a plugin shows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 pub struct PluginBlock {
     /// The plugin.
     pub source: Text,
-    /// What it is, in the plugin's own words.
+    /// Kind of the content, in the plugin's own words.
     pub kind: Text,
     /// A line above the body.
     pub title: Text,
@@ -130,12 +130,12 @@ pub struct PluginBlock {
     pub body: Body,
 }
 
-/// How an answer ended.
+/// End of an answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "end", rename_all = "snake_case")]
 pub enum AnswerEnd {
-    /// It is whole, or still growing.
+    /// Answer that is whole, or still growing.
     #[default]
     Whole,
     /// The output limit cut it.
@@ -160,7 +160,7 @@ pub enum AnswerEnd {
 }
 
 impl AnswerEnd {
-    /// What to say of it; nothing of an answer that is whole.
+    /// Remark on the end; nothing for an answer that is whole.
     #[must_use]
     pub fn remark(&self) -> Option<String> {
         let remark = match self {
@@ -178,11 +178,11 @@ impl AnswerEnd {
     }
 }
 
-/// How a run ended, and what it took.
+/// End of a run, and what the run took.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunEnd {
-    /// How it ended.
+    /// Status with which the run ended.
     pub status: RunStatus,
     /// The error it ended with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -193,7 +193,7 @@ pub struct RunEnd {
     pub tokens_read: u64,
     /// Tokens the model wrote.
     pub tokens_written: u64,
-    /// Its cost in US dollars, as far as it is known.
+    /// Cost of the run in US dollars, as far as it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
     /// Whether the cost of some turn is not known: `cost` is the least that all of them cost.
@@ -202,7 +202,7 @@ pub struct RunEnd {
     pub duration_ms: u64,
 }
 
-/// How much a notice matters.
+/// Importance of a notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]

@@ -17,17 +17,17 @@ const PREVIEW_WIDTH: usize = 2000;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Body {
-    /// What the lines are.
+    /// Form of the lines.
     pub form: Form,
     /// The lines the block holds: the end of an output, the beginning of anything else.
     pub lines: Vec<Text>,
-    /// How many lines there are in all, those included that nobody kept.
+    /// Number of lines in all, those included that nobody kept.
     pub total_lines: u64,
     /// Whether asking for all lines gives more.
     pub expandable: bool,
 }
 
-/// What the lines of a [`Body`] are.
+/// Form of the lines of a [`Body`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "form", rename_all = "snake_case")]
@@ -38,7 +38,7 @@ pub enum Form {
     Lines,
     /// The output of a command.
     Command {
-        /// How it ended.
+        /// Exit of the command.
         exit: CommandExit,
     },
     /// A unified diff.
@@ -62,7 +62,7 @@ pub(crate) struct FullBody {
 }
 
 impl FullBody {
-    /// What is shown of a result: what its tool drew, or else the text that the model gets.
+    /// Returns what is shown of a result: what its tool drew, or else the text that the model gets.
     pub(crate) fn of_result(display: Option<&Display>, content: &ToolContent) -> Self {
         match display {
             Some(display) => Self::of_display(display),

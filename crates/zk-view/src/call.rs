@@ -34,7 +34,8 @@ pub struct Call {
     pub step: u32,
     /// The tool's canonical name.
     pub tool: Text,
-    /// What it does, in one line: what its tool says, before that its name and what its arguments begin with.
+    /// Summary of the call, in one line: what its tool says, before that its name and what its arguments
+    /// begin with.
     pub summary: Text,
     /// The argument that says most of what it does, such as a command, with all its lines; nothing where the summary has
     /// it whole. Of a very long one the beginning.
@@ -49,18 +50,18 @@ pub struct Call {
     /// The line of the first of them, from 1, where the call is about one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u64>,
-    /// How far it is.
+    /// State of the call.
     pub state: CallState,
-    /// Why it did not run, where somebody said so.
+    /// Reason why the call did not run, where somebody gave one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Text>,
     /// The end of what it printed so far; empty once it is over.
     #[serde(default, skip_serializing_if = "Text::is_empty")]
     pub progress: Text,
-    /// What was remarked on it, such as arguments that were converted or lines that the model does not see.
+    /// Remarks on the call, such as arguments that were converted or lines that the model does not see.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<Text>,
-    /// Its result.
+    /// Result of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Body>,
     /// Milliseconds it ran, once it is over.
@@ -73,34 +74,34 @@ pub(crate) fn paths(locations: &[CallLocation]) -> Vec<String> {
     locations.iter().take(LOCATIONS).map(|place| place.path.display().to_string()).collect()
 }
 
-/// How far a call is.
+/// State of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CallState {
     /// The model is writing its arguments.
     Writing,
-    /// It waits for its turn, its guards or the person.
+    /// Call that waits for its turn, its guards or the person.
     Waiting,
-    /// It runs.
+    /// Call that runs.
     Running,
-    /// It ended well.
+    /// Call that ended well.
     Done,
-    /// It failed.
+    /// Call that failed.
     Failed,
-    /// A guard or the person refused it.
+    /// Call that a guard or the person refused.
     Refused,
-    /// Its batch ended before it ran.
+    /// Call whose batch ended before it ran.
     Skipped,
-    /// It waits for somebody who is not here.
+    /// Call that waits for somebody who is not here.
     Parked,
-    /// Its arguments do not fit its tool.
+    /// Call whose arguments do not fit its tool.
     Invalid,
     /// There is no such tool.
     Unknown,
-    /// It was cut off while it ran: whether it took effect is not known.
+    /// Call that was cut off while it ran: whether it took effect is not known.
     OutcomeUnknown,
-    /// Its process ended before its result was stored; it changed nothing.
+    /// Call whose process ended before its result was stored; it changed nothing.
     NotRun,
 }
 

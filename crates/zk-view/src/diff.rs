@@ -7,21 +7,21 @@ pub enum DiffLine<'a> {
     Hunk(&'a str),
     /// A line that stayed.
     Kept {
-        /// Its number in the new file, from 1; 0 where the diff does not say.
+        /// Line number in the new file, from 1; 0 where the diff does not say.
         number: u64,
         /// The line without its sign.
         text: &'a str,
     },
     /// A line that was added.
     Added {
-        /// Its number in the new file, from 1; 0 where the diff does not say.
+        /// Line number in the new file, from 1; 0 where the diff does not say.
         number: u64,
         /// The line without its sign.
         text: &'a str,
     },
     /// A line that was removed.
     Removed {
-        /// Its number in the old file, from 1; 0 where the diff does not say.
+        /// Line number in the old file, from 1; 0 where the diff does not say.
         number: u64,
         /// The line without its sign.
         text: &'a str,
@@ -42,12 +42,12 @@ pub enum DiffLine<'a> {
 pub struct DiffReader {
     /// The numbers of the next lines, old and new.
     next: (u64, u64),
-    /// How many lines of the hunk are left, old and new.
+    /// Number of lines of the hunk that are left, old and new.
     left: (u64, u64),
 }
 
 impl DiffReader {
-    /// What the next line is.
+    /// Reads the next line.
     pub fn line<'a>(&mut self, line: &'a str) -> DiffLine<'a> {
         let is_within = self.left != (0, 0);
         if !is_within && line.starts_with("@@") {

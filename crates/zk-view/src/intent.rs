@@ -5,7 +5,7 @@ use zk_core::service::{QuestionDigest, QuestionId, SwitchTarget, UiAnswer};
 
 use crate::{BlockId, Text};
 
-/// What the person wants.
+/// Act that the person wants.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "intent", rename_all = "snake_case")]
@@ -22,7 +22,7 @@ pub enum Intent {
     },
     /// Take a text back that waits in the queue.
     Unqueue {
-        /// Its number.
+        /// Number of the text.
         id: u64,
     },
     /// Answer a question.
@@ -45,14 +45,14 @@ pub enum Intent {
     },
     /// Make the conversation smaller.
     Compact {
-        /// What the summary is to heed.
+        /// Instructions for the summary.
         instructions: Option<String>,
     },
     /// Run a command of the program.
     Command {
-        /// Its name.
+        /// Name of the command.
         name: String,
-        /// Its arguments as they were typed.
+        /// Arguments of the command as they were typed.
         args: String,
     },
     /// Show all lines of a block's body.
@@ -62,7 +62,7 @@ pub enum Intent {
     },
 }
 
-/// What the host of a view has to do. Effects are data: the view itself does nothing.
+/// Act that the host of a view has to do. Effects are data: the view itself does nothing.
 /// [`ViewDriver::carry_out`](crate::ViewDriver::carry_out) does those that are for a conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -98,14 +98,14 @@ pub enum Effect {
     },
     /// Make the next request smaller.
     Compact {
-        /// What the summary is to heed.
+        /// Instructions for the summary.
         instructions: Option<String>,
     },
     /// Run a command of the program.
     Command {
-        /// Its name.
+        /// Name of the command.
         name: String,
-        /// Its arguments.
+        /// Arguments of the command.
         args: String,
     },
     /// Give a text back to the person: it waited for its turn in a session that was left.
@@ -125,7 +125,7 @@ pub enum Effect {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Queued {
-    /// Its number.
+    /// Number of the text.
     pub id: u64,
     /// Whether it interrupts the run, or waits for its end.
     pub steers: bool,

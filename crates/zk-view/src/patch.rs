@@ -69,7 +69,7 @@ pub enum Patch {
         /// All of them.
         queued: Vec<Queued>,
     },
-    /// What is going on now.
+    /// Status of what is going on now.
     Status {
         /// The status.
         status: Status,

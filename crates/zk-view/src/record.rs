@@ -1,4 +1,5 @@
-//! What a view keeps of a run beside its messages: with these records the stored session shows the same blocks.
+//! Records that a view keeps of a run beside its messages: with them the stored session shows the same
+//! blocks.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -17,7 +18,7 @@ pub(crate) const SOURCE: &str = "zk-view";
 const KIND: &str = "run";
 const VERSION: u32 = 1;
 
-/// What a view keeps of one run: in one entry at its end, or in several while it goes on.
+/// Record that a view keeps of one run: in one entry at its end, or in several while it goes on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RunRecord {
     pub(crate) run_id: Option<RunId>,
@@ -38,10 +39,10 @@ struct RunOf<'a> {
     run_id: Option<Cow<'a, str>>,
 }
 
-/// What a view keeps of one answer.
+/// Record that a view keeps of one answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TurnRecord {
-    /// Its number among the answers of the run, from 0.
+    /// Number of the answer among those of the run, from 0.
     pub(crate) answer: u32,
     /// The texts as they were shown, where they differ from what the model wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,11 +51,11 @@ pub(crate) struct TurnRecord {
     pub(crate) calls: Vec<CallFact>,
 }
 
-/// What is known of a call beside its arguments and its result.
+/// Facts that are known of a call beside its arguments and its result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CallFact {
     pub(crate) call_id: CallId,
-    /// How it ended, if it did not run.
+    /// State in which the call ended, if it did not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) state: Option<CallState>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -73,7 +74,7 @@ pub(crate) struct CallFact {
     pub(crate) line: Option<u64>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) remarks: Vec<String>,
-    /// Who refused it, and why, until it is known that it does not run.
+    /// Source and reasons of a refusal, until it is known that the call does not run.
     #[serde(skip)]
     pub(crate) refused_by: Option<(DecidedBy, Vec<String>)>,
     /// Whether the session has its summary, display and duration already.
@@ -86,13 +87,13 @@ pub(crate) struct CallFact {
 /// A block of a plugin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PluginRecord {
-    /// How many blocks of the run stand before it.
+    /// Number of blocks of the run before this one.
     pub(crate) at: u64,
     pub(crate) source: String,
     pub(crate) kind: String,
     pub(crate) title: String,
     pub(crate) body: Display,
-    /// It shows an entry that the session has as well.
+    /// Whether the block shows an entry that the session has as well.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_entry: bool,
 }
@@ -100,7 +101,7 @@ pub(crate) struct PluginRecord {
 /// A block of a sub-agent, whose conversation is stored nowhere else.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct AgentRecord {
-    /// How many blocks of the run stand before it, those of sub-agents included.
+    /// Number of blocks of the run before this one, those of sub-agents included.
     pub(crate) at: u64,
     pub(crate) block: Block,
     /// All lines of its body, where the block holds only a part.
@@ -132,7 +133,7 @@ impl RunRecord {
     /// The entry to store, unless there is nothing to keep.
     pub(crate) fn entry(&self) -> Option<NewEntry> {
         let mut record = self.clone();
-        // What calls that ran left beside their results is in the session already.
+        // Facts that calls that ran left beside their results are in the session already.
         for fact in record.turns.iter_mut().flat_map(|turn| &mut turn.calls).filter(|fact| fact.is_stored) {
             (fact.summary, fact.display, fact.elapsed_ms) = (None, None, None);
         }
@@ -181,7 +182,7 @@ pub(crate) struct Records<'a> {
     calls: HashMap<TurnId, Queues<CallId, StoredCall>>,
 }
 
-/// What a session says itself of a call that ran, beside its result.
+/// Facts that a session has itself of a call that ran, beside its result.
 #[derive(Clone, Debug)]
 pub(crate) struct StoredCall {
     pub(crate) summary: Option<String>,
@@ -226,7 +227,7 @@ impl<'a> Records<'a> {
         record
     }
 
-    /// What the session says of the next call of this id in a turn.
+    /// Takes what the session says of the next call of this id in a turn.
     pub(crate) fn take_call(&mut self, turn_id: &TurnId, call_id: &CallId) -> Option<StoredCall> {
         self.calls.get_mut(turn_id)?.take(call_id)
     }

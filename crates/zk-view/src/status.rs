@@ -2,11 +2,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{CallState, Text};
 
-/// What is going on now: what a status line shows.
+/// Content of a status line: what is going on now.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Status {
-    /// What.
+    /// Activity that is going on.
     pub activity: Activity,
     /// Milliseconds it has been going on, as of this status.
     pub activity_ms: u64,
@@ -17,18 +17,19 @@ pub struct Status {
     pub tokens_read: u64,
     /// Tokens the run has written; what is arriving now is estimated by its length.
     pub tokens_written: u64,
-    /// What the run has cost so far in US dollars, as far as it is known.
+    /// Cost of the run so far in US dollars, as far as it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
     /// Tokens in the context, by the last response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_tokens: Option<u64>,
-    /// How full the context is, as of the request sent last; nothing before one, and where the window is not known.
+    /// Fill level of the context, as of the request sent last; nothing before one, and where the window is
+    /// not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gauge: Option<ContextGauge>,
 }
 
-/// How full the context is: a gauge, and a badge where it was compacted.
+/// Fill level of the context: a gauge, and a badge where it was compacted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ContextGauge {
@@ -71,7 +72,7 @@ impl ContextGauge {
     }
 }
 
-/// What is going on.
+/// Activity that is going on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "doing", rename_all = "snake_case")]
@@ -104,11 +105,11 @@ pub enum Activity {
     },
     /// A request waits to be sent again.
     Retrying {
-        /// Why.
+        /// Cause of the wait.
         why: Text,
         /// The attempt that failed, from 1; 0 if none was made.
         attempt: u32,
-        /// How many there will be at most.
+        /// Most attempts that there will be.
         max_attempts: u32,
         /// Milliseconds until the next one.
         left_ms: u64,
@@ -124,9 +125,9 @@ pub enum Activity {
     },
     /// Tools run.
     Running {
-        /// What they do, in a line each.
+        /// Summaries of the calls, in a line each.
         calls: Vec<Text>,
-        /// How far the calls of this answer are.
+        /// Progress of the calls of this answer.
         #[serde(flatten)]
         batch: BatchCounts,
     },
@@ -168,7 +169,7 @@ impl Activity {
     }
 }
 
-/// How far the calls of one answer are.
+/// Progress of the calls of one answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
@@ -177,13 +178,13 @@ pub struct BatchCounts {
     pub over: u32,
     /// All calls.
     pub of: u32,
-    /// Those that failed: invalid ones, unknown tools and those that were cut off count, too.
+    /// Calls that failed: invalid ones, unknown tools and those that were cut off count, too.
     #[serde(skip_serializing_if = "is_zero")]
     pub failed: u32,
-    /// Those that a guard or the person refused.
+    /// Calls that a guard or the person refused.
     #[serde(skip_serializing_if = "is_zero")]
     pub refused: u32,
-    /// Those that were not run: the batch ended before, or they wait for somebody who is not here.
+    /// Calls that were not run: the batch ended before, or they wait for somebody who is not here.
     #[serde(skip_serializing_if = "is_zero")]
     pub skipped: u32,
 }
@@ -246,35 +247,35 @@ impl BatchCounts {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgentRow {
-    /// Its name.
+    /// Name of the sub-agent.
     pub name: Text,
     /// 1 for a child of the conversation's agent.
     pub depth: u32,
-    /// What it was asked, in one line.
+    /// Task of the sub-agent, in one line.
     pub task: Text,
-    /// How it is doing.
+    /// State of the sub-agent.
     pub state: AgentState,
     /// Tokens in its context, by its last response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_tokens: Option<u64>,
-    /// How full its context is, where its window is known.
+    /// Fill level of the sub-agent's context, where its window is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gauge: Option<ContextGauge>,
-    /// What it cost so far in US dollars, as far as it is known.
+    /// Cost of the sub-agent so far in US dollars, as far as it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
 }
 
-/// How a sub-agent is doing.
+/// State of a sub-agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum AgentState {
-    /// It works.
+    /// Sub-agent that works.
     Running,
-    /// It finished.
+    /// Sub-agent that finished.
     Done,
-    /// It failed.
+    /// Sub-agent that failed.
     Failed,
 }
 
@@ -282,29 +283,29 @@ pub enum AgentState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct JobRow {
-    /// What it is named by.
+    /// Id that the command is named by.
     pub id: Text,
     /// The command, in one line.
     pub command: Text,
-    /// How it is doing.
+    /// State of the command.
     pub state: JobState,
     /// Whether it goes on when the conversation ends.
     #[serde(default)]
     pub detached: bool,
 }
 
-/// How a command in the background is doing.
+/// State of a command in the background.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum JobState {
-    /// It runs.
+    /// Command that runs.
     Running,
-    /// It was asked to end.
+    /// Command that was asked to end.
     Ending,
-    /// It ended.
+    /// Command that ended.
     Ended {
-        /// How, in a few words.
+        /// End of the command, in a few words.
         how: Text,
         /// Whether that was not well.
         failed: bool,

@@ -9,7 +9,8 @@ use crate::{AgentRow, Block, BlockId, Card, JobRow, Patch, Queued, Status};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct View {
-    /// How many times another session took the place of the one before. The ids of blocks are unique until it changes.
+    /// Number of times that another session took the place of the one before. The ids of blocks are unique
+    /// until it changes.
     #[serde(default)]
     pub switches: u64,
     /// The blocks, in order. Closed ones never change.
@@ -18,7 +19,7 @@ pub struct View {
     pub cards: Vec<Card>,
     /// Texts that wait for their turn.
     pub queue: Vec<Queued>,
-    /// What is going on now.
+    /// Status of what is going on now.
     pub status: Status,
     /// The sub-agents of the run.
     pub agents: Vec<AgentRow>,
@@ -60,7 +61,7 @@ impl View {
         self.position(id).and_then(|at| self.blocks.get(at))
     }
 
-    /// What changes is nearly always at the end.
+    /// Finds a block from the end, where changes nearly always are.
     fn position(&self, id: &BlockId) -> Option<usize> {
         self.blocks.iter().rposition(|block| block.id == *id)
     }

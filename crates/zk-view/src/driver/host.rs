@@ -4,10 +4,10 @@ use zk_core::service::Conversation;
 use super::ViewDriver;
 use crate::{Effect, In, NoteLevel};
 
-/// Why a run ends that the person stopped.
+/// Reason for the end of a run that the person stopped.
 const STOPPED: &str = "the person stopped it";
 
-/// What carries out the effects of a view.
+/// Carrying out the effects of a view.
 impl ViewDriver {
     /// Carries out effects on a conversation until there is one that only the host can do, which is given back.
     ///
@@ -49,7 +49,7 @@ impl ViewDriver {
                 let submitted = conversation.submit(vec![Block::text(text)]).await;
                 submitted.map(drop).map_err(|error| error.to_string())
             }
-            // What comes too late waits in the queue of the view, which knows that the run is over.
+            // Steering that comes too late waits in the queue of the view, which knows that the run is over.
             Effect::Steer { text } => {
                 let _ = conversation.steer(Message::injected(text, "steer"));
                 Ok(())
@@ -82,7 +82,7 @@ impl ViewDriver {
     /// over once that ends.
     pub async fn follow_questions(&self) {
         let Some(answering) = &self.shared.answering else { return };
-        // Who is aborted ends only once the runtime gets to it: the next one waits for that.
+        // A follower that is aborted ends only once the runtime gets to it: the next one waits for that.
         let _following = answering.following.lock().await;
         // Something is asked between one bus and the next, too.
         self.shared.state().closed = false;

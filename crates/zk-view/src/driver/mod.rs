@@ -86,7 +86,7 @@ struct State {
     streams: bool,
 }
 
-/// How much text is gathered before it is reduced, in bytes.
+/// Most text that is gathered before it is reduced, in bytes.
 const MAX_GATHERED: usize = 16 * 1024;
 
 impl State {
@@ -235,7 +235,7 @@ impl Plugin for ViewDriver {
     }
 
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
-        // It may have been on another bus before.
+        // The driver may have been on another bus before.
         let registration = self.shared.begin_registration();
         // Before others: a handler that stops an event must not hide it.
         let first = HookOptions { stage: Stage::Early, reach: Some(Reach::Descendants), time_limit: None };
@@ -282,7 +282,7 @@ async fn keep_turn((shared, own): &(Arc<Shared>, Scope), _: &ToolResultsAfter, c
 
 /// Has the session keep what it does not have yet of a run that ends.
 async fn keep_run(shared: &Arc<Shared>, _: &SessionBeforeEnd, _: &Cx) -> Option<NewEntry> {
-    // What is being stored now is not stored with the end as well.
+    // Records that are being stored now are not stored with the end as well.
     let _one_at_a_time = shared.keeping.lock().await;
     let mut state = shared.state();
     let (entry, kept) = state.engine.run_entry()?;
@@ -411,7 +411,7 @@ impl Shared {
     /// Closes the view, unless it was registered again since.
     fn close(&self, registration: u64) {
         let mut state = self.state();
-        // Its clock ends with the bus.
+        // The clock of the view ends with the bus.
         state.ticking = false;
         if state.registrations != registration {
             // The clock of the next one takes over.
@@ -425,7 +425,7 @@ impl Shared {
         state.readers.iter().for_each(Backlog::wake);
     }
 
-    /// What reader `id` has to read; nothing yet if empty, and nothing more if there is none.
+    /// Takes what reader `id` has to read; nothing yet if empty, and nothing more if there is none.
     fn take(&self, id: u64) -> Option<Vec<Patch>> {
         let mut state = self.state();
         let State { engine, readers, closed, .. } = &mut *state;

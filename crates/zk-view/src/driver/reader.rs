@@ -7,11 +7,11 @@ use tokio::sync::Notify;
 use super::Shared;
 use crate::{Patch, View};
 
-/// What a reader may leave unread: patches, and their bytes. Beyond that it gets the whole view once.
+/// Most patches, and bytes of them, that a reader may leave unread. Beyond that it gets the whole view once.
 const MAX_PATCHES: usize = 1024;
 const MAX_BYTES: usize = 1 << 20;
 
-/// What one reader has not read yet.
+/// Patches that one reader has not read yet.
 #[derive(Debug)]
 pub(super) struct Backlog {
     pub(super) id: u64,

@@ -12,15 +12,15 @@ use crate::{Block, BlockId};
 #[derive(Clone, Debug)]
 pub struct Kept {
     run_id: Option<RunId>,
-    /// How many of the turns that wait to be stored.
+    /// Number of turns that the entry has, of those that wait to be stored.
     turns: usize,
     /// Blocks of sub-agents.
     agents: Vec<BlockId>,
 }
 
 impl Engine {
-    /// What the session has to keep of the run that ended last, so that [`rebuild`](crate::rebuild) shows it again: the
-    /// reply to `session:before-end`.
+    /// Returns the entry that the session has to keep of the run that ended last, so that
+    /// [`rebuild`](crate::rebuild) shows it again: the reply to `session:before-end`.
     #[must_use]
     pub fn run_entry(&self) -> Option<(NewEntry, Kept)> {
         if self.own.has_nothing_to_keep() {
@@ -32,7 +32,8 @@ impl Engine {
         Some((entry, kept))
     }
 
-    /// What the session has to keep of the turns that ended, before the run does: nothing if it says all of it itself.
+    /// Returns the entry that the session has to keep of the turns that ended, before the run does: nothing
+    /// if it says all of it itself.
     #[must_use]
     pub fn turn_entry(&self) -> Option<(NewEntry, Kept)> {
         let RunRecord { run_id, turns, .. } = &self.own.record;
@@ -44,7 +45,8 @@ impl Engine {
         Some((entry, kept))
     }
 
-    /// What the session has to keep of sub-agents while they go on; nothing if it has all of them.
+    /// Returns the entry that the session has to keep of sub-agents while they go on; nothing if it has all
+    /// of them.
     #[must_use]
     pub fn agents_entry(&self) -> Option<(NewEntry, Kept)> {
         let agents = self.settled_agents();
@@ -100,7 +102,7 @@ impl Engine {
         })
     }
 
-    /// Those of them whose place cannot change.
+    /// Records to keep of sub-agents, as far as their place cannot change.
     fn settled_agents(&self) -> Vec<AgentRecord> {
         // A part of an answer that arrives may be removed again, which would move those behind it.
         let arriving = self.run_blocks().position(|(block, _)| block.is_arriving());

@@ -30,12 +30,12 @@ const RECENT: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Lane {
     agent: Option<Arc<SubAgent>>,
-    /// How many blocks it has, and had when its run began.
+    /// Number of blocks that the lane has, and had when its run began.
     count: u64,
     base: u64,
     /// The blocks of the answer that is arriving or whose calls run.
     pub(super) turn: TurnBlocks,
-    /// What streamed in of each text of the answer.
+    /// Text that streamed in, for each text of the answer.
     texts: Vec<String>,
     pub(super) facts: Facts,
     /// The answer is arriving: its blocks are not settled.
@@ -391,7 +391,7 @@ impl Lane {
         if message.results().next().is_some() && message.text().is_empty() {
             return;
         }
-        // Where the person works is no news to them.
+        // The place where the person works is no news to them.
         if message.injected_by.as_deref() == Some(QUERY_CONTEXT) {
             return;
         }

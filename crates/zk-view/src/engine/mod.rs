@@ -25,12 +25,12 @@ use crate::{
 pub use keep::Kept;
 pub use restore::{body_of, rebuild};
 
-/// What a view is told.
+/// Input of a view.
 #[derive(Clone, Copy)]
 pub enum In<'a> {
     /// An event of the agent or of a sub-agent.
     Event(Seen<'a>),
-    /// What the person wants.
+    /// Intent of the person.
     Intent(&'a Intent),
     /// Everything that is asked now.
     Questions(&'a [Arc<PendingQuestion>]),
@@ -77,12 +77,12 @@ impl std::fmt::Debug for In<'_> {
     }
 }
 
-/// What came of it.
+/// Outcome of an input.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Out {
     /// Changes of the view, already made in [`Engine::view`].
     pub patches: Vec<Patch>,
-    /// What the host has to do.
+    /// Effects that the host has to carry out.
     pub effects: Vec<Effect>,
 }
 
@@ -112,7 +112,7 @@ pub struct Engine {
     run_from: usize,
     /// Blocks of its sub-agents that the session has.
     agents_kept: HashSet<BlockId>,
-    /// What the entry of a run that ends has, until that is stored.
+    /// Content of the entry of a run that ends, until that is stored.
     ending: Option<Kept>,
     notes: u64,
     queued: u64,

@@ -58,8 +58,8 @@ impl<'a> OpenTurn<'a> {
         usage.is_some_and(|usage| usage.turn_id == *self.turn_id) || ids(message) == ids(self.message)
     }
 
-    /// How far the next call of this id got, with what is known of it. Nothing keeps a model from giving two calls one
-    /// id.
+    /// Returns how far the next call of this id got, with what is known of it. Nothing keeps a model from
+    /// giving two calls one id.
     fn take(&mut self, call_id: &CallId, records: &mut Records<'_>) -> CutOff {
         let begun = self.begun.take(call_id);
         let result = self.ended.take(call_id).cloned();
@@ -76,7 +76,7 @@ impl<'a> OpenTurn<'a> {
     }
 }
 
-/// What is being shown of a stored session.
+/// State of a stored session that is being shown.
 #[derive(Default)]
 struct Restoring<'a> {
     records: Records<'a>,
@@ -90,7 +90,7 @@ struct Restoring<'a> {
     open: Option<OpenTurn<'a>>,
     /// Entries of plugins that the record of the run says the places of.
     placed: usize,
-    /// Those that were stored with the end of the run.
+    /// Entries that were stored with the end of the run.
     late: Vec<&'a CustomEntry>,
 }
 
@@ -242,7 +242,7 @@ impl Engine {
     fn restore_entry<'a>(&mut self, state: &mut Restoring<'a>, entry: &'a CustomEntry) {
         match entry.audience {
             Audience::Hidden => {}
-            // Its block is in the record of the run, at its place.
+            // The block of the entry is in the record of the run, at its place.
             Audience::Person | Audience::Model if state.placed > 0 => state.placed -= 1,
             Audience::Person | Audience::Model if state.run.end.is_some() => state.late.push(entry),
             Audience::Person | Audience::Model => self.own.entry(&mut self.core, entry),

@@ -148,7 +148,7 @@ impl<'de> Deserialize<'de> for Text {
 pub(crate) struct Growing(Sanitiser);
 
 impl Growing {
-    /// What the next piece adds.
+    /// Returns what the next piece adds.
     pub(crate) fn push(&mut self, delta: &str) -> Text {
         let mut shown = String::with_capacity(delta.len());
         self.0.push(delta, &mut shown);

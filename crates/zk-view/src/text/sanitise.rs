@@ -28,7 +28,7 @@ pub struct Sanitiser {
     last: char,
     /// A joiner that came after an emoji, or a letter of a script that has joiners: it stays if another one follows.
     joiner: Option<char>,
-    /// How many combining marks came through since the last character of its own.
+    /// Number of combining marks that came through since the last character of its own.
     marks: usize,
 }
 

@@ -25,9 +25,9 @@ const CHILDREN: usize = 3;
 enum Act {
     /// A sub-agent's answer grows.
     Grow(usize),
-    /// It is whole.
+    /// The answer is whole.
     Say(usize),
-    /// It broke off, and begins again.
+    /// The answer broke off, and begins again.
     Again(usize),
     /// A call of a sub-agent begins, or ends.
     Call(usize),
@@ -35,7 +35,7 @@ enum Act {
     Answer,
     /// An append of an entry begins.
     Append { turns: bool },
-    /// It ends.
+    /// The append ends.
     Appended { stored: bool },
 }
 
@@ -120,7 +120,7 @@ impl Rig {
 
     fn act(&mut self, act: Act) {
         match act {
-            // What calls does not speak meanwhile.
+            // A sub-agent that calls does not speak meanwhile.
             Act::Grow(child) | Act::Say(child) | Act::Again(child) if self.calls[child].is_some() => {}
             Act::Grow(child) => self.text("more ", &Self::origin(child)),
             Act::Say(child) => {

@@ -158,7 +158,7 @@ async fn run(rig: &mut Rig, prompt: &str, acts: Vec<(usize, Act)>) {
     rig.check().await;
 }
 
-/// The same 96 runs each time, or as many others as the variable says.
+/// Configures the same 96 runs each time, or as many others as the variable says.
 #[expect(clippy::disallowed_methods, reason = "the size of a campaign is set from outside")]
 fn campaign() -> ProptestConfig {
     let asked = std::env::var("ZK_VIEW_RUNS").ok().and_then(|cases| cases.parse().ok());

@@ -355,7 +355,7 @@ fn record(name: &str, rig: &Rig) {
 #[tokio::test(start_paused = true)]
 async fn a_session_that_ends_anywhere_shows_what_was_seen_up_to_its_last_whole_turn() {
     let mut turns = 0;
-    // What a plugin shows may change until its run ends, so that it is stored with the end.
+    // Blocks of a plugin may change until its run ends, so that they are stored with the end.
     for name in SCENARIOS.into_iter().filter(|name| *name != "blocks and entries of plugins") {
         let rig = scenario(name).await;
         let entries = rig.session.entries().await.unwrap();

@@ -88,7 +88,7 @@ impl Rig {
         assert_eq!(replay(&self.patches), view);
     }
 
-    /// What is shown, in a line for each block.
+    /// Returns the shown blocks, in a line for each.
     pub(crate) fn lines(&self) -> String {
         let view = self.driver.view();
         view.blocks.iter().map(|block| format!("{}\n", line(block))).collect()

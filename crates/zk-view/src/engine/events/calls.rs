@@ -49,7 +49,7 @@ impl Engine {
             fact.state = Some(state);
             fact.reason = reason.map(str::to_owned);
         });
-        // Those that run beside it are counted with it.
+        // Calls that run beside it are counted with it.
         self.set_calls();
     }
 }
@@ -93,7 +93,7 @@ impl Reduce for PermissionDecided {
     }
 }
 
-/// Why a call does not run, for a person: `reason` tells the model what to do next.
+/// Returns the reason why a call does not run, for a person: `reason` tells the model what to do next.
 fn why_refused(by: DecidedBy, reasons: &[String], reason: &str) -> String {
     match by {
         // The person's own words come behind a colon.

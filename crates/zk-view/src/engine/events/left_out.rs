@@ -1,4 +1,4 @@
-//! What a run goes on without, named to the person.
+//! Parts that a run goes on without, named to the person.
 
 use zk_core::events::{AgentStart, PartLeftOut, ToolLeftOut, ToolsChanged};
 use zk_core::kernel::Origin;
@@ -16,7 +16,7 @@ impl Reduce for PartLeftOut {
 
 impl Reduce for ToolsChanged {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
-        // What a sub-agent is not offered is not offered to its parent either, which says so.
+        // Tools that a sub-agent is not offered are not offered to its parent either, which says so.
         let left_out = self.left_out.iter().filter(|_| origin.depth == 0);
         for ToolLeftOut { name, source, reason } in left_out {
             let (name, source) = (Text::line(name), Text::line(source));

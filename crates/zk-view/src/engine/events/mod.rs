@@ -1,4 +1,4 @@
-//! What each event changes in a view.
+//! Changes that each event makes in a view.
 
 mod calls;
 mod left_out;
@@ -74,7 +74,7 @@ macro_rules! with_events {
 }
 pub(crate) use with_events;
 
-/// How an event changes a view.
+/// Event that changes a view.
 trait Reduce {
     fn reduce(&self, engine: &mut Engine, origin: &Origin);
 }
@@ -91,7 +91,7 @@ impl Engine {
         with_events!(dispatch);
     }
 
-    /// What the person sees going on is what the conversation's own agent does.
+    /// Sets the activity that the person sees: only that of the conversation's own agent.
     fn own_activity(&mut self, origin: &Origin, activity: Activity) {
         if origin.depth == 0 {
             self.set_activity(activity);

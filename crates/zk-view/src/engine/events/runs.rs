@@ -124,7 +124,7 @@ impl Reduce for SessionEnd {
 }
 
 impl Engine {
-    /// What a plugin appended for the person is shown; sub-agents have no session of their own.
+    /// Shows what a plugin appended for the person; sub-agents have no session of their own.
     fn entry(&mut self, entry: &CustomEntry) {
         match entry.audience {
             Audience::Hidden => {}
@@ -235,7 +235,7 @@ impl Reduce for ContextCompaction {
             CompactionStage::Began => {
                 engine.own_activity(origin, Activity::Compacting { before: self.before });
             }
-            // What it left out is told for itself, and whoever asked is answered.
+            // Messages that it left out are told for themselves, and whoever asked is answered.
             CompactionStage::Done | CompactionStage::Deferred => {
                 engine.own_activity(origin, Activity::Starting)
             }
@@ -245,7 +245,7 @@ impl Reduce for ContextCompaction {
             CompactionStage::Cancelled if origin.depth == 0 => {
                 engine.note(NoteLevel::Warning, &format!("the conversation was not made smaller: {note}"));
             }
-            // What stopped ends the run, which says so.
+            // A compaction that stopped ends the run, which says so.
             CompactionStage::Failed | CompactionStage::Stopped | CompactionStage::Cancelled => {}
             CompactionStage::Restored if origin.depth == 0 => {
                 engine

@@ -5,7 +5,7 @@ use crate::facts::Facts;
 use crate::record::{CallFact, RunRecord, StoredCall};
 use crate::{CallState, Content, RunEnd};
 
-/// What is known of a call of a stored turn that was cut off.
+/// Facts that are known of a call of a stored turn that was cut off.
 pub(in crate::engine) struct CutOff {
     pub(in crate::engine) state: CallState,
     pub(in crate::engine) call: Option<StoredCall>,

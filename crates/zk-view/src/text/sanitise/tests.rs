@@ -109,7 +109,7 @@ fn an_interrupted_sequence_starts_the_next_one() {
     assert_eq!(sanitise("\u{1b}\u{1b}[1mb"), "b");
 }
 
-/// What texts are made of: beginnings, middles and ends of sequences, and what is fine.
+/// Pieces that texts are made of: beginnings, middles and ends of sequences, and what is fine.
 const PIECES: [&str; 37] = [
     "\u{1b}",
     "\u{1b}[",
