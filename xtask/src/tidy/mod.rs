@@ -4,6 +4,7 @@ mod arrows;
 mod links;
 mod manifests;
 mod modules;
+mod openings;
 mod repeats;
 mod size;
 mod snippets;
@@ -70,6 +71,7 @@ fn check(workspace: &Workspace) -> Result<Findings> {
     for text in &texts {
         size::check(text, &mut findings);
         words::check(text, &mut findings);
+        openings::check(text, &mut findings);
         vendors::check(text, &vendors, &mut findings);
         links::check(workspace, text, &texts, &mut findings);
         snippets::check(text, &texts, &mut findings);

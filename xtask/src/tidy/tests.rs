@@ -222,6 +222,26 @@ fn words_that_do_not_belong_in_a_checkout_are_found() {
 }
 
 #[test]
+fn comments_begin_with_the_noun_that_a_reader_searches_for() {
+    for weak in [
+        "/// What is kept.",
+        "//! How it works.",
+        "    // The same again.",
+        "/// Its name.",
+        "// It.",
+        "///Whose?",
+    ] {
+        let dir = clean();
+        put(&dir, "crates/zk-tools/src/a.rs", &format!("//! A.\n\n{weak}\nfn a() {{}}\n"));
+        assert_only(&dir, "crates/zk-tools/src/a.rs:3: ");
+    }
+    let dir = clean();
+    let fine = "/// Items, of\n/// What kind ever.\nfn a() {}\n// Whatever.\n// Thatcher.\n/// The samest.\nfn b() {}\n";
+    put(&dir, "crates/zk-tools/src/a.rs", fine);
+    assert_eq!(errors(&dir), [] as [String; 0]);
+}
+
+#[test]
 fn links_lead_to_files_and_headings() {
     let dir = clean();
     put(&dir, "docs/a.md", "# One `thing`: two\n\n## Same\n\n## Same\n");
