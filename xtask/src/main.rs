@@ -9,6 +9,7 @@ mod ci;
 mod conformance;
 mod docs;
 mod fuzz;
+mod house;
 mod models;
 mod run;
 mod scaffold;
@@ -27,6 +28,7 @@ cargo xtask <task>
 
   ci                            everything the CI runs, in its order
   tidy                          the rules no compiler checks: arrows between crates, sizes, words, links
+  house                         the shape of the crates: lines, circles of imports, folders, structs
   docs [--check]                write docs/reference from the code, or fail if it is stale
   conformance                   the conformance suite of MCP, if npm can install it
   fuzz [--seconds N]            every fuzz target for N seconds, 5 by default; needs nightly and cargo-fuzz
@@ -55,6 +57,7 @@ fn task(args: &[&str]) -> Result<()> {
     match args {
         ["ci"] => ci::run(&workspace),
         ["tidy"] => tidy::run(&workspace),
+        ["house"] => house::print(&workspace),
         ["docs"] => docs::write(&workspace),
         ["docs", "--check"] => docs::check(&workspace),
         ["judge-table"] => ci::judge_table(&workspace),

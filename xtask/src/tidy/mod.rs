@@ -6,6 +6,7 @@ mod manifests;
 mod modules;
 mod openings;
 mod repeats;
+mod shape;
 mod size;
 mod snippets;
 #[cfg(test)]
@@ -68,6 +69,7 @@ fn check(workspace: &Workspace) -> Result<Findings> {
         findings.error("the table of models", fault);
     }
     repeats::check(&texts, &mut findings);
+    shape::check(&packages, &texts, &mut findings)?;
     for text in &texts {
         size::check(text, &mut findings);
         words::check(text, &mut findings);

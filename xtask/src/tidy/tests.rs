@@ -242,6 +242,33 @@ fn comments_begin_with_the_noun_that_a_reader_searches_for() {
 }
 
 #[test]
+fn circles_folders_and_structs_have_limits() {
+    let dir = clean();
+    put(&dir, "crates/zk-tools/src/a.rs", "mod b;\nmod c;\nmod d;\nmod e;\n");
+    for (from, to) in [("b", "c"), ("c", "d"), ("d", "e")] {
+        put(&dir, &format!("crates/zk-tools/src/a/{from}.rs"), &format!("use super::{to}::A;\n"));
+    }
+    put(&dir, "crates/zk-tools/src/a/e.rs", "use super::d::A;\n");
+    assert_eq!(errors(&dir), [] as [String; 0]);
+    put(&dir, "crates/zk-tools/src/a/e.rs", "use super::b::A;\n");
+    assert_only(&dir, "zk-tools: 4 files import each other in a circle");
+    let dir = clean();
+    let modules = (1..=16).map(|number| format!("mod m{number};\n")).collect::<String>();
+    put(&dir, "crates/zk-tools/src/a.rs", &modules);
+    (1..=16).for_each(|number| put(&dir, &format!("crates/zk-tools/src/a/m{number}.rs"), ""));
+    assert_only(&dir, "crates/zk-tools/src/a: 16 modules, 15 is the limit");
+    let dir = clean();
+    let fields = "u8, ".repeat(21);
+    put(&dir, "crates/zk-tools/src/a.rs", &format!("struct A({fields});\n"));
+    assert_only(&dir, "crates/zk-tools/src/a.rs: A: 21 fields, 20 is the limit");
+    let exceptions = "[circles]\n[folders]\n[structs]\n\"crates/zk-tools/src/a.rs: A\" = 21\n";
+    put(&dir, "xtask/house.toml", exceptions);
+    assert_eq!(errors(&dir), [] as [String; 0]);
+    put(&dir, "crates/zk-tools/src/a.rs", "struct A(u8);\n");
+    assert_only(&dir, "xtask/house.toml: crates/zk-tools/src/a.rs: A has 1 fields now, not 21");
+}
+
+#[test]
 fn links_lead_to_files_and_headings() {
     let dir = clean();
     put(&dir, "docs/a.md", "# One `thing`: two\n\n## Same\n\n## Same\n");
