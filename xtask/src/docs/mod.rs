@@ -1,7 +1,8 @@
-//! The generated part of `docs/reference`.
+//! The generated part of `docs/reference`, and the READMEs of the crates.
 
 mod emitted;
 mod events;
+mod readmes;
 mod schema;
 mod schemas;
 #[cfg(test)]
@@ -46,8 +47,10 @@ fn pages(workspace: &Workspace) -> Result<Vec<(String, String)>> {
     let programs = programs(workspace.root())?;
     let dump = output(workspace, &programs.join("examples/dump_events"), &[])?;
     let catalogue = serde_json::from_slice(&dump).context("the event catalogue is no JSON")?;
-    let events = events::page(&catalogue, &Emitters::new(&workspace.texts()?))?;
+    let texts = workspace.texts()?;
+    let events = events::page(&catalogue, &Emitters::new(&texts))?;
     let mut pages = schemas::pages(workspace, &programs)?;
+    pages.extend(readmes::pages(&workspace.packages()?, &texts)?);
     pages.push(("docs/reference/events.md".to_owned(), events));
     Ok(pages)
 }

@@ -1,0 +1,117 @@
+use anyhow::{Context, Result};
+
+use crate::workspace::{Package, Text};
+
+/// READMEs of the crates, which registries show: front pages of their documentation, as plain Markdown.
+pub(super) fn pages(packages: &[Package], texts: &[Text]) -> Result<Vec<(String, String)>> {
+    let find = |path: &str| texts.iter().find(|text| text.path == path).map(|text| text.text.as_str());
+    let mut pages = Vec::new();
+    for package in packages {
+        let Some(library) = find(&format!("{}/src/lib.rs", package.dir)) else { continue };
+        let example = |name: &str| find(&format!("{}/{name}", package.dir));
+        let text = page(package, library, example).with_context(|| format!("README of {}", package.name))?;
+        pages.push((format!("{}/README.md", package.dir), text));
+    }
+    Ok(pages)
+}
+
+fn page<'a>(package: &Package, library: &str, example: impl Fn(&str) -> Option<&'a str>) -> Result<String> {
+    let mut page = format!("# {}\n\n", package.name);
+    let (mut is_code, mut is_empty) = (false, true);
+    for line in library.lines() {
+        let text = match line.strip_prefix("//!") {
+            Some(text) => text.strip_prefix(' ').unwrap_or(text).to_owned(),
+            None => match line.strip_prefix("#![doc = ").and_then(|rest| rest.strip_suffix(']')) {
+                Some(value) => {
+                    match value.strip_prefix("include_str!(\"../").and_then(|rest| rest.strip_suffix("\")")) {
+                        Some(name) => example(name)
+                            .with_context(|| format!("there is no {name}"))?
+                            .trim_end()
+                            .to_owned(),
+                        None => value.trim_matches('"').to_owned(),
+                    }
+                }
+                None => break,
+            },
+        };
+        is_empty = false;
+        if text.starts_with("```") {
+            let is_rust = !is_code && matches!(text.as_str(), "```" | "```ignore" | "```no_run");
+            page.push_str(if is_rust { "```rust" } else { &text });
+            page.push('\n');
+            is_code = !is_code;
+            continue;
+        }
+        match text.strip_prefix("# ").filter(|_| !is_code) {
+            Some(heading) => page.push_str(&format!("## {heading}\n")),
+            None if is_code => page.push_str(&format!("{text}\n")),
+            None => page.push_str(&format!("{}\n", plain(&text))),
+        }
+    }
+    anyhow::ensure!(!is_empty, "src/lib.rs begins with no documentation");
+    let workspace = "https://github.com/zk-agent/zk";
+    page.push_str(&format!(
+        "\n## License\n\nPart of [zk]({workspace}), an agent harness you can take apart. MIT or Apache-2.0, at your option.\n"
+    ));
+    Ok(page)
+}
+
+/// Text without links that lead into the documentation of Rust.
+fn plain(text: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some((before, link)) = rest.split_once('[') {
+        plain.push_str(before);
+        let Some((label, after)) = link.split_once(']') else {
+            plain.push('[');
+            rest = link;
+            continue;
+        };
+        let target = after.strip_prefix('(').and_then(|target| target.split_once(')'));
+        match target {
+            Some((target, after)) if target.starts_with("http") => {
+                plain.push_str(&format!("[{label}]({target})"));
+                rest = after;
+            }
+            Some((_, after)) => {
+                plain.push_str(label);
+                rest = after;
+            }
+            None if label.starts_with('`') => {
+                plain.push_str(label);
+                rest = after;
+            }
+            None => {
+                plain.push('[');
+                rest = link;
+            }
+        }
+    }
+    plain + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn front_page_becomes_a_readme() {
+        let library = "//! Tools, with [`Exec`] and [one](crate::One).\n//!\n//! [zk](https://zk) `a[0]`\n//!\n//! # Example\n//!\n\
+                       #![doc = \"```ignore\"]\n#![doc = include_str!(\"../examples/a.rs\")]\n#![doc = \"```\"]\n//!\n//! # Last\n\nmod a;\n";
+        let package =
+            Package { name: "zk-a".to_owned(), dir: "crates/zk-a".to_owned(), manifest: toml::Table::new() };
+        let example = |name: &str| (name == "examples/a.rs").then_some("use a::[B];\n");
+        let page = page(&package, library, example).unwrap();
+        let expected = "# zk-a\n\nTools, with `Exec` and one.\n\n[zk](https://zk) `a[0]`\n\n## Example\n\n```rust\nuse a::[B];\n```\n\n\
+                        ## Last\n\n## License\n\n";
+        assert!(page.starts_with(expected), "{page}");
+    }
+
+    #[test]
+    fn example_that_is_absent_is_an_error() {
+        let library = "//! A.\n#![doc = include_str!(\"../examples/a.rs\")]\n";
+        let package =
+            Package { name: "zk-a".to_owned(), dir: "crates/zk-a".to_owned(), manifest: toml::Table::new() };
+        assert!(page(&package, library, |_| None).unwrap_err().to_string().contains("examples/a.rs"));
+    }
+}
