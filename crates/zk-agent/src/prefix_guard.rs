@@ -218,7 +218,7 @@ impl Sent {
         parts::of_system(&self.system, &self.sections, self.system_by.as_deref())
     }
 
-    /// How many messages at the beginning are the same in `next`.
+    /// Number of messages at the beginning that are the same in `next`.
     fn count_shared(&self, next: &Self) -> usize {
         let is_same = |(one, other): &(&Arc<Message>, &Arc<Message>)| Arc::ptr_eq(one, other) || one == other;
         self.messages.iter().zip(&next.messages).take_while(is_same).count()

@@ -21,9 +21,9 @@ const TOO_MANY: &str = "more than 2000 directories come before it";
 /// A `SKILL.md` below a directory of skills that discovery does not take for a skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOutSkill {
-    /// Its directory.
+    /// Directory of the skill.
     pub path: PathBuf,
-    /// Where it comes from.
+    /// Source of the skill.
     pub source: SkillSource,
     /// Reason, as the end of a sentence about the skill; or what was cut off of a directory of skills.
     pub why: Cow<'static, str>,

@@ -164,7 +164,8 @@ impl Chains {
         self
     }
 
-    /// How the conversation begins at its last messages and, further and further apart, at those before.
+    /// Returns how the conversation begins at its last messages and, further and further apart, at those
+    /// before.
     pub(super) fn checkpoints(&self) -> Vec<Checkpoint> {
         // 0, 1, 2, 4, 8, … messages before the end.
         let is_kept = |behind: usize| behind == 0 || behind.is_power_of_two();

@@ -24,14 +24,14 @@ pub(crate) enum McpAction {
         server: String,
         /// The tool
         tool: String,
-        /// Its arguments as JSON
+        /// Arguments of the tool as JSON
         args: Option<String>,
     },
     /// Show how the tools of a server differ from those that were accepted, and accept them
     Accept {
         /// The server
         server: String,
-        /// What names the change, as it is shown without this
+        /// Digest of the change, as it is shown without this
         digest: Option<String>,
     },
     /// Print what the program of a server printed to standard error
@@ -70,12 +70,12 @@ pub(crate) enum McpAction {
 
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
 pub(crate) struct McpAdd {
-    /// What to call it
+    /// Name for the server
     pub(crate) name: String,
-    /// Its address, for a server that is reached by HTTP
+    /// Address of the server, for one that is reached by HTTP
     #[arg(value_name = "URL", conflicts_with = "url")]
     pub(crate) address: Option<String>,
-    /// The same
+    /// Address of the server, as an option
     #[arg(long, value_name = "URL")]
     pub(crate) url: Option<String>,
     /// A variable for its program, NAME=VALUE; ${VAR} stands for one of your own
@@ -84,7 +84,7 @@ pub(crate) struct McpAdd {
     /// A header for its address, "NAME: VALUE"
     #[arg(long, value_name = "HEADER")]
     pub(crate) header: Vec<String>,
-    /// Its program and the arguments
+    /// Program of the server and its arguments
     #[arg(last = true)]
     pub(crate) command: Vec<String>,
 }
@@ -117,7 +117,7 @@ pub(crate) enum PolicyAction {
     },
     /// Take back something approved
     Revoke {
-        /// Its number in `zk policy list`, or the rule
+        /// Number of the rule or call in `zk policy list`, or the rule
         which: String,
     },
 }
@@ -136,7 +136,7 @@ pub(crate) enum PromptAction {
 pub(crate) enum CostAction {
     /// Show what a session read anew although a cache could have kept it, and why
     Why {
-        /// Its id, or the beginning of it
+        /// Id of the session, or the beginning of it
         id: String,
     },
 }
@@ -164,7 +164,7 @@ pub(crate) enum SkillsAction {
     },
     /// Print a skill: what its frontmatter says, its files and its text
     Show {
-        /// Its name
+        /// Name of the skill
         name: String,
     },
     /// Validate skills strictly, by the specification; ends with 1 if one is not valid
@@ -186,15 +186,15 @@ pub(crate) enum SkillsAction {
     },
     /// Remove one of your own skills, or one of this project
     Remove {
-        /// Its name
+        /// Name of the skill
         name: String,
-        /// That of this project
+        /// Remove the one of this project
         #[arg(long)]
         project: bool,
     },
     /// Make a new skill to be filled in
     New {
-        /// Its name: lower-case letters, digits and hyphens
+        /// Name of the skill: lower-case letters, digits and hyphens
         name: String,
         /// For this project, in .agents/skills; for yourself otherwise
         #[arg(long)]
@@ -219,7 +219,7 @@ pub(crate) enum TrustAction {
 pub(crate) enum SessionsAction {
     /// List the sessions of this directory, newest first
     List {
-        /// Those of every directory
+        /// List the sessions of every directory
         #[arg(long)]
         all: bool,
         /// One JSON array, an object for each
@@ -228,17 +228,17 @@ pub(crate) enum SessionsAction {
     },
     /// Print a session's conversation
     Show {
-        /// Its id, or the beginning of it
+        /// Id of the session, or the beginning of it
         id: String,
     },
     /// Copy a session, even one that another process has open
     Copy {
-        /// Its id, or the beginning of it
+        /// Id of the session, or the beginning of it
         id: String,
     },
     /// Remove a session
     Rm {
-        /// Its id, or the beginning of it
+        /// Id of the session, or the beginning of it
         id: String,
     },
 }
@@ -278,7 +278,7 @@ pub(crate) enum ConfigAction {
     },
     /// Print the JSON Schema of the settings, for editors
     Schema {
-        /// That of the object `--output-format json` prints instead
+        /// Print the schema of the object that `--output-format json` prints instead
         #[arg(long)]
         result: bool,
     },

@@ -30,7 +30,7 @@ fn secret(text: &str) -> Result<Secret, Infallible> {
                   141 the reader of the output went away."
 )]
 pub(crate) struct Cli {
-    /// What to do. Text from standard input follows it
+    /// Prompt to work on. Text from standard input follows it
     pub(crate) prompt: Option<String>,
 
     /// Print the answer and exit (non-interactive)
@@ -53,7 +53,7 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "TEXT")]
     pub(crate) append_system: Option<String>,
 
-    /// How much to reason: off, minimal, low, medium, high, xhigh, max, or adaptive (default): the model decides
+    /// Thinking level: off, minimal, low, medium, high, xhigh, max, or adaptive (default): the model decides
     #[arg(long, value_name = "LEVEL")]
     pub(crate) thinking: Option<ThinkingLevel>,
 
@@ -78,14 +78,14 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "FILE")]
     pub(crate) json_schema: Option<PathBuf>,
 
-    /// Where commands run: process (on this machine), sandbox (there, and they write to the project alone),
+    /// Context of commands: process (on this machine), sandbox (there, and they write to the project alone),
     /// docker:IMAGE (in a container with the project), remote:unix:PATH (where `zk exec-server` listens,
     /// files too), or remote:ssh:HOST (where it is started)
     #[arg(long, value_name = "NAME")]
     pub(crate) context: Option<String>,
 
-    /// How a conversation is drawn: inline (answers as Markdown, and a place to type that stays), full (the same on
-    /// all of the terminal, with scrolling of its own) or plain (lines)
+    /// Form of the conversation: inline (answers as Markdown, and a place to type that stays), full (the same
+    /// on all of the terminal, with scrolling of its own) or plain (lines)
     #[arg(long, value_name = "NAME")]
     pub(crate) screen: Option<String>,
 
@@ -97,11 +97,12 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_tokens: Option<u32>,
 
-    /// What the conversation may cost with its sub-agents, in US dollars: then you are asked; with --print the run stops
+    /// Limit of what the conversation costs with its sub-agents, in US dollars: then you are asked; with
+    /// --print the run stops
     #[arg(long, value_name = "USD", value_parser = amount)]
     pub(crate) max_budget_usd: Option<f64>,
 
-    /// The same in tokens, read and written
+    /// Limit of the conversation in tokens, read and written: then you are asked; with --print the run stops
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_tokens_total: Option<u32>,
 
@@ -109,7 +110,7 @@ pub(crate) struct Cli {
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,
 
-    /// How the answer is printed; json and stream-json imply --print
+    /// Format of the answer; json and stream-json imply --print
     #[arg(long, value_name = "FORMAT")]
     pub(crate) output_format: Option<OutputFormat>,
 
@@ -121,7 +122,8 @@ pub(crate) struct Cli {
     #[arg(long, conflicts_with = "permission_mode")]
     pub(crate) allow_all: bool,
 
-    /// What runs without asking: read-only, ask, accept-edits, auto (in the sandbox; default where it holds) or all
+    /// Calls that run without asking: read-only, ask, accept-edits, auto (in the sandbox; default where it
+    /// holds) or all
     #[arg(long, global = true, value_name = "MODE")]
     pub(crate) permission_mode: Option<Mode>,
 
@@ -137,7 +139,7 @@ pub(crate) struct Cli {
     #[arg(long, conflicts_with_all = ["resume", "continue_"])]
     pub(crate) no_session: bool,
 
-    /// Where the provider answers, instead of its usual address
+    /// Address of the provider, instead of its usual one
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) base_url: Option<String>,
 

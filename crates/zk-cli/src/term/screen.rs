@@ -78,19 +78,19 @@ pub(crate) struct Screen {
     status_text: String,
     /// Text typed during a run.
     draft: String,
-    /// Where these are shown.
+    /// Status lines as they are drawn now.
     drawn: Option<Drawn>,
-    /// How many columns of the cursor's line are taken, wide characters counted once.
+    /// Columns of the cursor's line that are taken, wide characters counted once.
     column: usize,
-    /// How often something was written that stays.
+    /// Number of writes that stay.
     written: u64,
-    /// How many status lines there were.
+    /// Number of status lines written.
     statuses: u64,
-    /// Who draws what is written, where that is somebody else.
+    /// Sink of what is written, where somebody else draws it.
     sink: Option<Sink>,
     /// Text that is written later, while the terminal belongs to somebody else.
     held: Option<SafeText>,
-    /// Why nothing can be written any more.
+    /// Error after which nothing can be written any more.
     broken: Option<std::io::Error>,
 }
 

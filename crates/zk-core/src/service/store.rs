@@ -371,12 +371,12 @@ pub struct SessionSnapshot {
 /// Visitor of the entries of a session, each with its bytes as JSON: see [`SessionStore::scan`].
 pub type EntryVisitor = Box<dyn FnMut(Entry, usize) -> ControlFlow<()> + Send>;
 
-/// What there is to say of a session whose entries were visited.
+/// Summary of a session whose entries were visited.
 #[derive(Clone, Debug)]
 pub struct SessionScan {
     /// The line of a listing.
     pub info: SessionInfo,
-    /// What cannot be read, in words.
+    /// Notices of entries that cannot be read, in words.
     pub notices: Vec<String>,
 }
 

@@ -52,7 +52,7 @@ struct Args {
     action: Action,
     /// Of the job, as `shell` gave it
     id: Option<String>,
-    /// How long to wait, default 30000
+    /// Milliseconds to wait, default 30000
     timeout_ms: Option<u64>,
 }
 

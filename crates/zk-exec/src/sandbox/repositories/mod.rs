@@ -42,7 +42,7 @@ struct State {
     protected: HashSet<PathBuf>,
     /// Paths of a name `.git`, or of a directory that may be a repository itself, made by commands.
     made: BTreeSet<PathBuf>,
-    /// Those that the sandbox protects from the next command on, with how far that is.
+    /// Repositories that the sandbox protects from the next command on, with how far that is.
     roots: BTreeMap<PathBuf, Stage>,
     is_cut_told: bool,
 }

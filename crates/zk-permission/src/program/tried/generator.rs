@@ -447,7 +447,7 @@ fn program(random: &mut Rng) -> String {
         ),
         _ => {
             let row = table::READERS[random.usize(..table::READERS.len())];
-            // It would only wait.
+            // A `sleep` would only wait.
             if row.name == "sleep" {
                 "true".to_owned()
             } else {

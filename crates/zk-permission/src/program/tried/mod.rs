@@ -37,7 +37,7 @@ fn is_read(command: &str) -> bool {
         == Decision::Allow
 }
 
-/// What commands changed, in words; nothing where they cannot be run.
+/// Returns the changes that commands made, in words; nothing where they cannot be run.
 fn told_changes(commands: &[String]) -> Option<Vec<String>> {
     match changes(commands) {
         Err(why) => {

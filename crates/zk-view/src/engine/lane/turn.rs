@@ -39,14 +39,14 @@ impl Tag {
 #[derive(Clone, Debug)]
 pub(in crate::engine) struct CallBlock {
     pub(in crate::engine) id: BlockId,
-    /// Its number among the calls of the turn.
+    /// Number of the call among those of the turn.
     number: usize,
 }
 
 /// A call of the turn.
 #[derive(Debug)]
 struct TurnCall {
-    /// Its place among the blocks of the turn.
+    /// Position of the call among the blocks of the turn.
     at: usize,
     /// The state it is counted in.
     counted: CallState,
@@ -143,7 +143,7 @@ impl TurnBlocks {
         }
     }
 
-    /// How far the calls are.
+    /// Returns the counts of the turn's calls by state.
     pub(in crate::engine) fn counts(&self) -> BatchCounts {
         self.counts
     }
