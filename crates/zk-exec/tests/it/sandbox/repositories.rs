@@ -224,7 +224,7 @@ async fn the_result_of_a_command_tells_of_what_was_set_aside() {
     project.exec.close().await;
 }
 
-/// Where many directories are that tools make, repositories are not looked for when the sandbox is set up.
+/// Repositories are not looked for at the set-up in directories that tools make.
 #[tokio::test]
 async fn a_repository_among_the_files_of_tools_that_is_armed_and_added_to_the_index_is_disarmed() {
     let [tree, outside, state] = [(); 3].map(|()| tempfile::tempdir().unwrap());
