@@ -42,6 +42,10 @@ fn page<'a>(package: &Package, library: &str, example: impl Fn(&str) -> Option<&
             is_code = !is_code;
             continue;
         }
+        // Lines of an example that documentation hides.
+        if is_code && (text == "#" || text.starts_with("# ")) {
+            continue;
+        }
         match text.strip_prefix("# ").filter(|_| !is_code) {
             Some(heading) => page.push_str(&format!("## {heading}\n")),
             None if is_code => page.push_str(&format!("{text}\n")),
@@ -51,7 +55,7 @@ fn page<'a>(package: &Package, library: &str, example: impl Fn(&str) -> Option<&
     anyhow::ensure!(!is_empty, "src/lib.rs begins with no documentation");
     let workspace = "https://github.com/zk-agent/zk";
     page.push_str(&format!(
-        "\n## License\n\nPart of [zk]({workspace}), an agent harness you can take apart. MIT or Apache-2.0, at your option.\n"
+        "\n## Licence\n\nPart of [zk]({workspace}), an agent harness you can take apart. MIT or Apache-2.0, at your option.\n"
     ));
     Ok(page)
 }
@@ -103,7 +107,7 @@ mod tests {
         let example = |name: &str| (name == "examples/a.rs").then_some("use a::[B];\n");
         let page = page(&package, library, example).unwrap();
         let expected = "# zk-a\n\nTools, with `Exec` and one.\n\n[zk](https://zk) `a[0]`\n\n## Example\n\n```rust\nuse a::[B];\n```\n\n\
-                        ## Last\n\n## License\n\n";
+                        ## Last\n\n## Licence\n\n";
         assert!(page.starts_with(expected), "{page}");
     }
 
