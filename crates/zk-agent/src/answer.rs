@@ -47,10 +47,17 @@ impl Driver {
             self.commit(self.turns(vec![message], MessagesCause::Harness)).await?;
             return Ok(false);
         }
+        self.ask_for_call(output, "").await
+    }
+
+    /// Has the model call the tool that takes the output, with `why` before the request for it, unless that was tried often
+    /// enough. Gives whether it was.
+    async fn ask_for_call(&self, output: &OutputTool, why: &str) -> Result<bool, AgentError> {
         let due = output.force();
         if due {
             let name = self.agent.aliases.wire(OUTPUT_TOOL);
-            let message = Message::injected(format!("Give the final answer by calling `{name}`."), "output");
+            let message =
+                Message::injected(format!("{why}Give the final answer by calling `{name}`."), "output");
             self.commit(self.turns(vec![message.shared()], MessagesCause::Harness)).await?;
         }
         Ok(!due)
@@ -83,7 +90,14 @@ impl Driver {
                 ))),
             };
         }
-        let text = format!("The answer does not follow the schema: {why}. Give the whole answer again.");
+        let why = format!("The answer does not follow the schema: {why}. ");
+        if output.is_alone() {
+            // The server may leave the shape of an answer unheard, and heed a tool.
+            output.leave_native();
+            self.agent.state().prefix.note_tools();
+            return self.ask_for_call(output, &why).await;
+        }
+        let text = format!("{why}Give the whole answer again.");
         let message = Message::injected(text, "output").shared();
         self.commit(self.turns(vec![message], MessagesCause::Harness)).await?;
         Ok(false)

@@ -313,6 +313,25 @@ async fn a_schema_that_is_refused_without_tools_is_left_to_the_tool() {
 }
 
 #[tokio::test]
+async fn a_server_that_ignores_the_schema_of_a_request_without_tools_is_made_to_call_the_tool() {
+    for ignored in ["Still one.", "{}"] {
+        let script = Script::new()
+            .turn(|t| t.text("It is one."))
+            .turn(|t| t.text(ignored))
+            .turn(give(json!({"n": 1})));
+        let rig = native_without_tools(script);
+        let outcome = rig.run("go").await;
+        outcome.result.unwrap();
+        assert_eq!(outcome.stats.output, Some(json!({"n": 1})));
+        assert_eq!(shapes(&rig), [(false, true), (true, false), (false, true)]);
+        assert_eq!(choices(&rig).pop(), Some(ToolChoice::Tool("__output__".into())));
+        let history = told(&rig.agent.history());
+        assert!(history.contains("does not follow the schema: "), "the model is told why: {history}");
+        assert!(history.contains("Give the final answer by calling `__output__`."), "{history}");
+    }
+}
+
+#[tokio::test]
 async fn a_run_that_goes_on_after_an_answer_without_tools_has_its_tools_again() {
     let script = Script::new()
         .turn(|t| t.text("It is one."))
