@@ -21,6 +21,7 @@ const COMPRESSORS: &[(&str, &str, &[&str])] = &[
 ];
 
 const TO_OUTPUT: [&str; 7] = ["c", "l", "t", "stdout", "to-stdout", "list", "test"];
+const TO_STDOUT: [&str; 3] = ["c", "stdout", "to-stdout"];
 
 /// Archives and compressed files whose contents are only shown; nothing if a program does more with them.
 pub(super) fn outcome(name: &str, args: &[String]) -> Option<Outcome> {
@@ -37,6 +38,9 @@ pub(super) fn outcome(name: &str, args: &[String]) -> Option<Outcome> {
         Some((archive, _)) if name == "unzip" => std::slice::from_ref(archive),
         _ => scanned.operands.as_slice(),
     };
+    // With these the last flag of a way to work counts, and one that unpacks writes and deletes.
+    let unpacks = matches!(name, "bzip2" | "xz") && scanned.has(&["d", "decompress", "uncompress"]);
+    let harmless = if unpacks { TO_STDOUT.as_slice() } else { harmless };
     scanned.has(harmless).then(|| Outcome::reads(files.iter().copied()))
 }
 
