@@ -25,6 +25,9 @@ pub struct HostSurroundings {
     protected: Vec<PathBuf>,
     hidden: Vec<PathBuf>,
     variables: BTreeMap<String, String>,
+    /// Directories of the repositories in or around the roots that were there from the start: commands do not write their
+    /// configuration.
+    repositories: Vec<PathBuf>,
     shared: &'static [&'static str],
 }
 
@@ -38,7 +41,10 @@ impl HostSurroundings {
         let is_narrow = |root: &PathBuf| {
             root.parent().is_some() && home.as_ref().is_none_or(|home| !home.starts_with(root))
         };
-        let roots = roots.iter().map(|root| real(root)).filter(is_narrow).collect();
+        let roots: Vec<PathBuf> = roots.iter().map(|root| real(root)).filter(is_narrow).collect();
+        let has_repository = |dir: &&Path| fs::symlink_metadata(dir.join(".git")).is_ok();
+        let around = roots.iter().filter_map(|root| root.ancestors().find(has_repository));
+        let repositories = around.map(Path::to_owned).collect();
         Self {
             roots,
             home,
@@ -46,6 +52,7 @@ impl HostSurroundings {
             protected: Vec::new(),
             hidden: Vec::new(),
             variables: BTreeMap::new(),
+            repositories,
             shared: &SHARED,
         }
     }
@@ -100,6 +107,10 @@ impl HostSurroundings {
 impl Surroundings for HostSurroundings {
     fn home(&self) -> Option<&Path> {
         self.home.as_deref()
+    }
+
+    fn protects_repository(&self, root: &Path) -> bool {
+        fs::canonicalize(root).is_ok_and(|root| self.repositories.contains(&root))
     }
 
     fn variable(&self, name: &str) -> Option<&str> {

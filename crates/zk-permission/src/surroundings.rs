@@ -24,6 +24,11 @@ pub trait Surroundings: Send + Sync {
         None
     }
 
+    /// Whether the repository in this directory is one whose configuration no command can have written.
+    fn protects_repository(&self, _root: &Path) -> bool {
+        false
+    }
+
     /// Variable that commands see, where it names a place of the network.
     fn variable(&self, _name: &str) -> Option<&str> {
         None

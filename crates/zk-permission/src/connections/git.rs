@@ -50,8 +50,8 @@ pub(super) fn connections(args: &[String], near: Vicinity<'_>) -> Option<Connect
     flags.windows(2).filter(|pair| pair.first() == Some(&"-C")).for_each(|pair| {
         dir = dir.join(pair.last().copied().unwrap_or_default());
     });
-    let config = configuration(&dir);
-    let rewrites = rewrites(near, config.as_deref());
+    let configured = Configuration::around(&dir, near);
+    let rewrites = rewrites(near, configured.config.as_deref().filter(|_| configured.is_trusted));
     let of_place = |word: &str| {
         let word = rewrites.apply(word, name == "push");
         hosts::of_url(&word).or_else(|| hosts::of_far_place(&word, false))
@@ -63,32 +63,60 @@ pub(super) fn connections(args: &[String], near: Vicinity<'_>) -> Option<Connect
     };
     let mut found: Vec<String> = places.iter().filter_map(|word| of_place(word)).collect();
     if found.is_empty() {
-        let remotes = remotes(&dir, config.as_deref());
-        let named = places.first().filter(|name| remotes.iter().any(|(remote, _)| remote == *name));
-        let of_remotes = remotes.iter().filter(|(remote, _)| named.is_none_or(|name| remote == name));
-        found.extend(of_remotes.filter_map(|(_, url)| of_place(url)));
+        let remotes = configured.remotes(near.trusts_project);
+        let named = places.first().filter(|name| remotes.iter().any(|remote| remote.name == **name));
+        let of_remotes = remotes.iter().filter(|remote| named.is_none_or(|name| remote.name == *name));
+        let far: Vec<_> =
+            of_remotes.filter_map(|remote| Some((of_place(&remote.address)?, remote.counts))).collect();
         // A remote on this machine needs no connection.
-        if found.is_empty() && !remotes.is_empty() {
+        if far.is_empty() && !remotes.is_empty() {
             return None;
         }
+        found.extend(far.into_iter().filter(|(_, counts)| *counts).map(|(host, _)| host));
     }
     Some(Connections { hosts: found, any_public: false })
 }
 
-/// Names and addresses of the remotes and submodules of the repository around a directory.
-fn remotes(dir: &Path, config: Option<&str>) -> Vec<(String, String)> {
-    let modules = dir.ancestors().find(|dir| common_dir(&dir.join(".git")).is_some());
-    let modules = modules.and_then(|root| read(&root.join(".gitmodules")));
-    config.into_iter().chain(modules.as_deref()).flat_map(addresses).collect()
+/// Settings of the repository around a directory.
+#[derive(Default)]
+struct Configuration {
+    config: Option<String>,
+    /// Whether no command can have written the configuration, or a person is asked about its hosts.
+    is_trusted: bool,
+    modules: Option<String>,
 }
 
-/// Configuration of the repository around a directory.
-fn configuration(dir: &Path) -> Option<String> {
-    let git = dir.ancestors().find_map(|dir| common_dir(&dir.join(".git")))?;
-    read(&git.join("config"))
+/// Remote or submodule of a repository.
+struct Remote {
+    name: String,
+    address: String,
+    /// Whether its host is let through.
+    counts: bool,
 }
 
-/// Rules about addresses of the person's git and of this repository, whose configuration no command writes.
+impl Configuration {
+    fn around(dir: &Path, near: Vicinity<'_>) -> Self {
+        let with_git = |dir: &Path| Some((dir.to_owned(), common_dir(&dir.join(".git"))?));
+        let Some((root, git)) = dir.ancestors().find_map(with_git) else { return Self::default() };
+        Self {
+            config: read(&git.join("config")),
+            is_trusted: near.trusts_project || near.surroundings.protects_repository(&root),
+            modules: read(&root.join(".gitmodules")),
+        }
+    }
+
+    /// Remotes and submodules; those of `.gitmodules`, which any command writes, count only with the project.
+    fn remotes(&self, trusts_project: bool) -> Vec<Remote> {
+        let texts = [(&self.config, self.is_trusted), (&self.modules, trusts_project)];
+        let texts = texts.into_iter().filter_map(|(text, counts)| Some((text.as_deref()?, counts)));
+        let remotes = texts.flat_map(|(text, counts)| {
+            addresses(text).into_iter().map(move |(name, address)| Remote { name, address, counts })
+        });
+        remotes.collect()
+    }
+}
+
+/// Rules about addresses of the person's git and of a repository, if no command can have written its configuration.
 fn rewrites(near: Vicinity<'_>, config: Option<&str>) -> GitRewrites {
     let at_home = |name: &str| near.surroundings.home().and_then(|home| read(&home.join(name)));
     let files = [read(Path::new("/etc/gitconfig")), at_home(".config/git/config"), at_home(".gitconfig")];

@@ -193,3 +193,46 @@ fn an_address_of_git_is_the_one_that_its_rules_put_in_its_place() {
         assert_eq!(of_here(command, &project, &here, false).as_deref(), Some(hosts), "{command}");
     }
 }
+
+#[test]
+fn repositories_that_commands_can_have_written_name_no_hosts_where_nobody_is_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let project = dir.path().canonicalize().unwrap().join("work");
+    let write_repository = |root: &Path, host: &str| {
+        fs::create_dir_all(root.join(".git")).unwrap();
+        let config = format!(
+            "[remote \"origin\"]\n\turl = http://{host}/a.git\n[url \"http://{host}/\"]\n\tinsteadOf = https://near.example/\n"
+        );
+        fs::write(root.join(".git/config"), config).unwrap();
+    };
+    write_repository(&project, "git.corp");
+    let here = HostSurroundings::new(std::slice::from_ref(&project), None, &[]);
+    let late = dir.path().canonicalize().unwrap().join("late");
+    fs::create_dir(&late).unwrap();
+    let of_late = HostSurroundings::new(std::slice::from_ref(&late), None, &[]);
+    write_repository(&late, "127.0.0.1:8801");
+    write_repository(&project.join("sub"), "127.0.0.1:8801");
+    fs::create_dir_all(project.join("src")).unwrap();
+    let modules = "[submodule \"x\"]\n\turl = http://127.0.0.1:8802/x.git\n";
+    fs::write(project.join(".gitmodules"), modules).unwrap();
+    for (command, cwd, here, asked, unasked) in [
+        ("git fetch origin", &project, &here, "git.corp", "git.corp"),
+        ("git fetch origin", &project.join("src"), &here, "git.corp", "git.corp"),
+        ("git submodule update", &project, &here, "127.0.0.1:8802, git.corp", "git.corp"),
+        ("git fetch x", &project, &here, "127.0.0.1:8802", "any public host"),
+        ("git -C sub fetch", &project, &here, "127.0.0.1:8801", "any public host"),
+        ("git push", &project.join("sub"), &here, "127.0.0.1:8801", "any public host"),
+        (
+            "git push https://near.example/x main",
+            &project.join("sub"),
+            &here,
+            "127.0.0.1:8801",
+            "near.example",
+        ),
+        // Made by a command after the start.
+        ("git push", &late, &of_late, "127.0.0.1:8801", "any public host"),
+    ] {
+        assert_eq!(of_here(command, cwd, here, true).as_deref(), Some(asked), "{command} in {cwd:?}");
+        assert_eq!(of_here(command, cwd, here, false).as_deref(), Some(unasked), "{command} in {cwd:?}");
+    }
+}
