@@ -143,8 +143,9 @@ fn is_harmless(config: &str) -> bool {
             }
             let (key, value) = line.split_once('=').unwrap_or((line, ""));
             let key = key.trim().to_ascii_lowercase();
-            // `ext::` and its like name a program as an address.
-            keys.is_some_and(|keys| keys.contains(&key.as_str())) && !value.contains("::")
+            // `ext::` and its like name a program as an address, in `ext":":` as well.
+            let is_plain = !value.contains("::") && !value.contains(['"', '\\']);
+            keys.is_some_and(|keys| keys.contains(&key.as_str())) && is_plain
         },
     )
 }
@@ -181,6 +182,10 @@ mod tests {
             "[submodule \"x\"]\n\turl = x\n",
             "[credential]\n\thelper = sh\n",
             "[remote \"x\"]\n\turl = ext::sh\n",
+            "[remote \"x\"]\n\turl = ext\":\":sh -c x\n",
+            "[remote \"x\"]\n\turl = ext\"\"::sh -c x\n",
+            "[remote \"x\"]\n\turl = \"ext:\":sh -c x\n",
+            "[user]\n\tname = a\\tb\n",
             "[remote \"x\"]\n\tuploadpack = sh\n",
             "[remote \"]\n[core\"]\n\tfsmonitor = x\n",
             "stray = x\n",
@@ -204,37 +209,38 @@ mod tests {
     fn a_repository_in_the_index_counts_as_the_one_that_names_it() {
         let dir = tempfile::tempdir().unwrap();
         let (root, sub) = (dir.path(), dir.path().join("a-directory/with/a-long-name-for-its-depth/sub"));
-        for hash in ["sha1", "sha256"] {
-            for version in ["2", "3", "4"] {
-                let _ = fs::remove_dir_all(root.join(".git"));
-                let _ = fs::remove_dir_all(root.join("a-directory"));
-                fs::create_dir_all(&sub).unwrap();
-                for name in ["first", "second", "z"] {
-                    fs::write(root.join(name), name).unwrap();
-                    fs::write(sub.parent().unwrap().join(name), name).unwrap();
-                }
-                let format = format!("--object-format={hash}");
-                if !git(root, &["init", "-q", "--template=", &format]) {
-                    return;
-                }
-                assert!(git(&sub, &["init", "-q", "--template=", &format]));
-                assert!(git(&sub, &["commit", "-q", "--allow-empty", "-m", "x"]));
-                assert!(git(root, &["add", "first"]));
-                assert!(git(root, &["update-index", "--index-version", version]));
-                // An entry that is only meant to be added has more flags.
-                assert!(git(root, &["add", "-N", "second"]));
-                assert!(gitlinks(&root.join(".git/index")).unwrap().is_empty());
-                assert!(git(root, &["add", "."]));
-                let part = sub.strip_prefix(root).unwrap();
-                assert_eq!(gitlinks(&root.join(".git/index")).unwrap(), [part], "{hash} {version}");
-                if hash == "sha1" {
-                    assert!(starts_nothing(root));
-                    assert!(git(&sub, &["config", "core.fsmonitor", "x"]));
-                    assert!(!starts_nothing(root));
-                    fs::rename(sub.join(".git"), sub.join("git")).unwrap();
-                    assert!(starts_nothing(root), "there is no repository");
-                }
+        for (format, version) in [("sha256", "2"), ("sha1", "2"), ("sha1", "3"), ("sha1", "4")] {
+            let _ = fs::remove_dir_all(root.join(".git"));
+            let _ = fs::remove_dir_all(root.join("a-directory"));
+            fs::create_dir_all(&sub).unwrap();
+            for name in ["first", "second", "z"] {
+                fs::write(root.join(name), name).unwrap();
+                fs::write(sub.parent().unwrap().join(name), name).unwrap();
             }
+            let object_format = format!("--object-format={format}");
+            if !git(root, &["init", "-q", "--template=", &object_format]) {
+                continue;
+            }
+            assert!(git(&sub, &["init", "-q", "--template=", &object_format]));
+            assert!(git(&sub, &["commit", "-q", "--allow-empty", "-m", "x"]));
+            assert!(git(root, &["add", "first"]));
+            assert!(git(root, &["update-index", "--index-version", version]));
+            // An entry that is only meant to be added has more flags.
+            assert!(git(root, &["add", "-N", "second"]));
+            let found = gitlinks(&root.join(".git/index"));
+            if format == "sha256" {
+                assert_eq!(found, None, "its extension is refused before");
+                continue;
+            }
+            assert!(found.unwrap().is_empty());
+            assert!(git(root, &["add", "."]));
+            let part = sub.strip_prefix(root).unwrap();
+            assert_eq!(gitlinks(&root.join(".git/index")).unwrap(), [part], "{version}");
+            assert!(starts_nothing(root));
+            assert!(git(&sub, &["config", "core.fsmonitor", "x"]));
+            assert!(!starts_nothing(root));
+            fs::rename(sub.join(".git"), sub.join("git")).unwrap();
+            assert!(starts_nothing(root), "there is no repository");
         }
         assert!(
             git(root, &["update-index", "--split-index"]) && gitlinks(&root.join(".git/index")).is_none()

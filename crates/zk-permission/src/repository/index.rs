@@ -12,16 +12,12 @@ const MODE_AT: usize = 24;
 /// Kind of a gitlink in the upper four bits of a mode.
 const GITLINK: u32 = 0o16;
 const HAS_MORE_FLAGS: u16 = 0x4000;
-/// Bytes of the names of objects, by SHA-1 and by SHA-256.
-const HASH_BYTES: [usize; 2] = [20, 32];
+/// Bytes of the names of objects by SHA-1, the only ones that a repository without extensions has.
+const HASH_BYTES: usize = 20;
 const EXTENSION_HEADER_BYTES: usize = 8;
 
 /// Paths of the gitlinks in the bytes of an index; nothing if they are not understood, or another file holds a part of it.
 pub(super) fn gitlinks(index: &[u8]) -> Option<Vec<PathBuf>> {
-    HASH_BYTES.into_iter().find_map(|hash_bytes| read(index, hash_bytes))
-}
-
-fn read(index: &[u8], hash_bytes: usize) -> Option<Vec<PathBuf>> {
     let mut rest = index.strip_prefix(SIGNATURE)?;
     let version = take_u32(&mut rest)?;
     let count = take_u32(&mut rest)?;
@@ -32,7 +28,7 @@ fn read(index: &[u8], hash_bytes: usize) -> Option<Vec<PathBuf>> {
     for _ in 0..count {
         let entry = rest;
         let mode = entry.get(MODE_AT..).and_then(|mut mode| take_u32(&mut mode))?;
-        let mut at = STAT_BYTES + hash_bytes;
+        let mut at = STAT_BYTES + HASH_BYTES;
         let flags = entry.get(at..at + 2)?.first_chunk::<2>().map(|flags| u16::from_be_bytes(*flags))?;
         at += if version >= 3 && flags & HAS_MORE_FLAGS != 0 { 4 } else { 2 };
         if version == 4 {
@@ -57,7 +53,7 @@ fn read(index: &[u8], hash_bytes: usize) -> Option<Vec<PathBuf>> {
             found.push(PathBuf::from(OsStr::from_bytes(&name)));
         }
     }
-    while rest.len() > hash_bytes {
+    while rest.len() > HASH_BYTES {
         let kind = rest.get(..4)?;
         let mut size = rest.get(4..EXTENSION_HEADER_BYTES)?;
         let size = usize::try_from(take_u32(&mut size)?).ok()?;
@@ -67,7 +63,7 @@ fn read(index: &[u8], hash_bytes: usize) -> Option<Vec<PathBuf>> {
         }
         rest = rest.get(EXTENSION_HEADER_BYTES.checked_add(size)?..)?;
     }
-    (rest.len() == hash_bytes).then_some(found)
+    (rest.len() == HASH_BYTES).then_some(found)
 }
 
 fn take_u32(from: &mut &[u8]) -> Option<u32> {
