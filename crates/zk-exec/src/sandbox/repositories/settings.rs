@@ -94,8 +94,9 @@ impl<'a> Section<'a> {
         let key = key.trim().to_ascii_lowercase();
         let known = HARMLESS.iter().find(|(name, _)| *name == self.name);
         let is_known = known.is_some_and(|(_, keys)| keys.split_whitespace().any(|known| known == key));
-        // `ext::` and its like name a program as an address.
-        if !is_known || value.contains("::") || value.chars().any(|char| char.is_control() && char != '\t') {
+        // `ext::` and its like name a program as an address, in `ext":":` as well.
+        let is_plain = !value.contains("::") && !value.contains(['"', '\\']);
+        if !is_known || !is_plain || value.chars().any(|char| char.is_control() && char != '\t') {
             into.others.push(shorten(&format!("{}.{key}", self.name)));
             return;
         }
@@ -144,6 +145,8 @@ mod tests {
             ("[credential]\n\thelper = sh\n", "credential.helper"),
             ("[submodule \"x\"]\n\tupdate = !sh\n", "submodule.update"),
             ("[remote \"x\"]\n\turl = ext::sh\n", "remote.url"),
+            ("[remote \"x\"]\n\turl = ext\":\":sh -c x\n", "remote.url"),
+            ("[user]\n\tname = a\\tb\n", "user.name"),
             ("[remote \"x\"]\n\tuploadpack = sh\n", "remote.uploadpack"),
             ("[remote \"]\n[core\"]\n\tfsmonitor = x\n", "[remote \"]"),
             ("stray\n", "remote.stray"),
