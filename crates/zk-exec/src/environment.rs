@@ -46,7 +46,7 @@ const PASSED_ON: &[&str] = &[
     "XDG_RUNTIME_DIR",
 ];
 
-/// Names of registries, passed on unless there is a password in the address.
+/// Names of registries, passed on unless something in an address may be a password or a token.
 const REGISTRIES: &[&str] = &[
     "GOPROXY",
     "GOSUMDB",
@@ -60,6 +60,11 @@ const REGISTRIES: &[&str] = &[
     "UV_INDEX_URL",
     "npm_config_registry",
 ];
+
+/// Letters and digits from which on a part of a path may be a token.
+const MIN_TOKEN_CHARS: usize = 20;
+/// Digits from which on a part of a path with dashes in it may be a token; fewer are in the names of versions.
+const MIN_TOKEN_DIGITS: usize = 3;
 
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -135,8 +140,31 @@ fn absolute_entries(path: &OsStr) -> OsString {
 }
 
 fn is_passed_on(name: &OsStr, value: &OsStr) -> bool {
-    let is_open = || value.to_str().is_some_and(|value| !value.contains('@'));
+    let is_open = || value.to_str().is_some_and(holds_no_secret);
     name.to_str().is_some_and(|name| PASSED_ON.contains(&name) || (REGISTRIES.contains(&name) && is_open()))
+}
+
+/// Whether the addresses of a registry, with blanks, commas or bars between them, consist of scheme, host, port and a plain
+/// path without what looks like a token.
+pub(crate) fn holds_no_secret(addresses: &str) -> bool {
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || "-._~+/".contains(char);
+    let is_open = |address: &str| match address.split_once("://") {
+        Some((_, place)) => {
+            let (_, path) = place.split_once('/').unwrap_or((place, ""));
+            path.chars().all(is_plain) && !path.split('/').any(may_be_token)
+        }
+        // A word such as `direct`, or a directory.
+        None => true,
+    };
+    !addresses.contains(['@', '?', '#']) && addresses.split([' ', '\t', '\n', ',', '|']).all(is_open)
+}
+
+fn may_be_token(part: &str) -> bool {
+    let count = |is_one: fn(&char) -> bool| part.chars().filter(is_one).count();
+    let is_long = |text: &str| text.len() >= MIN_TOKEN_CHARS;
+    let is_in_one = || part.split(|char: char| !char.is_ascii_alphanumeric()).any(is_long);
+    count(char::is_ascii_alphanumeric) >= MIN_TOKEN_CHARS
+        && (is_in_one() || count(char::is_ascii_digit) >= MIN_TOKEN_DIGITS)
 }
 
 #[cfg(test)]
@@ -165,13 +193,32 @@ mod tests {
     }
 
     #[test]
-    fn registries_are_passed_on_without_passwords() {
-        let found = vars([
-            ("PIP_INDEX_URL", "https://pip.corp/simple"),
-            ("GOPROXY", "https://me:secret@go.corp"),
-            ("PATH", "/bin"),
-        ]);
-        let names: Vec<_> = found.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(names, ["PATH", "PIP_INDEX_URL"]);
+    fn registries_are_passed_on_without_passwords_and_tokens() {
+        for (name, value, is_passed_on) in [
+            ("PIP_INDEX_URL", "https://pip.corp/simple", true),
+            (
+                "PIP_INDEX_URL",
+                "https://pip.corp:8443/artifactory/api/pypi/python-virtual-remote-3/simple/",
+                true,
+            ),
+            ("PIP_EXTRA_INDEX_URL", "https://a.corp/simple http://10.0.0.7:3141", true),
+            ("UV_INDEX", "own=https://a.corp/simple", true),
+            ("GOPROXY", "https://go.corp|https://proxy.golang.org,direct", true),
+            ("GOSUMDB", "sum.corp+033de0ae+Ac4zctda0e5eza+HJyk9SxEdh+s3Ux18htTTAD8OuAn8", true),
+            ("PIP_FIND_LINKS", "/srv/wheels", true),
+            ("GOPROXY", "https://me:secret@go.corp", false),
+            ("PIP_INDEX_URL", "https://pip.corp/simple?token=x", false),
+            ("PIP_INDEX_URL", "https://pip.corp?token=x", false),
+            ("PIP_INDEX_URL", "https://pip.corp/simple;token=x", false),
+            ("PIP_INDEX_URL", "https://pip.corp/%73imple", false),
+            ("PIP_INDEX_URL", "https://pip.corp/4fTq8vZ1kLm3Xw9RbN2c/me/", false),
+            ("PIP_INDEX_URL", "https://pip.corp/abcdefghijklmnopqrst/", false),
+            ("NPM_CONFIG_REGISTRY", "https://npm.corp/F/x/auth/11b5e3f0-0f0c-4a52-9a0e-8a7b6c5d4e3f/", false),
+            ("PIP_EXTRA_INDEX_URL", "https://a.corp https://b.corp/4fTq8vZ1kLm3Xw9RbN2c", false),
+            ("GOPROXY", "direct,https://b.corp/4fTq8vZ1kLm3Xw9RbN2c", false),
+        ] {
+            let found = vars([(name, value), ("PATH", "/bin")]);
+            assert_eq!(found.iter().any(|(found, _)| found == name), is_passed_on, "{name}={value}");
+        }
     }
 }

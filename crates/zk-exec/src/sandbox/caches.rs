@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use zk_core::service::{HostFiles, HostRead};
 
+use crate::environment::holds_no_secret;
 use crate::{Environment, LocalHostFiles};
 
 /// Largest settings file that is read.
@@ -57,8 +58,8 @@ pub(super) fn npm_registries(home: &Path, cwd: &Path) -> Vec<(String, String)> {
     let above = cwd.ancestors().take_while(|dir| *dir != home);
     let project = above.filter_map(|dir| read_settings(&dir.join(".npmrc"))).next().unwrap_or_default();
     let of_project: Vec<_> = registries(&project).map(|(key, _)| key).collect();
-    // An address with a password in it stays hidden.
-    let is_open = |(key, address): &(&str, &str)| !address.contains('@') && !of_project.contains(key);
+    // An address with a password or a token in it stays hidden.
+    let is_open = |(key, address): &(&str, &str)| holds_no_secret(address) && !of_project.contains(key);
     let open = registries(&own).filter(is_open);
     open.map(|(key, address)| (format!("npm_config_{key}"), address.to_owned())).collect()
 }
@@ -85,7 +86,7 @@ mod tests {
         std::fs::create_dir_all(&home).unwrap();
         std::fs::create_dir_all(work.join("a")).unwrap();
         let npmrc = "registry=https://npm.corp/\n//npm.corp/:_authToken=secret\n@team:registry = \"https://team.corp/\"\n\
-                     @old:registry=https://me:secret@old.corp/\n";
+                     @old:registry=https://me:secret@old.corp/\n@far:registry=https://far.corp/4fTq8vZ1kLm3Xw9RbN2c/\n";
         std::fs::write(home.join(".npmrc"), npmrc).unwrap();
         let named = || npm_registries(&home, &work.join("a"));
         let pair = |key: &str, address: &str| (key.to_owned(), address.to_owned());
