@@ -1,3 +1,4 @@
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::Ipv4Addr;
@@ -55,6 +56,7 @@ pub struct SandboxExec {
     /// Denials of a command that connects through the proxy.
     connected_denials: Arc<Denials>,
     supervision: Supervision,
+    environment: Environment,
     plan: Vec<u8>,
     network: Network,
     proxy: Option<Proxy>,
@@ -160,7 +162,7 @@ impl SandboxExec {
         let workspace = found.writable.first().or(found.readable.first()).cloned().unwrap_or_default();
         Ok(Self {
             exec: ProcessExec::sandboxed(
-                environment,
+                environment.clone(),
                 supervision.clone(),
                 encoded.clone(),
                 proxy.clone(),
@@ -173,6 +175,7 @@ impl SandboxExec {
             denials: Arc::new(plan.denials()),
             connected_denials: Arc::new(Denials { network: Network::Hosts, ..plan.denials() }),
             supervision,
+            environment,
             plan: encoded,
             network: plan.network,
             protected: workspace.join(".zk"),
@@ -291,7 +294,12 @@ impl SandboxExec {
         }
         let npm = self.home.iter().flat_map(|home| caches::npm_registries(home, &request.cwd));
         for (name, value) in npm.collect::<Vec<_>>() {
-            request.env.entry(name.into()).or_insert(value.into());
+            // To npm a variable is the same in either case.
+            let is_name = |set: &OsStr| set.eq_ignore_ascii_case(&name);
+            let is_set = self.environment.vars().any(|(set, _)| is_name(set));
+            if !is_set && !request.env.keys().any(|set| is_name(set)) {
+                request.env.insert(name.into(), value.into());
+            }
         }
         request.connections = Some(connections);
         Ok((request, Some(granted)))

@@ -203,3 +203,35 @@ async fn packages_that_one_command_fetches_are_there_for_the_next_and_not_on_the
     assert_eq!(std::fs::read_to_string(cargo.join("registry/cache/old")).unwrap(), "old");
     assert!(!cargo.join("registry/src").exists());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_registry_of_the_environment_counts_before_that_of_the_hidden_settings() {
+    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (home, project) = (place.path().join("home"), place.path().join("project"));
+    std::fs::create_dir_all(&home).unwrap();
+    std::fs::create_dir_all(&project).unwrap();
+    let npmrc = "registry=https://home.example/\n@team:registry=https://team.example/\n";
+    std::fs::write(home.join(".npmrc"), npmrc).unwrap();
+    let policy = SandboxPolicy::new(&project).home(&home).grant_connections();
+    if sandboxed(&policy).is_none() {
+        return;
+    }
+    let team = "npm_config_@team:registry=https://team.example/";
+    for (name, own) in [
+        ("UNRELATED", "npm_config_registry=https://home.example/"),
+        ("NPM_CONFIG_REGISTRY", "NPM_CONFIG_REGISTRY=https://own.example/"),
+        ("npm_config_registry", "npm_config_registry=https://own.example/"),
+    ] {
+        let environment = environment().grant(name, "https://own.example/");
+        let exec = SandboxExec::new(&policy, environment, supervision()).unwrap();
+        let connections = Some(Connections { hosts: vec!["own.example".to_owned()], any_public: false });
+        let (_, out) = connected(&exec, "env -0 | tr '\\0' '\\n'", &project, connections).await;
+        let names_registry = |line: &&str| line.to_ascii_lowercase().contains("registry=");
+        let mut told: Vec<&str> = out.lines().filter(names_registry).collect();
+        told.sort_unstable();
+        let mut wanted = [own, team];
+        wanted.sort_unstable();
+        assert_eq!(told, wanted, "{name}");
+        exec.close().await;
+    }
+}
