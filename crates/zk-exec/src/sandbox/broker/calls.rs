@@ -188,7 +188,9 @@ impl Caller<'_> {
             0 => FileType::RegularFile,
             kind => FileType::from_raw_mode(kind),
         };
-        mknodat(&place.parent, &place.name, kind, Mode::from_raw_mode(permissions(mode)), device)
+        mknodat(&place.parent, &place.name, kind, Mode::from_raw_mode(permissions(mode)), device)?;
+        self.reports.made(&place);
+        Ok(())
     }
 
     fn make_symlink(&self, target: u64, named: Named) -> Result<(), Errno> {

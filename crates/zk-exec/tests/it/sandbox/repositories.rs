@@ -26,7 +26,7 @@ impl Project {
             repository(tree.path());
         }
         let policy = SandboxPolicy::new(tree.path()).state(state.path()).readable(outside.path());
-        let exec = if has("git") { sandboxed(&policy) } else { None }?;
+        let exec = if has("git") && has("python3") { sandboxed(&policy) } else { None }?;
         Some(Self { exec, tree, outside, _state: state })
     }
 
@@ -135,6 +135,11 @@ const HOSTILE: &[(&str, &str)] = &[
         "common directory",
         "git init -q sub && git init -q --bare store && git --git-dir store config core.fsmonitor 'MARK; false' \
       && git --git-dir store config core.bare false && echo ../../store > sub/.git/commondir",
+    ),
+    (
+        "made by mknod",
+        "mkdir -p bare/objects bare/refs && printf '[alias]\nx = !MARK\n' > bare/config && \
+      python3 -c 'import os; os.mknod(\"bare/HEAD\", 0o100644); open(\"bare/HEAD\", \"r+\").write(\"ref: refs/heads/main\")'",
     ),
     (
         "moved",
