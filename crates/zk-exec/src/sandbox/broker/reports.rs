@@ -8,15 +8,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{AtFlags, CWD, FileType, readlinkat, statat};
-use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::pipe::{PipeFlags, fcntl_getpipe_size, pipe_with};
 
 use super::resolve::Place;
 
 /// Bytes that a pipe takes at once or not at all.
 const MAX_RECORD_BYTES: usize = 4096;
-/// Bytes in a pipe above which a record may have found no room in it: of its 16 pages, two that follow each other hold more
-/// than one page of records.
-const MAX_WAITING_BYTES: usize = 28 << 10;
 /// Bytes that are read at a time, since commands may go on to write.
 const MAX_READ_BYTES: usize = 1 << 20;
 /// Names by which git finds a repository, in a work tree and in a directory that is one itself, and that of its settings.
@@ -111,10 +108,17 @@ fn drain(end: &OwnedFd, into: &mut Reported) -> bool {
             Err(_) => break true,
         }
         if bytes.len() > MAX_READ_BYTES {
+/// Bytes in a pipe above which a record may have found no room in it. Two pages that follow each other hold more than one
+/// page of records, and the system gives a pipe fewer pages once its user has many.
+fn max_waiting_bytes(end: &OwnedFd) -> usize {
+    let pages = fcntl_getpipe_size(end).unwrap_or_default() / MAX_RECORD_BYTES;
+    (pages / 2).saturating_sub(1) * MAX_RECORD_BYTES
+}
+
             break true;
         }
     };
-    into.is_cut |= bytes.len() > MAX_WAITING_BYTES;
+    into.is_cut |= bytes.len() > max_waiting_bytes(end);
     for record in bytes.split(|byte| *byte == 0) {
         let Some((kind, path)) = record.split_first() else { continue };
         let path = PathBuf::from(OsStr::from_bytes(path));
@@ -147,6 +151,21 @@ mod tests {
         let reported = reader.take();
         assert!(!reported.is_cut && reported.named == [dir.path().canonicalize().unwrap().join(".GIT")]);
         for _ in 0..4000 {
+    #[test]
+    fn a_full_pipe_of_few_pages_is_known_to_have_lost_some_reports() {
+        let dir = tempfile::tempdir().unwrap();
+        for pages in [1, 2, 4] {
+            let (reports, end) = channel().unwrap();
+            rustix::pipe::fcntl_setpipe_size(&end, pages * MAX_RECORD_BYTES).unwrap();
+            let reader = ReportReader::default();
+            reader.add(end);
+            for _ in 0..2000 {
+                reports.made(&place(dir.path(), "HEAD"));
+            }
+            assert!(reader.take().is_cut, "{pages}");
+        }
+    }
+
             reports.made(&place(dir.path(), "HEAD"));
         }
         assert!(reader.take().is_cut);
