@@ -27,6 +27,15 @@ pub(super) struct Directory {
     path: PathBuf,
 }
 
+/// Directory of the settings and hooks of a repository.
+pub(super) enum Common {
+    Own,
+    /// Text that names another one.
+    Other(Vec<u8>),
+    /// Nobody can tell, so that git does not find the text any more.
+    Unreadable(SetAside),
+}
+
 /// A part of a repository that was set aside, or could not be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SetAside {
@@ -68,8 +77,32 @@ impl Directory {
         has("HEAD") && (has("commondir") || (has("objects") && has("refs")))
     }
 
+    /// Sets aside all of it from which git starts programs.
+    pub(super) fn clean(&self, found: &mut Vec<SetAside>) {
+        let settings = ["config", "config.worktree"];
+        found.extend(settings.into_iter().filter_map(|name| self.clean_settings(name)));
+        found.extend(self.clean_hooks());
+    }
+
+    /// Whether git reads settings and hooks in another directory. Only a plain file may say so.
+    pub(super) fn common(&self) -> Common {
+        const COMMON: &str = "commondir";
+        if self.kind(OsStr::new(COMMON)).is_none() {
+            return Common::Own;
+        }
+        match self.read(OsStr::new(COMMON)) {
+            Some(text) => Common::Other(text),
+            None => {
+                Common::Unreadable(self.set_aside(
+                    COMMON,
+                    "git reads in it where settings and hooks are, and it is no plain file",
+                ))
+            }
+        }
+    }
+
     /// Sets aside a file of settings that start programs. The others stay, in a new file.
-    pub(super) fn clean_settings(&self, name: &str) -> Option<SetAside> {
+    fn clean_settings(&self, name: &str) -> Option<SetAside> {
         let entry = OsStr::new(name);
         self.kind(entry)?;
         let text = self.read(entry).and_then(|bytes| String::from_utf8(bytes).ok());
@@ -93,7 +126,7 @@ impl Directory {
     }
 
     /// Sets aside the directory of hooks if git would start one of them.
-    pub(super) fn clean_hooks(&self) -> Option<SetAside> {
+    fn clean_hooks(&self) -> Option<SetAside> {
         const HOOKS: &str = "hooks";
         let why = "git starts the programs in it";
         match self.kind(OsStr::new(HOOKS))? {

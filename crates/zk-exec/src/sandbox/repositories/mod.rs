@@ -13,9 +13,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::fs::FileType;
 use zk_core::service::{Denial, DeniedAct};
 
+use rustix::io::Errno;
 use super::broker::{ReportReader, Reported};
 use super::plan::Plan;
-use aside::{Directory, SetAside};
+use aside::{Common, Directory, SetAside};
 
 /// Entries of directories that are looked through where a name may have been made unseen.
 const MAX_ENTRIES: usize = 300_000;
@@ -32,6 +33,8 @@ pub(super) struct Repositories {
 struct Shared {
     /// Directories that commands write to.
     roots: Vec<PathBuf>,
+    /// Files and directories there that commands do not write to.
+    read_only: Vec<PathBuf>,
     reports: ReportReader,
     state: Mutex<State>,
 }
@@ -65,7 +68,9 @@ impl Repositories {
         let absent = plan.guarded.iter().filter(|path| path.ends_with(".git"));
         let roots = absent.map(|path| (path.clone(), Stage::Absent)).collect();
         let state = Mutex::new(State { protected, roots, ..State::default() });
-        Self { shared: Arc::new(Shared { roots: plan.writable.clone(), reports, state }) }
+        // A repository that is made at the root has that name from then on.
+        let read_only = plan.read_only.iter().filter(|path| !path.ends_with(".git")).cloned().collect();
+        Self { shared: Arc::new(Shared { roots: plan.writable.clone(), read_only, reports, state }) }
     }
 
     /// Looks at all repositories that commands have made, and sets aside what starts programs.
@@ -159,45 +164,50 @@ impl Shared {
             }
         };
         if path == root {
-            return self.look_into(root, path, &go_on, found);
+            return self.look_into(root, path, protected, found);
         }
         let Ok(parent) = Directory::open(root, above) else { return };
         match parent.kind(name) {
-            Some(FileType::Directory) => self.look_into(root, path, &go_on, found),
+            Some(FileType::Directory) => self.look_into(root, path, protected, found),
             Some(FileType::Symlink) => go_on(path.to_owned(), found),
             Some(_) => {
                 if let Some(target) =
-                    parent.read(name).as_deref().and_then(|text| text.strip_prefix(b"gitdir:"))
+                    parent.read(name).as_deref().and_then(|text| text.strip_prefix(b"gitdir: "))
                 {
-                    go_on(above.join(OsStr::from_bytes(target.trim_ascii())), found);
+                    go_on(above.join(named_path(target)), found);
                 }
             }
             None => {}
         }
     }
 
-    fn look_into(
-        &self,
-        root: &Path,
-        path: &Path,
-        go_on: &dyn Fn(PathBuf, &mut Vec<SetAside>),
-        found: &mut Vec<SetAside>,
-    ) {
+    fn look_into(&self, root: &Path, path: &Path, protected: &HashSet<PathBuf>, found: &mut Vec<SetAside>) {
         let directory = match Directory::open(root, path) {
             Ok(directory) => directory,
-            Err(error) => {
-                let why = format!("it cannot be looked at: {error}; do so before you run git there");
-                return found.push(SetAside { path: path.to_owned(), why });
-            }
+            Err(error) => return found.push(unseen(path.to_owned(), error)),
         };
         if !directory.is_repository() {
             return;
         }
-        let settings = ["config", "config.worktree"];
-        found.extend(settings.into_iter().filter_map(|name| directory.clean_settings(name)));
-        found.extend(directory.clean_hooks());
-        if let Some(target) = directory.read(OsStr::new("commondir")) {
-            go_on(path.join(OsStr::from_bytes(target.trim_ascii())), found);
+        directory.clean(found);
+        match directory.common() {
+            Common::Own => {}
+            Common::Other(target) => self.clean_common(&path.join(named_path(&target)), protected, found),
+            Common::Unreadable(told) => found.push(told),
+        }
+    }
+
+    /// Cleans a common directory, which git takes without a `HEAD` in it.
+    fn clean_common(&self, path: &Path, protected: &HashSet<PathBuf>, found: &mut Vec<SetAside>) {
+        let Ok(path) = path.canonicalize() else { return };
+        let Some(root) = self.root_of(&path) else { return };
+        // Commands write nothing of these.
+        if protected.contains(&path) || self.read_only.iter().any(|dir| path.starts_with(dir)) {
+            return;
+        }
+        match Directory::open(root, &path) {
+            Ok(directory) => directory.clean(found),
+            Err(error) => found.push(unseen(path, error)),
         }
     }
 }
@@ -228,3 +238,14 @@ fn find_below(dir: &Path, protected: &HashSet<PathBuf>, left: &mut usize, into: 
 fn denial(SetAside { path, why }: SetAside) -> Denial {
     Denial { act: DeniedAct::SetAside, target: path.display().to_string(), reason: why }
 }
+/// The path in a file of git, as git reads it: a blank at its end is a part of it.
+fn named_path(text: &[u8]) -> &Path {
+    let end = text.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |last| last + 1);
+    let text = text.get(..end).unwrap_or_default();
+    Path::new(OsStr::from_bytes(text.split(|byte| *byte == 0).next().unwrap_or_default()))
+}
+
+fn unseen(path: PathBuf, error: Errno) -> SetAside {
+    SetAside { path, why: format!("it cannot be looked at: {error}; do so before you run git there") }
+}
+

@@ -137,6 +137,21 @@ const HOSTILE: &[(&str, &str)] = &[
       && git --git-dir store config core.bare false && echo ../../store > sub/.git/commondir",
     ),
     (
+        "common directory without a HEAD",
+        "git init -q sub && mkdir y && mv sub/.git/objects sub/.git/refs sub/.git/config y && \
+      echo ../../y > sub/.git/commondir && git config -f y/config core.fsmonitor 'MARK; false'",
+    ),
+    (
+        "common directory by a link",
+        "git init -q sub && mkdir y && mv sub/.git/objects sub/.git/refs sub/.git/config y && echo ../../y > c && \
+      ln -s ../../c sub/.git/commondir && git config -f y/config core.fsmonitor 'MARK; false'",
+    ),
+    (
+        "common directory with a blank at its end",
+        "git init -q sub && mkdir 'y ' && mv sub/.git/objects sub/.git/refs sub/.git/config 'y ' && mkdir -p y && \
+      printf '../../y \n' > sub/.git/commondir && git config -f 'y /config' core.fsmonitor 'MARK; false'",
+    ),
+    (
         "made by mknod",
         "mkdir -p bare/objects bare/refs && printf '[alias]\nx = !MARK\n' > bare/config && \
       python3 -c 'import os; os.mknod(\"bare/HEAD\", 0o100644); open(\"bare/HEAD\", \"r+\").write(\"ref: refs/heads/main\")'",
