@@ -1,6 +1,6 @@
 //! Names that git looks for, as the broker tells zk of them.
 
-use std::ffi::OsStr;
+use std::ffi::{CString, OsStr};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -16,8 +16,11 @@ use super::resolve::Place;
 const MAX_RECORD_BYTES: usize = 4096;
 /// Bytes that are read at a time, since commands may go on to write.
 const MAX_READ_BYTES: usize = 1 << 20;
-/// Names by which git finds a repository, in a work tree and in a directory that is one itself, and that of its settings.
-const NAMES: [&[u8]; 3] = [b".git", b"head", b"config"];
+/// Names by which git finds a repository, in a work tree and in a directory that is one itself, and those of what it starts
+/// programs by.
+const NAMES: [&[u8]; 6] = [b".git", b"head", b"config", b"config.worktree", b"commondir", HOOKS];
+/// Directory of programs that git starts.
+const HOOKS: &[u8] = b"hooks";
 
 const NAMED: u8 = b'N';
 const MOVED: u8 = b'M';
@@ -38,7 +41,7 @@ impl Reports {
     /// Tells of a name that a command has made.
     pub(super) fn made(&self, place: &Place) {
         let name = place.bare_name().to_ascii_lowercase();
-        if NAMES.contains(&&*name) {
+        if NAMES.contains(&&*name) || is_in_hooks(place) {
             self.send(NAMED, place);
         }
     }
@@ -53,8 +56,7 @@ impl Reports {
     }
 
     fn send(&self, kind: u8, place: &Place) {
-        let above = format!("/proc/self/fd/{}", place.parent.as_raw_fd());
-        let record = match readlinkat(CWD, above, Vec::new()) {
+        let record = match path_above(place) {
             Ok(above) => [&[kind], above.as_bytes(), b"/", place.bare_name(), b"\0"].concat(),
             Err(_) => Vec::new(),
         };
@@ -63,6 +65,15 @@ impl Reports {
         // In a full pipe zk sees that records may be missing.
         let _ = rustix::io::write(&self.0, record);
     }
+}
+
+fn path_above(place: &Place) -> rustix::io::Result<CString> {
+    readlinkat(CWD, format!("/proc/self/fd/{}", place.parent.as_raw_fd()), Vec::new())
+}
+
+fn is_in_hooks(place: &Place) -> bool {
+    let above = path_above(place);
+    above.is_ok_and(|above| above.as_bytes().rsplit(|byte| *byte == b'/').next() == Some(HOOKS))
 }
 
 /// Names that commands of a sandbox have made since zk looked last.
@@ -97,6 +108,13 @@ impl ReportReader {
     }
 }
 
+/// Bytes in a pipe above which a record may have found no room in it. Two pages that follow each other hold more than one
+/// page of records, and the system gives a pipe fewer pages once its user has many.
+fn max_waiting_bytes(end: &OwnedFd) -> usize {
+    let pages = fcntl_getpipe_size(end).unwrap_or_default() / MAX_RECORD_BYTES;
+    (pages / 2).saturating_sub(1) * MAX_RECORD_BYTES
+}
+
 /// Reads a pipe empty; whether it has still a writer.
 fn drain(end: &OwnedFd, into: &mut Reported) -> bool {
     let (mut bytes, mut chunk) = (Vec::new(), [0; MAX_RECORD_BYTES]);
@@ -108,13 +126,6 @@ fn drain(end: &OwnedFd, into: &mut Reported) -> bool {
             Err(_) => break true,
         }
         if bytes.len() > MAX_READ_BYTES {
-/// Bytes in a pipe above which a record may have found no room in it. Two pages that follow each other hold more than one
-/// page of records, and the system gives a pipe fewer pages once its user has many.
-fn max_waiting_bytes(end: &OwnedFd) -> usize {
-    let pages = fcntl_getpipe_size(end).unwrap_or_default() / MAX_RECORD_BYTES;
-    (pages / 2).saturating_sub(1) * MAX_RECORD_BYTES
-}
-
             break true;
         }
     };
@@ -141,17 +152,6 @@ mod tests {
     }
 
     #[test]
-    fn a_full_pipe_of_reports_is_known_to_have_lost_some() {
-        let dir = tempfile::tempdir().unwrap();
-        let (reports, end) = channel().unwrap();
-        let reader = ReportReader::default();
-        reader.add(end);
-        reports.made(&place(dir.path(), ".GIT"));
-        reports.made(&place(dir.path(), "other"));
-        let reported = reader.take();
-        assert!(!reported.is_cut && reported.named == [dir.path().canonicalize().unwrap().join(".GIT")]);
-        for _ in 0..4000 {
-    #[test]
     fn a_full_pipe_of_few_pages_is_known_to_have_lost_some_reports() {
         let dir = tempfile::tempdir().unwrap();
         for pages in [1, 2, 4] {
@@ -166,6 +166,17 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_full_pipe_of_reports_is_known_to_have_lost_some() {
+        let dir = tempfile::tempdir().unwrap();
+        let (reports, end) = channel().unwrap();
+        let reader = ReportReader::default();
+        reader.add(end);
+        reports.made(&place(dir.path(), ".GIT"));
+        reports.made(&place(dir.path(), "other"));
+        let reported = reader.take();
+        assert!(!reported.is_cut && reported.named == [dir.path().canonicalize().unwrap().join(".GIT")]);
+        for _ in 0..4000 {
             reports.made(&place(dir.path(), "HEAD"));
         }
         assert!(reader.take().is_cut);

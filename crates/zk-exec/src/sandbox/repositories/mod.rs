@@ -120,8 +120,10 @@ impl Shared {
         let Reported { named, moved, is_cut } = reported;
         for path in named {
             let is_dot_git = path.file_name().is_some_and(|name| name.eq_ignore_ascii_case(".git"));
-            let of_parent = || path.parent().filter(|parent| parent.join("HEAD").symlink_metadata().is_ok());
-            let path = if is_dot_git { Some(path) } else { of_parent().map(Path::to_owned) };
+            // A hook lies one directory deeper than the others.
+            let has_head = |dir: &&Path| dir.join("HEAD").symlink_metadata().is_ok();
+            let around = || path.ancestors().skip(1).take(2).find(has_head);
+            let path = if is_dot_git { Some(path) } else { around().map(Path::to_owned) };
             let path = path.filter(|path| self.root_of(path).is_some() && !state.protected.contains(path));
             state.made.extend(path);
         }

@@ -247,6 +247,27 @@ async fn the_result_of_a_command_tells_of_what_was_set_aside() {
 /// Repositories are not looked for at the set-up in directories that tools make.
 #[tokio::test]
 async fn a_repository_among_the_files_of_tools_that_is_armed_and_added_to_the_index_is_disarmed() {
+    let hook = |name: &str| {
+        format!(
+            "cd node_modules/a && mkdir -p .git/hooks && printf '#!/bin/sh\nMARK\n' > .git/hooks/{name} && \
+             chmod +x .git/hooks/{name} && cd ../.."
+        )
+    };
+    let settings = "printf '[core]\nfsmonitor = MARK; false\n' >";
+    for armed in [
+        "git -C node_modules/a config core.fsmonitor 'MARK; false'".to_owned(),
+        hook("post-index-change"),
+        "mkdir h && cd h && printf '#!/bin/sh\nMARK\n' > post-index-change && chmod +x post-index-change && cd .. && \
+         rm -rf node_modules/a/.git/hooks && ln -s ../../../h node_modules/a/.git/hooks"
+            .to_owned(),
+        format!("mkdir y && cp -r node_modules/a/.git/objects node_modules/a/.git/refs y && {settings} y/config && \
+                 echo ../../../y > node_modules/a/.git/commondir"),
+    ] {
+        disarms_among_the_files_of_tools(&armed).await;
+    }
+}
+
+async fn disarms_among_the_files_of_tools(armed: &str) {
     let [tree, outside, state] = [(); 3].map(|()| tempfile::tempdir().unwrap());
     let inner = tree.path().join("node_modules/a");
     fs::create_dir_all(&inner).unwrap();
@@ -255,14 +276,13 @@ async fn a_repository_among_the_files_of_tools_that_is_armed_and_added_to_the_in
     let policy = SandboxPolicy::new(tree.path()).state(state.path());
     let Some(exec) = sandboxed(&policy) else { return };
     let mark = outside.path().join("mark");
-    let script = format!(
-        "git -C node_modules/a config core.fsmonitor 'touch {}; false' && git add -f node_modules/a",
-        mark.display()
-    );
-    let (code, out) = run(&exec, &script, tree.path()).await;
-    assert_eq!(code, 0, "{out}");
+    let armed = armed.replace("MARK", &format!("touch {}", mark.display()));
+    let (code, out) = run(&exec, &format!("{armed} && git add -f node_modules/a"), tree.path()).await;
+    assert_eq!(code, 0, "{armed}: {out}");
     git(tree.path(), &["status"]);
-    assert!(!mark.exists());
+    fs::write(inner.join("new"), "x").unwrap();
+    git(&inner, &["add", "-A"]);
+    assert!(!mark.exists(), "{armed}");
     exec.close().await;
 }
 
