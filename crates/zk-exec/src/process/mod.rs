@@ -220,20 +220,41 @@ impl BoundedExec for ProcessExec {
         request: ExecRequest,
         limits: Limits,
     ) -> Result<Box<dyn Process>, ExecError> {
-        let limits = self.limits.within(limits);
-        let program = request.program.to_string_lossy().into_owned();
-        let mark = format!("{}.{}", self.mark, self.serial.fetch_add(1, Ordering::Relaxed));
-        let (started, ends) =
-            self.start(&request, mark, limits).await.map_err(|source| ExecError::Spawn {
-                program: program.clone(),
-                cwd: request.cwd.clone(),
-                source: explain(source, &request),
-            })?;
-        Ok(Box::new(LocalProcess::new(program, started, ends, limits)))
+        let (started, ends, limits) = self.start_within(&request, limits).await?;
+        Ok(Box::new(LocalProcess::new(request.program.to_string_lossy().into_owned(), started, ends, limits)))
     }
 }
 
 impl ProcessExec {
+    /// As [`BoundedExec::spawn_within`], with a connection that is closed once nothing of the command is left.
+    #[cfg(feature = "sandbox")]
+    pub(crate) async fn spawn_watched(
+        &self,
+        request: ExecRequest,
+        limits: Limits,
+    ) -> Result<(Box<dyn Process>, Option<std::os::fd::OwnedFd>), ExecError> {
+        let (started, ends, limits) = self.start_within(&request, limits).await?;
+        let life = started.tree.life();
+        let program = request.program.to_string_lossy().into_owned();
+        Ok((Box::new(LocalProcess::new(program, started, ends, limits)), life))
+    }
+
+    async fn start_within(
+        &self,
+        request: &ExecRequest,
+        limits: Limits,
+    ) -> Result<(Started, Ends, Limits), ExecError> {
+        let limits = self.limits.within(limits);
+        let program = request.program.to_string_lossy().into_owned();
+        let mark = format!("{}.{}", self.mark, self.serial.fetch_add(1, Ordering::Relaxed));
+        let (started, ends) = self.start(request, mark, limits).await.map_err(|source| ExecError::Spawn {
+            program,
+            cwd: request.cwd.clone(),
+            source: explain(source, request),
+        })?;
+        Ok((started, ends, limits))
+    }
+
     async fn start(
         &self,
         request: &ExecRequest,

@@ -70,6 +70,15 @@ impl Tree {
         }
     }
 
+    /// Connection that is closed once nothing of it is left; nothing where nobody can tell.
+    #[cfg(feature = "sandbox")]
+    pub(super) fn life(&self) -> Option<std::os::fd::OwnedFd> {
+        match self {
+            Self::Supervised(reaper) => reaper.life(),
+            Self::Marked(_) | Self::Detached(_) => None,
+        }
+    }
+
     /// The limit that it went over, if somebody watched for that.
     pub(super) fn exceeded(&self) -> Option<Exceeded> {
         match self {

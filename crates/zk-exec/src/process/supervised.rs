@@ -385,6 +385,12 @@ impl Reaper {
         }
     }
 
+    /// Connection that is closed once nothing of the command is left.
+    #[cfg(feature = "sandbox")]
+    pub(super) fn life(&self) -> Option<OwnedFd> {
+        self.socket.try_clone().ok().map(OwnedFd::from)
+    }
+
     pub(super) fn signal(&self, ask: Ask) {
         let _ = self.ask(match ask {
             Ask::End => ask::END,

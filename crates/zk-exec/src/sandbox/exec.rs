@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use zk_core::service::{Denial, Exec, ExecError, ExecRequest, Input, Process, ProcessEvent};
+use zk_core::service::{Exec, ExecError, ExecRequest, Input, Process, ProcessEvent};
 
 use super::broker::ReportReader;
 use super::caches;
@@ -21,7 +21,7 @@ use super::planted::{self, Planted};
 use super::policy::{Network, SandboxPolicy};
 use super::printed::Printed;
 use super::probe::{self, Tried};
-use super::process::SandboxProcess;
+use super::process::{SandboxProcess, SetAsides};
 use super::proxy::{self, Granted, Proxy};
 use super::remedy;
 use super::report::{SandboxError, SandboxReport, SelfTest};
@@ -324,19 +324,20 @@ impl SandboxExec {
 
     /// Ends all commands and takes the sandbox down.
     ///
-    /// Of repositories that the last ones made, what starts programs is set aside, as after each command.
+    /// Of repositories that the last ones made, what starts programs is set aside, as after each command. The result of a
+    /// command that is started afterwards tells of it.
     pub async fn close(&self) {
         self.exec.close().await;
         self.check_repositories().await;
     }
 
     /// Looks at the repositories that commands have made, and sets aside what starts programs.
-    async fn check_repositories(&self) -> Vec<Denial> {
-        let Some(repositories) = self.repositories.clone() else { return Vec::new() };
+    async fn check_repositories(&self) {
+        let Some(repositories) = self.repositories.clone() else { return };
         if tokio::runtime::Handle::try_current().is_err() {
             return repositories.check();
         }
-        tokio::task::spawn_blocking(move || repositories.check()).await.unwrap_or_default()
+        let _ = tokio::task::spawn_blocking(move || repositories.check()).await;
     }
 }
 
@@ -392,9 +393,10 @@ impl BoundedExec for SandboxExec {
         let (proxy, began) = (self.proxy.clone(), Instant::now());
         let printed = Printed::of(&request);
         // Commands in the background may have gone on to change them.
-        let set_aside = self.check_repositories().await;
-        let inner = match self.exec.spawn_within(request, limits).await {
-            Ok(inner) => inner,
+        self.check_repositories().await;
+        let starting = self.repositories.as_ref().map(Repositories::begin);
+        let (inner, life) = match self.exec.spawn_watched(request, limits).await {
+            Ok(started) => started,
             Err(error) => {
                 if let Some(LossReport(report)) = &self.loss_report
                     && let Err(lost) = self.start()
@@ -404,8 +406,8 @@ impl BoundedExec for SandboxExec {
                 return Err(error);
             }
         };
-        if let Some(repositories) = &self.repositories {
-            repositories.note_start();
+        if let Some(starting) = starting {
+            starting.started(life);
         }
         let rules = if granted.is_some() { self.connected_denials.clone() } else { self.denials.clone() };
         Ok(Box::new(SandboxProcess {
@@ -417,9 +419,8 @@ impl BoundedExec for SandboxExec {
             cwd,
             printed,
             failed: false,
-            repositories: self.repositories.clone(),
             check: None,
-            set_aside,
+            set_aside: SetAsides::of(self.repositories.clone()),
         }))
     }
 }

@@ -98,6 +98,13 @@ fn read(file: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&read.bytes).into_owned())
 }
 
+/// Whether git takes what has the name `.git` for a repository. A directory without `HEAD` is what `git init` left that failed,
+/// and goes on with.
+pub(super) fn is_made(dot_git: &Path) -> bool {
+    let found = fs::symlink_metadata(dot_git);
+    found.is_ok_and(|found| !found.is_dir() || fs::symlink_metadata(dot_git.join("HEAD")).is_ok())
+}
+
 /// Whether a directory is the work tree of a repository, as far as the names that git looks for tell.
 pub(super) fn is_repository(tree: &Path) -> bool {
     let dot_git = tree.join(".git");

@@ -114,7 +114,9 @@ pub(super) fn protect(plan: &Plan) -> io::Result<()> {
             bind(path, path)?;
         }
     }
-    for path in &plan.read_only {
+    // A command of its own makes a repository of one that is none yet, which a mount would keep from it.
+    let is_open = |path: &&PathBuf| path.ends_with(".git") && plan.guarded.contains(path);
+    for path in plan.read_only.iter().filter(|path| !is_open(path)) {
         if let Some(false) = mount_state(path) {
             bind(path, path)?;
             set_mount_attributes(path, true, READ_ONLY | NO_SET_USER | NO_DEVICES, 0)

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::denial::Denials;
 use super::git;
-use super::places::{Placeholder, Places, is_empty, outermost_first};
+use super::places::{Placeholder, Places, outermost_first};
 use super::policy::{Network, SandboxPolicy};
 use super::report::SandboxError;
 use crate::wire::{put_all, put_len, take_len, take_paths};
@@ -88,9 +88,7 @@ impl Plan {
     /// Protects what starts programs in repositories that were made where none was; the rest of them is written by commands.
     /// Whether there is one.
     pub(super) fn protect_new_repositories(&mut self) -> bool {
-        let is_made = |path: &&PathBuf| {
-            path.ends_with(".git") && std::fs::symlink_metadata(path).is_ok() && !is_empty(path)
-        };
+        let is_made = |path: &&PathBuf| path.ends_with(".git") && git::is_made(path);
         let made: Vec<PathBuf> = self.guarded.iter().filter(is_made).cloned().collect();
         for dot_git in &made {
             let Some(tree) = dot_git.parent() else { continue };

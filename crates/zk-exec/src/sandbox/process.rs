@@ -1,5 +1,6 @@
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use async_trait::async_trait;
@@ -22,12 +23,45 @@ pub(super) struct SandboxProcess {
     pub(super) cwd: PathBuf,
     pub(super) printed: Printed,
     pub(super) failed: bool,
-    /// Nothing where no command makes a repository.
-    pub(super) repositories: Option<Repositories>,
     /// A look at what it has made, and its end, which is told afterwards.
-    pub(super) check: Option<(JoinHandle<Vec<Denial>>, ProcessEvent)>,
-    /// Parts of repositories that were set aside.
-    pub(super) set_aside: Vec<Denial>,
+    pub(super) check: Option<(JoinHandle<()>, ProcessEvent)>,
+    pub(super) set_aside: SetAsides,
+}
+
+/// Parts of repositories that were set aside. Those that nobody was told of are kept for the next command.
+pub(super) struct SetAsides {
+    /// Nothing where no command makes a repository.
+    repositories: Option<Repositories>,
+    found: Vec<Denial>,
+    /// Number of them that were told.
+    told: AtomicUsize,
+}
+
+impl SetAsides {
+    /// Parts that wait to be told.
+    pub(super) fn of(repositories: Option<Repositories>) -> Self {
+        let mut made = Self { repositories, found: Vec::new(), told: AtomicUsize::new(0) };
+        made.take();
+        made
+    }
+
+    fn take(&mut self) {
+        self.found.extend(self.repositories.iter().flat_map(Repositories::take_found));
+    }
+
+    fn tell(&self) -> Vec<Denial> {
+        self.told.store(self.found.len(), Ordering::Relaxed);
+        self.found.clone()
+    }
+}
+
+impl Drop for SetAsides {
+    fn drop(&mut self) {
+        let untold = self.found.split_off((*self.told.get_mut()).min(self.found.len()));
+        if let Some(repositories) = self.repositories.as_ref().filter(|_| !untold.is_empty()) {
+            repositories.keep_found(untold);
+        }
+    }
 }
 
 impl SandboxProcess {
@@ -48,7 +82,7 @@ impl Process for SandboxProcess {
         // Kept over a call that is cancelled.
         if self.check.is_none() {
             let event = self.inner.next().await?;
-            match (event, &self.repositories) {
+            match (event, &self.set_aside.repositories) {
                 (Some(event @ ProcessEvent::Exited(_)), Some(repositories)) => {
                     let repositories = repositories.clone();
                     let check = tokio::task::spawn_blocking(move || repositories.check());
@@ -57,11 +91,10 @@ impl Process for SandboxProcess {
                 (event, _) => return Ok(self.note(event)),
             }
         }
-        let found = match &mut self.check {
-            Some((check, _)) => check.await.unwrap_or_default(),
-            None => Vec::new(),
-        };
-        self.set_aside.extend(found);
+        if let Some((check, _)) = &mut self.check {
+            let _ = check.await;
+        }
+        self.set_aside.take();
         let event = self.check.take().map(|(_, event)| event);
         Ok(self.note(event))
     }
@@ -89,7 +122,7 @@ impl Process for SandboxProcess {
     fn denials(&self) -> Vec<Denial> {
         let mut found = self.inner.denials();
         let is_limited = !found.is_empty();
-        found.extend(self.set_aside.iter().cloned());
+        found.extend(self.set_aside.tell());
         if is_limited {
             return found;
         }

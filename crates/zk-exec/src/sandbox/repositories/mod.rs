@@ -1,22 +1,26 @@
 //! Repositories that commands make, and from which a person's next git command would start programs of theirs.
 
 mod aside;
+mod commands;
 mod settings;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::FileType;
+use rustix::io::Errno;
 use zk_core::service::{Denial, DeniedAct};
 
-use rustix::io::Errno;
 use super::broker::{ReportReader, Reported};
+use super::git;
 use super::plan::Plan;
 use aside::{Common, Directory, SetAside};
+use commands::Commands;
 
 /// Entries of directories that are looked through where a name may have been made unseen.
 const MAX_ENTRIES: usize = 300_000;
@@ -36,6 +40,8 @@ struct Shared {
     /// Files and directories there that commands do not write to.
     read_only: Vec<PathBuf>,
     reports: ReportReader,
+    /// Entries of directories that are looked through at a time.
+    most_entries: usize,
     state: Mutex<State>,
 }
 
@@ -47,7 +53,10 @@ struct State {
     made: BTreeSet<PathBuf>,
     /// Repositories that the sandbox protects from the next command on, with how far that is.
     roots: BTreeMap<PathBuf, Stage>,
-    is_cut_told: bool,
+    commands: Commands,
+    /// Directories that are left to look through, the next one at the end.
+    unfinished: Vec<PathBuf>,
+    found: Vec<Denial>,
 }
 
 /// State of a repository at the root of a writable directory that had none.
@@ -56,8 +65,10 @@ enum Stage {
     Absent,
     /// Looked at, and still open to the command that made it.
     Made,
-    /// Read-only since a command was started.
-    Closed,
+    /// Read-only for commands that are started later than the one with this number.
+    Closed {
+        until: u64,
+    },
 }
 
 impl Repositories {
@@ -70,16 +81,31 @@ impl Repositories {
         let state = Mutex::new(State { protected, roots, ..State::default() });
         // A repository that is made at the root has that name from then on.
         let read_only = plan.read_only.iter().filter(|path| !path.ends_with(".git")).cloned().collect();
-        Self { shared: Arc::new(Shared { roots: plan.writable.clone(), read_only, reports, state }) }
+        let (roots, most_entries) = (plan.writable.clone(), MAX_ENTRIES);
+        Self { shared: Arc::new(Shared { roots, read_only, reports, most_entries, state }) }
     }
 
-    /// Looks at all repositories that commands have made, and sets aside what starts programs.
-    pub(super) fn check(&self) -> Vec<Denial> {
+    /// Looks at all repositories that commands have made, and sets aside what starts programs. What was found is told with
+    /// [`Repositories::take_found`].
+    pub(super) fn check(&self) {
         let shared = &*self.shared;
-        let mut state = shared.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let reported = shared.reports.take();
+        let mut state = self.state();
         let mut found = Vec::new();
-        shared.note(reported, &mut state, &mut found);
+        let State { made, roots, commands, .. } = &mut *state;
+        // Before the look: a command that ends during it may have written behind it.
+        let mut is_over = Vec::new();
+        for (path, stage) in &mut *roots {
+            *stage = match *stage {
+                Stage::Closed { until } => {
+                    is_over.extend((!commands.live_until(until)).then(|| path.clone()));
+                    Stage::Closed { until }
+                }
+                Stage::Absent | Stage::Made if git::is_made(path) => Stage::Made,
+                Stage::Absent | Stage::Made => Stage::Absent,
+            };
+            made.extend((*stage != Stage::Absent).then(|| path.clone()));
+        }
+        shared.note(shared.reports.take(), &mut state, &mut found);
         let mut made = std::mem::take(&mut state.made);
         made.retain(|path| {
             let is_there = fs::symlink_metadata(path).is_ok();
@@ -89,29 +115,67 @@ impl Repositories {
             is_there
         });
         state.made = made;
-        let State { protected, made, roots, .. } = &mut *state;
-        roots.retain(|path, stage| match *stage {
-            Stage::Closed => {
-                protected.insert(path.clone());
-                made.remove(path);
-                false
-            }
-            Stage::Absent | Stage::Made => {
-                *stage = if path.exists() { Stage::Made } else { Stage::Absent };
-                true
-            }
-        });
-        found.into_iter().map(denial).collect()
+        for path in is_over {
+            state.roots.remove(&path);
+            state.made.remove(&path);
+            state.protected.insert(path);
+        }
+        state.found.extend(found.into_iter().map(denial));
     }
 
-    /// Takes note that a command was started, before which the sandbox has protected what was there.
-    pub(super) fn note_start(&self) {
-        let mut state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state
-            .roots
-            .values_mut()
-            .filter(|stage| **stage == Stage::Made)
-            .for_each(|stage| *stage = Stage::Closed);
+    /// Parts that were set aside and that nobody was told of.
+    pub(super) fn take_found(&self) -> Vec<Denial> {
+        std::mem::take(&mut self.state().found)
+    }
+
+    /// Keeps what was taken and could not be told.
+    pub(super) fn keep_found(&self, found: Vec<Denial>) {
+        let mut state = self.state();
+        let later = std::mem::replace(&mut state.found, found);
+        state.found.extend(later);
+    }
+
+    /// Takes note of a command that is about to be started: the sandbox protects before it what is there.
+    pub(super) fn begin(&self) -> Starting {
+        let mut state = self.state();
+        let made = state.roots.iter().filter(|(_, stage)| **stage == Stage::Made);
+        let closes = made.map(|(path, _)| path.clone()).collect();
+        Starting { repositories: self.clone(), number: state.commands.begin(), closes }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A command that is being started. Dropping it says that it was not.
+pub(super) struct Starting {
+    repositories: Repositories,
+    number: u64,
+    /// Repositories that the sandbox protects before it starts.
+    closes: Vec<PathBuf>,
+}
+
+impl Starting {
+    /// Takes note of a command that was started, and of the connection that is closed once nothing of it is left.
+    pub(super) fn started(mut self, life: Option<OwnedFd>) {
+        let repositories = self.repositories.clone();
+        let mut state = repositories.state();
+        state.commands.started(std::mem::take(&mut self.number), life);
+        let until = state.commands.last;
+        for path in std::mem::take(&mut self.closes) {
+            if let Some(stage @ Stage::Made) = state.roots.get_mut(&path) {
+                *stage = Stage::Closed { until };
+            }
+        }
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        if self.number != 0 {
+            self.repositories.state().commands.failed(self.number);
+        }
     }
 }
 
@@ -128,15 +192,17 @@ impl Shared {
             state.made.extend(path);
         }
         let moved = if is_cut { self.roots.clone() } else { moved };
-        let mut left = MAX_ENTRIES;
-        for dir in moved.iter().filter(|dir| self.root_of(dir).is_some()) {
-            find_below(dir, &state.protected, &mut left, &mut state.made);
-        }
-        if left == 0 && !std::mem::replace(&mut state.is_cut_told, true) {
-            let path = self.roots.first().cloned().unwrap_or_default();
+        // Of those that are looked through already, what has been seen of them may have changed.
+        let is_new = |dir: &PathBuf| self.root_of(dir).is_some() && !state.unfinished.contains(dir);
+        let mut todo: Vec<PathBuf> = moved.into_iter().filter(is_new).collect();
+        todo.append(&mut state.unfinished);
+        find_below(&mut todo, self.most_entries, &state.protected, &mut state.made);
+        state.unfinished = todo;
+        if let Some(path) = state.unfinished.last().cloned() {
             let why = format!(
-                "nothing of it is set aside where more than {MAX_ENTRIES} entries are to be looked at: look \
-                 for repositories that commands have made before you run git there"
+                "more than {} entries are to be looked at, and nothing from here on is set aside yet: look \
+                 for repositories that commands have made before you run git there",
+                self.most_entries
             );
             found.push(SetAside { path, why });
         }
@@ -214,14 +280,21 @@ impl Shared {
     }
 }
 
-/// Finds names that git looks for in a directory and all below it, without following links.
-fn find_below(dir: &Path, protected: &HashSet<PathBuf>, left: &mut usize, into: &mut BTreeSet<PathBuf>) {
-    let mut todo = vec![dir.to_owned()];
-    while let Some(dir) = todo.pop() {
+/// Finds names that git looks for in the last of the directories and all below it, then in the others, without following
+/// links. After some directories with `most` entries together the rest is left.
+fn find_below(
+    todo: &mut Vec<PathBuf>,
+    most: usize,
+    protected: &HashSet<PathBuf>,
+    into: &mut BTreeSet<PathBuf>,
+) {
+    let mut seen = 0;
+    while seen < most
+        && let Some(dir) = todo.pop()
+    {
         let Ok(entries) = fs::read_dir(&dir) else { continue };
         for entry in entries.flatten() {
-            let Some(less) = left.checked_sub(1) else { return };
-            *left = less;
+            seen += 1;
             let (name, path) = (entry.file_name(), entry.path());
             if name.eq_ignore_ascii_case("HEAD") && !protected.contains(&dir) {
                 into.insert(dir.clone());
@@ -237,9 +310,6 @@ fn find_below(dir: &Path, protected: &HashSet<PathBuf>, left: &mut usize, into: 
     }
 }
 
-fn denial(SetAside { path, why }: SetAside) -> Denial {
-    Denial { act: DeniedAct::SetAside, target: path.display().to_string(), reason: why }
-}
 /// The path in a file of git, as git reads it: a blank at its end is a part of it.
 fn named_path(text: &[u8]) -> &Path {
     let end = text.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |last| last + 1);
@@ -251,3 +321,38 @@ fn unseen(path: PathBuf, error: Errno) -> SetAside {
     SetAside { path, why: format!("it cannot be looked at: {error}; do so before you run git there") }
 }
 
+fn denial(SetAside { path, why }: SetAside) -> Denial {
+    Denial { act: DeniedAct::SetAside, target: path.display().to_string(), reason: why }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_that_ends_early_is_told_each_time_and_goes_on_with_the_next() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        for number in 0..20 {
+            fs::create_dir_all(root.join(format!("{number}/.git"))).unwrap();
+        }
+        let moved = || Reported { moved: vec![root.clone()], ..Reported::default() };
+        let shared = Shared {
+            roots: vec![root.clone()],
+            read_only: Vec::new(),
+            reports: ReportReader::default(),
+            most_entries: 10,
+            state: Mutex::default(),
+        };
+        let (mut state, mut found) = (State::default(), Vec::new());
+        let mut told = Vec::new();
+        for reported in [moved(), moved(), Reported::default(), Reported::default()] {
+            shared.note(reported, &mut state, &mut found);
+            told.push(found.drain(..).count());
+        }
+        while !state.unfinished.is_empty() {
+            shared.note(Reported::default(), &mut state, &mut found);
+        }
+        assert_eq!((told.as_slice(), state.made.len()), (&[1, 1, 1, 1][..], 20));
+    }
+}

@@ -4,12 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use zk_core::service::{DeniedAct, ExecOutcome};
+use zk_core::service::{DeniedAct, Exec, ExecOutcome, ExecRequest};
 use zk_exec::{SandboxExec, SandboxPolicy};
 
 use super::escapes::{command, repository};
 use super::{has, run, sandboxed};
-use crate::support::bash_in;
+use crate::support::{bash_in, eventually};
 
 struct Project {
     exec: SandboxExec,
@@ -297,6 +297,96 @@ async fn a_command_in_the_background_leaves_nothing_behind_for_the_git_of_a_pers
     project.git(&["-C", "sub", "status"]);
     assert!(!project.mark().exists());
     project.exec.close().await;
+}
+
+#[tokio::test]
+async fn parts_set_aside_at_the_end_or_for_a_command_that_is_dropped_are_told_with_the_next() {
+    let Some(project) = Project::new(true) else { return };
+    let is_told = |outcome: &ExecOutcome, name: &str| {
+        let config = project.at(name).join(".git/config").display().to_string();
+        outcome.denials.iter().any(|denial| denial.act == DeniedAct::SetAside && denial.target == config)
+    };
+    let late = |name: &str| {
+        format!(
+            "git init -q {name}; (while [ ! -e go-{name} ]; do sleep 0.01; done; \
+             git -C {name} config core.fsmonitor x; touch done-{name}; sleep 600) >/dev/null 2>&1 &"
+        )
+    };
+    for name in ["a", "b", "c"] {
+        project.bash(&late(name)).await;
+    }
+    let arm = |name: &str| {
+        fs::write(project.at(&format!("go-{name}")), "").unwrap();
+        eventually("an armed repository", || project.at(&format!("done-{name}")).exists());
+    };
+    arm("a");
+    let request = ExecRequest::new("no-such-program", project.tree.path());
+    assert!(project.exec.spawn(request).await.is_err());
+    let (outcome, _) = project.bash("true").await;
+    assert!(is_told(&outcome, "a"), "after a command that could not start: {outcome:?}");
+    arm("b");
+    drop(project.exec.spawn(ExecRequest::shell("sleep 600", project.tree.path())).await.unwrap());
+    let (outcome, _) = project.bash("true").await;
+    assert!(is_told(&outcome, "b"), "after a command that was dropped: {outcome:?}");
+    arm("c");
+    project.exec.close().await;
+    let (outcome, _) = project.bash("true").await;
+    assert!(is_told(&outcome, "c"), "after the end: {outcome:?}");
+    project.exec.close().await;
+}
+
+#[tokio::test]
+async fn an_older_command_in_the_background_cannot_arm_the_repository_that_git_init_made_at_the_root() {
+    let Some(project) = Project::new(false) else { return };
+    let armed = "mkdir -p .git/hooks && printf '#!/bin/sh\nMARK\n' > .git/hooks/pre-commit && chmod +x .git/hooks/pre-commit";
+    let late = format!(
+        "(while [ ! -e go ]; do sleep 0.01; done; {armed}; touch done; while [ ! -e end ]; do sleep 0.01; done) \
+         >/dev/null 2>&1 &"
+    );
+    project.bash(&late).await;
+    project.bash("git init -q").await;
+    for _ in 0..3 {
+        project.bash("true").await;
+    }
+    let (outcome, out) = project.bash("touch go; while [ ! -e done ]; do sleep 0.01; done").await;
+    assert!(outcome.denials.iter().any(|denial| denial.act == DeniedAct::SetAside), "{out}: {outcome:?}");
+    project.git(&["commit", "-q", "--allow-empty", "-m", "x"]);
+    assert!(!project.mark().exists());
+    // Settings are the person's alone once that command is over.
+    project.bash("touch end").await;
+    let mut is_kept = false;
+    for _ in 0..200 {
+        project.git(&["config", "alias.x", "!true"]);
+        project.bash("true").await;
+        is_kept = project.git(&["config", "alias.x"]) == "!true\n";
+        if is_kept {
+            break;
+        }
+    }
+    assert!(is_kept);
+    project.exec.close().await;
+}
+
+#[tokio::test]
+async fn git_init_goes_on_with_what_is_left_of_one_that_failed() {
+    for rest in ["git init -b a..b", "mkdir .git"] {
+        let Some(project) = Project::new(false) else { return };
+        if rest.starts_with("git") {
+            project.bash(rest).await;
+        } else {
+            fs::create_dir(project.at(".git")).unwrap();
+        }
+        assert!(project.at(".git").is_dir() && !project.at(".git/HEAD").exists(), "{rest}");
+        project.bash("mkdir -p .git/hooks; cp /bin/true .git/hooks/pre-commit").await;
+        let (outcome, out) = project.bash("git init -q -b main").await;
+        assert!(project.at(".git/HEAD").exists(), "{rest}: {outcome:?} {out}");
+        assert!(!project.at(".git/hooks").exists(), "{rest}: {outcome:?}");
+        for armed in ["git config alias.x y", "mkdir .git/hooks", "touch .git/commondir"] {
+            let (code, out) = run(&project.exec, armed, project.tree.path()).await;
+            assert_ne!(code, 0, "{rest}, {armed}: {out}");
+        }
+        project.exec.close().await;
+    }
 }
 
 #[tokio::test]
