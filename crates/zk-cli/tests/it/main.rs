@@ -41,6 +41,8 @@ mod foreign;
 #[cfg(test)]
 mod histories;
 #[cfg(test)]
+mod hostile_projects;
+#[cfg(test)]
 mod inline;
 #[cfg(test)]
 mod jobs;

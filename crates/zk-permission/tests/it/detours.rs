@@ -40,7 +40,7 @@ fn no_way_around_a_rule_that_denies_runs_unasked() {
     let (mut allowed, mut count) = (Vec::new(), 0);
     let is_campaign = is_campaign();
     for (at, forbidden) in rules.iter().enumerate() {
-        let is_tried = |way: &usize| is_campaign || at < RULES_WITH_ALL_WAYS || (way + at) % 10 == 0;
+        let is_tried = |way: &usize| is_campaign || at < RULES_WITH_ALL_WAYS || (way + at).is_multiple_of(10);
         for decision in [Decision::Deny, Decision::Ask] {
             let mut only = Rules::new();
             only.push(rule(decision, forbidden.rule));
