@@ -99,6 +99,16 @@ impl Planned<'_> {
         is_changed || differs(rest, Some(copied), &mut at) || at != content.len()
     }
 
+    /// Length of the content once the edit is made, in bytes; nothing for one that cannot be counted.
+    pub(super) fn length_after(&self, content: &[u8]) -> Option<usize> {
+        let mut length = Some(content.len());
+        self.each_splice(content, &mut |replaced, by| {
+            length = length.and_then(|length| length.checked_sub(replaced.len())?.checked_add(by.len()));
+            if length.is_some() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        length
+    }
+
     /// Makes the edit. Outside the places that match, the result has the bytes of `content`; a single place is replaced
     /// without a copy of the rest.
     pub(super) fn make(&self, mut content: Vec<u8>) -> Vec<u8> {

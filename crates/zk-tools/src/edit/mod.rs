@@ -26,7 +26,7 @@ use crate::text::{count, size};
 use crate::tool_names::ToolNames;
 use crate::work::{blocking, files, go_on, io_error, path_error};
 use crate::{ReadState, ToolsOptions, args, diff};
-use change::{Lines, Replacement};
+use change::{Lines, Planned, Replacement};
 use matching::How;
 
 /// Contents above this size are hashed on another thread while they are written.
@@ -233,13 +233,16 @@ fn edited(
     let mut done = Vec::new();
     for (index, edit) in edits.iter().enumerate() {
         go_on(stop)?;
-        let planned = change::plan(&new, edit).map_err(|failure| {
-            let which = if edits.len() > 1 {
-                format!("edit {} of {}, nothing was written: ", index + 1, edits.len())
-            } else {
-                String::new()
-            };
-            failure.explain(&at.shown, &which, tools)
+        let which = if edits.len() > 1 {
+            format!("edit {} of {}, nothing was written: ", index + 1, edits.len())
+        } else {
+            String::new()
+        };
+        let planned =
+            change::plan(&new, edit).map_err(|failure| failure.explain(&at.shown, &which, tools))?;
+        check_length(&planned, &new).map_err(|why| {
+            let text = format!("{which}`{}` {why}; replace fewer places, or with less text", at.shown);
+            ToolError::failed(text)
         })?;
         is_changed |= planned.changes(&new);
         new = planned.make(new);
@@ -254,6 +257,22 @@ fn edited(
         return Err(ToolError::invalid(text));
     }
     Ok(Edited { old, new, done })
+}
+
+/// Checks that an edit leaves a file that this tool can read again, before it is made.
+///
+/// # Errors
+/// Sizes of the content before and after the edit.
+fn check_length(planned: &Planned<'_>, content: &[u8]) -> Result<(), String> {
+    let after = planned.length_after(content).and_then(|after| u64::try_from(after).ok());
+    let after = match after {
+        Some(after) if after <= HASHED_UP_TO => return Ok(()),
+        Some(after) => size(after),
+        None => "more than can be counted".to_owned(),
+    };
+    let before = size(u64::try_from(content.len()).unwrap_or(u64::MAX));
+    let most = size(HASHED_UP_TO);
+    Err(format!("would grow from {before} to {after} by this edit, and at most {most} can be edited"))
 }
 
 /// Writes the new content and returns its fingerprint. A large file is hashed on another thread during the write.

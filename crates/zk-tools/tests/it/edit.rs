@@ -65,6 +65,27 @@ async fn several_edits_are_made_in_order_or_not_at_all() {
 }
 
 #[tokio::test]
+async fn an_edit_that_would_make_a_file_larger_than_can_be_edited_is_refused_with_both_sizes() {
+    let desk = Desk::new();
+    desk.put("a.txt", "a\n".repeat(1 << 16));
+    let edit = |old: &str, new: String| json!({ "old_string": old, "new_string": new, "replace_all": true });
+    let mut args = edit("a", "b".repeat(1 << 11));
+    args["path"] = json!("a.txt");
+    let error = desk.err("edit", args.clone()).await;
+    assert_eq!(error.kind, ToolErrorKind::Failed);
+    let expected =
+        "`a.txt` would grow from 128.0 KB to 128.1 MB by this edit, and at most 64.0 MB can be edited";
+    assert!(error.message.contains(expected), "{error}");
+    // Each edit is counted upon the ones before it.
+    let edits = [edit("a", "b".repeat(1 << 9)), edit(&"b".repeat(1 << 9), "c".repeat(1 << 10))];
+    let error = desk.err("multi_edit", json!({ "path": "a.txt", "edits": edits })).await;
+    assert!(error.message.starts_with("edit 2 of 2, nothing was written: `a.txt` would grow"), "{error}");
+    let place = zk_core::service::CallPlace { cx: desk.bus.cx(), cwd: desk.root.clone() };
+    assert!(desk.tool("edit").preview(&args, &place).await.is_none());
+    assert_eq!(desk.get("a.txt"), "a\n".repeat(1 << 16));
+}
+
+#[tokio::test]
 async fn a_file_that_changed_since_it_was_read_is_shown_before_it_is_changed() {
     let desk = Desk::new();
     desk.put("a.txt", "alpha\nbeta\ngamma\n");
