@@ -47,19 +47,25 @@ pub(crate) struct Begun<'a> {
     again: Option<(CompactionStage, u64)>,
 }
 
-/// A compaction that a person asked for, until its end is announced: one that is stopped says so.
+/// A compaction that a person asked for, until its end is announced: one that breaks off says so.
 struct Unfinished<'a> {
     cx: &'a Cx,
-    /// The announcement of a stop; nothing once the end is announced.
-    stopped: Option<ContextCompaction>,
+    /// The announcement of its end, without the reason; nothing once the end is announced.
+    cancelled: Option<ContextCompaction>,
+    /// Error that it broke off with.
+    error: Option<String>,
 }
 
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
-        if let Some(stopped) = self.stopped.take() {
-            // The context of what was stopped delivers nothing any more. Who shows the end listens without waiting.
-            let _ = self.cx.bus().cx().emit(stopped).now_or_never();
-        }
+        let Some(cancelled) = self.cancelled.take() else { return };
+        let note = match self.error.take() {
+            _ if self.cx.is_stopped() => "it was stopped".to_owned(),
+            Some(error) => error,
+            None => "it took too long".to_owned(),
+        };
+        // The context of what was stopped delivers nothing any more. Who shows the end listens without waiting.
+        let _ = self.cx.bus().cx().emit(ContextCompaction { note: Some(note), ..cancelled }).now_or_never();
     }
 }
 
@@ -122,6 +128,22 @@ impl Begun<'_> {
 
 impl Handler<ContextTransform> for Owner {
     async fn call(&self, event: &ContextTransform, cx: &Cx) -> Answer<ContextTransform> {
+        let mut unfinished = None;
+        let prepared = self.prepare(event, cx, &mut unfinished).await;
+        if let (Err(error), Some(unfinished)) = (&prepared, &mut unfinished) {
+            unfinished.error = Some(error.to_string());
+        }
+        prepared
+    }
+}
+
+impl Owner {
+    async fn prepare<'a>(
+        &self,
+        event: &ContextTransform,
+        cx: &'a Cx,
+        unfinished: &mut Option<Unfinished<'a>>,
+    ) -> Answer<ContextTransform> {
         let context = cx.service::<ContextId>();
         let context = context.as_deref();
         let preparation = Instant::now() + PREPARATION;
@@ -155,14 +177,12 @@ impl Handler<ContextTransform> for Owner {
             begun.trigger = None;
         }
         let is_full = begun.cause() == WindowCause::Full;
-        let mut unfinished = None;
         if is_full {
             cx.emit(stage(CompactionStage::Began, &begun, begun.before.tokens, &[], None)).await?;
-            let note = Some("it was stopped".to_owned());
-            let stopped = stage(CompactionStage::Cancelled, &begun, begun.before.tokens, &[], note);
+            let cancelled = stage(CompactionStage::Cancelled, &begun, begun.before.tokens, &[], None);
             // Whatever a run was stopped in, its end says so.
             let is_manual = begun.trigger == Some(CompactionTrigger::Manual) && cx.origin().depth == 0;
-            unfinished = is_manual.then(|| Unfinished { cx, stopped: Some(stopped) });
+            *unfinished = is_manual.then(|| Unfinished { cx, cancelled: Some(cancelled), error: None });
         }
         let Asked { mut strategies, deferred } =
             self.ask_all(event, context, &mut begun, preparation, cx).await?;
@@ -223,8 +243,8 @@ impl Handler<ContextTransform> for Owner {
         } else if begun.trigger.is_some() && !strategies.is_empty() {
             cx.emit(stage(CompactionStage::Done, &begun, after.tokens, &strategies, None)).await?;
         }
-        if let Some(unfinished) = &mut unfinished {
-            unfinished.stopped = None;
+        if let Some(unfinished) = unfinished {
+            unfinished.cancelled = None;
         }
         self.refuse_oversized(context, event.window);
         if let Err(error) = self.store(context, cx).await {
@@ -242,9 +262,7 @@ impl Handler<ContextTransform> for Owner {
         let is_same = strategies.is_empty() && begun.was_whole;
         Ok((!is_same).then(|| begun.sent.into_owned()))
     }
-}
 
-impl Owner {
     fn begin<'a>(
         &self,
         event: &'a ContextTransform,

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use zk_agent::{Agent, AgentConversation};
 use zk_compaction::{Shorten, Window, WindowOptions};
 use zk_core::events::{
-    CompactionStage as Stage, CompactionTrigger as Trigger, ContextCompaction, PartLeftOut,
+    CompactionStage as Stage, CompactionTrigger as Trigger, ContextCompaction, ContextReduced, PartLeftOut,
     SessionBeforeCompact, SessionBeforeReply,
 };
-use zk_core::kernel::{Bus, Cx};
+use zk_core::kernel::{BoxError, Bus, Cx, OnError};
 use zk_core::model::{Model, Usage};
 use zk_core::service::{Conversation, Provider};
 use zk_testkit::{Script, ScriptedProvider, Turn};
@@ -30,7 +30,10 @@ struct Rig {
 /// A conversation whose provider counts 400 tokens for each message, in a window of 8,000. A plugin answers `reply` when
 /// it is asked.
 fn rig(reply: SessionBeforeReply) -> Rig {
-    let bus = Bus::new();
+    rig_on(Bus::new(), reply)
+}
+
+fn rig_on(bus: Bus, reply: SessionBeforeReply) -> Rig {
     let options = WindowOptions { cooldown: 0, keep: 600, ..WindowOptions::default() };
     bus.install(&Window::with(options)).unwrap();
     bus.install(&Shorten).unwrap();
@@ -110,6 +113,21 @@ async fn the_summary_of_a_plugin_stands_for_what_leaves_whoever_asked_for_the_co
     assert_eq!(ends.len(), seen.asked.len(), "what came of each is announced");
     assert!(ends.iter().all(|end| end.stage == Stage::Done && end.strategies[0] == "plugin"), "{ends:?}");
     assert!(ends.iter().all(|end| end.after < end.before));
+}
+
+#[tokio::test]
+async fn a_compaction_that_an_error_breaks_off_says_the_error_and_not_that_it_was_stopped() {
+    let rig = rig_on(Bus::builder().policy(OnError::Throw).build(), SessionBeforeReply::default());
+    rig.say(0..4).await;
+    let scope = rig.conversation.agent().bus().scope("guard");
+    scope.on_sync(|_: &ContextReduced, _: &Cx| Err::<(), BoxError>("the disk is full".into()));
+    let error = rig.conversation.compact(None).await.unwrap_err();
+    assert!(error.to_string().contains("the disk is full"), "{error}");
+    let seen = rig.seen.lock().unwrap();
+    let stages: Vec<_> = seen.decisions.iter().map(|decision| decision.stage).collect();
+    assert_eq!(stages, [Stage::Began, Stage::Cancelled]);
+    let note = seen.decisions[1].note.as_deref().unwrap();
+    assert!(note.contains("the disk is full") && !note.contains("stopped"), "{note}");
 }
 
 #[tokio::test]
