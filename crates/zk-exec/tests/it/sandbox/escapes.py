@@ -427,6 +427,9 @@ def signal_watcher():
 
 # What is executed later by somebody else.
 @attempt()
+def work_tree_outside():
+    subprocess.run(["git", "worktree", "add", "-q", target("tree"), "HEAD"], check=True, capture_output=True)
+@attempt()
 def git_hook(): write(".git/hooks/post-commit", "#!/bin/sh")
 @attempt()
 def git_config(): write(".git/config", "[core]\n\tfsmonitor = id")
@@ -479,9 +482,6 @@ def git_settings_absent(): write(".gitconfig", "[core]\n\tfsmonitor = id")
 def start_file_created_later(): write(".kshrc", "id")
 @attempt()
 def start_file_created_later_replaced(): write("k"); os.rename("k", ".kshrc")
-@attempt()
-def work_tree_outside():
-    subprocess.run(["git", "worktree", "add", "-q", target("tree"), "HEAD"], check=True, capture_output=True)
 @attempt()
 def work_tree_common_directory(): write(".git/worktrees/linked/commondir", "../../../other")
 @attempt()
