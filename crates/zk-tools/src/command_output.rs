@@ -2,7 +2,6 @@ use std::fmt;
 
 use zk_core::kernel::Cx;
 
-use crate::ToolsOptions;
 use crate::output::{Output, OutputPlace, Since};
 use crate::policy::handle_of;
 use crate::text::size;
@@ -23,7 +22,7 @@ const MAX_TAIL_BYTES: usize = 24 << 10;
 /// use zk_core::kernel::Bus;
 /// use zk_tools::CommandOutput;
 ///
-/// let mut output = CommandOutput::new(&Bus::new().cx());
+/// let mut output = CommandOutput::new(&Bus::new().cx(), 1 << 20);
 /// output.write(b"one\n");
 /// assert_eq!(output.finish(), "one\n");
 /// ```
@@ -39,10 +38,11 @@ impl fmt::Debug for CommandOutput {
 }
 
 impl CommandOutput {
-    /// An empty output in the session of `cx`.
+    /// An empty output in the session of `cx`, of which a file takes at most `max_file_bytes`: see
+    /// [`ToolsOptions::output_file_bytes`](crate::ToolsOptions::output_file_bytes).
     #[must_use]
-    pub fn new(cx: &Cx) -> Self {
-        let place = OutputPlace::of(cx, ToolsOptions::default().output_file_bytes);
+    pub fn new(cx: &Cx, max_file_bytes: u64) -> Self {
+        let place = OutputPlace::of(cx, max_file_bytes);
         Self { head: Vec::new(), output: Output::new(MAX_WHOLE_BYTES, place) }
     }
 

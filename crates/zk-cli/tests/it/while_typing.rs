@@ -1,9 +1,12 @@
 //! A conversation that goes on while somebody types, and commands that make prompts while it works.
 
+use std::path::PathBuf;
+
 use serde_json::{Value, json};
 use zk_testkit::{FakeMcpScript, Script, Turn};
 
 use crate::mcp;
+use crate::sessions::walk;
 use crate::terminal::Terminal;
 use crate::zk::{Person, server, until};
 
@@ -84,4 +87,43 @@ fn a_long_output_of_a_command_of_the_person_reaches_the_model_as_beginning_end_a
     let path = text.split("all of it is in ").nth(1).unwrap().split(';').next().unwrap();
     let whole = std::fs::read_to_string(path).unwrap();
     assert!(whole.starts_with("1\n2\n") && whole.ends_with("19999\n20000\n"), "{path}");
+}
+
+#[test]
+fn a_command_that_the_model_is_not_told_of_leaves_no_output_that_its_tools_could_read() {
+    let server = server(Script::answering(|_| Turn::new().text("Fine.")));
+    let person = Person::asking(&server);
+    let Some(mut terminal) = Terminal::open(&person, "--allow-all") else { return };
+    terminal.expect("› ");
+    terminal.keys("!!seq 1 20000\r");
+    terminal.expect("20000");
+    terminal.expect("› ");
+    terminal.keys("go on\r");
+    terminal.expect("Fine.");
+    terminal.expect("› ");
+    terminal.keys("\u{4}");
+    assert_eq!(terminal.code(), Some(0));
+    assert!(!server.bodies()[0]["messages"].to_string().contains("seq"), "{:?}", server.bodies());
+    let holds_it = |path: &PathBuf| {
+        std::fs::read(path).is_ok_and(|bytes| String::from_utf8_lossy(&bytes).contains("19999\n20000"))
+    };
+    let left: Vec<PathBuf> = walk(&person.home()).into_iter().filter(holds_it).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn the_file_of_an_output_of_the_person_is_bounded_by_the_settings() {
+    let server = server(Script::answering(|_| Turn::new().text("Fine.")));
+    let person = Person::asking(&server);
+    person.settings("tools.output_file_mb = 1\n");
+    let Some(mut terminal) = Terminal::open(&person, "--allow-all") else { return };
+    terminal.expect("› ");
+    terminal.keys("!seq 1 200000\r");
+    terminal.expect("200000");
+    terminal.expect("› ");
+    terminal.keys("go on\r");
+    terminal.expect("Fine.");
+    terminal.keys("\u{4}");
+    let body = server.bodies()[0]["messages"].to_string();
+    assert!(body.contains("[the output has 1.2 MB; its first 1.0 MB are in "), "{body}");
 }

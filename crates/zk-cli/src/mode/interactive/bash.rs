@@ -6,6 +6,7 @@ use zk_core::service::{Conversation, Exec, ExecRequest, Exit, OutputSink, Output
 use zk_tools::CommandOutput;
 
 use super::chat::{Chat, LineOutcome};
+use crate::behavior;
 use crate::mode::shared_screen::SharedScreen;
 use crate::place::PersonExec;
 use crate::term::{Backlog, Style, Utf8Decoder, redacted};
@@ -16,30 +17,30 @@ pub(super) async fn run(chat: &Chat, command: &str, private: bool, stop: Cancell
         return LineOutcome::Done;
     }
     let cx = chat.agent.bus().cx();
-    let output = match cx.emit(UserBash { command: command.to_owned(), private }).await {
+    // Nothing is kept of what the model is not to see: its tools may read the files of outputs.
+    let mut kept = (!private)
+        .then(|| CommandOutput::new(&cx, behavior::tools_options(&chat.app.settings).output_file_bytes));
+    let exit_code = match cx.emit(UserBash { command: command.to_owned(), private }).await {
         Ok(Some(BashOutput { output, exit_code })) => {
             chat.screen.line(Style::Plain, &output);
-            let mut kept = CommandOutput::new(&cx);
-            kept.write(output.as_bytes());
-            BashOutput { output: kept.finish(), exit_code }
+            if let Some(kept) = &mut kept {
+                kept.write(output.as_bytes());
+            }
+            exit_code
         }
-        Ok(None) => match execute(chat, command, &stop).await {
-            Ok(output) => output,
+        Ok(None) => match execute(chat, command, &mut kept, &stop).await {
+            Ok(exit_code) => exit_code,
             Err(error) => return failed(chat, &error),
         },
         Err(error) => return failed(chat, &error.to_string()),
     };
-    if output.exit_code != 0 {
-        chat.screen.line(Style::Red, &format!("exit code {}", output.exit_code));
+    if exit_code != 0 {
+        chat.screen.line(Style::Red, &format!("exit code {exit_code}"));
     }
-    if private {
-        return LineOutcome::Done;
-    }
-    let text = format!(
-        "The user ran a command.\n$ {command}\n{}\n(exit code {})",
-        output.output.trim_end(),
-        output.exit_code
-    );
+    let Some(kept) = kept else { return LineOutcome::Done };
+    let output = kept.finish();
+    let text =
+        format!("The user ran a command.\n$ {command}\n{}\n(exit code {exit_code})", output.trim_end());
     match chat.agent.inject(Message::injected(redacted(&text), "user:bash")) {
         Ok(()) => LineOutcome::Done,
         Err(error) => failed(chat, &error.to_string()),
@@ -52,15 +53,16 @@ fn failed(chat: &Chat, why: &str) -> LineOutcome {
 }
 
 /// Output of a command, as it is shown, and as the model gets it.
-struct Shown {
+struct Shown<'a> {
     screen: SharedScreen,
     backlog: Option<Backlog>,
     decoders: [Utf8Decoder; 2],
-    kept: CommandOutput,
+    /// Output for the model, unless it gets none.
+    kept: &'a mut Option<CommandOutput>,
 }
 
 #[async_trait]
-impl OutputSink for Shown {
+impl OutputSink for Shown<'_> {
     fn write(&mut self, stream: OutputStream, bytes: &[u8]) {
         let [stdout, stderr] = &mut self.decoders;
         let decoder = match stream {
@@ -68,7 +70,9 @@ impl OutputSink for Shown {
             OutputStream::Stderr => stderr,
         };
         self.screen.lock().stream(&decoder.push(bytes));
-        self.kept.write(bytes);
+        if let Some(kept) = &mut *self.kept {
+            kept.write(bytes);
+        }
     }
 
     async fn ready(&mut self) {
@@ -78,7 +82,13 @@ impl OutputSink for Shown {
     }
 }
 
-async fn execute(chat: &Chat, command: &str, stop: &CancellationToken) -> Result<BashOutput, String> {
+/// Runs a command and returns its exit code.
+async fn execute(
+    chat: &Chat,
+    command: &str,
+    kept: &mut Option<CommandOutput>,
+    stop: &CancellationToken,
+) -> Result<i32, String> {
     let bus = chat.agent.bus();
     // Bounds of the model's commands do not bound the person.
     let outside = bus.service::<PersonExec>().map(|outside| outside.0.clone());
@@ -87,18 +97,17 @@ async fn execute(chat: &Chat, command: &str, stop: &CancellationToken) -> Result
         backlog: chat.screen.lock().backlog(),
         screen: chat.screen.clone(),
         decoders: Default::default(),
-        kept: CommandOutput::new(&bus.cx()),
+        kept,
     };
     let request = ExecRequest::shell(command, chat.conversation.state().cwd);
     let outcome = exec.run(request, &mut shown, stop).await.map_err(|error| error.to_string())?;
-    let Shown { decoders: [stdout, stderr], kept, .. } = shown;
+    let Shown { decoders: [stdout, stderr], .. } = shown;
     chat.screen.lock().stream(&(stdout.finish() + &stderr.finish()));
     chat.screen.end_line();
-    let exit_code = match outcome.exit {
+    Ok(match outcome.exit {
         Exit::Code(code) => code,
         Exit::Signal(signal) => 128 + signal,
         Exit::TimedOut => 124,
         Exit::Stopped => 130,
-    };
-    Ok(BashOutput { output: redacted(&kept.finish()).into_owned(), exit_code })
+    })
 }
