@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::{Value, json};
 use zk_core::model::{TurnUsage, Usage};
 use zk_core::service::{
-    Entry, EntryKind, EntryVisitor, SessionFilter, SessionStore, SideCallOf, visible_line,
+    Entry, EntryKind, EntryVisitor, SessionFilter, SessionStore, SideCallOf, StoreError, visible_line,
 };
 use zk_session::scan_matching;
 
@@ -81,6 +81,16 @@ impl Outputs {
 }
 
 impl Sum {
+    fn merge(&mut self, more: &Self) {
+        self.answers += more.answers;
+        self.usage += more.usage;
+        if let Some(cost) = more.cost {
+            *self.cost.get_or_insert(0.0) += cost;
+        }
+        self.unknown += more.unknown;
+        self.outputs.add(more.outputs);
+    }
+
     fn add(&mut self, turn: &TurnUsage) {
         self.answers += 1;
         self.usage += turn.usage;
@@ -121,7 +131,7 @@ impl Sum {
     }
 }
 
-/// Sums of all sessions, by the name of what they are summed for.
+/// Sums of sessions, by the name of what they are summed for.
 struct Totals {
     by: CostBy,
     sums: BTreeMap<String, Sum>,
@@ -129,6 +139,17 @@ struct Totals {
 }
 
 impl Totals {
+    fn by(by: CostBy) -> Self {
+        Self { by, sums: BTreeMap::new(), total: Sum::default() }
+    }
+
+    fn merge(&mut self, more: &Self) {
+        for (name, sum) in &more.sums {
+            self.sums.entry(name.clone()).or_default().merge(sum);
+        }
+        self.total.merge(&more.total);
+    }
+
     /// Adds what an entry of `session` tells.
     fn add(&mut self, session: &str, entry: &Entry) {
         if let Some(Answered { turn, side_call }) = answer(entry) {
@@ -171,26 +192,30 @@ fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Sums the sessions that match, each apart: one that cannot be read to its end is left out, and a line says so.
+async fn sum_up(
+    store: &dyn SessionStore,
+    filter: &SessionFilter,
+    by: CostBy,
+) -> Result<(Totals, Vec<String>), StoreError> {
+    let (mut totals, mut notices) = (Totals::by(by), Vec::new());
+    for info in store.list(filter).await? {
+        let session = format!("{}  {}", info.id, shorten(&info.title.replace('\n', " ")));
+        let summed = Arc::new(Mutex::new(Totals::by(by)));
+        let visit = visiting(&summed, move |totals, entry| totals.add(&session, entry));
+        match store.scan(&info.id, visit).await {
+            Ok(_) => totals.merge(&lock(&summed)),
+            Err(error) => notices.push(format!("{} is left out: {error}", info.id)),
+        }
+    }
+    Ok((totals, notices))
+}
+
 fn totals(app: &AppContext, by: CostBy, all: bool, as_json: bool) -> Outcome<Exit> {
     let store = store(app)?;
-    let summed = Totals { by, sums: BTreeMap::new(), total: Sum::default() };
-    let summed = Arc::new(Mutex::new(summed));
-    let notices = runtime()?.block_on(async {
-        let cwd = (!all).then(|| app.cwd.clone());
-        let listed =
-            store.list(&SessionFilter { cwd, limit: None, unanswered: true }).await.map_err(refused)?;
-        let mut notices = Vec::new();
-        for info in listed {
-            let session = format!("{}  {}", info.id, shorten(&info.title.replace('\n', " ")));
-            let visit = visiting(&summed, move |totals, entry| totals.add(&session, entry));
-            if let Err(error) = store.scan(&info.id, visit).await {
-                notices.push(format!("{} is left out: {error}", info.id));
-            }
-        }
-        Ok::<_, Failure>(notices)
-    })?;
-    let summed = lock(&summed);
-    let Totals { sums, total, .. } = &*summed;
+    let filter = SessionFilter { cwd: (!all).then(|| app.cwd.clone()), limit: None, unanswered: true };
+    let summed = runtime()?.block_on(sum_up(&store, &filter, by));
+    let (Totals { sums, total, .. }, notices) = summed.map_err(refused)?;
     if as_json {
         let rows: Vec<Value> = sums.iter().map(|(name, sum)| sum.json(name)).collect();
         let text = serde_json::to_string_pretty(&Value::Array(rows)).map_err(Failure::failed)?;
@@ -289,4 +314,44 @@ fn describe(time_ms: u64, data: &Value) -> String {
     let day = zk_skills::date(time_ms / 1000);
     let whose = if data[DEPTH].is_u64() { "in a sub-agent, " } else { "" };
     format!("{day}: {whose}{what} ({cause}); about {} tokens were read anew{cost}", data["lost_tokens"])
+}
+
+#[cfg(test)]
+mod tests {
+    use zk_core::model::{Block, Message, ModelRef};
+    use zk_core::service::{Durability, NewSession};
+    use zk_session::MemoryStore;
+
+    use super::*;
+    use crate::commands::breaking_store::BreakingStore;
+
+    #[tokio::test]
+    async fn a_session_that_cannot_be_read_to_its_end_is_left_out_as_a_whole() {
+        let store = MemoryStore::new();
+        let answer = |turn: &str| EntryKind::Message {
+            message: Message::assistant(vec![Block::text("Fine.")]).shared(),
+            usage: Some(Box::new(TurnUsage {
+                turn_id: turn.into(),
+                model: ModelRef::new("p", "m"),
+                usage: Usage { input: 1, output: 1, ..Usage::default() },
+                cost: Some(0.5),
+            })),
+        };
+        for (id, answers) in [("s_whole", 2), ("s_broken", 3)] {
+            let new = NewSession { id: Some(id.into()), cwd: "/project".into(), parent: None };
+            let open = store.create(new).await.unwrap();
+            let answers = (0..answers).map(|number| answer(&format!("t_{number}"))).collect();
+            open.append(answers, Durability::Process).await.unwrap();
+            open.close().await.unwrap();
+        }
+        let store = BreakingStore { inner: store, id: "s_broken".into(), entries: 2 };
+        let filter = SessionFilter { unanswered: true, ..SessionFilter::default() };
+        for by in [CostBy::Session, CostBy::Model, CostBy::Day, CostBy::Plugin] {
+            let (totals, notices) = sum_up(&store, &filter, by).await.unwrap();
+            assert_eq!((totals.total.answers, totals.total.cost), (2, Some(1.0)), "{by:?}");
+            assert_eq!(totals.sums.values().map(|sum| sum.answers).collect::<Vec<_>>(), [2], "{by:?}");
+            assert_eq!(notices.len(), 1, "{notices:?}");
+            assert!(notices[0].starts_with("s_broken is left out: "), "{notices:?}");
+        }
+    }
 }

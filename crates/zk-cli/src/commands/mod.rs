@@ -1,6 +1,8 @@
 //! The commands that show something and end.
 
 mod auth;
+#[cfg(test)]
+mod breaking_store;
 mod compact;
 mod context;
 mod cost;
