@@ -2,7 +2,7 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, Row, Statement};
 use zk_core::service::Entry;
 
 use super::db::FORMAT;
@@ -62,21 +62,59 @@ impl<'a> Rows<'a> {
         Self { visit, seq: 0, entries: 0, unreadable: Vec::new() }
     }
 
-    fn take(&mut self, row: &Row<'_>) -> rusqlite::Result<ControlFlow<()>> {
-        let (seq, read) = row::read(row)?;
-        self.seq = seq;
-        match read {
+    fn take(&mut self, row: ReadRow) -> ControlFlow<()> {
+        self.seq = row.seq;
+        match row.read {
             Ok(entry) => {
                 self.entries += 1;
-                let bytes = row.get_ref(KIND_COLUMN)?.as_bytes().map_or(0, <[u8]>::len);
-                Ok((self.visit)(entry, bytes))
+                (self.visit)(entry, row.bytes)
             }
             Err(row) => {
                 self.unreadable.push(row);
-                Ok(ControlFlow::Continue(()))
+                ControlFlow::Continue(())
             }
         }
     }
+}
+
+/// A row that the statement it came from is done with.
+struct ReadRow {
+    seq: i64,
+    read: Result<Entry, Unreadable>,
+    /// Bytes of the entry's kind in the file.
+    bytes: usize,
+}
+
+impl ReadRow {
+    fn of(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let (seq, read) = row::read(row)?;
+        Ok(Self { seq, read, bytes: row.get_ref(KIND_COLUMN)?.as_bytes().map_or(0, <[u8]>::len) })
+    }
+}
+
+/// Rows that are in memory at once …
+const MAX_BATCH_ROWS: usize = 256;
+/// … unless their entries have as many bytes before.
+const MAX_BATCH_BYTES: usize = 256 << 10;
+
+/// Reads the next rows behind number `after` up to number `last`. No transaction is open any more when they are visited, which
+/// may take as long as somebody looks at a page of them. An error comes with the rows before it.
+fn batch(select: &mut Statement<'_>, after: i64, last: i64) -> (Vec<ReadRow>, rusqlite::Result<()>) {
+    let (mut batch, mut bytes) = (Vec::new(), 0);
+    let mut read = || {
+        let mut rows = select.query([after, last])?;
+        while batch.len() < MAX_BATCH_ROWS
+            && bytes < MAX_BATCH_BYTES
+            && let Some(row) = rows.next()?
+        {
+            let row = ReadRow::of(row)?;
+            bytes += row.bytes;
+            batch.push(row);
+        }
+        Ok(())
+    };
+    let end = read();
+    (batch, end)
 }
 
 /// SQLite's page size unless it is told another, in bytes …
@@ -118,6 +156,8 @@ pub(super) fn check_all(conn: &Connection, path: &Path, look: Look) -> rusqlite:
 
 fn examine(conn: &Connection, path: &Path, look: Look, found: &mut Rows<'_>) -> rusqlite::Result<Checked> {
     let damaged = |why: &str| Ok(Checked::Damaged(why.to_owned()));
+    // One transaction, so that the count is of the moment of everything else: entries are added behind it, and never change.
+    let moment = conn.unchecked_transaction()?;
     let version: u32 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if version > FORMAT {
         return Ok(Checked::TooNew(version));
@@ -142,17 +182,28 @@ fn examine(conn: &Connection, path: &Path, look: Look, found: &mut Rows<'_>) -> 
         return damaged("its header was changed");
     }
     let meta = Meta::read(conn)?;
-    let mut seq = 0;
-    let mut select = conn.prepare(&format!("SELECT {COLUMNS} FROM entries ORDER BY seq"))?;
-    let mut rows = select.query([])?;
-    while let Some(row) = rows.next()? {
-        seq += 1;
-        if row.get::<_, i64>(0)? != seq {
-            return Ok(Checked::Damaged(format!("entry {seq} is missing")));
+    let last = conn.query_row("SELECT max(seq) FROM entries", [], |row| row.get::<_, Option<i64>>(0))?;
+    moment.finish()?;
+    let query = format!("SELECT {COLUMNS} FROM entries WHERE seq > ?1 AND seq <= ?2 ORDER BY seq");
+    let mut select = conn.prepare(&query)?;
+    let (mut seq, mut after) = (0, i64::MIN);
+    loop {
+        let (batch, end) = batch(&mut select, after, last.unwrap_or_default());
+        let is_last = batch.is_empty();
+        for row in batch {
+            seq += 1;
+            if row.seq != seq {
+                return Ok(Checked::Damaged(format!("entry {seq} is missing")));
+            }
+            if found.take(row).is_break() {
+                return Ok(Checked::Whole(meta));
+            }
         }
-        if found.take(row)?.is_break() {
-            return Ok(Checked::Whole(meta));
+        end?;
+        if is_last {
+            break;
         }
+        after = seq;
     }
     if seq != meta.entries || seq == 0 {
         return Ok(Checked::Damaged(format!("{} entries were written, {seq} are there", meta.entries)));
@@ -211,7 +262,9 @@ pub(super) fn gather(conn: &Connection, path: &Path, rows: &mut Rows<'_>) -> Met
     };
     let last = if (1..=most).contains(&meta.entries) { meta.entries } else { most };
     for seq in rows.seq + 1..=last {
-        if let Ok(ControlFlow::Break(())) = select.query_row([seq], |row| rows.take(row)) {
+        if let Ok(row) = select.query_row([seq], ReadRow::of)
+            && rows.take(row).is_break()
+        {
             break;
         }
     }

@@ -50,8 +50,6 @@ pub(super) fn scan<'a>(
     let look = Look { writes: false, beside_a_writer, acknowledged };
     let fail = |error: rusqlite::Error| store_error(&error, "read", &path, id);
     let conn = connect_read_only(&path, BUSY).map_err(fail)?;
-    // One transaction, so that everything read is of one moment.
-    conn.execute_batch("BEGIN").map_err(fail)?;
     let mut notices = Vec::new();
     let mut rows = Rows::new(visit);
     let meta = match check::check(&conn, &path, look, &mut rows).map_err(fail)? {

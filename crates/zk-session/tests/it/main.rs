@@ -17,4 +17,6 @@ mod processes;
 #[cfg(test)]
 mod recorder;
 #[cfg(test)]
+mod scanning;
+#[cfg(test)]
 mod support;
