@@ -1,9 +1,9 @@
-//! `zk sessions show`: a session in lines, run by run, so that no more than one is in memory.
+//! `zk sessions show`: a session in lines, run by run: memory is bounded by the largest run, since what is kept of a run is
+//! placed by counting from its beginning.
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use zk_core::model::Role;
 use zk_core::service::{Entry, EntryKind, EntryVisitor};
 use zk_session::scan_matching;
 
@@ -14,16 +14,13 @@ use crate::mode::lines;
 use crate::sessions::{given, refused, store};
 use crate::term::{Screen, Style, print_stderr};
 
-/// Bytes of a run that is shown at once; a longer one is shown in parts, each of whole turns.
-const MAX_PART_BYTES: usize = 8 << 20;
-
 /// Prints a session.
 pub(super) async fn show(app: &AppContext, id: &str) -> Outcome<()> {
     let shown = Arc::new(Mutex::new(Some(Shown::on(Screen::new(&app.env)))));
     let visitor = || -> EntryVisitor {
         let shown = shown.clone();
-        Box::new(move |entry, bytes| match &mut *shown.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(shown) => shown.take(entry, bytes),
+        Box::new(move |entry, _| match &mut *shown.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(shown) => shown.take(entry),
             None => ControlFlow::Break(()),
         })
     };
@@ -48,47 +45,30 @@ pub(super) async fn show(app: &AppContext, id: &str) -> Outcome<()> {
     Ok(())
 }
 
-/// The part of a session that is being read, and where it is shown.
+/// The run of a session that is being read, and where it is shown.
 struct Shown {
     screen: Screen,
-    part: Vec<Entry>,
-    part_bytes: usize,
-    /// Beginning of the present run, which each part of it has.
-    run: Option<Entry>,
+    /// Entries from the beginning of the run on.
+    run: Vec<Entry>,
 }
 
 impl Shown {
     fn on(screen: Screen) -> Self {
-        Self { screen, part: Vec::new(), part_bytes: 0, run: None }
+        Self { screen, run: Vec::new() }
     }
 
-    fn take(&mut self, entry: Entry, bytes: usize) -> ControlFlow<()> {
+    fn take(&mut self, entry: Entry) -> ControlFlow<()> {
         if matches!(entry.kind, EntryKind::RunStart { .. }) {
             self.flush();
-            self.run = Some(entry.clone());
-        } else if self.part_bytes > MAX_PART_BYTES && self.part.last().is_some_and(ends_turn) {
-            self.flush();
-            self.part.extend(self.run.clone());
         }
-        self.part.push(entry);
-        self.part_bytes += bytes;
+        self.run.push(entry);
         // Whoever read the output may have gone.
         if self.screen.is_broken() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
     fn flush(&mut self) {
-        let part = std::mem::take(&mut self.part);
-        self.part_bytes = 0;
-        for block in zk_view::rebuild(&part) {
+        for block in zk_view::rebuild(&std::mem::take(&mut self.run)) {
             lines::block(&block).iter().for_each(|(style, line)| self.screen.line(*style, line));
         }
-    }
-}
-
-/// Whether the results of all calls before an entry's end are stored: the next one begins a turn, or the end of the run.
-fn ends_turn(entry: &Entry) -> bool {
-    match &entry.kind {
-        EntryKind::Message { message, .. } => message.role == Role::User || message.calls().next().is_none(),
-        _ => false,
     }
 }

@@ -3,7 +3,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 use zk_core::model::SessionId;
-use zk_core::service::{Audience, CustomEntry, Durability, EntryKind, SessionStore};
+use zk_core::service::{Audience, CustomEntry, Durability, EntryKind, NewSession, SessionStore};
 use zk_session::SqliteStore;
 use zk_testkit::{Script, Turn};
 
@@ -124,6 +124,37 @@ fn what_a_plugin_keeps_for_the_person_is_shown_in_its_place() {
     assert!(loaded["entries"].as_u64().unwrap() > 3, "{loaded}");
     let shown = person.run(&["sessions", "show", id.as_str()]).stdout;
     assert_eq!(shown, "› the first prompt\nmessage 1\n◦ goals: ship it\n› two\nmessage 3\n");
+}
+
+#[test]
+fn a_run_of_more_than_8_mb_is_shown_as_one_with_its_refused_call() {
+    let script = Script::new()
+        .turn(|t| t.text("I read.").call("read_file", json!({"path": "notes"})))
+        .turn(|t| t.text("I make.").call("shell", json!({"command": "touch made"})))
+        .forever(|_| Turn::new().text("It was refused."));
+    let server = server(script);
+    let person = Person::asking(&server);
+    person.write("notes", "read me");
+    let result = person.run(&["-p", "x", "--output-format", "json"]).result();
+    let id = SessionId::from(result["session_id"].as_str().unwrap());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let store = SqliteStore::new(person.home().join("sessions"));
+        let (source, kind) = ("goals".to_owned(), "goal".to_owned());
+        let (data, audience) = (json!("g".repeat(9 << 20)).into(), Audience::Hidden);
+        let large = EntryKind::Custom(CustomEntry { source, kind, version: 1, data, audience });
+        let mut kinds: Vec<EntryKind> =
+            store.read(&id).await.unwrap().entries.into_iter().map(|entry| entry.kind).collect();
+        let begin = kinds.iter().position(|kind| matches!(kind, EntryKind::RunStart { .. })).unwrap();
+        kinds.insert(begin + 1, large);
+        let new = NewSession { id: Some("s_large".into()), cwd: person.project(), parent: None };
+        let session = store.create(new).await.unwrap();
+        session.append(kinds, Durability::Process).await.unwrap();
+        session.close().await.unwrap();
+    });
+    let small = person.run(&["sessions", "show", id.as_str()]).stdout;
+    assert!(small.contains("I make.") && small.contains("shell was refused"), "{small}");
+    assert_eq!(person.run(&["sessions", "show", "s_large"]).stdout, small);
 }
 
 #[test]
