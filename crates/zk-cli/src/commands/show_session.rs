@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use zk_core::service::{Entry, EntryKind, EntryVisitor};
+use zk_core::service::{Entry, EntryKind, EntryVisitor, SessionStore};
 use zk_session::scan_matching;
 
 use super::sessions::parent_remark;
@@ -16,7 +16,11 @@ use crate::term::{Screen, Style, print_stderr};
 
 /// Prints a session.
 pub(super) async fn show(app: &AppContext, id: &str) -> Outcome<()> {
-    let shown = Arc::new(Mutex::new(Some(Shown::on(Screen::new(&app.env)))));
+    show_on(Screen::new(&app.env), &store(app)?, given(id, "`zk sessions show`")?).await
+}
+
+async fn show_on(screen: Screen, store: &dyn SessionStore, id: &str) -> Outcome<()> {
+    let shown = Arc::new(Mutex::new(Some(Shown::on(screen))));
     let visitor = || -> EntryVisitor {
         let shown = shown.clone();
         Box::new(move |entry, _| match &mut *shown.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -24,12 +28,22 @@ pub(super) async fn show(app: &AppContext, id: &str) -> Outcome<()> {
             None => ControlFlow::Break(()),
         })
     };
-    let scanned = scan_matching(&store(app)?, given(id, "`zk sessions show`")?, visitor).await;
-    let scan = scanned.map_err(refused)?;
+    let scanned = scan_matching(store, id, visitor).await;
     let shown = shown.lock().unwrap_or_else(PoisonError::into_inner).take();
     let Some(mut shown) = shown else { return Err(Failure::failed("the session was shown already")) };
     shown.flush();
-    let mut screen = shown.screen;
+    let Shown { mut screen, entries, .. } = shown;
+    let scan = match scanned {
+        Ok(scan) => scan,
+        Err(error) if entries == 0 => return Err(refused(error)),
+        Err(error) => {
+            screen.finish()?;
+            let Failure { exit, message } = refused(error);
+            let place =
+                format!("the session is shown up to its entry number {entries}, and the rest is missing");
+            return Err(Failure::new(exit, format!("{place}: {message}; show it again when that is mended")));
+        }
+    };
     if let Some(remark) = parent_remark(&scan.info) {
         screen.line(Style::Plain, &remark);
     }
@@ -50,11 +64,13 @@ struct Shown {
     screen: Screen,
     /// Entries from the beginning of the run on.
     run: Vec<Entry>,
+    /// Number of entries of all runs.
+    entries: usize,
 }
 
 impl Shown {
     fn on(screen: Screen) -> Self {
-        Self { screen, run: Vec::new() }
+        Self { screen, run: Vec::new(), entries: 0 }
     }
 
     fn take(&mut self, entry: Entry) -> ControlFlow<()> {
@@ -62,6 +78,7 @@ impl Shown {
             self.flush();
         }
         self.run.push(entry);
+        self.entries += 1;
         // Whoever read the output may have gone.
         if self.screen.is_broken() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
@@ -69,6 +86,43 @@ impl Shown {
     fn flush(&mut self) {
         for block in zk_view::rebuild(&std::mem::take(&mut self.run)) {
             lines::block(&block).iter().for_each(|(style, line)| self.screen.line(*style, line));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::mpsc::unbounded_channel;
+    use zk_core::model::Message;
+    use zk_core::service::{Durability, NewSession};
+    use zk_session::MemoryStore;
+
+    use super::*;
+    use crate::commands::breaking_store::BreakingStore;
+    use crate::env::Env;
+    use crate::term::{Backlog, Sink};
+
+    #[tokio::test]
+    async fn a_session_that_cannot_be_read_to_its_end_is_shown_up_to_there() {
+        let store = MemoryStore::new();
+        let new = NewSession { id: Some("s_broken".into()), cwd: "/project".into(), parent: None };
+        let open = store.create(new).await.unwrap();
+        let says = |text| EntryKind::Message { message: Message::user_text(text).shared(), usage: None };
+        let begin = EntryKind::RunStart { run_id: "r_1".into() };
+        let entries = vec![begin, says("one"), says("two"), says("three")];
+        open.append(entries, Durability::Process).await.unwrap();
+        open.close().await.unwrap();
+        let store = BreakingStore { inner: store, id: "s_broken".into(), entries: 3 };
+        let (sender, mut drawn) = unbounded_channel();
+        let sink = Sink { sender, backlog: Backlog::default() };
+        let failure = show_on(Screen::drawn_by(sink, &Env::default()), &store, "s_broken").await.unwrap_err();
+        let mut text = String::new();
+        while let Ok((_, piece)) = drawn.try_recv() {
+            text.push_str(&piece);
+        }
+        assert_eq!(text, "› one\n› two\n");
+        for part in ["entry number 3", "s_broken.db", "show it again"] {
+            assert!(failure.message.contains(part), "{part}: {}", failure.message);
         }
     }
 }
