@@ -32,6 +32,8 @@ pub struct FakeMcpScript {
     pub is_quiet: bool,
     /// Time until the first request is answered, in milliseconds.
     pub delay_ms: u64,
+    /// A method behind whose answers it asks the person something and pings, and waits for neither.
+    pub asks_behind: Option<String>,
     /// The methods that it never answers.
     pub silent_on: Vec<String>,
 }
@@ -258,6 +260,13 @@ impl<W: Write> FakeMcpServer<W> {
             result.entry("resultType").or_insert_with(|| json!("complete"));
         }
         self.send(&json!({"jsonrpc": "2.0", "id": id, "result": result}))?;
+        if self.script.asks_behind.as_deref() == Some(method) {
+            for (id, method, params) in
+                [("asked", "elicitation/create", form()), ("pinged", "ping", json!({}))]
+            {
+                self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))?;
+            }
+        }
         Ok(None)
     }
 

@@ -1,6 +1,7 @@
 //! A conversation that goes on while somebody types, and commands that make prompts while it works.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use zk_testkit::{FakeMcpScript, Script, Turn};
@@ -31,6 +32,41 @@ fn servers_start_while_the_first_prompt_is_typed_in_plain_lines() {
     assert_eq!(terminal.code(), Some(0));
     let sent = server.bodies()[0]["messages"].to_string();
     assert!(sent.contains("half a line"), "{sent}");
+}
+
+#[test]
+fn a_question_that_comes_while_a_line_is_typed_waits_for_its_end() {
+    let server = server(Script::answering(|_| Turn::new().text("Fine.")));
+    let person = Person::asking(&server).with("ACCESSIBLE", "1");
+    let received = person.home().join("received");
+    let script = FakeMcpScript { asks_behind: Some("tools/list".to_owned()), ..FakeMcpScript::default() };
+    person.settings(&mcp::settings_of(&mcp::recording(&script, &received)));
+    let Some(mut terminal) = Terminal::open(&person, "") else { return };
+    terminal.expect("› ");
+    let received = || std::fs::read_to_string(&received).unwrap_or_default();
+    // The question is asked before the ping.
+    until("the answer to the ping", || received().contains("\"pinged\""));
+    for key in "yes, this is for the model".chars() {
+        terminal.keys(&key.to_string());
+    }
+    terminal.see("the model");
+    assert!(!terminal.take().contains("Who are you?"));
+    terminal.keys("\r");
+    terminal.expect("Who are you?");
+    assert!(!received().contains("\"asked\""), "{}", received());
+    terminal.expect("Fine.");
+    // A question that was just drawn hears no keys, and one above other text is drawn again.
+    while !received().contains("\"decline\"") {
+        terminal.keys("\u{1b}q");
+        std::thread::sleep(Duration::from_millis(1000));
+        terminal.keys("n");
+        std::thread::sleep(Duration::from_millis(1000));
+    }
+    terminal.expect("› ");
+    terminal.keys("\u{15}\u{4}");
+    assert_eq!(terminal.code(), Some(0));
+    let sent = server.bodies()[0]["messages"].to_string();
+    assert!(sent.contains("yes, this is for the model"), "{sent}");
 }
 
 #[test]

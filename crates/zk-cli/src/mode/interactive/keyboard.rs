@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedMutexGuard, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use zk_agent::RateLimits;
 use zk_tui::Key;
@@ -36,6 +36,8 @@ struct Inner {
     limits: RateLimits,
     state: Mutex<State>,
     reader: Mutex<Reader>,
+    /// Held by whoever asks the person something or reads a line of theirs.
+    turn: Arc<tokio::sync::Mutex<()>>,
     /// When this keyboard's clock began.
     began: Instant,
     /// Is told what waits for the next prompts after each change.
@@ -101,11 +103,17 @@ impl Keyboard {
             limits,
             state,
             reader,
+            turn: Arc::default(),
             began: Instant::now(),
             changed: Mutex::default(),
             cycle: OnceLock::new(),
             lines: OnceLock::new(),
         }))
+    }
+
+    /// Waits until nobody else asks the person something or reads a line of theirs, in the order of the waiting.
+    pub(super) async fn turn(&self) -> OwnedMutexGuard<()> {
+        self.0.turn.clone().lock_owned().await
     }
 
     /// Has Shift-Tab do `cycle` from now on.

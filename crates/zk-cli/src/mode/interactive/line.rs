@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 
+use tokio::sync::OwnedMutexGuard;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use zk_agent::RunOptions;
 use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, Block, Message, Role, StopReason};
-use zk_core::service::{Command, CommandOutcome, Conversation, match_command};
+use zk_core::service::{Command, CommandOutcome, Conversation, UiAnswer, match_command};
 use zk_skills::{CommandFilesPlugin, Skills};
 use zk_view::{BlockId, Effect, Intent, ViewDriver, body_of};
 
 use super::chat::{Chat, LineOutcome};
+use super::question::FOLLOW_UP;
 use super::{bash, session_commands};
 use crate::exit::Exit;
 use crate::mode::summary;
@@ -55,6 +58,27 @@ impl Chat {
             .filter(|name| !name.contains(':'))
             .map(|name| format!("/{name}"))
             .collect()
+    }
+
+    /// Waits for the turn to read a line: a question that is asked is answered first. Escape and Ctrl-C decline it.
+    pub(super) async fn turn(&self) -> Result<OwnedMutexGuard<()>, LineOutcome> {
+        // Keys are for the line where nothing is asked any more.
+        if let Ok(turn) = timeout(2 * FOLLOW_UP, self.keyboard.turn()).await {
+            return Ok(turn);
+        }
+        let waited = self
+            .interruptible(async |stop: CancellationToken| {
+                stop.run_until_cancelled(self.keyboard.turn()).await.ok_or(LineOutcome::Failed)
+            })
+            .await;
+        let turn = waited.and_then(|turn| turn);
+        if turn.is_err() {
+            for card in self.view.view().cards {
+                let (id, digest, answer) = (card.id, card.digest, UiAnswer::No { message: None });
+                self.view.intent(&Intent::Answer { id, digest, answer });
+            }
+        }
+        turn
     }
 
     /// Does what a line asks for.

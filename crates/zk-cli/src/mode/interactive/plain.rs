@@ -67,7 +67,15 @@ fn converse(
     mut given: Option<String>,
 ) -> Outcome<Ended> {
     let mut interrupted = false;
+    // Kept at the end: nothing is asked while the conversation closes.
+    let mut turn = None;
     let exit = loop {
+        drop(turn.take());
+        turn = match runtime.block_on(chat.turn()) {
+            Ok(turn) => Some(turn),
+            Err(LineOutcome::Quit(exit)) => break exit,
+            Err(_) => continue,
+        };
         let waiting = given.take().map(Waiting::from).or_else(|| chat.next_queued(editor));
         let Waiting { text, is_prompt } = match waiting {
             Some(waiting) => {
@@ -95,6 +103,7 @@ fn converse(
             },
         };
         interrupted = false;
+        drop(turn.take());
         let (line, behind) = if is_prompt { (&*text, None) } else { split_line(&text) };
         given = behind.map(str::to_owned);
         let outcome = runtime.block_on(async {
@@ -125,7 +134,8 @@ fn converse(
     Ok(Ended::Exit(exit))
 }
 
-/// Reads a line while the tasks of the conversation go on. Lines that they print come behind it.
+/// Reads a line while the tasks of the conversation go on. Lines that they print come behind it, and questions wait: the
+/// caller has the turn.
 fn read_line(chat: &Chat, runtime: &Runtime, editor: &mut LineEditor) -> ReadLine {
     let draft = chat.keyboard.take_draft();
     let over = CancellationToken::new();

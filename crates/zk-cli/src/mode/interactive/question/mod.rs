@@ -3,6 +3,6 @@
 
 mod terminal_ui;
 
-pub(super) use terminal_ui::{TerminalUi, attend};
+pub(super) use terminal_ui::{FOLLOW_UP, TerminalUi, attend};
 pub(super) use zk_tui::answer_keys::{AnswerKeys, Effect, LineFocus};
 pub(super) use zk_tui::answer_keys::{Choice, Offer};

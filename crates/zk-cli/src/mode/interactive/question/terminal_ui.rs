@@ -1,5 +1,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use tokio::time::timeout;
 use zk_core::service::{Approval, Question, QuestionId, Ui, UiAnswer, WiderKind, visible_lines};
 use zk_tui::{Frame, Key, LineChoice, Row};
 use zk_view::{Card, Drained, Intent, Patch, Reader, ViewDriver};
@@ -10,6 +12,9 @@ use crate::mode::shared_screen::SharedScreen;
 use crate::mode::status_line::StatusLine;
 use crate::term::{Style, terminal_size};
 
+/// Longest wait after an answer for another question of whoever asked, such as the next field of a form, before a line is read.
+pub(crate) const FOLLOW_UP: Duration = Duration::from_millis(100);
+
 /// The person at this terminal: draws questions in line mode and reads the answers from the keyboard.
 pub(crate) struct TerminalUi {
     screen: SharedScreen,
@@ -18,10 +23,29 @@ pub(crate) struct TerminalUi {
     painted: Mutex<Option<Drained>>,
 }
 
-/// Draws the questions of a view and gives the answers, one after the other, until the view is closed.
+/// Draws the questions of a view and gives the answers, one after the other, until the view is closed. A question that comes
+/// while a line is typed waits for the end of the line: nobody would see it, and what is typed is not for it.
 pub(crate) async fn attend(view: ViewDriver, ui: Arc<TerminalUi>) {
     let mut cards = Cards::of(&view);
-    while let Some(card) = cards.next().await {
+    let mut turn = None;
+    loop {
+        let next = match &turn {
+            None => cards.next().await,
+            Some(_) => match timeout(FOLLOW_UP, cards.next()).await {
+                Ok(next) => next,
+                Err(_) => {
+                    turn = None;
+                    continue;
+                }
+            },
+        };
+        let Some(card) = next else { return };
+        if turn.is_none() {
+            turn = tokio::select! {
+                turn = ui.keyboard.turn() => Some(turn),
+                () = cards.withdrawn(card.id) => continue,
+            };
+        }
         // Text from before stands above the question.
         let painted = ui.painted.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(painted) = painted {
