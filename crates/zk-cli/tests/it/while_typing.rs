@@ -85,7 +85,9 @@ fn a_command_file_steers_a_run_with_enter_and_waits_behind_it_with_tab() {
     terminal.keys("/greet Grace\t");
     terminal.expect("/greet Grace");
     terminal.keys("/nosuchthing\r");
-    terminal.expect("there is no command `/nosuchthing`");
+    terminal.expect("there is no command /nosuchthing");
+    terminal.keys("/greett Ada and Grace\r");
+    terminal.expect("there is no command /greett; did you mean `greet`?");
     person.write("go", "");
     until("both prompts", || {
         server.bodies().iter().any(|body| body.to_string().contains("Greet Grace warmly."))
@@ -95,6 +97,35 @@ fn a_command_file_steers_a_run_with_enter_and_waits_behind_it_with_tab() {
     assert!(first("Greet Ada warmly.") < first("Greet Grace warmly."), "{bodies:?}");
     terminal.keys("\u{4}");
     assert_eq!(server.violations(), []);
+}
+
+#[test]
+fn a_slow_command_stops_with_its_run_and_its_line_is_given_back_with_what_was_typed_behind_it() {
+    let script = Script::answering(|asked| match asked.results().len() {
+        0 => Turn::new().call("shell", json!({"command": "until [ -e go ]; do sleep 0.01; done"})),
+        _ => Turn::new().text("Done."),
+    });
+    let server = server(script);
+    let person = Person::asking(&server);
+    let received = person.home().join("received");
+    let script = FakeMcpScript { silent_on: vec!["prompts/get".to_owned()], ..FakeMcpScript::default() };
+    person.settings(&mcp::settings_of(&mcp::recording(&script, &received)));
+    let received = || std::fs::read_to_string(&received).unwrap_or_default();
+    let Some(mut terminal) = Terminal::open(&person, "--screen inline --allow-all 'work'") else { return };
+    terminal.expect("until [ -e go ]");
+    until("the list of prompts", || received().contains("prompts/list"));
+    terminal.keys("/mcp_fake_review all\t");
+    until("the question for the prompt", || received().contains("prompts/get"));
+    terminal.keys("and tell me\t");
+    terminal.expect("this waits for the command before it");
+    terminal.take();
+    terminal.keys("\u{1b}");
+    terminal.expect("/mcp_fake_review all");
+    terminal.expect("and tell me");
+    terminal.keys("\u{3}\u{4}");
+    assert_eq!(terminal.code(), Some(0));
+    let sent: Vec<String> = server.bodies().iter().map(Value::to_string).collect();
+    assert!(!sent.iter().any(|body| body.contains("and tell me")), "{sent:?}");
 }
 
 #[test]

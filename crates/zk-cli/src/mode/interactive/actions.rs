@@ -13,7 +13,7 @@ use super::job_commands;
 use super::line::load_body;
 use super::line_editor::LineEditor;
 use super::screen_kind::ScreenKind;
-use super::worker::{Opened, Work};
+use super::worker::{Made, Opened, Work};
 use crate::exit::{Failure, Outcome};
 use crate::place::Place;
 
@@ -30,13 +30,23 @@ impl InlineScreen {
                 Some(opened) => beside::run(opened, line, self.notes.clone()),
                 None => self.work(Work::Line(line)),
             },
-            Action::PromptCommand { line, steers } => match self.opened.get() {
-                Some(opened) => beside::make_prompt(opened, line, steers, self.notes.clone()),
-                None => self.work(Work::Line(line)),
+            Action::PromptCommand { line, steers } => match (self.opened.get(), self.keyboard.running()) {
+                (Some(opened), Some(run)) => {
+                    self.commands.run(&opened.conversation, &self.notes, (line, steers), &run);
+                    app.set_hint("the command makes its prompt: Esc stops it with the run");
+                }
+                // The run is over by now.
+                (_, _) => self.work(Work::Line(line)),
             },
-            Action::Intent(intent) => self.take_prompt(&intent).await,
+            Action::Intent(intent) => match self.commands.behind(intent, self.keyboard.running()) {
+                Some(intent) => self.take_prompt(&intent).await,
+                None => app.set_hint("this waits for the command before it: Esc stops both"),
+            },
             Action::Unsteer { id, text } => self.unsteer(id, &text, app).await,
-            Action::Stop => self.keyboard.stop(),
+            Action::Stop => {
+                self.commands.stop();
+                self.keyboard.stop();
+            }
             Action::Hurry => _ = self.app.limits.skip_waits(),
             Action::Job { id, kill } => self.job(&id, kill),
             Action::Attach(path) => self.attach(&path, app),
@@ -56,6 +66,18 @@ impl InlineScreen {
     pub(super) async fn take_prompt(&self, intent: &Intent) {
         self.view.intent(intent);
         self.follow_view().await;
+    }
+
+    /// Does what came of a command that was typed during a run. The line is given back where the run was stopped.
+    pub(super) async fn made(&mut self, made: Made, app: &mut App) {
+        match self.commands.done(made) {
+            (_, Made::Prompt(intent)) => self.take_prompt(&intent).await,
+            (line, Made::Said(text)) => self.show_beside(&line, &text, app).await,
+            (_, Made::Stopped) => {}
+        }
+        if let Some(text) = self.commands.take_stopped() {
+            app.give_back(&text);
+        }
     }
 
     /// Attaches an image whose path was pasted, where the model sees images; its path stays text otherwise.

@@ -1,6 +1,8 @@
 //! Commands that leave a run as it is: they are done beside it.
 
-use tokio::sync::mpsc::UnboundedSender;
+use std::collections::VecDeque;
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 use zk_agent::AgentConversation;
 use zk_core::service::{Command, CommandOutcome, match_command};
@@ -8,9 +10,9 @@ use zk_skills::CommandFilesPlugin;
 use zk_view::{Effect, Intent};
 
 use super::chat::Chat;
-use super::line::{load_body, refresh_files};
+use super::line::{load_body, no_command, refresh_files};
 use super::screen_kind::ScreenKind;
-use super::worker::{Note, Opened};
+use super::worker::{Made, Note, Opened};
 use crate::mode::OWN_COMMANDS;
 use crate::term::Style;
 
@@ -38,7 +40,7 @@ pub(super) fn is_harmless(line: &str) -> bool {
 async fn output(conversation: &AgentConversation, line: &str) -> String {
     let cx = conversation.command_cx();
     match match_command(line.trim_start_matches('/'), |name| cx.item::<dyn Command>(name)) {
-        None => format!("there is no command `{line}`; /help lists them"),
+        None => no_command(line, &cx),
         Some((command, args)) => match command.run(args, &cx).await {
             Ok(CommandOutcome::Show(text)) => text,
             Ok(
@@ -70,50 +72,153 @@ pub(super) fn makes_prompt(line: &str) -> bool {
     name.is_some_and(|name| !name.starts_with("skill:") && !OWN_COMMANDS.contains(&name))
 }
 
-/// Runs such a command, and tells the screen the prompt that it makes, or what it says.
-pub(super) fn make_prompt(opened: &Opened, line: String, steers: bool, notes: UnboundedSender<Note>) {
-    let conversation = opened.conversation.clone();
-    let running = async move {
-        let note = match prompt_of(&conversation, &line, steers).await {
-            Ok(Some(text)) if steers => Note::Prompt(Intent::Steer { text }),
-            Ok(Some(text)) => Note::Prompt(Intent::Submit { text }),
-            Ok(None) => Note::Beside { line, text: String::new() },
-            Err(text) => Note::Beside { line, text },
-        };
-        // The screen may have ended.
-        let _ = notes.send(note);
-    };
-    tokio::spawn(running);
+/// Commands that make prompts, and prompts that were typed behind one, in the order of typing.
+#[derive(Default)]
+pub(super) struct PromptCommands {
+    worker: Option<UnboundedSender<Typed>>,
+    /// Commands and prompts of which the screen was not told yet.
+    waiting: VecDeque<Waiting>,
+    /// Texts that nothing came of.
+    stopped: Vec<String>,
 }
 
-/// The prompt that a command makes, if it makes one. The text of a command file is put in its place where the prompt steers: one
-/// that waits gets it when its run begins.
-async fn prompt_of(
+struct Waiting {
+    text: String,
+    stop: CancellationToken,
+}
+
+enum Typed {
+    Command { line: String, steers: bool, stop: CancellationToken },
+    Prompt(Intent),
+}
+
+impl PromptCommands {
+    /// Runs a command behind those before it, until `stop`; `notes` is told of each [`Made`].
+    pub(super) fn run(
+        &mut self,
+        conversation: &AgentConversation,
+        notes: &UnboundedSender<Note>,
+        (line, steers): (String, bool),
+        stop: &CancellationToken,
+    ) {
+        let sender = self.worker.get_or_insert_with(|| {
+            let (sender, typed) = unbounded_channel();
+            tokio::spawn(work(conversation.clone(), typed, notes.clone()));
+            sender
+        });
+        let stop = stop.child_token();
+        self.waiting.push_back(Waiting { text: line.clone(), stop: stop.clone() });
+        // The worker goes on for as long as the sender is kept.
+        let _ = sender.send(Typed::Command { line, steers, stop });
+    }
+
+    /// Takes a prompt that was typed behind commands; gives it back where none waits.
+    pub(super) fn behind(&mut self, intent: Intent, stop: Option<CancellationToken>) -> Option<Intent> {
+        let (Intent::Submit { text } | Intent::Steer { text }) = &intent else { return Some(intent) };
+        let Some(sender) = self.worker.as_ref().filter(|_| !self.waiting.is_empty()) else {
+            return Some(intent);
+        };
+        let stop = stop.unwrap_or_default().child_token();
+        self.waiting.push_back(Waiting { text: text.clone(), stop });
+        let _ = sender.send(Typed::Prompt(intent));
+        None
+    }
+
+    /// Stops them all.
+    pub(super) fn stop(&self) {
+        self.waiting.iter().for_each(|waiting| waiting.stop.cancel());
+    }
+
+    /// Takes in that the first of those that wait is done, and gives its text with what comes of it.
+    pub(super) fn done(&mut self, made: Made) -> (String, Made) {
+        let Some(Waiting { text, stop }) = self.waiting.pop_front() else { return (String::new(), made) };
+        let made = if matches!(made, Made::Prompt(_)) && stop.is_cancelled() { Made::Stopped } else { made };
+        if made == Made::Stopped {
+            self.stopped.push(text.clone());
+        }
+        (text, made)
+    }
+
+    /// The texts that nothing came of, in the order of typing, once nothing waits any more.
+    pub(super) fn take_stopped(&mut self) -> Option<String> {
+        let texts = std::mem::take(self.waiting.is_empty().then_some(&mut self.stopped)?);
+        (!texts.is_empty()).then(|| texts.join("\n"))
+    }
+
+    /// Ends the work, and gives the texts that nothing came of.
+    pub(super) fn end(&mut self) -> Option<String> {
+        self.stop();
+        self.worker = None;
+        self.stopped.extend(self.waiting.drain(..).map(|waiting| waiting.text));
+        self.take_stopped()
+    }
+}
+
+async fn work(
+    conversation: AgentConversation,
+    mut typed: UnboundedReceiver<Typed>,
+    notes: UnboundedSender<Note>,
+) {
+    while let Some(typed) = typed.recv().await {
+        let made = match typed {
+            Typed::Prompt(intent) => Made::Prompt(intent),
+            Typed::Command { line, steers, stop } => stop
+                .run_until_cancelled(made_by(&conversation, &line, steers, &stop))
+                .await
+                .unwrap_or(Made::Stopped),
+        };
+        if notes.send(Note::Made(made)).is_err() {
+            return;
+        }
+    }
+}
+
+/// Runs a command. The text of a command file is put in its place where the prompt steers: one that waits gets it when its run
+/// begins.
+async fn made_by(
     conversation: &AgentConversation,
     line: &str,
     steers: bool,
-) -> Result<Option<String>, String> {
-    let cx = conversation.command_cx();
+    stop: &CancellationToken,
+) -> Made {
+    let cx = conversation.command_cx().with_stop(stop.clone());
     refresh_files(&cx).await;
     let rest = line.trim_start_matches('/');
-    let prompt = match match_command(rest, |name| cx.item::<dyn Command>(name)) {
+    let made = match match_command(rest, |name| cx.item::<dyn Command>(name)) {
         // Something like `/etc/hosts` is the beginning of a prompt.
-        None if rest.split_whitespace().next().is_some_and(|name| name.contains('/')) => line.to_owned(),
-        None => return Err(format!("there is no command `{line}`; /help lists them")),
+        None if rest.split_whitespace().next().is_some_and(|name| name.contains('/')) => Ok(line.to_owned()),
+        None => Err(Made::Said(no_command(line, &cx))),
         Some((command, args)) => match command.run(args, &cx).await {
-            Ok(CommandOutcome::Prompt(text)) => text,
-            Ok(CommandOutcome::Show(text)) => return Err(text),
-            Ok(CommandOutcome::Done) => return Ok(None),
-            Ok(CommandOutcome::Quit | CommandOutcome::Reload) => {
-                return Err("this waits for the end of the run: Esc stops it".to_owned());
-            }
-            Err(error) => return Err(error.to_string()),
+            Ok(outcome) => prompt_of(outcome),
+            Err(error) => Err(Made::Said(error.to_string())),
         },
     };
-    let files = cx.service::<CommandFilesPlugin>().filter(|_| steers);
-    let Some(files) = files else { return Ok(Some(prompt)) };
-    let text = files.prompt_of(&prompt, &cx).await.map_err(|error| error.to_string())?;
-    Ok(Some(text.unwrap_or(prompt)))
+    let prompt = match made {
+        Ok(prompt) => prompt,
+        Err(made) => return made,
+    };
+    if !steers {
+        return Made::Prompt(Intent::Submit { text: prompt });
+    }
+    let Some(files) = cx.service::<CommandFilesPlugin>() else {
+        return Made::Prompt(Intent::Steer { text: prompt });
+    };
+    match files.prompt_of(&prompt, &cx).await {
+        Ok(text) => Made::Prompt(Intent::Steer { text: text.unwrap_or(prompt) }),
+        Err(error) => Made::Said(error.to_string()),
+    }
+}
+
+/// The prompt of an outcome, or what else it is.
+fn prompt_of(outcome: CommandOutcome) -> Result<String, Made> {
+    match outcome {
+        CommandOutcome::Prompt(text) => Ok(text),
+        CommandOutcome::Show(text) => Err(Made::Said(text)),
+        CommandOutcome::Done => Err(Made::Said(String::new())),
+        CommandOutcome::Quit | CommandOutcome::Reload => {
+            Err(Made::Said("this waits for the end of the run: Esc stops it".to_owned()))
+        }
+    }
 }
 
 impl Chat {

@@ -12,7 +12,7 @@ use zk_tui::{Action, App, Completer, Input, Key, Keymap, ModelFacts, Modes, Quer
 use zk_view::{Reader, ViewDriver};
 
 use super::abilities::{abilities, queries};
-use super::beside;
+use super::beside::{self, PromptCommands};
 use super::completions::Completions;
 use super::desk::Desk;
 use super::drafts::{DRAFT, Drafts};
@@ -92,6 +92,7 @@ pub(super) fn run(seat: &mut Seat, start: Start, kind: ScreenKind) -> Outcome<En
         partial: String::new(),
         backlog,
         began: Instant::now(),
+        commands: PromptCommands::default(),
     };
     let (keymap, said) = key_file::read(app);
     let shortcuts = keymap.commands().map(str::to_owned).collect();
@@ -133,6 +134,7 @@ pub(super) struct InlineScreen {
     /// Printed text that is not drawn yet.
     backlog: Backlog,
     pub(super) began: Instant,
+    pub(super) commands: PromptCommands,
 }
 
 impl InlineScreen {
@@ -206,7 +208,7 @@ impl InlineScreen {
                     Note::Announce(blocks) => app.announce(&blocks),
                     Note::Names => app.names_changed(),
                     Note::Beside { line, text } => self.show_beside(&line, &text, &mut app).await,
-                    Note::Prompt(intent) => self.take_prompt(&intent).await,
+                    Note::Made(made) => self.made(made, &mut app).await,
                     Note::ChooseSession => app.choose_session(),
                     Note::Copy(text) => copy(&text, &mut app),
                 },
@@ -317,7 +319,7 @@ impl InlineScreen {
                 Note::Busy(is_busy) => app.set_busy(is_busy),
                 Note::GiveBack(text) => app.give_back(&text),
                 Note::Beside { line, text } => self.show_beside(&line, &text, app).await,
-                Note::Prompt(intent) => self.take_prompt(&intent).await,
+                Note::Made(made) => self.made(made, app).await,
                 Note::Copy(text) => copy(&text, app),
                 // The next screen begins as this one would have gone on.
                 Note::Full(is_full) => self.is_full = is_full,
@@ -325,6 +327,9 @@ impl InlineScreen {
                 Note::ChooseSession => self.work(Work::Line("/resume".to_owned())),
                 Note::Announce(_) | Note::Names => {}
             }
+        }
+        if let Some(text) = self.commands.end() {
+            app.give_back(&text);
         }
         let now = self.began.elapsed();
         let mut actions = app.keys(keys, now);

@@ -148,6 +148,11 @@ impl Keyboard {
         }
     }
 
+    /// The token that stops what runs, if anything does.
+    pub(super) fn running(&self) -> Option<CancellationToken> {
+        self.0.state().stop.clone()
+    }
+
     /// Does what Shift-Tab does.
     pub(super) fn back_tab(&self) {
         if let Some(cycle) = self.0.cycle.get() {

@@ -41,6 +41,14 @@ pub(super) async fn refresh_files(cx: &Cx) {
     }
 }
 
+/// The answer to a line with a command that nobody provides.
+pub(super) fn no_command(line: &str, cx: &Cx) -> String {
+    let name = line.trim_start_matches('/').split_whitespace().next().unwrap_or_default();
+    let all = cx.items::<dyn Command>();
+    let hint = suggest::did_you_mean(name, all.iter().map(|command| &*command.name));
+    format!("there is no command /{name}{hint}; /help lists them")
+}
+
 impl Chat {
     /// The commands of these lines of a drawn screen that nobody provides. Those of servers and skills may come later.
     pub(super) async fn unknown_commands(&self, lines: &[String]) -> Vec<String> {
@@ -214,10 +222,7 @@ impl Chat {
             if name.is_empty() || name.contains('/') {
                 return Ok(None);
             }
-            let all = cx.items::<dyn Command>();
-            let hint = suggest::did_you_mean(name, all.iter().map(|command| &*command.name));
-            let text = format!("there is no command /{name}{hint}; /help lists them");
-            return Ok(Some(CommandOutcome::Show(text)));
+            return Ok(Some(CommandOutcome::Show(no_command(line, &cx))));
         };
         let run = async |stop: CancellationToken| {
             let ran = stop.run_until_cancelled(command.run(args, &cx)).await;

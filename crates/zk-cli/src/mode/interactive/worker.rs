@@ -76,8 +76,17 @@ pub(super) enum Note {
         line: String,
         text: String,
     },
-    /// A prompt that a command made during a run.
+    /// The next command that makes prompts is done.
+    Made(Made),
+}
+
+/// Outcome of a command that was typed during a run.
+#[derive(Debug, PartialEq)]
+pub(super) enum Made {
     Prompt(Intent),
+    Said(String),
+    /// The command did not come to its end.
+    Stopped,
 }
 
 /// The part of a conversation that both sides use.
