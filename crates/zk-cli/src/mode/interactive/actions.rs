@@ -73,6 +73,11 @@ impl InlineScreen {
         match self.commands.done(made) {
             (_, Made::Prompt(intent)) => self.take_prompt(&intent).await,
             (line, Made::Said(text)) => self.show_beside(&line, &text, app).await,
+            (line, Made::Later(does)) => {
+                let text = format!("{does} follows at the end of this run");
+                self.show_beside(&line, &text, app).await;
+                self.work(Work::Line(does.to_owned()));
+            }
             (_, Made::Stopped) => {}
         }
         if let Some(text) = self.commands.take_stopped() {

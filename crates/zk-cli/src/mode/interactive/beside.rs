@@ -209,15 +209,14 @@ async fn made_by(
     }
 }
 
-/// The prompt of an outcome, or what else it is.
+/// The prompt of an outcome, or what else it is. The command has acted already, so the end of the conversation is not refused.
 fn prompt_of(outcome: CommandOutcome) -> Result<String, Made> {
     match outcome {
         CommandOutcome::Prompt(text) => Ok(text),
         CommandOutcome::Show(text) => Err(Made::Said(text)),
         CommandOutcome::Done => Err(Made::Said(String::new())),
-        CommandOutcome::Quit | CommandOutcome::Reload => {
-            Err(Made::Said("this waits for the end of the run: Esc stops it".to_owned()))
-        }
+        CommandOutcome::Quit => Err(Made::Later("/quit")),
+        CommandOutcome::Reload => Err(Made::Later("/reload")),
     }
 }
 
@@ -267,7 +266,15 @@ impl Chat {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_harmless, makes_prompt};
+    use zk_core::service::CommandOutcome;
+
+    use super::{Made, is_harmless, makes_prompt, prompt_of};
+
+    #[test]
+    fn a_command_that_ends_the_conversation_or_reads_it_anew_has_that_done_after_the_run() {
+        assert_eq!(prompt_of(CommandOutcome::Quit), Err(Made::Later("/quit")));
+        assert_eq!(prompt_of(CommandOutcome::Reload), Err(Made::Later("/reload")));
+    }
 
     #[test]
     fn commands_that_are_none_of_zk_may_make_a_prompt() {

@@ -85,6 +85,8 @@ pub(super) enum Note {
 pub(super) enum Made {
     Prompt(Intent),
     Said(String),
+    /// The line that does at the end of the run what the command wants.
+    Later(&'static str),
     /// The command did not come to its end.
     Stopped,
 }
