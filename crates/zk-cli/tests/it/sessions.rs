@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use serde_json::{Value, json};
-use zk_core::model::SessionId;
+use zk_core::model::{Role, SessionId};
 use zk_core::service::{Audience, CustomEntry, Durability, EntryKind, NewSession, SessionStore};
 use zk_session::SqliteStore;
 use zk_testkit::{Script, Turn};
@@ -145,8 +145,9 @@ fn a_run_of_more_than_8_mb_is_shown_as_one_with_its_refused_call() {
         let large = EntryKind::Custom(CustomEntry { source, kind, version: 1, data, audience });
         let mut kinds: Vec<EntryKind> =
             store.read(&id).await.unwrap().entries.into_iter().map(|entry| entry.kind).collect();
-        let begin = kinds.iter().position(|kind| matches!(kind, EntryKind::RunStart { .. })).unwrap();
-        kinds.insert(begin + 1, large);
+        let is_from_user = |kind: &EntryKind| matches!(kind, EntryKind::Message { message, .. } if message.role == Role::User);
+        let results = kinds.iter().enumerate().filter(|(_, kind)| is_from_user(kind)).nth(1).unwrap().0;
+        kinds.insert(results, large);
         let new = NewSession { id: Some("s_large".into()), cwd: person.project(), parent: None };
         let session = store.create(new).await.unwrap();
         session.append(kinds, Durability::Process).await.unwrap();
