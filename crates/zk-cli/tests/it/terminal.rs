@@ -71,6 +71,11 @@ impl Terminal {
         }
     }
 
+    /// Whether `text` was written and not expected yet.
+    pub(crate) fn has(&self, text: &str) -> bool {
+        self.seen.lock().unwrap().contains(text)
+    }
+
     /// Waits for `text` and forgets everything up to it.
     pub(crate) fn expect(&self, text: &str) {
         self.see(text);
