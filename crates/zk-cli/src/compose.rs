@@ -10,8 +10,8 @@ use zk_exec::{Environment, LocalPlugin, ProcessExec, SandboxExec, Supervision, W
 use zk_permission::Mode;
 use zk_providers::{Auth, Clocks, Connection, Http, SetupError, VendorDialect};
 use zk_tools::{
-    LostSandbox, OutputHandles, PermissionGate, PermissionMode, PlanModes, RedactResults, ToolsOptions,
-    ToolsPlugin, VisibleTags,
+    OutputHandles, PermissionGate, PermissionMode, PlanModes, RedactResults, ToolsOptions, ToolsPlugin,
+    VisibleTags,
 };
 use zk_view::ViewDriver;
 
@@ -99,18 +99,7 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     let tools = limits::of_time(&app.settings, tools);
     let own = of_person(app, bus, children.clone());
     let scope = bus.scope("outside");
-    let lost = LostSandbox::default();
-    scope.provide_service(Arc::new(lost.clone()));
-    let notices = app.notices.clone();
-    let sandbox = sandbox.map(|exec| {
-        exec.with_loss_report(move |why| {
-            if lost.report(why) {
-                notices.show(&format!(
-                    "warning: each command asks from now on, to run as a process of yours: {why}"
-                ));
-            }
-        })
-    });
+    let sandbox = sandbox.map(|exec| sandbox::watch_for_loss(&scope, exec, app.notices.clone()));
     if outside || sandbox.is_some() {
         // A person agreed to each of these commands, or typed it: it may ask the agent of ssh.
         let agent = app.env.get("SSH_AUTH_SOCK").map(ToOwned::to_owned);
@@ -182,7 +171,7 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
 }
 
 /// Makes the plugin of local commands, and of the files that are there.
-fn local(app: &AppContext, children: Environment, sandbox: Option<SandboxExec>) -> Outcome<LocalPlugin> {
+fn local(app: &AppContext, children: Environment, sandbox: Option<Arc<SandboxExec>>) -> Outcome<LocalPlugin> {
     let local = LocalPlugin::new(children.clone(), files(app)?).host_files(app.host_files.clone());
     Ok(match sandbox {
         Some(sandbox) => local.sandboxed(sandbox),

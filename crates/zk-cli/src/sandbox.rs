@@ -1,3 +1,5 @@
+mod loss;
+
 use std::path::{Path, PathBuf};
 
 use zk_exec::{
@@ -10,6 +12,7 @@ use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
 use crate::held::Held;
 use crate::{limits, own_files};
+pub(crate) use loss::watch_for_loss;
 
 /// The sandbox that the settings describe, tested.
 pub(crate) fn start(app: &AppContext, environment: Environment) -> Outcome<SandboxExec> {

@@ -94,8 +94,8 @@ impl LocalPlugin {
 
     /// Commands run in a sandbox.
     #[must_use]
-    pub fn sandboxed(mut self, exec: SandboxExec) -> Self {
-        self.exec = LocalExec::Sandbox(Arc::new(exec));
+    pub fn sandboxed(mut self, exec: impl Into<Arc<SandboxExec>>) -> Self {
+        self.exec = LocalExec::Sandbox(exec.into());
         self
     }
 

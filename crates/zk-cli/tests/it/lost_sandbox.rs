@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::sync::OnceLock;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
@@ -13,6 +13,9 @@ use crate::network::sandboxed;
 use crate::servers::has;
 use crate::terminal::Terminal;
 use crate::zk::{Person, program, server, until};
+
+/// End of a question of a command.
+const ASKED: &str = "Run? [y]es once";
 
 /// Parent of a process, and the name it was started by.
 fn parent_and_name(pid: i32) -> Option<(i32, String)> {
@@ -36,22 +39,26 @@ fn kill_helpers(zk: i32) {
     }
 }
 
-/// Refuses namespaces to everything in the user namespace of this zk.
+/// Lets everything in the user namespace of this zk make as many namespaces.
 #[expect(clippy::disallowed_methods, reason = "the machine of the program is changed from outside")]
-fn refuse_namespaces(zk: i32) {
+fn allow_namespaces(zk: i32, most: u32) {
     let target = zk.to_string();
-    let order = "echo 0 > /proc/sys/user/max_user_namespaces";
-    let args = ["--user", "--target", &target, "--preserve-credentials", "sh", "-c", order];
+    let order = format!("echo {most} > /proc/sys/user/max_user_namespaces");
+    let args = ["--user", "--target", &target, "--preserve-credentials", "sh", "-c", &order];
     assert!(Command::new("nsenter").args(args).stdin(Stdio::null()).status().unwrap().success());
 }
 
-/// A model that wants these commands in turn; before the second the sandbox of the program is `broken`.
-fn wants_each(commands: &'static [&'static str], broken: impl Fn(i32) + Send + Sync + 'static) -> FakeServer {
+/// A model that wants these commands in turn; once as many are done, the machine of the program is `changed`.
+fn wants_each(
+    commands: &'static [&'static str],
+    changed: impl Fn(usize, i32) + Send + Sync + 'static,
+) -> FakeServer {
+    let zk = OnceLock::<i32>::new();
     server(Script::answering(move |asked| {
         let done = asked.messages.len() / 2;
-        if done == 1 {
-            let zk = asked.results().last().unwrap().text.lines().next().unwrap().trim().parse().unwrap();
-            broken(zk);
+        if let Some(result) = asked.results().last() {
+            // The first command tells the number of the program.
+            changed(done, *zk.get_or_init(|| result.text.lines().next().unwrap().trim().parse().unwrap()));
         }
         match commands.get(done) {
             Some(command) => Turn::new().call("shell", json!({ "command": command })),
@@ -80,21 +87,22 @@ fn a_sandbox_that_cannot_be_set_up_any_more_has_each_command_ask_and_nothing_run
     if !can_nest() {
         return;
     }
-    let model = wants_each(&["cat pid", "echo two > two", "echo three > three", "echo four > four"], |zk| {
-        refuse_namespaces(zk);
-        kill_helpers(zk);
-    });
+    let model =
+        wants_each(&["cat pid", "echo two > two", "echo three > three", "echo four > four"], |done, zk| {
+            if done == 1 {
+                allow_namespaces(zk, 0);
+                kill_helpers(zk);
+            }
+        });
     let Some(person) = sandboxed(&model) else { return };
     let made = |name: &str| person.project().join(name).exists();
     let Some(mut terminal) = open(&person, "'go'") else { return };
-    for (key, name) in [("n", "three"), ("y", "four")] {
-        let shown = terminal.until("Run? [y]es once");
+    let mut shown = terminal.until(ASKED);
+    for (key, name, next) in [("n", "three", ASKED), ("y", "four", "Told: ")] {
         assert!(shown.contains("the sandbox cannot be set up") && shown.contains("as you"), "{shown}");
         assert!(!made("two") && !made(name), "it ran unasked: {shown}");
-        std::thread::sleep(Duration::from_millis(1000));
-        terminal.keys(key);
+        shown = terminal.answer_until(key, next);
     }
-    terminal.expect("Told: ");
     terminal.expect("\u{1b}[?2004h");
     terminal.keys("\u{4}");
     assert_eq!(terminal.code(), Some(0));
@@ -104,11 +112,43 @@ fn a_sandbox_that_cannot_be_set_up_any_more_has_each_command_ask_and_nothing_run
 }
 
 #[test]
+fn a_lost_sandbox_that_can_be_set_up_again_holds_the_next_command_and_nobody_is_asked() {
+    if !can_nest() {
+        return;
+    }
+    let commands =
+        &["cat pid", "echo two > two", "echo three > three", "echo in > in; echo out > ../outside"];
+    let model = wants_each(commands, |done, zk| match done {
+        1 => {
+            allow_namespaces(zk, 0);
+            kill_helpers(zk);
+        }
+        3 => allow_namespaces(zk, 10_000),
+        _ => {}
+    });
+    let Some(person) = sandboxed(&model) else { return };
+    let Some(mut terminal) = open(&person, "'go'") else { return };
+    let asked = terminal.until(ASKED);
+    assert!(asked.contains("until the sandbox can be set up again"), "{asked}");
+    let shown = terminal.answer_until("n", "Told: ");
+    assert!(shown.contains("the sandbox is set up again: commands run in it from now on"), "{shown}");
+    terminal.expect("\u{1b}[?2004h");
+    terminal.keys("\u{4}");
+    assert_eq!(terminal.code(), Some(0));
+    let made = |name: &str| person.project().join(name).exists();
+    assert!(made("in") && !made("../outside") && !made("two") && !made("three"));
+}
+
+#[test]
 fn a_sandbox_whose_helper_was_killed_is_set_up_anew_and_holds_the_next_command() {
     if !can_nest() {
         return;
     }
-    let model = wants_each(&["cat pid", "echo in > in; echo out > ../outside"], kill_helpers);
+    let model = wants_each(&["cat pid", "echo in > in; echo out > ../outside"], |done, zk| {
+        if done == 1 {
+            kill_helpers(zk);
+        }
+    });
     let Some(person) = sandboxed(&model) else { return };
     let Some(mut terminal) = open(&person, "'go'") else { return };
     terminal.expect("Told: ");

@@ -120,6 +120,25 @@ impl Terminal {
         self.keys(key);
     }
 
+    /// Presses a key that answers the question on the screen until `text` comes, and gives what came before that. A key that
+    /// comes before the question hears answers is typed as a draft, which is emptied.
+    pub(crate) fn answer_until(&mut self, key: &str, text: &str) -> String {
+        let begun = Instant::now();
+        loop {
+            for (keys, limit) in [("\u{15}", Duration::from_secs(1)), (key, Duration::from_secs(10))] {
+                self.keys(keys);
+                let pressed = Instant::now();
+                while pressed.elapsed() < limit {
+                    if self.seen.lock().unwrap().contains(text) {
+                        return self.until(text);
+                    }
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+            }
+            assert!(begun.elapsed() < LONG, "`{text}` does not come: {:?}", self.seen.lock().unwrap());
+        }
+    }
+
     pub(crate) fn keys(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).unwrap();
         self.keys.flush().unwrap();

@@ -1,11 +1,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Loss of the sandbox during a conversation, as a service of the host: from then on each command asks to run outside.
+/// Loss of the sandbox during a conversation, as a service of the host: from then on each command asks to run outside, until
+/// the host finds that the sandbox can be set up again.
 ///
 /// ```
 /// let lost = zk_tools::LostSandbox::default();
 /// assert!(lost.report("namespaces are refused") && !lost.report("again"));
 /// assert_eq!(lost.reason().as_deref(), Some("namespaces are refused"));
+/// assert!(lost.clear() && lost.reason().is_none());
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct LostSandbox(Arc<Mutex<Option<String>>>);
@@ -18,6 +20,11 @@ impl LostSandbox {
         let is_first = known.is_none();
         known.get_or_insert_with(|| reason.to_owned());
         is_first
+    }
+
+    /// Forgets a loss, once the sandbox is set up again; whether there was one.
+    pub fn clear(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take().is_some()
     }
 
     /// Reason why the sandbox cannot be set up any more; nothing while it can.
