@@ -60,9 +60,9 @@ impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
         let Some(cancelled) = self.cancelled.take() else { return };
         let note = match self.error.take() {
-            _ if self.cx.is_stopped() => "it was stopped".to_owned(),
-            Some(error) => error,
-            None => "it took too long".to_owned(),
+            Some(error) if !self.cx.is_stopped() => error,
+            // Without an error the work was dropped by whoever waited for it.
+            Some(_) | None => "it was stopped".to_owned(),
         };
         // The context of what was stopped delivers nothing any more. Who shows the end listens without waiting.
         let _ = self.cx.bus().cx().emit(ContextCompaction { note: Some(note), ..cancelled }).now_or_never();
