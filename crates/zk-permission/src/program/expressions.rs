@@ -207,6 +207,9 @@ const TESTS: &[(usize, &[&str])] = &[
     ),
 ];
 
+/// Actions of `find` that start a program.
+const STARTS: [&str; 4] = ["-exec", "-execdir", "-ok", "-okdir"];
+
 /// `find` with what it starts: a program beside itself for every `-exec`.
 pub(super) fn find(args: &[String]) -> Option<Result<Inner, Outcome>> {
     let mut at = 0;
@@ -240,8 +243,11 @@ pub(super) fn find(args: &[String]) -> Option<Result<Inner, Outcome>> {
             at += 1 + takes;
             continue;
         }
-        if !matches!(word, "-exec" | "-execdir" | "-ok" | "-okdir") {
-            let what = Outcome::asks(format!("`find {word}` is not known to be harmless"));
+        if !STARTS.contains(&word) {
+            let why = format!("`find {word}` is not known to be harmless");
+            let starts_more = args.iter().skip(at).any(|word| STARTS.contains(&word.as_str()));
+            // A program that stands behind it is judged by nobody.
+            let what = if starts_more { Outcome::opaque(why) } else { Outcome::asks(why) };
             let hazard = (word == "-delete").then_some(super::Hazard::Discards);
             return Some(Err(Outcome { hazard, ..what }));
         }
