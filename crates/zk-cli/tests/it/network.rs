@@ -56,11 +56,16 @@ pub(crate) fn agree(person: &Person, args: &str) -> Option<String> {
     let shown = terminal.until("Run? [y]es once");
     std::thread::sleep(Duration::from_millis(1000));
     terminal.keys("y");
+    Some(shown + &end(terminal))
+}
+
+/// Ends the program once the model has told of its call, and returns what came up to there.
+pub(crate) fn end(mut terminal: Terminal) -> String {
     let told = terminal.until("Told: ");
     terminal.expect("\u{1b}[?2004h");
     terminal.keys("\u{4}");
     assert_eq!(terminal.code(), Some(0));
-    Some(shown + &told)
+    told
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 use zk_testkit::{CountingHost, FakeServer, Script, Turn};
 
-use crate::network::sandboxed;
+use crate::network::{end, sandboxed};
 use crate::servers::{Packages, bare_repository, has, has_pushed, repository_with_commit, web_server};
 use crate::terminal::Terminal;
 use crate::zk::{Person, path, server};
@@ -114,10 +114,7 @@ fn works_after_one_yes(mode: &str) {
         std::thread::sleep(Duration::from_millis(1000));
         terminal.keys("y");
     }
-    let told = terminal.until("Told: ");
-    terminal.expect("\u{1b}[?2004h");
-    terminal.keys("\u{4}");
-    assert_eq!(terminal.code(), Some(0));
+    let told = end(terminal);
     assert_eq!(scene.done(), scene.all(), "{told}");
 }
 
