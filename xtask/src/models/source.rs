@@ -128,8 +128,7 @@ fn row(line: &str) -> Result<Option<(&str, Row)>> {
     Ok(Some((api, row)))
 }
 
-/// Returns the kind of a model's reasoning. In the dialects that once had token budgets, those models have no
-/// map that have no effort.
+/// Returns the kind of a model's reasoning: with a token budget where its dialect had one and the catalogue lists no efforts.
 fn thinking(provider: &str, reasons: bool, has_efforts: bool) -> &'static str {
     match (provider, reasons, has_efforts) {
         (_, false, _) => "none",

@@ -11,7 +11,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 
-/// Bytes of one connection that may be on their way before the other side has taken any of them.
+/// Window of a connection: most bytes in flight that the other side has not read.
 const WINDOW: usize = 256 << 10;
 /// The most bytes of one frame.
 const PIECE: usize = 32 << 10;

@@ -79,7 +79,7 @@ impl SandboxProcess {
 #[async_trait]
 impl Process for SandboxProcess {
     async fn next(&mut self) -> Result<Option<ProcessEvent>, ExecError> {
-        // Kept over a call that is cancelled.
+        // Check of repositories that an earlier, cancelled call began goes on.
         if self.check.is_none() {
             let event = self.inner.next().await?;
             match (event, &self.set_aside.repositories) {

@@ -97,7 +97,7 @@ async fn a_beta_that_is_refused_is_left_out_of_one_more_attempt() {
     assert_eq!(betas, ["b-1,b-2"]);
 }
 
-/// Notices for a person.
+/// User interface that keeps the notices it is given.
 #[derive(Default)]
 struct Notices(Mutex<Vec<String>>);
 

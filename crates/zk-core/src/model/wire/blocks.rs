@@ -90,7 +90,7 @@ fn is_interrupted(stop: Option<&StopReason>) -> bool {
 }
 
 fn call(call: &ToolCall, stop: Option<&StopReason>, rules: &WireRules) -> Fate {
-    // Wire data on the maker of the call points to a block that is not sent.
+    // Wire data of an interrupted call refers to a block that is not sent.
     let foreign = is_foreign(call.wire.as_ref(), rules) || (is_interrupted(stop) && call.wire.is_some());
     let args = match (&call.malformed, &call.args) {
         (Some(raw), _) => Some(json!({ MALFORMED_KEY: raw.replace('\0', "\u{fffd}") })),
