@@ -86,6 +86,19 @@ impl Desk {
 /// Held by a test that measures the memory of this process, or takes much of it.
 pub(crate) static MEMORY: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
+/// Returns `true` in a process that runs one test alone; elsewhere runs `test` in such a process, whose memory no other takes.
+#[expect(clippy::disallowed_methods, reason = "the test program once more, not a command of zk")]
+pub(crate) fn is_alone(test: &str) -> bool {
+    if std::env::args().any(|arg| arg == "--exact") {
+        return true;
+    }
+    let own = std::env::current_exe().unwrap();
+    let done = std::process::Command::new(own).args(["--exact", test]).output().unwrap();
+    let text = String::from_utf8_lossy(&done.stdout) + String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success() && text.contains("1 passed"), "{text}");
+    false
+}
+
 /// Lets [`memory`] count from here on.
 pub(crate) fn forget_peak() {
     std::fs::write("/proc/self/clear_refs", "5").unwrap();
