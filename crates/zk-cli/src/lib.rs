@@ -29,11 +29,13 @@ mod compaction;
 mod compose;
 mod containment;
 mod cost_records;
+#[path = "../../zk-providers/src/select/credentials.rs"]
 mod credentials;
 mod debug_dump;
 mod demo;
 mod dirs;
 mod doctor;
+#[path = "../../zk-providers/src/select/endpoint.rs"]
 mod endpoint;
 mod env;
 mod exit;
@@ -48,6 +50,7 @@ mod launch;
 mod limits;
 mod mcp;
 mod mode;
+#[path = "../../zk-providers/src/select/model_name.rs"]
 mod model_name;
 mod output;
 mod own_files;

@@ -16,6 +16,7 @@ use crate::settings::{Entry, Layer, Settings};
 use crate::{model_name, suggest};
 
 #[cfg(test)]
+#[path = "../../../zk-cli/src/endpoint/tests.rs"]
 mod tests;
 
 /// Time limit of a local server to accept a connection before it counts as absent.
