@@ -11,7 +11,6 @@ use zk_skills::{MarkdownFields, tool_names};
 
 use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
-use crate::model_name;
 
 /// The kind that agents of a project are approved as.
 const TRUST_KIND: &str = "agent";
@@ -228,6 +227,7 @@ pub(crate) fn options(app: &AppContext, provider: &str) -> SpawnOptions {
             })
             .ok()
     });
+    let known = app.settings.known_providers();
     for mut agent in app.agents.iter().cloned().chain(read) {
         if agents.iter().any(|known| known.name == agent.name) {
             continue;
@@ -239,7 +239,7 @@ pub(crate) fn options(app: &AppContext, provider: &str) -> SpawnOptions {
         }
         agent.model = agent.model.filter(|model| {
             // A name of another provider's model: the parent's will do.
-            let other = model_name::other_provider(&app.settings, Some(provider), model);
+            let other = known.other_provider(Some(provider), model);
             if other.is_some() {
                 app.notices.show(&format!(
                     "warning: the agent {} asks for {}, which is another provider's; it has the conversation's model",
@@ -249,7 +249,7 @@ pub(crate) fn options(app: &AppContext, provider: &str) -> SpawnOptions {
             }
             other.is_none()
         });
-        agent.model = agent.model.map(|model| model_name::id_at(&app.settings, provider, &model));
+        agent.model = agent.model.map(|model| known.model_id(provider, &model));
         agents.push(agent);
     }
     if !untrusted.is_empty() {

@@ -6,10 +6,10 @@ use serde_json::{Map, Value, json};
 use zk_compaction::{Focus, Rolling, Shorten, Subgoal, Summary, Tail, ToolPairs, Window, WindowOptions};
 use zk_core::kernel::Plugin;
 use zk_core::service::PluginSettings;
+use zk_providers::select::NamedProvider;
 use zk_providers::{CompactAt, VendorDialect};
 
 use crate::app::AppContext;
-use crate::endpoint::NamedProvider;
 use crate::exit::{Failure, Outcome};
 use crate::settings::Settings;
 use crate::shared_lines::SharedLines;
@@ -158,7 +158,7 @@ pub(crate) fn ask_server(
         return Ok(());
     }
     let asked = match provider.vendor.dialect {
-        _ if provider.ready.is_some() => None,
+        _ if provider.prebuilt.is_some() => None,
         VendorDialect::Anthropic => Some(json!({"edits": [{"type": "compact_20260112"}]})),
         VendorDialect::Responses => Some(json!([{"type": "compaction"}])),
         VendorDialect::Chat(_)

@@ -8,6 +8,7 @@ use zk_core::model::{Model, ThinkingRequest};
 use zk_core::service::{Blobs, Exec, Files, OutsideExec, PluginSettings, Provider, Questions, Trust, Ui};
 use zk_exec::{Environment, LocalPlugin, ProcessExec, SandboxExec, Supervision, WorkspaceFiles};
 use zk_permission::Mode;
+use zk_providers::select::{CredentialSource, SelectedEndpoint, split_thinking_level};
 use zk_providers::{Auth, Clocks, Connection, Http, SetupError, VendorDialect};
 use zk_tools::{
     OutputHandles, PermissionGate, PermissionMode, PlanModes, RedactResults, ToolsOptions, ToolsPlugin,
@@ -21,14 +22,13 @@ use crate::blobs::FileBlobs;
 use crate::containment::{Containment, widest_mode};
 use crate::credentials;
 use crate::debug_dump::DumpFiles;
-use crate::endpoint::{Endpoint, Key};
 use crate::exit::{Failure, Outcome};
 use crate::mode::{JobRows, PermissionModes, summary};
 use crate::place::{ContextName, PersonExec, Place};
 use crate::sessions::Session;
 use crate::{
-    agents, behavior, compaction, cost_records, hooks, limits, mcp, model_name, policy, prompt, reads,
-    sandbox, skills,
+    agents, behavior, compaction, cost_records, hooks, limits, mcp, policy, prompt, reads, sandbox, select,
+    skills,
 };
 
 /// Longest wait of a run to hear more of its model than zk knows.
@@ -248,12 +248,12 @@ pub(crate) fn session_parts(app: &AppContext, session: &Session) -> Outcome<Vec<
 }
 
 /// The provider at an endpoint, inside its retries.
-pub(crate) async fn provider(app: &AppContext, endpoint: &Endpoint) -> Outcome<Arc<dyn Provider>> {
+pub(crate) async fn provider(app: &AppContext, endpoint: &SelectedEndpoint) -> Outcome<Arc<dyn Provider>> {
     let provider = &endpoint.provider;
     let connection = connection(app, endpoint).await?;
     let mut options = json(table(app, &provider.name, "options"));
     compaction::ask_server(&app.settings, provider, &mut options)?;
-    let made = match &provider.ready {
+    let made = match &provider.prebuilt {
         Some(ready) => Ok(ready.clone()),
         None => provider.vendor.provider_with(connection, &options),
     };
@@ -275,11 +275,11 @@ pub(crate) async fn provider(app: &AppContext, endpoint: &Endpoint) -> Outcome<A
 }
 
 /// The connection that the settings and the credentials describe.
-async fn connection(app: &AppContext, endpoint: &Endpoint) -> Outcome<Connection> {
-    let Endpoint { provider, base_url, key, .. } = endpoint;
+async fn connection(app: &AppContext, endpoint: &SelectedEndpoint) -> Outcome<Connection> {
+    let SelectedEndpoint { provider, base_url, credential, .. } = endpoint;
     let name = &*provider.name;
     let http = Http::new();
-    let auth = credentials::auth(app, name, key.as_ref(), &http).await?;
+    let auth = credentials::auth(app, name, credential.as_ref(), &http).await?;
     let text = |what: &str| app.settings.of_provider(name, what)?.text().map(str::to_owned);
     let auth = match (auth, text("auth_header")) {
         (Auth::Key(key), Some(header)) => {
@@ -287,9 +287,11 @@ async fn connection(app: &AppContext, endpoint: &Endpoint) -> Outcome<Connection
         }
         (auth, _) => auth,
     };
-    let account = match key {
-        Some(Key::SignIn { account }) => account.clone(),
-        Some(Key::Api(_) | Key::Bearer(_) | Key::Stored) | None => None,
+    let account = match credential {
+        Some(CredentialSource::SignIn { account }) => account.clone(),
+        Some(CredentialSource::Key(_) | CredentialSource::Bearer(_) | CredentialSource::StoredKey) | None => {
+            None
+        }
     };
     let usual = provider.vendor.connection();
     Ok(Connection {
@@ -349,10 +351,10 @@ fn json(table: toml::Table) -> serde_json::Map<String, serde_json::Value> {
 /// The model asked for, the one the session used, the provider's default, or the first one a server has.
 pub(crate) async fn model(app: &AppContext, provider: &dyn Provider, session: &Session) -> Outcome<Model> {
     if let Some(name) = app.settings.text("model") {
-        let id = model_name::id_at(&app.settings, provider.name(), name);
+        let id = app.settings.known_providers().model_id(provider.name(), name);
         let model = describe_model(provider, &id).await;
-        if let Some(warning) = model_name::misspelt(&app.settings, provider, &model).await {
-            app.notices.show(&warning);
+        if let Some(unknown) = app.settings.known_providers().misspelt_model(provider, &model).await {
+            app.notices.show(&format!("warning: {}: {}", model.reference(), select::note(&unknown)));
         }
         return Ok(model);
     }
@@ -373,7 +375,7 @@ pub(crate) async fn describe_model(provider: &dyn Provider, id: &str) -> Model {
 /// The provider's default, or the first model a server has.
 pub(crate) async fn default_model_of(app: &AppContext, provider: &dyn Provider) -> Outcome<Model> {
     if let Some(name) = provider.default_model() {
-        let id = model_name::id_at(&app.settings, provider.name(), &name);
+        let id = app.settings.known_providers().model_id(provider.name(), &name);
         return Ok(describe_model(provider, &id).await);
     }
     let listed = provider.list_models(&Bus::new().cx()).await.map_err(|error| {
@@ -389,7 +391,7 @@ pub(crate) async fn default_model_of(app: &AppContext, provider: &dyn Provider) 
         )));
     };
     models.into_iter().next().ok_or_else(|| {
-        let next = match app.settings.additions.vendors.named(name).map(|vendor| vendor.dialect) {
+        let next = match app.settings.additions.providers.vendors().named(name).map(|vendor| vendor.dialect) {
             Some(VendorDialect::Ollama) => "get one with `ollama pull NAME`",
             _ => "let it load one, or name one with --model",
         };
@@ -430,7 +432,7 @@ pub(crate) fn agent(
     bus.scope("error-formatter").provide_service(Arc::new(ErrorFormatter::new(summary::run_error)));
     cost_records::note_breaks(bus);
     cost_records::note_savings(bus);
-    let of_model = settings.text("model").and_then(|name| model_name::split_level(name).1);
+    let of_model = settings.text("model").and_then(|name| split_thinking_level(name).1);
     let level = match (of_model, session.loaded.thinking) {
         (Some(level), _) if !thinking_is_overridden(app) => level,
         (None, Some(level)) if !thinking_is_overridden(app) => level,

@@ -5,14 +5,14 @@ use std::time::Duration;
 use zk_core::kernel::Bus;
 use zk_core::service::{Provider, SessionFilter, SessionStore, Unreadable, visible_line};
 use zk_exec::LocalStateFiles;
+use zk_providers::select::CredentialSource;
 
 use crate::app::{AppContext, runtime};
 use crate::containment::Containment;
-use crate::endpoint::Key;
 use crate::exit::{Exit, Outcome};
 use crate::sessions::store;
 use crate::term::{Screen, Style};
-use crate::{compose, model_name, sandbox, stdin};
+use crate::{compose, sandbox, select, stdin};
 
 /// Time limit of an endpoint that lists its models.
 const LIST_TIMEOUT: Duration = Duration::from_secs(2);
@@ -149,15 +149,15 @@ async fn endpoint(app: &AppContext) -> Vec<Finding> {
         Ok(endpoint) => endpoint,
         Err(error) => return vec![failure(format!("provider: {error}"))],
     };
-    let key = match &endpoint.key {
-        Some(Key::Api(_)) => "a key is set",
-        Some(Key::Bearer(_)) => "a token is set",
-        Some(Key::Stored) => "a key is stored",
-        Some(Key::SignIn { .. }) => "you are signed in",
+    let key = match &endpoint.credential {
+        Some(CredentialSource::Key(_)) => "a key is set",
+        Some(CredentialSource::Bearer(_)) => "a token is set",
+        Some(CredentialSource::StoredKey) => "a key is stored",
+        Some(CredentialSource::SignIn { .. }) => "you are signed in",
         None => "no key is set",
     };
-    let (name, why) = (&endpoint.provider.name, &endpoint.why);
-    let mut findings = vec![fine(match endpoint.provider.ready {
+    let (name, why) = (&endpoint.provider.name, select::reason(&endpoint));
+    let mut findings = vec![fine(match endpoint.provider.prebuilt {
         Some(_) => format!("provider: {name}, a part of this program ({why})"),
         None => format!("provider: {name} at {}, {key} ({why})", endpoint.base_url),
     })];
@@ -180,7 +180,7 @@ async fn reach(app: &AppContext, provider: &dyn Provider, url: &str) -> Finding 
         Ok(Ok(None)) => warning(format!("endpoint: {url} cannot be asked for its models")),
         Ok(Ok(Some(models))) => {
             let wanted = app.settings.text("model").map(str::to_owned).or_else(|| provider.default_model());
-            let wanted = wanted.map(|name| model_name::id_at(&app.settings, provider.name(), &name));
+            let wanted = wanted.map(|name| app.settings.known_providers().model_id(provider.name(), &name));
             match wanted {
                 Some(id) if models.iter().all(|model| model.id != id) => warning(format!(
                     "endpoint: {url} answers, and does not list the model {id}; `zk models` shows what it has"

@@ -104,4 +104,22 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
+/// Error of a library, in the words of this program: with the flags, commands and settings that lead on, which no library
+/// names.
+pub(crate) trait Explain: std::error::Error {
+    /// The exit code it leads to.
+    fn exit(&self) -> Exit;
+
+    /// The message for the person.
+    fn explain(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl<E: Explain> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::new(error.exit(), error.explain())
+    }
+}
+
 pub(crate) type Outcome<T> = Result<T, Failure>;

@@ -29,14 +29,11 @@ mod compaction;
 mod compose;
 mod containment;
 mod cost_records;
-#[path = "../../zk-providers/src/select/credentials.rs"]
 mod credentials;
 mod debug_dump;
 mod demo;
 mod dirs;
 mod doctor;
-#[path = "../../zk-providers/src/select/endpoint.rs"]
-mod endpoint;
 mod env;
 mod exit;
 mod far_host;
@@ -50,8 +47,6 @@ mod launch;
 mod limits;
 mod mcp;
 mod mode;
-#[path = "../../zk-providers/src/select/model_name.rs"]
-mod model_name;
 mod output;
 mod own_files;
 mod place;
@@ -60,6 +55,7 @@ mod program;
 mod prompt;
 mod reads;
 mod sandbox;
+mod select;
 mod session_switch;
 mod sessions;
 mod settings;

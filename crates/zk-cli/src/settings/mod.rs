@@ -10,6 +10,7 @@ mod models;
 mod plugins;
 mod presets;
 mod prompt_files;
+mod providers;
 mod rules;
 mod schema;
 
@@ -108,7 +109,7 @@ impl Settings {
         settings.give(Layer::Default, defaults(), &mut warnings)?;
         settings.give(
             Layer::Environment,
-            environment(sources.env, &sources.additions.vendors),
+            environment(sources.env, sources.additions.providers.vendors()),
             &mut warnings,
         )?;
         let user = sources.dirs.settings();
@@ -312,7 +313,7 @@ impl Settings {
         warnings: &mut Vec<String>,
     ) -> Outcome<()> {
         let told = |what: String| format!("{}: {what}", origin.place);
-        match schema::check(&key, &value, origin.layer, &self.additions.vendors) {
+        match schema::check(&key, &value, origin.layer, self.additions.providers.vendors()) {
             schema::Check::Valid => {}
             schema::Check::Warn(what) => warnings.push(told(what)),
             schema::Check::Ignored(what) => {

@@ -21,7 +21,7 @@ impl Settings {
 
     /// A warning for every model whose provider nobody knows, so that what is said of it has no effect.
     pub(super) fn models_of_nobody(&self) -> Vec<String> {
-        let providers = crate::endpoint::names(self);
+        let providers = self.known_providers().names();
         let mut warnings = Vec::new();
         for (path, entry) in self.layers.iter() {
             let [table, model, _] = path else { continue };

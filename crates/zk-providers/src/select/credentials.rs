@@ -1,124 +1,161 @@
-//! Keys and tokens: where they are stored, whose they are, and how they become what a request shows.
-
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::fmt;
 use std::sync::Arc;
 
 use secrecy::ExposeSecret;
 use tokio_util::sync::CancellationToken;
 use zk_auth::{
-    Credential, CredentialStore, FileStore, KeyRing, KeySource, OAuthClient, OAuthSession, StoreError,
+    Credential, CredentialStore, Http, KeyError, KeyRing, KeySource, OAuthClient, OAuthSession, Secret,
+    StoreError,
 };
-use zk_exec::{Environment, ProcessExec};
-use zk_providers::{Auth, Http, Secret};
+use zk_core::service::Redactor;
 
-use crate::app::AppContext;
-use crate::endpoint::Key;
-use crate::exit::{Failure, Outcome};
-
-/// Variables that password managers need beside those of every command: for reaching their agents.
-const KEY_COMMAND_ENV: [&str; 6] =
-    ["DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "GNUPGHOME", "GPG_TTY", "PASSWORD_STORE_DIR", "WAYLAND_DISPLAY"];
+use crate::wire::secret::Auth;
 
 /// Stored credentials, by the names of their providers.
-pub(crate) type StoredCredentials = BTreeMap<String, Credential>;
+pub type StoredCredentials = BTreeMap<String, Credential>;
 
-/// The store of this user.
-pub(crate) fn store(app: &AppContext) -> Outcome<FileStore> {
-    app.dirs
-        .credentials()
-        .map(FileStore::new)
-        .ok_or_else(|| Failure::usage("there is no place for credentials: set HOME or ZK_HOME"))
+/// Source of the credential that requests show. A text may be the key itself, `env:NAME` or `!command`.
+#[derive(Clone)]
+pub enum CredentialSource {
+    /// A text for what is sent the way the dialect sends keys.
+    Key(Secret),
+    /// A text for what is sent as `Authorization: Bearer`.
+    Bearer(Secret),
+    /// The key that is stored.
+    StoredKey,
+    /// The stored tokens of a sign-in.
+    SignIn {
+        /// Account of the sign-in, where the tokens name one.
+        account: Option<String>,
+    },
 }
 
-/// Everything that is stored. A store that cannot be read is told of, and costs only what is in it.
-pub(crate) async fn all_stored(app: &AppContext) -> StoredCredentials {
-    let Ok(store) = store(app) else { return StoredCredentials::new() };
-    let mut stored = StoredCredentials::new();
-    let warn = |error: StoreError| {
-        let next = match &error {
-            StoreError::Entry { name, .. } => format!(": `zk auth login {name}`"),
-            _ => String::new(),
-        };
-        app.notices.show(&format!("warning: {error}{next}"));
-    };
+impl CredentialSource {
+    /// Source of the key that a text stands for.
+    #[must_use]
+    pub fn key_source(&self) -> Option<KeySource> {
+        match self {
+            Self::Key(text) | Self::Bearer(text) => Some(KeySource::parse(text.expose_secret())),
+            Self::StoredKey | Self::SignIn { .. } => None,
+        }
+    }
+}
+
+impl fmt::Debug for CredentialSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Key(_) => "Key(…)",
+            Self::Bearer(_) => "Bearer(…)",
+            Self::StoredKey => "StoredKey",
+            Self::SignIn { .. } => "SignIn(…)",
+        })
+    }
+}
+
+/// Reason why a request has no credential to show. No variant holds a secret.
+#[derive(Debug, thiserror::Error)]
+pub enum CredentialError {
+    /// Credentials are stored nowhere.
+    #[error("there is no place for credentials: name a file for them")]
+    NoStore,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The text of a key leads to none.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The store has something else than a key by now.
+    #[error("the stored key of {provider} was replaced just now: start again")]
+    Replaced {
+        /// The provider.
+        provider: String,
+    },
+    /// Nobody says how tokens of a sign-in are refreshed.
+    #[error(
+        "the stored sign-in to {provider} cannot be used without its authorisation server: sign in again"
+    )]
+    NoClient {
+        /// The provider.
+        provider: String,
+    },
+}
+
+/// Everything in `store`. An entry that cannot be read costs only itself, and comes with the errors.
+pub async fn stored_credentials(store: &dyn CredentialStore) -> (StoredCredentials, Vec<StoreError>) {
+    let (mut stored, mut errors) = (StoredCredentials::new(), Vec::new());
     let names = store.names().await.unwrap_or_else(|error| {
-        warn(error);
+        errors.push(error);
         Vec::new()
     });
     for name in names {
         match store.get(&name).await {
             Ok(credential) => stored.extend(credential.map(|credential| (name, credential))),
-            Err(error) => warn(error),
+            Err(error) => errors.push(error),
         }
     }
-    stored
+    (stored, errors)
 }
 
-/// The authorisation server of a provider: from the settings, or the one that is known.
-pub(crate) fn client(app: &AppContext, name: &str) -> Outcome<Option<OAuthClient>> {
-    let Some(mut table) = app.settings.table(&["providers", name, "oauth"]) else {
-        return Ok(Some(zk_providers::subscription_sign_in()).filter(|client| client.name == name));
-    };
-    table.insert("name".to_owned(), name.into());
-    let client = table.try_into::<OAuthClient>();
-    client.map(Some).map_err(|error| {
-        Failure::usage(format!("providers.{name}.oauth cannot be used: {}", error.message()))
-    })
+/// Places and services by which a [`CredentialSource`] becomes what requests show.
+pub struct CredentialAccess<'a> {
+    /// Store of keys and tokens.
+    pub store: Option<Arc<dyn CredentialStore>>,
+    /// Authorisation server of a sign-in.
+    pub client: Option<OAuthClient>,
+    /// Reader of the keys that texts stand for.
+    pub keys: KeyRing,
+    /// HTTP clients for that server.
+    pub http: &'a Http,
+    /// Redactor that learns every key.
+    pub redactor: &'a Redactor,
 }
 
-/// Returns the authentication of a request with `key`.
-pub(crate) async fn auth(app: &AppContext, provider: &str, key: Option<&Key>, http: &Http) -> Outcome<Auth> {
-    Ok(match key {
-        None => Auth::None,
-        Some(Key::Stored) => {
-            let stored = store(app)?.get(provider).await;
-            match stored.map_err(|error| Failure::auth(error.to_string()))? {
-                Some(Credential::ApiKey(key)) => {
-                    app.redactor.learn(key.expose_secret());
-                    Auth::Key(key)
-                }
-                Some(Credential::OAuth(_)) | None => {
-                    let what = "was replaced just now: start again";
-                    return Err(Failure::auth(format!("the stored key of {provider} {what}")));
+impl CredentialAccess<'_> {
+    /// The authentication of requests to `provider`.
+    ///
+    /// # Errors
+    /// [`CredentialError`] when there is none.
+    pub async fn auth(
+        self,
+        provider: &str,
+        source: Option<&CredentialSource>,
+    ) -> Result<Auth, CredentialError> {
+        Ok(match source {
+            None => Auth::None,
+            Some(CredentialSource::Key(text)) => Auth::Key(self.read_key(text).await?),
+            Some(CredentialSource::Bearer(text)) => Auth::Bearer(self.read_key(text).await?),
+            Some(CredentialSource::StoredKey) => {
+                let store = self.store.ok_or(CredentialError::NoStore)?;
+                match store.get(provider).await? {
+                    Some(Credential::ApiKey(key)) => {
+                        self.redactor.learn(key.expose_secret());
+                        Auth::Key(key)
+                    }
+                    Some(Credential::OAuth(_)) | None => {
+                        return Err(CredentialError::Replaced { provider: provider.to_owned() });
+                    }
                 }
             }
-        }
-        Some(Key::Api(key)) => Auth::Key(resolve_key(app, key.expose_secret()).await?),
-        Some(Key::Bearer(token)) => Auth::Bearer(resolve_key(app, token.expose_secret()).await?),
-        Some(Key::SignIn { .. }) => {
-            let client = client(app, provider)?.ok_or_else(|| {
-                Failure::auth(format!(
-                    "the stored sign-in to {provider} cannot be used without [providers.{provider}.oauth] in \
-                     your settings: put it back, or run `zk auth login {provider}`"
-                ))
-            })?;
-            Auth::Source(Arc::new(OAuthSession::new(client, Arc::new(store(app)?), http.clone())))
-        }
-    })
+            Some(CredentialSource::SignIn { .. }) => {
+                let no_client = || CredentialError::NoClient { provider: provider.to_owned() };
+                let client = self.client.ok_or_else(no_client)?;
+                let store = self.store.ok_or(CredentialError::NoStore)?;
+                Auth::Source(Arc::new(OAuthSession::new(client, store, self.http.clone())))
+            }
+        })
+    }
+
+    async fn read_key(&self, text: &Secret) -> Result<Secret, CredentialError> {
+        let source = KeySource::parse(text.expose_secret());
+        let key = self.keys.key(&source, &CancellationToken::new()).await?;
+        self.redactor.learn(key.expose_secret());
+        Ok(key)
+    }
 }
 
-/// The key that a text stands for.
-async fn resolve_key(app: &AppContext, text: &str) -> Outcome<Secret> {
-    let env = app.env.clone();
-    let ring = KeyRing::new(move |name| env.text(name).map(str::to_owned));
-    let source = KeySource::parse(text);
-    let key = match &source {
-        KeySource::Literal(_) | KeySource::Env(_) => ring.key(&source, &CancellationToken::new()).await,
-        KeySource::Command(_) => {
-            let granted = KEY_COMMAND_ENV.iter().filter_map(|name| Some((*name, app.env.get(name)?)));
-            let environment = Environment::filtered(app.env.without_secrets());
-            let environment = granted.fold(environment, |all, (name, value)| all.grant(name, value));
-            let exec = Arc::new(ProcessExec::new(environment));
-            // Not in the project: it would choose what a relative path means.
-            let home = app.env.path("HOME").unwrap_or_else(|| PathBuf::from("/"));
-            let ring = ring.running(exec.clone(), home);
-            let key = ring.key(&source, &CancellationToken::new()).await;
-            exec.close().await;
-            key
-        }
-    };
-    let key = key.map_err(|error| Failure::auth(error.to_string()))?;
-    app.redactor.learn(key.expose_secret());
-    Ok(key)
+impl fmt::Debug for CredentialAccess<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CredentialAccess").field("has_store", &self.store.is_some()).finish_non_exhaustive()
+    }
 }

@@ -1,416 +1,289 @@
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::sync::Arc;
-use std::time::Duration;
-
 use secrecy::ExposeSecret;
 use zk_auth::{Credential, Secret};
-use zk_core::kernel::Bus;
-use zk_core::model::ErrorKind;
-use zk_core::service::Provider;
-use zk_providers::{Access, Vendor, VendorDialect, Vendors};
 
-use crate::app::AppContext;
-use crate::credentials::{self, StoredCredentials};
-use crate::exit::{Failure, Outcome};
-use crate::settings::{Entry, Layer, Settings};
-use crate::{model_name, suggest};
-
-#[cfg(test)]
-#[path = "../../../zk-cli/src/endpoint/tests.rs"]
-mod tests;
-
-/// Time limit of a local server to accept a connection before it counts as absent.
-const PROBE: Duration = Duration::from_millis(25);
-/// And then to say which models it has.
-const LISTING: Duration = Duration::from_secs(1);
-
-/// The vendor that providers of the user's own are like unless they say something else.
-const LIKE: &str = Vendor::COMPATIBLE;
-
-/// The row of a provider that the program was given ready made: it needs no address and no key.
-const READY: Vendor = Vendor {
-    name: "",
-    base_url: Some(""),
-    access: Access::Open,
-    dialect: VendorDialect::Chat(LIKE),
-    default_model: None,
+use super::local::{first_local_server, probe_local_server};
+use super::{
+    CredentialSource, KnownProviders, NamedProvider, SelectError, SetValue, StoredCredentials, ValueRank,
 };
+use crate::facts::vendors::Vendor;
 
-/// A provider by its name: one the program knows, or one of the settings, which is like one the program knows.
-#[derive(Clone)]
-pub(crate) struct NamedProvider {
-    pub(crate) name: String,
-    pub(crate) vendor: Vendor,
-    /// The provider itself, where the program was given it.
-    pub(crate) ready: Option<Arc<dyn Provider>>,
-}
-
-impl std::fmt::Debug for NamedProvider {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("NamedProvider").field("name", &self.name).finish_non_exhaustive()
-    }
-}
-
-impl NamedProvider {
-    fn of(vendor: Vendor) -> Self {
-        Self { name: vendor.name.to_owned(), vendor, ready: None }
-    }
-
-    /// The provider called `name`.
-    pub(crate) fn find(settings: &Settings, name: &str) -> Outcome<Self> {
-        let additions = &settings.additions;
-        if let Some(provider) = additions.provider(name) {
-            return Ok(Self { name: name.to_owned(), vendor: READY, ready: Some(provider) });
-        }
-        if let Some(vendor) = additions.vendors.named(name) {
-            return Ok(Self::of(*vendor));
-        }
-        let like = settings.of_provider(name, "like").and_then(Entry::text);
-        if like.is_none() && settings.of_provider(name, "base_url").is_none() {
-            let mut names = names(settings);
-            names.retain(|known| known != name);
-            let hint = match Vendor::also_called(name) {
-                Some(vendor) => format!("; did you mean `{vendor}`?"),
-                None => suggest::did_you_mean(name, names.iter().map(String::as_str)),
-            };
-            return Err(Failure::usage(format!(
-                "unknown provider `{name}`{hint} (zk knows {}; one of your own needs a `base_url` under \
-                 [providers.{name}]; a server named with --base-url alone is `{LIKE}`)",
-                suggest::either(&names)
-            )));
-        }
-        let like = like.unwrap_or(LIKE);
-        let vendor = additions.vendors.named(like).copied().ok_or_else(|| {
-            let names = additions.vendors.iter().map(|vendor| vendor.name);
-            let hint = suggest::did_you_mean(like, names);
-            Failure::usage(format!("providers.{name}.like: unknown provider `{like}`{hint}"))
-        })?;
-        Ok(Self { name: name.to_owned(), vendor, ready: None })
-    }
-
-    /// Whether there is no key for it, only a sign-in.
-    pub(crate) fn is_sign_in_only(&self) -> bool {
-        match self.vendor.access {
-            Access::SignIn => true,
-            Access::Key(_) | Access::Local(_) | Access::Open => false,
-        }
-    }
-
-    /// Whether it is the vendor itself, so that the vendor's address and variables are its own.
-    fn is_vendor(&self) -> bool {
-        self.name == self.vendor.name
-    }
-
-    fn usual_url(&self) -> Option<&'static str> {
-        self.vendor.base_url.filter(|_| self.is_vendor() || self.ready.is_some())
-    }
-
-    fn key_variable(&self) -> Option<&'static str> {
-        match self.vendor.access {
-            Access::Key(variables) if self.is_vendor() => variables.first().copied(),
-            Access::Key(_) | Access::SignIn | Access::Local(_) | Access::Open => None,
-        }
-    }
-}
-
-/// The names of all providers: those zk knows, then those of the settings.
-pub(crate) fn names(settings: &Settings) -> Vec<String> {
-    let mut names = settings.additions.names();
-    let own = settings.table(&["providers"]).unwrap_or_default();
-    let own: Vec<String> =
-        own.into_iter().map(|(name, _)| name).filter(|name| !names.contains(name)).collect();
-    names.extend(own);
-    names
-}
-
-impl AppContext {
-    /// The endpoint that the settings, the keys or a local server lead to.
-    pub(crate) async fn endpoint(&self) -> Outcome<Endpoint> {
-        let stored = credentials::all_stored(self).await;
-        let chosen = configured(&self.settings, self.flags(), &stored);
-        match model_name::endpoint_for(&self.settings, self.flags(), &stored, chosen)? {
-            Some(endpoint) => Ok(endpoint),
-            None => local(&self.settings.additions.vendors, look).await,
-        }
-    }
-
-    /// The endpoint of a provider that is named in the middle of a conversation: what the command line said
-    /// was about the one it began with.
-    pub(crate) async fn endpoint_of(&self, name: &str) -> Outcome<Endpoint> {
-        let stored = credentials::all_stored(self).await;
-        let provider = NamedProvider::find(&self.settings, name)?;
-        let why = format!("/provider {name}");
-        complete(&self.settings, Flags::default(), &stored, provider, why)
-    }
-
-    /// The credential used for a provider, and where it comes from.
-    pub(crate) fn key(&self, provider: &NamedProvider, stored: &StoredCredentials) -> Option<(Key, String)> {
-        key(&self.settings, self.flags(), stored, provider)
-    }
-
-    fn flags(&self) -> Flags<'_> {
-        Flags { base_url: self.base_url.as_deref(), api_key: self.api_key.as_ref() }
-    }
-}
-
-/// Target of requests, with the key and the reason for it.
+/// Name that was requested, with its origin.
 #[derive(Clone, Debug)]
-pub(crate) struct Endpoint {
-    pub(crate) provider: NamedProvider,
-    pub(crate) base_url: String,
-    pub(crate) key: Option<Key>,
-    /// Reason for this provider.
-    pub(crate) why: String,
+pub struct RequestedName {
+    /// The name.
+    pub name: String,
+    /// Origin in words: a file, a flag, a variable.
+    pub origin: String,
 }
 
-impl Endpoint {
+/// Values for whichever provider is selected; those of [`ValueRank::Managed`] alone outrank them.
+#[derive(Clone, Debug, Default)]
+pub struct GivenValues {
+    /// Base URL of the API.
+    pub base_url: Option<String>,
+    /// Key: the text itself, `env:NAME` or `!command`.
+    pub api_key: Option<Secret>,
+}
+
+/// Everything that decides which provider a program talks to, and with which credential.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// use zk_providers::select::{GivenValues, Selection, SelectionReason};
+///
+/// let given = GivenValues { api_key: Some("sk-ant-test".into()), ..GivenValues::default() };
+/// let endpoint = Selection { given, ..Selection::default() }.endpoint().await?;
+/// assert_eq!(endpoint.provider.name, "anthropic");
+/// assert_eq!(endpoint.reason, SelectionReason::GivenKey);
+/// # Ok::<(), zk_providers::select::SelectError>(())
+/// # }).unwrap();
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// Providers that can be named, and their settings.
+    pub known: KnownProviders,
+    /// Credentials that are stored.
+    pub stored: StoredCredentials,
+    /// Values for this run.
+    pub given: GivenValues,
+    /// Provider that is requested.
+    pub provider: Option<RequestedName>,
+    /// Model that is requested.
+    pub model: Option<RequestedName>,
+    /// Whether the requested provider stays where the requested model is another provider's.
+    pub keeps_provider: bool,
+}
+
+/// Target of requests, with the credential and the reason for it.
+#[derive(Clone, Debug)]
+pub struct SelectedEndpoint {
+    /// The provider.
+    pub provider: NamedProvider,
+    /// Base URL of its API.
+    pub base_url: String,
+    /// Source of the credential that requests show.
+    pub credential: Option<CredentialSource>,
+    /// Reason for this provider.
+    pub reason: SelectionReason,
+}
+
+impl SelectedEndpoint {
     /// Whether it is where the vendor itself answers, so that its models are those of the vendor's table.
-    pub(crate) fn is_usual(&self) -> bool {
+    #[must_use]
+    pub fn is_usual(&self) -> bool {
         self.provider.vendor.base_url == Some(&self.base_url)
     }
 }
 
-/// A credential. A text may be the key itself, `env:NAME` or `!command`.
-#[derive(Clone)]
-pub(crate) enum Key {
-    /// A text for what is sent the way the dialect sends keys.
-    Api(Secret),
-    /// A text for what is sent as `Authorization: Bearer`.
-    Bearer(Secret),
-    /// The key that is stored.
+/// Reason for a provider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SelectionReason {
+    /// Somebody named it.
+    Named {
+        /// Origin of the name.
+        origin: String,
+    },
+    /// A setting of it is there.
+    Set {
+        /// The setting: `api_key`, `auth_token` or `base_url`.
+        setting: &'static str,
+        /// Origin of the setting.
+        origin: String,
+    },
+    /// A credential of it is stored.
     Stored,
-    /// The stored tokens of a sign-in.
-    SignIn { account: Option<String> },
+    /// An address was given that could be any provider's.
+    GivenAddress,
+    /// A key was given that looks like one of its keys.
+    GivenKey,
+    /// The requested model is one of its models.
+    Model {
+        /// Name of the model.
+        model: String,
+        /// Origin of that name.
+        origin: String,
+    },
+    /// Nothing is configured, and it runs on this machine.
+    LocalServer {
+        /// Port of this machine.
+        port: u16,
+    },
 }
 
-impl std::fmt::Debug for Key {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Api(_) => "Api(…)",
-            Self::Bearer(_) => "Bearer(…)",
-            Self::Stored => "Stored",
-            Self::SignIn { .. } => "SignIn(…)",
-        })
+/// Origin of a credential.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CredentialOrigin {
+    /// The values for this run.
+    Given,
+    /// A setting, with its origin.
+    Set(String),
+    /// The store.
+    Stored,
+}
+
+impl Selection {
+    /// The endpoint that the requests, the settings, the credentials or a local server lead to.
+    ///
+    /// # Errors
+    /// [`SelectError`] when nothing does, or when what does lacks something.
+    pub async fn endpoint(&self) -> Result<SelectedEndpoint, SelectError> {
+        match self.configured_for_model()? {
+            Some(endpoint) => Ok(endpoint),
+            None => first_local_server(self.known.map.vendors(), probe_local_server).await,
+        }
     }
-}
 
-/// Values of the command line for the endpoint, whichever provider is chosen.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Flags<'a> {
-    pub(crate) base_url: Option<&'a str>,
-    pub(crate) api_key: Option<&'a Secret>,
-}
-
-/// The provider that is named, else the one that something is configured for, if there is one.
-pub(crate) fn configured(
-    settings: &Settings,
-    flags: Flags<'_>,
-    stored: &StoredCredentials,
-) -> Outcome<Option<Endpoint>> {
-    let complete = |provider, why| complete(settings, flags, stored, provider, why).map(Some);
-    if let Some(name) = settings.text("provider") {
-        let origin = settings.origin("provider").map(ToString::to_string).unwrap_or_default();
-        return complete(NamedProvider::find(settings, name)?, origin);
+    /// The endpoint of the provider called `name`.
+    ///
+    /// # Errors
+    /// As [`KnownProviders::find`], and when the provider lacks an address or a credential.
+    pub fn endpoint_of(&self, name: &str, reason: SelectionReason) -> Result<SelectedEndpoint, SelectError> {
+        self.resolve_endpoint(self.known.find(name)?, reason)
     }
-    let set = |by_environment: bool| {
-        for what in ["api_key", "auth_token", "base_url"] {
-            for name in names(settings) {
-                let Some(entry) = settings.of_provider(&name, what) else { continue };
-                let counts = (entry.origin.layer == Layer::Environment) == by_environment;
-                if !counts || lacks_an_address(settings, flags, &name) {
+
+    /// The endpoint that is configured, whichever model is requested; nothing where none is.
+    ///
+    /// # Errors
+    /// As [`Selection::endpoint_of`].
+    pub fn configured(&self) -> Result<Option<SelectedEndpoint>, SelectError> {
+        if let Some(RequestedName { name, origin }) = &self.provider {
+            return self.endpoint_of(name, SelectionReason::Named { origin: origin.clone() }).map(Some);
+        }
+        let found =
+            self.with_setting(false).or_else(|| self.with_credential()).or_else(|| self.with_setting(true));
+        if let Some((name, reason)) = found {
+            return self.endpoint_of(&name, reason).map(Some);
+        }
+        if self.given.base_url.is_some() {
+            return self.endpoint_of(Vendor::COMPATIBLE, SelectionReason::GivenAddress).map(Some);
+        }
+        if let Some(key) = &self.given.api_key {
+            return self
+                .endpoint_of(Vendor::of_key(key.expose_secret()), SelectionReason::GivenKey)
+                .map(Some);
+        }
+        Ok(None)
+    }
+
+    /// The source of a provider's credential, and its origin: this run, the settings, the store or the environment, in
+    /// this order.
+    #[must_use]
+    pub fn credential(&self, provider: &NamedProvider) -> Option<(CredentialSource, CredentialOrigin)> {
+        let name = &*provider.name;
+        let (key, token) = (self.known.api_key(name), self.known.auth_token(name));
+        let set = |by_environment: bool| {
+            let counts = |set: &&SetValue<Secret>| (set.rank == ValueRank::Environment) == by_environment;
+            let origin = |set: &SetValue<Secret>| CredentialOrigin::Set(set.origin.clone());
+            let key = key.filter(counts).map(|set| (CredentialSource::Key(set.value.clone()), origin(set)));
+            key.or_else(|| {
+                token.filter(counts).map(|set| (CredentialSource::Bearer(set.value.clone()), origin(set)))
+            })
+        };
+        if let Some(given) = self.given.api_key.as_ref().filter(|_| !is_managed(key)) {
+            return Some((CredentialSource::Key(given.clone()), CredentialOrigin::Given));
+        }
+        let in_store = || {
+            let source = match self.stored.get(name)? {
+                Credential::ApiKey(_) => CredentialSource::StoredKey,
+                Credential::OAuth(tokens) => CredentialSource::SignIn { account: tokens.account.clone() },
+            };
+            Some((source, CredentialOrigin::Stored))
+        };
+        set(false).or_else(in_store).or_else(|| set(true))
+    }
+
+    /// The configured endpoint, unless the requested model is another provider's and nothing says where to go.
+    fn configured_for_model(&self) -> Result<Option<SelectedEndpoint>, SelectError> {
+        let configured = self.configured();
+        let Some(RequestedName { name, origin }) = &self.model else { return configured };
+        if self.keeps_provider || self.given.base_url.is_some() {
+            return configured;
+        }
+        let configured = match configured {
+            Err(error) if !error.lacks_credential() => return Err(error),
+            configured => configured,
+        };
+        let current = configured.as_ref().ok().and_then(Option::as_ref);
+        let provider = current.map(|endpoint| &*endpoint.provider.name);
+        let Some(other) = self.known.other_provider(provider, name) else { return configured };
+        let provider = self.known.find(&other.name)?;
+        let reason = SelectionReason::Model { model: name.clone(), origin: origin.clone() };
+        match self.resolve_endpoint(provider, reason) {
+            Ok(endpoint) => Ok(Some(endpoint)),
+            // At an address of one's own, a name with a slash may be an id.
+            Err(_) if !other.is_explicit || current.is_some_and(|endpoint| !endpoint.is_usual()) => {
+                configured
+            }
+            Err(error) => Err(SelectError::Model { model: name.clone(), source: Box::new(error) }),
+        }
+    }
+
+    /// The first provider that a credential or an address is set for.
+    fn with_setting(&self, by_environment: bool) -> Option<(String, SelectionReason)> {
+        let names = self.known.names();
+        for setting in ["api_key", "auth_token", "base_url"] {
+            for name in &names {
+                let set = match setting {
+                    "api_key" => self.known.api_key(name).map(rank_and_origin),
+                    "auth_token" => self.known.auth_token(name).map(rank_and_origin),
+                    _ => self.known.base_url(name).map(rank_and_origin),
+                };
+                let Some((rank, origin)) = set else { continue };
+                let counts = (rank == ValueRank::Environment) == by_environment;
+                if !counts || self.lacks_address(name) {
                     continue;
                 }
-                return Some((name, format!("{what} is set ({})", entry.origin)));
+                return Some((name.clone(), SelectionReason::Set { setting, origin: origin.to_owned() }));
             }
         }
         None
-    };
-    let in_store = || {
-        let name = names(settings)
-            .into_iter()
-            .find(|name| stored.contains_key(name) && !lacks_an_address(settings, flags, name))?;
-        let why = format!("`zk auth login {name}` stored a credential");
-        Some((name, why))
-    };
-    if let Some((name, why)) = set(false).or_else(in_store).or_else(|| set(true)) {
-        return complete(NamedProvider::find(settings, &name)?, why);
     }
-    let known = |name: &str| NamedProvider::find(settings, name);
-    if flags.base_url.is_some() {
-        return complete(known(LIKE)?, "--base-url".to_owned());
-    }
-    if let Some(key) = flags.api_key {
-        return complete(known(Vendor::of_key(key.expose_secret()))?, "--api-key".to_owned());
-    }
-    Ok(None)
-}
 
-/// Whether nobody says where it is: then a key for it leads nowhere.
-fn lacks_an_address(settings: &Settings, flags: Flags<'_>, name: &str) -> bool {
-    settings.additions.vendors.named(name).is_some_and(|vendor| vendor.base_url.is_none())
-        && flags.base_url.is_none()
-        && settings.of_provider(name, "base_url").is_none()
-}
-
-/// Result of a look at a local server's usual port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
-    Nothing,
-    /// Something that does not list models the way this server does.
-    Other,
-    /// Something that answers nobody without a key.
-    Locked,
-    /// Something that does not answer now: the server may still load its model.
-    Busy,
-    /// The server, without a model.
-    Empty,
-    /// The server, with models.
-    Models,
-}
-
-/// A model server on this machine, the first that is `found` with a model.
-pub(crate) async fn local(vendors: &Vendors, found: impl AsyncFn(Vendor, u16) -> Found) -> Outcome<Endpoint> {
-    let mut seen = String::new();
-    for vendor in vendors.iter() {
-        let Access::Local(port) = vendor.access else { continue };
-        let name = vendor.name;
-        match found(*vendor, port).await {
-            Found::Nothing => {}
-            Found::Other => seen += &format!("\nWhat listens on port {port} is not {name}."),
-            Found::Locked => {
-                seen += &format!(
-                    "\nWhat listens on port {port} wants a key: if it is {name}, use --provider {name} and --api-key."
-                );
-            }
-            Found::Busy => {
-                seen += &format!(
-                    "\nWhat listens on port {port} does not answer yet: if it is {name} and loads its model, try again soon."
-                );
-            }
-            Found::Empty => seen += &format!("\n{name} runs on port {port} and has no model yet."),
-            Found::Models => {
-                return Ok(Endpoint {
-                    provider: NamedProvider::of(*vendor),
-                    base_url: vendor.base_url.unwrap_or_default().to_owned(),
-                    key: None,
-                    why: format!("nothing is configured, and {name} runs on port {port}"),
-                });
-            }
-        }
+    /// The first provider that a credential is stored for.
+    fn with_credential(&self) -> Option<(String, SelectionReason)> {
+        let is_usable = |name: &String| self.stored.contains_key(name) && !self.lacks_address(name);
+        let name = self.known.names().into_iter().find(is_usable)?;
+        Some((name, SelectionReason::Stored))
     }
-    let mut services = vendors.iter().filter(|vendor| vendor.default_model.is_some()).filter_map(key_of);
-    let usual = services.next().map(|(name, key)| format!(" Run `zk auth login {name}`, or set {key}."));
-    let another = services.next().map(|(name, key)| format!(", such as `zk auth login {name}` or {key}"));
-    let (usual, another) = (usual.unwrap_or_default(), another.unwrap_or_default());
-    Err(Failure::auth(format!(
-        "no API key found.{usual}{seen}\n\
-         Other providers work the same way{another}. A local model \
-         server needs no key: start {}, or name one with --base-url.\n\
-         `zk demo` needs no key; `zk doctor` shows what is configured.",
-        local_servers(vendors)
-    )))
-}
 
-/// A service that is used with a key, and the variable for that.
-fn key_of(vendor: &Vendor) -> Option<(&'static str, &'static str)> {
-    match vendor.access {
-        Access::Key(variables) => variables.first().map(|variable| (vendor.name, *variable)),
-        Access::SignIn | Access::Local(_) | Access::Open => None,
+    /// Whether nobody says where it is: then a key for it leads nowhere.
+    fn lacks_address(&self, name: &str) -> bool {
+        self.known.map.vendors().named(name).is_some_and(|vendor| vendor.base_url.is_none())
+            && self.given.base_url.is_none()
+            && self.known.base_url(name).is_none()
     }
-}
 
-fn local_servers(vendors: &Vendors) -> String {
-    let server = |vendor: &Vendor| match vendor.access {
-        Access::Local(port) => Some(format!("{} (port {port})", vendor.name)),
-        Access::Key(_) | Access::SignIn | Access::Open => None,
-    };
-    suggest::or(&vendors.iter().filter_map(server).collect::<Vec<_>>())
-}
-
-/// Looks at a port of this machine. Only where something accepts connections is it asked for its models.
-pub(crate) async fn look(vendor: Vendor, port: u16) -> Found {
-    if TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), PROBE).is_err() {
-        return Found::Nothing;
-    }
-    let Ok(provider) = vendor.provider(vendor.connection()) else { return Found::Other };
-    match tokio::time::timeout(LISTING, provider.list_models(&Bus::new().cx())).await {
-        Ok(Ok(Some(models))) if models.is_empty() => Found::Empty,
-        Ok(Ok(Some(_))) => Found::Models,
-        Ok(Err(error)) if error.kind == ErrorKind::Auth => Found::Locked,
-        Ok(Err(error)) if error.status == Some(503) => Found::Busy,
-        Ok(Ok(None) | Err(_)) => Found::Other,
-        Err(_) => Found::Busy,
-    }
-}
-
-/// Completes a provider's endpoint with what is known of it.
-pub(crate) fn complete(
-    settings: &Settings,
-    flags: Flags<'_>,
-    stored: &StoredCredentials,
-    provider: NamedProvider,
-    why: String,
-) -> Outcome<Endpoint> {
-    let name = &provider.name;
-    let base_url = explicit(settings, name, "base_url", flags.base_url);
-    let url = base_url.or(provider.usual_url()).ok_or_else(|| {
-        Failure::usage(format!(
-            "nobody says where {name} is: use --base-url, or set `base_url` under [providers.{name}]"
-        ))
-    })?;
-    let key = key(settings, flags, stored, &provider).map(|(key, _)| key);
-    let is_open = matches!(provider.vendor.access, Access::Local(_) | Access::Open);
-    if key.is_none() && !is_open && (base_url.is_none() || provider.is_sign_in_only()) {
-        let login = format!("run `zk auth login {name}`");
-        return Err(Failure::auth(match provider.key_variable() {
-            None => format!("not signed in to {name}: {login}"),
-            Some(variable) => format!(
-                "no key for {name}: {login}, set {variable}, or `api_key` under [providers.{name}] in your \
-                 settings; a server that needs none is named with --base-url"
-            ),
-        }));
-    }
-    Ok(Endpoint { base_url: url.to_owned(), provider, key, why })
-}
-
-/// The credential of a provider and where it comes from: the command line, the settings, the store or the
-/// environment, in this order.
-pub(crate) fn key(
-    settings: &Settings,
-    flags: Flags<'_>,
-    stored: &StoredCredentials,
-    provider: &NamedProvider,
-) -> Option<(Key, String)> {
-    let name = &*provider.name;
-    let set = |what: &str, by_environment: bool| {
-        let entry = settings.of_provider(name, what)?;
-        let counts = (entry.origin.layer == Layer::Environment) == by_environment;
-        let key = entry.key.as_ref().filter(|_| counts)?;
-        Some((key.clone(), entry.origin.to_string()))
-    };
-    let either = |by_environment: bool| {
-        let key = set("api_key", by_environment).map(|(key, place)| (Key::Api(key), place));
-        key.or_else(|| set("auth_token", by_environment).map(|(token, place)| (Key::Bearer(token), place)))
-    };
-    if let Some(key) = flags.api_key.filter(|_| !is_managed(settings, name, "api_key")) {
-        return Some((Key::Api(key.clone()), "--api-key".to_owned()));
-    }
-    let in_store = || {
-        let key = match stored.get(name)? {
-            Credential::ApiKey(_) => Key::Stored,
-            Credential::OAuth(tokens) => Key::SignIn { account: tokens.account.clone() },
+    fn resolve_endpoint(
+        &self,
+        provider: NamedProvider,
+        reason: SelectionReason,
+    ) -> Result<SelectedEndpoint, SelectError> {
+        let base_url = self.given_or_set_url(&provider.name);
+        let Some(url) = base_url.or(provider.usual_url()) else {
+            return Err(SelectError::NoAddress { provider: provider.name });
         };
-        Some((key, "stored".to_owned()))
-    };
-    either(false).or_else(in_store).or_else(|| either(true))
+        let credential = self.credential(&provider).map(|(source, _)| source);
+        if credential.is_none() && !provider.is_open() && (base_url.is_none() || provider.is_sign_in_only()) {
+            return Err(match provider.key_variable() {
+                None => SelectError::NotSignedIn { provider: provider.name },
+                Some(variable) => SelectError::NoKey { provider: provider.name, variable },
+            });
+        }
+        Ok(SelectedEndpoint { base_url: url.to_owned(), provider, credential, reason })
+    }
+
+    /// Returns the address for this run, unless the settings of the machine name another.
+    fn given_or_set_url(&self, name: &str) -> Option<&str> {
+        let set = self.known.base_url(name);
+        let url = set.map(|set| &*set.value);
+        if is_managed(set) { url } else { self.given.base_url.as_deref().or(url) }
+    }
 }
 
-/// Returns the value of a flag, unless the settings of the machine say something else.
-fn explicit<'a>(settings: &'a Settings, name: &str, what: &str, flag: Option<&'a str>) -> Option<&'a str> {
-    let set = settings.of_provider(name, what).and_then(Entry::text);
-    if is_managed(settings, name, what) { set } else { flag.or(set) }
+fn rank_and_origin<T>(set: &SetValue<T>) -> (ValueRank, &str) {
+    (set.rank, &set.origin)
 }
 
-fn is_managed(settings: &Settings, name: &str, what: &str) -> bool {
-    settings.of_provider(name, what).is_some_and(|entry| entry.origin.layer == Layer::Managed)
+fn is_managed<T>(set: Option<&SetValue<T>>) -> bool {
+    set.is_some_and(|set| set.rank == ValueRank::Managed)
 }

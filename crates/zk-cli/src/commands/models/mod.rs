@@ -3,12 +3,12 @@ mod list;
 use list::Listed;
 use zk_core::kernel::Bus;
 use zk_core::model::Model;
+use zk_providers::select::SelectedEndpoint;
 use zk_providers::{Overrides, known_efforts, known_model, known_models, known_providers};
 
 use super::print;
 use crate::app::{AppContext, runtime};
 use crate::compose;
-use crate::endpoint::{Endpoint, NamedProvider};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::term;
 
@@ -43,7 +43,7 @@ pub(crate) fn models(app: &AppContext, filter: &[String], json: bool) -> Outcome
 fn all(app: &AppContext) -> Outcome<Vec<(String, Vec<Listed>)>> {
     let runtime = runtime()?;
     let named =
-        app.settings.text("provider").map(|name| NamedProvider::find(&app.settings, name)).transpose()?;
+        app.settings.text("provider").map(|name| app.settings.known_providers().find(name)).transpose()?;
     let endpoint = match (runtime.block_on(app.endpoint()), named) {
         (Ok(endpoint), _) => endpoint,
         (Err(failure), Some(named)) if failure.exit == Exit::Auth => {
@@ -66,7 +66,7 @@ fn all(app: &AppContext) -> Outcome<Vec<(String, Vec<Listed>)>> {
 }
 
 /// The models of an endpoint: those it lists, and at the vendor's own address those of the catalogue, too.
-async fn of(app: &AppContext, endpoint: &Endpoint) -> Outcome<Vec<Listed>> {
+async fn of(app: &AppContext, endpoint: &SelectedEndpoint) -> Outcome<Vec<Listed>> {
     let provider = compose::provider(app, endpoint).await?;
     let name = &endpoint.provider.name;
     let live = provider.list_models(&Bus::new().cx()).await;

@@ -10,6 +10,7 @@ use zk_agent::{AgentConversation, AgentCounts};
 use zk_core::model::{Message, MessageId, Model, Role, SessionId, ThinkingRequest};
 use zk_core::service::{Conversation, Questions};
 use zk_permission::Mode;
+use zk_providers::select::SelectedEndpoint;
 use zk_tools::{JobHandover, JobPhase, Jobs};
 use zk_view::ViewDriver;
 
@@ -25,7 +26,6 @@ use super::unfinished::Unfinished;
 use super::{Seat, Start, directory, session_commands};
 use crate::app::AppContext;
 use crate::args::Resume;
-use crate::endpoint::Endpoint;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mode::permission_modes::PermissionModes;
 use crate::mode::shared_screen::SharedScreen;
@@ -65,7 +65,7 @@ enum CarriedSession {
 
 impl Carried {
     /// The endpoint of the provider that is in use.
-    pub(super) async fn endpoint(&self, app: &AppContext) -> Outcome<Endpoint> {
+    pub(super) async fn endpoint(&self, app: &AppContext) -> Outcome<SelectedEndpoint> {
         // Values of the command line are about the provider that zk begins with.
         match app.endpoint().await {
             Ok(endpoint) if *endpoint.provider.name == *self.model.provider => Ok(endpoint),

@@ -1,11 +1,13 @@
+use secrecy::ExposeSecret;
 use zk_exec::LocalHostFiles;
-use zk_providers::VENDORS;
+use zk_providers::select::first_local_server;
+use zk_providers::{Access, VENDORS, Vendors};
 
 use super::*;
 use crate::additions::Additions;
 use crate::dirs::Dirs;
 use crate::env::Env;
-use crate::exit::Exit;
+use crate::exit::Failure;
 use crate::settings::{LayerValues, SettingsSources};
 use crate::trust::FileTrust;
 
@@ -42,20 +44,24 @@ fn named(provider: &str) -> LayerValues {
     given(&[("provider", provider)])
 }
 
-fn chosen(vars: &[(&str, &str)], given: LayerValues) -> Outcome<Option<Endpoint>> {
-    configured(&settings(vars, given), Flags::default(), &StoredCredentials::new())
+fn chosen(vars: &[(&str, &str)], given: LayerValues) -> Outcome<Option<SelectedEndpoint>> {
+    Ok(configured(&settings(vars, given), GivenValues::default())?)
 }
 
-fn endpoint(vars: &[(&str, &str)], given: LayerValues) -> Endpoint {
+fn configured(settings: &Settings, given: GivenValues) -> Result<Option<SelectedEndpoint>, SelectError> {
+    selection(settings, given, StoredCredentials::new()).configured()
+}
+
+fn endpoint(vars: &[(&str, &str)], given: LayerValues) -> SelectedEndpoint {
     chosen(vars, given).unwrap().unwrap()
 }
 
 /// Describes how a credential is sent, with the key itself.
-fn sent(key: Option<&Key>) -> String {
+fn sent(key: Option<&CredentialSource>) -> String {
     match key.unwrap() {
-        Key::Api(key) => format!("key {}", key.expose_secret()),
-        Key::Bearer(token) => format!("bearer {}", token.expose_secret()),
-        Key::Stored | Key::SignIn { .. } => "stored".to_owned(),
+        CredentialSource::Key(key) => format!("key {}", key.expose_secret()),
+        CredentialSource::Bearer(token) => format!("bearer {}", token.expose_secret()),
+        CredentialSource::StoredKey | CredentialSource::SignIn { .. } => "stored".to_owned(),
     }
 }
 
@@ -65,8 +71,8 @@ const BOTH: [(&str, &str); 2] = [("ANTHROPIC_API_KEY", "a"), ("OPENAI_API_KEY", 
 fn the_named_provider_wins_over_every_key() {
     let endpoint = endpoint(&BOTH, named("openai"));
     assert_eq!(endpoint.provider.name, "openai");
-    assert_eq!(sent(endpoint.key.as_ref()), "key o");
-    assert!(endpoint.why.contains("--provider"));
+    assert_eq!(sent(endpoint.credential.as_ref()), "key o");
+    assert!(reason(&endpoint).contains("--provider"));
 }
 
 #[test]
@@ -104,26 +110,23 @@ fn a_key_outranks_the_base_url_of_another_provider() {
 
 #[test]
 fn flags_outrank_variables() {
-    let key = "flag".into();
-    let flags = Flags { base_url: Some("http://flag"), api_key: Some(&key) };
+    let flags = GivenValues { base_url: Some("http://flag".to_owned()), api_key: Some("flag".into()) };
     let vars = [("ANTHROPIC_BASE_URL", "http://variable"), ("ANTHROPIC_API_KEY", "variable")];
-    let chosen = configured(&settings(&vars, LayerValues::default()), flags, &StoredCredentials::new())
-        .unwrap()
-        .unwrap();
+    let chosen = configured(&settings(&vars, LayerValues::default()), flags).unwrap().unwrap();
     assert_eq!(chosen.base_url, "http://flag");
-    assert_eq!(sent(chosen.key.as_ref()), "key flag");
+    assert_eq!(sent(chosen.credential.as_ref()), "key flag");
 }
 
 #[test]
 fn a_token_is_sent_as_a_bearer() {
     let endpoint = endpoint(&[("ANTHROPIC_AUTH_TOKEN", "t")], LayerValues::default());
-    assert_eq!(sent(endpoint.key.as_ref()), "bearer t");
+    assert_eq!(sent(endpoint.credential.as_ref()), "bearer t");
 }
 
 #[test]
 fn a_local_server_needs_no_key() {
     let endpoint = endpoint(&[], named("lmstudio"));
-    assert_eq!((&*endpoint.base_url, endpoint.key.is_none()), ("http://127.0.0.1:1234/v1", true));
+    assert_eq!((&*endpoint.base_url, endpoint.credential.is_none()), ("http://127.0.0.1:1234/v1", true));
 }
 
 #[tokio::test]
@@ -131,12 +134,12 @@ async fn without_anything_configured_the_local_server_that_has_a_model_is_used()
     assert!(chosen(&[], LayerValues::default()).unwrap().is_none());
     let found = |wanted: &'static str| {
         async move |vendor: Vendor, _: u16| match vendor.name {
-            "ollama" if wanted != "ollama" => Found::Empty,
-            "llama.cpp" if wanted != "llama.cpp" => Found::Other,
-            "vllm" => Found::Locked,
-            "lmstudio" if wanted == "nobody" => Found::Busy,
-            name if name == wanted => Found::Models,
-            _ => Found::Nothing,
+            "ollama" if wanted != "ollama" => LocalServerState::Empty,
+            "llama.cpp" if wanted != "llama.cpp" => LocalServerState::Other,
+            "vllm" => LocalServerState::Locked,
+            "lmstudio" if wanted == "nobody" => LocalServerState::Busy,
+            name if name == wanted => LocalServerState::Ready,
+            _ => LocalServerState::Absent,
         }
     };
     for (name, url) in [
@@ -144,10 +147,10 @@ async fn without_anything_configured_the_local_server_that_has_a_model_is_used()
         ("llama.cpp", "http://127.0.0.1:8080/v1"),
         ("lmstudio", "http://127.0.0.1:1234/v1"),
     ] {
-        let endpoint = local(&Vendors::default(), found(name)).await.unwrap();
+        let endpoint = first_local_server(&Vendors::default(), found(name)).await.unwrap();
         assert_eq!((&*endpoint.provider.name, &*endpoint.base_url), (name, url));
     }
-    let error = local(&Vendors::default(), found("nobody")).await.unwrap_err();
+    let error = Failure::from(first_local_server(&Vendors::default(), found("nobody")).await.unwrap_err());
     assert!(error.message.contains("ollama runs on port 11434 and has no model"), "{error}");
     assert!(error.message.contains("port 8080 is not llama.cpp"), "{error}");
     assert!(error.message.contains("port 8000 wants a key"), "{error}");
@@ -156,7 +159,9 @@ async fn without_anything_configured_the_local_server_that_has_a_model_is_used()
 
 #[tokio::test]
 async fn nothing_at_all_is_an_error_that_names_every_way() {
-    let error = local(&Vendors::default(), async |_, _| Found::Nothing).await.unwrap_err();
+    let error = Failure::from(
+        first_local_server(&Vendors::default(), async |_, _| LocalServerState::Absent).await.unwrap_err(),
+    );
     assert_eq!(error.exit, Exit::Auth);
     for way in ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "--base-url", "8080", "11434", "1234", "zk demo"] {
         assert!(error.message.contains(way), "{way}");
@@ -168,7 +173,7 @@ fn one_key_serves_every_dialect_of_a_vendor() {
     for name in ["openai", "openai_chat"] {
         let endpoint = endpoint(&BOTH, named(name));
         assert_eq!(endpoint.provider.name, name);
-        assert_eq!(sent(endpoint.key.as_ref()), "key o");
+        assert_eq!(sent(endpoint.credential.as_ref()), "key o");
     }
 }
 
@@ -177,9 +182,9 @@ fn a_named_provider_without_a_key_needs_a_base_url() {
     let error = chosen(&[], named("anthropic")).unwrap_err();
     assert_eq!(error.exit, Exit::Auth);
     assert!(error.message.contains("ANTHROPIC_API_KEY"));
-    let flags = Flags { base_url: Some("http://127.0.0.1:1"), ..Flags::default() };
-    let chosen = configured(&settings(&[], named("anthropic")), flags, &StoredCredentials::new()).unwrap();
-    assert!(chosen.unwrap().key.is_none());
+    let flags = GivenValues { base_url: Some("http://127.0.0.1:1".to_owned()), ..GivenValues::default() };
+    let chosen = configured(&settings(&[], named("anthropic")), flags).unwrap();
+    assert!(chosen.unwrap().credential.is_none());
 }
 
 #[test]
