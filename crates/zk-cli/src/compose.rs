@@ -6,7 +6,7 @@ use zk_auth::OAuthRefresh;
 use zk_core::kernel::{BoxError, Bus, Cx, HookError, HookOptions, Plugin, Reach, plugin_fn};
 use zk_core::model::{Model, ThinkingRequest};
 use zk_core::service::{Blobs, Exec, Files, OutsideExec, PluginSettings, Provider, Questions, Trust, Ui};
-use zk_exec::{Environment, LocalPlugin, ProcessExec, SandboxExec, Supervision, WorkspaceFiles};
+use zk_exec::{ContextName, Environment, LocalPlugin, ProcessExec, SandboxExec, Supervision, WorkspaceFiles};
 use zk_permission::Mode;
 use zk_providers::select::{CredentialSource, SelectedEndpoint, split_thinking_level};
 use zk_providers::{Auth, Clocks, Connection, Http, SetupError, VendorDialect};
@@ -24,7 +24,7 @@ use crate::credentials;
 use crate::debug_dump::DumpFiles;
 use crate::exit::{Failure, Outcome};
 use crate::mode::{JobRows, PermissionModes, summary};
-use crate::place::{ContextName, PersonExec, Place};
+use crate::place::{ExecutionTarget, PersonExec};
 use crate::sessions::Session;
 use crate::{
     agents, behavior, compaction, cost_records, hooks, limits, mcp, policy, prompt, reads, sandbox, select,
@@ -88,7 +88,7 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     scope.provide_service::<dyn PlanModes>(Arc::new(modes.clone()));
     let attended = host.questions.is_some();
     // A container has an outside as well; it is what the person chose for commands of their own, too.
-    let outside = sandbox.is_some() || matches!(ContextName::of(app), ContextName::Docker(_));
+    let outside = sandbox.is_some() || matches!(app.settings.context(), ContextName::Docker(_));
     let shell_bounds = sandbox.is_some().then(|| sandbox::describe(app, is_contained));
     let tools = ToolsOptions {
         outside,
@@ -137,7 +137,7 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
         Arc::new(DumpFiles::new(dir, app.redactor.clone(), app.notices.clone())) as Arc<dyn Plugin>
     }));
     // Commands and files of the place replace this machine's.
-    plugins.push(Arc::new(Place::of(app)?));
+    plugins.push(Arc::new(ExecutionTarget::of(app)?));
     plugins.extend(behavior::result_policies(&app.settings));
     plugins.extend(session_parts(app, session)?);
     if attended && app.settings.flag("skills.enabled") {
@@ -231,7 +231,7 @@ pub(crate) fn session_parts(app: &AppContext, session: &Session) -> Outcome<Vec<
     }
     if let Some(dir) = &session.outputs {
         let files = files(app)?.read_only(dir).map_err(Failure::failed)?;
-        let files = Place::of(app)?.with_outputs(files, dir);
+        let files = ExecutionTarget::of(app)?.with_outputs(files, dir);
         let blobs = Arc::new(FileBlobs::new(dir.join("blobs")));
         parts.push(Arc::new(plugin_fn("session-files", move |scope| {
             scope.provide_service::<dyn Files>(files.clone());
@@ -448,7 +448,7 @@ pub(crate) fn agent(
         .behavior(behavior::behavior(settings, bus))
         .history(session.loaded.messages.clone())
         .spawn(agents::options(app, &name))
-        .cwd(Place::cwd(app, bus));
+        .cwd(ExecutionTarget::cwd(app, bus));
     if let Some(entries) = session.take_restored() {
         builder = builder.restored(entries);
     }

@@ -51,6 +51,11 @@ impl Env {
     pub(crate) fn without_secrets(&self) -> impl Iterator<Item = (&OsString, &OsString)> {
         self.0.plain.iter()
     }
+
+    /// Directory for sockets of this user.
+    pub(crate) fn runtime_dir(&self) -> PathBuf {
+        self.path("XDG_RUNTIME_DIR").filter(|dir| dir.is_dir()).unwrap_or_else(|| "/tmp".into())
+    }
 }
 
 impl<K: Into<OsString>, V: Into<OsString>> FromIterator<(K, V)> for Env {

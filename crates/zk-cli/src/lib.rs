@@ -36,8 +36,6 @@ mod dirs;
 mod doctor;
 mod env;
 mod exit;
-#[path = "../../zk-exec/src/remote/ssh.rs"]
-mod far_host;
 #[cfg(feature = "fetch")]
 mod fetch;
 mod hardening;

@@ -9,7 +9,7 @@ use crate::app::AppContext;
 use crate::args::Resume;
 use crate::compose;
 use crate::exit::{Failure, Outcome};
-use crate::place::Place;
+use crate::place::ExecutionTarget;
 use crate::sessions::{self, Kept, Session};
 
 /// The sessions of one conversation, one after the other: opens each, and closes it when it is left.
@@ -60,7 +60,7 @@ impl SessionSwitch {
 
     async fn begin(&self, target: &SwitchTarget) -> Result<Session, ConversationError> {
         // A new session is one of the directory that is worked in by now.
-        let app = AppContext { cwd: Place::now(&self.app, &self.bus.cx()), ..self.app.clone() };
+        let app = AppContext { cwd: ExecutionTarget::now(&self.app, &self.bus.cx()), ..self.app.clone() };
         let resume = match target {
             SwitchTarget::New => None,
             SwitchTarget::Session(id) => Some(Resume::Id(id.to_string())),

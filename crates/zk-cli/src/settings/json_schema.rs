@@ -48,7 +48,7 @@ fn hooks_of_an_event() -> Value {
 fn of_kind(kind: Kind) -> Value {
     match kind {
         Kind::Text => json!({ "type": "string" }),
-        Kind::Context => json!({ "type": "string", "pattern": crate::place::ContextName::PATTERN }),
+        Kind::Context => json!({ "type": "string", "pattern": zk_exec::ContextName::PATTERN }),
         Kind::Network => {
             let hosts = json!({ "type": "array", "items": { "type": "string" } });
             json!({ "anyOf": [{ "enum": super::schema::NETWORKS }, hosts] })

@@ -19,6 +19,7 @@ use std::path::Path;
 
 use zk_core::model::ThinkingLevel;
 use zk_core::service::{HostFiles, Trust, TrustItem};
+use zk_exec::ContextName;
 use zk_hooks::HookSet;
 use zk_mcp::ServerConfig;
 use zk_permission::Decision;
@@ -404,6 +405,11 @@ impl Settings {
         let is_below =
             |path: &[String]| path.iter().map(String::as_str).take(name.len()).eq(name.iter().copied());
         self.layers.iter().find(|(path, _)| is_below(path)).map(|(_, entry)| &entry.origin)
+    }
+
+    /// The execution context; processes of this machine unless another is named.
+    pub(crate) fn context(&self) -> ContextName {
+        self.text("context").and_then(|text| text.parse().ok()).unwrap_or(ContextName::Process)
     }
 
     pub(crate) fn thinking(&self) -> ThinkingLevel {

@@ -1,10 +1,9 @@
-use zk_exec::HostRules;
+use zk_exec::{ContextName, HostRules};
 use zk_providers::{Efforts, Vendors};
 
 use super::layers::{Layer, dotted};
 use super::rules::wrong_rule;
 use crate::compaction;
-use crate::place::ContextName;
 
 /// Keys of the settings. `*` stands for any one name.
 pub(super) const KEYS: &[Key] = &[

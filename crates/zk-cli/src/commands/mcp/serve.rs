@@ -19,7 +19,7 @@ use crate::app::{AppContext, runtime};
 use crate::commands::exec_server::pipes;
 use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::place::Place;
+use crate::place::ExecutionTarget;
 use crate::sessions::Session;
 use crate::term::print_stderr;
 
@@ -114,7 +114,7 @@ impl ProgramTools {
         let ServedCall { args, progress, stop, .. } = call;
         let cx = ToolCx {
             progress,
-            ..ToolCx::new(self.bus.cx().with_stop(stop), Place::cwd(&self.app, &self.bus))
+            ..ToolCx::new(self.bus.cx().with_stop(stop), ExecutionTarget::cwd(&self.app, &self.bus))
         };
         cx.run(tool, args).await?.into_output()
     }

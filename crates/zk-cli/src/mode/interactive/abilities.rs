@@ -1,11 +1,11 @@
 //! Abilities of the terminal and the form of its notices, by its environment and the settings, until it says
 //! itself what it is.
 
+use zk_exec::ContextName;
 use zk_tui::{Abilities, Looks, Notices, Queries, Theme};
 
 use crate::app::AppContext;
 use crate::env::Env;
-use crate::place::ContextName;
 
 /// The colours that are wanted, or those that fit the ground of the terminal as far as it tells.
 fn theme(env: &Env, wanted: Option<&str>) -> Theme {
@@ -60,7 +60,7 @@ pub(super) fn abilities(app: &AppContext) -> Abilities {
             && env.get("NO_COLOR").is_none()
             && term != "linux",
         // Files of another machine cannot be opened on this one.
-        workspace: matches!(ContextName::of(app), ContextName::Process | ContextName::Sandbox)
+        workspace: matches!(app.settings.context(), ContextName::Process | ContextName::Sandbox)
             .then(|| app.cwd.display().to_string().into()),
         reflows: !is_screen && reflowing.iter().any(|name| env.get(name).is_some()),
     }

@@ -15,7 +15,7 @@ use super::line_editor::LineEditor;
 use super::screen_kind::ScreenKind;
 use super::worker::{Made, Opened, Work};
 use crate::exit::{Failure, Outcome};
-use crate::place::Place;
+use crate::place::ExecutionTarget;
 
 impl InlineScreen {
     pub(super) async fn act(
@@ -90,7 +90,7 @@ impl InlineScreen {
         let Some(opened) = self.opened.get() else { return app.insert(path) };
         let model = opened.agent.model();
         let added = if model.capabilities.vision {
-            let cwd = Place::now(&self.app, &opened.agent.bus().cx());
+            let cwd = ExecutionTarget::now(&self.app, &opened.agent.bus().cx());
             opened.attachments.add(&self.app, &cwd, path)
         } else {
             Err(format!("{} does not see images: the path stays text", model.reference()))

@@ -6,7 +6,7 @@ use super::screen_kind::{ScreenKind, WantedScreen};
 use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
 use crate::mode::permission_modes::{PermissionModes, explain};
-use crate::place::Place;
+use crate::place::ExecutionTarget;
 use crate::term::terminal_size;
 use crate::{commands, compose, select, sessions};
 use async_trait::async_trait;
@@ -331,8 +331,11 @@ impl CommandContext {
 
     async fn sessions(&self, cx: &Cx) -> Result<String, BoxError> {
         let store = sessions::store(&self.app).map_err(|failure| failure.message)?;
-        let filter =
-            SessionFilter { cwd: Some(Place::now(&self.app, cx)), limit: Some(20), unanswered: false };
+        let filter = SessionFilter {
+            cwd: Some(ExecutionTarget::now(&self.app, cx)),
+            limit: Some(20),
+            unanswered: false,
+        };
         let lines = commands::session_lines(&store.list(&filter).await?, false);
         Ok(if lines.is_empty() { "there are none yet".to_owned() } else { lines.join("\n") })
     }

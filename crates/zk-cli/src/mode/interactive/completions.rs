@@ -10,12 +10,13 @@ use tokio::sync::mpsc::UnboundedSender;
 use zk_core::events::ModelsQuery;
 use zk_core::kernel::Cx;
 use zk_core::service::{Command, Files, SessionFilter, SessionStore, WalkOptions};
+use zk_exec::ContextName;
 use zk_tui::{Asked, Offered};
 
 use super::session_commands::prompts;
 use super::worker::{Note, Opened};
 use crate::app::AppContext;
-use crate::place::{ContextName, Place};
+use crate::place::ExecutionTarget;
 use crate::sessions;
 
 /// Paths that are offered at most.
@@ -92,7 +93,7 @@ impl Completions {
     /// Returns the directory where the conversation works by now. Files and sessions of another directory are
     /// forgotten.
     fn cwd(&self, opened: &Opened) -> PathBuf {
-        let cwd = Place::now(&self.app, &opened.agent.bus().cx());
+        let cwd = ExecutionTarget::now(&self.app, &opened.agent.bus().cx());
         let mut known = self.known();
         if known.cwd != cwd {
             (known.files, known.sessions) = (Names::default(), Names::default());
@@ -117,7 +118,7 @@ impl Completions {
 
     /// The programs that a command may begin with; none where commands run on another machine or in a container.
     fn programs(&self) -> Offered {
-        let is_here = matches!(ContextName::of(&self.app), ContextName::Process | ContextName::Sandbox);
+        let is_here = matches!(self.app.settings.context(), ContextName::Process | ContextName::Sandbox);
         let mut known = self.known();
         if is_here && known.programs.is_due() {
             let (completions, path) = (self.clone(), self.app.env.get("PATH").map(ToOwned::to_owned));

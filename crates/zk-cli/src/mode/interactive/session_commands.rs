@@ -18,7 +18,7 @@ use crate::app::AppContext;
 use crate::commands::session_lines;
 use crate::mode::lines;
 use crate::mode::summary::shorten;
-use crate::place::Place;
+use crate::place::ExecutionTarget;
 use crate::session_switch::SessionSwitch;
 use crate::sessions::{self, Kept};
 use crate::term::Style;
@@ -109,7 +109,7 @@ impl Command for SessionCommand {
 impl SessionCommand {
     async fn list(&self, cx: &Cx) -> Result<Vec<String>, BoxError> {
         let store = sessions::store(&self.app).map_err(|failure| failure.message)?;
-        let cwd = Some(Place::now(&self.app, cx));
+        let cwd = Some(ExecutionTarget::now(&self.app, cx));
         let mut listed = store.list(&SessionFilter { cwd, limit: Some(LISTED), unanswered: false }).await?;
         let present = self.conversation.state().session;
         listed.retain(|info| Some(&info.id) != present.as_ref());
