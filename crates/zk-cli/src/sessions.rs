@@ -17,8 +17,8 @@ use zk_view::{Block, rebuild};
 use crate::app::AppContext;
 use crate::args::Resume;
 use crate::exit::{Failure, Outcome};
-use crate::last_words::tell_last_words;
 use crate::mode::summary::shorten;
+use crate::subagent_output::append_subagent_output;
 use crate::term::print_stderr;
 
 /// The session of a run: what it is written into, and what it goes on from.
@@ -303,7 +303,7 @@ async fn warn_of_newer(
 async fn reopen(app: &AppContext, store: SqliteStore, open: Arc<dyn OpenSession>) -> Outcome<Session> {
     let mut entries = open.entries().await.map_err(refused)?;
     let mut loaded = load_history(&entries);
-    tell_last_words(&mut loaded, &entries);
+    append_subagent_output(&mut loaded, &entries);
     // Said before it is stored: a process that is killed in between leaves it to be said again.
     for line in interruption(&loaded) {
         print_stderr(&line);

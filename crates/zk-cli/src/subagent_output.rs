@@ -3,12 +3,12 @@ use zk_core::service::Entry;
 use zk_session::{CallState, InterruptedCall, Loaded};
 use zk_view::{Block, Content, rebuild};
 
-/// The most characters that are told of what one sub-agent said.
-const MOST_CHARS: usize = 2000;
+/// Characters of a sub-agent's text that the model is told.
+const MAX_OUTPUT_CHARS: usize = 2000;
 
-/// Tells the model, with each call of an interrupted turn that started a sub-agent and has no result, what that said last.
-/// Its conversation is stored nowhere but in what the view keeps in `entries`.
-pub(crate) fn tell_last_words(loaded: &mut Loaded, entries: &[Entry]) {
+/// Appends a sub-agent's last visible text to its interrupted call. The conversation of a sub-agent is stored nowhere but
+/// in what the view keeps in `entries`.
+pub(crate) fn append_subagent_output(loaded: &mut Loaded, entries: &[Entry]) {
     let is_delegating =
         |call: &InterruptedCall| call.state == CallState::OutcomeUnknown && task_of(call).is_some();
     let Some(turn) = &loaded.interrupted else { return };
@@ -24,7 +24,7 @@ pub(crate) fn tell_last_words(loaded: &mut Loaded, entries: &[Entry]) {
         // Two with the same task cannot be told apart.
         let (Some(agent), None) = (of_task.next(), of_task.next()) else { return None };
         let said = agent.said.filter(|said| !said.is_empty())?;
-        let end = said.char_indices().nth(MOST_CHARS).map(|(at, _)| at);
+        let end = said.char_indices().nth(MAX_OUTPUT_CHARS).map(|(at, _)| at);
         let (said, cut) = (said.get(..end.unwrap_or(said.len())).unwrap_or_default(), end.map_or("", |_| "…"));
         Some(format!(
             "It was the sub-agent `{}`, which was cut off and is gone. The last that is known of what it said, which is \
