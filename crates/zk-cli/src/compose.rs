@@ -6,10 +6,14 @@ use zk_auth::OAuthRefresh;
 use zk_core::kernel::{BoxError, Bus, Cx, HookError, HookOptions, Plugin, Reach, plugin_fn};
 use zk_core::model::{Model, ThinkingRequest};
 use zk_core::service::{Blobs, Exec, Files, OutsideExec, PluginSettings, Provider, Questions, Trust, Ui};
-use zk_exec::{ContextName, Environment, LocalPlugin, ProcessExec, SandboxExec, Supervision, WorkspaceFiles};
+use zk_exec::{
+    ContextName, Environment, LocalPlugin, LocalStateFiles, ProcessExec, SandboxExec, Supervision,
+    WorkspaceFiles,
+};
 use zk_permission::Mode;
 use zk_providers::select::{CredentialSource, SelectedEndpoint, split_thinking_level};
 use zk_providers::{Auth, Clocks, Connection, Http, SetupError, VendorDialect};
+use zk_session::{DumpFiles, FileBlobs};
 use zk_tools::{
     OutputHandles, PermissionGate, PermissionMode, PlanModes, RedactResults, ToolsOptions, ToolsPlugin,
     VisibleTags,
@@ -18,10 +22,8 @@ use zk_view::ViewDriver;
 
 use crate::app::AppContext;
 use crate::audit::Audit;
-use crate::blobs::FileBlobs;
 use crate::containment::{Containment, widest_mode};
 use crate::credentials;
-use crate::debug_dump::DumpFiles;
 use crate::exit::{Failure, Outcome};
 use crate::mode::{JobRows, PermissionModes, summary};
 use crate::place::{ExecutionTarget, PersonExec};
@@ -134,7 +136,10 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     plugins.extend(compaction::shared_lines(app).filter(|_| attended));
     let dump = app.settings.text("debug_dump").map(|dir| app.cwd.join(dir));
     plugins.extend(dump.map(|dir| {
-        Arc::new(DumpFiles::new(dir, app.redactor.clone(), app.notices.clone())) as Arc<dyn Plugin>
+        let notices = app.notices.clone();
+        Arc::new(DumpFiles::new(dir, app.redactor.clone(), move |dir, error| {
+            notices.show(&format!("warning: --debug-dump: cannot write to {}: {error}", dir.display()));
+        })) as Arc<dyn Plugin>
     }));
     // Commands and files of the place replace this machine's.
     plugins.push(Arc::new(ExecutionTarget::of(app)?));
@@ -232,7 +237,7 @@ pub(crate) fn session_parts(app: &AppContext, session: &Session) -> Outcome<Vec<
     if let Some(dir) = &session.outputs {
         let files = files(app)?.read_only(dir).map_err(Failure::failed)?;
         let files = ExecutionTarget::of(app)?.with_outputs(files, dir);
-        let blobs = Arc::new(FileBlobs::new(dir.join("blobs")));
+        let blobs = Arc::new(FileBlobs::new(dir.join("blobs"), Arc::new(LocalStateFiles::default())));
         parts.push(Arc::new(plugin_fn("session-files", move |scope| {
             scope.provide_service::<dyn Files>(files.clone());
             scope.provide_service::<dyn Blobs>(blobs.clone());

@@ -22,8 +22,6 @@ mod app;
 mod args;
 mod audit;
 mod behavior;
-#[path = "../../zk-session/src/blobs.rs"]
-mod blobs;
 mod builder;
 mod commands;
 mod compaction;
@@ -31,8 +29,6 @@ mod compose;
 mod containment;
 mod cost_records;
 mod credentials;
-#[path = "../../zk-session/src/dump.rs"]
-mod debug_dump;
 mod demo;
 mod dirs;
 mod doctor;

@@ -6,24 +6,22 @@ use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use zk_core::service::{BlobError, BlobId, Blobs, StateFiles as _};
-use zk_exec::LocalStateFiles;
-
-use crate::trust::hex;
+use zk_core::service::{BlobError, BlobId, Blobs, StateFiles};
 
 /// The most bytes of one blob.
-const MAX_BLOB: u64 = 64 << 20;
+const MAX_BLOB_BYTES: u64 = 64 << 20;
 
 /// The most bytes that all blobs of a session have together.
-const MAX_TOTAL: u64 = 1 << 30;
+const MAX_TOTAL_BYTES: u64 = 1 << 30;
 
 /// Blobs of a session as files that are named by the SHA-256 of their bytes, for their owner only. The session's
 /// lock keeps other processes from writing to them.
 #[derive(Debug)]
-pub(crate) struct FileBlobs {
+pub struct FileBlobs {
     dir: PathBuf,
+    files: Arc<dyn StateFiles>,
     max_blob: u64,
     max_total: u64,
     state: Mutex<State>,
@@ -46,9 +44,10 @@ struct FileIdentity {
 }
 
 impl FileBlobs {
-    /// Keeps them in `dir`, which is made when needed.
-    pub(crate) fn new(dir: PathBuf) -> Self {
-        Self { dir, max_blob: MAX_BLOB, max_total: MAX_TOTAL, state: Mutex::default() }
+    /// Keeps them in `dir`, which is made when needed, with `files` for the writing.
+    #[must_use]
+    pub fn new(dir: PathBuf, files: Arc<dyn StateFiles>) -> Self {
+        Self { dir, files, max_blob: MAX_BLOB_BYTES, max_total: MAX_TOTAL_BYTES, state: Mutex::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -138,7 +137,7 @@ impl Blobs for FileBlobs {
             return Err(BlobError::Full { bytes: size, limit: self.max_total });
         }
         // On the disk before a history can be that names it.
-        let kept = LocalStateFiles::default().replace(&self.dir.join(&id.0), bytes);
+        let kept = self.files.replace(&self.dir.join(&id.0), bytes);
         kept.map_err(|error| failed(error.into_io()))?;
         state.total = Some(total.saturating_add(size));
         Ok(id)
@@ -160,11 +159,21 @@ impl Blobs for FileBlobs {
     }
 }
 
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
+    use zk_exec::LocalStateFiles;
+
     use super::*;
+
+    fn blobs_in(dir: PathBuf) -> FileBlobs {
+        FileBlobs::new(dir, Arc::new(LocalStateFiles::default()))
+    }
 
     fn whole(blobs: &FileBlobs, id: &BlobId, range: Option<Range<u64>>) -> String {
         let mut text = String::new();
@@ -175,14 +184,14 @@ mod tests {
     #[test]
     fn equal_bytes_are_kept_once_and_read_whole_or_in_part() {
         let dir = tempfile::tempdir().unwrap();
-        let blobs = FileBlobs::new(dir.path().join("a/blobs"));
+        let blobs = blobs_in(dir.path().join("a/blobs"));
         let id = blobs.put(b"hello blobs").unwrap();
         assert_eq!(blobs.put(b"hello blobs").unwrap(), id);
         assert_ne!(blobs.put(b"").unwrap(), id);
         assert_eq!(std::fs::read_dir(&blobs.dir).unwrap().count(), 2);
         let mode = std::fs::metadata(blobs.dir.join(&id.0)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        let later = FileBlobs::new(dir.path().join("a/blobs"));
+        let later = blobs_in(dir.path().join("a/blobs"));
         assert_eq!((later.len(&id).unwrap(), whole(&later, &id, None).as_str()), (11, "hello blobs"));
         assert_eq!(whole(&later, &id, Some(6..9)), "blo");
         assert_eq!(whole(&later, &id, Some(6..900)), "blobs");
@@ -192,11 +201,11 @@ mod tests {
     #[test]
     fn a_blob_that_changed_is_not_used_and_can_be_kept_anew() {
         let dir = tempfile::tempdir().unwrap();
-        let blobs = FileBlobs::new(dir.path().to_path_buf());
+        let blobs = blobs_in(dir.path().to_path_buf());
         let id = blobs.put(b"hello").unwrap();
         assert_eq!(whole(&blobs, &id, None), "hello");
         std::fs::write(dir.path().join(&id.0), "jello").unwrap();
-        for blobs in [&blobs, &FileBlobs::new(dir.path().to_path_buf())] {
+        for blobs in [&blobs, &blobs_in(dir.path().to_path_buf())] {
             assert!(matches!(blobs.open(&id, None), Err(BlobError::Damaged { .. })));
         }
         assert_eq!(blobs.put(b"hello").unwrap(), id);
@@ -208,7 +217,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let secret = dir.path().join("secret");
         std::fs::write(&secret, "secret").unwrap();
-        let blobs = FileBlobs::new(dir.path().join("blobs"));
+        let blobs = blobs_in(dir.path().join("blobs"));
         let id = blobs.put(b"hello").unwrap();
         std::fs::remove_file(blobs.dir.join(&id.0)).unwrap();
         assert!(matches!(blobs.open(&id, None), Err(BlobError::Missing { .. })));
@@ -220,7 +229,7 @@ mod tests {
     #[test]
     fn the_limits_of_one_blob_and_of_all_hold_across_processes() {
         let dir = tempfile::tempdir().unwrap();
-        let limited = || FileBlobs { max_blob: 6, max_total: 10, ..FileBlobs::new(dir.path().to_path_buf()) };
+        let limited = || FileBlobs { max_blob: 6, max_total: 10, ..blobs_in(dir.path().to_path_buf()) };
         let blobs = limited();
         assert!(matches!(blobs.put(b"1234567"), Err(BlobError::TooLarge { bytes: 7, limit: 6 })));
         blobs.put(b"123456").unwrap();

@@ -1,9 +1,10 @@
 //! Events inside a conversation, in files for a person who looks for a fault.
 
-use std::fs::OpenOptions;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::fmt;
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -11,35 +12,40 @@ use serde::Serialize;
 use zk_core::events::{ContextCompaction, ContextReduced, HistoryRepaired, PrefixBreak, ProviderPayload};
 use zk_core::kernel::{BoxError, Cx, Event, HookOptions, Plugin, Reach, Scope, Stage};
 use zk_core::service::{DebugDump, Redactor};
-use zk_exec::LocalStateFiles;
-
-use crate::term::Notices;
 
 /// Writes `NUMBER-WHAT.txt` for each thing that happens: requests as they are sent, what had to be repaired of a history,
 /// compactions and what they left out, broken prefixes, and what strategies say of themselves. Secrets are left out of it.
 #[derive(Clone)]
-pub(crate) struct DumpFiles {
+pub struct DumpFiles {
     inner: Arc<Inner>,
 }
+
+type OnFailure = dyn Fn(&Path, &io::Error) + Send + Sync;
 
 struct Inner {
     dir: PathBuf,
     redactor: Arc<Redactor>,
-    notices: Notices,
+    on_failure: Box<OnFailure>,
     number: AtomicU32,
     failed: AtomicBool,
 }
 
 impl DumpFiles {
-    /// Files in `dir`, which is made when there is something to write.
-    pub(crate) fn new(dir: PathBuf, redactor: Arc<Redactor>, notices: Notices) -> Self {
+    /// Files in `dir`, which is made when there is something to write. The first one that cannot be written calls
+    /// `on_failure` with the directory.
+    pub fn new(
+        dir: PathBuf,
+        redactor: Arc<Redactor>,
+        on_failure: impl Fn(&Path, &io::Error) + Send + Sync + 'static,
+    ) -> Self {
         let (number, failed) = (AtomicU32::new(0), AtomicBool::new(false));
-        Self { inner: Arc::new(Inner { dir, redactor, notices, number, failed }) }
+        let on_failure = Box::new(on_failure);
+        Self { inner: Arc::new(Inner { dir, redactor, on_failure, number, failed }) }
     }
 
-    fn keep(&self, what: &str, text: &str) -> std::io::Result<()> {
+    fn keep(&self, what: &str, text: &str) -> io::Result<()> {
         let inner = &self.inner;
-        LocalStateFiles::make_private_dir(&inner.dir)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(&inner.dir)?;
         let text = inner.redactor.redact(text);
         // Another conversation may have written here before.
         loop {
@@ -47,7 +53,7 @@ impl DumpFiles {
             let path = inner.dir.join(format!("{number:04}-{what}.txt"));
             match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
                 Ok(mut file) => return file.write_all(text.as_bytes()),
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
         }
@@ -61,13 +67,18 @@ impl DumpFiles {
     }
 }
 
+impl fmt::Debug for DumpFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DumpFiles").field("dir", &self.inner.dir).finish_non_exhaustive()
+    }
+}
+
 impl DebugDump for DumpFiles {
     fn write(&self, what: &str, text: &str) {
         if let Err(error) = self.keep(what, text)
             && !self.inner.failed.swap(true, Ordering::AcqRel)
         {
-            let dir = self.inner.dir.display();
-            self.inner.notices.show(&format!("warning: --debug-dump: cannot write to {dir}: {error}"));
+            (self.inner.on_failure)(&self.inner.dir, &error);
         }
     }
 }
@@ -122,7 +133,7 @@ mod tests {
         let dumps = dir.path().join("dumps");
         let redactor = Redactor::new();
         redactor.learn(SECRET);
-        let files = DumpFiles::new(dumps.clone(), Arc::new(redactor), Notices::default());
+        let files = DumpFiles::new(dumps.clone(), Arc::new(redactor), |_, error| panic!("{error}"));
         let bus = Bus::new();
         bus.install(&files).unwrap();
         let (cx, turn_id) = (bus.cx(), TurnId::from("t"));
