@@ -1,11 +1,11 @@
 use secrecy::ExposeSecret;
 use zk_auth::{Credential, Secret};
 
-use super::local::{first_local_server, probe_local_server};
-use super::{
-    CredentialSource, KnownProviders, NamedProvider, SelectError, SetValue, StoredCredentials, ValueRank,
-};
-use crate::facts::vendors::Vendor;
+use super::credentials::{CredentialSource, StoredCredentials};
+use super::error::SelectError;
+use super::known::{KnownProviders, NamedProvider, SetValue, ValueRank};
+use super::local::{LocalServer, LocalServerState, probe_local_server};
+use crate::facts::vendors::{Access, Vendor, Vendors};
 
 /// Name that was requested, with its origin.
 #[derive(Clone, Debug)]
@@ -286,4 +286,38 @@ fn rank_and_origin<T>(set: &SetValue<T>) -> (ValueRank, &str) {
 
 fn is_managed<T>(set: Option<&SetValue<T>>) -> bool {
     set.is_some_and(|set| set.rank == ValueRank::Managed)
+}
+
+/// The first model server of this machine that `probe` finds with a model; [`probe_local_server`] looks at the port.
+///
+/// # Errors
+/// [`SelectError::NothingConfigured`] where none has one.
+pub async fn first_local_server(
+    vendors: &Vendors,
+    probe: impl AsyncFn(Vendor, u16) -> LocalServerState,
+) -> Result<SelectedEndpoint, SelectError> {
+    let mut servers = Vec::new();
+    for vendor in vendors.iter() {
+        let Access::Local(port) = vendor.access else { continue };
+        let state = probe(*vendor, port).await;
+        if state == LocalServerState::Ready {
+            return Ok(SelectedEndpoint {
+                provider: NamedProvider::from(*vendor),
+                base_url: vendor.base_url.unwrap_or_default().to_owned(),
+                credential: None,
+                reason: SelectionReason::LocalServer { port },
+            });
+        }
+        servers.push(LocalServer { name: vendor.name, port, state });
+    }
+    let services = vendors.iter().filter(|vendor| vendor.default_model.is_some()).filter_map(key_variable);
+    Err(SelectError::NothingConfigured { services: services.collect(), servers })
+}
+
+/// A service that is used with a key, and the variable for that.
+fn key_variable(vendor: &Vendor) -> Option<(&'static str, &'static str)> {
+    match vendor.access {
+        Access::Key(variables) => variables.first().map(|variable| (vendor.name, *variable)),
+        Access::SignIn | Access::Local(_) | Access::Open => None,
+    }
 }

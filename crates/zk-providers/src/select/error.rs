@@ -1,4 +1,4 @@
-use super::LocalServer;
+use super::local::LocalServer;
 
 /// Reason why no provider was selected. No variant holds a secret.
 #[derive(Debug, thiserror::Error)]

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use zk_auth::Secret;
 use zk_core::service::Provider;
 
-use super::{ProviderMap, SelectError};
+use super::error::SelectError;
+use super::provider_map::ProviderMap;
 use crate::facts::vendors::{Access, Vendor, VendorDialect};
 
 /// Vendor that a provider of a person's own is like, unless the settings name another.

@@ -4,8 +4,7 @@ use std::time::Duration;
 use zk_core::kernel::Bus;
 use zk_core::model::ErrorKind;
 
-use super::{NamedProvider, SelectError, SelectedEndpoint, SelectionReason};
-use crate::facts::vendors::{Access, Vendor, Vendors};
+use crate::facts::vendors::Vendor;
 
 /// Time limit of a local server to accept a connection before it counts as absent.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(25);
@@ -38,40 +37,6 @@ pub enum LocalServerState {
     Empty,
     /// The server, with models.
     Ready,
-}
-
-/// The first model server of this machine that `probe` finds with a model; [`probe_local_server`] looks at the port.
-///
-/// # Errors
-/// [`SelectError::NothingConfigured`] where none has one.
-pub async fn first_local_server(
-    vendors: &Vendors,
-    probe: impl AsyncFn(Vendor, u16) -> LocalServerState,
-) -> Result<SelectedEndpoint, SelectError> {
-    let mut servers = Vec::new();
-    for vendor in vendors.iter() {
-        let Access::Local(port) = vendor.access else { continue };
-        let state = probe(*vendor, port).await;
-        if state == LocalServerState::Ready {
-            return Ok(SelectedEndpoint {
-                provider: NamedProvider::from(*vendor),
-                base_url: vendor.base_url.unwrap_or_default().to_owned(),
-                credential: None,
-                reason: SelectionReason::LocalServer { port },
-            });
-        }
-        servers.push(LocalServer { name: vendor.name, port, state });
-    }
-    let services = vendors.iter().filter(|vendor| vendor.default_model.is_some()).filter_map(key_variable);
-    Err(SelectError::NothingConfigured { services: services.collect(), servers })
-}
-
-/// A service that is used with a key, and the variable for that.
-fn key_variable(vendor: &Vendor) -> Option<(&'static str, &'static str)> {
-    match vendor.access {
-        Access::Key(variables) => variables.first().map(|variable| (vendor.name, *variable)),
-        Access::SignIn | Access::Local(_) | Access::Open => None,
-    }
 }
 
 /// Looks at a port of this machine. Only where something accepts connections is it asked for its models.

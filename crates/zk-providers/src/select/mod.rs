@@ -15,9 +15,10 @@ pub use credentials::{
 };
 pub use endpoint::{
     CredentialOrigin, GivenValues, RequestedName, SelectedEndpoint, Selection, SelectionReason,
+    first_local_server,
 };
 pub use error::SelectError;
 pub use known::{KnownProviders, NamedProvider, ProviderSettings, SetValue, ValueRank};
-pub use local::{LocalServer, LocalServerState, first_local_server, probe_local_server};
+pub use local::{LocalServer, LocalServerState, probe_local_server};
 pub use model_name::{OtherProvider, UnknownModel, lists_model, split_thinking_level};
 pub use provider_map::ProviderMap;

@@ -4,7 +4,7 @@ use zk_core::kernel::Bus;
 use zk_core::model::{Model, ThinkingLevel};
 use zk_core::service::Provider;
 
-use super::KnownProviders;
+use super::known::KnownProviders;
 use crate::facts::catalogue::{ResolvedModel, known_models, resolve_model};
 
 /// Time limit of a server that lists its models.
