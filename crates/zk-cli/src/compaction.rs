@@ -14,10 +14,6 @@ use crate::exit::{Failure, Outcome};
 use crate::settings::Settings;
 use crate::shared_lines::SharedLines;
 
-/// Values of `compaction.strategy`.
-pub(crate) const STRATEGIES: &[&str] =
-    &["summary", "rolling", "subgoal", "subgoal_mig", "focus", "shorten", SERVER];
-
 /// The provider makes its context smaller itself.
 const SERVER: &str = "server";
 
@@ -188,13 +184,15 @@ pub(crate) fn ask_server(
 
 #[cfg(test)]
 mod tests {
+    use zk_compaction::STRATEGY_NAMES;
+
     use super::*;
 
     #[test]
     fn of_any_two_choices_those_that_contradict_each_other_are_refused_and_both_are_named() {
         let none =
             Choice { shorten: true, strategy: None, tail: false, tool_pairs: false, min_window: false };
-        let strategies = STRATEGIES.iter().map(|name| (*name, Choice { strategy: Some(name), ..none }));
+        let strategies = STRATEGY_NAMES.iter().map(|name| (*name, Choice { strategy: Some(name), ..none }));
         let mut choices: Vec<(&str, Choice<'_>)> = vec![
             ("shorten = false", Choice { shorten: false, ..none }),
             ("tail", Choice { tail: true, ..none }),

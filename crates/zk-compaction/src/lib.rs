@@ -63,7 +63,7 @@ pub use budget::Budget;
 pub use count::{ByteCounter, LazyCounter, TokenCounter, count_block, count_message};
 pub use focus::Focus;
 pub use lines::{KeptLine, LineStore, only_looks};
-pub use options::{WindowOptions, WindowOptionsError};
+pub use options::{STRATEGY_NAMES, WindowOptions, WindowOptionsError};
 pub use pairs::ToolPairs;
 pub use record::sent_of;
 pub use report::{ContextPart, ContextReport, PartOf, report};

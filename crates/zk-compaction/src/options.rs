@@ -2,6 +2,11 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+/// Names of the strategies that a person can choose. `shorten` is the window alone, and `server` leaves the work to the
+/// provider.
+pub const STRATEGY_NAMES: &[&str] =
+    &["summary", "rolling", "subgoal", "subgoal_mig", "focus", "shorten", "server"];
+
 /// When the owner of the context window has a conversation made smaller: `[plugins.context-window]` in settings.
 ///
 /// Thresholds are parts of the usable window: the model's window without the reserve for its answer. Where the window is

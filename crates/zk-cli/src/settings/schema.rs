@@ -1,9 +1,9 @@
+use zk_compaction::STRATEGY_NAMES;
 use zk_exec::{ContextName, HostRules};
 use zk_providers::{Efforts, Vendors};
 
 use super::layers::{Layer, dotted};
 use super::rules::wrong_rule;
-use crate::compaction;
 
 /// Keys of the settings. `*` stands for any one name.
 pub(super) const KEYS: &[Key] = &[
@@ -64,7 +64,7 @@ pub(super) const KEYS: &[Key] = &[
     Key::new("skills.paths", Kind::Paths).not_by_projects(),
     Key::new("skills.exclude", Kind::Names),
     Key::new("skills.max_active", Kind::Count),
-    Key::new("compaction.strategy", Kind::OneOf(compaction::STRATEGIES)),
+    Key::new("compaction.strategy", Kind::OneOf(STRATEGY_NAMES)),
     Key::new("compaction.auto_consolidate_min_window", Kind::Count),
     Key::new("compaction.shared_lines", Kind::Flag).not_by_projects(),
     Key::new("compaction.tail", Kind::Flag),
