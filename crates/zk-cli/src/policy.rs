@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use zk_exec::{Environment, LocalStateFiles};
-use zk_permission::{Approvals, Decision, HostSurroundings, Layer, PermissionJudge, RuleBase, Rules};
+use zk_permission::{Approvals, HostSurroundings, Layer, PermissionJudge, RuleBase, Rules};
 
 use crate::app::AppContext;
 use crate::containment::Containment;
@@ -80,14 +80,4 @@ fn of_settings(layer: SettingsLayer) -> Layer {
         SettingsLayer::Project => Layer::Project,
         SettingsLayer::Default | SettingsLayer::Environment | SettingsLayer::User => Layer::User,
     }
-}
-
-/// Returns the decision of the rules in a list of the settings.
-pub(crate) fn decision(key: &str) -> Option<Decision> {
-    Some(match key {
-        "allow" => Decision::Allow,
-        "ask" => Decision::Ask,
-        "deny" => Decision::Deny,
-        _ => return None,
-    })
 }

@@ -47,7 +47,9 @@ pub use judge::{Call, Circumstances, JudgedProgram, Reason, RuleRef, Verdict, ju
 pub use mode::{Mode, UnknownMode};
 pub use plugin::{PermissionJudge, date_of_day};
 pub use repository::starts_nothing;
-pub use rules::{Access, CommandPattern, Decision, Explanation, Layer, Rule, RuleBase, RuleError, Rules};
+pub use rules::{
+    Access, CommandPattern, Decision, Explanation, Layer, Rule, RuleBase, RuleError, Rules, UnknownDecision,
+};
 pub use shell::{
     Assignment, Command, Connector, MAX_COMMANDS, NotUnderstood, Obstacle, Redirect, Script, quote, quote_all,
 };

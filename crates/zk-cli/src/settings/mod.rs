@@ -34,7 +34,6 @@ use crate::dirs::Dirs;
 use crate::env::Env;
 use crate::exit::{Failure, Outcome};
 use crate::mcp::Scripts;
-use crate::policy;
 
 /// File of the settings that nobody can outrank.
 const MANAGED: &str = "/etc/zk/settings.toml";
@@ -341,7 +340,7 @@ impl Settings {
 
     fn note_rules(&mut self, key: &[String], value: &toml::Value, layer: Layer) {
         let [table, list] = key else { return };
-        let Some(decision) = policy::decision(list).filter(|_| table == "permissions") else { return };
+        let Some(decision) = list.parse::<Decision>().ok().filter(|_| table == "permissions") else { return };
         let texts = value.as_array().into_iter().flatten().filter_map(toml::Value::as_str);
         self.rules.extend(texts.map(|text| (layer, decision, text.to_owned())));
     }
