@@ -2,22 +2,16 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use zk_core::kernel::{Bus, Cx, Plugin};
 use zk_core::service::{Trust, visible_line};
 use zk_exec::WorkspaceFiles;
-use zk_mcp::McpServers;
 use zk_skills::{
-    LeftOutSkill, Skill, SkillApproval, SkillFiles, SkillRoots, SkillSet, Skills, SkillsOptions,
-    SkillsPlugin, SkillsResolved, discover, left_out, scan,
+    LeftOutSkill, Skill, SkillApproval, SkillFiles, SkillRoots, SkillSet, SkillsOptions, SkillsPlugin,
+    SkillsResolved, discover, left_out, scan,
 };
-use zk_view::ViewDriver;
 
-use crate::app::{AppContext, runtime};
-use crate::compose::{self, HostOptions};
-use crate::exit::{Failure, Outcome};
-use crate::sessions::Session;
+use crate::app::AppContext;
 
 /// The directories with skills that a person has of their own, the first before the others.
 pub(crate) fn user_dirs(app: &AppContext) -> Vec<PathBuf> {
@@ -110,32 +104,6 @@ pub(crate) fn tell(app: &AppContext, bus: &Bus) {
 /// The skills that are found now, without asking anybody.
 pub(crate) fn find(app: &AppContext) -> SkillSet {
     discover(&roots(app), &app.host_files, Some(&*app.trust))
-}
-
-/// Time limit of MCP servers to list their skills for a person who asks for all.
-const LISTING: Duration = Duration::from_secs(10);
-
-/// Finds the skills with those that plugins and MCP servers have, for which servers are started.
-pub(crate) fn find_all(app: &AppContext) -> Outcome<SkillSet> {
-    let has_others = !app.settings.additions.plugins.is_empty() || !app.settings.mcp_servers().0.is_empty();
-    if !has_others || !app.settings.flag("skills.enabled") {
-        return Ok(find(app));
-    }
-    runtime()?.block_on(async {
-        let host = HostOptions { ui: None, questions: None, allow_all: false, view: ViewDriver::new() };
-        let bus = compose::bus(app, &Session::default(), host).await?;
-        bus.warm_up();
-        if let Some(servers) = bus.service::<McpServers>() {
-            servers.skills_ready(LISTING).await;
-        }
-        let found = match bus.service::<Skills>() {
-            Some(skills) => Some(skills.reload(&bus.cx()).await),
-            None => None,
-        };
-        bus.close().await;
-        let found = found.transpose().map_err(Failure::failed)?;
-        Ok(found.map_or_else(|| find(app), |set| SkillSet::clone(&set)))
-    })
 }
 
 /// Each `SKILL.md` that is in no list of `set`, with the reason.
