@@ -26,6 +26,7 @@ mod builder;
 mod commands;
 mod compaction;
 mod compose;
+mod configure;
 mod containment;
 mod cost_records;
 mod credentials;
