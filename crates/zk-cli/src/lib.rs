@@ -5,11 +5,11 @@
 //!
 //! # Example
 //!
-//! `cargo run -p zk-cli --example embed`
-//!
-#![doc = "```ignore"]
-#![doc = include_str!("../examples/embed.rs")]
-#![doc = "```"]
+//! ```no_run
+//! fn main() -> std::process::ExitCode {
+//!     zk_cli::Zk::builder().run()
+//! }
+//! ```
 //!
 //! # What this crate must never know
 //!

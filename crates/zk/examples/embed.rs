@@ -1,13 +1,8 @@
-//! An agent with real tools, read-only: `cargo run -p zk-cli --example embed -- KEY "What is this project?"`
+//! An agent with real tools, read-only: `cargo run -p zk --example embed -- KEY "What is this project?"`
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
-use std::sync::Arc;
-
-use zk_agent::Agent;
-use zk_exec::{Environment, LocalPlugin, WorkspaceFiles};
-use zk_providers::{Anthropic, AnthropicOptions};
-use zk_tools::{PermissionGate, PermissionMode, ToolsOptions, ToolsPlugin};
+use zk::prelude::*;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
