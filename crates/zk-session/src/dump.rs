@@ -165,7 +165,7 @@ mod tests {
         cx.emit(PrefixBreak { turn_id, part, cause, lost_tokens: 1200, cost: None }).await.unwrap();
         bus.service::<dyn DebugDump>().unwrap().write("subgoal-registry", &format!("1 active: use {SECRET}"));
 
-        let read = |entry: std::io::Result<std::fs::DirEntry>| {
+        let read = |entry: io::Result<std::fs::DirEntry>| {
             let entry = entry.unwrap();
             assert_eq!(entry.metadata().unwrap().permissions().mode() & 0o777, 0o600);
             let text = std::fs::read_to_string(entry.path()).unwrap();
