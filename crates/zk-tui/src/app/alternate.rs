@@ -1,13 +1,11 @@
 use std::time::Duration;
 
 use super::App;
+use super::layout::live_rows;
+use crate::full::{ENTER, FullScreen, LEAVE, Pager, PagerKey, copy_sequence};
+use crate::inline::Caret;
 use crate::keys::{Direction, Key};
-use crate::layout::live_rows;
-use crate::pager::{Pager, PagerKey, copy_sequence};
-use crate::paint::Caret;
-use crate::paint_full::{ENTER, FullScreen, LEAVE};
-use crate::row::Row;
-use crate::style::Style;
+use crate::row::{Row, Style};
 
 /// The conversation on the alternate screen.
 impl App {

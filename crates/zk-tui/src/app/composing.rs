@@ -2,11 +2,11 @@ use std::time::Duration;
 
 use zk_view::{Content, Intent};
 
+use super::layout::list_room;
 use super::{AGAIN, Action, App};
 use crate::edit::{Buffer, Vim};
+use crate::inline::Size;
 use crate::keys::{Direction, Key};
-use crate::layout::list_room;
-use crate::paint::Size;
 use crate::pick::Place;
 use crate::question::press_buffer;
 use crate::row::Row;

@@ -1,11 +1,10 @@
 use std::time::Duration;
 
+use super::layout::{Parts, Rooms, list_room, live_rows};
 use super::{ANSWER, App, FRAME, FRAMES, SETTLED, SETTLED_TMUX};
-use crate::layout::{Parts, Rooms, list_room, live_rows};
-use crate::paint::{Caret, Size};
+use crate::inline::{Caret, Size};
 use crate::question::CardState;
-use crate::row::Row;
-use crate::style::Style;
+use crate::row::{Row, Style};
 use crate::view::{agent_rows, job_rows, queue_rows, status_row};
 
 /// Contents of a frame.

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use super::App;
-use crate::notice::notice_sequence;
-use crate::paint::Abilities;
+use crate::inline::Abilities;
+use crate::term::notice_sequence;
 
 /// Time without a key after which a person counts as away whose terminal does not tell whether they look at
 /// it.

@@ -3,8 +3,8 @@ use std::sync::Arc;
 use zk_view::{Block, View};
 
 use super::{Action, App};
+use crate::full::Log;
 use crate::keys::Key;
-use crate::pager::Log;
 use crate::pick::{Picked, Picker, PickerKey, Place};
 
 impl App {

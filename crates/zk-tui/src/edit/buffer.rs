@@ -4,9 +4,8 @@ mod vi;
 use unicode_segmentation::UnicodeSegmentation;
 
 use self::marks::Marks;
-use crate::paint::Caret;
-use crate::row::{Row, Span};
-use crate::style::Style;
+use crate::inline::Caret;
+use crate::row::{Row, Span, Style};
 use crate::text::graphemes;
 
 /// A paste with more lines is shown as one mark.

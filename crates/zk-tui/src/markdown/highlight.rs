@@ -3,8 +3,7 @@
 //! A line is coloured by itself and by what is still open before it, in one pass, so that neither the pieces in which an
 //! answer comes nor the time they take change a row.
 
-use crate::row::Row;
-use crate::style::{Style, Tone};
+use crate::row::{Row, Style, Tone};
 
 /// Parts of a language that have a colour.
 #[derive(Debug)]

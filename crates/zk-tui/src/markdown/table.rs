@@ -1,7 +1,6 @@
 use pulldown_cmark::Alignment;
 
-use crate::row::Row;
-use crate::style::Style;
+use crate::row::{Row, Style};
 use crate::text::{columns, soft_split, wrap};
 
 /// Between two columns.

@@ -1,8 +1,7 @@
 use std::sync::Arc;
 
 use super::fuzzy::best;
-use crate::row::Row;
-use crate::style::Style;
+use crate::row::{Row, Style};
 
 /// Rows of a list that are shown at once.
 const SHOWN: usize = 8;

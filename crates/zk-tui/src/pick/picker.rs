@@ -5,10 +5,9 @@ use zk_view::{JobRow, JobState, View, sanitise};
 use super::fuzzy::best;
 use super::list::quoted;
 use super::{Asked, Completer, Offered};
+use crate::inline::Caret;
 use crate::keys::{Direction, Key};
-use crate::paint::Caret;
-use crate::row::Row;
-use crate::style::Style;
+use crate::row::{Row, Style};
 use crate::text::{clip, columns};
 use crate::view::{agent_facts, key_table};
 

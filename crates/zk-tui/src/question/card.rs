@@ -8,8 +8,7 @@ use super::frame::{Frame, key_rows};
 use super::line_choice::LineChoice;
 use crate::edit::Buffer;
 use crate::keys::{Direction, Key};
-use crate::row::Row;
-use crate::style::Style;
+use crate::row::{Row, Style};
 
 /// Hint at how to see the rows above.
 const ABOVE: &str = ": Page Up shows them";

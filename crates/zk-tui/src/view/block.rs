@@ -2,8 +2,7 @@ use zk_core::service::RunStatus;
 use zk_view::{Block, Body, Call, CallState, Content, Form, NoteLevel, PluginBlock, RunEnd, Text};
 
 use super::counted;
-use crate::row::Row;
-use crate::style::Style;
+use crate::row::{Row, Style};
 use crate::text::{clip, wrap};
 
 /// Lines of a diff that are shown in short, of an output that ended well, and of one that failed.

@@ -1,7 +1,6 @@
 use zk_view::{DiffLine, DiffReader};
 
-use crate::row::Row;
-use crate::style::Style;
+use crate::row::{Row, Style};
 
 /// Words of a line that are compared: longer lines are shown without emphasis.
 const WORDS: usize = 200;

@@ -1,8 +1,7 @@
 use zk_view::{Activity, AgentRow, AgentState, ContextGauge, GaugeColour, JobRow, JobState, Queued, Status};
 
 use super::counted;
-use crate::row::Row;
-use crate::style::Style;
+use crate::row::{Row, Style};
 
 /// Texts of the queue that are shown.
 const QUEUE: usize = 3;

@@ -3,8 +3,7 @@ use zk_view::View;
 use super::log::{Drawer, Log};
 use crate::app::Mask;
 use crate::keys::{Direction, Key};
-use crate::row::Row;
-use crate::style::{Style, Tone};
+use crate::row::{Row, Style, Tone};
 use crate::view::{Detail, key_table};
 
 /// A place in a log: an entry, and one of its rows.

@@ -3,8 +3,7 @@ use zk_view::View;
 use super::log::Log;
 use super::scroll::{Pager, PagerKey, Place};
 use crate::keys::{Direction, Key};
-use crate::row::Row;
-use crate::style::{Style, Tone};
+use crate::row::{Row, Style, Tone};
 
 /// Style of selected rows, to be told without colours too.
 const SELECTED: Style = Style { tone: Tone::Cyan, bold: true, underline: true, ..Style::PLAIN };

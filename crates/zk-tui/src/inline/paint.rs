@@ -4,10 +4,8 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use self::resizing::Resizing;
-use crate::notice::Notices;
-use crate::row::{Looks, Row};
-use crate::style::Theme;
-use crate::terminals::KnownTerminal;
+use crate::row::{Looks, Row, Theme};
+use crate::term::{KnownTerminal, Notices};
 use crate::text::{columns, graphemes, soft_split};
 
 /// Size of a terminal.

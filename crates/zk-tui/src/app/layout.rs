@@ -1,4 +1,4 @@
-use crate::paint::{Caret, Size};
+use crate::inline::{Caret, Size};
 use crate::row::Row;
 use crate::text::soft_split;
 

@@ -1,4 +1,4 @@
-use crate::notice::Notices;
+use super::notice::Notices;
 
 /// Facts about a terminal, known by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

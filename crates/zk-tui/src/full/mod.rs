@@ -2,9 +2,11 @@
 
 mod clipboard;
 mod log;
+mod paint;
 mod scroll;
 mod select;
 
 pub(crate) use clipboard::copy_sequence;
 pub(crate) use log::Log;
+pub(crate) use paint::{ENTER, FullScreen, LEAVE};
 pub(crate) use scroll::{Pager, PagerKey};

@@ -1,7 +1,12 @@
+//! Rows: text that is safe on a terminal, by type.
+
+mod link;
+mod style;
+
 use zk_view::sanitise;
 
-use crate::link::Link;
-use crate::style::{Style, Theme};
+use self::link::Link;
+pub use self::style::{Style, Theme, Tone};
 use crate::text::{columns, graphemes};
 
 /// Columns between tab stops.

@@ -1,6 +1,6 @@
 use std::fmt::Write;
 
-use crate::paint::{Abilities, Caret, Size};
+use crate::inline::{Abilities, Caret, Size};
 use crate::row::Row;
 
 /// Draws on the alternate screen of a terminal: every row has its place, and those that changed are written.

@@ -6,8 +6,7 @@ use zk_view::{Block, BlockId, Content, View};
 
 use crate::app::Mask;
 use crate::markdown::Markdown;
-use crate::row::Row;
-use crate::style::Style;
+use crate::row::{Row, Style};
 use crate::text::soft_split;
 use crate::view::{Detail, Kind, Reads, block_rows, kind, open_rows, thought_row};
 

@@ -1,7 +1,10 @@
+mod keymap;
 #[cfg(test)]
 mod tests;
 
 use std::time::Duration;
+
+pub use self::keymap::Keymap;
 
 /// Key, or anything else that comes from a terminal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
