@@ -27,7 +27,7 @@ pub(crate) fn run(app: &AppContext, keep: bool) -> Outcome<Exit> {
     let project = Project::unpack(keep)
         .map_err(|error| Failure::failed(format!("cannot write the demo's project: {error}")))?;
     let app = app.for_demo(project.dir());
-    let screen = SharedScreen::new(Screen::new(&app.env));
+    let screen = SharedScreen::new(Screen::stdout(&app.env.terminal()));
     screen.take_notices(&app.notices);
     screen.line(Style::Bold, "zk demo · scripted model: no LLM is asked");
     screen.line(

@@ -58,7 +58,7 @@ fn failure(text: impl Into<String>) -> Finding {
 
 /// Checks everything a run needs; 1 if it would fail.
 pub(crate) fn run(app: &AppContext) -> Outcome<Exit> {
-    let mut screen = Screen::new(&app.env);
+    let mut screen = Screen::stdout(&app.env.terminal());
     let mut healthy = true;
     let mut tell = |finding: Finding| {
         let (style, word) = match finding.health {

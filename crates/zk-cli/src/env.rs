@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use secrecy::{ExposeSecret, SecretString};
+use zk_tui::TerminalEnv;
 
 /// Words in the names of variables that hold secrets.
 const SECRET_WORDS: [&str; 6] = ["API_KEY", "APIKEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL"];
@@ -40,6 +41,11 @@ impl Env {
     /// A variable that holds an absolute path: what the XDG rules ask for.
     pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
         self.get(name).map(PathBuf::from).filter(|path| path.is_absolute())
+    }
+
+    /// The variables that say something about the terminal.
+    pub(crate) fn terminal(&self) -> TerminalEnv {
+        TerminalEnv::new(|name| self.get(name).map(OsStr::to_owned))
     }
 
     /// The values of variables whose names say that they are secret.

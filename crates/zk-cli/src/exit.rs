@@ -3,6 +3,7 @@ use std::process::ExitCode;
 
 use zk_core::kernel::EmitError;
 use zk_core::model::{AgentError, ErrorKind};
+use zk_tui::TerminalError;
 
 /// End of the program: the documented exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +94,12 @@ impl Failure {
 
     pub(crate) fn auth(message: impl Into<String>) -> Self {
         Self::new(Exit::Auth, message)
+    }
+}
+
+impl From<TerminalError> for Failure {
+    fn from(error: TerminalError) -> Self {
+        Self::failed(error)
     }
 }
 

@@ -49,6 +49,6 @@ pub use markdown::Markdown;
 pub use pick::{Asked, Completer, Offered, opens_picker};
 pub use question::{Frame, LineChoice, answer_keys};
 pub use row::{Looks, Row, Span, Style, Theme, Tone};
-pub use term::{Input, Modes, Notices, Queries, Typed};
+pub use term::{Input, Modes, Notices, Queries, TerminalEnv, TerminalError, Typed, stop_process};
 pub use transcript::Transcript;
 pub use view::ModelFacts;

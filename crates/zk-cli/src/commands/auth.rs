@@ -9,6 +9,8 @@ use zk_exec::{Environment, ProcessExec};
 use zk_providers::Http;
 
 use super::print;
+use zk_tui::TerminalError;
+
 use crate::app::{AppContext, runtime};
 use crate::args::actions::AuthAction;
 use crate::credentials::{self, StoredCredentials};
@@ -56,7 +58,7 @@ fn login(app: &AppContext, provider: Option<String>, key: bool, browser: bool) -
 /// A key from the person's hands, or from a pipe.
 fn typed(name: &str) -> Outcome<String> {
     let key = if stdin::is_terminal() {
-        secret::read(&format!("Key for {name} (it is not shown): "))?
+        secret::read(&format!("Key for {name} (it is not shown): ")).map_err(not_stored)?
     } else {
         stdin::text(false)?.unwrap_or_default()
     };
@@ -68,6 +70,14 @@ fn typed(name: &str) -> Outcome<String> {
         return Err(Failure::usage("that is more than a key: it holds spaces or line breaks"));
     }
     Ok(key.to_owned())
+}
+
+/// The failure of a key that was not typed to its end.
+fn not_stored(error: TerminalError) -> Failure {
+    match error {
+        TerminalError::GivenUp => Failure::new(Exit::Interrupted, "nothing was stored"),
+        error => error.into(),
+    }
 }
 
 async fn sign_in(app: &AppContext, client: OAuthClient, browser: bool) -> Outcome<Credential> {

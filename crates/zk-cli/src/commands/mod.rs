@@ -50,7 +50,7 @@ pub(crate) fn config_schema(app: &AppContext, of_result: bool) -> Outcome<Exit> 
 }
 
 fn print(app: &AppContext, lines: &[String]) -> Outcome<Exit> {
-    let mut screen = Screen::new(&app.env);
+    let mut screen = Screen::stdout(&app.env.terminal());
     lines.iter().for_each(|line| screen.line(Style::Plain, line));
     screen.finish()?;
     Ok(Exit::Done)

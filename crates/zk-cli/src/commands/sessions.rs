@@ -64,7 +64,7 @@ pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit
             }
         }
     })?;
-    let mut screen = Screen::new(&app.env);
+    let mut screen = Screen::stdout(&app.env.terminal());
     lines.iter().for_each(|(style, line)| screen.line(*style, line));
     screen.finish()?;
     Ok(Exit::Done)

@@ -16,7 +16,7 @@ use crate::term::{Screen, Style, print_stderr};
 
 /// Prints a session.
 pub(super) async fn show(app: &AppContext, id: &str) -> Outcome<()> {
-    show_on(Screen::new(&app.env), &store(app)?, given(id, "`zk sessions show`")?).await
+    show_on(Screen::stdout(&app.env.terminal()), &store(app)?, given(id, "`zk sessions show`")?).await
 }
 
 async fn show_on(screen: Screen, store: &dyn SessionStore, id: &str) -> Outcome<()> {
@@ -99,8 +99,8 @@ mod tests {
 
     use super::*;
     use crate::commands::breaking_store::BreakingStore;
-    use crate::env::Env;
     use crate::term::{Backlog, Sink};
+    use zk_tui::TerminalEnv;
 
     #[tokio::test]
     async fn a_session_that_cannot_be_read_to_its_end_is_shown_up_to_there() {
@@ -115,7 +115,8 @@ mod tests {
         let store = BreakingStore { inner: store, id: "s_broken".into(), entries: 3 };
         let (sender, mut drawn) = unbounded_channel();
         let sink = Sink { sender, backlog: Backlog::default() };
-        let failure = show_on(Screen::drawn_by(sink, &Env::default()), &store, "s_broken").await.unwrap_err();
+        let failure =
+            show_on(Screen::drawn_by(sink, &TerminalEnv::default()), &store, "s_broken").await.unwrap_err();
         let mut text = String::new();
         while let Ok((_, piece)) = drawn.try_recv() {
             text.push_str(&piece);

@@ -14,10 +14,9 @@ use zk_core::service::{HostFiles, HostRead, Redactor, StoreError, Tool};
 use zk_permission::Mode;
 use zk_view::ViewDriver;
 
-use super::prompt_command;
 use super::shared_screen::SharedScreen;
-use super::summary;
 use super::told::{self, Refused, Teller};
+use super::{prompt_command, summary};
 use crate::app::{AppContext, runtime};
 use crate::args::{Format, Prompt};
 use crate::compose::{self, HostOptions};
@@ -95,7 +94,7 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
         let options = options.behavior(Behavior { schema, ..Behavior::default() });
         let head = Headless {
             output,
-            stderr: SharedScreen::new(Screen::stderr(&app.env)),
+            stderr: SharedScreen::new(Screen::stderr(&app.env.terminal())),
             format,
             verbose: app.verbose,
             before: view.view().blocks.len(),

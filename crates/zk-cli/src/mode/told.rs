@@ -188,13 +188,13 @@ mod tests {
     use zk_view::{Engine, In, Seen};
 
     use super::*;
-    use crate::env::Env;
     use crate::term::{Backlog, Screen, Sink};
+    use zk_tui::TerminalEnv;
 
     #[test]
     fn a_silent_server_is_told_of_on_standard_error_while_nothing_else_is() {
         let (sender, mut lines) = tokio::sync::mpsc::unbounded_channel();
-        let screen = Screen::drawn_by(Sink { sender, backlog: Backlog::default() }, &Env::read());
+        let screen = Screen::drawn_by(Sink { sender, backlog: Backlog::default() }, &TerminalEnv::default());
         let mut teller = Teller::new(SharedScreen::new(screen), true, false, &[]);
         let mut engine = Engine::new();
         let mut happen = |seconds: u64, event: &dyn AnyEvent| {

@@ -2,12 +2,10 @@ use std::io::ErrorKind;
 
 use rustix::termios::tcgetwinsize;
 use tokio::sync::mpsc::UnboundedSender;
-use zk_tui::{Theme, Tone};
+use zk_tui::{TerminalEnv, TerminalError, Theme, Tone};
 
 use super::safe::{Place, Reader, SafeText};
 use super::{Backlog, Sanitiser, redacted, sanitise};
-use crate::env::Env;
-use crate::exit::{Failure, Outcome};
 
 /// Back to the beginning of the line, which is empty then.
 const ERASE: &str = "\r\u{1b}[K";
@@ -124,18 +122,18 @@ pub(crate) struct StatusId(u64);
 
 impl Screen {
     /// Standard output.
-    pub(crate) fn new(env: &Env) -> Self {
+    pub(crate) fn stdout(env: &TerminalEnv) -> Self {
         Self::at(Place::Stdout, env)
     }
 
     /// Standard error.
-    pub(crate) fn stderr(env: &Env) -> Self {
+    pub(crate) fn stderr(env: &TerminalEnv) -> Self {
         Self::at(Place::Stderr, env)
     }
 
     /// A screen that somebody else draws.
-    pub(crate) fn drawn_by(sink: Sink, env: &Env) -> Self {
-        Self { sink: Some(sink), colours: false, is_capable: false, erases: false, ..Self::new(env) }
+    pub(crate) fn drawn_by(sink: Sink, env: &TerminalEnv) -> Self {
+        Self { sink: Some(sink), colours: false, is_capable: false, erases: false, ..Self::stdout(env) }
     }
 
     /// Returns the backlog of what waits to be drawn, where somebody else draws.
@@ -143,15 +141,15 @@ impl Screen {
         self.sink.as_ref().map(|sink| sink.backlog.clone())
     }
 
-    fn at(place: Place, env: &Env) -> Self {
+    fn at(place: Place, env: &TerminalEnv) -> Self {
         let reader = place.reader();
-        let is_capable = reader == Reader::Terminal && env.text("TERM") != Some("dumb");
+        let is_capable = reader == Reader::Terminal && !env.is_dumb();
         Self {
             place,
             reader,
-            colours: is_capable && env.get("NO_COLOR").is_none(),
+            colours: is_capable && !env.is_colourless(),
             is_capable,
-            erases: is_capable && !is_accessible(env),
+            erases: is_capable && !env.is_accessible(),
             theme: Theme::Dark,
             answer: Sanitiser::default(),
             fresh: true,
@@ -288,11 +286,9 @@ impl Screen {
     }
 
     /// Whether everything was written, or nobody wants to read it any more.
-    pub(crate) fn finish(self) -> Outcome<()> {
+    pub(crate) fn finish(self) -> Result<(), TerminalError> {
         match self.broken {
-            Some(error) if error.kind() != ErrorKind::BrokenPipe => {
-                Err(Failure::failed(format!("cannot write the output: {error}")))
-            }
+            Some(error) if error.kind() != ErrorKind::BrokenPipe => Err(TerminalError::Write(error)),
             Some(_) | None => Ok(()),
         }
     }
@@ -397,11 +393,6 @@ impl Screen {
             self.write(&held);
         }
     }
-}
-
-/// Whether whoever sits at the terminal has it read to them.
-pub(crate) fn is_accessible(env: &Env) -> bool {
-    env.text("ACCESSIBLE").is_some_and(|value| !matches!(value, "" | "0"))
 }
 
 /// The columns and rows of the terminal; 80 and 24 where it does not say.

@@ -5,7 +5,7 @@ use std::io::BufRead;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
 use super::safe::{Place, SafeText};
-use crate::exit::{Exit, Failure, Outcome};
+use zk_tui::TerminalError;
 
 /// The terminal as it was, put back whatever happens.
 struct Restore(Termios);
@@ -17,19 +17,19 @@ impl Drop for Restore {
 }
 
 /// Asks for a line on the terminal, which shows nothing of it.
-pub(crate) fn read(question: &str) -> Outcome<String> {
-    let failed = |error: std::io::Error| Failure::failed(format!("cannot read from the terminal: {error}"));
-    let before = tcgetattr(std::io::stdin()).map_err(|error| failed(error.into()))?;
+pub(crate) fn read(question: &str) -> Result<String, TerminalError> {
+    let before = tcgetattr(std::io::stdin()).map_err(|error| TerminalError::Read(error.into()))?;
     let mut silent = before.clone();
     // Signals come as characters too: one that killed zk here would leave a terminal that shows nothing.
     silent.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG);
     let restore = Restore(before);
-    tcsetattr(std::io::stdin(), OptionalActions::Flush, &silent).map_err(|error| failed(error.into()))?;
+    tcsetattr(std::io::stdin(), OptionalActions::Flush, &silent)
+        .map_err(|error| TerminalError::Read(error.into()))?;
     ask(question);
     let line = line(std::io::stdin().lock());
     drop(restore);
     super::print_stderr("");
-    line.map_err(failed)?.ok_or_else(|| Failure::new(Exit::Interrupted, "nothing was stored"))
+    line.map_err(TerminalError::Read)?.ok_or(TerminalError::GivenUp)
 }
 
 fn ask(question: &str) {

@@ -294,7 +294,7 @@ impl CommandContext {
     /// Has the host go on with another screen.
     fn screen(&self, name: &str) -> Result<String, BoxError> {
         let kind = name.parse()?;
-        if kind != ScreenKind::Plain && ScreenKind::is_plain_only(&self.app) {
+        if kind != ScreenKind::Plain && ScreenKind::is_plain_only(&self.app.env.terminal()) {
             return Err("this terminal cannot move its cursor (TERM=dumb): only plain lines work here".into());
         }
         self.wanted.set(kind);

@@ -5,8 +5,8 @@ use zk_core::service::Questions;
 use zk_view::ViewDriver;
 
 use super::keyboard::Keyboard;
-use super::plain::plain_screen;
 use super::question::{self, TerminalUi};
+use super::terminal::plain_screen;
 use super::tty::Tty;
 use crate::app::AppContext;
 use crate::mode::painter::Painting;
@@ -41,7 +41,8 @@ impl Desk {
         (asking, view): (Arc<Questions>, ViewDriver),
         draws_lines: bool,
     ) -> Self {
-        let keyboard = Keyboard::new(tty, screen.clone(), app.limits.clone());
+        let limits = app.limits.clone();
+        let keyboard = Keyboard::new(tty, screen.clone(), move || limits.skip_waits());
         Self { screen, keyboard, asking, view, draws_lines }
     }
 }

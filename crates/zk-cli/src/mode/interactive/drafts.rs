@@ -1,26 +1,29 @@
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rustix::process::{Pid, test_kill_process};
 use tokio::time::Instant;
-use zk_exec::LocalStateFiles;
 
-use super::editor::write_private;
 use super::line_editor::OnChange;
-use crate::app::AppContext;
-use crate::own_files;
 use crate::term::redacted;
 
 /// Time after the last key until a draft is stored.
 pub(super) const DRAFT: Duration = Duration::from_millis(500);
 
+/// Files in which processes keep the draft of their prompt, each in its own.
+pub(crate) trait DraftFiles: Send {
+    /// Takes the text that was being typed in this directory when another process broke off; it is not kept any more
+    /// then.
+    fn take_lost(&self) -> Option<String>;
+
+    /// Keeps `text` in the place of what was kept; an empty one is forgotten. A draft that cannot be kept is lost in a crash,
+    /// and only then.
+    fn store(&self, text: &str);
+}
+
 /// The draft of the prompt in a file of this process, which survives a crash and is removed at its end.
 pub(super) struct Drafts {
-    /// The directory of drafts, and the file of this process.
-    place: Option<(PathBuf, PathBuf)>,
-    cwd: String,
+    files: Option<Box<dyn DraftFiles>>,
     after: Duration,
     text: String,
     /// When the text is to be stored.
@@ -28,14 +31,9 @@ pub(super) struct Drafts {
 }
 
 impl Drafts {
-    /// Drafts of this process, stored some time `after` the last change.
-    pub(super) fn new(app: &AppContext, after: Duration) -> Self {
-        let place = app.dirs.state.as_ref().map(|state| {
-            let dir = state.join("drafts");
-            let file = dir.join(std::process::id().to_string());
-            (dir, file)
-        });
-        Self { place, cwd: app.cwd.display().to_string(), after, text: String::new(), due: None }
+    /// Drafts of this process in `files`, stored some time `after` the last change.
+    pub(super) fn new(files: Option<Box<dyn DraftFiles>>, after: Duration) -> Self {
+        Self { files, after, text: String::new(), due: None }
     }
 
     /// Goes on with a file in which the screen before stored `text`.
@@ -46,19 +44,7 @@ impl Drafts {
     /// Takes the text that was being typed in this directory when another process broke off; it is not kept
     /// any more then.
     pub(super) fn take_lost(&self) -> Option<String> {
-        let (dir, _) = self.place.as_ref()?;
-        let mut found: Vec<String> = Vec::new();
-        for entry in std::fs::read_dir(dir).ok()?.filter_map(Result::ok) {
-            let pid = entry.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
-            let Some(pid) = pid.filter(|pid| test_kill_process(*pid).is_err()) else { continue };
-            let text = own_files::read_text(&entry.path(), own_files::DRAFT).unwrap_or_default();
-            if let Some(("", draft)) = text.strip_prefix(&self.cwd).and_then(|rest| rest.split_once('\n')) {
-                found.push(draft.to_owned());
-                forget(&dir.join(pid.as_raw_nonzero().to_string()));
-            }
-        }
-        found.retain(|draft| !draft.trim().is_empty());
-        (!found.is_empty()).then(|| found.join("\n"))
+        self.files.as_ref()?.take_lost()
     }
 
     /// Keeps the draft, and saves it to the file at intervals.
@@ -90,13 +76,9 @@ impl Drafts {
     }
 
     fn store(&self) {
-        let Some((dir, file)) = &self.place else { return };
-        if self.text.is_empty() {
-            return forget(file);
+        if let Some(files) = &self.files {
+            files.store(&redacted(&self.text));
         }
-        let text = format!("{}\n{}", self.cwd, redacted(&self.text));
-        // A draft that cannot be stored is lost in a crash, and only then.
-        let _ = LocalStateFiles::make_private_dir(dir).and_then(|()| write_private(file, &text));
     }
 }
 
@@ -116,8 +98,8 @@ struct Kept {
 
 impl KeptDrafts {
     /// Drafts of this process; the thread ends with them, and what it had not stored is stored then.
-    pub(super) fn new(app: &AppContext, after: Duration) -> Self {
-        let mut drafts = Drafts::new(app, after);
+    pub(super) fn new(files: Option<Box<dyn DraftFiles>>, after: Duration) -> Self {
+        let mut drafts = Drafts::new(files, after);
         let lost = drafts.take_lost();
         let shared = Arc::<(Mutex<Kept>, Condvar)>::default();
         let theirs = shared.clone();
@@ -170,9 +152,4 @@ impl Drop for KeptDrafts {
 
 fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
     kept.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn forget(file: &Path) {
-    // Most processes never stored one.
-    let _ = std::fs::remove_file(file);
 }

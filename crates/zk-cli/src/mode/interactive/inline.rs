@@ -8,27 +8,27 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
-use zk_tui::{Action, App, Completer, Input, Key, Keymap, ModelFacts, Modes, Queries, Typed};
+use zk_tui::{Action, App, Completer, Input, Key, Keymap, ModelFacts, Modes, Queries, Typed, stop_process};
 use zk_view::{Reader, ViewDriver};
 
-use super::abilities::{abilities, queries};
+use super::abilities::queries;
 use super::beside::{self, PromptCommands};
 use super::completions::Completions;
 use super::desk::Desk;
+use super::draft_files::draft_files;
 use super::drafts::{DRAFT, Drafts};
-use super::key_file;
 use super::keyboard::Keyboard;
 use super::line_editor::LineEditor;
 use super::screen_kind::ScreenKind;
+use super::terminal::drawn_abilities;
 use super::terminal_guard::TerminalGuard;
 use super::unfinished::Unfinished;
 use super::worker::{Begin, Note, Opened, Opening, Work, WorkEnd, Worker};
-use super::{Ended, Seat, Start};
+use super::{Ended, Seat, Start, key_file};
 use crate::app::AppContext;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mode::permission_modes::PermissionModes;
 use crate::mode::shared_screen::SharedScreen;
-use crate::signals::stop_process;
 use crate::term::{Backlog, Screen, Sink, Style, redacted};
 
 /// Longest wait of the screen for what is still to be drawn at the end.
@@ -56,7 +56,7 @@ pub(super) fn run(seat: &mut Seat, start: Start, kind: ScreenKind) -> Outcome<En
     guard.hold_panics();
     let (sender, printed) = unbounded_channel();
     let backlog = Backlog::default();
-    let drawn = Screen::drawn_by(Sink { sender, backlog: backlog.clone() }, &app.env);
+    let drawn = Screen::drawn_by(Sink { sender, backlog: backlog.clone() }, &app.env.terminal());
     let (start, desk, unfinished) = match start {
         Start::Open(prompt) => {
             let desk = Desk::of(app, tty.clone(), SharedScreen::new(drawn), false);
@@ -152,11 +152,11 @@ impl InlineScreen {
         let mut resized = signal(SignalKind::window_change()).map_err(cannot)?;
         let mut hung_up = signal(SignalKind::hangup()).map_err(cannot)?;
         let mut continued = signal(SignalKind::from_raw(CONTINUED)).map_err(cannot)?;
-        let abilities = abilities(&self.app);
-        self.guard.begin_drawing(queries(&self.app, &abilities)).map_err(cannot)?;
+        let abilities = drawn_abilities(&self.app);
+        self.guard.begin_drawing(queries(&self.app.env.terminal(), &abilities)).map_err(cannot)?;
         let mut input = Some(Input::read().map_err(cannot)?);
         let mut editing: Option<Edited> = None;
-        let mut drafts = Drafts::new(&self.app, DRAFT).holding(text);
+        let mut drafts = Drafts::new(draft_files(&self.app), DRAFT).holding(text);
         let completer = self.completer();
         let app = App::new(self.view.view(), Modes::size(), abilities, editor.history(), completer);
         let mut app = app.masked_by(mask).with_keys(keymap).with_recall(editor.recall());

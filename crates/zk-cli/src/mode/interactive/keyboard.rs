@@ -11,7 +11,6 @@ use std::time::Instant;
 
 use tokio::sync::{OwnedMutexGuard, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
-use zk_agent::RateLimits;
 use zk_tui::Key;
 
 use self::guards::{Asking, Choosing, Listening, Watching};
@@ -25,6 +24,9 @@ use crate::term::Style;
 /// Callback for a submitted line; returns whether it handled the line.
 type OnLine = Box<dyn Fn(&str) -> bool + Send + Sync>;
 
+/// Callback that ends the wait for another attempt; returns whether there was one.
+type SkipWaits = Box<dyn Fn() -> bool + Send + Sync>;
+
 /// Input during a run: keys that stop it or end its wait for another attempt, answers to questions, and text
 /// for the next prompt. Clones are the same keyboard.
 #[derive(Clone)]
@@ -33,7 +35,7 @@ pub(crate) struct Keyboard(Arc<Inner>);
 struct Inner {
     tty: Tty,
     screen: SharedScreen,
-    limits: RateLimits,
+    skip_waits: SkipWaits,
     state: Mutex<State>,
     reader: Mutex<Reader>,
     /// Held by whoever asks the person something or reads a line of theirs.
@@ -95,12 +97,17 @@ struct Reader {
 }
 
 impl Keyboard {
-    pub(crate) fn new(tty: Tty, screen: SharedScreen, limits: RateLimits) -> Self {
+    /// Keys of `tty`, drawn on `screen`; Enter without a text calls `skip_waits`.
+    pub(crate) fn new(
+        tty: Tty,
+        screen: SharedScreen,
+        skip_waits: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Self {
         let (state, reader) = (Mutex::default(), Mutex::default());
         Self(Arc::new(Inner {
             tty,
             screen,
-            limits,
+            skip_waits: Box::new(skip_waits),
             state,
             reader,
             turn: Arc::default(),
@@ -348,7 +355,7 @@ impl Inner {
                 self.screen.line(Style::Dim, &format!("next: {text}"));
             }
             typed.queue.push_back(text.into());
-        } else if self.limits.skip_waits() {
+        } else if (self.skip_waits)() {
             self.screen.show_retrying_now();
         }
     }

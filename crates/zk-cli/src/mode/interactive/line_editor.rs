@@ -13,8 +13,7 @@ use rustyline::{
     KeyCode, KeyEvent, Modifiers, RepeatCount,
 };
 
-use zk_exec::LocalStateFiles;
-use zk_tui::Recall;
+use zk_tui::{Recall, TerminalError};
 
 use crate::term::redacted;
 
@@ -100,12 +99,16 @@ fn stamp(path: &Path) -> Option<Stamp> {
 }
 
 impl LineEditor {
-    pub(crate) fn new(history: Option<PathBuf>) -> rustyline::Result<Self> {
-        let config = Config::builder().max_history_size(KEPT)?.keyseq_timeout(Some(SEQUENCE)).build();
-        let mut editor = Editor::with_config(config)?;
+    /// An editor whose lines are kept in the file `kept`, in a directory that is there.
+    ///
+    /// # Errors
+    /// [`TerminalError::LineEditor`].
+    pub(crate) fn new(kept: Option<PathBuf>) -> Result<Self, TerminalError> {
+        let failed = |error: ReadlineError| TerminalError::LineEditor(error.to_string());
+        let config = Config::builder().max_history_size(KEPT).map_err(failed)?;
+        let mut editor =
+            Editor::with_config(config.keyseq_timeout(Some(SEQUENCE)).build()).map_err(failed)?;
         editor.set_helper(Some(Watched::default()));
-        let kept = history
-            .filter(|path| path.parent().is_some_and(|dir| LocalStateFiles::make_private_dir(dir).is_ok()));
         if let Some(path) = &kept {
             // The first conversation has no history yet.
             let _ = editor.load_history(path);

@@ -10,6 +10,7 @@ mod chat;
 mod completions;
 mod desk;
 mod directory;
+mod draft_files;
 mod drafts;
 mod editor;
 mod help;
@@ -25,6 +26,7 @@ mod question;
 mod reload;
 mod screen_kind;
 mod session_commands;
+mod terminal;
 mod terminal_guard;
 mod trust_question;
 mod tty;
@@ -32,6 +34,9 @@ mod unfinished;
 mod worker;
 
 use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use zk_exec::LocalStateFiles;
 
 use self::chat::Chat;
 use self::line_editor::LineEditor;
@@ -48,15 +53,15 @@ use crate::term::Screen;
 /// A conversation: on the inline screen, or in lines where those are asked for or the terminal can do no more.
 pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
     let cannot = |error: std::io::Error| Failure::failed(format!("cannot use the terminal: {error}"));
-    let tty = Tty::of_stdin(Screen::new(&app.env).is_capable()).map_err(cannot)?;
+    let tty = Tty::of_stdin(Screen::stdout(&app.env.terminal()).is_capable()).map_err(cannot)?;
     let guard = TerminalGuard::of_stdin(tty.clone()).map_err(cannot)?;
     let _restored = Restored(guard.clone());
     let leaving = guard.clone();
     let signals = Signals::watch(move || leaving.leave()).map_err(cannot)?;
     signals.disarm();
-    let editor = LineEditor::new(app.dirs.line_history()).map_err(Failure::failed)?;
+    let editor = LineEditor::new(line_history(app))?;
     let mut seat = Seat { app: app.clone(), tty, guard, signals, runtime: runtime()?, editor };
-    let mut kind = ScreenKind::chosen(app);
+    let mut kind = terminal::screen_kind(app);
     let mut start = Start::Open(prompt);
     loop {
         let ended = match kind {
@@ -79,6 +84,13 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
             }
         }
     }
+}
+
+/// The file of the lines that were typed before, in a directory that is made where it is absent.
+fn line_history(app: &AppContext) -> Option<PathBuf> {
+    let can_keep =
+        |path: &PathBuf| path.parent().is_some_and(|dir| LocalStateFiles::make_private_dir(dir).is_ok());
+    app.dirs.line_history().filter(can_keep)
 }
 
 /// State that stays while a conversation goes from one screen to another.

@@ -4,17 +4,19 @@ use tokio_util::sync::CancellationToken;
 
 use super::chat::{Chat, LineOutcome, Opens};
 use super::desk::Desk;
+use super::draft_files::draft_files;
 use super::drafts::{DRAFT, KeptDrafts};
 use super::keyboard::Waiting;
 use super::line_editor::{LineEditor, ReadLine};
 use super::screen_kind::ScreenKind;
+use super::terminal::plain_screen;
 use super::unfinished::{Unfinished, split_line};
 use super::worker::Work;
-use super::{Ended, Seat, Start, abilities};
-use crate::app::{AppContext, Runtime};
+use super::{Ended, Seat, Start};
+use crate::app::Runtime;
 use crate::args::Resume;
 use crate::exit::{Exit, Outcome};
-use crate::term::{Screen, Style};
+use crate::term::Style;
 
 /// Message on the way back from plain lines.
 const BACK: &str = "plain lines from now on; /screen inline goes back";
@@ -42,7 +44,7 @@ pub(super) fn run(seat: &mut Seat, start: Start) -> Outcome<Ended> {
             (chat, None)
         }
     };
-    let mut drafts = KeptDrafts::new(app, DRAFT);
+    let mut drafts = KeptDrafts::new(draft_files(app), DRAFT);
     // The file of the draft is that of the screen before.
     carried.iter().for_each(|text| drafts.noting()(text));
     if let Some(lost) = drafts.take_lost() {
@@ -158,9 +160,4 @@ fn unfinished(chat: &Chat, given: Option<String>) -> Unfinished {
     let mut unfinished = Unfinished { work, ..Unfinished::default() };
     unfinished.take_from(&chat.keyboard);
     unfinished
-}
-
-/// The screen of a conversation in plain lines.
-pub(super) fn plain_screen(app: &AppContext) -> Screen {
-    Screen::new(&app.env).with_theme(abilities::wanted_theme(app))
 }

@@ -16,10 +16,11 @@ use zk_view::ViewDriver;
 use super::attachments::Attachments;
 use super::chat::{Chat, Opens};
 use super::desk::Desk;
+use super::draft_files::draft_files;
 use super::drafts::{DRAFT, Drafts};
 use super::keyboard::Keyboard;
-use super::plain::plain_screen;
 use super::screen_kind::ScreenKind;
+use super::terminal::{plain_screen, screen_kind};
 use super::tty::Tty;
 use super::unfinished::Unfinished;
 use super::{Seat, Start, directory, session_commands};
@@ -170,7 +171,7 @@ impl Chat {
 /// The screen to go on with: another one only if the settings say so now, and did not before.
 pub(super) fn kind(now: ScreenKind, before: &AppContext, read: &AppContext) -> ScreenKind {
     let wanted = |app: &AppContext| app.settings.text("screen").map(str::to_owned);
-    if wanted(before) == wanted(read) { now } else { ScreenKind::chosen(read) }
+    if wanted(before) == wanted(read) { now } else { screen_kind(read) }
 }
 
 /// Ends a conversation and opens it anew with what was read; with what it had before, if that cannot be done or the person
@@ -195,7 +196,7 @@ pub(super) fn open(
     let unfinished = reopening.unfinished;
     if !matches!(opened, Ok(ControlFlow::Continue(_))) {
         // The next conversation of this directory gets it.
-        Drafts::new(&seat.app, DRAFT).hand_on(unfinished.text());
+        Drafts::new(draft_files(&seat.app), DRAFT).hand_on(unfinished.text());
     }
     let (chat, app, said) = match opened? {
         ControlFlow::Continue(opened) => opened,
@@ -224,7 +225,8 @@ impl Reopening<'_> {
         let came_with = self.unfinished.work.len();
         let stop = CancellationToken::new();
         self.signals.arm_run(stop.clone());
-        let keyboard = Keyboard::new(self.tty.clone(), self.screen.clone(), read.limits.clone());
+        let limits = read.limits.clone();
+        let keyboard = Keyboard::new(self.tty.clone(), self.screen.clone(), move || limits.skip_waits());
         // Closing is waited for: a second signal ends the program.
         let carried = self.listening(&keyboard, &stop, chat.carry()).await;
         let opened = match stop.is_cancelled() {

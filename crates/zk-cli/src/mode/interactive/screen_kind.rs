@@ -1,8 +1,9 @@
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::app::AppContext;
-use crate::term::{Screen, is_accessible};
+use zk_tui::TerminalEnv;
+
+use crate::term::Screen;
 
 /// Form in which a conversation is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,19 +19,18 @@ pub(crate) enum ScreenKind {
 impl ScreenKind {
     /// The screen that was asked for, or the inline one; plain lines on a terminal that cannot move its cursor and for
     /// whoever set `ACCESSIBLE`.
-    pub(super) fn chosen(app: &AppContext) -> Self {
-        let asked = app.settings.text("screen").and_then(|name| name.parse().ok());
+    pub(crate) fn chosen(asked: Option<Self>, env: &TerminalEnv) -> Self {
         match asked {
-            _ if Self::is_plain_only(app) => Self::Plain,
+            _ if Self::is_plain_only(env) => Self::Plain,
             Some(kind) => kind,
-            None if is_accessible(&app.env) => Self::Plain,
+            None if env.is_accessible() => Self::Plain,
             None => Self::Inline,
         }
     }
 
     /// Whether the terminal cannot erase, so that only the plain screen works on it.
-    pub(super) fn is_plain_only(app: &AppContext) -> bool {
-        !Screen::new(&app.env).is_capable()
+    pub(crate) fn is_plain_only(env: &TerminalEnv) -> bool {
+        !Screen::stdout(env).is_capable()
     }
 }
 

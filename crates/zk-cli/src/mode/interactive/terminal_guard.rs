@@ -4,10 +4,9 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use zk_tui::{Modes, Queries};
+use zk_tui::{Modes, Queries, stop_process};
 
 use super::tty::Tty;
-use crate::signals::stop_process;
 use crate::term::{Place, SafeText};
 
 /// Time limit of a screen to give the terminal back when a signal ends the process.
