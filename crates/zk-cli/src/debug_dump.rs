@@ -12,8 +12,7 @@ use zk_core::events::{ContextCompaction, ContextReduced, HistoryRepaired, Prefix
 use zk_core::kernel::{BoxError, Cx, Event, HookOptions, Plugin, Reach, Scope, Stage};
 use zk_core::service::{DebugDump, Redactor};
 use zk_exec::LocalStateFiles;
-
-use crate::term::Notices;
+use zk_tui::plain::Notices;
 
 /// Writes `NUMBER-WHAT.txt` for each thing that happens: requests as they are sent, what had to be repaired of a history,
 /// compactions and what they left out, broken prefixes, and what strategies say of themselves. Secrets are left out of it.

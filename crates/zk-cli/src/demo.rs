@@ -8,16 +8,14 @@ use tokio_util::sync::CancellationToken;
 use zk_core::service::{Exec, ExecRequest, Exit as CommandExit, OutputStream, Provider};
 use zk_testkit::ScriptedProvider;
 use zk_testkit::demo::{self, PROMPT, Project, TEST};
+use zk_tui::plain::{Painting, Screen, SharedScreen, Style};
 use zk_view::ViewDriver;
 
 use crate::app::{AppContext, runtime};
 use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::mode::painter::Painting;
-use crate::mode::shared_screen::SharedScreen;
 use crate::sessions::Session;
 use crate::signals::Signals;
-use crate::term::{Screen, Style};
 
 /// Between two pieces of the scripted model's text, for a person who watches.
 const PACE: Duration = Duration::from_millis(20);

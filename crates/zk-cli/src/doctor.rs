@@ -5,13 +5,13 @@ use std::time::Duration;
 use zk_core::kernel::Bus;
 use zk_core::service::{Provider, SessionFilter, SessionStore, Unreadable, visible_line};
 use zk_exec::LocalStateFiles;
+use zk_tui::plain::{Screen, Style};
 
 use crate::app::{AppContext, runtime};
 use crate::containment::Containment;
 use crate::endpoint::Key;
 use crate::exit::{Exit, Outcome};
 use crate::sessions::store;
-use crate::term::{Screen, Style};
 use crate::{compose, model_name, sandbox, stdin};
 
 /// Time limit of an endpoint that lists its models.

@@ -65,7 +65,6 @@ mod signals;
 mod skills;
 mod stdin;
 mod suggest;
-mod term;
 mod trust;
 
 pub use builder::{Zk, ZkBuilder};

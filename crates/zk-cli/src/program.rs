@@ -10,6 +10,8 @@ use zk_agent::RateLimits;
 use zk_core::service::Redactor;
 use zk_exec::LocalHostFiles;
 use zk_skills::Project;
+use zk_tui::plain::Notices;
+use zk_tui::term;
 
 use crate::additions::Additions;
 use crate::app::AppContext;
@@ -21,9 +23,8 @@ use crate::env::Env;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::launch::{Launch, canonical};
 use crate::settings::Settings;
-use crate::term::Notices;
 use crate::trust::FileTrust;
-use crate::{commands, demo, doctor, mode, output, term};
+use crate::{commands, demo, doctor, mode, output};
 
 /// The whole program, with what a team adds to it.
 pub(crate) fn run(additions: Additions) -> Exit {

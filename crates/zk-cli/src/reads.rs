@@ -6,8 +6,7 @@ use zk_core::kernel::Bus;
 use zk_core::service::{Exec, ExecError, ExecRequest, Process, ReadExec};
 use zk_exec::SandboxExec;
 use zk_permission::PermissionJudge;
-
-use crate::term::Notices;
+use zk_tui::plain::Notices;
 
 /// Executor of calls that run unasked because they only read. When its sandbox cannot be set up any more, the judge asks
 /// about what the sandbox held, and the call that found it out fails: nothing runs on the host in its place.

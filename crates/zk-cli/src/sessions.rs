@@ -12,14 +12,14 @@ use zk_session::{
     CallState, InterruptedCall, Loaded, Recorder, Saved, SqliteStore, discard_unanswered, find_matching,
     latest, load_history, open_matching, store_interrupted,
 };
+use zk_tui::plain::lines::shorten;
+use zk_tui::term::print_stderr;
 use zk_view::{Block, rebuild};
 
 use crate::app::AppContext;
 use crate::args::Resume;
 use crate::exit::{Failure, Outcome};
 use crate::last_words::tell_last_words;
-use crate::mode::summary::shorten;
-use crate::term::print_stderr;
 
 /// The session of a run: what it is written into, and what it goes on from.
 #[derive(Default)]

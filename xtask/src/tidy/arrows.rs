@@ -11,7 +11,7 @@ const HOMES: [(&str, &[&str]); 13] = [
     ("notify", &["zk-exec"]),
     ("tiktoken", &["zk-compaction"]),
     ("clap", &["zk-cli"]),
-    ("rustyline", &["zk-cli"]),
+    ("rustyline", &["zk-tui"]),
     ("ratatui", &["zk-cli"]),
     ("pulldown-cmark", &["zk-tui"]),
     ("etcetera", &["zk-cli"]),

@@ -7,16 +7,15 @@ use zk_auth::{AuthError, AuthorizationCode, Credential, CredentialStore, Login, 
 use zk_core::service::{Exec, ExecRequest, OutputStream};
 use zk_exec::{Environment, ProcessExec};
 use zk_providers::Http;
+use zk_tui::TerminalError;
+use zk_tui::term::{print_stderr, secret};
 
 use super::print;
-use zk_tui::TerminalError;
-
 use crate::app::{AppContext, runtime};
 use crate::args::actions::AuthAction;
 use crate::credentials::{self, StoredCredentials};
 use crate::endpoint::{self, Key, NamedProvider};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::term::{print_stderr, secret};
 use crate::{stdin, suggest};
 
 /// Longest time for a person to sign in.

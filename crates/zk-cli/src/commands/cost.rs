@@ -8,13 +8,13 @@ use zk_core::service::{
     Entry, EntryKind, EntryVisitor, SessionFilter, SessionStore, SideCallOf, StoreError, visible_line,
 };
 use zk_session::scan_matching;
+use zk_tui::plain::lines::shorten;
 
 use super::print;
 use crate::app::{AppContext, runtime};
 use crate::args::actions::{CostAction, CostBy};
 use crate::cost_records::{BREAK, DEPTH, SAVINGS, SOURCE};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::mode::summary::shorten;
 use crate::sessions::{given, refused, store};
 
 /// Shows what sessions used and cost, or why one read more than it had to.

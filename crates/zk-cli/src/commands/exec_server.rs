@@ -8,12 +8,12 @@ use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 use zk_core::service::Files;
 use zk_exec::{BoundedExec, Environment, ExecServer, LocalExec, serve_tunnel};
+use zk_tui::term::print_stderr;
 
 use crate::app::{AppContext, runtime};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::far_host::PrivateDir;
 use crate::place::{self, ContextName};
-use crate::term::print_stderr;
 use crate::{compose, sandbox};
 
 /// Serves the commands and files of this directory at a socket until a signal ends it, or at standard input and output

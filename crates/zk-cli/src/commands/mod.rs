@@ -30,12 +30,12 @@ pub(crate) use prompt::prompt_command;
 pub(crate) use sessions::{session_lines, sessions};
 pub(crate) use skills::skills;
 pub(crate) use trust::trust;
+use zk_tui::plain::{Screen, Style};
 
 use crate::app::AppContext;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::result::json_schema as result_schema;
 use crate::settings::json_schema;
-use crate::term::{Screen, Style};
 
 /// Prints every setting.
 pub(crate) fn config_show(app: &AppContext, origin: bool) -> Outcome<Exit> {

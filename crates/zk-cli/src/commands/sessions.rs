@@ -1,16 +1,17 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
+use zk_core::service::{SessionFilter, SessionInfo, SessionStore, Unreadable, visible_line};
+use zk_session::{open_matching, read_matching};
+use zk_tui::plain::lines::shorten;
+use zk_tui::plain::{Screen, Style};
+use zk_tui::term::print_stderr;
 
 use super::show_session;
 use crate::app::{AppContext, runtime};
 use crate::args::actions::SessionsAction;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::mode::summary::shorten;
 use crate::sessions::{given, refused, store, store_copy};
-use crate::term::{Screen, Style, print_stderr};
-use zk_core::service::{SessionFilter, SessionInfo, SessionStore, Unreadable, visible_line};
-use zk_session::{open_matching, read_matching};
 
 pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit> {
     let store = store(app)?;

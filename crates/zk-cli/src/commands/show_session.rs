@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use zk_core::service::{Entry, EntryKind, EntryVisitor, SessionStore};
 use zk_session::scan_matching;
+use zk_tui::plain::{Screen, Style, lines};
+use zk_tui::term::print_stderr;
 
 use super::sessions::parent_remark;
 use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
-use crate::mode::lines;
 use crate::sessions::{given, refused, store};
-use crate::term::{Screen, Style, print_stderr};
 
 /// Prints a session.
 pub(super) async fn show(app: &AppContext, id: &str) -> Outcome<()> {
@@ -96,11 +96,11 @@ mod tests {
     use zk_core::model::Message;
     use zk_core::service::{Durability, NewSession};
     use zk_session::MemoryStore;
+    use zk_tui::TerminalEnv;
+    use zk_tui::plain::{Backlog, Sink};
 
     use super::*;
     use crate::commands::breaking_store::BreakingStore;
-    use crate::term::{Backlog, Sink};
-    use zk_tui::TerminalEnv;
 
     #[tokio::test]
     async fn a_session_that_cannot_be_read_to_its_end_is_shown_up_to_there() {

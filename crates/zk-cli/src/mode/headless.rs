@@ -12,9 +12,10 @@ use zk_core::kernel::{AnyEvent, Bus, Cx, Reach};
 use zk_core::model::AgentError;
 use zk_core::service::{HostFiles, HostRead, Redactor, StoreError, Tool};
 use zk_permission::Mode;
+use zk_tui::plain::{Screen, SharedScreen, Style};
+use zk_tui::term::{Place, SafeText, print_stderr};
 use zk_view::ViewDriver;
 
-use super::shared_screen::SharedScreen;
 use super::told::{self, Refused, Teller};
 use super::{prompt_command, summary};
 use crate::app::{AppContext, runtime};
@@ -27,7 +28,6 @@ use crate::output::{Output, WriteFailure};
 use crate::sessions::{self, Kept, Session};
 use crate::signals::Signals;
 use crate::stdin;
-use crate::term::{Place, SafeText, Screen, Style, print_stderr};
 
 /// Longest time for the output of a stopped run to be read.
 const STOPPED_FLUSH_LIMIT: Duration = Duration::from_secs(2);

@@ -3,13 +3,10 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use zk_tui::plain::{SharedScreen, StatusLine, Style, lines};
 use zk_view::{Activity, AnswerEnd, Block, BlockId, CallState, Content, NoteLevel, Patch, Text};
 
-use super::lines;
-use super::shared_screen::SharedScreen;
-use super::status_line::StatusLine;
 use crate::output::result::DeniedCall;
-use crate::term::Style;
 
 /// Text of a run's final answer, as it was shown, with whatever a terminal must not get: what stands behind the last
 /// call and the last message.
@@ -185,11 +182,11 @@ mod tests {
     use zk_core::events::{SessionStart, StreamIdle};
     use zk_core::kernel::{AnyEvent, Origin};
     use zk_core::model::{ModelRef, Phase, RunId};
+    use zk_tui::TerminalEnv;
+    use zk_tui::plain::{Backlog, Screen, Sink};
     use zk_view::{Engine, In, Seen};
 
     use super::*;
-    use crate::term::{Backlog, Screen, Sink};
-    use zk_tui::TerminalEnv;
 
     #[test]
     fn a_silent_server_is_told_of_on_standard_error_while_nothing_else_is() {

@@ -13,6 +13,7 @@ use zk_core::kernel::Bus;
 use zk_core::model::{Concurrency, ToolError, ToolOutput};
 use zk_core::service::{Tool, ToolCx};
 use zk_mcp::{McpServer, ServeToken, ServedCall, ServedTool, ServedTools};
+use zk_tui::term::print_stderr;
 
 use super::run_tool::{RUN, RunTool};
 use crate::app::{AppContext, runtime};
@@ -21,7 +22,6 @@ use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::place::Place;
 use crate::sessions::Session;
-use crate::term::print_stderr;
 
 /// The variable with the token that clients have to know.
 const TOKEN: &str = "ZK_MCP_TOKEN";

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use zk_auth::{AuthError, AuthorizationCode, Login};
 use zk_mcp::{ServerState, SignInError, SignInOptions, SignInPage};
+use zk_tui::term::print_stderr;
 
 use super::{chosen, problem};
 use crate::app::AppContext;
@@ -11,7 +12,6 @@ use crate::commands::print;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mcp::Session;
 use crate::stdin;
-use crate::term::print_stderr;
 
 /// The person's terminal and browser.
 struct Terminal<'a> {

@@ -4,13 +4,13 @@ use list::Listed;
 use zk_core::kernel::Bus;
 use zk_core::model::Model;
 use zk_providers::{Overrides, known_efforts, known_model, known_models, known_providers};
+use zk_tui::term;
 
 use super::print;
 use crate::app::{AppContext, runtime};
 use crate::compose;
 use crate::endpoint::{Endpoint, NamedProvider};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::term;
 
 /// Prints the models of the provider that would be asked, or of every provider when there is none.
 pub(crate) fn models(app: &AppContext, filter: &[String], json: bool) -> Outcome<Exit> {

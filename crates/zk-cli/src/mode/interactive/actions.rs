@@ -3,17 +3,15 @@
 use zk_core::model::Message;
 use zk_core::service::Conversation;
 use zk_tools::Jobs;
-use zk_tui::{Action, App, Modes, Queries};
+use zk_tui::plain::LineEditor;
+use zk_tui::{Action, App, Modes, Queries, ScreenKind};
 use zk_view::{Effect, Intent, NoteLevel};
 
-use super::beside;
 use super::editor::Editing;
 use super::inline::{Edited, InlineScreen};
-use super::job_commands;
 use super::line::load_body;
-use super::line_editor::LineEditor;
-use super::screen_kind::ScreenKind;
 use super::worker::{Made, Opened, Work};
+use super::{beside, job_commands};
 use crate::exit::{Failure, Outcome};
 use crate::place::Place;
 

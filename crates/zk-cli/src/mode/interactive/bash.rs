@@ -4,12 +4,12 @@ use zk_core::events::{BashOutput, UserBash};
 use zk_core::model::Message;
 use zk_core::service::{Conversation, Exec, ExecRequest, Exit, OutputSink, OutputStream};
 use zk_tools::CommandOutput;
+use zk_tui::plain::{Backlog, SharedScreen, Style};
+use zk_tui::term::{Utf8Decoder, redacted};
 
 use super::chat::{Chat, LineOutcome};
 use crate::behavior;
-use crate::mode::shared_screen::SharedScreen;
 use crate::place::PersonExec;
-use crate::term::{Backlog, Style, Utf8Decoder, redacted};
 
 /// A command of the person's own: `!command` tells the model, `!!command` does not.
 pub(super) async fn run(chat: &Chat, command: &str, private: bool, stop: CancellationToken) -> LineOutcome {

@@ -7,14 +7,14 @@ use tokio_util::sync::CancellationToken;
 use zk_agent::AgentConversation;
 use zk_core::service::{Command, CommandOutcome, match_command};
 use zk_skills::CommandFilesPlugin;
+use zk_tui::ScreenKind;
+use zk_tui::plain::Style;
 use zk_view::{Effect, Intent};
 
 use super::chat::Chat;
 use super::line::{load_body, no_command, refresh_files};
-use super::screen_kind::ScreenKind;
 use super::worker::{Made, Note, Opened};
 use crate::mode::OWN_COMMANDS;
-use crate::term::Style;
 
 /// Commands that only show something, and change at most how the conversation is drawn and what runs without asking.
 const HARMLESS: [&str; 10] =

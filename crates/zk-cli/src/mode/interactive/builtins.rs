@@ -1,20 +1,21 @@
 use std::sync::Arc;
 
-use super::help::help;
-use super::models;
-use super::screen_kind::{ScreenKind, WantedScreen};
-use crate::app::AppContext;
-use crate::exit::{Failure, Outcome};
-use crate::mode::permission_modes::{PermissionModes, explain};
-use crate::place::Place;
-use crate::term::terminal_size;
-use crate::{commands, compose, model_name, sessions};
 use async_trait::async_trait;
 use zk_agent::Agent;
 use zk_core::kernel::{BoxError, Cx};
 use zk_core::model::{Model, ThinkingLevel, ThinkingRequest, ThinkingSupport};
 use zk_core::service::{Command, CommandOutcome, Provider, SessionFilter, SessionStore, Tool};
+use zk_tui::ScreenKind;
+use zk_tui::plain::{help, terminal_size};
 use zk_view::{Block, Content, Intent, ViewDriver};
+
+use super::models;
+use super::wanted_screen::WantedScreen;
+use crate::app::AppContext;
+use crate::exit::{Failure, Outcome};
+use crate::mode::permission_modes::{PermissionModes, explain};
+use crate::place::Place;
+use crate::{commands, compose, model_name, sessions};
 
 /// The commands every conversation has.
 pub(crate) fn all(

@@ -4,15 +4,13 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 use zk_agent::{Agent, AgentConversation};
 use zk_core::service::{Provider, Questions};
+use zk_tui::plain::{Keyboard, LineEditor, Screen, SharedScreen, Style, TerminalUi, Waiting};
 use zk_view::ViewDriver;
 
 use super::attachments::Attachments;
 use super::desk::{Attending, Desk, Lines, attend};
-use super::keyboard::{Keyboard, Waiting};
-use super::line_editor::LineEditor;
-use super::question::TerminalUi;
 use super::reload::Carried;
-use super::screen_kind::WantedScreen;
+use super::wanted_screen::WantedScreen;
 use super::{beside, builtins, directory, job_commands, session_commands, trust_question};
 use crate::app::AppContext;
 use crate::args::Prompt;
@@ -21,11 +19,9 @@ use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mode::own_commands::provide_own;
 use crate::mode::permission_modes::{PermissionModes, explain};
-use crate::mode::shared_screen::SharedScreen;
 use crate::session_switch::SessionSwitch;
 use crate::sessions::{self, Kept, Session};
 use crate::signals::Signals;
-use crate::term::{Screen, Style};
 
 /// Told when a command begins and ends.
 type OnBusy = Arc<dyn Fn(bool) + Send + Sync>;

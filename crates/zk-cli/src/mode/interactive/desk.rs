@@ -2,15 +2,12 @@ use std::sync::Arc;
 
 use tokio::task::JoinHandle;
 use zk_core::service::Questions;
+use zk_tui::plain::{self, Keyboard, Painting, SharedScreen, TerminalUi};
+use zk_tui::term::Tty;
 use zk_view::ViewDriver;
 
-use super::keyboard::Keyboard;
-use super::question::{self, TerminalUi};
 use super::terminal::plain_screen;
-use super::tty::Tty;
 use crate::app::AppContext;
-use crate::mode::painter::Painting;
-use crate::mode::shared_screen::SharedScreen;
 
 /// Place of the person: what is shown, and what is typed.
 pub(super) struct Desk {
@@ -78,5 +75,5 @@ impl Lines {
 
 /// Draws the questions of a view in lines.
 pub(super) fn attend(view: &ViewDriver, ui: &Arc<TerminalUi>) -> Attending {
-    Attending(tokio::spawn(question::attend(view.clone(), ui.clone())))
+    Attending(tokio::spawn(plain::attend(view.clone(), ui.clone())))
 }

@@ -2,13 +2,14 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, test_kill_process};
 use zk_exec::LocalStateFiles;
+use zk_tui::DraftFiles;
 
-use super::drafts::DraftFiles;
 use super::editor::write_private;
 use crate::app::AppContext;
 use crate::own_files;
 
 /// Files of drafts in a directory of the person's, named after their processes.
+#[derive(Debug)]
 struct LocalDraftFiles {
     dir: PathBuf,
     /// File of this process.

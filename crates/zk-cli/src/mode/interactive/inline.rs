@@ -8,28 +8,24 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
-use zk_tui::{Action, App, Completer, Input, Key, Keymap, ModelFacts, Modes, Queries, Typed, stop_process};
+use zk_tui::plain::{Backlog, Keyboard, LineEditor, Screen, SharedScreen, Sink, Style};
+use zk_tui::term::{TerminalGuard, queries, redacted, stop_process};
+use zk_tui::{
+    Action, App, Completer, DRAFT, Drafts, Input, Key, Keymap, ModelFacts, Modes, Queries, ScreenKind, Typed,
+};
 use zk_view::{Reader, ViewDriver};
 
-use super::abilities::queries;
 use super::beside::{self, PromptCommands};
 use super::completions::Completions;
 use super::desk::Desk;
 use super::draft_files::draft_files;
-use super::drafts::{DRAFT, Drafts};
-use super::keyboard::Keyboard;
-use super::line_editor::LineEditor;
-use super::screen_kind::ScreenKind;
 use super::terminal::drawn_abilities;
-use super::terminal_guard::TerminalGuard;
 use super::unfinished::Unfinished;
 use super::worker::{Begin, Note, Opened, Opening, Work, WorkEnd, Worker};
 use super::{Ended, Seat, Start, key_file};
 use crate::app::AppContext;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mode::permission_modes::PermissionModes;
-use crate::mode::shared_screen::SharedScreen;
-use crate::term::{Backlog, Screen, Sink, Style, redacted};
 
 /// Longest wait of the screen for what is still to be drawn at the end.
 const LAST: Duration = Duration::from_millis(30);

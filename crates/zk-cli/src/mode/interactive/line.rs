@@ -10,16 +10,15 @@ use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, Block, Message, Role, StopReason};
 use zk_core::service::{Command, CommandOutcome, Conversation, UiAnswer, match_command};
 use zk_skills::{CommandFilesPlugin, Skills};
+use zk_tui::plain::{FOLLOW_UP, Style};
 use zk_view::{BlockId, Effect, Intent, ViewDriver, body_of};
 
 use super::chat::{Chat, LineOutcome};
-use super::question::FOLLOW_UP;
 use super::{bash, session_commands};
 use crate::exit::Exit;
 use crate::mode::summary;
 use crate::session_switch::SessionSwitch;
 use crate::suggest;
-use crate::term::Style;
 
 /// Hands all lines of a result to the view; false if they are not kept any more.
 pub(super) async fn load_body(view: &ViewDriver, sessions: &SessionSwitch, id: &BlockId) -> bool {

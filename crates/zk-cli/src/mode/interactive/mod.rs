@@ -1,6 +1,5 @@
 //! A conversation on a terminal.
 
-mod abilities;
 mod actions;
 mod attachments;
 mod bash;
@@ -11,44 +10,35 @@ mod completions;
 mod desk;
 mod directory;
 mod draft_files;
-mod drafts;
 mod editor;
-mod help;
 mod inline;
 mod job_commands;
 mod key_file;
-mod keyboard;
 mod line;
-mod line_editor;
 mod models;
 mod plain;
-mod question;
 mod reload;
-mod screen_kind;
 mod session_commands;
 mod terminal;
-mod terminal_guard;
 mod trust_question;
-mod tty;
 mod unfinished;
+mod wanted_screen;
 mod worker;
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use zk_exec::LocalStateFiles;
+use zk_tui::ScreenKind;
+use zk_tui::plain::{LineEditor, Screen};
+use zk_tui::term::{Restored, TerminalGuard, Tty};
 
 use self::chat::Chat;
-use self::line_editor::LineEditor;
-use self::screen_kind::ScreenKind;
-use self::terminal_guard::{Restored, TerminalGuard};
-use self::tty::Tty;
 use self::unfinished::Unfinished;
 use crate::app::{AppContext, Runtime, runtime};
 use crate::args::Prompt;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::signals::Signals;
-use crate::term::Screen;
 
 /// A conversation: on the inline screen, or in lines where those are asked for or the terminal can do no more.
 pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {

@@ -1,14 +1,12 @@
 //! A conversation in plain lines.
 
 use tokio_util::sync::CancellationToken;
+use zk_tui::plain::{LineEditor, ReadLine, Style, Waiting};
+use zk_tui::{DRAFT, KeptDrafts, ScreenKind};
 
 use super::chat::{Chat, LineOutcome, Opens};
 use super::desk::Desk;
 use super::draft_files::draft_files;
-use super::drafts::{DRAFT, KeptDrafts};
-use super::keyboard::Waiting;
-use super::line_editor::{LineEditor, ReadLine};
-use super::screen_kind::ScreenKind;
 use super::terminal::plain_screen;
 use super::unfinished::{Unfinished, split_line};
 use super::worker::Work;
@@ -16,7 +14,6 @@ use super::{Ended, Seat, Start};
 use crate::app::Runtime;
 use crate::args::Resume;
 use crate::exit::{Exit, Outcome};
-use crate::term::Style;
 
 /// Message on the way back from plain lines.
 const BACK: &str = "plain lines from now on; /screen inline goes back";

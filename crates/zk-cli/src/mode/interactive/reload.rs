@@ -11,17 +11,16 @@ use zk_core::model::{Message, MessageId, Model, Role, SessionId, ThinkingRequest
 use zk_core::service::{Conversation, Questions};
 use zk_permission::Mode;
 use zk_tools::{JobHandover, JobPhase, Jobs};
+use zk_tui::plain::{Keyboard, Notices, SharedScreen, Style};
+use zk_tui::term::Tty;
+use zk_tui::{DRAFT, Drafts, ScreenKind};
 use zk_view::ViewDriver;
 
 use super::attachments::Attachments;
 use super::chat::{Chat, Opens};
 use super::desk::Desk;
 use super::draft_files::draft_files;
-use super::drafts::{DRAFT, Drafts};
-use super::keyboard::Keyboard;
-use super::screen_kind::ScreenKind;
 use super::terminal::{plain_screen, screen_kind};
-use super::tty::Tty;
 use super::unfinished::Unfinished;
 use super::{Seat, Start, directory, session_commands};
 use crate::app::AppContext;
@@ -29,10 +28,8 @@ use crate::args::Resume;
 use crate::endpoint::Endpoint;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mode::permission_modes::PermissionModes;
-use crate::mode::shared_screen::SharedScreen;
 use crate::sessions::{self, Kept, Session};
 use crate::signals::Signals;
-use crate::term::{Notices, Style};
 
 /// Message once everything was read.
 const READ: &str = "settings, hooks, keys, theme, skills, agents and MCP servers are read anew";

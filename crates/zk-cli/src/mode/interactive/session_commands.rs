@@ -10,18 +10,16 @@ use zk_core::service::{
     Command, CommandOutcome, Conversation, Entry, EntryKind, SessionFilter, SessionStore, StoreError,
     SwitchTarget,
 };
+use zk_tui::plain::lines::shorten;
+use zk_tui::plain::{Keyboard, Style, lines};
 use zk_view::{Block, Content, ViewDriver};
 
-use super::keyboard::Keyboard;
-use super::screen_kind::WantedScreen;
+use super::wanted_screen::WantedScreen;
 use crate::app::AppContext;
 use crate::commands::session_lines;
-use crate::mode::lines;
-use crate::mode::summary::shorten;
 use crate::place::Place;
 use crate::session_switch::SessionSwitch;
 use crate::sessions::{self, Kept};
-use crate::term::Style;
 
 /// Most of the last exchange that is shown when a session is resumed, in lines beside the prompt.
 const GREETING_LINES: usize = 12;

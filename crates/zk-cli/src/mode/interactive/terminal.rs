@@ -1,17 +1,15 @@
 //! Settings and environment of the terminal.
 
-use zk_tui::Abilities;
+use zk_tui::plain::Screen;
+use zk_tui::{Abilities, ScreenKind, term};
 
-use super::abilities;
-use super::screen_kind::ScreenKind;
 use crate::app::AppContext;
 use crate::place::ContextName;
-use crate::term::Screen;
 
 /// The screen of a conversation in plain lines.
 pub(super) fn plain_screen(app: &AppContext) -> Screen {
     let env = app.env.terminal();
-    Screen::stdout(&env).with_theme(abilities::theme(&env, app.settings.text("theme")))
+    Screen::stdout(&env).with_theme(term::theme(&env, app.settings.text("theme")))
 }
 
 /// The screen that the settings ask for, as far as the terminal can draw it.
@@ -25,5 +23,5 @@ pub(super) fn drawn_abilities(app: &AppContext) -> Abilities {
     // Files of another machine cannot be opened on this one.
     let workspace = matches!(ContextName::of(app), ContextName::Process | ContextName::Sandbox)
         .then(|| app.cwd.display().to_string().into());
-    abilities::abilities(&app.env.terminal(), app.settings.text("theme"), workspace)
+    term::abilities(&app.env.terminal(), app.settings.text("theme"), workspace)
 }

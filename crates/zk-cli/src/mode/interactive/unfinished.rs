@@ -1,9 +1,9 @@
 //! Input for a conversation that leaves its screen: it goes on with the conversation.
 
+use zk_tui::plain::{Keyboard, Waiting};
 use zk_view::Effect;
 
 use super::chat::Chat;
-use super::keyboard::{Keyboard, Waiting};
 use super::worker::{Queued, Work};
 
 /// Splits what was typed in one burst, of which a screen makes one text, behind a command that has the conversation leave

@@ -4,20 +4,21 @@ use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use zk_tui::ScreenKind;
+use zk_tui::plain::Style;
 use zk_view::{Block, Effect, Intent};
 
 use super::attachments::Attachments;
 use super::chat::{Chat, LineOutcome, Opens};
 use super::desk::Desk;
-use super::screen_kind::{ScreenKind, WantedScreen};
 use super::unfinished::{Unfinished, split_line};
+use super::wanted_screen::WantedScreen;
 use crate::app::AppContext;
 use crate::args::{Prompt, Resume};
 use crate::exit::{Exit, Outcome};
 use crate::session_switch::SessionSwitch;
 use crate::sessions;
 use crate::signals::Signals;
-use crate::term::Style;
 
 /// Beginning of the conversation.
 pub(super) enum Begin {

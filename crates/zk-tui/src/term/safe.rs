@@ -2,11 +2,13 @@
 
 use std::io::{IsTerminal, Write};
 
-use super::{Sanitiser, redacted, sanitise};
+use zk_view::{Sanitiser, sanitise};
+
+use super::redact::redacted;
 
 /// Reader of an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reader {
+pub enum Reader {
     /// A person at a terminal, which acts on what it is sent.
     Terminal,
     /// A file or a program, which gets text as it is.
@@ -15,13 +17,16 @@ pub(crate) enum Reader {
 
 /// An output of this process.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Place {
+pub enum Place {
+    /// Standard output.
     Stdout,
+    /// Standard error.
     Stderr,
 }
 
 impl Place {
-    pub(crate) fn reader(self) -> Reader {
+    /// Reader of this output.
+    pub fn reader(self) -> Reader {
         let is_terminal = match self {
             Self::Stdout => std::io::stdout().is_terminal(),
             Self::Stderr => std::io::stderr().is_terminal(),
@@ -30,7 +35,7 @@ impl Place {
     }
 
     /// Writes a text, and flushes.
-    pub(crate) fn write(self, text: &SafeText) -> std::io::Result<()> {
+    pub fn write(self, text: &SafeText) -> std::io::Result<()> {
         let (mut stdout, mut stderr);
         let out: &mut dyn Write = match self {
             Self::Stdout => {
@@ -49,11 +54,11 @@ impl Place {
 /// Text that its [`Reader`] can be sent. For a terminal, text of any origin comes through the sanitiser; only control
 /// sequences that stand in the code of zk come as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct SafeText(String);
+pub struct SafeText(String);
 
 impl SafeText {
     /// Text of any origin, without secrets.
-    pub(crate) fn new(text: &str, reader: Reader) -> Self {
+    pub fn new(text: &str, reader: Reader) -> Self {
         Self::exact(&redacted(text), reader)
     }
 
@@ -84,7 +89,7 @@ impl SafeText {
     }
 
     /// The sequence that begins a style of zk's own.
-    pub(crate) fn style(style: zk_tui::Style, theme: zk_tui::Theme) -> Self {
+    pub(crate) fn style(style: crate::row::Style, theme: crate::row::Theme) -> Self {
         Self(style.sequence(theme))
     }
 
@@ -94,7 +99,9 @@ impl SafeText {
         self
     }
 
-    pub(crate) fn as_str(&self) -> &str {
+    /// The text as it is sent.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
         &self.0
     }
 
@@ -108,7 +115,7 @@ impl SafeText {
 }
 
 /// One line on standard error: warnings, errors, and what -v shows.
-pub(crate) fn print_stderr(text: &str) {
+pub fn print_stderr(text: &str) {
     let text = SafeText::new(text.trim_end(), Place::Stderr.reader());
     // With standard error closed there is nobody left to tell.
     let _ = Place::Stderr.write(&text.then(&SafeText::own("\n")));

@@ -1,4 +1,4 @@
-use zk_tui::Key;
+use crate::keys::Key;
 
 /// Applies a key to a line that is typed without being seen whole: it grows and shrinks at its end.
 pub(super) fn edit(text: &mut String, key: &Key) {
@@ -31,9 +31,8 @@ pub(super) fn edit(text: &mut String, key: &Key) {
 
 #[cfg(test)]
 mod tests {
-    use zk_tui::KeyDecoder;
-
     use super::*;
+    use crate::keys::KeyDecoder;
 
     #[test]
     fn what_edits_a_line_does_so_and_other_keys_do_nothing() {

@@ -5,9 +5,11 @@ use zk_view::{
     Status, Text,
 };
 
-use super::summary::counted;
-pub(crate) use super::summary::shorten;
-use crate::term::Style;
+use super::screen::Style;
+use crate::view::counted;
+
+/// The longest line of a result that is shown, in characters.
+const WIDTH: usize = 120;
 
 /// Lines of a diff that are shown, of an output that ended well, and of one that failed.
 const DIFF: usize = 20;
@@ -24,7 +26,7 @@ pub(crate) fn indent(block: &Block) -> String {
 
 /// A closed block as it stands in a conversation that is read later; nothing of what does not last: reasoning, and what a
 /// run took.
-pub(crate) fn block(block: &Block) -> Vec<(Style, String)> {
+pub fn block(block: &Block) -> Vec<(Style, String)> {
     let mut lines = content(&block.content);
     let indent = indent(block);
     lines.iter_mut().for_each(|(_, line)| line.insert_str(0, &indent));
@@ -77,7 +79,7 @@ fn content(content: &Content) -> Vec<(Style, String)> {
 }
 
 /// Returns the lines of a call: what happened first, then the end of its output or what it changed.
-pub(crate) fn call(call: &Call) -> Vec<(Style, String)> {
+pub fn call(call: &Call) -> Vec<(Style, String)> {
     let reason = call.reason.as_ref().map(|reason| reason.as_str());
     let not_run = |what: &str| {
         let why = reason.map_or(String::new(), |reason| format!(": {reason}"));
@@ -173,7 +175,7 @@ fn diff(body: &Body) -> Vec<(Style, String)> {
 
 /// Describes what goes on now in a line whose hint comes first, so that a narrow terminal cuts it last;
 /// nothing where what happens is in sight.
-pub(crate) fn status(status: &Status, stops: &str, has_keys: bool) -> Option<String> {
+pub fn status(status: &Status, stops: &str, has_keys: bool) -> Option<String> {
     let seconds = status.activity_ms / 1000;
     let tokens = match status.tokens_written {
         0 => String::new(),
@@ -215,7 +217,7 @@ const TOLD_SILENCE_MS: u64 = 15_000;
 
 /// Waits that lines which stay told of, where nothing can be taken back.
 #[derive(Debug, Default)]
-pub(crate) struct ToldWaits {
+pub struct ToldWaits {
     /// The attempt that failed before the wait for another one.
     attempt: Option<u32>,
     /// Silence from which on the next line is due, in milliseconds; nothing before the first one.
@@ -225,7 +227,7 @@ pub(crate) struct ToldWaits {
 impl ToldWaits {
     /// The line that is due now: one for each wait for another attempt, and for a silent server one after 15 seconds and
     /// then each time the silence has doubled.
-    pub(crate) fn line(&mut self, status: &Status) -> Option<String> {
+    pub fn line(&mut self, status: &Status) -> Option<String> {
         let (attempt, next_silence_ms) = (self.attempt.take(), self.next_silence_ms.take());
         match &status.activity {
             Activity::Retrying { attempt: failed, left_ms, .. } => {
@@ -261,6 +263,15 @@ fn rounded(ms: u64) -> String {
     }
 }
 
+/// The beginning of a text that is a line, as far as it is shown.
+#[must_use]
+pub fn shorten(text: &str) -> String {
+    match text.char_indices().nth(WIDTH) {
+        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or(text)),
+        None => text.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use zk_core::model::CommandExit;
@@ -285,6 +296,11 @@ mod tests {
         let long = command(40, 100_000, 0);
         assert_eq!(long[..2], ["  ✓ 100000 lines", "    … 99995 more lines above · /show"]);
         assert_eq!(long.last().unwrap(), "    line 39");
+    }
+
+    #[test]
+    fn long_lines_are_cut_between_characters() {
+        assert_eq!(shorten(&"é".repeat(500)).chars().count(), WIDTH + 1);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use rustix::termios::{
     InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetpgrp, tcsetattr,
 };
 
-use crate::term::{Place, SafeText};
+use super::safe::{Place, SafeText};
 
 /// No character: the terminal does nothing of its own for a key that has this code.
 const DISABLED: u8 = if cfg!(any(target_os = "linux", target_os = "android")) { 0 } else { 0xff };
@@ -16,9 +16,10 @@ const DISABLED: u8 = if cfg!(any(target_os = "linux", target_os = "android")) { 
 const SETTLING: Duration = Duration::from_millis(50);
 
 /// The terminal of a conversation, and how it treats what is typed. Clones are the same terminal.
-#[derive(Clone)]
-pub(crate) struct Tty(Arc<State>);
+#[derive(Clone, Debug)]
+pub struct Tty(Arc<State>);
 
+#[derive(Debug)]
 struct State {
     /// As it was when zk began.
     usual: Termios,
@@ -33,13 +34,13 @@ const LEAVE_PASTES: &str = "\u{1b}[?2004l";
 
 impl Tty {
     /// The terminal on standard input, which marks pastes unless it is too simple for that.
-    pub(crate) fn of_stdin(marks_pastes: bool) -> io::Result<Self> {
+    pub fn of_stdin(marks_pastes: bool) -> io::Result<Self> {
         let usual = tcgetattr(io::stdin())?;
         Ok(Self(Arc::new(State { usual, marks_pastes, left: Mutex::new(false) })))
     }
 
     /// Gives keys one by one and unseen until the guard is dropped, while Ctrl-C stays a signal.
-    pub(super) fn keys(&self) -> io::Result<KeyMode> {
+    pub(crate) fn keys(&self) -> io::Result<KeyMode> {
         let mut raw = self.0.usual.clone();
         raw.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
         // Enter and Ctrl-J are two keys.
@@ -88,11 +89,11 @@ impl Tty {
 }
 
 /// A terminal that gives keys, until this is dropped.
-pub(super) struct KeyMode {
+pub(crate) struct KeyMode {
     tty: Tty,
     raw: Termios,
     /// Number of bytes that were typed before keys came one by one: in these Enter is the end of a line.
-    pub(super) typed_before: usize,
+    pub typed_before: usize,
 }
 
 impl KeyMode {
@@ -108,7 +109,7 @@ impl KeyMode {
     }
 
     /// Makes good what a shell did to the terminal while zk was stopped. Gives whether keys are for zk now.
-    pub(super) fn mend(&self) -> bool {
+    pub(crate) fn mend(&self) -> bool {
         if !is_in_foreground() {
             return false;
         }
@@ -117,7 +118,7 @@ impl KeyMode {
     }
 
     /// Sends zk a signal that stops or ends it, with the terminal as a shell expects it.
-    pub(super) fn send(&self, signal: Signal) {
+    pub(crate) fn send(&self, signal: Signal) {
         self.tty.restore();
         let _ = kill_current_process_group(signal);
         std::thread::sleep(SETTLING);

@@ -1,13 +1,13 @@
 /// Makes text of bytes that come in pieces: a character that is split between two pieces stays whole.
 #[derive(Debug, Default)]
-pub(crate) struct Utf8Decoder {
+pub struct Utf8Decoder {
     /// The beginning of a character whose rest has not come yet.
     partial: Vec<u8>,
 }
 
 impl Utf8Decoder {
     /// The text that is whole now. Bytes that are no text become `U+FFFD`.
-    pub(crate) fn push(&mut self, bytes: &[u8]) -> String {
+    pub fn push(&mut self, bytes: &[u8]) -> String {
         self.partial.extend_from_slice(bytes);
         let incomplete = incomplete_end(&self.partial);
         let rest = self.partial.split_off(self.partial.len() - incomplete);
@@ -16,7 +16,7 @@ impl Utf8Decoder {
     }
 
     /// Returns the rest at the end of the bytes.
-    pub(crate) fn finish(self) -> String {
+    pub fn finish(self) -> String {
         String::from_utf8_lossy(&self.partial).into_owned()
     }
 }

@@ -4,8 +4,8 @@ use std::io::BufRead;
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
-use super::safe::{Place, SafeText};
-use zk_tui::TerminalError;
+use super::error::TerminalError;
+use super::safe::{Place, SafeText, print_stderr};
 
 /// The terminal as it was, put back whatever happens.
 struct Restore(Termios);
@@ -17,7 +17,7 @@ impl Drop for Restore {
 }
 
 /// Asks for a line on the terminal, which shows nothing of it.
-pub(crate) fn read(question: &str) -> Result<String, TerminalError> {
+pub fn read(question: &str) -> Result<String, TerminalError> {
     let before = tcgetattr(std::io::stdin()).map_err(|error| TerminalError::Read(error.into()))?;
     let mut silent = before.clone();
     // Signals come as characters too: one that killed zk here would leave a terminal that shows nothing.
@@ -28,7 +28,7 @@ pub(crate) fn read(question: &str) -> Result<String, TerminalError> {
     ask(question);
     let line = line(std::io::stdin().lock());
     drop(restore);
-    super::print_stderr("");
+    print_stderr("");
     line.map_err(TerminalError::Read)?.ok_or(TerminalError::GivenUp)
 }
 

@@ -1,3 +1,4 @@
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
@@ -13,9 +14,8 @@ use rustyline::{
     KeyCode, KeyEvent, Modifiers, RepeatCount,
 };
 
-use zk_tui::{Recall, TerminalError};
-
-use crate::term::redacted;
+use crate::edit::Recall;
+use crate::term::{TerminalError, redacted};
 
 /// Lines that are kept for the arrow keys.
 const KEPT: usize = 500;
@@ -25,7 +25,9 @@ const KEPT: usize = 500;
 const SEQUENCE: u16 = 100;
 
 /// Input of a person.
-pub(crate) enum ReadLine {
+#[derive(Debug)]
+pub enum ReadLine {
+    /// A line that Enter ended.
     Line(String),
     /// Ctrl-C.
     Interrupt,
@@ -33,6 +35,7 @@ pub(crate) enum ReadLine {
     BackTab(String),
     /// Ctrl-D.
     End,
+    /// The terminal cannot be read, for this reason.
     Failed(String),
 }
 
@@ -54,7 +57,7 @@ impl ConditionalEventHandler for BackTab {
 }
 
 /// Is told the line after each change.
-pub(super) type OnChange = Box<dyn Fn(&str) + Send + Sync>;
+pub type OnChange = Box<dyn Fn(&str) + Send + Sync>;
 
 /// Passes on what the line is: it is asked for a hint after each change.
 #[derive(Default)]
@@ -80,7 +83,7 @@ impl Validator for Watched {}
 impl Helper for Watched {}
 
 /// Line editing with a history that outlives the conversation.
-pub(crate) struct LineEditor {
+pub struct LineEditor {
     editor: Editor<Watched, FileHistory>,
     /// Text that was typed when Shift-Tab was pressed.
     back_tab: BackTab,
@@ -98,12 +101,18 @@ fn stamp(path: &Path) -> Option<Stamp> {
     Some((meta.modified().ok()?, meta.len()))
 }
 
+impl fmt::Debug for LineEditor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LineEditor").field("kept", &self.kept).finish_non_exhaustive()
+    }
+}
+
 impl LineEditor {
     /// An editor whose lines are kept in the file `kept`, in a directory that is there.
     ///
     /// # Errors
     /// [`TerminalError::LineEditor`].
-    pub(crate) fn new(kept: Option<PathBuf>) -> Result<Self, TerminalError> {
+    pub fn new(kept: Option<PathBuf>) -> Result<Self, TerminalError> {
         let failed = |error: ReadlineError| TerminalError::LineEditor(error.to_string());
         let config = Config::builder().max_history_size(KEPT).map_err(failed)?;
         let mut editor =
@@ -122,12 +131,12 @@ impl LineEditor {
     }
 
     /// Has `changed` told the line after each change from now on; nobody, where there is none.
-    pub(super) fn on_change(&mut self, changed: Option<OnChange>) {
+    pub fn on_change(&mut self, changed: Option<OnChange>) {
         self.editor.set_helper(Some(Watched(changed)));
     }
 
     /// Reads a line that begins with `draft`.
-    pub(crate) fn read(&mut self, draft: &str) -> ReadLine {
+    pub fn read(&mut self, draft: &str) -> ReadLine {
         self.refresh();
         let typed = match self.editor.readline_with_initial("› ", (draft, "")) {
             Ok(line) => ReadLine::Line(line),
@@ -148,12 +157,12 @@ impl LineEditor {
     }
 
     /// The lines that were typed before, oldest first.
-    pub(crate) fn history(&self) -> Vec<String> {
+    pub fn history(&self) -> Vec<String> {
         self.editor.history().iter().cloned().collect()
     }
 
     /// Gives the lines as they are by then, those of other processes too, if they are others than it gave before.
-    pub(crate) fn recall(&self) -> Recall {
+    pub fn recall(&self) -> Recall {
         let (kept, mut seen) = (self.kept.clone(), self.seen);
         Box::new(move || {
             let path = kept.as_deref()?;
@@ -179,7 +188,7 @@ impl LineEditor {
     }
 
     /// Remembers a line that was typed, here or elsewhere.
-    pub(crate) fn remember(&mut self, line: &str) {
+    pub fn remember(&mut self, line: &str) {
         // A line that is not remembered is typed again.
         if self.editor.add_history_entry(&*redacted(line)).is_ok_and(|added| added) {
             self.keep();

@@ -2,9 +2,11 @@
 
 use tokio::sync::mpsc;
 
-use super::{Effect, Keyboard};
+use super::Keyboard;
+use crate::question::answer_keys::Effect;
 
 /// Reads the terminal as long as it lives.
+#[derive(Debug)]
 pub(super) struct Listening(pub(super) Keyboard);
 
 impl Drop for Listening {
@@ -21,7 +23,8 @@ impl Drop for Listening {
 }
 
 /// A run that keys stop, as long as it lives.
-pub(in super::super) struct Watching {
+#[derive(Debug)]
+pub struct Watching {
     pub(super) keyboard: Keyboard,
     pub(super) _listening: Option<Listening>,
 }
@@ -44,7 +47,7 @@ impl Drop for Asking {
 }
 
 /// The keys of one question, as long as it lives.
-pub(in super::super) struct Choosing {
+pub(crate) struct Choosing {
     pub(super) effects: mpsc::UnboundedReceiver<Effect>,
     // Dropped before the listening: the reader's thread is joined there.
     pub(super) _asking: Asking,
@@ -53,7 +56,7 @@ pub(in super::super) struct Choosing {
 
 impl Choosing {
     /// Returns the effect of the next key; nothing when nobody is there any more.
-    pub(in super::super) async fn next(&mut self) -> Option<Effect> {
+    pub(crate) async fn next(&mut self) -> Option<Effect> {
         self.effects.recv().await
     }
 }

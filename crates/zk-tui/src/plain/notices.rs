@@ -1,23 +1,23 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::print_stderr;
+use crate::term::print_stderr;
 
 type Sink = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// The one door for lines about what happens beside a run: warnings and errors of handlers. They go to standard
 /// error until a screen takes them, so that they never smear what it shows. Clones are the same door.
 #[derive(Clone, Default)]
-pub(crate) struct Notices(Arc<Mutex<Option<Sink>>>);
+pub struct Notices(Arc<Mutex<Option<Sink>>>);
 
 impl Notices {
     /// Sends notices to `sink` from now on.
-    pub(crate) fn route_to(&self, sink: impl Fn(&str) + Send + Sync + 'static) {
+    pub fn route_to(&self, sink: impl Fn(&str) + Send + Sync + 'static) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(sink));
     }
 
     /// Shows one notice.
-    pub(crate) fn show(&self, text: &str) {
+    pub fn show(&self, text: &str) {
         let sink = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match sink {
             Some(sink) => sink(text),

@@ -1,22 +1,25 @@
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::timeout;
 use zk_core::service::{Approval, Question, QuestionId, Ui, UiAnswer, WiderKind, visible_lines};
-use zk_tui::{Frame, Key, LineChoice, Row};
 use zk_view::{Card, Drained, Intent, Patch, Reader, ViewDriver};
 
-use super::{Choice, Effect, Offer};
-use crate::mode::interactive::keyboard::Keyboard;
-use crate::mode::shared_screen::SharedScreen;
-use crate::mode::status_line::StatusLine;
-use crate::term::{Style, terminal_size};
+use super::keyboard::Keyboard;
+use super::screen::{Style, terminal_size};
+use super::shared_screen::SharedScreen;
+use super::status_line::StatusLine;
+use crate::keys::Key;
+use crate::question::answer_keys::{Choice, Effect, Offer};
+use crate::question::{Frame, LineChoice};
+use crate::row::{self, Row};
 
 /// Longest wait after an answer for another question of whoever asked, such as the next field of a form, before a line is read.
-pub(crate) const FOLLOW_UP: Duration = Duration::from_millis(100);
+pub const FOLLOW_UP: Duration = Duration::from_millis(100);
 
 /// The person at this terminal: draws questions in line mode and reads the answers from the keyboard.
-pub(crate) struct TerminalUi {
+pub struct TerminalUi {
     screen: SharedScreen,
     keyboard: Keyboard,
     /// Handle to wait for whoever else draws the conversation.
@@ -25,7 +28,7 @@ pub(crate) struct TerminalUi {
 
 /// Draws the questions of a view and gives the answers, one after the other, until the view is closed. A question that comes
 /// while a line is typed waits for the end of the line: nobody would see it, and what is typed is not for it.
-pub(crate) async fn attend(view: ViewDriver, ui: Arc<TerminalUi>) {
+pub async fn attend(view: ViewDriver, ui: Arc<TerminalUi>) {
     let mut cards = Cards::of(&view);
     let mut turn = None;
     loop {
@@ -119,13 +122,20 @@ impl Ui for TerminalUi {
     }
 }
 
+impl fmt::Debug for TerminalUi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TerminalUi").finish_non_exhaustive()
+    }
+}
+
 impl TerminalUi {
-    pub(crate) fn new(screen: SharedScreen, keyboard: Keyboard) -> Self {
+    /// The person who sits at `screen` and `keyboard`.
+    pub fn new(screen: SharedScreen, keyboard: Keyboard) -> Self {
         Self { screen, keyboard, painted: Mutex::default() }
     }
 
     /// Draws questions from now on only after everything that was said before.
-    pub(crate) fn wait_for(&self, painted: Drained) {
+    pub fn wait_for(&self, painted: Drained) {
         *self.painted.lock().unwrap_or_else(PoisonError::into_inner) = Some(painted);
     }
 
@@ -185,7 +195,7 @@ impl TerminalUi {
             Choice::WiderAlways => UiAnswer::WiderAlways,
             Choice::No => UiAnswer::No { message: None },
             Choice::NoWithWords => {
-                let prompt = Row::of(zk_tui::Style::BOLD, "└ Words for the model · Enter sends them");
+                let prompt = Row::of(row::Style::BOLD, "└ Words for the model · Enter sends them");
                 let words = self.read_line(&[prompt], true).await?;
                 UiAnswer::No { message: (!words.is_empty()).then_some(words) }
             }
@@ -233,7 +243,7 @@ impl TerminalUi {
                             _ => "a",
                         };
                         let again = format!("└ [{key}] again, or Enter, allows this from now on");
-                        self.draw(&[Row::of(zk_tui::Style::YELLOW, &again)]);
+                        self.draw(&[Row::of(row::Style::YELLOW, &again)]);
                         drawn = self.screen.lock().written();
                     }
                     Effect::Chosen(choice) if self.screen.has_keys() => {

@@ -2,10 +2,11 @@ use std::io::ErrorKind;
 
 use rustix::termios::tcgetwinsize;
 use tokio::sync::mpsc::UnboundedSender;
-use zk_tui::{TerminalEnv, TerminalError, Theme, Tone};
+use zk_view::{Sanitiser, sanitise};
 
-use super::safe::{Place, Reader, SafeText};
-use super::{Backlog, Sanitiser, redacted, sanitise};
+use super::backlog::Backlog;
+use crate::row::{self, Theme, Tone};
+use crate::term::{Place, Reader, SafeText, TerminalEnv, TerminalError, redacted};
 
 /// Back to the beginning of the line, which is empty then.
 const ERASE: &str = "\r\u{1b}[K";
@@ -18,18 +19,25 @@ const RESET: &str = "\u{1b}[0m";
 
 /// Our own colours; text of others never brings any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Style {
+pub enum Style {
+    /// Plain text.
     Plain,
+    /// Dim text.
     Dim,
+    /// Bold text.
     Bold,
+    /// Red text.
     Red,
+    /// Green text.
     Green,
+    /// Yellow text.
     Yellow,
+    /// Cyan text.
     Cyan,
 }
 
-impl From<zk_tui::Style> for Style {
-    fn from(style: zk_tui::Style) -> Self {
+impl From<row::Style> for Style {
+    fn from(style: row::Style) -> Self {
         match style.tone {
             Tone::Red => Self::Red,
             Tone::Green => Self::Green,
@@ -46,12 +54,12 @@ impl Style {
     fn begin(self, theme: Theme) -> SafeText {
         let style = match self {
             Self::Plain => return SafeText::default(),
-            Self::Dim => zk_tui::Style::DIM,
-            Self::Bold => zk_tui::Style::BOLD,
-            Self::Red => zk_tui::Style::RED,
-            Self::Green => zk_tui::Style::GREEN,
-            Self::Yellow => zk_tui::Style::YELLOW,
-            Self::Cyan => zk_tui::Style::CYAN,
+            Self::Dim => row::Style::DIM,
+            Self::Bold => row::Style::BOLD,
+            Self::Red => row::Style::RED,
+            Self::Green => row::Style::GREEN,
+            Self::Yellow => row::Style::YELLOW,
+            Self::Cyan => row::Style::CYAN,
         };
         SafeText::style(style, theme)
     }
@@ -59,7 +67,7 @@ impl Style {
 
 /// An output as a person reads it. When it is no terminal, text passes unchanged and without colours.
 #[derive(Debug)]
-pub(crate) struct Screen {
+pub struct Screen {
     place: Place,
     reader: Reader,
     colours: bool,
@@ -94,9 +102,11 @@ pub(crate) struct Screen {
 
 /// Text for whoever draws the screen, in pieces that need not be lines.
 #[derive(Debug)]
-pub(crate) struct Sink {
-    pub(crate) sender: UnboundedSender<(Style, String)>,
-    pub(crate) backlog: Backlog,
+pub struct Sink {
+    /// Channel of whoever draws.
+    pub sender: UnboundedSender<(Style, String)>,
+    /// Backlog of text that was sent and is not drawn.
+    pub backlog: Backlog,
 }
 
 impl Sink {
@@ -122,22 +132,22 @@ pub(crate) struct StatusId(u64);
 
 impl Screen {
     /// Standard output.
-    pub(crate) fn stdout(env: &TerminalEnv) -> Self {
+    pub fn stdout(env: &TerminalEnv) -> Self {
         Self::at(Place::Stdout, env)
     }
 
     /// Standard error.
-    pub(crate) fn stderr(env: &TerminalEnv) -> Self {
+    pub fn stderr(env: &TerminalEnv) -> Self {
         Self::at(Place::Stderr, env)
     }
 
     /// A screen that somebody else draws.
-    pub(crate) fn drawn_by(sink: Sink, env: &TerminalEnv) -> Self {
+    pub fn drawn_by(sink: Sink, env: &TerminalEnv) -> Self {
         Self { sink: Some(sink), colours: false, is_capable: false, erases: false, ..Self::stdout(env) }
     }
 
     /// Returns the backlog of what waits to be drawn, where somebody else draws.
-    pub(crate) fn backlog(&self) -> Option<Backlog> {
+    pub fn backlog(&self) -> Option<Backlog> {
         self.sink.as_ref().map(|sink| sink.backlog.clone())
     }
 
@@ -167,18 +177,18 @@ impl Screen {
     }
 
     /// In the colours of a theme.
-    pub(crate) fn with_theme(self, theme: Theme) -> Self {
+    pub fn with_theme(self, theme: Theme) -> Self {
         Self { theme, ..self }
     }
 
     /// A piece of an answer as it streams.
-    pub(crate) fn stream(&mut self, delta: &str) {
+    pub fn stream(&mut self, delta: &str) {
         let piece = SafeText::piece(delta, &mut self.answer, self.reader);
         self.put(&piece);
     }
 
     /// Begins a new line, unless the cursor is at the beginning of one, and drops an open escape sequence.
-    pub(crate) fn end_line(&mut self) {
+    pub fn end_line(&mut self) {
         self.answer = Sanitiser::default();
         if self.fresh {
             self.clear();
@@ -188,12 +198,12 @@ impl Screen {
     }
 
     /// One whole line.
-    pub(crate) fn line(&mut self, style: Style, text: &str) {
+    pub fn line(&mut self, style: Style, text: &str) {
         self.exact_line(style, &redacted(text));
     }
 
     /// One whole line with whatever is in it, secrets too: what a person is to approve is shown as it is.
-    pub(crate) fn exact_line(&mut self, style: Style, text: &str) {
+    pub fn exact_line(&mut self, style: Style, text: &str) {
         self.end_line();
         let text = SafeText::exact(text, self.reader);
         if let Some(sink) = &self.sink {
@@ -214,17 +224,17 @@ impl Screen {
     }
 
     /// Whether the terminal can take lines back, and move its cursor.
-    pub(crate) fn is_capable(&self) -> bool {
+    pub fn is_capable(&self) -> bool {
         self.is_capable
     }
 
     /// Whether every line says who speaks, since nothing else on the screen does: it is read out, or a simple terminal.
-    pub(crate) fn is_labelled(&self) -> bool {
+    pub fn is_labelled(&self) -> bool {
         self.reader == Reader::Terminal && !self.erases && self.sink.is_none()
     }
 
     /// Whether lines are taken back.
-    pub(crate) fn erases(&self) -> bool {
+    pub fn erases(&self) -> bool {
         self.erases
     }
 
@@ -286,7 +296,7 @@ impl Screen {
     }
 
     /// Whether everything was written, or nobody wants to read it any more.
-    pub(crate) fn finish(self) -> Result<(), TerminalError> {
+    pub fn finish(self) -> Result<(), TerminalError> {
         match self.broken {
             Some(error) if error.kind() != ErrorKind::BrokenPipe => Err(TerminalError::Write(error)),
             Some(_) | None => Ok(()),
@@ -378,17 +388,17 @@ impl Screen {
     }
 
     /// Whether nothing can be written any more.
-    pub(crate) fn is_broken(&self) -> bool {
+    pub fn is_broken(&self) -> bool {
         self.broken.is_some()
     }
 
     /// Keeps what is written from now on: the terminal belongs to a line that is being typed.
-    pub(crate) fn hold(&mut self) {
+    pub fn hold(&mut self) {
         self.held.get_or_insert_default();
     }
 
     /// Writes what was kept, and what comes from now on.
-    pub(crate) fn release(&mut self) {
+    pub fn release(&mut self) {
         if let Some(held) = self.held.take().filter(|held| !held.is_empty()) {
             self.write(&held);
         }
@@ -396,7 +406,7 @@ impl Screen {
 }
 
 /// The columns and rows of the terminal; 80 and 24 where it does not say.
-pub(crate) fn terminal_size() -> (usize, usize) {
+pub fn terminal_size() -> (usize, usize) {
     let size = tcgetwinsize(std::io::stdout()).ok();
     let or = |size: Option<u16>, usual| size.filter(|size| *size > 0).map_or(usual, usize::from);
     (or(size.map(|size| size.ws_col), 80), or(size.map(|size| size.ws_row), 24))

@@ -4,18 +4,20 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use zk_tui::{Modes, Queries, stop_process};
 
+use super::modes::{Modes, Queries};
+use super::safe::{Place, SafeText};
+use super::suspend::stop_process;
 use super::tty::Tty;
-use crate::term::{Place, SafeText};
 
 /// Time limit of a screen to give the terminal back when a signal ends the process.
 const LEAVING: Duration = Duration::from_millis(500);
 
 /// The terminal of a conversation, given back however the program ends. Clones are the same terminal.
-#[derive(Clone)]
-pub(super) struct TerminalGuard(Arc<State>);
+#[derive(Clone, Debug)]
+pub struct TerminalGuard(Arc<State>);
 
+#[derive(Debug)]
 struct State {
     modes: Modes,
     tty: Tty,
@@ -32,7 +34,7 @@ struct State {
 
 impl TerminalGuard {
     /// The terminal on standard input.
-    pub(super) fn of_stdin(tty: Tty) -> io::Result<Self> {
+    pub fn of_stdin(tty: Tty) -> io::Result<Self> {
         Ok(Self(Arc::new(State {
             modes: Modes::of_stdin()?,
             tty,
@@ -45,19 +47,20 @@ impl TerminalGuard {
         })))
     }
 
-    pub(super) fn modes(&self) -> &Modes {
+    /// Modes of the terminal.
+    pub fn modes(&self) -> &Modes {
         &self.0.modes
     }
 
     /// A screen draws from now on, until [`end_drawing`](Self::end_drawing).
-    pub(super) fn begin_drawing(&self, queries: Queries) -> io::Result<()> {
+    pub fn begin_drawing(&self, queries: Queries) -> io::Result<()> {
         self.0.modes.enter(queries)?;
         self.0.is_drawn.store(true, Ordering::SeqCst);
         Ok(())
     }
 
     /// The screen has given the terminal back.
-    pub(super) fn end_drawing(&self) {
+    pub fn end_drawing(&self) {
         self.0.modes.leave();
         self.0.is_drawn.store(false, Ordering::SeqCst);
         *self.0.has_left.lock().unwrap_or_else(PoisonError::into_inner) = true;
@@ -65,7 +68,7 @@ impl TerminalGuard {
     }
 
     /// Keeps the message of a panic off the screen, until [`Restored`] can write it.
-    pub(super) fn hold_panics(&self) {
+    pub fn hold_panics(&self) {
         let (guard, usual) = (self.clone(), std::panic::take_hook());
         std::panic::set_hook(Box::new(move |info| {
             if guard.0.is_drawn.load(Ordering::SeqCst) {
@@ -78,7 +81,7 @@ impl TerminalGuard {
     }
 
     /// A signal ends the process: the screen may show the rest, then the terminal is as it was.
-    pub(super) fn leave(&self) {
+    pub fn leave(&self) {
         if self.0.is_drawn.load(Ordering::SeqCst) {
             self.0.leaves.notify_one();
             let has_left = self.0.has_left.lock().unwrap_or_else(PoisonError::into_inner);
@@ -89,7 +92,7 @@ impl TerminalGuard {
     }
 
     /// A signal stops the process: a screen gives the terminal back first.
-    pub(super) fn suspend(&self) {
+    pub fn suspend(&self) {
         if self.0.is_drawn.load(Ordering::SeqCst) {
             self.0.suspends.notify_one();
         } else {
@@ -98,18 +101,19 @@ impl TerminalGuard {
     }
 
     /// Waits until the screen has to leave.
-    pub(super) async fn leaves(&self) {
+    pub async fn leaves(&self) {
         self.0.leaves.notified().await;
     }
 
     /// Waits until the screen has to stop the process.
-    pub(super) async fn suspends(&self) {
+    pub async fn suspends(&self) {
         self.0.suspends.notified().await;
     }
 }
 
 /// Gives the terminal back when it is dropped, and says then why the program broke off.
-pub(super) struct Restored(pub(super) TerminalGuard);
+#[derive(Debug)]
+pub struct Restored(pub TerminalGuard);
 
 impl Drop for Restored {
     fn drop(&mut self) {

@@ -7,9 +7,9 @@ use zk_view::{
 };
 
 use super::lines;
+use super::screen::{Screen, Style};
 use super::shared_screen::SharedScreen;
 use super::status_line::StatusLine;
-use crate::term::{Screen, Style};
 
 /// Draws a conversation in lines: the answer as it streams, calls and their results below each other, and what goes
 /// on now in a status line.
@@ -39,7 +39,8 @@ struct Drawn {
 }
 
 /// A painter at work, until this is dropped.
-pub(crate) struct Painting {
+#[derive(Debug)]
+pub struct Painting {
     drained: Drained,
     task: JoinHandle<()>,
 }
@@ -52,7 +53,7 @@ impl Drop for Painting {
 
 impl Painting {
     /// Draws what happens from now on.
-    pub(crate) fn begin(view: &ViewDriver, screen: &SharedScreen) -> Self {
+    pub fn begin(view: &ViewDriver, screen: &SharedScreen) -> Self {
         let mut reader = view.reader();
         let drained = reader.drained();
         let now = view.view();
@@ -76,12 +77,12 @@ impl Painting {
     }
 
     /// A handle to wait for the painter.
-    pub(crate) fn drained(&self) -> Drained {
+    pub fn drained(&self) -> Drained {
         self.drained.clone()
     }
 
     /// Waits until everything that happened is drawn.
-    pub(crate) async fn flush(&self) {
+    pub async fn flush(&self) {
         self.drained.wait().await;
     }
 }

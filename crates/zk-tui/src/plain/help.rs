@@ -55,7 +55,7 @@ const PLAIN: [(&str, &str); 4] = [
 ];
 
 /// The commands and keys there are, for a terminal of `width` columns.
-pub(super) fn help(cx: &Cx, is_drawn: bool, width: usize) -> String {
+pub fn help(cx: &Cx, is_drawn: bool, width: usize) -> String {
     let commands = cx.items::<dyn Command>();
     let mut rest: Vec<(String, String)> =
         commands.iter().map(|command| (command.name.to_string(), command.value.help().to_owned())).collect();

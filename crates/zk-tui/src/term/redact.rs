@@ -8,12 +8,12 @@ use zk_core::service::Redactor;
 static REDACTOR: OnceLock<Arc<Redactor>> = OnceLock::new();
 
 /// Keeps what `redactor` finds out of everything that is printed from now on. The first one stays.
-pub(crate) fn redact_with(redactor: &Arc<Redactor>) {
+pub fn redact_with(redactor: &Arc<Redactor>) {
     let _ = REDACTOR.set(redactor.clone());
 }
 
 /// The text without secrets.
-pub(crate) fn redacted(text: &str) -> Cow<'_, str> {
+pub fn redacted(text: &str) -> Cow<'_, str> {
     match REDACTOR.get() {
         Some(redactor) => redactor.redact(text),
         None => Redactor::new().redact(text).into_owned().into(),

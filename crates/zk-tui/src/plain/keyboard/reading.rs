@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
-use zk_tui::{Key, KeyDecoder};
 
 use super::{Inner, Question};
-use crate::mode::interactive::tty::KeyMode;
+use crate::keys::{Key, KeyDecoder};
+use crate::term::KeyMode;
 
 /// Longest time after ESC for the rest of a sequence: longer than a terminal needs, shorter than a person
 /// notices.

@@ -1,55 +1,60 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::term::{Notices, Screen, Style};
+use super::notices::Notices;
+use super::screen::{Screen, Style};
 
 /// The screen of a conversation, as several parts of it write to it.
-#[derive(Clone)]
-pub(crate) struct SharedScreen {
+#[derive(Clone, Debug)]
+pub struct SharedScreen {
     screen: Arc<Mutex<Screen>>,
     has_keys: Arc<AtomicBool>,
 }
 
 impl SharedScreen {
-    pub(crate) fn new(screen: Screen) -> Self {
+    /// A screen next to which no keys are read.
+    pub fn new(screen: Screen) -> Self {
         Self { screen: Arc::new(Mutex::new(screen)), has_keys: Arc::default() }
     }
 
     /// A screen next to which keys are read during a run, where the terminal gives them one by one.
-    pub(crate) fn with_keys(screen: Screen) -> Self {
+    pub fn with_keys(screen: Screen) -> Self {
         let shared = Self::new(screen);
         shared.has_keys.store(shared.lock().is_capable(), Ordering::Relaxed);
         shared
     }
 
     /// Writes to another screen from now on, beside which keys are read where the terminal gives them one by one.
-    pub(crate) fn replace(&self, screen: Screen) {
+    pub fn replace(&self, screen: Screen) {
         self.has_keys.store(screen.is_capable(), Ordering::Relaxed);
         *self.lock() = screen;
     }
 
     /// Shows the notices of this process from now on.
-    pub(crate) fn take_notices(&self, notices: &Notices) {
+    pub fn take_notices(&self, notices: &Notices) {
         let screen = self.clone();
         notices.route_to(move |text| screen.line(Style::Yellow, text));
     }
 
     /// Whether keys stop and stop_waiting a run.
-    pub(crate) fn has_keys(&self) -> bool {
+    pub fn has_keys(&self) -> bool {
         self.has_keys.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn line(&self, style: Style, text: &str) {
+    /// Writes a text, line by line.
+    pub fn line(&self, style: Style, text: &str) {
         for line in text.lines() {
             self.lock().line(style, line);
         }
     }
 
-    pub(crate) fn end_line(&self) {
+    /// As [`Screen::end_line`].
+    pub fn end_line(&self) {
         self.lock().end_line();
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Screen> {
+    /// The screen, for several writes that nothing comes between.
+    pub fn lock(&self) -> MutexGuard<'_, Screen> {
         self.screen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

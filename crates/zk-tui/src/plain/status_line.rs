@@ -1,9 +1,10 @@
+use super::screen::{StatusId, Style};
 use super::shared_screen::SharedScreen;
-use crate::term::{StatusId, Style};
 
 /// A line that stands until something else is written, on a screen that can erase lines.
 /// On one that takes nothing back it is a line like others.
-pub(crate) struct StatusLine {
+#[derive(Debug)]
+pub struct StatusLine {
     screen: SharedScreen,
     id: StatusId,
 }
@@ -21,7 +22,7 @@ impl StatusLine {
     }
 
     /// Begins a line that leaves the cursor where it is.
-    pub(crate) fn show_below(screen: &SharedScreen, text: &str) -> Self {
+    pub fn show_below(screen: &SharedScreen, text: &str) -> Self {
         let id = screen.lock().begin_status_below();
         let line = Self { screen: screen.clone(), id };
         line.update(text);
@@ -29,12 +30,12 @@ impl StatusLine {
     }
 
     /// Replaces the text; false once something else was written in its place.
-    pub(crate) fn update(&self, text: &str) -> bool {
+    pub fn update(&self, text: &str) -> bool {
         self.screen.lock().update_status(self.id, text)
     }
 
     /// Erases the line, unless it is gone.
-    pub(crate) fn clear(self) {
+    pub fn clear(self) {
         self.screen.lock().clear_status(self.id);
     }
 }

@@ -1,17 +1,18 @@
+use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::line_editor::OnChange;
+use crate::plain::OnChange;
 use crate::term::redacted;
 
 /// Time after the last key until a draft is stored.
-pub(super) const DRAFT: Duration = Duration::from_millis(500);
+pub const DRAFT: Duration = Duration::from_millis(500);
 
 /// Files in which processes keep the draft of their prompt, each in its own.
-pub(crate) trait DraftFiles: Send {
+pub trait DraftFiles: Send + fmt::Debug {
     /// Takes the text that was being typed in this directory when another process broke off; it is not kept any more
     /// then.
     fn take_lost(&self) -> Option<String>;
@@ -22,7 +23,8 @@ pub(crate) trait DraftFiles: Send {
 }
 
 /// The draft of the prompt in a file of this process, which survives a crash and is removed at its end.
-pub(super) struct Drafts {
+#[derive(Debug)]
+pub struct Drafts {
     files: Option<Box<dyn DraftFiles>>,
     after: Duration,
     text: String,
@@ -32,23 +34,23 @@ pub(super) struct Drafts {
 
 impl Drafts {
     /// Drafts of this process in `files`, stored some time `after` the last change.
-    pub(super) fn new(files: Option<Box<dyn DraftFiles>>, after: Duration) -> Self {
+    pub fn new(files: Option<Box<dyn DraftFiles>>, after: Duration) -> Self {
         Self { files, after, text: String::new(), due: None }
     }
 
     /// Goes on with a file in which the screen before stored `text`.
-    pub(super) fn holding(self, text: String) -> Self {
+    pub fn holding(self, text: String) -> Self {
         Self { text, ..self }
     }
 
     /// Takes the text that was being typed in this directory when another process broke off; it is not kept
     /// any more then.
-    pub(super) fn take_lost(&self) -> Option<String> {
+    pub fn take_lost(&self) -> Option<String> {
         self.files.as_ref()?.take_lost()
     }
 
     /// Keeps the draft, and saves it to the file at intervals.
-    pub(super) fn note(&mut self, draft: impl FnOnce() -> String) {
+    pub fn note(&mut self, draft: impl FnOnce() -> String) {
         let draft = draft();
         if draft != self.text {
             self.text = draft;
@@ -61,17 +63,17 @@ impl Drafts {
     }
 
     /// When something is to be stored.
-    pub(super) fn due(&self) -> Option<Instant> {
+    pub fn due(&self) -> Option<Instant> {
         self.due
     }
 
     /// The conversation ends: what was not sent is given back to the next one of this directory.
-    pub(super) fn close(&self) {
+    pub fn close(&self) {
         self.store();
     }
 
     /// Stores what goes on with the conversation elsewhere, until that keeps it.
-    pub(super) fn hand_on(self, text: String) {
+    pub fn hand_on(self, text: String) {
         self.holding(text).store();
     }
 
@@ -83,13 +85,14 @@ impl Drafts {
 }
 
 /// Drafts that a thread stores, for a screen that waits for keys elsewhere. It sleeps while nothing changes.
-pub(super) struct KeptDrafts {
+#[derive(Debug)]
+pub struct KeptDrafts {
     shared: Arc<(Mutex<Kept>, Condvar)>,
     thread: Option<JoinHandle<()>>,
     lost: Option<String>,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Kept {
     /// The draft since it was stored.
     changed: Option<String>,
@@ -98,7 +101,7 @@ struct Kept {
 
 impl KeptDrafts {
     /// Drafts of this process; the thread ends with them, and what it had not stored is stored then.
-    pub(super) fn new(files: Option<Box<dyn DraftFiles>>, after: Duration) -> Self {
+    pub fn new(files: Option<Box<dyn DraftFiles>>, after: Duration) -> Self {
         let mut drafts = Drafts::new(files, after);
         let lost = drafts.take_lost();
         let shared = Arc::<(Mutex<Kept>, Condvar)>::default();
@@ -126,12 +129,12 @@ impl KeptDrafts {
     }
 
     /// Takes the text that was being typed in this directory when another process broke off.
-    pub(super) fn take_lost(&mut self) -> Option<String> {
+    pub fn take_lost(&mut self) -> Option<String> {
         self.lost.take()
     }
 
     /// Takes note of what is being typed.
-    pub(super) fn noting(&self) -> OnChange {
+    pub fn noting(&self) -> OnChange {
         let shared = self.shared.clone();
         Box::new(move |draft| {
             lock(&shared.0).changed = Some(draft.to_owned());

@@ -3,23 +3,24 @@ mod line_edit;
 mod reading;
 
 use std::collections::VecDeque;
-use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
+use std::{fmt, io};
 
 use tokio::sync::{OwnedMutexGuard, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
-use zk_tui::Key;
 
-use self::guards::{Asking, Choosing, Listening, Watching};
+pub use self::guards::Watching;
+use self::guards::{Asking, Choosing, Listening};
 use self::line_edit::edit;
 use super::line_editor::OnChange;
-use super::question::{AnswerKeys, Effect, LineFocus, Offer};
-use super::tty::Tty;
-use crate::mode::shared_screen::SharedScreen;
-use crate::term::Style;
+use super::screen::Style;
+use super::shared_screen::SharedScreen;
+use crate::keys::Key;
+use crate::question::answer_keys::{AnswerKeys, Effect, LineFocus, Offer};
+use crate::term::Tty;
 
 /// Callback for a submitted line; returns whether it handled the line.
 type OnLine = Box<dyn Fn(&str) -> bool + Send + Sync>;
@@ -30,7 +31,7 @@ type SkipWaits = Box<dyn Fn() -> bool + Send + Sync>;
 /// Input during a run: keys that stop it or end its wait for another attempt, answers to questions, and text
 /// for the next prompt. Clones are the same keyboard.
 #[derive(Clone)]
-pub(crate) struct Keyboard(Arc<Inner>);
+pub struct Keyboard(Arc<Inner>);
 
 struct Inner {
     tty: Tty,
@@ -70,10 +71,12 @@ struct TypeAhead {
 }
 
 /// A text that waits for its turn.
-pub(super) struct Waiting {
-    pub(super) text: String,
+#[derive(Debug)]
+pub struct Waiting {
+    /// Text as it was typed.
+    pub text: String,
     /// Whether it is a prompt even if it begins as a command does.
-    pub(super) is_prompt: bool,
+    pub is_prompt: bool,
 }
 
 impl From<String> for Waiting {
@@ -96,9 +99,15 @@ struct Reader {
     running: Option<(UnixStream, JoinHandle<()>)>,
 }
 
+impl fmt::Debug for Keyboard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keyboard").finish_non_exhaustive()
+    }
+}
+
 impl Keyboard {
     /// Keys of `tty`, drawn on `screen`; Enter without a text calls `skip_waits`.
-    pub(crate) fn new(
+    pub fn new(
         tty: Tty,
         screen: SharedScreen,
         skip_waits: impl Fn() -> bool + Send + Sync + 'static,
@@ -119,56 +128,56 @@ impl Keyboard {
     }
 
     /// Waits until nobody else asks the person something or reads a line of theirs, in the order of the waiting.
-    pub(super) async fn turn(&self) -> OwnedMutexGuard<()> {
+    pub async fn turn(&self) -> OwnedMutexGuard<()> {
         self.0.turn.clone().lock_owned().await
     }
 
     /// Has Shift-Tab do `cycle` from now on.
-    pub(super) fn on_back_tab(&self, cycle: impl Fn() + Send + Sync + 'static) {
+    pub fn on_back_tab(&self, cycle: impl Fn() + Send + Sync + 'static) {
         // A second callback is ignored.
         let _ = self.0.cycle.set(Box::new(cycle));
     }
 
     /// Offers `take` each line that Enter ends during a run from now on; what it does not take waits for the run's end.
-    pub(super) fn on_line(&self, take: impl Fn(&str) -> bool + Send + Sync + 'static) {
+    pub fn on_line(&self, take: impl Fn(&str) -> bool + Send + Sync + 'static) {
         // A second callback is ignored.
         let _ = self.0.lines.set(Box::new(take));
     }
 
     /// Has `changed` told what waits for the next prompts after each change; nobody, where there is none.
-    pub(super) fn on_change(&self, changed: Option<OnChange>) {
+    pub fn on_change(&self, changed: Option<OnChange>) {
         *self.0.changed.lock().unwrap_or_else(PoisonError::into_inner) = changed;
     }
 
     /// Reads keys until the guard is dropped: Escape cancels `stop`, Enter ends the wait for another attempt, text
     /// is kept for the next prompt. On a terminal that cannot show what is typed only questions read keys.
-    pub(super) fn watch(&self, stop: CancellationToken) -> io::Result<Watching> {
+    pub fn watch(&self, stop: CancellationToken) -> io::Result<Watching> {
         let listening = if self.0.screen.has_keys() { Some(self.listen()?) } else { None };
         self.0.state().stop = Some(stop);
         Ok(Watching { keyboard: self.clone(), _listening: listening })
     }
 
     /// Stops what runs, as Escape does.
-    pub(super) fn stop(&self) {
+    pub fn stop(&self) {
         if let Some(stop) = &self.0.state().stop {
             stop.cancel();
         }
     }
 
     /// The token that stops what runs, if anything does.
-    pub(super) fn running(&self) -> Option<CancellationToken> {
+    pub fn running(&self) -> Option<CancellationToken> {
         self.0.state().stop.clone()
     }
 
     /// Does what Shift-Tab does.
-    pub(super) fn back_tab(&self) {
+    pub fn back_tab(&self) {
         if let Some(cycle) = self.0.cycle.get() {
             cycle();
         }
     }
 
     /// The next of the texts that Enter ended.
-    pub(super) fn next_queued(&self) -> Option<Waiting> {
+    pub fn next_queued(&self) -> Option<Waiting> {
         let mut state = self.0.state();
         let waiting = state.typed.queue.pop_front();
         self.0.show(&state);
@@ -176,7 +185,7 @@ impl Keyboard {
     }
 
     /// Makes one draft of all that was typed: it was typed for another state of things.
-    pub(super) fn queue_to_draft(&self) {
+    pub fn queue_to_draft(&self) {
         let mut state = self.0.state();
         let typed = std::mem::take(&mut state.typed);
         let queued = typed.queue.into_iter().map(|waiting| waiting.text);
@@ -186,26 +195,26 @@ impl Keyboard {
     }
 
     /// Puts a prompt that nothing came of back before everything else that was typed.
-    pub(super) fn give_back(&self, prompt: &str) {
+    pub fn give_back(&self, prompt: &str) {
         let mut state = self.0.state();
         state.typed.queue.push_front(prompt.to_owned().into());
         self.0.show(&state);
     }
 
     /// Puts a text behind those that Enter ended.
-    pub(super) fn queue(&self, waiting: Waiting) {
+    pub fn queue(&self, waiting: Waiting) {
         let mut state = self.0.state();
         state.typed.queue.push_back(waiting);
         self.0.show(&state);
     }
 
     /// Has the next line begin with `draft`.
-    pub(super) fn set_draft(&self, draft: String) {
+    pub fn set_draft(&self, draft: String) {
         self.0.state().typed.draft = draft;
     }
 
     /// The text that Enter did not end, from now on somebody else's.
-    pub(super) fn take_draft(&self) -> String {
+    pub fn take_draft(&self) -> String {
         let mut state = self.0.state();
         let draft = std::mem::take(&mut state.typed.draft);
         self.0.show(&state);
@@ -214,7 +223,7 @@ impl Keyboard {
 
     /// Lets keys answer a question that was just drawn, until the guard is dropped; nothing where nobody is there.
     /// The person `turned` to it on purpose or was busy with something else.
-    pub(super) fn choose(&self, offer: Offer, turned: bool) -> Option<Choosing> {
+    pub(crate) fn choose(&self, offer: Offer, turned: bool) -> Option<Choosing> {
         let (effects, received) = mpsc::unbounded_channel();
         let listening = self.listen().ok()?;
         let mut state = self.0.state();
@@ -227,7 +236,7 @@ impl Keyboard {
 
     /// Reads a line that answers a question which was just drawn; nothing when nobody is there. What is typed at first
     /// is for the draft, unless the person is `engaged` with the question.
-    pub(super) async fn line(&self, engaged: bool) -> Option<String> {
+    pub(crate) async fn line(&self, engaged: bool) -> Option<String> {
         let (answer, answered) = oneshot::channel();
         let _listening = self.listen().ok()?;
         let _asking = {

@@ -11,7 +11,7 @@ const MOST: usize = 64 * 1024;
 /// Printed text that is not drawn yet. Whoever prints a lot waits for room, so that keys are heard between
 /// two frames.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Backlog(Arc<State>);
+pub struct Backlog(Arc<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -25,14 +25,14 @@ impl Backlog {
     }
 
     /// All of it is drawn.
-    pub(crate) fn clear(&self) {
+    pub fn clear(&self) {
         if self.0.bytes.swap(0, Ordering::Relaxed) > 0 {
             self.0.drawn.notify_waiters();
         }
     }
 
     /// Waits until more may be printed.
-    pub(crate) async fn room(&self) {
+    pub async fn room(&self) {
         loop {
             let mut drawn = pin!(self.0.drawn.notified());
             drawn.as_mut().enable();

@@ -3,10 +3,14 @@
 
 use std::sync::Arc;
 
-use zk_tui::{Abilities, Looks, Notices, Queries, TerminalEnv, Theme};
+use super::env::TerminalEnv;
+use super::modes::Queries;
+use super::notice::Notices;
+use crate::inline::Abilities;
+use crate::row::{Looks, Theme};
 
 /// The colours that are wanted, or those that fit the ground of the terminal as far as it tells.
-pub(crate) fn theme(env: &TerminalEnv, wanted: Option<&str>) -> Theme {
+pub fn theme(env: &TerminalEnv, wanted: Option<&str>) -> Theme {
     // As `15;0`: the colours of text and ground, of sixteen.
     let ground = env.text("COLORFGBG").and_then(|colours| colours.rsplit(';').next()?.parse::<u8>().ok());
     match (wanted, ground) {
@@ -37,7 +41,7 @@ fn notices(env: &TerminalEnv) -> Notices {
 
 /// Returns the abilities of the terminal, as far as the environment says, with the theme that is `wanted`. Links lead to files of
 /// `workspace`.
-pub(crate) fn abilities(env: &TerminalEnv, wanted: Option<&str>, workspace: Option<Arc<str>>) -> Abilities {
+pub fn abilities(env: &TerminalEnv, wanted: Option<&str>, workspace: Option<Arc<str>>) -> Abilities {
     let term = env.text("TERM").unwrap_or_default();
     // Terminals that break lines anew when they get narrower; within `screen` nothing does.
     let reflowing =
@@ -56,6 +60,6 @@ pub(crate) fn abilities(env: &TerminalEnv, wanted: Option<&str>, workspace: Opti
 }
 
 /// Returns the questions for the terminal: the console of Linux would print them.
-pub(crate) fn queries(env: &TerminalEnv, abilities: &Abilities) -> Queries {
+pub fn queries(env: &TerminalEnv, abilities: &Abilities) -> Queries {
     Queries { ground: abilities.follows_ground, version: env.text("TERM") != Some("linux") }
 }
