@@ -5,7 +5,8 @@ use std::time::Duration;
 use zk_core::kernel::Bus;
 use zk_core::service::{Provider, SessionFilter, SessionStore, Unreadable, visible_line};
 use zk_exec::LocalStateFiles;
-use zk_tui::plain::{Screen, Style};
+use zk_tui::Style;
+use zk_tui::plain::Screen;
 
 use crate::app::{AppContext, runtime};
 use crate::containment::Containment;
@@ -62,9 +63,9 @@ pub(crate) fn run(app: &AppContext) -> Outcome<Exit> {
     let mut healthy = true;
     let mut tell = |finding: Finding| {
         let (style, word) = match finding.health {
-            Health::Fine => (Style::Green, "ok  "),
-            Health::Warning => (Style::Yellow, "warn"),
-            Health::Failure => (Style::Red, "fail"),
+            Health::Fine => (Style::GREEN, "ok  "),
+            Health::Warning => (Style::YELLOW, "warn"),
+            Health::Failure => (Style::RED, "fail"),
         };
         healthy &= finding.health != Health::Failure;
         screen.line(style, &format!("{word}  {}", finding.text));

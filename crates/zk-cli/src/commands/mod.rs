@@ -30,7 +30,8 @@ pub(crate) use prompt::prompt_command;
 pub(crate) use sessions::{session_lines, sessions};
 pub(crate) use skills::skills;
 pub(crate) use trust::trust;
-use zk_tui::plain::{Screen, Style};
+use zk_tui::Style;
+use zk_tui::plain::Screen;
 
 use crate::app::AppContext;
 use crate::exit::{Exit, Failure, Outcome};
@@ -51,7 +52,7 @@ pub(crate) fn config_schema(app: &AppContext, of_result: bool) -> Outcome<Exit> 
 
 fn print(app: &AppContext, lines: &[String]) -> Outcome<Exit> {
     let mut screen = Screen::stdout(&app.env.terminal());
-    lines.iter().for_each(|line| screen.line(Style::Plain, line));
+    lines.iter().for_each(|line| screen.line(Style::PLAIN, line));
     screen.finish()?;
     Ok(Exit::Done)
 }

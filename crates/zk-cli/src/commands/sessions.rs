@@ -3,8 +3,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 use zk_core::service::{SessionFilter, SessionInfo, SessionStore, Unreadable, visible_line};
 use zk_session::{open_matching, read_matching};
+use zk_tui::Style;
+use zk_tui::plain::Screen;
 use zk_tui::plain::lines::shorten;
-use zk_tui::plain::{Screen, Style};
 use zk_tui::term::print_stderr;
 
 use super::show_session;
@@ -15,7 +16,7 @@ use crate::sessions::{given, refused, store, store_copy};
 
 pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit> {
     let store = store(app)?;
-    let plain = |lines: Vec<String>| lines.into_iter().map(|line| (Style::Plain, line)).collect::<Vec<_>>();
+    let plain = |lines: Vec<String>| lines.into_iter().map(|line| (Style::PLAIN, line)).collect::<Vec<_>>();
     let lines: Vec<(Style, String)> = runtime()?.block_on(async {
         match action {
             SessionsAction::List { all, json } => {

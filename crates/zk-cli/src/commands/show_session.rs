@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use zk_core::service::{Entry, EntryKind, EntryVisitor, SessionStore};
 use zk_session::scan_matching;
-use zk_tui::plain::{Screen, Style, lines};
+use zk_tui::Style;
+use zk_tui::plain::{Screen, lines};
 use zk_tui::term::print_stderr;
 
 use super::sessions::parent_remark;
@@ -45,12 +46,12 @@ async fn show_on(screen: Screen, store: &dyn SessionStore, id: &str) -> Outcome<
         }
     };
     if let Some(remark) = parent_remark(&scan.info) {
-        screen.line(Style::Plain, &remark);
+        screen.line(Style::PLAIN, &remark);
     }
     if let Some(lock) = &scan.info.lock {
-        screen.line(Style::Plain, &format!("(open in process {})", lock.pid));
+        screen.line(Style::PLAIN, &format!("(open in process {})", lock.pid));
     } else if scan.info.interrupted {
-        screen.line(Style::Plain, "(interrupted)");
+        screen.line(Style::PLAIN, "(interrupted)");
     }
     screen.finish()?;
     for notice in &scan.notices {

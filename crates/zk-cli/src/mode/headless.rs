@@ -12,7 +12,8 @@ use zk_core::kernel::{AnyEvent, Bus, Cx, Reach};
 use zk_core::model::AgentError;
 use zk_core::service::{HostFiles, HostRead, Redactor, StoreError, Tool};
 use zk_permission::Mode;
-use zk_tui::plain::{Screen, SharedScreen, Style};
+use zk_tui::Style;
+use zk_tui::plain::{Screen, SharedScreen};
 use zk_tui::term::{Place, SafeText, print_stderr};
 use zk_view::ViewDriver;
 
@@ -105,7 +106,7 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
         head.listen(&bus);
         let telling = head.tell();
         let stderr = head.stderr.clone();
-        app.notices.route_to(move |text| stderr.line(Style::Plain, &format!("zk: {text}")));
+        app.notices.route_to(move |text| stderr.line(Style::PLAIN, &format!("zk: {text}")));
         if matches!(format, Format::StreamJson | Format::ViewJson) {
             head.say(&init(app, &agent, &session));
         }

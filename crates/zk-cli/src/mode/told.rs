@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use zk_tui::plain::{SharedScreen, StatusLine, Style, lines};
+use zk_tui::Style;
+use zk_tui::plain::{SharedScreen, StatusLine, lines};
 use zk_view::{Activity, AnswerEnd, Block, BlockId, CallState, Content, NoteLevel, Patch, Text};
 
 use crate::output::result::DeniedCall;
@@ -113,10 +114,10 @@ impl Teller {
         }
         match &block.content {
             Content::Note { level: NoteLevel::Warning, text } => {
-                self.stderr.line(Style::Plain, &format!("zk: {text}"));
+                self.stderr.line(Style::PLAIN, &format!("zk: {text}"));
             }
             Content::Note { level: NoteLevel::Info, text } if self.verbose => {
-                self.stderr.line(Style::Plain, text.as_str());
+                self.stderr.line(Style::PLAIN, text.as_str());
             }
             Content::Answer { text, end } if block.closed && *end != AnswerEnd::SentAgain => {
                 self.interim.push(text.clone());
@@ -124,14 +125,14 @@ impl Teller {
             Content::Call(call) if self.verbose => {
                 if call.state == CallState::Running || call.state.is_over() {
                     for text in std::mem::take(&mut self.interim) {
-                        self.stderr.line(Style::Plain, text.as_str());
+                        self.stderr.line(Style::PLAIN, text.as_str());
                     }
                 }
                 if call.state == CallState::Running && self.announced.insert(block.id.clone()) {
-                    self.stderr.line(Style::Plain, &format!("● {}", call.summary));
+                    self.stderr.line(Style::PLAIN, &format!("● {}", call.summary));
                 }
                 if block.closed {
-                    lines::call(call).iter().for_each(|(_, line)| self.stderr.line(Style::Plain, line));
+                    lines::call(call).iter().for_each(|(_, line)| self.stderr.line(Style::PLAIN, line));
                 }
             }
             Content::User { .. } | Content::Injected { .. } => self.interim.clear(),
@@ -158,7 +159,7 @@ impl Teller {
         }
         if !self.stderr.lock().erases() {
             if let Some(line) = self.waits.line(status) {
-                self.stderr.line(Style::Plain, &format!("zk: {line}"));
+                self.stderr.line(Style::PLAIN, &format!("zk: {line}"));
             }
             return;
         }

@@ -16,10 +16,10 @@ pub use self::guards::Watching;
 use self::guards::{Asking, Choosing, Listening};
 use self::line_edit::edit;
 use super::line_editor::OnChange;
-use super::screen::Style;
 use super::shared_screen::SharedScreen;
 use crate::keys::Key;
 use crate::question::answer_keys::{AnswerKeys, Effect, LineFocus, Offer};
+use crate::row::Style;
 use crate::term::Tty;
 
 /// Callback for a submitted line; returns whether it handled the line.
@@ -361,7 +361,7 @@ impl Inner {
         } else if !text.trim().is_empty() {
             if self.screen.lock().is_labelled() {
                 // Nothing else shows what is typed here.
-                self.screen.line(Style::Dim, &format!("next: {text}"));
+                self.screen.line(Style::DIM, &format!("next: {text}"));
             }
             typed.queue.push_back(text.into());
         } else if (self.skip_waits)() {

@@ -5,7 +5,7 @@ use zk_view::{
     Status, Text,
 };
 
-use super::screen::Style;
+use crate::row::Style;
 use crate::view::counted;
 
 /// The longest line of a result that is shown, in characters.
@@ -34,28 +34,28 @@ pub fn block(block: &Block) -> Vec<(Style, String)> {
 }
 
 fn content(content: &Content) -> Vec<(Style, String)> {
-    let plain = |text: &str| text.lines().map(|line| (Style::Plain, line.to_owned())).collect();
+    let plain = |text: &str| text.lines().map(|line| (Style::PLAIN, line.to_owned())).collect();
     match content {
         Content::User { text, attachments } => {
             let mut lines: Vec<_> = plain(&format!("› {}", text.as_str().trim_end()));
             if *attachments > 0 {
-                lines.push((Style::Dim, format!("  ({})", counted(u64::from(*attachments), "attachment"))));
+                lines.push((Style::DIM, format!("  ({})", counted(u64::from(*attachments), "attachment"))));
             }
             lines
         }
         Content::Injected { by, text } => plain(&format!("› ({by}) {}", text.as_str().trim_end())),
         Content::Answer { text, end } => {
             let mut lines: Vec<_> = plain(text.as_str().trim_end());
-            lines.extend(end.remark().map(|end| (Style::Yellow, format!("({end})"))));
+            lines.extend(end.remark().map(|end| (Style::YELLOW, format!("({end})"))));
             lines
         }
         Content::Call(shown) => {
-            let mut lines = vec![(Style::Cyan, shorten(&format!("● {}", shown.summary)))];
+            let mut lines = vec![(Style::CYAN, shorten(&format!("● {}", shown.summary)))];
             lines.extend(call(shown));
             lines
         }
         Content::Provider { text } if text.is_empty() => Vec::new(),
-        Content::Provider { text } => vec![(Style::Dim, shorten(&format!("◦ {text}")))],
+        Content::Provider { text } => vec![(Style::DIM, shorten(&format!("◦ {text}")))],
         Content::Summary { text } => plain(&format!("(summary) {text}")),
         Content::Plugin(plugin) => {
             let PluginBlock { source, title, body, .. } = &**plugin;
@@ -63,14 +63,14 @@ fn content(content: &Content) -> Vec<(Style, String)> {
             if title.is_empty() {
                 plain(&format!("◦ {source}: {}", rows.collect::<Vec<_>>().join("\n")))
             } else {
-                let rows = rows.map(|row| (Style::Plain, row.to_owned()));
-                std::iter::once((Style::Bold, title.as_str().to_owned())).chain(rows).collect()
+                let rows = rows.map(|row| (Style::PLAIN, row.to_owned()));
+                std::iter::once((Style::BOLD, title.as_str().to_owned())).chain(rows).collect()
             }
         }
         Content::Note { level, text } => {
             let style = match level {
-                NoteLevel::Info => Style::Dim,
-                NoteLevel::Warning => Style::Yellow,
+                NoteLevel::Info => Style::DIM,
+                NoteLevel::Warning => Style::YELLOW,
             };
             vec![(style, text.as_str().to_owned())]
         }
@@ -83,7 +83,7 @@ pub fn call(call: &Call) -> Vec<(Style, String)> {
     let reason = call.reason.as_ref().map(|reason| reason.as_str());
     let not_run = |what: &str| {
         let why = reason.map_or(String::new(), |reason| format!(": {reason}"));
-        vec![(Style::Yellow, shorten(&format!("✗ {} {what}{why}", call.tool)))]
+        vec![(Style::YELLOW, shorten(&format!("✗ {} {what}{why}", call.tool)))]
     };
     let mut lines = match (call.state, &call.body) {
         (CallState::Refused, _) => not_run("was refused"),
@@ -96,12 +96,12 @@ pub fn call(call: &Call) -> Vec<(Style, String)> {
         (CallState::Done, Some(body)) => result(body, call.elapsed_ms, false),
         (CallState::Failed, Some(body)) => result(body, call.elapsed_ms, true),
     };
-    lines.extend(call.remarks.iter().map(|text| (Style::Dim, shorten(&format!("  ↳ {text}")))));
+    lines.extend(call.remarks.iter().map(|text| (Style::DIM, shorten(&format!("  ↳ {text}")))));
     lines
 }
 
 fn result(body: &Body, elapsed_ms: Option<u64>, failed: bool) -> Vec<(Style, String)> {
-    let (style, sign) = if failed { (Style::Red, "✗") } else { (Style::Dim, "✓") };
+    let (style, sign) = if failed { (Style::RED, "✗") } else { (Style::DIM, "✓") };
     let first = |text: &str| (style, format!("  {sign} {}", shorten(text)));
     let long = elapsed_ms.filter(|ms| *ms >= 1000);
     let took = long.map_or(String::new(), |ms| format!(" · {:.1} s", ms as f64 / 1e3));
@@ -137,11 +137,11 @@ fn result(body: &Body, elapsed_ms: Option<u64>, failed: bool) -> Vec<(Style, Str
 }
 
 fn row(line: &str) -> (Style, String) {
-    (Style::Dim, format!("    {}", shorten(line)))
+    (Style::DIM, format!("    {}", shorten(line)))
 }
 
 fn more(hidden: u64, place: &str) -> (Style, String) {
-    (Style::Dim, format!("    … {} {place} · /show", counted(hidden, "more line")))
+    (Style::DIM, format!("    … {} {place} · /show", counted(hidden, "more line")))
 }
 
 /// The last lines of an output, after how many there are before them.
@@ -161,8 +161,8 @@ fn diff(body: &Body) -> Vec<(Style, String)> {
         Some((style, format!("{number:>6} {sign}{}", shorten(text))))
     };
     let changed = |line: &Text| match reader.line(line.as_str()) {
-        DiffLine::Added { number, text } => row(Style::Green, number, '+', text),
-        DiffLine::Removed { number, text } => row(Style::Red, number, '-', text),
+        DiffLine::Added { number, text } => row(Style::GREEN, number, '+', text),
+        DiffLine::Removed { number, text } => row(Style::RED, number, '-', text),
         DiffLine::Header(_) | DiffLine::Hunk(_) | DiffLine::Kept { .. } => None,
     };
     let mut rows: Vec<(Style, String)> = body.lines.iter().filter_map(changed).take(DIFF).collect();

@@ -7,9 +7,10 @@ use zk_view::{
 };
 
 use super::lines;
-use super::screen::{Screen, Style};
+use super::screen::Screen;
 use super::shared_screen::SharedScreen;
 use super::status_line::StatusLine;
+use crate::row::Style;
 
 /// Draws a conversation in lines: the answer as it streams, calls and their results below each other, and what goes
 /// on now in a status line.
@@ -131,7 +132,7 @@ impl Painter {
             }
             Patch::Remove { id } => drop(self.open.remove(id)),
             Patch::Body { lines, .. } => {
-                lines.iter().for_each(|line| self.screen.line(Style::Plain, line.as_str()));
+                lines.iter().for_each(|line| self.screen.line(Style::PLAIN, line.as_str()));
             }
             Patch::Status { status } => {
                 if is_long(&self.status) && status.run_ms.is_none() {
@@ -169,19 +170,19 @@ impl Painter {
                 if block.closed {
                     screen.end_line();
                     if let (AnswerEnd::SentAgain, Some(remark)) = (end, end.remark()) {
-                        screen.line(Style::Yellow, &format!("({remark})"));
+                        screen.line(Style::YELLOW, &format!("({remark})"));
                     }
                 }
             }
             Content::Thinking { .. } if is_own => {
                 if !std::mem::replace(&mut drawn.announced, true) {
-                    self.screen.line(Style::Dim, "thinking …");
+                    self.screen.line(Style::DIM, "thinking …");
                 }
             }
             Content::Call(call) => {
                 let indent = lines::indent(block);
                 if call.state == CallState::Running && !std::mem::replace(&mut drawn.announced, true) {
-                    self.screen.line(Style::Cyan, &format!("{indent}● {}", call.headline()));
+                    self.screen.line(Style::CYAN, &format!("{indent}● {}", call.headline()));
                 }
                 if block.closed {
                     self.call(call, &indent);
@@ -220,7 +221,7 @@ impl Painter {
     /// Says once that something is waited for, where nothing can be taken back.
     fn say_wait(&mut self) {
         if let Some(line) = self.waits.line(&self.status) {
-            self.screen.line(Style::Yellow, &line);
+            self.screen.line(Style::YELLOW, &line);
         }
         let is_wait = matches!(
             self.status.activity,
@@ -234,7 +235,7 @@ impl Painter {
         let is_labelled = self.screen.lock().is_labelled();
         let text = lines::status(&self.status, stops, self.screen.has_keys()).filter(|_| is_labelled);
         if let Some(text) = text {
-            self.screen.line(Style::Dim, &text);
+            self.screen.line(Style::DIM, &text);
         }
     }
 

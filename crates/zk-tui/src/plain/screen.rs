@@ -5,7 +5,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use zk_view::{Sanitiser, sanitise};
 
 use super::backlog::Backlog;
-use crate::row::{self, Theme, Tone};
+use crate::row::{Style, Theme};
 use crate::term::{Place, Reader, SafeText, TerminalEnv, TerminalError, redacted};
 
 /// Back to the beginning of the line, which is empty then.
@@ -16,54 +16,6 @@ const BELOW: &str = "\u{1b}D\u{1b}[A\u{1b}7\u{1b}D";
 const BACK: &str = "\u{1b}8";
 
 const RESET: &str = "\u{1b}[0m";
-
-/// Our own colours; text of others never brings any.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Style {
-    /// Plain text.
-    Plain,
-    /// Dim text.
-    Dim,
-    /// Bold text.
-    Bold,
-    /// Red text.
-    Red,
-    /// Green text.
-    Green,
-    /// Yellow text.
-    Yellow,
-    /// Cyan text.
-    Cyan,
-}
-
-impl From<row::Style> for Style {
-    fn from(style: row::Style) -> Self {
-        match style.tone {
-            Tone::Red => Self::Red,
-            Tone::Green => Self::Green,
-            Tone::Yellow => Self::Yellow,
-            Tone::Cyan | Tone::Magenta => Self::Cyan,
-            Tone::Plain if style.bold => Self::Bold,
-            Tone::Plain if style.dim => Self::Dim,
-            Tone::Plain => Self::Plain,
-        }
-    }
-}
-
-impl Style {
-    fn begin(self, theme: Theme) -> SafeText {
-        let style = match self {
-            Self::Plain => return SafeText::default(),
-            Self::Dim => row::Style::DIM,
-            Self::Bold => row::Style::BOLD,
-            Self::Red => row::Style::RED,
-            Self::Green => row::Style::GREEN,
-            Self::Yellow => row::Style::YELLOW,
-            Self::Cyan => row::Style::CYAN,
-        };
-        SafeText::style(style, theme)
-    }
-}
 
 /// An output as a person reads it. When it is no terminal, text passes unchanged and without colours.
 #[derive(Debug)]
@@ -210,8 +162,8 @@ impl Screen {
             sink.send(style, format!("{}\n", text.as_str()));
             return;
         }
-        let line = if self.colours && style != Style::Plain {
-            style.begin(self.theme).then(&text).then(&SafeText::own(RESET))
+        let line = if self.colours && style != Style::PLAIN {
+            SafeText::style(style, self.theme).then(&text).then(&SafeText::own(RESET))
         } else {
             text
         };
@@ -324,7 +276,7 @@ impl Screen {
         if !is_empty && (self.fresh || !is_full) {
             let line = SafeText::exact(&last_line(&self.status_text, &self.draft, width), self.reader);
             let (begin, end) = match self.colours {
-                true => (Style::Dim.begin(self.theme), RESET),
+                true => (SafeText::style(Style::DIM, self.theme), RESET),
                 false => (SafeText::default(), ""),
             };
             let line = SafeText::own(ERASE).then(&begin).then(&line).then(&SafeText::own(end));
@@ -375,7 +327,7 @@ impl Screen {
 
     fn write(&mut self, text: &SafeText) {
         if let Some(sink) = &self.sink {
-            sink.send(Style::Plain, text.as_str().to_owned());
+            sink.send(Style::PLAIN, text.as_str().to_owned());
             return;
         }
         if let Some(held) = &mut self.held {

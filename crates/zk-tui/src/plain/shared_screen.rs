@@ -2,7 +2,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::notices::Notices;
-use super::screen::{Screen, Style};
+use super::screen::Screen;
+use crate::row::Style;
 
 /// The screen of a conversation, as several parts of it write to it.
 #[derive(Clone, Debug)]
@@ -33,7 +34,7 @@ impl SharedScreen {
     /// Shows the notices of this process from now on.
     pub fn take_notices(&self, notices: &Notices) {
         let screen = self.clone();
-        notices.route_to(move |text| screen.line(Style::Yellow, text));
+        notices.route_to(move |text| screen.line(Style::YELLOW, text));
     }
 
     /// Whether keys stop and stop_waiting a run.

@@ -1,5 +1,6 @@
-use super::screen::{StatusId, Style};
+use super::screen::StatusId;
 use super::shared_screen::SharedScreen;
+use crate::row::Style;
 
 /// A line that stands until something else is written, on a screen that can erase lines.
 /// On one that takes nothing back it is a line like others.
@@ -13,7 +14,7 @@ impl StatusLine {
     /// Begins a line of its own with `text`.
     pub(crate) fn show(screen: &SharedScreen, text: &str) -> Self {
         if !screen.lock().erases() {
-            screen.line(Style::Dim, text);
+            screen.line(Style::DIM, text);
         }
         let id = screen.lock().begin_status();
         let line = Self { screen: screen.clone(), id };

@@ -7,13 +7,13 @@ use zk_core::service::{Approval, Question, QuestionId, Ui, UiAnswer, WiderKind, 
 use zk_view::{Card, Drained, Intent, Patch, Reader, ViewDriver};
 
 use super::keyboard::Keyboard;
-use super::screen::{Style, terminal_size};
+use super::screen::terminal_size;
 use super::shared_screen::SharedScreen;
 use super::status_line::StatusLine;
 use crate::keys::Key;
 use crate::question::answer_keys::{Choice, Effect, Offer};
 use crate::question::{Frame, LineChoice};
-use crate::row::{self, Row};
+use crate::row::{Row, Style, Tone};
 
 /// Longest wait after an answer for another question of whoever asked, such as the next field of a form, before a line is read.
 pub const FOLLOW_UP: Duration = Duration::from_millis(100);
@@ -57,7 +57,7 @@ pub async fn attend(view: ViewDriver, ui: Arc<TerminalUi>) {
         let (id, digest) = (card.id, card.digest);
         tokio::select! {
             answer = ui.ask(&card) => view.intent(&Intent::Answer { id, digest, answer }),
-            () = cards.withdrawn(id) => ui.screen.line(Style::Dim, "  (this question is closed)"),
+            () = cards.withdrawn(id) => ui.screen.line(Style::DIM, "  (this question is closed)"),
         }
         cards.withdrawn(id).await;
     }
@@ -118,7 +118,7 @@ impl Cards {
 
 impl Ui for TerminalUi {
     fn notify(&self, text: &str) {
-        self.screen.line(Style::Yellow, text);
+        self.screen.line(Style::YELLOW, text);
     }
 }
 
@@ -195,7 +195,7 @@ impl TerminalUi {
             Choice::WiderAlways => UiAnswer::WiderAlways,
             Choice::No => UiAnswer::No { message: None },
             Choice::NoWithWords => {
-                let prompt = Row::of(row::Style::BOLD, "└ Words for the model · Enter sends them");
+                let prompt = Row::of(Style::BOLD, "└ Words for the model · Enter sends them");
                 let words = self.read_line(&[prompt], true).await?;
                 UiAnswer::No { message: (!words.is_empty()).then_some(words) }
             }
@@ -226,7 +226,7 @@ impl TerminalUi {
                         is_told = true;
                         let mut screen = self.screen.lock();
                         let before = screen.written();
-                        screen.line(Style::Dim, "  (what you type is the next prompt: Alt-Q answers)");
+                        screen.line(Style::DIM, "  (what you type is the next prompt: Alt-Q answers)");
                         drawn += screen.written() - before;
                     }
                     Effect::Draft(_) => {}
@@ -243,7 +243,7 @@ impl TerminalUi {
                             _ => "a",
                         };
                         let again = format!("└ [{key}] again, or Enter, allows this from now on");
-                        self.draw(&[Row::of(row::Style::YELLOW, &again)]);
+                        self.draw(&[Row::of(Style::YELLOW, &again)]);
                         drawn = self.screen.lock().written();
                     }
                     Effect::Chosen(choice) if self.screen.has_keys() => {
@@ -256,7 +256,7 @@ impl TerminalUi {
                     Effect::Chosen(_) => {}
                     Effect::Answer(choice) => {
                         drop(keys);
-                        self.screen.line(Style::Dim, &format!("  {}", choice.describe()));
+                        self.screen.line(Style::DIM, &format!("  {}", choice.describe()));
                         return Some(choice);
                     }
                 }
@@ -275,13 +275,26 @@ impl TerminalUi {
         self.draw(rows);
         let line = self.keyboard.line(engaged).await?;
         let line = line.trim().to_owned();
-        self.screen.line(Style::Dim, &format!("  {}", visible_lines(&line).join(" ")));
+        self.screen.line(Style::DIM, &format!("  {}", visible_lines(&line).join(" ")));
         Some(line)
     }
 
     /// Draws rows at once, so that nothing comes between them.
     fn draw(&self, rows: &[Row]) {
         let mut screen = self.screen.lock();
-        rows.iter().for_each(|row| screen.exact_line(row.style().into(), &row.text()));
+        rows.iter().for_each(|row| screen.exact_line(line_style(row.style()), &row.text()));
+    }
+}
+
+/// The style of a whole line that begins in `style`: its colour, or else its weight.
+fn line_style(style: Style) -> Style {
+    match style.tone {
+        Tone::Red => Style::RED,
+        Tone::Green => Style::GREEN,
+        Tone::Yellow => Style::YELLOW,
+        Tone::Cyan | Tone::Magenta => Style::CYAN,
+        Tone::Plain if style.bold => Style::BOLD,
+        Tone::Plain if style.dim => Style::DIM,
+        Tone::Plain => Style::PLAIN,
     }
 }

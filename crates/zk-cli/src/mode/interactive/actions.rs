@@ -4,7 +4,7 @@ use zk_core::model::Message;
 use zk_core::service::Conversation;
 use zk_tools::Jobs;
 use zk_tui::plain::LineEditor;
-use zk_tui::{Action, App, Modes, Queries, ScreenKind};
+use zk_tui::{Action, App, Modes, Queries, ScreenKind, Style};
 use zk_view::{Effect, Intent, NoteLevel};
 
 use super::editor::Editing;
@@ -97,7 +97,7 @@ impl InlineScreen {
             Ok(mark) => app.attach(&mark),
             Err(why) => {
                 app.insert(path);
-                app.print(zk_tui::Style::YELLOW, &why);
+                app.print(Style::YELLOW, &why);
             }
         }
     }
@@ -145,8 +145,8 @@ impl InlineScreen {
 
     /// Shows what a command said that was done beside a run.
     pub(super) async fn show_beside(&mut self, line: &str, text: &str, app: &mut App) {
-        app.print(zk_tui::Style::BOLD, &format!("› {line}"));
-        app.print(zk_tui::Style::PLAIN, text);
+        app.print(Style::BOLD, &format!("› {line}"));
+        app.print(Style::PLAIN, text);
         self.follow_view().await;
         let Some(opened) = self.opened.get() else { return };
         match opened.wanted.peek() {
@@ -209,7 +209,7 @@ impl InlineScreen {
         app.enter(self.began.elapsed());
         match edited {
             Ok((before, text)) => app.end_edit(&before, &text),
-            Err(why) => app.print(zk_tui::Style::YELLOW, &why),
+            Err(why) => app.print(Style::YELLOW, &why),
         }
         Ok(())
     }

@@ -4,7 +4,8 @@ use zk_core::events::{BashOutput, UserBash};
 use zk_core::model::Message;
 use zk_core::service::{Conversation, Exec, ExecRequest, Exit, OutputSink, OutputStream};
 use zk_tools::CommandOutput;
-use zk_tui::plain::{Backlog, SharedScreen, Style};
+use zk_tui::Style;
+use zk_tui::plain::{Backlog, SharedScreen};
 use zk_tui::term::{Utf8Decoder, redacted};
 
 use super::chat::{Chat, LineOutcome};
@@ -22,7 +23,7 @@ pub(super) async fn run(chat: &Chat, command: &str, private: bool, stop: Cancell
         .then(|| CommandOutput::new(&cx, behavior::tools_options(&chat.app.settings).output_file_bytes));
     let exit_code = match cx.emit(UserBash { command: command.to_owned(), private }).await {
         Ok(Some(BashOutput { output, exit_code })) => {
-            chat.screen.line(Style::Plain, &output);
+            chat.screen.line(Style::PLAIN, &output);
             if let Some(kept) = &mut kept {
                 kept.write(output.as_bytes());
             }
@@ -35,7 +36,7 @@ pub(super) async fn run(chat: &Chat, command: &str, private: bool, stop: Cancell
         Err(error) => return failed(chat, &error.to_string()),
     };
     if exit_code != 0 {
-        chat.screen.line(Style::Red, &format!("exit code {exit_code}"));
+        chat.screen.line(Style::RED, &format!("exit code {exit_code}"));
     }
     let Some(kept) = kept else { return LineOutcome::Done };
     let output = kept.finish();
@@ -48,7 +49,7 @@ pub(super) async fn run(chat: &Chat, command: &str, private: bool, stop: Cancell
 }
 
 fn failed(chat: &Chat, why: &str) -> LineOutcome {
-    chat.screen.line(Style::Red, why);
+    chat.screen.line(Style::RED, why);
     LineOutcome::Failed
 }
 

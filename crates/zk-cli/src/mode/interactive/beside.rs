@@ -7,8 +7,7 @@ use tokio_util::sync::CancellationToken;
 use zk_agent::AgentConversation;
 use zk_core::service::{Command, CommandOutcome, match_command};
 use zk_skills::CommandFilesPlugin;
-use zk_tui::ScreenKind;
-use zk_tui::plain::Style;
+use zk_tui::{ScreenKind, Style};
 use zk_view::{Effect, Intent};
 
 use super::chat::Chat;
@@ -249,17 +248,17 @@ impl Chat {
     async fn command_beside(&self, line: &str, stop: &CancellationToken) {
         self.echo(line);
         let Some(text) = stop.run_until_cancelled(output(&self.conversation, line)).await else {
-            return self.screen.line(Style::Yellow, &format!("stopped: {line} was not done to its end"));
+            return self.screen.line(Style::YELLOW, &format!("stopped: {line} was not done to its end"));
         };
-        text.lines().for_each(|line| self.screen.line(Style::Plain, line));
+        text.lines().for_each(|line| self.screen.line(Style::PLAIN, line));
         let loads = |effect: &Effect| matches!(effect, Effect::LoadBody { .. });
         while let Some(Effect::LoadBody { id }) = self.view.take_effect_where(loads) {
             if !load_body(&self.view, &self.sessions, &id).await {
-                self.screen.line(Style::Yellow, "this output is not kept any more");
+                self.screen.line(Style::YELLOW, "this output is not kept any more");
             }
         }
         if self.wanted.peek().is_some_and(|kind| kind != ScreenKind::Plain) {
-            self.screen.line(Style::Dim, "the other screen follows at the end of this run");
+            self.screen.line(Style::DIM, "the other screen follows at the end of this run");
         }
     }
 }

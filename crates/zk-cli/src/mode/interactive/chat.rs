@@ -4,7 +4,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 use zk_agent::{Agent, AgentConversation};
 use zk_core::service::{Provider, Questions};
-use zk_tui::plain::{Keyboard, LineEditor, Screen, SharedScreen, Style, TerminalUi, Waiting};
+use zk_tui::Style;
+use zk_tui::plain::{Keyboard, LineEditor, Screen, SharedScreen, TerminalUi, Waiting};
 use zk_view::ViewDriver;
 
 use super::attachments::Attachments;
@@ -98,7 +99,7 @@ pub(super) enum LineOutcome {
 /// Goes on with the next permission mode, and shows which.
 fn show_next_mode(modes: &PermissionModes, screen: &SharedScreen) {
     let mode = modes.cycle();
-    screen.line(Style::Yellow, &format!("mode {mode}: {}", explain(mode)));
+    screen.line(Style::YELLOW, &format!("mode {mode}: {}", explain(mode)));
 }
 
 impl Chat {
@@ -242,20 +243,20 @@ impl Chat {
             Some(_) => "session saved".to_owned(),
             None => "session not saved".to_owned(),
         };
-        self.screen.line(Style::Dim, &format!("zk {} · {model} · {kept}", env!("CARGO_PKG_VERSION")));
+        self.screen.line(Style::DIM, &format!("zk {} · {model} · {kept}", env!("CARGO_PKG_VERSION")));
         if self.app.settings.flag("permissions.allow_all") {
-            self.screen.line(Style::Yellow, "every tool runs without asking (--allow-all)");
+            self.screen.line(Style::YELLOW, "every tool runs without asking (--allow-all)");
         }
         if let Some(modes) = self.agent.bus().service::<PermissionModes>() {
             let mode = modes.chosen();
             let text = format!("mode {mode}: {} · Shift-Tab changes it", explain(mode));
-            self.screen.line(Style::Dim, &text);
+            self.screen.line(Style::DIM, &text);
         }
-        self.screen.line(Style::Dim, "/help lists the commands, !command runs one of your own, Ctrl-D ends");
+        self.screen.line(Style::DIM, "/help lists the commands, !command runs one of your own, Ctrl-D ends");
         // The drawn screen shows it as it was drawn when it took place.
         if session.resumed && self.lines().is_some() {
             for line in session_commands::last_exchange(&self.view.view().blocks) {
-                self.screen.line(Style::Dim, &line);
+                self.screen.line(Style::DIM, &line);
             }
         }
     }
@@ -279,7 +280,7 @@ impl Chat {
     /// Shows a text of the person that is being dealt with.
     pub(super) fn echo(&self, text: &str) {
         let label = if self.screen.lock().is_labelled() { "you:" } else { "›" };
-        self.screen.line(Style::Plain, &format!("{label} {text}"));
+        self.screen.line(Style::PLAIN, &format!("{label} {text}"));
     }
 
     /// The next of the texts that were typed during a run.
@@ -321,10 +322,10 @@ impl Chat {
         self.agent.bus().close().await;
         for left in self.sessions.take_left() {
             match left {
-                Err(error) => self.screen.line(Style::Red, &format!("session not saved: {error}")),
-                Ok(Kept::All(id)) => self.screen.line(Style::Dim, &format!("to go on: zk --resume {id}")),
+                Err(error) => self.screen.line(Style::RED, &format!("session not saved: {error}")),
+                Ok(Kept::All(id)) => self.screen.line(Style::DIM, &format!("to go on: zk --resume {id}")),
                 Ok(Kept::Part { id, missing }) => self.screen.line(
-                    Style::Yellow,
+                    Style::YELLOW,
                     &format!("session saved but for its last {missing} entries; to go on: zk --resume {id}"),
                 ),
                 Ok(Kept::Nothing) => {}

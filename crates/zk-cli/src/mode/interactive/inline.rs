@@ -8,10 +8,11 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
-use zk_tui::plain::{Backlog, Keyboard, LineEditor, Screen, SharedScreen, Sink, Style};
+use zk_tui::plain::{Backlog, Keyboard, LineEditor, Screen, SharedScreen, Sink};
 use zk_tui::term::{TerminalGuard, queries, redacted, stop_process};
 use zk_tui::{
-    Action, App, Completer, DRAFT, Drafts, Input, Key, Keymap, ModelFacts, Modes, Queries, ScreenKind, Typed,
+    Action, App, Completer, DRAFT, Drafts, Input, Key, Keymap, ModelFacts, Modes, Queries, ScreenKind, Style,
+    Typed,
 };
 use zk_view::{Reader, ViewDriver};
 
@@ -65,7 +66,7 @@ pub(super) fn run(seat: &mut Seat, start: Start, kind: ScreenKind) -> Outcome<En
         }
         Start::GoOn { chat, unfinished, said } => {
             chat.draw_elsewhere(drawn);
-            said.iter().for_each(|said| chat.screen.line(Style::Dim, said));
+            said.iter().for_each(|said| chat.screen.line(Style::DIM, said));
             let shared = (chat.keyboard.clone(), chat.view.clone());
             (Begin::GoOn(chat), shared, unfinished)
         }
@@ -157,7 +158,7 @@ impl InlineScreen {
         let app = App::new(self.view.view(), Modes::size(), abilities, editor.history(), completer);
         let mut app = app.masked_by(mask).with_keys(keymap).with_recall(editor.recall());
         app = app.with_commands_beside_runs(beside::is_harmless).with_prompt_commands(beside::makes_prompt);
-        said.iter().chain(&Modes::size_remark()).for_each(|line| app.print(zk_tui::Style::YELLOW, line));
+        said.iter().chain(&Modes::size_remark()).for_each(|line| app.print(Style::YELLOW, line));
         app.give_back(&draft);
         if let Some(lost) = drafts.take_lost() {
             app.give_back(&lost);
@@ -265,7 +266,7 @@ impl InlineScreen {
             self.print(&mut app, style, &text);
         }
         if !self.partial.is_empty() {
-            app.print(zk_tui::Style::PLAIN, &std::mem::take(&mut self.partial));
+            app.print(Style::PLAIN, &std::mem::take(&mut self.partial));
         }
         if matches!(exit, Ok(WorkEnd::Screen(..) | WorkEnd::Reload(..))) {
             let keys = match input.take() {
@@ -354,7 +355,7 @@ impl InlineScreen {
         self.is_away = true;
         // The signal stops all threads; this one goes on here when it does.
         if !stop_process(with_group) {
-            app.print(zk_tui::Style::DIM, "zk was not stopped: no shell waits to continue it");
+            app.print(Style::DIM, "zk was not stopped: no shell waits to continue it");
         }
         Ok(())
     }
@@ -404,24 +405,15 @@ impl InlineScreen {
     }
 
     fn print(&mut self, app: &mut App, style: Style, text: &str) {
-        let look = match style {
-            Style::Plain => zk_tui::Style::PLAIN,
-            Style::Dim => zk_tui::Style::DIM,
-            Style::Bold => zk_tui::Style::BOLD,
-            Style::Red => zk_tui::Style::RED,
-            Style::Green => zk_tui::Style::GREEN,
-            Style::Yellow => zk_tui::Style::YELLOW,
-            Style::Cyan => zk_tui::Style::CYAN,
-        };
         let Some((lines, rest)) = text.rsplit_once('\n') else {
             self.partial.push_str(text);
             // A line without an end is shown in parts.
             if self.partial.len() > PART {
-                app.print(look, &std::mem::take(&mut self.partial));
+                app.print(style, &std::mem::take(&mut self.partial));
             }
             return;
         };
-        app.print(look, &(std::mem::take(&mut self.partial) + lines));
+        app.print(style, &(std::mem::take(&mut self.partial) + lines));
         self.partial = rest.to_owned();
     }
 
@@ -470,7 +462,7 @@ fn copy(text: &str, app: &mut App) {
     } else {
         "the last answer is too long for the clipboard of a terminal"
     };
-    app.print(zk_tui::Style::DIM, said);
+    app.print(Style::DIM, said);
 }
 
 fn mask(line: &str) -> Option<String> {

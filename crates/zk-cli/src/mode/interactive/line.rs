@@ -10,7 +10,8 @@ use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, Block, Message, Role, StopReason};
 use zk_core::service::{Command, CommandOutcome, Conversation, UiAnswer, match_command};
 use zk_skills::{CommandFilesPlugin, Skills};
-use zk_tui::plain::{FOLLOW_UP, Style};
+use zk_tui::Style;
+use zk_tui::plain::FOLLOW_UP;
 use zk_view::{BlockId, Effect, Intent, ViewDriver, body_of};
 
 use super::chat::{Chat, LineOutcome};
@@ -113,7 +114,7 @@ impl Chat {
     /// follows.
     pub(super) async fn run_text(&self, text: &str) -> LineOutcome {
         let Some(command) = text.strip_prefix('!') else { return self.run_prompt(text).await };
-        self.screen.line(Style::Bold, &format!("› {text}"));
+        self.screen.line(Style::BOLD, &format!("› {text}"));
         self.tell_busy(true);
         let outcome = self.run_own(command).await;
         self.tell_busy(false);
@@ -144,7 +145,7 @@ impl Chat {
                 Effect::Run { text } => outcome = self.run_text(&text).await,
                 Effect::LoadBody { id } => {
                     if !load_body(&self.view, &self.sessions, &id).await {
-                        self.screen.line(Style::Yellow, "this output is not kept any more");
+                        self.screen.line(Style::YELLOW, "this output is not kept any more");
                     }
                 }
                 Effect::GiveBack { text } => self.keyboard.give_back(&text),
@@ -182,7 +183,7 @@ impl Chat {
         match outcome {
             Some(CommandOutcome::Done) => LineOutcome::Done,
             Some(CommandOutcome::Show(text)) => {
-                text.lines().for_each(|line| self.screen.line(Style::Plain, line));
+                text.lines().for_each(|line| self.screen.line(Style::PLAIN, line));
                 LineOutcome::Done
             }
             Some(CommandOutcome::Prompt(text)) => self.submit(text).await,
@@ -191,7 +192,7 @@ impl Chat {
                 Ok(app) => LineOutcome::Reload(Box::new(app)),
                 Err(why) => {
                     let text = format!("nothing is read anew, everything stays as it is: {why}");
-                    text.lines().for_each(|line| self.screen.line(Style::Yellow, line));
+                    text.lines().for_each(|line| self.screen.line(Style::YELLOW, line));
                     LineOutcome::Stays
                 }
             },
@@ -226,7 +227,7 @@ impl Chat {
         let run = async |stop: CancellationToken| {
             let ran = stop.run_until_cancelled(command.run(args, &cx)).await;
             if ran.is_none() {
-                self.screen.line(Style::Yellow, "stopped");
+                self.screen.line(Style::YELLOW, "stopped");
             }
             self.end_of_run(&stop).await;
             ran
@@ -250,7 +251,7 @@ impl Chat {
         }
         for left in self.sessions.take_left() {
             if let Some(line) = session_commands::describe_left(&left, "/resume") {
-                self.screen.line(Style::Dim, &line);
+                self.screen.line(Style::DIM, &line);
             }
         }
     }
@@ -269,7 +270,7 @@ impl Chat {
         let run = match self.conversation.run(options).await {
             Ok(run) => run,
             Err(error) => {
-                self.screen.line(Style::Red, &error.to_string());
+                self.screen.line(Style::RED, &error.to_string());
                 return LineOutcome::Failed;
             }
         };
@@ -289,19 +290,19 @@ impl Chat {
             match &outcome.result {
                 Ok(()) if is_told && outcome.stop == Some(StopReason::MaxTokens) => {
                     let what = format!("hit the output limit: {}", summary::RAISE_OUTPUT_LIMIT);
-                    self.screen.line(Style::Yellow, &what);
+                    self.screen.line(Style::YELLOW, &what);
                 }
                 _ if is_told => {}
                 Ok(()) => {
                     if let Some(note) = summary::incomplete(&outcome, &outcome.text) {
-                        self.screen.line(Style::Yellow, &note);
+                        self.screen.line(Style::YELLOW, &note);
                     }
                 }
-                Err(AgentError::Aborted) => self.screen.line(Style::Yellow, "stopped"),
-                Err(error) => self.screen.line(Style::Red, &summary::run_error(error)),
+                Err(AgentError::Aborted) => self.screen.line(Style::YELLOW, "stopped"),
+                Err(error) => self.screen.line(Style::RED, &summary::run_error(error)),
             }
             if let Some(choices) = outcome.result.as_ref().err().and_then(summary::choices) {
-                self.screen.line(Style::Yellow, choices);
+                self.screen.line(Style::YELLOW, choices);
             }
             self.sessions.current().print_notices();
             let failed = matches!(&outcome.result, Err(error) if !matches!(error, AgentError::Aborted));
@@ -314,7 +315,7 @@ impl Chat {
                 if let Some(context) = summary::context(&self.view.view().status) {
                     totals.push_str(&format!(" · {context}"));
                 }
-                self.screen.line(Style::Dim, &totals);
+                self.screen.line(Style::DIM, &totals);
             }
             if outcome.result.is_ok() { LineOutcome::Done } else { LineOutcome::Failed }
         })
@@ -331,7 +332,7 @@ impl Chat {
         self.signals.arm_run(stop.clone());
         let watching = self.keyboard.watch(stop.clone());
         if let Err(error) = &watching {
-            self.screen.line(Style::Yellow, &format!("only Ctrl-C stops this: cannot read keys: {error}"));
+            self.screen.line(Style::YELLOW, &format!("only Ctrl-C stops this: cannot read keys: {error}"));
         }
         let worked = self.do_beside(&stop, work(stop.clone())).await;
         drop(watching);

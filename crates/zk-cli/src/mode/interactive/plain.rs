@@ -1,8 +1,8 @@
 //! A conversation in plain lines.
 
 use tokio_util::sync::CancellationToken;
-use zk_tui::plain::{LineEditor, ReadLine, Style, Waiting};
-use zk_tui::{DRAFT, KeptDrafts, ScreenKind};
+use zk_tui::plain::{LineEditor, ReadLine, Waiting};
+use zk_tui::{DRAFT, KeptDrafts, ScreenKind, Style};
 
 use super::chat::{Chat, LineOutcome, Opens};
 use super::desk::Desk;
@@ -34,7 +34,7 @@ pub(super) fn run(seat: &mut Seat, start: Start) -> Outcome<Ended> {
             let text = unfinished.text();
             runtime.block_on(async {
                 chat.draw_lines(plain_screen(app));
-                chat.screen.line(Style::Dim, said.as_deref().unwrap_or(BACK));
+                chat.screen.line(Style::DIM, said.as_deref().unwrap_or(BACK));
                 unfinished.queue_in_lines(&chat).await;
             });
             carried = Some(text);
@@ -91,12 +91,12 @@ fn converse(
                 ReadLine::Interrupt if interrupted => break Exit::Done,
                 ReadLine::Interrupt => {
                     interrupted = true;
-                    chat.screen.line(Style::Dim, "Ctrl-C again, or Ctrl-D, ends the conversation");
+                    chat.screen.line(Style::DIM, "Ctrl-C again, or Ctrl-D, ends the conversation");
                     continue;
                 }
                 ReadLine::End => break Exit::Done,
                 ReadLine::Failed(why) => {
-                    chat.screen.line(Style::Red, &format!("cannot read the terminal: {why}"));
+                    chat.screen.line(Style::RED, &format!("cannot read the terminal: {why}"));
                     break Exit::Failed;
                 }
             },
@@ -121,7 +121,7 @@ fn converse(
             }
         }
         if chat.wanted.take_copy().is_some() {
-            chat.screen.line(Style::Yellow, "plain lines cannot use the clipboard; /screen inline can");
+            chat.screen.line(Style::YELLOW, "plain lines cannot use the clipboard; /screen inline can");
         }
         if let Some(next) = chat.wanted.take().filter(|kind| *kind != ScreenKind::Plain) {
             let unfinished = unfinished(&chat, given);

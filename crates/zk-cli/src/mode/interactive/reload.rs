@@ -11,9 +11,9 @@ use zk_core::model::{Message, MessageId, Model, Role, SessionId, ThinkingRequest
 use zk_core::service::{Conversation, Questions};
 use zk_permission::Mode;
 use zk_tools::{JobHandover, JobPhase, Jobs};
-use zk_tui::plain::{Keyboard, Notices, SharedScreen, Style};
+use zk_tui::plain::{Keyboard, Notices, SharedScreen};
 use zk_tui::term::Tty;
-use zk_tui::{DRAFT, Drafts, ScreenKind};
+use zk_tui::{DRAFT, Drafts, ScreenKind, Style};
 use zk_view::ViewDriver;
 
 use super::attachments::Attachments;
@@ -122,7 +122,7 @@ impl Chat {
         }
         let (app, warnings) = self.app.reread().map_err(|failure| failure.message)?;
         app.settings.check_preset(&app.project).map_err(|failure| failure.message)?;
-        warnings.iter().for_each(|warning| self.screen.line(Style::Yellow, &format!("warning: {warning}")));
+        warnings.iter().for_each(|warning| self.screen.line(Style::YELLOW, &format!("warning: {warning}")));
         Ok(app)
     }
 
@@ -152,7 +152,7 @@ impl Chat {
             Some(Ok(Kept::Nothing)) | None => CarriedSession::Unsaved(session, messages.clone()),
             Some(left @ (Ok(Kept::Part { .. }) | Err(_))) => {
                 let line = session_commands::describe_left(&left, "zk --resume");
-                line.iter().for_each(|line| self.screen.line(Style::Yellow, line));
+                line.iter().for_each(|line| self.screen.line(Style::YELLOW, line));
                 CarriedSession::Unsaved(session, messages.clone())
             }
         });

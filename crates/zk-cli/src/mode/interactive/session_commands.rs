@@ -10,8 +10,9 @@ use zk_core::service::{
     Command, CommandOutcome, Conversation, Entry, EntryKind, SessionFilter, SessionStore, StoreError,
     SwitchTarget,
 };
+use zk_tui::Style;
 use zk_tui::plain::lines::shorten;
-use zk_tui::plain::{Keyboard, Style, lines};
+use zk_tui::plain::{Keyboard, lines};
 use zk_view::{Block, Content, ViewDriver};
 
 use super::wanted_screen::WantedScreen;

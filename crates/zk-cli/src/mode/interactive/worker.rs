@@ -4,8 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
-use zk_tui::ScreenKind;
-use zk_tui::plain::Style;
+use zk_tui::{ScreenKind, Style};
 use zk_view::{Block, Effect, Intent};
 
 use super::attachments::Attachments;
@@ -143,7 +142,7 @@ impl Worker {
         self.tell(if chooses { Note::ChooseSession } else { Note::Names });
         for name in chat.unknown_commands(&self.shortcuts).await {
             let text = format!("keys.toml: there is no command {name} to give a key to");
-            chat.screen.line(Style::Yellow, &text);
+            chat.screen.line(Style::YELLOW, &text);
         }
         let exit = loop {
             let work = match given.pop_front() {
@@ -215,7 +214,7 @@ impl Worker {
     async fn line(&self, chat: &Chat, line: &str) -> LineOutcome {
         let is_command = line.starts_with(['/', '!']);
         if is_command {
-            chat.screen.line(Style::Bold, &format!("› {line}"));
+            chat.screen.line(Style::BOLD, &format!("› {line}"));
             self.tell(Note::Busy(true));
         }
         let outcome = chat.handle_line(line).await;
