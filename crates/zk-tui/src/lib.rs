@@ -52,6 +52,6 @@ pub use pick::{Asked, Completer, Offered, opens_picker};
 pub use question::{Frame, LineChoice, answer_keys};
 pub use row::{Looks, Row, Span, Style, Theme, Tone};
 pub use screen_kind::ScreenKind;
-pub use term::{Input, Modes, Notices, Queries, TerminalEnv, TerminalError, Typed};
+pub use term::{Input, Modes, NoticeForm, Queries, TerminalEnv, TerminalError, Typed};
 pub use transcript::Transcript;
 pub use view::ModelFacts;

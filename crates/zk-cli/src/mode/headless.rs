@@ -14,7 +14,7 @@ use zk_core::service::{HostFiles, HostRead, Redactor, StoreError, Tool};
 use zk_permission::Mode;
 use zk_tui::Style;
 use zk_tui::plain::{Screen, SharedScreen};
-use zk_tui::term::{Place, SafeText, print_stderr};
+use zk_tui::term::{SafeText, StdStream, print_stderr};
 use zk_view::ViewDriver;
 
 use super::told::{self, Refused, Teller};
@@ -267,7 +267,7 @@ impl Headless {
         let warning = summary::incomplete(outcome, &text);
         match self.format {
             Format::Text if !text.is_empty() => {
-                self.output.text(&SafeText::new(&printed, Place::Stdout.reader()));
+                self.output.text(&SafeText::new(&printed, StdStream::Stdout.reader()));
             }
             Format::Text => {}
             Format::Json | Format::StreamJson | Format::ViewJson => {

@@ -7,14 +7,14 @@ use super::{AGAIN, Action, App};
 use crate::edit::{Buffer, Vim};
 use crate::inline::Size;
 use crate::keys::{Direction, Key};
-use crate::pick::Place;
+use crate::pick::PickerKind;
 use crate::question::press_buffer;
 use crate::row::Row;
 use crate::view::key_table;
 
 impl App {
     /// Returns the key that a key counts as, by the keys of the person; nothing if it did its work already.
-    pub(super) fn turned(&mut self, key: &Key) -> Option<Key> {
+    pub(super) fn apply_keymap(&mut self, key: &Key) -> Option<Key> {
         // The pager, the picker and a search have keys of their own.
         if self.is_paging || self.picker.is_some() || self.search.is_some() {
             return Some(key.clone());
@@ -33,7 +33,7 @@ impl App {
 
     /// Runs the command of a key, and leaves what is typed as it is; false if it has none now.
     pub(super) fn press_shortcut(&mut self, key: &Key, actions: &mut Vec<Action>) -> bool {
-        // As in [`turned`](Self::turned).
+        // As in [`apply_keymap`](Self::apply_keymap).
         if self.is_paging || self.picker.is_some() || self.search.is_some() {
             return false;
         }
@@ -173,12 +173,12 @@ impl App {
             }
             return;
         }
-        if let Some(place) = Place::of_line(self.composer.text().trim())
-            && (place != Place::Jobs || !self.transcript.view().jobs.is_empty())
+        if let Some(kind) = PickerKind::of_line(self.composer.text().trim())
+            && (kind != PickerKind::Jobs || !self.transcript.view().jobs.is_empty())
         {
             self.composer.take();
             self.list = None;
-            self.open_picker(place);
+            self.open_picker(kind);
             return;
         }
         if is_running && self.run_at_once() {

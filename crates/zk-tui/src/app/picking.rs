@@ -5,22 +5,22 @@ use zk_view::{Block, View};
 use super::{Action, App};
 use crate::full::Log;
 use crate::keys::Key;
-use crate::pick::{Picked, Picker, PickerKey, Place};
+use crate::pick::{Picked, Picker, PickerKey, PickerKind};
 
 impl App {
     /// Lets the person choose the session to go on with.
     pub fn choose_session(&mut self) {
-        self.open_picker(Place::Sessions);
+        self.open_picker(PickerKind::Sessions);
         self.is_dirty = true;
     }
 
-    pub(super) fn open_picker(&mut self, place: Place) {
+    pub(super) fn open_picker(&mut self, kind: PickerKind) {
         if self.card.is_some() {
             self.hint = Some("a question waits: answer it first");
             return;
         }
         self.list = None;
-        self.picker = Some(Picker::new(place, &self.completer, self.transcript.view()));
+        self.picker = Some(Picker::new(kind, &self.completer, self.transcript.view()));
     }
 
     /// Whether a key is for what is chosen from.

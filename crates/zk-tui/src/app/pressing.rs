@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::{Action, App};
 use crate::keys::Key;
-use crate::pick::Place;
+use crate::pick::PickerKind;
 
 /// Keys, each of them in its turn.
 impl App {
@@ -28,12 +28,12 @@ impl App {
             if self.press_shortcut(key, &mut actions) {
                 continue;
             }
-            let Some(key) = self.turned(key) else { continue };
+            let Some(key) = self.apply_keymap(key) else { continue };
             match &key {
                 Key::Ctrl('z') => actions.push(Action::Suspend),
                 key if self.press_picker(key, &mut actions) => {}
                 key if self.press_alternate(key, now) => {}
-                Key::Ctrl('o') => self.open_picker(Place::Commands),
+                Key::Ctrl('o') => self.open_picker(PickerKind::Commands),
                 Key::Ctrl('t') => self.open_pager(),
                 Key::Escape => self.escape(&mut actions),
                 Key::Ctrl('c') => self.interrupt(now, &mut actions),

@@ -6,9 +6,9 @@ use crate::keys::{Direction, Key};
 use crate::row::{Row, Style, Tone};
 use crate::view::{Detail, key_table};
 
-/// A place in a log: an entry, and one of its rows.
+/// Position in a log: an entry, and one of its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct Position {
     pub(super) entry: usize,
     pub(super) row: usize,
 }
@@ -33,9 +33,9 @@ pub(crate) struct Pager {
     detail: Detail,
     mask: Mask,
     /// The first row in sight; nothing while the end is shown.
-    pub(super) top: Option<Place>,
+    pub(super) top: Option<Position>,
     /// Rows that are selected: where that began, and where it is now.
-    pub(super) selected: Option<(Place, Place)>,
+    pub(super) selected: Option<(Position, Position)>,
     /// The words of a search that is being typed.
     typing: Option<String>,
     /// The words that were searched for.
@@ -132,7 +132,7 @@ impl Pager {
         while rows.len() < height && entry < log.len() {
             let drawn = self.drawer.rows(entry, log, view);
             let in_sight = drawn.rows_from(from).take(height - rows.len());
-            rows.extend(in_sight.map(|(row, drawn)| self.marked_if_selected(Place { entry, row }, drawn)));
+            rows.extend(in_sight.map(|(row, drawn)| self.marked_if_selected(Position { entry, row }, drawn)));
             (entry, from) = (entry + 1, 0);
         }
         if !self.words.is_empty() {
@@ -202,7 +202,7 @@ impl Pager {
             }
             Key::Ctrl('u') => self.up(page / 2, log, view),
             Key::Move { to: Direction::Home, .. } | Key::Char('g') => {
-                self.top = Some(Place { entry: 0, row: 0 });
+                self.top = Some(Position { entry: 0, row: 0 });
                 self.down(0, log, view);
             }
             Key::Move { to: Direction::End, .. } | Key::Char('G') => self.follow(),
@@ -234,57 +234,57 @@ impl Pager {
 
     /// Goes up by rows.
     pub(crate) fn up(&mut self, rows: usize, log: &Log, view: &View) {
-        let mut place = self.top.unwrap_or_else(|| self.last_top(log, view));
+        let mut position = self.top.unwrap_or_else(|| self.last_top(log, view));
         let mut left = rows;
         while left > 0 {
-            if place.row >= left {
-                place.row -= left;
+            if position.row >= left {
+                position.row -= left;
                 break;
             }
-            left -= place.row;
-            let Some(entry) = place.entry.checked_sub(1) else {
-                place.row = 0;
+            left -= position.row;
+            let Some(entry) = position.entry.checked_sub(1) else {
+                position.row = 0;
                 break;
             };
-            place = Place { entry, row: self.drawer.rows(entry, log, view).len() };
+            position = Position { entry, row: self.drawer.rows(entry, log, view).len() };
         }
-        self.set_top(place, log, view);
+        self.set_top(position, log, view);
     }
 
     /// Goes down by rows.
     pub(crate) fn down(&mut self, rows: usize, log: &Log, view: &View) {
-        let Some(mut place) = self.top else { return };
+        let Some(mut position) = self.top else { return };
         let mut left = rows;
-        while place.entry < log.len() {
-            let here = self.drawer.rows(place.entry, log, view).len();
-            if place.row + left < here {
-                place.row += left;
+        while position.entry < log.len() {
+            let here = self.drawer.rows(position.entry, log, view).len();
+            if position.row + left < here {
+                position.row += left;
                 break;
             }
-            left -= here.saturating_sub(place.row);
-            place = Place { entry: place.entry + 1, row: 0 };
+            left -= here.saturating_sub(position.row);
+            position = Position { entry: position.entry + 1, row: 0 };
             if left == 0 {
                 break;
             }
         }
-        self.set_top(place, log, view);
+        self.set_top(position, log, view);
     }
 
-    pub(super) fn set_top(&mut self, place: Place, log: &Log, view: &View) {
-        self.top = (place < self.last_top(log, view)).then_some(place);
+    pub(super) fn set_top(&mut self, position: Position, log: &Log, view: &View) {
+        self.top = (position < self.last_top(log, view)).then_some(position);
     }
 
     /// The first row in sight when the end is.
-    pub(super) fn last_top(&mut self, log: &Log, view: &View) -> Place {
+    pub(super) fn last_top(&mut self, log: &Log, view: &View) -> Position {
         let mut left = self.height;
         for entry in (0..log.len()).rev() {
             let here = self.drawer.rows(entry, log, view).len();
             if here >= left {
-                return Place { entry, row: here - left };
+                return Position { entry, row: here - left };
             }
             left -= here;
         }
-        Place { entry: 0, row: 0 }
+        Position { entry: 0, row: 0 }
     }
 
     /// The last entry in sight.
@@ -314,7 +314,7 @@ impl Pager {
             // The blank row above a prompt is not part of it.
             Some(entry) => {
                 let first = self.drawer.rows(entry, log, view).get(0).is_some_and(Row::is_blank);
-                self.set_top(Place { entry, row: usize::from(first) }, log, view);
+                self.set_top(Position { entry, row: usize::from(first) }, log, view);
             }
             None if back => self.note = Some("no prompt above".to_owned()),
             None => self.follow(),
@@ -356,7 +356,7 @@ impl Pager {
             let hit = if back { places.rfind(is_hit) } else { places.find(is_hit) };
             if let Some(row) = hit {
                 // A hit near the end is in sight already; it stays the place to go on from.
-                self.top = Some(Place { entry, row });
+                self.top = Some(Position { entry, row });
                 return;
             }
         }

@@ -1,7 +1,7 @@
 use zk_view::View;
 
 use super::log::Log;
-use super::scroll::{Pager, PagerKey, Place};
+use super::scroll::{Pager, PagerKey, Position};
 use crate::keys::{Direction, Key};
 use crate::row::{Row, Style, Tone};
 
@@ -45,7 +45,7 @@ impl Pager {
     }
 
     /// A row as it is drawn at a place.
-    pub(super) fn marked_if_selected(&self, at: Place, row: &Row) -> Row {
+    pub(super) fn marked_if_selected(&self, at: Position, row: &Row) -> Row {
         let is_selected =
             self.selected.is_some_and(|(one, other)| (one.min(other)..=one.max(other)).contains(&at));
         match (is_selected, row.text()) {
@@ -94,7 +94,7 @@ impl Pager {
         }
     }
 
-    fn last_in_sight(&mut self, log: &Log, view: &View) -> Place {
+    fn last_in_sight(&mut self, log: &Log, view: &View) -> Position {
         let mut at = self.top.unwrap_or_else(|| self.last_top(log, view));
         for _ in 1..self.height {
             match self.after(at, log, view) {
@@ -106,23 +106,23 @@ impl Pager {
     }
 
     /// The next row.
-    fn after(&mut self, at: Place, log: &Log, view: &View) -> Option<Place> {
+    fn after(&mut self, at: Position, log: &Log, view: &View) -> Option<Position> {
         if at.row + 1 < self.drawer.rows(at.entry, log, view).len() {
-            return Some(Place { row: at.row + 1, ..at });
+            return Some(Position { row: at.row + 1, ..at });
         }
         let entry =
             (at.entry + 1..log.len()).find(|entry| !self.drawer.rows(*entry, log, view).is_empty())?;
-        Some(Place { entry, row: 0 })
+        Some(Position { entry, row: 0 })
     }
 
     /// The row before.
-    fn before(&mut self, at: Place, log: &Log, view: &View) -> Option<Place> {
+    fn before(&mut self, at: Position, log: &Log, view: &View) -> Option<Position> {
         if let Some(row) = at.row.checked_sub(1) {
-            return Some(Place { row, ..at });
+            return Some(Position { row, ..at });
         }
         (0..at.entry).rev().find_map(|entry| {
             let row = self.drawer.rows(entry, log, view).len().checked_sub(1)?;
-            Some(Place { entry, row })
+            Some(Position { entry, row })
         })
     }
 }

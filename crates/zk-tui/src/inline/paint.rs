@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use self::resizing::Resizing;
 use crate::row::{Looks, Row, Theme};
-use crate::term::{KnownTerminal, Notices};
+use crate::term::{KnownTerminal, NoticeForm};
 use crate::text::{columns, graphemes, soft_split};
 
 /// Size of a terminal.
@@ -43,7 +43,7 @@ pub struct Abilities {
     /// Whether tmux stands between, which hands on what is wrapped for it.
     pub tmux: bool,
     /// Way in which it tells a person who looks elsewhere.
-    pub notices: Notices,
+    pub notices: NoticeForm,
     /// Whether its ground is asked for, and chooses the theme.
     pub follows_ground: bool,
     /// The directory whose files links may open, absolute; without one only pages are links.
@@ -57,7 +57,7 @@ impl Abilities {
         synchronized: false,
         reflows: false,
         tmux: false,
-        notices: Notices::Bell,
+        notices: NoticeForm::Bell,
         follows_ground: false,
         workspace: None,
     };
@@ -118,7 +118,7 @@ impl InlineScreen {
     pub(crate) fn set_version(&mut self, version: &str) {
         let Some(known) = KnownTerminal::of(version) else { return };
         self.abilities.reflows = known.reflows;
-        if self.abilities.notices != Notices::None {
+        if self.abilities.notices != NoticeForm::None {
             self.abilities.notices = known.notices.unwrap_or(self.abilities.notices);
         }
         self.abilities.tmux |= known.is_tmux;

@@ -197,7 +197,7 @@ impl KeyDecoder {
 
     /// Whether more bytes may follow at once: [`idle`](Self::idle) has something to do if none do.
     #[must_use]
-    pub fn is_within(&self) -> bool {
+    pub fn awaits_more_bytes(&self) -> bool {
         self.state == State::Escape || self.paste.is_some()
     }
 

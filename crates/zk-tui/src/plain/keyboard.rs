@@ -18,7 +18,7 @@ use self::line_edit::edit;
 use super::line_editor::OnChange;
 use super::shared_screen::SharedScreen;
 use crate::keys::Key;
-use crate::question::answer_keys::{AnswerKeys, Effect, LineFocus, Offer};
+use crate::question::answer_keys::{AnswerKeys, KeyMeaning, LineFocus, Offer};
 use crate::row::Style;
 use crate::term::Tty;
 
@@ -87,7 +87,7 @@ impl From<String> for Waiting {
 
 enum Question {
     /// One that a choice answers.
-    Keys { keys: AnswerKeys, effects: mpsc::UnboundedSender<Effect> },
+    Keys { keys: AnswerKeys, meanings: mpsc::UnboundedSender<KeyMeaning> },
     /// One that a line answers.
     Line { typed: String, focus: LineFocus, answer: oneshot::Sender<String> },
 }
@@ -224,14 +224,14 @@ impl Keyboard {
     /// Lets keys answer a question that was just drawn, until the guard is dropped; nothing where nobody is there.
     /// The person `turned` to it on purpose or was busy with something else.
     pub(crate) fn choose(&self, offer: Offer, turned: bool) -> Option<Choosing> {
-        let (effects, received) = mpsc::unbounded_channel();
+        let (meanings, received) = mpsc::unbounded_channel();
         let listening = self.listen().ok()?;
         let mut state = self.0.state();
         let now = self.0.began.elapsed();
         let keys = AnswerKeys::new(offer, !state.typed.draft.is_empty(), now);
         let keys = if turned { keys.turned(now) } else { keys };
-        let asking = self.install(&mut state, Question::Keys { keys, effects })?;
-        Some(Choosing { effects: received, _asking: asking, _listening: listening })
+        let asking = self.install(&mut state, Question::Keys { keys, meanings })?;
+        Some(Choosing { meanings: received, _asking: asking, _listening: listening })
     }
 
     /// Reads a line that answers a question which was just drawn; nothing when nobody is there. What is typed at first
@@ -307,14 +307,14 @@ impl Inner {
                     self.press_draft(&mut state.typed, key, is_running);
                 }
             }
-            Some(Question::Keys { keys: answer, effects }) => {
-                for effect in answer.press(keys, now) {
-                    if let Effect::Draft(key) = &effect {
+            Some(Question::Keys { keys: answer, meanings }) => {
+                for meaning in answer.press(keys, now) {
+                    if let KeyMeaning::Draft(key) = &meaning {
                         self.press_draft(&mut state.typed, key, is_running);
                         answer.set_typing(!state.typed.draft.is_empty());
                     }
                     // Whoever asked may be gone already.
-                    let _ = effects.send(effect);
+                    let _ = meanings.send(meaning);
                 }
             }
             Some(Question::Line { typed, focus, .. }) => {

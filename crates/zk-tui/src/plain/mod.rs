@@ -19,7 +19,7 @@ pub use keyboard::{Keyboard, Waiting, Watching};
 pub use line_editor::{LineEditor, OnChange, ReadLine};
 pub use notices::Notices;
 pub use painter::Painting;
-pub use screen::{Screen, Sink, terminal_size};
+pub use screen::{Screen, Sink};
 pub use shared_screen::SharedScreen;
 pub use status_line::StatusLine;
 pub use terminal_ui::{FOLLOW_UP, TerminalUi, attend};

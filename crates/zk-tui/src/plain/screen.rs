@@ -1,12 +1,11 @@
 use std::io::ErrorKind;
 
-use rustix::termios::tcgetwinsize;
 use tokio::sync::mpsc::UnboundedSender;
 use zk_view::{Sanitiser, sanitise};
 
 use super::backlog::Backlog;
 use crate::row::{Style, Theme};
-use crate::term::{Place, Reader, SafeText, TerminalEnv, TerminalError, redacted};
+use crate::term::{Modes, Reader, SafeText, StdStream, TerminalEnv, TerminalError, redacted};
 
 /// Back to the beginning of the line, which is empty then.
 const ERASE: &str = "\r\u{1b}[K";
@@ -20,7 +19,7 @@ const RESET: &str = "\u{1b}[0m";
 /// An output as a person reads it. When it is no terminal, text passes unchanged and without colours.
 #[derive(Debug)]
 pub struct Screen {
-    place: Place,
+    place: StdStream,
     reader: Reader,
     colours: bool,
     /// Whether the terminal can take back what was written.
@@ -85,12 +84,12 @@ pub(crate) struct StatusId(u64);
 impl Screen {
     /// Standard output.
     pub fn stdout(env: &TerminalEnv) -> Self {
-        Self::at(Place::Stdout, env)
+        Self::at(StdStream::Stdout, env)
     }
 
     /// Standard error.
     pub fn stderr(env: &TerminalEnv) -> Self {
-        Self::at(Place::Stderr, env)
+        Self::at(StdStream::Stderr, env)
     }
 
     /// A screen that somebody else draws.
@@ -103,7 +102,7 @@ impl Screen {
         self.sink.as_ref().map(|sink| sink.backlog.clone())
     }
 
-    fn at(place: Place, env: &TerminalEnv) -> Self {
+    fn at(place: StdStream, env: &TerminalEnv) -> Self {
         let reader = place.reader();
         let is_capable = reader == Reader::Terminal && !env.is_dumb();
         Self {
@@ -270,7 +269,7 @@ impl Screen {
             return;
         }
         let mut out = self.erase_sequence();
-        let (width, _) = terminal_size();
+        let width = Modes::size().width;
         // With a full line the cursor is in it and beyond it, and a terminal that goes elsewhere forgets that.
         let is_full = self.column > 0 && self.column.is_multiple_of(width);
         if !is_empty && (self.fresh || !is_full) {
@@ -355,13 +354,6 @@ impl Screen {
             self.write(&held);
         }
     }
-}
-
-/// The columns and rows of the terminal; 80 and 24 where it does not say.
-pub fn terminal_size() -> (usize, usize) {
-    let size = tcgetwinsize(std::io::stdout()).ok();
-    let or = |size: Option<u16>, usual| size.filter(|size| *size > 0).map_or(usual, usize::from);
-    (or(size.map(|size| size.ws_col), 80), or(size.map(|size| size.ws_row), 24))
 }
 
 /// The status and the end of the draft, in less than the width of a terminal.

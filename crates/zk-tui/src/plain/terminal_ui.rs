@@ -7,13 +7,13 @@ use zk_core::service::{Approval, Question, QuestionId, Ui, UiAnswer, WiderKind, 
 use zk_view::{Card, Drained, Intent, Patch, Reader, ViewDriver};
 
 use super::keyboard::Keyboard;
-use super::screen::terminal_size;
 use super::shared_screen::SharedScreen;
 use super::status_line::StatusLine;
 use crate::keys::Key;
-use crate::question::answer_keys::{Choice, Effect, Offer};
+use crate::question::answer_keys::{Choice, KeyMeaning, Offer};
 use crate::question::{Frame, LineChoice};
 use crate::row::{Row, Style, Tone};
+use crate::term::Modes;
 
 /// Longest wait after an answer for another question of whoever asked, such as the next field of a form, before a line is read.
 pub const FOLLOW_UP: Duration = Duration::from_millis(100);
@@ -140,7 +140,7 @@ impl TerminalUi {
     }
 
     async fn ask(&self, card: &Card) -> UiAnswer {
-        let (width, _) = terminal_size();
+        let width = Modes::size().width;
         let answer = match &card.question {
             Question::Approve(approval) => {
                 let who = card.agent.as_ref().map(|agent| agent.name.unsanitised());
@@ -206,7 +206,7 @@ impl TerminalUi {
     async fn choose(&self, frame: &Frame, offer: Offer) -> Option<Choice> {
         let (mut from, mut turned) = (0, false);
         'drawn: loop {
-            let (_, height) = terminal_size();
+            let height = Modes::size().height;
             let (rows, next) = frame.page(from, height.saturating_sub(1), "");
             self.draw(&rows);
             let mut keys =
@@ -215,27 +215,27 @@ impl TerminalUi {
             let mut status: Option<StatusLine> = None;
             let mut is_told = false;
             loop {
-                let effect = keys.next().await?;
-                let is_answer = matches!(effect, Effect::Chosen(_) | Effect::Answer(_));
+                let meaning = keys.next().await?;
+                let is_answer = matches!(meaning, KeyMeaning::Chosen(_) | KeyMeaning::Answer(_));
                 if is_answer && self.screen.lock().written() != drawn {
                     // Something else was written below the question: what is answered has to be in sight.
                     continue 'drawn;
                 }
-                match effect {
-                    Effect::Draft(key) if key != Key::Enter && self.screen.has_keys() && !is_told => {
+                match meaning {
+                    KeyMeaning::Draft(key) if key != Key::Enter && self.screen.has_keys() && !is_told => {
                         is_told = true;
                         let mut screen = self.screen.lock();
                         let before = screen.written();
                         screen.line(Style::DIM, "  (what you type is the next prompt: Alt-Q answers)");
                         drawn += screen.written() - before;
                     }
-                    Effect::Draft(_) => {}
-                    Effect::Unchosen => drop(status.take().map(StatusLine::clear)),
-                    Effect::NextPage => {
+                    KeyMeaning::Draft(_) => {}
+                    KeyMeaning::Unchosen => drop(status.take().map(StatusLine::clear)),
+                    KeyMeaning::NextPage => {
                         (from, turned) = (next.unwrap_or(from), true);
                         continue 'drawn;
                     }
-                    Effect::Chosen(choice) if choice.is_lasting() => {
+                    KeyMeaning::Chosen(choice) if choice.is_lasting() => {
                         self.draw(&frame.rules);
                         let key = match (choice, offer.wider) {
                             (Choice::WiderAlways, Some(WiderKind::Prefix)) => "P",
@@ -246,15 +246,15 @@ impl TerminalUi {
                         self.draw(&[Row::of(Style::YELLOW, &again)]);
                         drawn = self.screen.lock().written();
                     }
-                    Effect::Chosen(choice) if self.screen.has_keys() => {
+                    KeyMeaning::Chosen(choice) if self.screen.has_keys() => {
                         let text = format!("→ {} · Enter confirms", choice.describe());
                         let before = self.screen.lock().written();
                         status = Some(StatusLine::show(&self.screen, &text));
                         // On a screen where lines stay, the status is one of them.
                         drawn += self.screen.lock().written() - before;
                     }
-                    Effect::Chosen(_) => {}
-                    Effect::Answer(choice) => {
+                    KeyMeaning::Chosen(_) => {}
+                    KeyMeaning::Answer(choice) => {
                         drop(keys);
                         self.screen.line(Style::DIM, &format!("  {}", choice.describe()));
                         return Some(choice);

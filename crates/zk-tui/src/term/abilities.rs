@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::env::TerminalEnv;
 use super::modes::Queries;
-use super::notice::Notices;
+use super::notice::NoticeForm;
 use crate::inline::Abilities;
 use crate::row::{Looks, Theme};
 
@@ -25,17 +25,17 @@ pub fn theme(env: &TerminalEnv, wanted: Option<&str>) -> Theme {
 }
 
 /// Returns the form in which the terminal shows a notice.
-fn notices(env: &TerminalEnv) -> Notices {
+fn notices(env: &TerminalEnv) -> NoticeForm {
     let program = env.text("TERM_PROGRAM").unwrap_or_default();
     let term = env.text("TERM").unwrap_or_default();
     if env.is_set("KITTY_WINDOW_ID") {
-        Notices::Osc99
+        NoticeForm::Osc99
     } else if matches!(program, "iTerm.app" | "WezTerm" | "ghostty") || env.is_set("WT_SESSION") {
-        Notices::Osc9
+        NoticeForm::Osc9
     } else if env.is_set("VTE_VERSION") || term.starts_with("foot") || term.starts_with("rxvt") {
-        Notices::Osc777
+        NoticeForm::Osc777
     } else {
-        Notices::Bell
+        NoticeForm::Bell
     }
 }
 

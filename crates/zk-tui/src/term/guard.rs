@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::modes::{Modes, Queries};
-use super::safe::{Place, SafeText};
+use super::safe::{SafeText, StdStream};
 use super::suspend::stop_process;
 use super::tty::Tty;
 
@@ -122,9 +122,9 @@ impl Drop for Restored {
         is_drawn.store(false, Ordering::SeqCst);
         if std::thread::panicking() {
             let why = panic.lock().unwrap_or_else(PoisonError::into_inner);
-            let text = SafeText::exact(&format!("\n{why}\n"), Place::Stderr.reader());
+            let text = SafeText::exact(&format!("\n{why}\n"), StdStream::Stderr.reader());
             // Nobody is left to tell.
-            let _ = Place::Stderr.write(&text);
+            let _ = StdStream::Stderr.write(&text);
         }
     }
 }

@@ -31,8 +31,8 @@ pub enum Typed {
 #[derive(Debug)]
 pub struct Input {
     typed: mpsc::UnboundedReceiver<Typed>,
-    /// Whether the terminal was asked something else.
-    is_asked: Arc<AtomicBool>,
+    /// Whether a question to the terminal is not answered yet.
+    reply_pending: Arc<AtomicBool>,
     /// Stream that wakes the thread; its end is the thread's.
     wake: UnixStream,
 }
@@ -42,7 +42,7 @@ pub struct Input {
 struct Reading {
     woken: UnixStream,
     sender: mpsc::UnboundedSender<Typed>,
-    is_asked: Arc<AtomicBool>,
+    reply_pending: Arc<AtomicBool>,
 }
 
 impl Input {
@@ -65,19 +65,19 @@ impl Input {
     fn begin(read: fn(&Reading) -> io::Result<()>) -> io::Result<Self> {
         let (wake, woken) = UnixStream::pair()?;
         let (sender, typed) = mpsc::unbounded_channel();
-        let is_asked = Arc::new(AtomicBool::new(false));
-        let reading = Reading { woken, sender, is_asked: is_asked.clone() };
+        let reply_pending = Arc::new(AtomicBool::new(false));
+        let reading = Reading { woken, sender, reply_pending: reply_pending.clone() };
         std::thread::Builder::new().name("keys".to_owned()).stack_size(256 * 1024).spawn(move || {
             if read(&reading).is_err() {
                 let _ = reading.sender.send(Typed::Gone);
             }
         })?;
-        Ok(Self { typed, is_asked, wake })
+        Ok(Self { typed, reply_pending, wake })
     }
 
     /// The terminal is asked something now, last of all what it is: its answer is no text, however late it comes.
     pub fn expect_reply(&self) {
-        self.is_asked.store(true, Ordering::SeqCst);
+        self.reply_pending.store(true, Ordering::SeqCst);
     }
 
     /// The process is in the foreground again, after [`Typed::Away`].
@@ -106,7 +106,7 @@ impl Input {
     }
 }
 
-fn read(Reading { woken, sender, is_asked }: &Reading) -> io::Result<()> {
+fn read(Reading { woken, sender, reply_pending }: &Reading) -> io::Result<()> {
     let stdin = io::stdin();
     let (mut decoder, began) = (KeyDecoder::default(), Instant::now());
     decoder.expect_reply();
@@ -119,7 +119,7 @@ fn read(Reading { woken, sender, is_asked }: &Reading) -> io::Result<()> {
         }
         let input = if is_ours { PollFlags::IN } else { PollFlags::empty() };
         let mut fds = [PollFd::new(&stdin, input), PollFd::new(woken, PollFlags::IN)];
-        let wait = (is_ours && decoder.is_within()).then_some(SEQUENCE);
+        let wait = (is_ours && decoder.awaits_more_bytes()).then_some(SEQUENCE);
         let wait = wait.map(|tv_nsec| Timespec { tv_sec: 0, tv_nsec });
         match poll(&mut fds, wait.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -136,7 +136,7 @@ fn read(Reading { woken, sender, is_asked }: &Reading) -> io::Result<()> {
             continue;
         }
         decoder.set_time(began.elapsed());
-        if is_asked.swap(false, Ordering::SeqCst) {
+        if reply_pending.swap(false, Ordering::SeqCst) {
             decoder.expect_reply();
         }
         let keys = if typed.is_empty() {

@@ -17,14 +17,14 @@ pub enum Reader {
 
 /// An output of this process.
 #[derive(Clone, Copy, Debug)]
-pub enum Place {
+pub enum StdStream {
     /// Standard output.
     Stdout,
     /// Standard error.
     Stderr,
 }
 
-impl Place {
+impl StdStream {
     /// Reader of this output.
     pub fn reader(self) -> Reader {
         let is_terminal = match self {
@@ -116,9 +116,9 @@ impl SafeText {
 
 /// One line on standard error: warnings, errors, and what -v shows.
 pub fn print_stderr(text: &str) {
-    let text = SafeText::new(text.trim_end(), Place::Stderr.reader());
+    let text = SafeText::new(text.trim_end(), StdStream::Stderr.reader());
     // With standard error closed there is nobody left to tell.
-    let _ = Place::Stderr.write(&text.then(&SafeText::own("\n")));
+    let _ = StdStream::Stderr.write(&text.then(&SafeText::own("\n")));
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::io::BufRead;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
 use super::error::TerminalError;
-use super::safe::{Place, SafeText, print_stderr};
+use super::safe::{SafeText, StdStream, print_stderr};
 
 /// The terminal as it was, put back whatever happens.
 struct Restore(Termios);
@@ -34,7 +34,7 @@ pub fn read(question: &str) -> Result<String, TerminalError> {
 
 fn ask(question: &str) {
     // Whoever cannot read the question can still answer it.
-    let _ = Place::Stderr.write(&SafeText::new(question, Place::Stderr.reader()));
+    let _ = StdStream::Stderr.write(&SafeText::new(question, StdStream::Stderr.reader()));
 }
 
 /// The characters up to the end of the line; nothing if the person gave up.

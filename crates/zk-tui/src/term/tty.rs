@@ -7,7 +7,7 @@ use rustix::termios::{
     InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetpgrp, tcsetattr,
 };
 
-use super::safe::{Place, SafeText};
+use super::safe::{SafeText, StdStream};
 
 /// No character: the terminal does nothing of its own for a key that has this code.
 const DISABLED: u8 = if cfg!(any(target_os = "linux", target_os = "android")) { 0 } else { 0xff };
@@ -78,7 +78,7 @@ impl Tty {
     fn mark_pastes(&self, how: &'static str) {
         if self.0.marks_pastes {
             // A terminal that is gone marks nothing.
-            let _ = Place::Stdout.write(&SafeText::own(how));
+            let _ = StdStream::Stdout.write(&SafeText::own(how));
         }
     }
 

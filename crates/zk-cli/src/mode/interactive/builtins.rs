@@ -5,8 +5,8 @@ use zk_agent::Agent;
 use zk_core::kernel::{BoxError, Cx};
 use zk_core::model::{Model, ThinkingLevel, ThinkingRequest, ThinkingSupport};
 use zk_core::service::{Command, CommandOutcome, Provider, SessionFilter, SessionStore, Tool};
-use zk_tui::ScreenKind;
-use zk_tui::plain::{help, terminal_size};
+use zk_tui::plain::help;
+use zk_tui::{Modes, ScreenKind};
 use zk_view::{Block, Content, Intent, ViewDriver};
 
 use super::models;
@@ -128,7 +128,7 @@ impl Command for Builtin {
             BuiltinKind::Quit => return Ok(CommandOutcome::Quit),
             BuiltinKind::Reload => return Ok(CommandOutcome::Reload),
             BuiltinKind::Copy => self.context.copy(),
-            BuiltinKind::Help => help(cx, self.context.wanted.is_drawn(), terminal_size().0),
+            BuiltinKind::Help => help(cx, self.context.wanted.is_drawn(), Modes::size().width),
             BuiltinKind::Permissions => permissions(args, cx)?,
             BuiltinKind::Model => self.context.model(args).await?,
             BuiltinKind::Models => models::list(args, &self.context.agent.model().reference(), cx).await?,

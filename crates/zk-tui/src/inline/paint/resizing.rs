@@ -84,8 +84,8 @@ impl InlineScreen {
         }
     }
 
-    /// Whether that is the width that the process was told last.
-    fn is_told(&self, (rows, columns): (usize, usize)) -> bool {
+    /// Whether this is the size with the width that the process was told last.
+    fn is_reported_width(&self, (rows, columns): (usize, usize)) -> bool {
         let Size { width, height } = self.size;
         if !self.abilities.tmux {
             return columns == width;
@@ -102,7 +102,7 @@ impl InlineScreen {
             1 => {
                 self.resizing.asked = 0;
                 match reported {
-                    Some(reported) if !self.is_told(reported) => {
+                    Some(reported) if !self.is_reported_width(reported) => {
                         self.resizing.is_outdated = true;
                         // Wide characters leave columns empty at one width that they do not at the next one, and
                         // terminals differ in what becomes of the cursor then.

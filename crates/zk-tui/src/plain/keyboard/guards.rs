@@ -3,7 +3,7 @@
 use tokio::sync::mpsc;
 
 use super::Keyboard;
-use crate::question::answer_keys::Effect;
+use crate::question::answer_keys::KeyMeaning;
 
 /// Reads the terminal as long as it lives.
 #[derive(Debug)]
@@ -48,15 +48,15 @@ impl Drop for Asking {
 
 /// The keys of one question, as long as it lives.
 pub(crate) struct Choosing {
-    pub(super) effects: mpsc::UnboundedReceiver<Effect>,
+    pub(super) meanings: mpsc::UnboundedReceiver<KeyMeaning>,
     // Dropped before the listening: the reader's thread is joined there.
     pub(super) _asking: Asking,
     pub(super) _listening: Listening,
 }
 
 impl Choosing {
-    /// Returns the effect of the next key; nothing when nobody is there any more.
-    pub(crate) async fn next(&mut self) -> Option<Effect> {
-        self.effects.recv().await
+    /// Returns the meaning of the next key; nothing when nobody is there any more.
+    pub(crate) async fn next(&mut self) -> Option<KeyMeaning> {
+        self.meanings.recv().await
     }
 }

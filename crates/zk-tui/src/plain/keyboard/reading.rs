@@ -30,7 +30,7 @@ impl Inner {
             // In the background the keys are for somebody else.
             let input = if is_ours { PollFlags::IN } else { PollFlags::empty() };
             let mut fds = [PollFd::new(&stdin, input), PollFd::new(woken, PollFlags::IN)];
-            let wait = if keys.is_within() { SEQUENCE } else { self.until_tick().min(LOOK) };
+            let wait = if keys.awaits_more_bytes() { SEQUENCE } else { self.until_tick().min(LOOK) };
             match poll(&mut fds, Some(&timespec(wait))) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
@@ -80,11 +80,11 @@ impl Inner {
 
     /// Lets a choice answer after which nothing came.
     fn tick(&self) {
-        if let Some(Question::Keys { keys, effects }) = &mut self.state().question
-            && let Some(effect) = keys.tick(self.began.elapsed())
+        if let Some(Question::Keys { keys, meanings }) = &mut self.state().question
+            && let Some(meaning) = keys.tick(self.began.elapsed())
         {
             // Whoever asked may be gone already.
-            let _ = effects.send(effect);
+            let _ = meanings.send(meaning);
         }
     }
 
