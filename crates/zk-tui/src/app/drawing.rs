@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::layout::{Parts, Rooms, list_room, live_rows};
-use super::{ANSWER, App, FRAME, FRAMES, SETTLED, SETTLED_TMUX};
+use super::{App, FRAME_INTERVAL, MAX_FRAMES_PER_SECOND, RESIZE_PAUSE, SIZE_ANSWER_WAIT, TMUX_RESIZE_PAUSE};
 use crate::inline::{Caret, Size};
 use crate::question::CardState;
 use crate::row::{Row, Style};
@@ -17,7 +17,7 @@ impl App {
             return String::new();
         }
         (self.is_dirty, self.is_pressed, self.drawn) = (false, false, Some(now));
-        if self.frames.len() >= FRAMES {
+        if self.frames.len() >= MAX_FRAMES_PER_SECOND {
             self.frames.pop_front();
         }
         self.frames.push_back(now);
@@ -44,13 +44,13 @@ impl App {
         self.is_dirty
             && !self.is_left
             && !self.may_show_key(now)
-            && self.drawn.is_some_and(|drawn| now < drawn + FRAME)
+            && self.drawn.is_some_and(|drawn| now < drawn + FRAME_INTERVAL)
     }
 
     /// Whether a key is shown at once: there is a frame left of those of a second.
     fn may_show_key(&self, now: Duration) -> bool {
         let is_left = || {
-            let first = self.frames.front().filter(|_| self.frames.len() >= FRAMES);
+            let first = self.frames.front().filter(|_| self.frames.len() >= MAX_FRAMES_PER_SECOND);
             first.is_none_or(|first| now >= *first + Duration::from_secs(1))
         };
         self.is_pressed && is_left()
@@ -60,9 +60,9 @@ impl App {
     pub(super) fn waits_until(&self) -> Option<Duration> {
         let asked = self.asked?;
         if self.screen.is_asking() {
-            Some(asked + ANSWER)
+            Some(asked + SIZE_ANSWER_WAIT)
         } else {
-            let settled = if self.screen.abilities().tmux { SETTLED_TMUX } else { SETTLED };
+            let settled = if self.screen.abilities().tmux { TMUX_RESIZE_PAUSE } else { RESIZE_PAUSE };
             self.screen.is_settling().then(|| asked + settled)
         }
     }

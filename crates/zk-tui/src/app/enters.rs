@@ -4,13 +4,13 @@ use super::{Action, App};
 use crate::keys::Key;
 
 /// Time in which more has to come behind Enter for it to be a line end of a paste: nobody types that fast.
-const PASTING: Duration = Duration::from_millis(8);
+const PASTE_PAUSE: Duration = Duration::from_millis(8);
 
 impl App {
     /// Makes line ends of the Enters of a paste that the terminal does not mark. One at the end is held back for a moment
     /// if it came with other keys, or right behind them: more of the paste may come.
     pub(super) fn settle_enters(&mut self, keys: Vec<Key>, is_burst: bool, now: Duration) -> Vec<Key> {
-        let is_behind_text = self.text_came.is_some_and(|came| now < came + PASTING);
+        let is_behind_text = self.text_came.is_some_and(|came| now < came + PASTE_PAUSE);
         let mut settled = self.settle_all_enters(keys, now);
         if (is_burst || is_behind_text) && settled.last() == Some(&Key::Enter) {
             settled.pop();
@@ -26,7 +26,7 @@ impl App {
         };
         let mut settled = Vec::with_capacity(keys.len() + 1);
         if let Some(held) = self.held_enter.take() {
-            let goes_on = now < held + PASTING && is_text(keys.first());
+            let goes_on = now < held + PASTE_PAUSE && is_text(keys.first());
             settled.push(if goes_on { Key::Newline } else { Key::Enter });
         }
         if !keys.is_empty() {
@@ -44,7 +44,7 @@ impl App {
 
     /// When an Enter that is held back counts.
     pub(super) fn enter_due(&self) -> Option<Duration> {
-        self.held_enter.map(|held| held + PASTING)
+        self.held_enter.map(|held| held + PASTE_PAUSE)
     }
 
     /// Presses an Enter behind which nothing came.

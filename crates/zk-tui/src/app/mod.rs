@@ -29,25 +29,25 @@ use crate::transcript::Transcript;
 use crate::view::ModelFacts;
 
 /// The least time between two frames of what streams: 50 a second.
-const FRAME: Duration = Duration::from_millis(20);
+const FRAME_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The most frames in a second: those that show a key at once are among them.
-const FRAMES: usize = 60;
+const MAX_FRAMES_PER_SECOND: usize = 60;
 
 /// Time that a terminal may take to say how large it is after a resize.
-const ANSWER: Duration = Duration::from_millis(250);
+const SIZE_ANSWER_WAIT: Duration = Duration::from_millis(250);
 
 /// Time after a resize in which nothing is drawn: dragging a border resizes many times.
-const SETTLED: Duration = Duration::from_millis(60);
+const RESIZE_PAUSE: Duration = Duration::from_millis(60);
 
 /// Time after a resize in which nothing is drawn in tmux, which waits 250 ms before it tells of the next one.
-const SETTLED_TMUX: Duration = Duration::from_millis(300);
+const TMUX_RESIZE_PAUSE: Duration = Duration::from_millis(300);
 
 /// Time after Ctrl-C in which another one ends the conversation.
 const AGAIN: Duration = Duration::from_secs(2);
 
 /// Shortest run whose end is worth a notice, in milliseconds.
-const LONG_RUN: u64 = 10_000;
+const LONG_RUN_MS: u64 = 10_000;
 
 /// Action that a host has to take for the person.
 #[derive(Clone, Debug, PartialEq)]
@@ -211,7 +211,7 @@ impl App {
             held_enter: None,
             text_came: None,
             drawn: None,
-            frames: VecDeque::with_capacity(FRAMES),
+            frames: VecDeque::with_capacity(MAX_FRAMES_PER_SECOND),
             is_pressed: false,
             asked: None,
             is_dirty: true,
@@ -272,7 +272,7 @@ impl App {
             picker.refresh(&self.completer, self.transcript.view());
         }
         let view = self.transcript.view();
-        let is_over = before.is_some_and(|ms| ms >= LONG_RUN) && view.status.run_ms.is_none();
+        let is_over = before.is_some_and(|ms| ms >= LONG_RUN_MS) && view.status.run_ms.is_none();
         let first = view.cards.first();
         if self.card.as_ref().map(|card| card.card().id) != first.map(|card| card.id) {
             let card = first.cloned();
@@ -394,7 +394,7 @@ impl App {
         if self.is_left {
             return None;
         }
-        let frame = self.is_dirty.then(|| self.drawn.map_or(Duration::ZERO, |drawn| drawn + FRAME));
+        let frame = self.is_dirty.then(|| self.drawn.map_or(Duration::ZERO, |drawn| drawn + FRAME_INTERVAL));
         let frame = frame.max(self.waits_until().filter(|_| self.is_dirty));
         let card = self.card.as_ref().and_then(CardState::next_tick);
         let notice = self.late_notice.as_ref().map(|(due, _)| *due);

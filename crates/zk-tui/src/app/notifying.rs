@@ -6,7 +6,7 @@ use crate::term::notice_sequence;
 
 /// Time without a key after which a person counts as away whose terminal does not tell whether they look at
 /// it.
-const AWAY: Duration = Duration::from_secs(10);
+const AWAY_AFTER: Duration = Duration::from_secs(10);
 
 /// Notices for a person who looks elsewhere.
 impl App {
@@ -15,7 +15,7 @@ impl App {
         match self.is_focused {
             Some(true) => {}
             Some(false) => self.tell(&text),
-            None => self.late_notice = Some((now + AWAY, text)),
+            None => self.late_notice = Some((now + AWAY_AFTER, text)),
         }
     }
 

@@ -9,7 +9,7 @@ use crate::plain::OnChange;
 use crate::term::redacted;
 
 /// Time after the last key until a draft is stored.
-pub const DRAFT: Duration = Duration::from_millis(500);
+pub const DRAFT_PAUSE: Duration = Duration::from_millis(500);
 
 /// Files in which processes keep the draft of their prompt, each in its own.
 pub trait DraftFiles: Send + fmt::Debug {

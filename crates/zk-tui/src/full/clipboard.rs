@@ -1,10 +1,10 @@
 /// The most bytes of a copy: terminals refuse, or cut, what is longer.
-const MOST: usize = 74_000;
+const MAX_COPIED_BYTES: usize = 74_000;
 
 /// The sequence that puts a text into the clipboard of the terminal (OSC 52); within tmux also one that tmux hands on.
 /// Nothing for a text that is too long.
 pub(crate) fn copy_sequence(text: &str, in_tmux: bool) -> Option<String> {
-    if text.len() > MOST {
+    if text.len() > MAX_COPIED_BYTES {
         return None;
     }
     let copy = format!("\u{1b}]52;c;{}\u{1b}\\", base64(text.as_bytes()));
@@ -42,7 +42,7 @@ mod tests {
             let copy = copy_sequence(text, false).unwrap();
             assert_eq!(copy, format!("\u{1b}]52;c;{expected}\u{1b}\\"));
         }
-        assert_eq!(copy_sequence(&"x".repeat(MOST + 1), false), None);
+        assert_eq!(copy_sequence(&"x".repeat(MAX_COPIED_BYTES + 1), false), None);
         let through = copy_sequence("foo", true).unwrap();
         assert!(through.contains("\u{1b}Ptmux;\u{1b}\u{1b}]52;c;Zm9v\u{1b}\u{1b}\\\u{1b}\\"), "{through:?}");
     }

@@ -11,13 +11,13 @@ use crate::text::soft_split;
 use crate::view::{Detail, Kind, Reads, block_rows, kind, open_rows, thought_row};
 
 /// Rows of the program that are kept: the last ones.
-const PRINTED: usize = 2000;
+const MAX_PRINTED_ROWS: usize = 2000;
 
 /// Blocks whose rows are kept.
-const CACHED: usize = 400;
+const MAX_CACHED_ENTRIES: usize = 400;
 
 /// Bytes of an answer that are made rows at a time.
-const FED: usize = 64 * 1024;
+const MAX_FED_BYTES: usize = 64 * 1024;
 
 /// One piece of a conversation, in its order.
 #[derive(Clone, Debug)]
@@ -61,7 +61,7 @@ impl Log {
         self.printed.push_back(self.next);
         self.printed_rows += rows.len();
         self.push(Entry::Rows(rows.into()));
-        while self.printed_rows > PRINTED && self.printed.len() > 1 {
+        while self.printed_rows > MAX_PRINTED_ROWS && self.printed.len() > 1 {
             let oldest = self.printed.pop_front().and_then(|oldest| self.entries.remove(&oldest));
             if let Some(Entry::Rows(rows)) = oldest {
                 self.printed_rows -= rows.len();
@@ -207,7 +207,7 @@ impl Drawer {
             },
         };
         if is_closed {
-            if self.cache.len() >= CACHED {
+            if self.cache.len() >= MAX_CACHED_ENTRIES {
                 self.cache.clear();
             }
             self.cache.insert(at, drawn.clone());
@@ -263,7 +263,7 @@ impl Drawer {
         let mut ready = Vec::new();
         // In pieces: the rows of all of a long text, before they are split, would need several times its memory.
         while let Some(piece) = text.get(growing.fed..).filter(|rest| !rest.is_empty()) {
-            let piece = piece.get(..piece.floor_char_boundary(FED)).unwrap_or(piece);
+            let piece = piece.get(..piece.floor_char_boundary(MAX_FED_BYTES)).unwrap_or(piece);
             growing.markdown.push(piece);
             growing.fed += piece.len();
             ready.extend(self.split(growing.markdown.take_ready()));
@@ -310,7 +310,7 @@ mod tests {
     #[test]
     fn the_oldest_rows_of_the_program_are_dropped_and_places_stay() {
         let mut log = Log::default();
-        for n in 0..PRINTED + 500 {
+        for n in 0..MAX_PRINTED_ROWS + 500 {
             log.rows(&[Row::of(Style::PLAIN, &n.to_string())]);
         }
         let mut drawer = Drawer::new(80, Detail::Short, |_| None);
@@ -319,12 +319,17 @@ mod tests {
             |at| drawer.rows(at, &log, &view).rows_from(0).map(|(_, row)| row.text()).collect::<Vec<_>>();
         assert_eq!(texts(499), Vec::<String>::new());
         assert_eq!(
-            (texts(500), texts(PRINTED + 499)),
-            (vec!["500".to_owned()], vec![(PRINTED + 499).to_string()])
+            (texts(500), texts(MAX_PRINTED_ROWS + 499)),
+            (vec!["500".to_owned()], vec![(MAX_PRINTED_ROWS + 499).to_string()])
         );
-        assert_eq!(log.entries.len(), PRINTED);
-        let long: Vec<Row> = (0..3 * PRINTED).map(|n| Row::of(Style::PLAIN, &n.to_string())).collect();
+        assert_eq!(log.entries.len(), MAX_PRINTED_ROWS);
+        let long: Vec<Row> =
+            (0..3 * MAX_PRINTED_ROWS).map(|n| Row::of(Style::PLAIN, &n.to_string())).collect();
         log.rows(&long);
-        assert_eq!((log.entries.len(), log.printed_rows), (1, 3 * PRINTED), "the newest is shown whole");
+        assert_eq!(
+            (log.entries.len(), log.printed_rows),
+            (1, 3 * MAX_PRINTED_ROWS),
+            "the newest is shown whole"
+        );
     }
 }

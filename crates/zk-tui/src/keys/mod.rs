@@ -98,7 +98,7 @@ pub enum Direction {
 }
 
 /// The most bytes of a sequence that is looked at.
-const PARAMETERS: usize = 32;
+const MAX_PARAMETER_BYTES: usize = 32;
 /// The most bytes of a string that is looked at.
 const STRING: usize = 64;
 /// Beginning of the string that says what colour the ground has.
@@ -106,7 +106,7 @@ const GROUND: &[u8] = b"11;";
 /// Beginning of the string that says what the terminal is called.
 const VERSION: &[u8] = b">|";
 /// The most bytes of a paste: what is more is left out.
-const PASTE: usize = 16 * 1024 * 1024;
+const MAX_PASTE_BYTES: usize = 16 * 1024 * 1024;
 const PASTE_END: &[u8] = b"\x1b[201~";
 /// Moments without a byte after which a paste counts as complete whose end never came: about a second.
 const PASTE_WAITS: u8 = 33;
@@ -177,8 +177,8 @@ impl KeyDecoder {
                 if paste.ends_with(PASTE_END) {
                     paste.truncate(paste.len() - PASTE_END.len());
                     keys.extend(self.end_paste());
-                } else if paste.len() > PASTE {
-                    paste.drain(PASTE / 2..paste.len() - PASTE_END.len());
+                } else if paste.len() > MAX_PASTE_BYTES {
+                    paste.drain(MAX_PASTE_BYTES / 2..paste.len() - PASTE_END.len());
                 }
                 continue;
             }
@@ -253,7 +253,7 @@ impl KeyDecoder {
             (State::Single, _) => (State::Ground, direction(byte).map(|to| Key::Move { to, word: false })),
             (State::Control, 0x40..=0x7e) => (State::Ground, self.sequence(byte)),
             (State::Control, _) => {
-                if self.parameters.len() < PARAMETERS {
+                if self.parameters.len() < MAX_PARAMETER_BYTES {
                     self.parameters.push(byte);
                 }
                 (State::Control, None)

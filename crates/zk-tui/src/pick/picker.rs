@@ -12,10 +12,10 @@ use crate::text::{clip, columns};
 use crate::view::{agent_facts, key_table};
 
 /// Entries that are ranked: who wants others types another letter.
-const RANKED: usize = 500;
+const MAX_RANKED: usize = 500;
 
 /// Rows of the list at most.
-const SHOWN: usize = 12;
+const MAX_PICKER_ROWS: usize = 12;
 
 /// Entries that a [`Picker`] chooses among.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,7 +197,7 @@ impl Picker {
     }
 
     fn find(&mut self) {
-        self.found = best(&self.query, &self.searched, RANKED);
+        self.found = best(&self.query, &self.searched, MAX_RANKED);
         self.chosen = 0;
     }
 
@@ -221,9 +221,11 @@ impl Picker {
                 self.chosen = (self.chosen + count - 1) % count;
             }
             Key::Move { to: Direction::Down, .. } | Key::Ctrl('n') => self.chosen = (self.chosen + 1) % count,
-            Key::Move { to: Direction::PageUp, .. } => self.chosen = self.chosen.saturating_sub(SHOWN),
+            Key::Move { to: Direction::PageUp, .. } => {
+                self.chosen = self.chosen.saturating_sub(MAX_PICKER_ROWS)
+            }
             Key::Move { to: Direction::PageDown, .. } => {
-                self.chosen = (self.chosen + SHOWN).min(self.found.len().saturating_sub(1));
+                self.chosen = (self.chosen + MAX_PICKER_ROWS).min(self.found.len().saturating_sub(1));
             }
             Key::Enter => return self.pick(false),
             Key::Ctrl('k') if self.kind == PickerKind::Jobs => return self.pick(true),
@@ -283,7 +285,7 @@ impl Picker {
             title = title.with(style, &mark).with(Style::PLAIN, " ");
         }
         let mut rows = vec![title];
-        let shown = SHOWN.min(room.saturating_sub(2)).max(1);
+        let shown = MAX_PICKER_ROWS.min(room.saturating_sub(2)).max(1);
         let first = self.chosen.saturating_sub(shown - 1);
         for (place, at) in self.found.iter().enumerate().skip(first).take(shown) {
             rows.push(self.row(*at, place == self.chosen, width));
@@ -291,7 +293,7 @@ impl Picker {
         let hint = match self.found.len() {
             0 if self.searched.is_empty() => self.kind.empty().to_owned(),
             0 => format!("nothing fits `{}`", self.query),
-            RANKED => format!("many fit · {}", self.kind.hint()),
+            MAX_RANKED => format!("many fit · {}", self.kind.hint()),
             count => format!("{count} fit · {}", self.kind.hint()),
         };
         rows.push(Row::of(Style::DIM, &format!("  {hint} · Tab: others · ?: keys · Esc closes")));

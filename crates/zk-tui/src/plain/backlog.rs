@@ -6,7 +6,7 @@ use tokio::sync::Notify;
 
 /// Limit of buffered output, in bytes. On a slow terminal Esc waits for up to two buffers: one in flight, and one queued
 /// behind it.
-const MOST: usize = 64 * 1024;
+const MAX_BACKLOG_BYTES: usize = 64 * 1024;
 
 /// Printed text that is not drawn yet. Whoever prints a lot waits for room, so that keys are heard between
 /// two frames.
@@ -36,7 +36,7 @@ impl Backlog {
         loop {
             let mut drawn = pin!(self.0.drawn.notified());
             drawn.as_mut().enable();
-            if self.0.bytes.load(Ordering::Relaxed) < MOST {
+            if self.0.bytes.load(Ordering::Relaxed) < MAX_BACKLOG_BYTES {
                 return;
             }
             drawn.await;

@@ -83,21 +83,21 @@ pub fn help(cx: &Cx, is_drawn: bool, width: usize) -> String {
 }
 
 /// Columns before what is said of a name.
-const INDENT: usize = 16;
+const INDENT_COLUMNS: usize = 16;
 
 /// Appends a name and what there is to say of it, broken at words.
 fn entry(name: &str, what: &str, width: usize, out: &mut Vec<String>) {
-    let room = width.saturating_sub(INDENT).max(20);
-    let mut line = format!("  {name:<pad$}", pad = INDENT - 2);
-    if name.chars().count() >= INDENT - 2 {
+    let room = width.saturating_sub(INDENT_COLUMNS).max(20);
+    let mut line = format!("  {name:<pad$}", pad = INDENT_COLUMNS - 2);
+    if name.chars().count() >= INDENT_COLUMNS - 2 {
         out.push(line.trim_end().to_owned());
-        line = " ".repeat(INDENT);
+        line = " ".repeat(INDENT_COLUMNS);
     }
     let mut taken = 0;
     for word in what.split_whitespace() {
         let columns = word.chars().count();
         if taken > 0 && taken + 1 + columns > room {
-            out.push(std::mem::replace(&mut line, " ".repeat(INDENT)));
+            out.push(std::mem::replace(&mut line, " ".repeat(INDENT_COLUMNS)));
             taken = 0;
         }
         if taken > 0 {

@@ -18,11 +18,11 @@ use crate::edit::Recall;
 use crate::term::{TerminalError, redacted};
 
 /// Lines that are kept for the arrow keys.
-const KEPT: usize = 500;
+const MAX_HISTORY_LINES: usize = 500;
 
 /// Longest time after ESC for the rest of a sequence, in milliseconds. Without an end to it, Escape would
 /// make another key of the next one.
-const SEQUENCE: u16 = 100;
+const SEQUENCE_WAIT_MS: u16 = 100;
 
 /// Input of a person.
 #[derive(Debug)]
@@ -114,9 +114,9 @@ impl LineEditor {
     /// [`TerminalError::LineEditor`].
     pub fn new(kept: Option<PathBuf>) -> Result<Self, TerminalError> {
         let failed = |error: ReadlineError| TerminalError::LineEditor(error.to_string());
-        let config = Config::builder().max_history_size(KEPT).map_err(failed)?;
+        let config = Config::builder().max_history_size(MAX_HISTORY_LINES).map_err(failed)?;
         let mut editor =
-            Editor::with_config(config.keyseq_timeout(Some(SEQUENCE)).build()).map_err(failed)?;
+            Editor::with_config(config.keyseq_timeout(Some(SEQUENCE_WAIT_MS)).build()).map_err(failed)?;
         editor.set_helper(Some(Watched::default()));
         if let Some(path) = &kept {
             // The first conversation has no history yet.
@@ -170,7 +170,7 @@ impl LineEditor {
             if seen.replace(now) == Some(now) {
                 return None;
             }
-            let config = Config::builder().max_history_size(KEPT).ok()?.build();
+            let config = Config::builder().max_history_size(MAX_HISTORY_LINES).ok()?.build();
             let mut history = FileHistory::with_config(&config);
             history.load(path).ok()?;
             Some(history.iter().cloned().collect())

@@ -9,12 +9,12 @@ use crate::row::Style;
 use crate::view::counted;
 
 /// The longest line of a result that is shown, in characters.
-const WIDTH: usize = 120;
+const MAX_LINE_CHARS: usize = 120;
 
 /// Lines of a diff that are shown, of an output that ended well, and of one that failed.
-const DIFF: usize = 20;
-const OUTPUT: usize = 5;
-const FAILED_OUTPUT: usize = 15;
+const MAX_DIFF_ROWS: usize = 20;
+const MAX_OUTPUT_ROWS: usize = 5;
+const MAX_FAILED_OUTPUT_ROWS: usize = 15;
 
 /// Sub-agents stand to the right, under their name.
 pub(crate) fn indent(block: &Block) -> String {
@@ -106,7 +106,7 @@ fn result(body: &Body, elapsed_ms: Option<u64>, failed: bool) -> Vec<(Style, Str
     let long = elapsed_ms.filter(|ms| *ms >= 1000);
     let took = long.map_or(String::new(), |ms| format!(" · {:.1} s", ms as f64 / 1e3));
     let total = body.total_lines;
-    let shown = if failed { FAILED_OUTPUT } else { OUTPUT };
+    let shown = if failed { MAX_FAILED_OUTPUT_ROWS } else { MAX_OUTPUT_ROWS };
     match (&body.form, &body.lines[..]) {
         (Form::Line, [line]) | (Form::Lines, [line]) => vec![first(line.as_str())],
         (Form::Diff { added, removed, .. }, _) if !failed => {
@@ -165,7 +165,7 @@ fn diff(body: &Body) -> Vec<(Style, String)> {
         DiffLine::Removed { number, text } => row(Style::RED, number, '-', text),
         DiffLine::Header(_) | DiffLine::Hunk(_) | DiffLine::Kept { .. } => None,
     };
-    let mut rows: Vec<(Style, String)> = body.lines.iter().filter_map(changed).take(DIFF).collect();
+    let mut rows: Vec<(Style, String)> = body.lines.iter().filter_map(changed).take(MAX_DIFF_ROWS).collect();
     let hidden = (added + removed).saturating_sub(rows.len() as u64);
     if hidden > 0 {
         rows.push(more(hidden, "below"));
@@ -266,7 +266,7 @@ fn rounded(ms: u64) -> String {
 /// The beginning of a text that is a line, as far as it is shown.
 #[must_use]
 pub fn shorten(text: &str) -> String {
-    match text.char_indices().nth(WIDTH) {
+    match text.char_indices().nth(MAX_LINE_CHARS) {
         Some((at, _)) => format!("{}…", text.get(..at).unwrap_or(text)),
         None => text.to_owned(),
     }
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn long_lines_are_cut_between_characters() {
-        assert_eq!(shorten(&"é".repeat(500)).chars().count(), WIDTH + 1);
+        assert_eq!(shorten(&"é".repeat(500)).chars().count(), MAX_LINE_CHARS + 1);
     }
 
     #[test]

@@ -22,4 +22,4 @@ pub use painter::Painting;
 pub use screen::{Screen, Sink};
 pub use shared_screen::SharedScreen;
 pub use status_line::StatusLine;
-pub use terminal_ui::{FOLLOW_UP, TerminalUi, attend};
+pub use terminal_ui::{FOLLOW_UP_WAIT, TerminalUi, attend};

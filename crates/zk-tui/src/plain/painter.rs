@@ -90,11 +90,11 @@ impl Painting {
 
 /// Time of a run after which its person may look elsewhere, in milliseconds. Plain lines do not know whether
 /// they do.
-const LONG_RUN: u64 = 10_000;
+const LONG_RUN_MS: u64 = 10_000;
 
 /// Whether what the run does next is worth a bell.
 fn is_long(status: &Status) -> bool {
-    status.run_ms.is_some_and(|ms| ms >= LONG_RUN)
+    status.run_ms.is_some_and(|ms| ms >= LONG_RUN_MS)
 }
 
 /// The ids of all blocks.

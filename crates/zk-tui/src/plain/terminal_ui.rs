@@ -16,7 +16,7 @@ use crate::row::{Row, Style, Tone};
 use crate::term::Modes;
 
 /// Longest wait after an answer for another question of whoever asked, such as the next field of a form, before a line is read.
-pub const FOLLOW_UP: Duration = Duration::from_millis(100);
+pub const FOLLOW_UP_WAIT: Duration = Duration::from_millis(100);
 
 /// The person at this terminal: draws questions in line mode and reads the answers from the keyboard.
 pub struct TerminalUi {
@@ -34,7 +34,7 @@ pub async fn attend(view: ViewDriver, ui: Arc<TerminalUi>) {
     loop {
         let next = match &turn {
             None => cards.next().await,
-            Some(_) => match timeout(FOLLOW_UP, cards.next()).await {
+            Some(_) => match timeout(FOLLOW_UP_WAIT, cards.next()).await {
                 Ok(next) => next,
                 Err(_) => {
                     turn = None;

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 /// The most bytes of a target.
-const LONGEST: usize = 2000;
+const MAX_TARGET_BYTES: usize = 2000;
 
 /// A target that is safe to hand to a terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ impl Link {
     /// The target of a link: an `http` or `https` address, or a path. Everything else, `mailto` and other schemes too,
     /// would have a terminal start a program that nobody asked for.
     pub(crate) fn of(target: &str) -> Option<Self> {
-        if target.is_empty() || target.len() > LONGEST {
+        if target.is_empty() || target.len() > MAX_TARGET_BYTES {
             return None;
         }
         let lower = target.get(..8.min(target.len())).unwrap_or_default().to_ascii_lowercase();
@@ -133,6 +133,6 @@ mod tests {
             assert_eq!(address(target).as_deref(), expected, "{target:?}");
         }
         assert_eq!(Link::of("src/main.rs").unwrap().address(None), None, "without a workspace");
-        assert_eq!(Link::of(&format!("https://{}", "a".repeat(LONGEST))), None);
+        assert_eq!(Link::of(&format!("https://{}", "a".repeat(MAX_TARGET_BYTES))), None);
     }
 }

@@ -10,7 +10,7 @@ pub use self::style::{Style, Theme, Tone};
 use crate::text::{columns, graphemes};
 
 /// Columns between tab stops.
-const TAB: usize = 4;
+const TAB_COLUMNS: usize = 4;
 
 /// A piece of a row in one style. Its text is harmless for a terminal: no control character can be in it, whoever
 /// made it.
@@ -27,7 +27,7 @@ impl Span {
     pub fn new(style: Style, text: &str) -> Self {
         let safe = sanitise(text);
         let text = if safe.contains(['\n', '\t']) {
-            safe.replace('\n', " ").replace('\t', &" ".repeat(TAB))
+            safe.replace('\n', " ").replace('\t', &" ".repeat(TAB_COLUMNS))
         } else {
             safe.into_owned()
         };

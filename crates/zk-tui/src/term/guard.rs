@@ -11,7 +11,7 @@ use super::suspend::stop_process;
 use super::tty::Tty;
 
 /// Time limit of a screen to give the terminal back when a signal ends the process.
-const LEAVING: Duration = Duration::from_millis(500);
+const LEAVE_WAIT: Duration = Duration::from_millis(500);
 
 /// The terminal of a conversation, given back however the program ends. Clones are the same terminal.
 #[derive(Clone, Debug)]
@@ -85,7 +85,7 @@ impl TerminalGuard {
         if self.0.is_drawn.load(Ordering::SeqCst) {
             self.0.leaves.notify_one();
             let has_left = self.0.has_left.lock().unwrap_or_else(PoisonError::into_inner);
-            let _ = self.0.left.wait_timeout_while(has_left, LEAVING, |has_left| !*has_left);
+            let _ = self.0.left.wait_timeout_while(has_left, LEAVE_WAIT, |has_left| !*has_left);
         }
         self.0.modes.leave_for_good();
         self.0.tty.leave();

@@ -12,7 +12,7 @@ use crate::keys::{Key, KeyDecoder};
 
 /// Time after ESC in which the rest of a sequence may come, in nanoseconds: longer than a terminal needs,
 /// also over a slow line, shorter than a person notices.
-const SEQUENCE: i64 = 30_000_000;
+const SEQUENCE_WAIT_NS: i64 = 30_000_000;
 
 /// Input that comes from the terminal.
 #[derive(Debug, PartialEq, Eq)]
@@ -119,7 +119,7 @@ fn read(Reading { woken, sender, reply_pending }: &Reading) -> io::Result<()> {
         }
         let input = if is_ours { PollFlags::IN } else { PollFlags::empty() };
         let mut fds = [PollFd::new(&stdin, input), PollFd::new(woken, PollFlags::IN)];
-        let wait = (is_ours && decoder.awaits_more_bytes()).then_some(SEQUENCE);
+        let wait = (is_ours && decoder.awaits_more_bytes()).then_some(SEQUENCE_WAIT_NS);
         let wait = wait.map(|tv_nsec| Timespec { tv_sec: 0, tv_nsec });
         match poll(&mut fds, wait.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}

@@ -55,7 +55,7 @@ pub struct Queries {
 }
 
 /// Columns and rows that a conversation needs to be of use.
-const SMALL: (u16, u16) = (20, 5);
+const MIN_SIZE: (u16, u16) = (20, 5);
 
 impl Modes {
     /// The terminal as it is now.
@@ -161,7 +161,7 @@ impl Modes {
                     "the terminal does not say how large it is: {width} columns and {height} rows are assumed"
                 ))
             }
-            Some((width, height)) if width < SMALL.0 || height < SMALL.1 => {
+            Some((width, height)) if width < MIN_SIZE.0 || height < MIN_SIZE.1 => {
                 Some(format!("a terminal of {width}x{height} shows next to nothing: make it larger"))
             }
             Some(_) => None,

@@ -15,14 +15,14 @@ pub enum NoticeForm {
 }
 
 /// The most characters of a notice.
-const MOST: usize = 120;
+const MAX_NOTICE_CHARS: usize = 120;
 
 /// The sequence that tells `text`; within tmux wrapped so that the terminal around it gets it.
 pub(crate) fn notice_sequence(notices: NoticeForm, in_tmux: bool, text: &str) -> String {
     let text: String = zk_view::sanitise(text)
         .chars()
         .map(|c| if c.is_control() || c == ';' { ' ' } else { c })
-        .take(MOST)
+        .take(MAX_NOTICE_CHARS)
         .collect();
     let sequence = match notices {
         NoticeForm::None => return String::new(),

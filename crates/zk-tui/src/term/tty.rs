@@ -13,7 +13,7 @@ use super::safe::{SafeText, StdStream};
 const DISABLED: u8 = if cfg!(any(target_os = "linux", target_os = "android")) { 0 } else { 0xff };
 
 /// A signal to a process of several threads may take a moment.
-const SETTLING: Duration = Duration::from_millis(50);
+const SIGNAL_WAIT: Duration = Duration::from_millis(50);
 
 /// The terminal of a conversation, and how it treats what is typed. Clones are the same terminal.
 #[derive(Clone, Debug)]
@@ -121,7 +121,7 @@ impl KeyMode {
     pub(crate) fn send(&self, signal: Signal) {
         self.tty.restore();
         let _ = kill_current_process_group(signal);
-        std::thread::sleep(SETTLING);
+        std::thread::sleep(SIGNAL_WAIT);
         self.mend();
     }
 }

@@ -4,11 +4,11 @@ use super::counted;
 use crate::row::{Row, Style};
 
 /// Texts of the queue that are shown.
-const QUEUE: usize = 3;
+const MAX_QUEUE_ROWS: usize = 3;
 
 /// Sub-agents, and commands in the background, that are shown.
-const AGENTS: usize = 4;
-const JOBS: usize = 3;
+const MAX_AGENT_ROWS: usize = 4;
+const MAX_JOB_ROWS: usize = 3;
 
 /// Facts about the model that answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -83,8 +83,8 @@ pub(crate) fn agent_rows(agents: &[AgentRow]) -> Vec<Row> {
         let text: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         Row::of(Style::CYAN, &format!("{depth}⋯ ")).with(Style::DIM, &text.join(" · "))
     };
-    let mut rows: Vec<Row> = running().take(AGENTS).map(row).collect();
-    let hidden = running().count().saturating_sub(AGENTS) as u64;
+    let mut rows: Vec<Row> = running().take(MAX_AGENT_ROWS).map(row).collect();
+    let hidden = running().count().saturating_sub(MAX_AGENT_ROWS) as u64;
     if hidden > 0 {
         rows.push(Row::of(Style::DIM, &format!("  … {} work", counted(hidden, "more sub-agent"))));
     }
@@ -98,8 +98,8 @@ pub(crate) fn job_rows(jobs: &[JobRow]) -> Vec<Row> {
         let ending = if job.state == JobState::Ending { " · is asked to end" } else { "" };
         Row::of(Style::CYAN, "⚙ ").with(Style::DIM, &format!("{} · {}{ending}", job.id, job.command))
     };
-    let mut rows: Vec<Row> = running().take(JOBS).map(row).collect();
-    let hidden = running().count().saturating_sub(JOBS) as u64;
+    let mut rows: Vec<Row> = running().take(MAX_JOB_ROWS).map(row).collect();
+    let hidden = running().count().saturating_sub(MAX_JOB_ROWS) as u64;
     if hidden > 0 {
         rows.push(Row::of(Style::DIM, &format!("  … {} · /jobs", counted(hidden, "more job"))));
     }
@@ -164,7 +164,7 @@ pub(crate) fn status_row(status: &Status, model: &ModelFacts, spent: f64) -> Opt
 pub(crate) fn queue_rows(queue: &[Queued], is_running: bool) -> Vec<Row> {
     let mut rows: Vec<Row> = queue
         .iter()
-        .take(QUEUE)
+        .take(MAX_QUEUE_ROWS)
         .map(|queued| {
             let mark = match (queued.steers, is_running) {
                 (true, true) => "↳ steers: ",
@@ -174,8 +174,8 @@ pub(crate) fn queue_rows(queue: &[Queued], is_running: bool) -> Vec<Row> {
             Row::of(Style::YELLOW, mark).with(Style::DIM, queued.text.as_str())
         })
         .collect();
-    if queue.len() > QUEUE {
-        let hidden = counted((queue.len() - QUEUE) as u64, "more text");
+    if queue.len() > MAX_QUEUE_ROWS {
+        let hidden = counted((queue.len() - MAX_QUEUE_ROWS) as u64, "more text");
         rows.push(Row::of(Style::DIM, &format!("  … {hidden} waits · Alt-Up takes back the last one")));
     }
     rows

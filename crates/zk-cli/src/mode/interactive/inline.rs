@@ -11,8 +11,8 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use zk_tui::plain::{Backlog, Keyboard, LineEditor, Screen, SharedScreen, Sink};
 use zk_tui::term::{TerminalGuard, queries, redacted, stop_process};
 use zk_tui::{
-    Action, App, Completer, DRAFT, Drafts, Input, Key, Keymap, ModelFacts, Modes, Queries, ScreenKind, Style,
-    Typed,
+    Action, App, Completer, DRAFT_PAUSE, Drafts, Input, Key, Keymap, ModelFacts, Modes, Queries, ScreenKind,
+    Style, Typed,
 };
 use zk_view::{Reader, ViewDriver};
 
@@ -153,7 +153,7 @@ impl InlineScreen {
         self.guard.begin_drawing(queries(&self.app.env.terminal(), &abilities)).map_err(cannot)?;
         let mut input = Some(Input::read().map_err(cannot)?);
         let mut editing: Option<Edited> = None;
-        let mut drafts = Drafts::new(draft_files(&self.app), DRAFT).holding(text);
+        let mut drafts = Drafts::new(draft_files(&self.app), DRAFT_PAUSE).holding(text);
         let completer = self.completer();
         let app = App::new(self.view.view(), Modes::size(), abilities, editor.history(), completer);
         let mut app = app.masked_by(mask).with_keys(keymap).with_recall(editor.recall());

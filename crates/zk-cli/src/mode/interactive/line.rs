@@ -11,7 +11,7 @@ use zk_core::model::{AgentError, Block, Message, Role, StopReason};
 use zk_core::service::{Command, CommandOutcome, Conversation, UiAnswer, match_command};
 use zk_skills::{CommandFilesPlugin, Skills};
 use zk_tui::Style;
-use zk_tui::plain::FOLLOW_UP;
+use zk_tui::plain::FOLLOW_UP_WAIT;
 use zk_view::{BlockId, Effect, Intent, ViewDriver, body_of};
 
 use super::chat::{Chat, LineOutcome};
@@ -71,7 +71,7 @@ impl Chat {
     /// Waits for the turn to read a line: a question that is asked is answered first. Escape and Ctrl-C decline it.
     pub(super) async fn turn(&self) -> Result<OwnedMutexGuard<()>, LineOutcome> {
         // Keys are for the line where nothing is asked any more.
-        if let Ok(turn) = timeout(2 * FOLLOW_UP, self.keyboard.turn()).await {
+        if let Ok(turn) = timeout(2 * FOLLOW_UP_WAIT, self.keyboard.turn()).await {
             return Ok(turn);
         }
         let waited = self

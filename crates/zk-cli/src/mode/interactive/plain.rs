@@ -2,7 +2,7 @@
 
 use tokio_util::sync::CancellationToken;
 use zk_tui::plain::{LineEditor, ReadLine, Waiting};
-use zk_tui::{DRAFT, KeptDrafts, ScreenKind, Style};
+use zk_tui::{DRAFT_PAUSE, KeptDrafts, ScreenKind, Style};
 
 use super::chat::{Chat, LineOutcome, Opens};
 use super::desk::Desk;
@@ -41,7 +41,7 @@ pub(super) fn run(seat: &mut Seat, start: Start) -> Outcome<Ended> {
             (chat, None)
         }
     };
-    let mut drafts = KeptDrafts::new(draft_files(app), DRAFT);
+    let mut drafts = KeptDrafts::new(draft_files(app), DRAFT_PAUSE);
     // The file of the draft is that of the screen before.
     carried.iter().for_each(|text| drafts.noting()(text));
     if let Some(lost) = drafts.take_lost() {

@@ -13,7 +13,7 @@ use zk_permission::Mode;
 use zk_tools::{JobHandover, JobPhase, Jobs};
 use zk_tui::plain::{Keyboard, Notices, SharedScreen};
 use zk_tui::term::Tty;
-use zk_tui::{DRAFT, Drafts, ScreenKind, Style};
+use zk_tui::{DRAFT_PAUSE, Drafts, ScreenKind, Style};
 use zk_view::ViewDriver;
 
 use super::attachments::Attachments;
@@ -193,7 +193,7 @@ pub(super) fn open(
     let unfinished = reopening.unfinished;
     if !matches!(opened, Ok(ControlFlow::Continue(_))) {
         // The next conversation of this directory gets it.
-        Drafts::new(draft_files(&seat.app), DRAFT).hand_on(unfinished.text());
+        Drafts::new(draft_files(&seat.app), DRAFT_PAUSE).hand_on(unfinished.text());
     }
     let (chat, app, said) = match opened? {
         ControlFlow::Continue(opened) => opened,

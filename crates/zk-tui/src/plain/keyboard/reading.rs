@@ -13,10 +13,10 @@ use crate::term::KeyMode;
 
 /// Longest time after ESC for the rest of a sequence: longer than a terminal needs, shorter than a person
 /// notices.
-const SEQUENCE: Duration = Duration::from_millis(15);
+const SEQUENCE_WAIT: Duration = Duration::from_millis(15);
 
 /// Interval of looks at the terminal while nothing is typed: a shell may have changed it.
-const LOOK: Duration = Duration::from_secs(1);
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Inner {
     /// Reads until the other end of `woken` is gone; fails when the terminal is.
@@ -30,7 +30,8 @@ impl Inner {
             // In the background the keys are for somebody else.
             let input = if is_ours { PollFlags::IN } else { PollFlags::empty() };
             let mut fds = [PollFd::new(&stdin, input), PollFd::new(woken, PollFlags::IN)];
-            let wait = if keys.awaits_more_bytes() { SEQUENCE } else { self.until_tick().min(LOOK) };
+            let wait =
+                if keys.awaits_more_bytes() { SEQUENCE_WAIT } else { self.until_tick().min(LOOK_INTERVAL) };
             match poll(&mut fds, Some(&timespec(wait))) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
@@ -75,7 +76,7 @@ impl Inner {
             Some(Question::Keys { keys, .. }) => keys.next_tick(),
             Some(Question::Line { .. }) | None => None,
         };
-        at.map_or(LOOK, |at| at.saturating_sub(self.began.elapsed()))
+        at.map_or(LOOK_INTERVAL, |at| at.saturating_sub(self.began.elapsed()))
     }
 
     /// Lets a choice answer after which nothing came.
