@@ -10,7 +10,7 @@ use zk_view::{Effect, Intent, NoteLevel};
 use super::editor::Editing;
 use super::inline::{Edited, InlineScreen};
 use super::line::load_body;
-use super::worker::{Made, Opened, Work};
+use super::work::{Made, Opened, Work};
 use super::{beside, job_commands};
 use crate::exit::{Failure, Outcome};
 use crate::place::Place;

@@ -12,28 +12,7 @@ use zk_view::{Effect, Intent};
 
 use super::chat::Chat;
 use super::line::{load_body, no_command, refresh_files};
-use super::worker::{Made, Note, Opened};
-use crate::mode::OWN_COMMANDS;
-
-/// Commands that only show something, and change at most how the conversation is drawn and what runs without asking.
-const HARMLESS: [&str; 10] =
-    ["cd", "context", "help", "history", "models", "permissions", "screen", "sessions", "show", "tools"];
-
-/// Commands that show something unless they are told more.
-const HARMLESS_ALONE: [&str; 4] = ["jobs", "model", "provider", "thinking"];
-
-/// Verbs of `/jobs` that can be used beside a run, as in the list of jobs on a drawn screen.
-const HARMLESS_OF_JOBS: [&str; 3] = ["kill", "list", "tail"];
-
-/// Whether a line is a command that can be done while a run goes on.
-pub(super) fn is_harmless(line: &str) -> bool {
-    let Some(rest) = line.strip_prefix('/') else { return false };
-    let (name, args) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-    HARMLESS.contains(&name)
-        || HARMLESS_ALONE.contains(&name) && args.trim().is_empty()
-        || name == "jobs"
-            && args.split_whitespace().next().is_some_and(|verb| HARMLESS_OF_JOBS.contains(&verb))
-}
+use super::work::{Made, Note, Opened};
 
 /// Runs a command that works during a run, and returns its output.
 async fn output(conversation: &AgentConversation, line: &str) -> String {
@@ -62,13 +41,6 @@ pub(super) fn run(opened: &Opened, line: String, notes: UnboundedSender<Note>) {
         let _ = notes.send(Note::Beside { line, text });
     };
     tokio::spawn(running);
-}
-
-/// Whether a line is a command of a file, a plugin or a server, which may make a prompt. A skill is part of a prompt itself.
-pub(super) fn makes_prompt(line: &str) -> bool {
-    let Some(rest) = line.strip_prefix('/') else { return false };
-    let name = rest.split_whitespace().next().filter(|_| !rest.starts_with(char::is_whitespace));
-    name.is_some_and(|name| !name.starts_with("skill:") && !OWN_COMMANDS.contains(&name))
 }
 
 /// Commands that make prompts, and prompts that were typed behind one, in the order of typing.
@@ -267,47 +239,11 @@ impl Chat {
 mod tests {
     use zk_core::service::CommandOutcome;
 
-    use super::{Made, is_harmless, makes_prompt, prompt_of};
+    use super::{Made, prompt_of};
 
     #[test]
     fn a_command_that_ends_the_conversation_or_reads_it_anew_has_that_done_after_the_run() {
         assert_eq!(prompt_of(CommandOutcome::Quit), Err(Made::Later("/quit")));
         assert_eq!(prompt_of(CommandOutcome::Reload), Err(Made::Later("/reload")));
-    }
-
-    #[test]
-    fn commands_that_are_none_of_zk_may_make_a_prompt() {
-        for (line, expected) in [
-            ("/review src", true),
-            ("/git commit", true),
-            ("/etc/hosts is wrong", true),
-            ("/compact", false),
-            ("/skill:pdf page", false),
-            ("/ review", false),
-            ("!ls", false),
-            ("review", false),
-        ] {
-            assert_eq!(makes_prompt(line), expected, "{line}");
-        }
-    }
-
-    #[test]
-    fn only_what_leaves_the_run_as_it_is_runs_beside_it() {
-        for line in [
-            "/cd src",
-            "/help",
-            "/show 3",
-            "/screen plain",
-            "/permissions auto",
-            "/model",
-            "/jobs ",
-            "/jobs tail j1",
-            "/jobs kill j1",
-        ] {
-            assert!(is_harmless(line), "{line}");
-        }
-        for line in ["/compact", "/new", "/model opus", "/jobs start ls", "!ls", "help", "/helpless", "/"] {
-            assert!(!is_harmless(line), "{line}");
-        }
     }
 }

@@ -9,16 +9,16 @@ use zk_tui::plain::{Keyboard, LineEditor, Screen, SharedScreen, TerminalUi, Wait
 use zk_view::ViewDriver;
 
 use super::attachments::Attachments;
+use super::carried::Carried;
 use super::desk::{Attending, Desk, Lines, attend};
-use super::reload::Carried;
 use super::wanted_screen::WantedScreen;
-use super::{beside, builtins, directory, job_commands, session_commands, trust_question};
+use super::{builtins, directory, job_commands, session_commands, trust_question};
 use crate::app::AppContext;
 use crate::args::Prompt;
 use crate::commands::window_commands;
 use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::mode::own_commands::provide_own;
+use crate::mode::own_commands::{is_harmless, provide_own};
 use crate::mode::permission_modes::{PermissionModes, explain};
 use crate::session_switch::SessionSwitch;
 use crate::sessions::{self, Kept, Session};
@@ -199,7 +199,7 @@ impl Chat {
             let (sender, beside) = unbounded_channel();
             keyboard.on_line(move |line| {
                 let line = line.trim();
-                beside::is_harmless(line) && sender.send(line.to_owned()).is_ok()
+                is_harmless(line) && sender.send(line.to_owned()).is_ok()
             });
             Ok::<_, Failure>(Self {
                 app: app.clone(),

@@ -13,7 +13,7 @@ use zk_core::service::{Command, Files, SessionFilter, SessionStore, WalkOptions}
 use zk_tui::{Asked, Offered};
 
 use super::session_commands::prompts;
-use super::worker::{Note, Opened};
+use super::work::{Note, Opened};
 use crate::app::AppContext;
 use crate::place::{ContextName, Place};
 use crate::sessions;

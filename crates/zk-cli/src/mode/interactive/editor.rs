@@ -10,7 +10,7 @@ use zk_core::service::{
 use zk_exec::LocalStateFiles;
 use zk_tui::{Input, Modes, Typed};
 
-use super::worker::Opened;
+use super::work::Opened;
 use crate::app::AppContext;
 use crate::own_files;
 

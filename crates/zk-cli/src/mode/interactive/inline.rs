@@ -16,16 +16,19 @@ use zk_tui::{
 };
 use zk_view::{Reader, ViewDriver};
 
-use super::beside::{self, PromptCommands};
+use super::beside::PromptCommands;
 use super::completions::Completions;
 use super::desk::Desk;
 use super::draft_files::draft_files;
+use super::key_file;
+use super::seat::{Ended, Seat, Start};
 use super::terminal::drawn_abilities;
 use super::unfinished::Unfinished;
-use super::worker::{Begin, Note, Opened, Opening, Work, WorkEnd, Worker};
-use super::{Ended, Seat, Start, key_file};
+use super::work::{Note, Opened, Work};
+use super::worker::{Begin, Opening, WorkEnd, Worker};
 use crate::app::AppContext;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::mode::own_commands::{is_harmless, makes_prompt};
 use crate::mode::permission_modes::PermissionModes;
 
 /// Longest wait of the screen for what is still to be drawn at the end.
@@ -157,7 +160,7 @@ impl InlineScreen {
         let completer = self.completer();
         let app = App::new(self.view.view(), Modes::size(), abilities, editor.history(), completer);
         let mut app = app.masked_by(mask).with_keys(keymap).with_recall(editor.recall());
-        app = app.with_commands_beside_runs(beside::is_harmless).with_prompt_commands(beside::makes_prompt);
+        app = app.with_commands_beside_runs(is_harmless).with_prompt_commands(makes_prompt);
         said.iter().chain(&Modes::size_remark()).for_each(|line| app.print(Style::YELLOW, line));
         app.give_back(&draft);
         if let Some(lost) = drafts.take_lost() {

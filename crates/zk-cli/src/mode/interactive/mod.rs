@@ -5,6 +5,7 @@ mod attachments;
 mod bash;
 mod beside;
 mod builtins;
+mod carried;
 mod chat;
 mod completions;
 mod desk;
@@ -18,11 +19,13 @@ mod line;
 mod models;
 mod plain;
 mod reload;
+mod seat;
 mod session_commands;
 mod terminal;
 mod trust_question;
 mod unfinished;
 mod wanted_screen;
+mod work;
 mod worker;
 
 use std::ops::ControlFlow;
@@ -33,9 +36,8 @@ use zk_tui::ScreenKind;
 use zk_tui::plain::{LineEditor, Screen};
 use zk_tui::term::{Restored, TerminalGuard, Tty};
 
-use self::chat::Chat;
-use self::unfinished::Unfinished;
-use crate::app::{AppContext, Runtime, runtime};
+use self::seat::{Ended, Seat, Start};
+use crate::app::{AppContext, runtime};
 use crate::args::Prompt;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::signals::Signals;
@@ -81,46 +83,4 @@ fn line_history(app: &AppContext) -> Option<PathBuf> {
     let can_keep =
         |path: &PathBuf| path.parent().is_some_and(|dir| LocalStateFiles::make_private_dir(dir).is_ok());
     app.dirs.line_history().filter(can_keep)
-}
-
-/// State that stays while a conversation goes from one screen to another.
-struct Seat {
-    app: AppContext,
-    tty: Tty,
-    guard: TerminalGuard,
-    signals: Signals,
-    runtime: Runtime,
-    editor: LineEditor,
-}
-
-/// Beginning of a screen.
-enum Start {
-    /// With a new conversation.
-    Open(Prompt),
-    /// With one that another screen drew, and what was being typed there.
-    GoOn {
-        chat: Box<Chat>,
-        unfinished: Unfinished,
-        /// Message about the conversation.
-        said: Option<String>,
-    },
-}
-
-/// End of a screen.
-enum Ended {
-    Exit(Exit),
-    /// Another one goes on.
-    Screen {
-        next: ScreenKind,
-        chat: Box<Chat>,
-        unfinished: Unfinished,
-    },
-    /// The conversation is opened anew, with these settings.
-    Reload {
-        app: Box<AppContext>,
-        chat: Box<Chat>,
-        unfinished: Unfinished,
-        /// The screen that it was drawn on.
-        kind: ScreenKind,
-    },
 }

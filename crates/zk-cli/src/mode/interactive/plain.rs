@@ -3,14 +3,15 @@
 use tokio_util::sync::CancellationToken;
 use zk_tui::plain::{LineEditor, ReadLine, Waiting};
 use zk_tui::{DRAFT_PAUSE, KeptDrafts, ScreenKind, Style};
+use zk_view::Effect;
 
 use super::chat::{Chat, LineOutcome, Opens};
 use super::desk::Desk;
 use super::draft_files::draft_files;
+use super::seat::{Ended, Seat, Start};
 use super::terminal::plain_screen;
-use super::unfinished::{Unfinished, split_line};
-use super::worker::Work;
-use super::{Ended, Seat, Start};
+use super::unfinished::{Unfinished, join, split_line};
+use super::work::Work;
 use crate::app::Runtime;
 use crate::args::Resume;
 use crate::exit::{Exit, Outcome};
@@ -35,7 +36,7 @@ pub(super) fn run(seat: &mut Seat, start: Start) -> Outcome<Ended> {
             runtime.block_on(async {
                 chat.draw_lines(plain_screen(app));
                 chat.screen.line(Style::DIM, said.as_deref().unwrap_or(BACK));
-                unfinished.queue_in_lines(&chat).await;
+                queue_in_lines(unfinished, &chat).await;
             });
             carried = Some(text);
             (chat, None)
@@ -157,4 +158,26 @@ fn unfinished(chat: &Chat, given: Option<String>) -> Unfinished {
     let mut unfinished = Unfinished { work, ..Unfinished::default() };
     unfinished.take_from(&chat.keyboard);
     unfinished
+}
+
+/// Has plain lines do the work of another screen, and the next line begin with the draft. A prompt stays one, however it begins.
+async fn queue_in_lines(unfinished: Unfinished, chat: &Chat) {
+    let mut draft = unfinished.draft;
+    for work in unfinished.work {
+        match work {
+            Work::Line(text) => chat.keyboard.queue(text.into()),
+            // A command of the person's own is run as one.
+            Work::Effect(Effect::Run { text }) => {
+                chat.keyboard.queue(Waiting { is_prompt: !text.starts_with('!'), text });
+            }
+            Work::Quit => chat.keyboard.queue("/quit".to_owned().into()),
+            Work::Effect(effect) => {
+                if let Some(Effect::GiveBack { text }) = chat.view.carry_out(&chat.conversation, effect).await
+                {
+                    draft = join([text, draft]);
+                }
+            }
+        }
+    }
+    chat.keyboard.set_draft(draft);
 }

@@ -1,112 +1,31 @@
 //! `/reload`: the conversation goes on with settings and plugins that are read anew.
 
-use std::collections::HashSet;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
-use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
-use zk_agent::{AgentConversation, AgentCounts};
-use zk_core::model::{Message, MessageId, Model, Role, SessionId, ThinkingRequest};
-use zk_core::service::{Conversation, Questions};
-use zk_permission::Mode;
-use zk_tools::{JobHandover, JobPhase, Jobs};
-use zk_tui::plain::{Keyboard, Notices, SharedScreen};
+use zk_core::model::Role;
+use zk_core::service::Conversation;
+use zk_tools::{JobPhase, Jobs};
+use zk_tui::plain::{Keyboard, SharedScreen};
 use zk_tui::term::Tty;
 use zk_tui::{DRAFT_PAUSE, Drafts, ScreenKind, Style};
-use zk_view::ViewDriver;
 
-use super::attachments::Attachments;
+use super::carried::{Carried, CarriedSession};
 use super::chat::{Chat, Opens};
 use super::desk::Desk;
 use super::draft_files::draft_files;
+use super::seat::{Seat, Start};
+use super::session_commands;
 use super::terminal::{plain_screen, screen_kind};
 use super::unfinished::Unfinished;
-use super::{Seat, Start, directory, session_commands};
 use crate::app::AppContext;
-use crate::args::Resume;
-use crate::endpoint::Endpoint;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mode::permission_modes::PermissionModes;
-use crate::sessions::{self, Kept, Session};
+use crate::sessions::Kept;
 use crate::signals::Signals;
 
 /// Message once everything was read.
 const READ: &str = "settings, hooks, keys, theme, skills, agents and MCP servers are read anew";
-
-/// State that goes on in the conversation that is opened next.
-pub(super) struct Carried {
-    session: CarriedSession,
-    /// Last messages, which are stored with the next run, such as the output of a command of the person.
-    unstored: Vec<Arc<Message>>,
-    pub(super) model: Model,
-    /// Thinking of the model, if the person chose it.
-    thinking: Option<ThinkingRequest>,
-    /// The permission mode, if the person chose it.
-    mode: Option<Mode>,
-    /// The directory that tools work in.
-    cwd: PathBuf,
-    pub(super) attachments: Attachments,
-    jobs: JobHandover,
-    counts: AgentCounts,
-    asking: Arc<Questions>,
-    view: ViewDriver,
-}
-
-enum CarriedSession {
-    Stored(SessionId),
-    /// One that is stored nowhere, or no longer.
-    Unsaved(Arc<Session>, Vec<Arc<Message>>),
-    /// One without an answer in it.
-    Empty,
-}
-
-impl Carried {
-    /// The endpoint of the provider that is in use.
-    pub(super) async fn endpoint(&self, app: &AppContext) -> Outcome<Endpoint> {
-        // Values of the command line are about the provider that zk begins with.
-        match app.endpoint().await {
-            Ok(endpoint) if *endpoint.provider.name == *self.model.provider => Ok(endpoint),
-            Ok(_) | Err(_) => app.endpoint_of(&self.model.provider).await,
-        }
-    }
-
-    pub(super) async fn session(&self, app: &AppContext) -> Outcome<Session> {
-        match &self.session {
-            CarriedSession::Stored(id) => sessions::begin(app, Some(&Resume::Id(id.to_string()))).await,
-            CarriedSession::Unsaved(before, messages) => Ok(before.continued(messages.clone())),
-            CarriedSession::Empty => sessions::begin(app, None).await,
-        }
-    }
-
-    /// Chooses again what was chosen in the conversation.
-    pub(super) async fn restore(&self, conversation: &AgentConversation, notices: &Notices) -> Outcome<()> {
-        let agent = conversation.agent();
-        agent.continue_counts(self.counts);
-        if let Some(thinking) = self.thinking.filter(|chosen| chosen.level != agent.thinking().level) {
-            agent.set_thinking(thinking).await.map_err(Failure::failed)?;
-        }
-        let known: HashSet<Option<MessageId>> =
-            agent.history().iter().map(|known| known.id.clone()).collect();
-        for message in self.unstored.iter().filter(|message| !known.contains(&message.id)) {
-            agent.inject(Message::clone(message)).map_err(Failure::failed)?;
-        }
-        let modes = agent.bus().service::<PermissionModes>();
-        if let (Some(modes), Some(mode)) = (modes, self.mode)
-            && let Err(why) = modes.choose(mode)
-        {
-            notices.show(&format!("the permission mode is {} now, not {mode}: {why}", modes.chosen()));
-        }
-        if conversation.state().cwd != self.cwd {
-            let cx = conversation.command_cx();
-            if let Err(why) = directory::go_to(&self.cwd.to_string_lossy(), conversation, &cx).await {
-                let now = conversation.state().cwd;
-                notices.show(&format!("tools work in {} now: {why}", now.display()));
-            }
-        }
-        Ok(())
-    }
-}
 
 impl Chat {
     /// Reads the settings as they are now, unless this conversation cannot go on with them.

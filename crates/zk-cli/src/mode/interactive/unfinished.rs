@@ -3,8 +3,7 @@
 use zk_tui::plain::{Keyboard, Waiting};
 use zk_view::Effect;
 
-use super::chat::Chat;
-use super::worker::{Queued, Work};
+use super::work::{Queued, Work};
 
 /// Splits what was typed in one burst, of which a screen makes one text, behind a command that has the conversation leave
 /// its screen: that takes no more than its line.
@@ -60,29 +59,6 @@ impl Unfinished {
         self.work.splice(..0, rest);
         is_any
     }
-
-    /// Has plain lines do the work, and the next line begin with the draft. A prompt stays one, however it begins.
-    pub(super) async fn queue_in_lines(self, chat: &Chat) {
-        let mut draft = self.draft;
-        for work in self.work {
-            match work {
-                Work::Line(text) => chat.keyboard.queue(text.into()),
-                // A command of the person's own is run as one.
-                Work::Effect(Effect::Run { text }) => {
-                    chat.keyboard.queue(Waiting { is_prompt: !text.starts_with('!'), text });
-                }
-                Work::Quit => chat.keyboard.queue("/quit".to_owned().into()),
-                Work::Effect(effect) => {
-                    if let Some(Effect::GiveBack { text }) =
-                        chat.view.carry_out(&chat.conversation, effect).await
-                    {
-                        draft = join([text, draft]);
-                    }
-                }
-            }
-        }
-        chat.keyboard.set_draft(draft);
-    }
 }
 
 /// The text of a piece of work that a person typed.
@@ -95,7 +71,8 @@ fn typed(work: &Work) -> Option<String> {
     }
 }
 
-fn join(texts: impl IntoIterator<Item = String>) -> String {
+/// The texts that are not empty, one below the other.
+pub(super) fn join(texts: impl IntoIterator<Item = String>) -> String {
     texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
 }
 

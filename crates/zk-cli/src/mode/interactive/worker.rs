@@ -5,17 +5,15 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use zk_tui::{ScreenKind, Style};
-use zk_view::{Block, Effect, Intent};
+use zk_view::Effect;
 
-use super::attachments::Attachments;
 use super::chat::{Chat, LineOutcome, Opens};
 use super::desk::Desk;
 use super::unfinished::{Unfinished, split_line};
-use super::wanted_screen::WantedScreen;
+use super::work::{Note, Opened, Queued, Work};
 use crate::app::AppContext;
 use crate::args::{Prompt, Resume};
 use crate::exit::{Exit, Outcome};
-use crate::session_switch::SessionSwitch;
 use crate::sessions;
 use crate::signals::Signals;
 
@@ -40,64 +38,6 @@ pub(super) enum WorkEnd {
     Screen(ScreenKind, Box<Chat>, Queued),
     /// The conversation goes on with what was read anew.
     Reload(Box<AppContext>, Box<Chat>, Queued),
-}
-
-/// The work that was not begun when a conversation left its screen.
-pub(super) struct Queued {
-    /// Work that was typed with the command that had the conversation leave.
-    pub(super) first: VecDeque<Work>,
-    pub(super) rest: UnboundedReceiver<Work>,
-}
-
-/// Work of the conversation.
-pub(super) enum Work {
-    Line(String),
-    Effect(Effect),
-    Quit,
-}
-
-/// Note of the conversation to the screen.
-pub(super) enum Note {
-    /// The conversation runs a command, of which the view knows nothing.
-    Busy(bool),
-    GiveBack(String),
-    /// The end of a session that is being opened.
-    Announce(Vec<Arc<Block>>),
-    /// Draw on all of the terminal, or below what it shows.
-    Full(bool),
-    /// Names were found that may be typed.
-    Names,
-    /// A text for the clipboard.
-    Copy(String),
-    /// Which session to go on with is to be chosen.
-    ChooseSession,
-    /// Output of a command that was done beside a run.
-    Beside {
-        line: String,
-        text: String,
-    },
-    /// The next command that makes prompts is done.
-    Made(Made),
-}
-
-/// Outcome of a command that was typed during a run.
-#[derive(Debug, PartialEq)]
-pub(super) enum Made {
-    Prompt(Intent),
-    Said(String),
-    /// The line that does at the end of the run what the command wants.
-    Later(&'static str),
-    /// The command did not come to its end.
-    Stopped,
-}
-
-/// The part of a conversation that both sides use.
-pub(super) struct Opened {
-    pub(super) agent: zk_agent::Agent,
-    pub(super) conversation: zk_agent::AgentConversation,
-    pub(super) sessions: Arc<SessionSwitch>,
-    pub(super) attachments: Attachments,
-    pub(super) wanted: WantedScreen,
 }
 
 /// Runs prompts and commands, one after the other.
