@@ -8,10 +8,10 @@ use zk_tui::{Action, App, Modes, Queries, ScreenKind, Style};
 use zk_view::{Effect, Intent, NoteLevel};
 
 use super::editor::Editing;
+use super::host_messages::{HostRequest, Made, OpenConversation};
 use super::inline::{Edited, InlineScreen};
 use super::line::load_body;
-use super::work::{Made, Opened, Work};
-use super::{beside, job_commands};
+use super::{commands_during_run, job_commands};
 use crate::exit::{Failure, Outcome};
 use crate::place::Place;
 
@@ -23,10 +23,10 @@ impl InlineScreen {
         editor: &mut LineEditor,
     ) -> Outcome<()> {
         match action {
-            Action::Line(line) => self.work(Work::Line(line)),
+            Action::Line(line) => self.work(HostRequest::Line(line)),
             Action::Beside(line) => match self.opened.get() {
-                Some(opened) => beside::run(opened, line, self.notes.clone()),
-                None => self.work(Work::Line(line)),
+                Some(opened) => commands_during_run::run(opened, line, self.notes.clone()),
+                None => self.work(HostRequest::Line(line)),
             },
             Action::PromptCommand { line, steers } => match (self.opened.get(), self.keyboard.running()) {
                 (Some(opened), Some(run)) => {
@@ -34,7 +34,7 @@ impl InlineScreen {
                     app.set_hint("the command makes its prompt: Esc stops it with the run");
                 }
                 // The run is over by now.
-                (_, _) => self.work(Work::Line(line)),
+                (_, _) => self.work(HostRequest::Line(line)),
             },
             Action::Intent(intent) => match self.commands.behind(intent, self.keyboard.running()) {
                 Some(intent) => self.take_prompt(&intent).await,
@@ -53,7 +53,7 @@ impl InlineScreen {
             Action::Suspend => self.suspend(app, true).map_err(|error| {
                 Failure::failed(format!("cannot use the terminal after zk was stopped: {error}"))
             })?,
-            Action::Quit => self.work(Work::Quit),
+            Action::Quit => self.work(HostRequest::Quit),
             // The loop does it, since what is typed goes elsewhere then.
             Action::Edit(_) => {}
         }
@@ -74,7 +74,7 @@ impl InlineScreen {
             (line, Made::Later(does)) => {
                 let text = format!("{does} follows at the end of this run");
                 self.show_beside(&line, &text, app).await;
-                self.work(Work::Line(does.to_owned()));
+                self.work(HostRequest::Line(does.to_owned()));
             }
             (_, Made::Stopped) => {}
         }
@@ -103,7 +103,7 @@ impl InlineScreen {
     }
 
     /// Steers the run with a text; with the images of its marks.
-    async fn steer(&self, opened: &Opened, effect: Effect) {
+    async fn steer(&self, opened: &OpenConversation, effect: Effect) {
         if let Effect::Steer { text } = &effect {
             let images = opened.attachments.of(text);
             if !images.is_empty() {
@@ -172,12 +172,12 @@ impl InlineScreen {
                         self.view.note(NoteLevel::Warning, "this output is not kept any more");
                     }
                 }
-                (_, _) => self.work(Work::Effect(effect)),
+                (_, _) => self.work(HostRequest::Effect(effect)),
             }
         }
     }
 
-    pub(super) fn work(&self, work: Work) {
+    pub(super) fn work(&self, work: HostRequest) {
         // The conversation may have ended.
         let _ = self.todo.send(work);
     }

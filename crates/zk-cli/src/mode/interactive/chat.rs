@@ -10,7 +10,7 @@ use zk_view::ViewDriver;
 
 use super::attachments::Attachments;
 use super::carried::Carried;
-use super::desk::{Attending, Desk, Lines, attend};
+use super::front_end::{AbortOnDrop, ConsoleFrontEnd, Lines, attend};
 use super::wanted_screen::WantedScreen;
 use super::{builtins, directory, job_commands, session_commands, trust_question};
 use crate::app::AppContext;
@@ -29,7 +29,7 @@ type OnBusy = Arc<dyn Fn(bool) + Send + Sync>;
 
 /// Beginning of a conversation.
 #[derive(Clone, Copy)]
-pub(super) enum Opens<'a> {
+pub(super) enum ConversationSource<'a> {
     /// Prompt of the command line.
     Prompt(&'a Prompt),
     /// The conversation before it, with settings that were read anew and may need the person's trust, unless `stop` ends
@@ -37,7 +37,7 @@ pub(super) enum Opens<'a> {
     Carried { carried: &'a Carried, stop: Option<&'a CancellationToken> },
 }
 
-impl<'a> Opens<'a> {
+impl<'a> ConversationSource<'a> {
     fn stop(self) -> Option<&'a CancellationToken> {
         match self {
             Self::Prompt(_) => None,
@@ -73,7 +73,7 @@ pub(super) struct Chat {
     pub(super) lines: Mutex<Option<Lines>>,
     /// Told when a command begins and ends of which the view knows nothing.
     on_busy: Mutex<Option<OnBusy>>,
-    _following: Attending,
+    _following: AbortOnDrop,
     /// Images that were attached to what is typed.
     pub(super) attachments: Attachments,
     /// The screen to go on with.
@@ -89,7 +89,7 @@ pub(super) enum LineOutcome {
     Failed,
     /// The conversation was to be opened anew, which cannot be done: text typed behind that was typed for
     /// another state of things.
-    Stays,
+    ReloadRejected,
     /// The conversation is over.
     Quit(Exit),
     /// The conversation goes on with what was read anew.
@@ -106,39 +106,39 @@ impl Chat {
     /// Opens the conversation. The settings of the project count if the person says so.
     pub(super) async fn open(
         app: &AppContext,
-        opens: Opens<'_>,
-        desk: Desk,
+        opens: ConversationSource<'_>,
+        front_end: ConsoleFrontEnd,
         signals: Signals,
     ) -> Outcome<Self> {
-        let Desk { screen, keyboard, asking, view, draws_lines } = desk;
+        let ConsoleFrontEnd { screen, keyboard, asking, view, draws_lines } = front_end;
         screen.take_notices(&app.notices);
         let ui = Arc::new(TerminalUi::new(screen.clone(), keyboard.clone()));
         // A question may come before there is a conversation.
         let following = view.clone();
         let following = tokio::spawn(async move { following.follow_questions().await });
-        let following = Attending(following);
+        let following = AbortOnDrop(following);
         let attending = draws_lines.then(|| attend(&view, &ui));
         let app = match opens {
-            Opens::Carried { stop: None, .. } => app.clone(),
-            Opens::Carried { .. } | Opens::Prompt(_) => {
+            ConversationSource::Carried { stop: None, .. } => app.clone(),
+            ConversationSource::Carried { .. } | ConversationSource::Prompt(_) => {
                 trust_question::ask(app, &asking, &keyboard, &signals, opens.stop()).await?
             }
         };
         let provider = opens.unless_stopped(async {
             let endpoint = match opens {
-                Opens::Prompt(_) => app.endpoint().await?,
-                Opens::Carried { carried, .. } => carried.endpoint(&app).await?,
+                ConversationSource::Prompt(_) => app.endpoint().await?,
+                ConversationSource::Carried { carried, .. } => carried.endpoint(&app).await?,
             };
             compose::provider(&app, &endpoint).await
         });
         let provider = provider.await?;
         let session = match opens {
-            Opens::Prompt(prompt) => sessions::begin(&app, prompt.resume.as_ref()).await?,
-            Opens::Carried { carried, .. } => carried.session(&app).await?,
+            ConversationSource::Prompt(prompt) => sessions::begin(&app, prompt.resume.as_ref()).await?,
+            ConversationSource::Carried { carried, .. } => carried.session(&app).await?,
         };
         let allow_all = app.settings.flag("permissions.allow_all");
         // A conversation that is carried over is shown already.
-        if let (Opens::Prompt(_), Some(entries)) = (opens, session.restored()) {
+        if let (ConversationSource::Prompt(_), Some(entries)) = (opens, session.restored()) {
             view.begin(&entries);
         }
         let lines = attending.map(|attending| Lines::draw(&view, &screen, &ui, attending));
@@ -152,7 +152,7 @@ impl Chat {
         let bus = match compose::bus(&app, &Session::default(), options).await {
             Ok(bus) => bus,
             Err(failure) => {
-                if matches!(opens, Opens::Carried { .. }) {
+                if matches!(opens, ConversationSource::Carried { .. }) {
                     session.keep_outputs();
                 }
                 // Another conversation may be opened on it instead.
@@ -164,8 +164,8 @@ impl Chat {
         let first = sessions.current();
         let opened = async {
             let model = match opens {
-                Opens::Prompt(_) => compose::model(&app, &*provider, &first).await?,
-                Opens::Carried { carried, .. } => {
+                ConversationSource::Prompt(_) => compose::model(&app, &*provider, &first).await?,
+                ConversationSource::Carried { carried, .. } => {
                     compose::describe_model(&*provider, &carried.model.id).await
                 }
             };
@@ -189,8 +189,8 @@ impl Chat {
                 keyboard.on_back_tab(move || show_next_mode(&modes, &screen));
             }
             let attachments = match opens {
-                Opens::Prompt(_) => Attachments::default(),
-                Opens::Carried { carried, .. } => {
+                ConversationSource::Prompt(_) => Attachments::default(),
+                ConversationSource::Carried { carried, .. } => {
                     carried.restore(&conversation, &app.notices).await?;
                     carried.attachments.clone()
                 }
@@ -222,7 +222,7 @@ impl Chat {
         };
         let opened = opens.unless_stopped(opened).await;
         if opened.is_err() {
-            if matches!(opens, Opens::Carried { .. }) {
+            if matches!(opens, ConversationSource::Carried { .. }) {
                 first.keep_outputs();
             }
             // Another conversation may be opened instead, beside which nothing of this one is to run.

@@ -16,15 +16,15 @@ use zk_tui::{
 };
 use zk_view::{Reader, ViewDriver};
 
-use super::beside::PromptCommands;
+use super::commands_during_run::PromptCommands;
 use super::completions::Completions;
-use super::desk::Desk;
 use super::draft_files::draft_files;
+use super::front_end::ConsoleFrontEnd;
+use super::host_messages::{HostEvent, HostRequest, OpenConversation};
 use super::key_file;
-use super::seat::{Ended, Seat, Start};
+use super::pending_input::PendingInput;
 use super::terminal::drawn_abilities;
-use super::unfinished::Unfinished;
-use super::work::{Note, Opened, Work};
+use super::terminal_session::{ScreenExit, ScreenStart, TerminalSession};
 use super::worker::{Begin, Opening, WorkEnd, Worker};
 use crate::app::AppContext;
 use crate::exit::{Exit, Failure, Outcome};
@@ -49,35 +49,44 @@ const CONTINUED: i32 = rustix::process::Signal::CONT.as_raw();
 
 /// A conversation on the inline screen: what is closed scrolls away, what is typed stays below it. Or on all of the
 /// terminal, for as long as that is wanted.
-pub(super) fn run(seat: &mut Seat, start: Start, kind: ScreenKind) -> Outcome<Ended> {
-    let Seat { app, tty, guard, signals, runtime, editor } = seat;
+pub(super) fn run(
+    session: &mut TerminalSession,
+    start: ScreenStart,
+    kind: ScreenKind,
+) -> Outcome<ScreenExit> {
+    let TerminalSession { app, tty, guard, signals, runtime, editor } = session;
     let suspending = guard.clone();
     signals.on_suspend(move || suspending.suspend());
     guard.hold_panics();
     let (sender, printed) = unbounded_channel();
     let backlog = Backlog::default();
     let drawn = Screen::drawn_by(Sink { sender, backlog: backlog.clone() }, &app.env.terminal());
-    let (start, desk, unfinished) = match start {
-        Start::Open(prompt) => {
-            let desk = Desk::of(app, tty.clone(), SharedScreen::new(drawn), false);
-            let shared = (desk.keyboard.clone(), desk.view.clone());
+    let (start, front_end, pending) = match start {
+        ScreenStart::Open(prompt) => {
+            let front_end = ConsoleFrontEnd::of(app, tty.clone(), SharedScreen::new(drawn), false);
+            let shared = (front_end.keyboard.clone(), front_end.view.clone());
             (
-                Begin::Open(Box::new(Opening { app: app.clone(), prompt, desk, signals: signals.clone() })),
+                Begin::Open(Box::new(Opening {
+                    app: app.clone(),
+                    prompt,
+                    front_end,
+                    signals: signals.clone(),
+                })),
                 shared,
-                Unfinished::default(),
+                PendingInput::default(),
             )
         }
-        Start::GoOn { chat, unfinished, said } => {
+        ScreenStart::GoOn { chat, pending, said } => {
             chat.draw_elsewhere(drawn);
             said.iter().for_each(|said| chat.screen.line(Style::DIM, said));
             let shared = (chat.keyboard.clone(), chat.view.clone());
-            (Begin::GoOn(chat), shared, unfinished)
+            (Begin::GoOn(chat), shared, pending)
         }
     };
     let (todo, work) = unbounded_channel();
     let (notes, told) = unbounded_channel();
     let opened = Arc::new(OnceLock::new());
-    let (keyboard, view) = desk;
+    let (keyboard, view) = front_end;
     let reader = view.reader();
     let mut screen = InlineScreen {
         app: app.clone(),
@@ -96,8 +105,8 @@ pub(super) fn run(seat: &mut Seat, start: Start, kind: ScreenKind) -> Outcome<En
     };
     let (keymap, said) = key_file::read(app);
     let shortcuts = keymap.commands().map(str::to_owned).collect();
-    let text = unfinished.text();
-    let Unfinished { work: before, draft } = unfinished;
+    let text = pending.text();
+    let PendingInput { work: before, draft } = pending;
     before.into_iter().for_each(|work| screen.work(work));
     let composing = Composing { keymap, said, draft, text };
     let worker = Worker { work, notes, opened, shortcuts };
@@ -126,9 +135,9 @@ pub(super) struct InlineScreen {
     is_full: bool,
     /// Whether the terminal is somebody else's: the process was stopped, or runs in the background.
     is_away: bool,
-    pub(super) opened: Arc<OnceLock<Opened>>,
-    pub(super) todo: UnboundedSender<Work>,
-    pub(super) notes: UnboundedSender<Note>,
+    pub(super) opened: Arc<OnceLock<OpenConversation>>,
+    pub(super) todo: UnboundedSender<HostRequest>,
+    pub(super) notes: UnboundedSender<HostEvent>,
     /// Printed part of a line that is not complete.
     partial: String,
     /// Printed text that is not drawn yet.
@@ -144,10 +153,10 @@ impl InlineScreen {
         working: impl Future<Output = Outcome<WorkEnd>>,
         mut reader: Reader,
         mut printed: UnboundedReceiver<(Style, String)>,
-        mut told: UnboundedReceiver<Note>,
+        mut told: UnboundedReceiver<HostEvent>,
         Composing { keymap, said, draft, text }: Composing,
         editor: &mut LineEditor,
-    ) -> Outcome<Ended> {
+    ) -> Outcome<ScreenExit> {
         let cannot = |error: std::io::Error| Failure::failed(format!("cannot use the terminal: {error}"));
         let mut resized = signal(SignalKind::window_change()).map_err(cannot)?;
         let mut hung_up = signal(SignalKind::hangup()).map_err(cannot)?;
@@ -202,15 +211,15 @@ impl InlineScreen {
                 },
                 Some((style, text)) = printed.recv() => self.print(&mut app, style, &text),
                 Some(note) = told.recv() => match note {
-                    Note::Busy(is_busy) => app.set_busy(is_busy),
-                    Note::GiveBack(text) => app.give_back(&text),
-                    Note::Full(is_full) => self.set_full(is_full, &mut app),
-                    Note::Announce(blocks) => app.announce(&blocks),
-                    Note::Names => app.names_changed(),
-                    Note::Beside { line, text } => self.show_beside(&line, &text, &mut app).await,
-                    Note::Made(made) => self.made(made, &mut app).await,
-                    Note::ChooseSession => app.choose_session(),
-                    Note::Copy(text) => copy(&text, &mut app),
+                    HostEvent::Busy(is_busy) => app.set_busy(is_busy),
+                    HostEvent::GiveBack(text) => app.give_back(&text),
+                    HostEvent::Full(is_full) => self.set_full(is_full, &mut app),
+                    HostEvent::Announce(blocks) => app.announce(&blocks),
+                    HostEvent::Names => app.names_changed(),
+                    HostEvent::Beside { line, text } => self.show_beside(&line, &text, &mut app).await,
+                    HostEvent::Made(made) => self.made(made, &mut app).await,
+                    HostEvent::ChooseSession => app.choose_session(),
+                    HostEvent::Copy(text) => copy(&text, &mut app),
                 },
                 edited = edited(editing.as_mut()) => {
                     editing = None;
@@ -285,22 +294,22 @@ impl InlineScreen {
         }
         drop((input, editing));
         let ended = exit.map(|end| match end {
-            WorkEnd::Exit(exit) => Ended::Exit(exit),
+            WorkEnd::Exit(exit) => ScreenExit::Exit(exit),
             WorkEnd::Screen(next, chat, queued) => {
-                Ended::Screen { next, chat, unfinished: Unfinished::of_screen(queued, app.draft()) }
+                ScreenExit::Screen { next, chat, pending: PendingInput::of_screen(queued, app.draft()) }
             }
-            WorkEnd::Reload(read, chat, queued) => Ended::Reload {
+            WorkEnd::Reload(read, chat, queued) => ScreenExit::Reload {
                 app: read,
                 chat,
-                unfinished: Unfinished::of_screen(queued, app.draft()),
+                pending: PendingInput::of_screen(queued, app.draft()),
                 kind: if self.is_full { ScreenKind::Full } else { ScreenKind::Inline },
             },
         });
         match &ended {
-            Ok(Ended::Screen { unfinished, .. } | Ended::Reload { unfinished, .. }) => {
-                drafts.hand_on(unfinished.text());
+            Ok(ScreenExit::Screen { pending, .. } | ScreenExit::Reload { pending, .. }) => {
+                drafts.hand_on(pending.text());
             }
-            Ok(Ended::Exit(_)) | Err(_) => drafts.close(),
+            Ok(ScreenExit::Exit(_)) | Err(_) => drafts.close(),
         }
         self.guard.end_drawing();
         ended
@@ -310,22 +319,22 @@ impl InlineScreen {
     async fn take_last(
         &mut self,
         keys: &[Key],
-        told: &mut UnboundedReceiver<Note>,
+        told: &mut UnboundedReceiver<HostEvent>,
         app: &mut App,
         editor: &mut LineEditor,
     ) -> Outcome<()> {
         while let Ok(note) = told.try_recv() {
             match note {
-                Note::Busy(is_busy) => app.set_busy(is_busy),
-                Note::GiveBack(text) => app.give_back(&text),
-                Note::Beside { line, text } => self.show_beside(&line, &text, app).await,
-                Note::Made(made) => self.made(made, app).await,
-                Note::Copy(text) => copy(&text, app),
+                HostEvent::Busy(is_busy) => app.set_busy(is_busy),
+                HostEvent::GiveBack(text) => app.give_back(&text),
+                HostEvent::Beside { line, text } => self.show_beside(&line, &text, app).await,
+                HostEvent::Made(made) => self.made(made, app).await,
+                HostEvent::Copy(text) => copy(&text, app),
                 // The next screen begins as this one would have gone on.
-                Note::Full(is_full) => self.is_full = is_full,
+                HostEvent::Full(is_full) => self.is_full = is_full,
                 // There the command does without a list to choose from.
-                Note::ChooseSession => self.work(Work::Line("/resume".to_owned())),
-                Note::Announce(_) | Note::Names => {}
+                HostEvent::ChooseSession => self.work(HostRequest::Line("/resume".to_owned())),
+                HostEvent::Announce(_) | HostEvent::Names => {}
             }
         }
         if let Some(text) = self.commands.end() {
@@ -338,7 +347,9 @@ impl InlineScreen {
         for action in actions {
             match action {
                 // Nothing more is done beside a conversation that goes.
-                Action::Beside(line) | Action::PromptCommand { line, .. } => self.work(Work::Line(line)),
+                Action::Beside(line) | Action::PromptCommand { line, .. } => {
+                    self.work(HostRequest::Line(line))
+                }
                 // The text stays the draft.
                 Action::Edit(_) | Action::Suspend => {}
                 action => self.act(action, app, editor).await?,
@@ -428,7 +439,7 @@ impl InlineScreen {
 
     /// Returns what the row of the status says of the conversation itself.
     fn model(&self) -> ModelFacts {
-        let Some(Opened { agent, .. }) = self.opened.get() else { return ModelFacts::default() };
+        let Some(OpenConversation { agent, .. }) = self.opened.get() else { return ModelFacts::default() };
         let model = agent.model();
         let mode = agent.bus().service::<PermissionModes>().map(|modes| modes.chosen().to_string());
         ModelFacts { name: model.reference().to_string(), mode: mode.unwrap_or_default() }

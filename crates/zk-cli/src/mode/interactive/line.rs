@@ -193,7 +193,7 @@ impl Chat {
                 Err(why) => {
                     let text = format!("nothing is read anew, everything stays as it is: {why}");
                     text.lines().for_each(|line| self.screen.line(Style::YELLOW, line));
-                    LineOutcome::Stays
+                    LineOutcome::ReloadRejected
                 }
             },
             None => self.submit(line.to_owned()).await,
@@ -334,9 +334,9 @@ impl Chat {
         if let Err(error) = &watching {
             self.screen.line(Style::YELLOW, &format!("only Ctrl-C stops this: cannot read keys: {error}"));
         }
-        let worked = self.do_beside(&stop, work(stop.clone())).await;
+        let worked = self.run_with_commands(&stop, work(stop.clone())).await;
         drop(watching);
-        self.do_left().await;
+        self.drain_commands().await;
         let seen = self.signals.seen();
         self.signals.disarm();
         match seen {

@@ -3,29 +3,29 @@
 mod actions;
 mod attachments;
 mod bash;
-mod beside;
 mod builtins;
 mod carried;
 mod chat;
+mod commands_during_run;
 mod completions;
-mod desk;
 mod directory;
 mod draft_files;
 mod editor;
+mod front_end;
+mod host_messages;
 mod inline;
 mod job_commands;
 mod key_file;
 mod line;
 mod models;
+mod pending_input;
 mod plain;
 mod reload;
-mod seat;
 mod session_commands;
 mod terminal;
+mod terminal_session;
 mod trust_question;
-mod unfinished;
 mod wanted_screen;
-mod work;
 mod worker;
 
 use std::ops::ControlFlow;
@@ -36,7 +36,7 @@ use zk_tui::ScreenKind;
 use zk_tui::plain::{LineEditor, Screen};
 use zk_tui::term::{Restored, TerminalGuard, Tty};
 
-use self::seat::{Ended, Seat, Start};
+use self::terminal_session::{ScreenExit, ScreenStart, TerminalSession};
 use crate::app::{AppContext, runtime};
 use crate::args::Prompt;
 use crate::exit::{Exit, Failure, Outcome};
@@ -52,27 +52,27 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
     let signals = Signals::watch(move || leaving.leave()).map_err(cannot)?;
     signals.disarm();
     let editor = LineEditor::new(line_history(app))?;
-    let mut seat = Seat { app: app.clone(), tty, guard, signals, runtime: runtime()?, editor };
+    let mut session = TerminalSession { app: app.clone(), tty, guard, signals, runtime: runtime()?, editor };
     let mut kind = terminal::screen_kind(app);
-    let mut start = Start::Open(prompt);
+    let mut start = ScreenStart::Open(prompt);
     loop {
         let ended = match kind {
-            ScreenKind::Plain => plain::run(&mut seat, start)?,
-            ScreenKind::Inline | ScreenKind::Full => inline::run(&mut seat, start, kind)?,
+            ScreenKind::Plain => plain::run(&mut session, start)?,
+            ScreenKind::Inline | ScreenKind::Full => inline::run(&mut session, start, kind)?,
         };
         match ended {
-            Ended::Exit(exit) => return Ok(exit),
-            Ended::Screen { next, chat, unfinished } => {
+            ScreenExit::Exit(exit) => return Ok(exit),
+            ScreenExit::Screen { next, chat, pending } => {
                 kind = next;
-                start = Start::GoOn { chat, unfinished, said: None };
+                start = ScreenStart::GoOn { chat, pending, said: None };
             }
-            Ended::Reload { app, chat, unfinished, kind: shown } => {
-                let before = seat.app.clone();
-                start = match reload::open(&mut seat, *app, *chat, unfinished)? {
+            ScreenExit::Reload { app, chat, pending, kind: shown } => {
+                let before = session.app.clone();
+                start = match reload::open(&mut session, *app, *chat, pending)? {
                     ControlFlow::Continue(start) => start,
                     ControlFlow::Break(exit) => return Ok(exit),
                 };
-                kind = reload::kind(shown, &before, &seat.app);
+                kind = reload::kind(shown, &before, &session.app);
             }
         }
     }

@@ -11,13 +11,13 @@ use zk_tui::term::Tty;
 use zk_tui::{DRAFT_PAUSE, Drafts, ScreenKind, Style};
 
 use super::carried::{Carried, CarriedSession};
-use super::chat::{Chat, Opens};
-use super::desk::Desk;
+use super::chat::{Chat, ConversationSource};
 use super::draft_files::draft_files;
-use super::seat::{Seat, Start};
+use super::front_end::ConsoleFrontEnd;
+use super::pending_input::PendingInput;
 use super::session_commands;
 use super::terminal::{plain_screen, screen_kind};
-use super::unfinished::Unfinished;
+use super::terminal_session::{ScreenStart, TerminalSession};
 use crate::app::AppContext;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mode::permission_modes::PermissionModes;
@@ -93,34 +93,34 @@ pub(super) fn kind(now: ScreenKind, before: &AppContext, read: &AppContext) -> S
 /// Ends a conversation and opens it anew with what was read; with what it had before, if that cannot be done or the person
 /// stops it. What is typed meanwhile is kept.
 pub(super) fn open(
-    seat: &mut Seat,
+    session: &mut TerminalSession,
     read: AppContext,
     chat: Chat,
-    unfinished: Unfinished,
-) -> Outcome<ControlFlow<Exit, Start>> {
+    pending: PendingInput,
+) -> Outcome<ControlFlow<Exit, ScreenStart>> {
     let before = chat.app.clone();
     // Nobody draws until it is open again.
     let screen = SharedScreen::with_keys(plain_screen(&read));
     chat.screen.replace(plain_screen(&read));
-    let Seat { tty, signals, runtime, .. } = &*seat;
-    let mut reopening = Reopening { tty, signals, screen, unfinished };
+    let TerminalSession { tty, signals, runtime, .. } = &*session;
+    let mut reopening = Reopening { tty, signals, screen, pending };
     let opened = runtime.block_on(async {
         let opened = reopening.open(read, before, chat).await;
         signals.disarm();
         opened
     });
-    let unfinished = reopening.unfinished;
+    let pending = reopening.pending;
     if !matches!(opened, Ok(ControlFlow::Continue(_))) {
         // The next conversation of this directory gets it.
-        Drafts::new(draft_files(&seat.app), DRAFT_PAUSE).hand_on(unfinished.text());
+        Drafts::new(draft_files(&session.app), DRAFT_PAUSE).hand_on(pending.text());
     }
     let (chat, app, said) = match opened? {
         ControlFlow::Continue(opened) => opened,
         ControlFlow::Break(exit) => return Ok(ControlFlow::Break(exit)),
     };
-    seat.app = app;
+    session.app = app;
     let chat = Box::new(chat);
-    Ok(ControlFlow::Continue(Start::GoOn { chat, unfinished, said: Some(said) }))
+    Ok(ControlFlow::Continue(ScreenStart::GoOn { chat, pending, said: Some(said) }))
 }
 
 /// A conversation that is opened anew, while nobody draws it.
@@ -128,7 +128,7 @@ struct Reopening<'a> {
     tty: &'a Tty,
     signals: &'a Signals,
     screen: SharedScreen,
-    unfinished: Unfinished,
+    pending: PendingInput,
 }
 
 impl Reopening<'_> {
@@ -138,7 +138,7 @@ impl Reopening<'_> {
         before: AppContext,
         chat: Chat,
     ) -> Outcome<ControlFlow<Exit, (Chat, AppContext, String)>> {
-        let came_with = self.unfinished.work.len();
+        let came_with = self.pending.work.len();
         let stop = CancellationToken::new();
         self.signals.arm_run(stop.clone());
         let limits = read.limits.clone();
@@ -158,7 +158,7 @@ impl Reopening<'_> {
         };
         // Text that was typed for the new settings is not for those before. Whoever stopped this knows which
         // count from then on.
-        let count = if stop.is_cancelled() { came_with } else { self.unfinished.work.len() };
+        let count = if stop.is_cancelled() { came_with } else { self.pending.work.len() };
         // There is nothing else to go back to, so Ctrl-C does not stop this; a second signal ends the program.
         self.signals.arm_run(CancellationToken::new());
         let opened = self.attempt(&before, &carried, None).await;
@@ -166,7 +166,7 @@ impl Reopening<'_> {
             return self.end(opened.ok()).await;
         }
         let mut said = format!("cannot go on with the new settings, so those before stay: {failure}");
-        if self.unfinished.give_back(count) {
+        if self.pending.give_back(count) {
             said.push_str("; what was typed behind it was not sent");
         }
         opened.map(|chat| ControlFlow::Continue((chat, before, said)))
@@ -179,10 +179,10 @@ impl Reopening<'_> {
         stop: Option<&CancellationToken>,
     ) -> Outcome<Chat> {
         let shown = (carried.asking.clone(), carried.view.clone());
-        let desk = Desk::showing(app, self.tty.clone(), self.screen.clone(), shown, true);
-        let keyboard = desk.keyboard.clone();
-        let opened = Opens::Carried { carried, stop };
-        let opening = Box::pin(Chat::open(app, opened, desk, self.signals.clone()));
+        let front_end = ConsoleFrontEnd::showing(app, self.tty.clone(), self.screen.clone(), shown, true);
+        let keyboard = front_end.keyboard.clone();
+        let opened = ConversationSource::Carried { carried, stop };
+        let opening = Box::pin(Chat::open(app, opened, front_end, self.signals.clone()));
         let chat = self.listening(&keyboard, &stop.cloned().unwrap_or_default(), opening).await?;
         // Only now is it certain that this conversation goes on.
         if let Some(jobs) = chat.agent.bus().service::<Jobs>() {
@@ -198,12 +198,12 @@ impl Reopening<'_> {
         stop: &CancellationToken,
         work: impl Future<Output = T>,
     ) -> T {
-        keyboard.set_draft(std::mem::take(&mut self.unfinished.draft));
+        keyboard.set_draft(std::mem::take(&mut self.pending.draft));
         // Without keys a signal still stops it.
         let watching = keyboard.watch(stop.clone());
         let worked = work.await;
         drop(watching);
-        self.unfinished.take_from(keyboard);
+        self.pending.take_from(keyboard);
         worked
     }
 

@@ -10,7 +10,7 @@ use super::terminal::plain_screen;
 use crate::app::AppContext;
 
 /// Place of the person: what is shown, and what is typed.
-pub(super) struct Desk {
+pub(super) struct ConsoleFrontEnd {
     pub(super) screen: SharedScreen,
     pub(super) keyboard: Keyboard,
     pub(super) asking: Arc<Questions>,
@@ -19,7 +19,7 @@ pub(super) struct Desk {
     pub(super) draws_lines: bool,
 }
 
-impl Desk {
+impl ConsoleFrontEnd {
     pub(super) fn of_lines(app: &AppContext, tty: Tty) -> Self {
         Self::of(app, tty, SharedScreen::with_keys(plain_screen(app)), true)
     }
@@ -30,7 +30,7 @@ impl Desk {
         Self::showing(app, tty, screen, (asking, view), draws_lines)
     }
 
-    /// A desk where what `view` has goes on, with what asks there.
+    /// A front end where what `view` has goes on, with what asks there.
     pub(super) fn showing(
         app: &AppContext,
         tty: Tty,
@@ -45,9 +45,9 @@ impl Desk {
 }
 
 /// A task that goes on for as long as this is kept.
-pub(super) struct Attending(pub(super) JoinHandle<()>);
+pub(super) struct AbortOnDrop(pub(super) JoinHandle<()>);
 
-impl Drop for Attending {
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -57,7 +57,7 @@ impl Drop for Attending {
 pub(super) struct Lines {
     pub(super) painting: Painting,
     /// Draws the questions, and answers them.
-    _attending: Attending,
+    _attending: AbortOnDrop,
 }
 
 impl Lines {
@@ -65,7 +65,7 @@ impl Lines {
         view: &ViewDriver,
         screen: &SharedScreen,
         ui: &Arc<TerminalUi>,
-        attending: Attending,
+        attending: AbortOnDrop,
     ) -> Self {
         let painting = Painting::begin(view, screen);
         ui.wait_for(painting.drained());
@@ -74,6 +74,6 @@ impl Lines {
 }
 
 /// Draws the questions of a view in lines.
-pub(super) fn attend(view: &ViewDriver, ui: &Arc<TerminalUi>) -> Attending {
-    Attending(tokio::spawn(plain::attend(view.clone(), ui.clone())))
+pub(super) fn attend(view: &ViewDriver, ui: &Arc<TerminalUi>) -> AbortOnDrop {
+    AbortOnDrop(tokio::spawn(plain::attend(view.clone(), ui.clone())))
 }

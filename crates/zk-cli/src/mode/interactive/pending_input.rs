@@ -3,7 +3,7 @@
 use zk_tui::plain::{Keyboard, Waiting};
 use zk_view::Effect;
 
-use super::work::{Queued, Work};
+use super::host_messages::{HostRequest, Queued};
 
 /// Splits what was typed in one burst, of which a screen makes one text, behind a command that has the conversation leave
 /// its screen: that takes no more than its line.
@@ -16,14 +16,14 @@ pub(super) fn split_line(text: &str) -> (&str, Option<&str>) {
 
 /// Typed text and commands that nothing was done about yet.
 #[derive(Default)]
-pub(super) struct Unfinished {
+pub(super) struct PendingInput {
     /// Work of lines that Enter ended, in order.
-    pub(super) work: Vec<Work>,
+    pub(super) work: Vec<HostRequest>,
     /// The text that Enter did not end.
     pub(super) draft: String,
 }
 
-impl Unfinished {
+impl PendingInput {
     /// The queued work of a screen that has ended, and its draft.
     pub(super) fn of_screen(queued: Queued, draft: String) -> Self {
         let Queued { first, mut rest } = queued;
@@ -34,8 +34,8 @@ impl Unfinished {
     /// Takes over everything that was typed at a keyboard.
     pub(super) fn take_from(&mut self, keyboard: &Keyboard) {
         let work = |Waiting { text, is_prompt }| match is_prompt {
-            true => Work::Effect(Effect::Run { text }),
-            false => Work::Line(text),
+            true => HostRequest::Effect(Effect::Run { text }),
+            false => HostRequest::Line(text),
         };
         self.work.extend(std::iter::from_fn(|| keyboard.next_queued()).map(work));
         self.draft.push_str(&keyboard.take_draft());
@@ -55,19 +55,20 @@ impl Unfinished {
         let is_any = !texts.is_empty();
         self.draft = join(texts.into_iter().chain([std::mem::take(&mut self.draft)]));
         // A choice is no text, and leaving with a draft would be another mistake.
-        let rest = given_back.into_iter().filter(|work| typed(work).is_none() && !matches!(work, Work::Quit));
+        let rest =
+            given_back.into_iter().filter(|work| typed(work).is_none() && !matches!(work, HostRequest::Quit));
         self.work.splice(..0, rest);
         is_any
     }
 }
 
 /// The text of a piece of work that a person typed.
-fn typed(work: &Work) -> Option<String> {
+fn typed(work: &HostRequest) -> Option<String> {
     match work {
-        Work::Line(text) | Work::Effect(Effect::Run { text } | Effect::GiveBack { text }) => {
+        HostRequest::Line(text) | HostRequest::Effect(Effect::Run { text } | Effect::GiveBack { text }) => {
             Some(text.clone())
         }
-        Work::Effect(_) | Work::Quit => None,
+        HostRequest::Effect(_) | HostRequest::Quit => None,
     }
 }
 
@@ -80,7 +81,7 @@ pub(super) fn join(texts: impl IntoIterator<Item = String>) -> String {
 mod tests {
     use zk_view::Effect;
 
-    use super::{Unfinished, Work, split_line};
+    use super::{HostRequest, PendingInput, split_line};
 
     #[test]
     fn only_a_command_that_leaves_its_screen_is_split_from_what_came_with_it() {
@@ -97,16 +98,17 @@ mod tests {
     }
     #[test]
     fn what_is_given_back_stands_before_the_draft_and_what_was_typed_later_stays_work() {
-        let line = |text: &str| Work::Line(text.to_owned());
-        let prompt = Work::Effect(Effect::Run { text: "/two".to_owned() });
-        let work = vec![line("one"), prompt, Work::Effect(Effect::Hurry), Work::Quit, line("three")];
-        let mut unfinished = Unfinished { work, draft: "four".to_owned() };
-        assert!(unfinished.give_back(4));
-        assert_eq!(unfinished.draft, "one\n/two\nfour");
+        let line = |text: &str| HostRequest::Line(text.to_owned());
+        let prompt = HostRequest::Effect(Effect::Run { text: "/two".to_owned() });
+        let work =
+            vec![line("one"), prompt, HostRequest::Effect(Effect::Hurry), HostRequest::Quit, line("three")];
+        let mut pending = PendingInput { work, draft: "four".to_owned() };
+        assert!(pending.give_back(4));
+        assert_eq!(pending.draft, "one\n/two\nfour");
         assert!(
-            matches!(&unfinished.work[..], [Work::Effect(Effect::Hurry), Work::Line(text)] if text == "three")
+            matches!(&pending.work[..], [HostRequest::Effect(Effect::Hurry), HostRequest::Line(text)] if text == "three")
         );
-        assert!(!unfinished.give_back(0) && unfinished.give_back(usize::MAX));
-        assert_eq!(unfinished.draft, "three\none\n/two\nfour");
+        assert!(!pending.give_back(0) && pending.give_back(usize::MAX));
+        assert_eq!(pending.draft, "three\none\n/two\nfour");
     }
 }

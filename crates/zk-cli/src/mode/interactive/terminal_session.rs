@@ -5,14 +5,14 @@ use zk_tui::plain::LineEditor;
 use zk_tui::term::{TerminalGuard, Tty};
 
 use super::chat::Chat;
-use super::unfinished::Unfinished;
+use super::pending_input::PendingInput;
 use crate::app::{AppContext, Runtime};
 use crate::args::Prompt;
 use crate::exit::Exit;
 use crate::signals::Signals;
 
 /// State that stays while a conversation goes from one screen to another.
-pub(super) struct Seat {
+pub(super) struct TerminalSession {
     pub(super) app: AppContext,
     pub(super) tty: Tty,
     pub(super) guard: TerminalGuard,
@@ -22,32 +22,32 @@ pub(super) struct Seat {
 }
 
 /// Beginning of a screen.
-pub(super) enum Start {
+pub(super) enum ScreenStart {
     /// With a new conversation.
     Open(Prompt),
     /// With one that another screen drew, and what was being typed there.
     GoOn {
         chat: Box<Chat>,
-        unfinished: Unfinished,
+        pending: PendingInput,
         /// Message about the conversation.
         said: Option<String>,
     },
 }
 
 /// End of a screen.
-pub(super) enum Ended {
+pub(super) enum ScreenExit {
     Exit(Exit),
     /// Another one goes on.
     Screen {
         next: ScreenKind,
         chat: Box<Chat>,
-        unfinished: Unfinished,
+        pending: PendingInput,
     },
     /// The conversation is opened anew, with these settings.
     Reload {
         app: Box<AppContext>,
         chat: Box<Chat>,
-        unfinished: Unfinished,
+        pending: PendingInput,
         /// The screen that it was drawn on.
         kind: ScreenKind,
     },

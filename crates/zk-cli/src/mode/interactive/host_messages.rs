@@ -11,14 +11,14 @@ use super::wanted_screen::WantedScreen;
 use crate::session_switch::SessionSwitch;
 
 /// Work of the conversation.
-pub(super) enum Work {
+pub(super) enum HostRequest {
     Line(String),
     Effect(Effect),
     Quit,
 }
 
 /// Note of the conversation to the screen.
-pub(super) enum Note {
+pub(super) enum HostEvent {
     /// The conversation runs a command, of which the view knows nothing.
     Busy(bool),
     GiveBack(String),
@@ -53,7 +53,7 @@ pub(super) enum Made {
 }
 
 /// The part of a conversation that both sides use.
-pub(super) struct Opened {
+pub(super) struct OpenConversation {
     pub(super) agent: zk_agent::Agent,
     pub(super) conversation: zk_agent::AgentConversation,
     pub(super) sessions: Arc<SessionSwitch>,
@@ -64,6 +64,6 @@ pub(super) struct Opened {
 /// The work that was not begun when a conversation left its screen.
 pub(super) struct Queued {
     /// Work that was typed with the command that had the conversation leave.
-    pub(super) first: VecDeque<Work>,
-    pub(super) rest: UnboundedReceiver<Work>,
+    pub(super) first: VecDeque<HostRequest>,
+    pub(super) rest: UnboundedReceiver<HostRequest>,
 }

@@ -11,8 +11,8 @@ use zk_tui::{ScreenKind, Style};
 use zk_view::{Effect, Intent};
 
 use super::chat::Chat;
+use super::host_messages::{HostEvent, Made, OpenConversation};
 use super::line::{load_body, no_command, refresh_files};
-use super::work::{Made, Note, Opened};
 
 /// Runs a command that works during a run, and returns its output.
 async fn output(conversation: &AgentConversation, line: &str) -> String {
@@ -33,12 +33,12 @@ async fn output(conversation: &AgentConversation, line: &str) -> String {
 }
 
 /// Runs such a command, and tells the screen what it says.
-pub(super) fn run(opened: &Opened, line: String, notes: UnboundedSender<Note>) {
+pub(super) fn run(opened: &OpenConversation, line: String, notes: UnboundedSender<HostEvent>) {
     let conversation = opened.conversation.clone();
     let running = async move {
         let text = output(&conversation, &line).await;
         // The screen may have ended.
-        let _ = notes.send(Note::Beside { line, text });
+        let _ = notes.send(HostEvent::Beside { line, text });
     };
     tokio::spawn(running);
 }
@@ -68,7 +68,7 @@ impl PromptCommands {
     pub(super) fn run(
         &mut self,
         conversation: &AgentConversation,
-        notes: &UnboundedSender<Note>,
+        notes: &UnboundedSender<HostEvent>,
         (line, steers): (String, bool),
         stop: &CancellationToken,
     ) {
@@ -128,7 +128,7 @@ impl PromptCommands {
 async fn work(
     conversation: AgentConversation,
     mut typed: UnboundedReceiver<Typed>,
-    notes: UnboundedSender<Note>,
+    notes: UnboundedSender<HostEvent>,
 ) {
     while let Some(typed) = typed.recv().await {
         let made = match typed {
@@ -138,7 +138,7 @@ async fn work(
                 .await
                 .unwrap_or(Made::Stopped),
         };
-        if notes.send(Note::Made(made)).is_err() {
+        if notes.send(HostEvent::Made(made)).is_err() {
             return;
         }
     }
@@ -193,7 +193,11 @@ fn prompt_of(outcome: CommandOutcome) -> Result<String, Made> {
 
 impl Chat {
     /// Awaits `work`, and does such commands that are typed meanwhile, where a conversation is drawn in lines.
-    pub(super) async fn do_beside<T>(&self, stop: &CancellationToken, work: impl Future<Output = T>) -> T {
+    pub(super) async fn run_with_commands<T>(
+        &self,
+        stop: &CancellationToken,
+        work: impl Future<Output = T>,
+    ) -> T {
         let Ok(mut typed) = self.beside.try_lock() else { return work.await };
         let over = CancellationToken::new();
         let working = async {
@@ -210,7 +214,7 @@ impl Chat {
     }
 
     /// Runs the commands still in the channel after the keyboard stopped listening.
-    pub(super) async fn do_left(&self) {
+    pub(super) async fn drain_commands(&self) {
         let Ok(mut typed) = self.beside.try_lock() else { return };
         while let Ok(line) = typed.try_recv() {
             self.command_beside(&line, &CancellationToken::new()).await;
