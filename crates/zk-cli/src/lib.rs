@@ -1,7 +1,7 @@
 //! The `zk` program as a library: it reads the command line, the settings and the environment, puts the crates of zk
 //! together, and shows what happens. A team's own program is [`Zk::builder`] with its vendors, providers and plugins.
 //!
-//! Only this crate reads the environment or settings files, prints, or exits.
+//! Only this crate reads the environment or settings files, or exits; only it and `zk-tui` print.
 //!
 //! # Example
 //!

@@ -1,8 +1,8 @@
-//! The terminal of zk: an inline screen over the chat engine.
+//! The terminal of zk: inline, full and plain screens over the chat engine.
 //!
-//! What is closed is written once and scrolls away with the terminal's own scrolling; what may still change is redrawn
-//! below it. Bytes to write come out as text; only [`Modes`] and [`Input`] touch the
-//! terminal.
+//! On the inline screen what is closed is written once and scrolls away with the terminal's own scrolling, and what may still
+//! change is redrawn below it; on the full screen all of the conversation is drawn; plain lines are never redrawn. [`App`]
+//! draws the first two, and bytes to write come out as text; [`plain`] draws the third. Only [`term`] touches the terminal.
 //!
 //! | item | what it is |
 //! |---|---|
@@ -14,6 +14,9 @@
 //! | [`Markdown`] | an answer that arrives in pieces, as rows; its work depends on the open block alone |
 //! | [`InlineScreen`] | rows in, the bytes of one frame out |
 //! | [`Row`], [`Span`] | text that is safe on a terminal, by type |
+//! | [`plain`] | a conversation in plain lines: painter, keyboard, line editor, questions |
+//! | [`term`] | modes and keys of the terminal, text that is safe for it, what the environment says of it |
+//! | [`ScreenKind`] | which of the screens a conversation is drawn on |
 //!
 //! # Example
 //!
@@ -25,7 +28,7 @@
 //!
 //! # What this crate must never know
 //!
-//! No tool and no plugin by name, no settings, no event. It knows `zk-core` and, of its siblings, `zk-view`.
+//! No tool and no plugin by name, no argument, no settings file, no exit code, no event. It knows `zk-core` and, of its siblings, `zk-view`.
 
 mod app;
 mod edit;

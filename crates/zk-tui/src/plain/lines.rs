@@ -6,7 +6,8 @@ use zk_view::{
 };
 
 use crate::row::Style;
-use crate::view::counted;
+pub use crate::view::status_line as status;
+use crate::view::{counted, silence};
 
 /// The longest line of a result that is shown, in characters.
 const MAX_LINE_CHARS: usize = 120;
@@ -173,45 +174,6 @@ fn diff(body: &Body) -> Vec<(Style, String)> {
     rows
 }
 
-/// Describes what goes on now in a line whose hint comes first, so that a narrow terminal cuts it last;
-/// nothing where what happens is in sight.
-pub fn status(status: &Status, stops: &str, has_keys: bool) -> Option<String> {
-    let seconds = status.activity_ms / 1000;
-    let tokens = match status.tokens_written {
-        0 => String::new(),
-        tokens => format!(" · {tokens} tokens"),
-    };
-    let what = match &status.activity {
-        Activity::Idle | Activity::Answering | Activity::Asking => return None,
-        Activity::Stopping => return Some("stopping …".to_owned()),
-        Activity::Starting => "starting".to_owned(),
-        Activity::Compacting { before } => format!("making room: {before} tokens, {seconds} s{tokens}"),
-        Activity::Waiting { model } => format!("waiting for {model}, {seconds} s{tokens}"),
-        Activity::Silent { model, idle_ms, limit_ms, keep_alives } => {
-            silence(model, *idle_ms, *limit_ms, *keep_alives)
-        }
-        Activity::Retrying { left_ms: 0, .. } => return None,
-        Activity::Retrying { attempt, left_ms, .. } => {
-            let verb = if *attempt == 0 { "trying" } else { "trying again" };
-            let hurry = if has_keys { " · Enter tries now" } else { "" };
-            let why = status.activity.failed_attempt().unwrap_or_default();
-            format!("{verb} in {} s{hurry} · {why}", left_ms / 1000)
-        }
-        Activity::Thinking => format!("thinking, {seconds} s{tokens}"),
-        Activity::Writing { tool } => format!("writing a call of {tool}, {seconds} s{tokens}"),
-        Activity::Running { calls, batch } => {
-            let first = calls.first().map_or("", |call| call.as_str());
-            let more = match calls.len() {
-                0 | 1 => String::new(),
-                calls => format!(" and {} more", calls - 1),
-            };
-            let batch = batch.describe().map(|batch| format!(" · {batch}")).unwrap_or_default();
-            format!("{seconds} s{tokens}{batch} · {first}{more}")
-        }
-    };
-    Some(format!("{stops} stops · {what}"))
-}
-
 /// Silence of a server, in milliseconds, from which on a line that stays tells of it.
 const TOLD_SILENCE_MS: u64 = 15_000;
 
@@ -246,20 +208,6 @@ impl ToldWaits {
             }
             _ => None,
         }
-    }
-}
-
-/// The silence of a server in words.
-fn silence(model: &Text, idle_ms: u64, limit_ms: u64, keep_alives: bool) -> String {
-    let what = if keep_alives { ", only keep-alives" } else { "" };
-    format!("waiting for {model}, {} s{what} (limit {})", idle_ms / 1000, rounded(limit_ms))
-}
-
-/// A duration in the larger of the units that say it well.
-fn rounded(ms: u64) -> String {
-    match (ms + 500) / 1000 {
-        seconds @ 0..120 => format!("{seconds} s"),
-        seconds => format!("{} min", (seconds + 30) / 60),
     }
 }
 
