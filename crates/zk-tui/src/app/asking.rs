@@ -15,7 +15,7 @@ impl App {
         let size = self.screen.size();
         let has_draft = !self.composer.is_empty();
         self.card = card.map(|card| CardState::new(card, has_draft, size.width, card_room(size), now));
-        self.is_dirty = true;
+        self.output.is_dirty = true;
     }
 
     pub(super) fn outcome(&mut self, outcome: Outcome, actions: &mut Vec<Action>) {
