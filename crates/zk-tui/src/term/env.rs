@@ -41,26 +41,22 @@ impl TerminalEnv {
     }
 
     /// Whether the terminal can do nothing but print.
-    #[must_use]
-    pub fn is_dumb(&self) -> bool {
+    pub(crate) fn is_dumb(&self) -> bool {
         self.text("TERM") == Some("dumb")
     }
 
     /// Whether colours are unwanted.
-    #[must_use]
-    pub fn is_colourless(&self) -> bool {
+    pub(crate) fn is_colourless(&self) -> bool {
         self.is_set("NO_COLOR")
     }
 
     /// Whether a variable has a value.
-    #[must_use]
-    pub fn is_set(&self, name: &str) -> bool {
+    pub(crate) fn is_set(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
 
     /// The value of a variable that is text.
-    #[must_use]
-    pub fn text(&self, name: &str) -> Option<&str> {
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(OsString::as_os_str).and_then(OsStr::to_str)
     }
 }
