@@ -1,0 +1,4 @@
+//! Records in a session, and lines that outlive it.
+
+pub(crate) mod line_store;
+pub(crate) mod record;

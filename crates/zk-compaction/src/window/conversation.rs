@@ -1,0 +1,161 @@
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use zk_core::events::CompactionStage;
+use zk_core::model::{Message, MessageId, ModelRef, TurnId, Usage, context_size};
+use zk_core::service::{Reduction, WindowFill, WindowLevel};
+
+use crate::plan::background::Late;
+use crate::store::record::{self, Planned, Record};
+use crate::text::count::{ByteCounter, TokenCounter, count_message};
+use crate::window::budget::Budget;
+use crate::window::ledger::Ledger;
+use crate::window::trigger::Trigger;
+use crate::window::view::View;
+
+/// State of one conversation, as the owner of the window knows it.
+#[derive(Default)]
+pub(crate) struct Talk {
+    pub(crate) view: View,
+    pub(crate) ledger: Ledger,
+    pub(crate) trigger: Trigger,
+    /// Token count of pinned messages when a stop told a person of them: the lowest count since then.
+    pub(crate) told_pinned: Option<u64>,
+    /// Wishes for the next compaction, where somebody asked for it.
+    pub(crate) asked: Reduction,
+    pub(crate) fill: WindowFill,
+    /// Reason why the present request must not be sent.
+    pub(crate) refusal: Option<String>,
+    /// The plans that hold.
+    pub(crate) plans: Vec<Planned>,
+    /// The number of the last compaction.
+    pub(crate) number: u32,
+    /// The turn that it was made in.
+    pub(crate) numbered: Option<TurnId>,
+    /// A plan that takes longer than a request waits.
+    pub(crate) late: Option<Late>,
+    /// Records that are not stored yet.
+    pub(crate) unstored: Vec<Record>,
+    /// The messages as they were last asked about.
+    pub(crate) history: Vec<Arc<Message>>,
+    /// The model that is asked, where a run said so.
+    pub(crate) model: Option<ModelRef>,
+    /// Another model was chosen since the last request.
+    pub(crate) changed_model: bool,
+    /// Usage that a provider had counted when the conversation was left, with its model and answer.
+    pub(crate) restored_usage: Option<(ModelRef, Usage, Arc<Message>)>,
+    /// Bytes of the system prompt's sections.
+    pub(crate) sections: usize,
+    /// Tokens sent beside the messages, counted here.
+    pub(crate) beside: Option<u64>,
+    /// The turn of the request that was last prepared.
+    pub(crate) turn: Option<TurnId>,
+    /// The last of the messages that a person took back from a compaction.
+    pub(crate) taken_back: Option<MessageId>,
+    /// Stage by which messages that had left are sent again, where that was not announced yet.
+    pub(crate) again: Option<CompactionStage>,
+    /// Last announcement of how full the window is: estimate, usable tokens, level and compactions.
+    pub(crate) told: Option<(u64, Option<u64>, WindowLevel, u32)>,
+    /// Whether twice as many tokens in what no provider has counted would exceed a threshold.
+    pub(crate) hinges_on_count: bool,
+}
+
+impl Talk {
+    /// Takes `history` in, and gives what is sent of it now.
+    pub(crate) fn sync<'a>(
+        &mut self,
+        history: &'a [Arc<Message>],
+        counter: &dyn TokenCounter,
+    ) -> Cow<'a, [Arc<Message>]> {
+        self.remember(history);
+        let sent = self.view.sent(history);
+        if let Some((_, usage, answer)) = self.take_restored_usage()
+            && let Some(at) = sent.iter().position(|message| is_same(message, &answer))
+        {
+            self.ledger.sync(sent.get(..at).unwrap_or_default(), self.view.version(), counter);
+            self.ledger.anchor(&usage, self.beside.unwrap_or_default());
+        }
+        self.ledger.sync(&sent, self.view.version(), counter);
+        sent
+    }
+
+    fn remember(&mut self, history: &[Arc<Message>]) {
+        let known = self.history.len();
+        let goes_on = history.len() >= known
+            && self
+                .history
+                .last()
+                .zip(history.get(known.wrapping_sub(1)))
+                .is_none_or(|(one, other)| Arc::ptr_eq(one, other));
+        if !goes_on {
+            self.history.clear();
+        }
+        self.history.extend(history.iter().skip(self.history.len()).cloned());
+    }
+
+    /// Usage from before the conversation was left counts for the model it is of.
+    fn take_restored_usage(&mut self) -> Option<(ModelRef, Usage, Arc<Message>)> {
+        let model = self.model.as_ref()?;
+        self.restored_usage.take().filter(|(of, _, _)| of == model)
+    }
+
+    /// Tokens of the request as it would be sent now.
+    pub(crate) fn estimate(&self) -> u64 {
+        self.ledger.estimate(self.beside.unwrap_or_default())
+    }
+
+    /// Brings the figures up to what is sent now.
+    pub(crate) fn measure(&mut self, budget: &Budget, window: Option<u64>) {
+        let (estimate, bytes) = (self.estimate(), self.ledger.bytes());
+        let level = budget.level(estimate, bytes);
+        let usable = budget.usable();
+        // Without a known context window the budget is in bytes, and no count of tokens decides anything.
+        self.hinges_on_count =
+            usable.is_some() && budget.level(estimate + self.ledger.uncounted(), bytes) != WindowLevel::Low;
+        self.fill = WindowFill { window, bytes, estimate, usable, level, ..self.fill };
+    }
+
+    /// Restores the full `history` if it fits the window of the new model.
+    pub(crate) fn widen(&mut self, history: &[Arc<Message>], budget: &Budget) {
+        if !std::mem::take(&mut self.changed_model) || self.view.is_whole() {
+            return;
+        }
+        self.remember(history);
+        let tokens: u64 = self.history.iter().map(|message| count_message(message, &ByteCounter)).sum();
+        let tokens = tokens + self.beside.unwrap_or_default();
+        let fits = budget.level(tokens, context_size(&self.history)) == WindowLevel::Low;
+        if fits {
+            self.view.clear();
+            self.plans.clear();
+            self.taken_back = None;
+            self.unstored.push(Record::Whole);
+            self.again = Some(CompactionStage::Restored);
+        }
+    }
+
+    /// Takes the last compaction of the first `count` plans back, as its record was stored when there were no more.
+    pub(crate) fn undo(&mut self, count: usize) {
+        let later = self.plans.split_off(count.min(self.plans.len()));
+        let undone = record::undo(&mut self.plans);
+        self.plans.extend(later);
+        let ids = self.history.iter().filter_map(|message| message.id.as_ref());
+        self.taken_back = record::last_of(&undone, ids);
+        self.fill.compactions = record::compactions(&self.plans);
+        self.fill.last = None;
+        let messages = self.history.iter().filter_map(|message| Some((message.id.clone()?, message.clone())));
+        record::replay(&self.plans, &mut self.view, &messages.collect());
+        self.again = Some(CompactionStage::Undone);
+        self.trigger.hold();
+    }
+}
+
+/// Counts the sent messages up to and with `last`; none where it is not sent.
+pub(crate) fn count_to(last: Option<&MessageId>, sent: &[Arc<Message>]) -> usize {
+    let at = last.and_then(|last| sent.iter().rposition(|message| message.id.as_ref() == Some(last)));
+    at.map_or(0, |at| at + 1)
+}
+
+/// Whether both are the same message: by their id, or as they are.
+pub(crate) fn is_same(one: &Arc<Message>, other: &Arc<Message>) -> bool {
+    Arc::ptr_eq(one, other) || (one.id.is_some() && one.id == other.id)
+}

@@ -1,0 +1,313 @@
+use std::fmt::Write;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use zk_core::model::{Approved, Block, Concurrency, Effects, Message, ToolError, ToolOutput, ToolSpec};
+use zk_core::service::{CallPlace, ContextId, Tool, ToolCx};
+
+use crate::store::line_store::LineStore;
+use crate::text::message_line;
+use crate::window::owner::{Owner, now_ms};
+
+/// The name of the tool.
+pub(crate) const RECALL: &str = "conversation_recall";
+
+/// Messages in one answer.
+const PAGE: usize = 30;
+
+/// The most of one message in one answer, in bytes.
+const MOST: usize = 16_000;
+
+/// The most of one line, in bytes: what is longer counts as several.
+const LINE: usize = 2000;
+
+/// Shows the model what left its context: the conversation is kept whole. Offered from the first compaction on.
+pub(crate) struct Recall {
+    owner: Arc<Owner>,
+    spec: Arc<ToolSpec>,
+}
+
+impl Recall {
+    pub(crate) fn new(owner: Arc<Owner>) -> Self {
+        let spec = ToolSpec::lazy(
+            RECALL,
+            "Looks up earlier messages of this conversation that left the context. `browse` lists them in a line \
+             each, from a number on; `search` finds those that contain all words; `expand` shows one in full, a long one from line `offset` on. With \
+             `others`, browse and search find lines of earlier conversations about this project, the newest first.",
+            json!({
+                "type": "object",
+                "properties": {
+                    "action": {"type": "string", "enum": ["browse", "search", "expand"]},
+                    "number": {"type": "integer", "minimum": 1, "description": "browse: the first; expand: which"},
+                    "query": {"type": "string", "description": "search: the words"},
+                    "offset": {"type": "integer", "minimum": 1, "description": "expand: the first line, from 1"},
+                    "limit": {"type": "integer", "minimum": 1, "description": "expand: lines"},
+                    "others": {"type": "boolean", "description": "earlier conversations, not this one"}
+                },
+                "required": ["action"]
+            }),
+        );
+        Self { owner, spec }
+    }
+
+    fn history(&self, cx: &ToolCx) -> Vec<Arc<Message>> {
+        let context = cx.cx.service::<ContextId>();
+        self.owner.lock().known(context.as_deref()).map(|talk| talk.history.clone()).unwrap_or_default()
+    }
+}
+
+#[async_trait]
+impl Tool for Recall {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.spec
+    }
+
+    fn concurrency(&self, _: &Value) -> Concurrency {
+        Concurrency::Shared
+    }
+
+    fn effects(&self, _: &Value, _: &CallPlace) -> Effects {
+        Effects::none()
+    }
+
+    async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
+        let args = call.args();
+        if args.get("others").and_then(Value::as_bool).unwrap_or_default() {
+            return others(args, cx).await.map(ToolOutput::text);
+        }
+        let history = self.history(cx);
+        let count = |name: &str| usize::try_from(args.get(name)?.as_u64()?).ok();
+        let number = count("number");
+        let text = match args.get("action").and_then(Value::as_str) {
+            Some("search") => {
+                search(&history, args.get("query").and_then(Value::as_str).unwrap_or_default())?
+            }
+            Some("expand") => expand(&history, number, count("offset"), count("limit"))?,
+            Some(_) | None => browse(&history, number.unwrap_or(1)),
+        };
+        Ok(ToolOutput::text(text))
+    }
+}
+
+/// Lines of earlier conversations.
+async fn others(args: &Value, cx: &ToolCx) -> Result<String, ToolError> {
+    let Some(store) = cx.cx.service::<dyn LineStore>() else {
+        return Ok("no lines of other conversations are kept here".to_owned());
+    };
+    let words: Vec<String> = match args.get("action").and_then(Value::as_str) {
+        Some("search") => words_of(args.get("query").and_then(Value::as_str).unwrap_or_default())?,
+        Some("expand") => {
+            return Err(ToolError::invalid(
+                "of other conversations only lines are kept: `browse` or `search` them",
+            ));
+        }
+        Some(_) | None => Vec::new(),
+    };
+    let from = args.get("number").and_then(Value::as_u64).unwrap_or(1).max(1);
+    let now = now_ms(&cx.cx);
+    let read = tokio::task::spawn_blocking(move || {
+        let (mut text, mut seen, mut more) = (String::new(), 0, false);
+        store.read(&mut |line| {
+            let lower = line.text.to_lowercase();
+            if !words.iter().all(|word| lower.contains(word)) {
+                return true;
+            }
+            seen += 1;
+            more = seen >= from + PAGE as u64;
+            if seen >= from && !more {
+                let _ = writeln!(text, "{} {} {}", day_of(line.time_ms, now), line.session, line.text);
+            }
+            !more
+        })?;
+        if more {
+            let _ = write!(text, "(older ones: from number {} on)", from + PAGE as u64);
+        }
+        Ok::<_, std::io::Error>(text)
+    });
+    let failed = |error: &dyn std::fmt::Display| {
+        ToolError::failed(format!("cannot read lines of other conversations: {error}"))
+    };
+    let text = read.await.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
+    Ok(if text.is_empty() { "no line of another conversation was found".to_owned() } else { text })
+}
+
+/// Returns the age in days, in words.
+fn day_of(time_ms: u64, now_ms: u64) -> String {
+    let days = now_ms.saturating_sub(time_ms) / 86_400_000;
+    match days {
+        0 => "today".to_owned(),
+        1 => "yesterday".to_owned(),
+        days => format!("{days} days ago"),
+    }
+}
+
+/// The words that are looked for.
+fn words_of(query: &str) -> Result<Vec<String>, ToolError> {
+    let words: Vec<String> = query.split_whitespace().map(str::to_lowercase).collect();
+    if words.is_empty() {
+        return Err(ToolError::invalid("`search` needs a `query` of at least a word"));
+    }
+    Ok(words)
+}
+
+fn browse(history: &[Arc<Message>], from: usize) -> String {
+    let messages = history.iter().enumerate().skip(from.saturating_sub(1));
+    let mut text = listed(messages.clone().take(PAGE));
+    let left = messages.count().saturating_sub(PAGE);
+    if left > 0 {
+        let _ = write!(text, "({left} more: browse from {})", from.max(1) + PAGE);
+    }
+    if text.is_empty() { format!("there are {} messages, none from {from} on", history.len()) } else { text }
+}
+
+fn search(history: &[Arc<Message>], query: &str) -> Result<String, ToolError> {
+    let words = words_of(query)?;
+    let mut found = String::new();
+    let mut count = 0;
+    // The newest first: what was found out last counts.
+    for (at, message) in history.iter().enumerate().rev() {
+        let text = full(message);
+        let lower = text.to_lowercase();
+        if !words.iter().all(|word| lower.contains(word)) || is_recall(message) {
+            continue;
+        }
+        count += 1;
+        if count <= PAGE {
+            let _ = writeln!(found, "#{} {}", at + 1, excerpt(&text, &lower, &words));
+        }
+    }
+    Ok(match count {
+        0 => format!("no message contains all of: {query}"),
+        count if count > PAGE => {
+            format!("{found}({} older ones are not shown; use more words)", count - PAGE)
+        }
+        _ => found,
+    })
+}
+
+fn expand(
+    history: &[Arc<Message>],
+    number: Option<usize>,
+    offset: Option<usize>,
+    limit: Option<usize>,
+) -> Result<String, ToolError> {
+    let message = number.and_then(|number| history.get(number.checked_sub(1)?)).ok_or_else(|| {
+        let text = format!("`expand` needs the `number` of a message, from 1 to {}", history.len());
+        ToolError::invalid(text)
+    })?;
+    let text = full(message);
+    if text.len() <= MOST && offset.is_none() && limit.is_none() {
+        return Ok(text);
+    }
+    let (from, limit) = (offset.unwrap_or(1).max(1), limit.unwrap_or(usize::MAX).max(1));
+    let (mut page, mut shown, mut count) = (String::new(), 0, 0);
+    for line in text.lines().flat_map(pieces) {
+        count += 1;
+        if count < from {
+            continue;
+        }
+        if shown == limit || (shown > 0 && page.len() + line.len() >= MOST) {
+            let _ = write!(page, "(more lines follow; continue with offset={count})");
+            return Ok(page);
+        }
+        shown += 1;
+        page.push_str(line);
+        page.push('\n');
+    }
+    // Writing to a string cannot fail.
+    let _ = match shown {
+        0 => write!(page, "(no line from line {from} on; there are {count})"),
+        _ => write!(page, "(the end; {count} lines in all)"),
+    };
+    Ok(page)
+}
+
+/// A line in pieces that are no longer than one may be.
+fn pieces(line: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(line);
+    std::iter::from_fn(move || {
+        let line = rest?;
+        let (piece, left) = line.split_at(line.floor_char_boundary(LINE));
+        rest = Some(left).filter(|left| !left.is_empty());
+        Some(piece)
+    })
+}
+
+fn listed<'a>(messages: impl Iterator<Item = (usize, &'a Arc<Message>)>) -> String {
+    let mut text = String::new();
+    for (at, message) in messages {
+        let _ = writeln!(text, "#{} {}", at + 1, message_line::of(message));
+    }
+    text
+}
+
+/// All that a message says.
+fn full(message: &Message) -> String {
+    let mut text = String::new();
+    for block in &message.content {
+        let part = match block {
+            Block::Text(text) => text.text.clone(),
+            Block::ToolCall(call) => format!("call {} {}", call.name, call.args),
+            Block::ToolResult(result) => result.content.to_text(),
+            Block::Compaction(compaction) => compaction.summary.clone(),
+            Block::Provider(block) => block.text.clone(),
+            Block::Image(_) => "(an image)".to_owned(),
+            Block::Document(_) => "(a document)".to_owned(),
+            // Reasoning is nobody's but the model's that had it.
+            Block::Thinking(_) => continue,
+        };
+        text.push_str(&part);
+        text.push('\n');
+    }
+    text
+}
+
+/// Whether it is a question to this tool: it contains every word that was looked for.
+fn is_recall(message: &Message) -> bool {
+    message.calls().any(|call| call.name == RECALL)
+}
+
+fn excerpt(text: &str, lower: &str, words: &[String]) -> String {
+    // Offsets of the lowered text are near enough for an excerpt.
+    let at = words.first().and_then(|word| lower.find(word)).unwrap_or_default().min(text.len());
+    let (start, end) = (
+        text.floor_char_boundary(at.saturating_sub(100)),
+        text.ceil_char_boundary((at + 200).min(text.len())),
+    );
+    text.get(start..end).unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_message_is_read_to_its_end_page_by_page() {
+        let mut said = (1..=3000).map(|line| format!("line {line} ünd more\n")).collect::<String>();
+        said.push_str(&"ä".repeat(20_000));
+        let history = [Message::user_text(said.as_str()).shared(), Message::user_text("short").shared()];
+        let (mut all, mut offset, mut pages) = (String::new(), None, 0);
+        loop {
+            let page = expand(&history, Some(1), offset, None).unwrap();
+            assert!(page.len() < MOST + 100, "{}", page.len());
+            let (lines, last) = page.rsplit_once('\n').unwrap();
+            all.push_str(lines);
+            all.push('\n');
+            pages += 1;
+            let Some(next) = last.strip_prefix("(more lines follow; continue with offset=") else {
+                assert_eq!(last, "(the end; 3020 lines in all)");
+                break;
+            };
+            offset = next.strip_suffix(')').unwrap().parse().ok();
+        }
+        assert_eq!(pages, 7);
+        assert_eq!(all.replace('\n', ""), said.replace('\n', ""), "nothing is lost and nothing comes twice");
+        let page = expand(&history, Some(1), Some(7), Some(2)).unwrap();
+        assert_eq!(page, "line 7 ünd more\nline 8 ünd more\n(more lines follow; continue with offset=9)");
+        let page = expand(&history, Some(1), Some(9999), None).unwrap();
+        assert_eq!(page, "(no line from line 9999 on; there are 3020)");
+        assert_eq!(expand(&history, Some(2), None, None).unwrap(), "short\n");
+        assert!(expand(&history, Some(3), None, None).unwrap_err().to_string().contains("from 1 to 2"));
+    }
+}
