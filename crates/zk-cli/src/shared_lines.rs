@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
-use zk_compaction::{KeptLine, LineStore, only_looks};
+use zk_compaction::{KeptLine, LineStore, is_read_only_line};
 use zk_core::events::SessionStart;
 use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
 use zk_core::service::{Command, CommandOutcome, Redactor};
@@ -108,7 +108,7 @@ impl SharedLines {
         let record: Record = serde_json::from_slice(record).ok().filter(|_| record.len() <= LONGEST)?;
         let is_other = session.is_empty() || record.session != session;
         // One that another version wrote may say what is not kept any more.
-        let is_ours = record.project == self.0.project && is_other && !only_looks(&record.text);
+        let is_ours = record.project == self.0.project && is_other && !is_read_only_line(&record.text);
         is_ours.then_some(KeptLine { time_ms: record.time, session: record.session, text: record.text })
     }
 }

@@ -33,7 +33,7 @@ mod strategies;
 mod text;
 mod window;
 
-pub use store::line_store::{KeptLine, LineStore, only_looks};
+pub use store::line_store::{KeptLine, LineStore, is_read_only_line};
 pub use store::record::sent_of;
 pub use strategies::focus::Focus;
 pub use strategies::rolling::Rolling;

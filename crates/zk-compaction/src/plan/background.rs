@@ -15,10 +15,10 @@ use zk_core::service::{WindowPlan, WindowStrategy, WindowView};
 pub(crate) type Plan = Result<Option<WindowPlan>, BoxError>;
 
 /// A plan that is being made. Dropping it ends that.
-pub(crate) struct Late {
+pub(crate) struct BackgroundPlan {
     strategy: Arc<str>,
     begun: Instant,
-    made_of: MadeOf,
+    inputs: PlanInputs,
     plan: oneshot::Receiver<Plan>,
     task: Hook,
 }
@@ -26,23 +26,23 @@ pub(crate) struct Late {
 /// The run was stopped that the plan was made in, or the owner of the window went away.
 #[derive(Debug, thiserror::Error)]
 #[error("it ended with its run")]
-pub(crate) struct Ended;
+pub(crate) struct RunEnded;
 
 /// Messages that were sent when a plan was begun.
-struct MadeOf {
+struct PlanInputs {
     /// Version of the view.
     version: u64,
     count: usize,
     last: Option<Arc<Message>>,
 }
 
-impl Drop for Late {
+impl Drop for BackgroundPlan {
     fn drop(&mut self) {
         self.task.remove();
     }
 }
 
-impl Late {
+impl BackgroundPlan {
     /// Has `strategy` plan for `view`, within `limit`. `version` is that of what is sent.
     pub(crate) fn begin(
         scope: &Scope,
@@ -55,7 +55,7 @@ impl Late {
         let (give, plan) = oneshot::channel();
         let messages = view.messages.to_vec();
         let instructions = view.instructions.map(str::to_owned);
-        let made_of = MadeOf { version, count: messages.len(), last: messages.last().cloned() };
+        let inputs = PlanInputs { version, count: messages.len(), last: messages.last().cloned() };
         let WindowView { cause, bytes, left_out, window, reserve, target, keep, taken_back, .. } = *view;
         let (value, in_run) = (strategy.value.clone(), cx.clone());
         let task = scope.spawn(async move {
@@ -84,7 +84,7 @@ impl Late {
                 let _ = give.send(plan);
             }
         });
-        Self { strategy: strategy.name.clone(), begun: Instant::now(), made_of, plan, task }
+        Self { strategy: strategy.name.clone(), begun: Instant::now(), inputs, plan, task }
     }
 
     /// Whether it is still being made.
@@ -93,20 +93,20 @@ impl Late {
     }
 
     /// Whether it is a plan of `strategy` that holds for what is sent now: for nothing else than it was made of, and
-    /// what came since.
+    /// what result since.
     pub(crate) fn holds(&self, strategy: &str, version: u64, sent: &[Arc<Message>]) -> bool {
-        let end = self.made_of.count.checked_sub(1).and_then(|end| sent.get(end));
-        let is_same = match (end, &self.made_of.last) {
+        let end = self.inputs.count.checked_sub(1).and_then(|end| sent.get(end));
+        let is_same = match (end, &self.inputs.last) {
             (Some(end), Some(last)) => Arc::ptr_eq(end, last),
             (None, _) | (_, None) => false,
         };
-        *self.strategy == *strategy && self.made_of.version == version && is_same
+        *self.strategy == *strategy && self.inputs.version == version && is_same
     }
 
     /// Waits for the plan until then; nothing if it takes longer.
-    pub(crate) async fn wait(&mut self, until: Instant) -> Option<Result<Plan, Ended>> {
+    pub(crate) async fn wait(&mut self, until: Instant) -> Option<Result<Plan, RunEnded>> {
         let given = timeout_at(until, &mut self.plan).await.ok()?;
-        Some(given.map_err(|_| Ended))
+        Some(given.map_err(|_| RunEnded))
     }
 
     /// Seconds since it was begun.

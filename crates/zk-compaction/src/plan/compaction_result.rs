@@ -11,50 +11,51 @@ use zk_core::service::{Compacted, ContextId};
 
 use crate::plan::ask_strategies::note_change;
 use crate::plan::pins::{self, Pin};
-use crate::plan::prepare::{Begun, Size};
+use crate::plan::prepare::{Preparation, Size};
 use crate::text::count::count_message;
 use crate::window::budget::Budget;
-use crate::window::owner::Owner;
+use crate::window::owner::WindowOwner;
 use crate::window::report::report;
-use crate::window::trigger::Came;
+use crate::window::trigger::CompactionResult;
 
 /// Factor by which pinned content grows before a person who was told is told again: less would stop them at
 /// every prompt.
-const GROWTH: f64 = 1.2;
+const PINNED_GROWTH: f64 = 1.2;
 
-impl Owner {
-    /// Attaches anew what has to outlive what was left out, as far as that is said until `preparation`.
+impl WindowOwner {
+    /// Attaches anew what has to outlive what was left out, as far as that is said until `deadline`.
     pub(crate) async fn pin(
         &self,
         event: &ContextTransform,
         context: Option<&ContextId>,
-        begun: &mut Begun<'_>,
-        preparation: Instant,
+        preparation: &mut Preparation<'_>,
+        deadline: Instant,
         cx: &Cx,
     ) -> Result<Vec<Pin>, EmitError> {
         let history = &event.messages;
         // Whoever pins something takes it for sent.
-        if !self.lock().talk(context).view.has_cut(history) {
+        if !self.lock().conversation(context).view.has_cut(history) {
             return Ok(Vec::new());
         }
-        let until = match begun.trigger {
+        let until = match preparation.trigger {
             // Whoever asked for it waits for it.
             Some(CompactionTrigger::Manual) => None,
             Some(CompactionTrigger::Soft | CompactionTrigger::Hard | CompactionTrigger::Overflow) | None => {
-                Some(preparation)
+                Some(deadline)
             }
         };
-        let (pinned, failed) = pins::collect(history, &begun.sent, until, cx).await;
+        let (pinned, failed) = pins::collect(history, &preparation.sent, until, cx).await;
         let (all, _) = self.list_pinned(&pinned);
         {
             let messages: Vec<_> = pinned.iter().map(|pin| pin.message.clone()).collect();
             let mut state = self.lock();
-            let talk = state.talk(context);
-            talk.told_pinned = talk.told_pinned.map(|told| told.min(all));
-            if let Some(change) = talk.view.pin(history, &messages) {
-                note_change(talk, &event.turn_id, "pinned", begun.trigger, change);
-                begun.sent = Cow::Owned(talk.view.sent(history).into_owned());
-                begun.bytes = context_size(&begun.sent);
+            let conversation = state.conversation(context);
+            conversation.announced.pinned_tokens =
+                conversation.announced.pinned_tokens.map(|told| told.min(all));
+            if let Some(change) = conversation.view.pin(history, &messages) {
+                note_change(conversation, &event.turn_id, "pinned", preparation.trigger, change);
+                preparation.sent = Cow::Owned(conversation.view.sent(history).into_owned());
+                preparation.bytes = context_size(&preparation.sent);
             }
         }
         for pins::Failed { name, source, error } in failed {
@@ -66,36 +67,37 @@ impl Owner {
     /// Has the present request not be sent, and no more be tried until somebody does something.
     pub(crate) fn stop(&self, context: Option<&ContextId>, why: String) {
         let mut state = self.lock();
-        let talk = state.talk(context);
-        talk.refusal = Some(why);
-        talk.trigger.stop();
+        let conversation = state.conversation(context);
+        conversation.refusal = Some(why);
+        conversation.trigger.stop();
     }
 
     /// Has a request not be sent whose text alone is more than a window of so many tokens.
     pub(crate) fn refuse_oversized(&self, context: Option<&ContextId>, window: Option<u64>) {
         let mut state = self.lock();
-        let talk = state.talk(context);
-        let (least, bytes) = (talk.ledger.least(), talk.ledger.bytes());
+        let conversation = state.conversation(context);
+        let (least, bytes) = (conversation.ledger.least(), conversation.ledger.bytes());
         if let Some(window) = window.filter(|window| least > *window) {
             let why = format!(
                 "the messages have {bytes} bytes, which is more than {least} tokens, and the window has {window}: \
                  nothing was sent. Compact, go on from an earlier prompt, or begin a new conversation"
             );
-            talk.refusal.get_or_insert(why);
+            conversation.refusal.get_or_insert(why);
         }
     }
 
-    /// Whether a person goes on with a window that is mostly what is pinned, was told so, and it is not much more by now.
+    /// Returns `true` if the person was warned that pinned messages fill the window, and they have grown by less than
+    /// [`PINNED_GROWTH`] since.
     pub(crate) fn accepts_pinned(&self, context: Option<&ContextId>, pinned: &[Pin], after: Size) -> bool {
         let (all, _) = self.list_pinned(pinned);
-        let told = self.lock().talk(context).told_pinned;
-        is_most(all, after) && told.is_some_and(|told| (all as f64) < told as f64 * GROWTH)
+        let told = self.lock().conversation(context).announced.pinned_tokens;
+        is_most(all, after) && told.is_some_and(|told| (all as f64) < told as f64 * PINNED_GROWTH)
     }
 
     /// Notes that a person is told what is pinned, where that is most of what is sent.
     pub(crate) fn note_told_pinned(&self, context: Option<&ContextId>, pinned: &[Pin], after: Size) {
         let (all, _) = self.list_pinned(pinned);
-        self.lock().talk(context).told_pinned = is_most(all, after).then_some(all);
+        self.lock().conversation(context).announced.pinned_tokens = is_most(all, after).then_some(all);
     }
 
     /// Returns the words for a person where pinned content fills the window by itself.
@@ -106,7 +108,7 @@ impl Owner {
         window: Option<u64>,
         pinned: &[Pin],
     ) -> Option<String> {
-        let beside = self.lock().talk(context).beside.unwrap_or_default();
+        let beside = self.lock().conversation(context).overhead.unwrap_or_default();
         let (all, listed) = self.list_pinned(pinned);
         let bytes = pinned.iter().map(|pin| pin.message.size()).sum();
         // The prompt and the tools are named where they alone are too much.
@@ -139,38 +141,39 @@ impl Owner {
         budget: &Budget,
     ) -> Size {
         let mut state = self.lock();
-        let talk = state.talk(context);
-        talk.ledger.sync(sent, talk.view.version(), self.counter());
-        talk.measure(budget, event.window);
-        Size { tokens: talk.fill.estimate, bytes: talk.fill.bytes }
+        let conversation = state.conversation(context);
+        conversation.ledger.sync(sent, conversation.view.version(), self.counter());
+        conversation.measure(budget, event.window);
+        Size { tokens: conversation.fill.estimate, bytes: conversation.fill.bytes }
     }
 
     pub(crate) fn judge(
         &self,
         context: Option<&ContextId>,
         budget: &Budget,
-        begun: &Begun<'_>,
+        preparation: &Preparation<'_>,
         after: Size,
         at_ms: u64,
-    ) -> Came {
+    ) -> CompactionResult {
         let mut state = self.lock();
-        let talk = state.talk(context);
+        let conversation = state.conversation(context);
         let (before, now) = match budget.usable() {
-            Some(_) => (begun.before.tokens, after.tokens),
-            None => (begun.before.bytes as u64, after.bytes as u64),
+            Some(_) => (preparation.before.tokens, after.tokens),
+            None => (preparation.before.bytes as u64, after.bytes as u64),
         };
         if now < before {
-            talk.fill.compactions += 1;
-            talk.fill.last = Some(Compacted { before: begun.before.tokens, after: after.tokens, at_ms });
+            conversation.fill.compactions += 1;
+            conversation.fill.last =
+                Some(Compacted { before: preparation.before.tokens, after: after.tokens, at_ms });
         }
-        let came = talk.trigger.done(&self.options, before, now);
-        match (came, begun.trigger) {
+        let result = conversation.trigger.done(&self.options, before, now);
+        match (result, preparation.trigger) {
             // Whoever asked sees what it gave.
-            (Came::Stopped, Some(CompactionTrigger::Manual)) => {
-                talk.trigger.reset();
-                Came::TooLittle
+            (CompactionResult::Stopped, Some(CompactionTrigger::Manual)) => {
+                conversation.trigger.reset();
+                CompactionResult::TooLittle
             }
-            (came, _) => came,
+            (result, _) => result,
         }
     }
 
@@ -191,9 +194,9 @@ impl Owner {
     ) -> String {
         let sent = {
             let mut state = self.lock();
-            let talk = state.talk(context);
-            let history = talk.history.clone();
-            talk.view.sent(&history).into_owned()
+            let conversation = state.conversation(context);
+            let history = conversation.history.clone();
+            conversation.view.sent(&history).into_owned()
         };
         let report = report(&sent, self.counter(), cx).await;
         let unlisted = match after.tokens.saturating_sub(report.tokens) {
@@ -243,13 +246,13 @@ impl Owner {
     ) -> Result<(), EmitError> {
         let fill = {
             let mut state = self.lock();
-            let talk = state.talk(context);
-            let fill = talk.fill;
+            let conversation = state.conversation(context);
+            let fill = conversation.fill;
             let news = Some((fill.estimate, fill.usable, fill.level, fill.compactions));
-            if talk.told == news {
+            if conversation.announced.fill == news {
                 return Ok(());
             }
-            talk.told = news;
+            conversation.announced.fill = news;
             fill
         };
         let event = || ContextFill {

@@ -11,14 +11,14 @@ use zk_core::model::{Block, Message};
 use zk_core::service::PinnedContext;
 
 use crate::plan::cut::is_prompt;
-use crate::window::report::SKILL;
+use crate::window::report::SKILL_TOOL;
 use crate::window::view::{PINNED, is_pinned};
 
 /// Time limit of a plugin to say its text.
-const LIMIT: Duration = Duration::from_secs(5);
+const COLLECT_TIME_LIMIT: Duration = Duration::from_secs(5);
 
-/// The most that skills may take together, in bytes.
-const SKILLS: usize = 64_000;
+/// Size limit of all skills together, in bytes.
+const MAX_SKILLS_BYTES: usize = 64_000;
 
 /// Introduction, for the model, of lines that a person wanted to be kept.
 const REMEMBER: &str = "[Said earlier in this conversation, word for word; still to be heeded]";
@@ -69,7 +69,7 @@ pub(crate) async fn collect(
     pinned.extend(skills.map(|(name, text)| Pin::new(format!("the skill {name}"), text)));
     let mut failed = Vec::new();
     let begun = Instant::now();
-    let limit = until.map_or(LIMIT, |until| LIMIT.min(until.duration_since(begun)));
+    let limit = until.map_or(COLLECT_TIME_LIMIT, |until| COLLECT_TIME_LIMIT.min(until.duration_since(begun)));
     let asked = cx.items::<dyn PinnedContext>().into_iter().map(async |item| {
         let asked = AssertUnwindSafe(async { item.value.text(cx).await }).catch_unwind();
         let text = match timeout(limit, asked).await {
@@ -133,7 +133,7 @@ fn skills(history: &[Arc<Message>], sent: &[Arc<Message>]) -> Vec<(String, Strin
         given.push((name.to_owned(), text));
     };
     for message in history {
-        for call in message.calls().filter(|call| call.name == SKILL) {
+        for call in message.calls().filter(|call| call.name == SKILL_TOOL) {
             let name = call.args.get("skill").and_then(|name| name.as_str()).unwrap_or_default();
             asked.insert(&call.id, name);
         }
@@ -147,7 +147,7 @@ fn skills(history: &[Arc<Message>], sent: &[Arc<Message>]) -> Vec<(String, Strin
         }
     }
     given.retain(|(_, text)| !is_sent(text));
-    let mut room = SKILLS;
+    let mut room = MAX_SKILLS_BYTES;
     let mut kept: Vec<_> = given
         .into_iter()
         .rev()

@@ -6,42 +6,42 @@ use zk_core::model::SessionId;
 use zk_core::service::{ContextId, WindowPlan, WindowView};
 
 use crate::plan::cut;
-use crate::plan::prepare::Begun;
+use crate::plan::prepare::Preparation;
 use crate::strategies::summary;
-use crate::window::owner::Owner;
+use crate::window::owner::WindowOwner;
 
 /// Name of a plan with a plugin's summary, where strategies are named.
-pub(crate) const GIVEN: &str = "plugin";
+pub(crate) const PLUGIN_SUMMARY: &str = "plugin";
 
 /// Reason of a plugin that said no and gave none.
 const NO_REASON: &str = "a plugin keeps it as it is";
 
-impl Owner {
+impl WindowOwner {
     /// Asks the plugins whether a compaction that nobody asked for may take place. Gives why not; a summary that one
     /// of them supplies is kept for it. One that somebody asked for was asked about by whoever took the request.
     pub(crate) async fn ask_plugins(
         &self,
         context: Option<&ContextId>,
-        begun: &mut Begun<'_>,
+        preparation: &mut Preparation<'_>,
         cx: &Cx,
     ) -> Result<Option<String>, EmitError> {
-        let trigger = match begun.trigger {
+        let trigger = match preparation.trigger {
             Some(trigger @ (CompactionTrigger::Hard | CompactionTrigger::Overflow)) => trigger,
             Some(CompactionTrigger::Soft | CompactionTrigger::Manual) | None => return Ok(None),
         };
         let before = SessionBeforeCompact {
             session_id: cx.service::<SessionId>().as_deref().cloned(),
-            tokens: begun.before.tokens,
+            tokens: preparation.before.tokens,
             instructions: None,
             trigger,
         };
         let Some(reply) = cx.emit(before).await? else { return Ok(None) };
         if reply.cancel {
-            self.lock().talk(context).trigger.pause(&self.options);
+            self.lock().conversation(context).trigger.pause(&self.options);
             return Ok(Some(reply.reason.unwrap_or_else(|| NO_REASON.to_owned())));
         }
         match reply.summary() {
-            Ok(text) => begun.summary = text.map(str::to_owned),
+            Ok(text) => preparation.summary = text.map(str::to_owned),
             Err(error) => self.leave_out_summary(&error.into(), cx).await?,
         }
         Ok(None)
@@ -49,7 +49,7 @@ impl Owner {
 
     /// Goes on without the summary of a plugin.
     pub(crate) async fn leave_out_summary(&self, error: &BoxError, cx: &Cx) -> Result<(), EmitError> {
-        self.leave_out(GIVEN, SessionBeforeCompact::NAME, error, cx).await
+        self.leave_out(PLUGIN_SUMMARY, SessionBeforeCompact::NAME, error, cx).await
     }
 }
 

@@ -11,18 +11,18 @@ use zk_core::kernel::{Answer, Cx, Handler};
 use zk_core::model::Message;
 use zk_core::service::{ContextId, Reduction, RunTools, WindowCause, WindowLevel, WindowPlan, WindowView};
 
-use crate::plan::ask_strategies::{Asked, PREPARATION};
-use crate::plan::background::Late;
+use crate::plan::ask_strategies::{AskedStrategies, PREPARATION_TIME};
+use crate::plan::background::BackgroundPlan;
 use crate::plan::pins::{self, Pin};
 use crate::window::budget::Budget;
 use crate::window::conversation::count_to;
-use crate::window::owner::{Owner, now_ms};
+use crate::window::owner::{WindowOwner, now_ms};
 use crate::window::recall::RECALL;
 use crate::window::report::spec_tokens;
-use crate::window::trigger::Came;
+use crate::window::trigger::CompactionResult;
 
 /// State and decisions at the beginning of a preparation.
-pub(crate) struct Begun<'a> {
+pub(crate) struct Preparation<'a> {
     pub(crate) sent: Cow<'a, [Arc<Message>]>,
     /// Size of `sent`, in bytes.
     pub(crate) bytes: usize,
@@ -76,7 +76,7 @@ pub(crate) struct Size {
     pub(crate) bytes: usize,
 }
 
-impl Begun<'_> {
+impl Preparation<'_> {
     /// Returns the cause for which the strategies are asked.
     pub(crate) fn cause(&self) -> WindowCause {
         match self.trigger {
@@ -126,7 +126,7 @@ impl Begun<'_> {
     }
 }
 
-impl Handler<ContextTransform> for Owner {
+impl Handler<ContextTransform> for WindowOwner {
     async fn call(&self, event: &ContextTransform, cx: &Cx) -> Answer<ContextTransform> {
         let mut unfinished = None;
         let prepared = self.prepare(event, cx, &mut unfinished).await;
@@ -137,7 +137,7 @@ impl Handler<ContextTransform> for Owner {
     }
 }
 
-impl Owner {
+impl WindowOwner {
     async fn prepare<'a>(
         &self,
         event: &ContextTransform,
@@ -146,102 +146,113 @@ impl Owner {
     ) -> Answer<ContextTransform> {
         let context = cx.service::<ContextId>();
         let context = context.as_deref();
-        let preparation = Instant::now() + PREPARATION;
+        let deadline = Instant::now() + PREPARATION_TIME;
         let budget = Budget::new(&self.options, event.window);
         self.count_exactly(context).await;
-        let mut begun = self.begin(event, context, &budget, cx);
-        let stage = |stage, begun: &Begun<'_>, after: u64, strategies: &[String], note| ContextCompaction {
-            turn_id: event.turn_id.clone(),
-            trigger: begun.trigger.unwrap_or(CompactionTrigger::Soft),
-            stage,
-            before: begun.before.tokens,
-            after,
-            strategies: strategies.to_vec(),
-            note,
+        let mut preparation = self.begin(event, context, &budget, cx);
+        let stage = |stage, preparation: &Preparation<'_>, after: u64, strategies: &[String], note| {
+            ContextCompaction {
+                turn_id: event.turn_id.clone(),
+                trigger: preparation.trigger.unwrap_or(CompactionTrigger::Soft),
+                stage,
+                before: preparation.before.tokens,
+                after,
+                strategies: strategies.to_vec(),
+                note,
+            }
         };
-        if let Some((stage, before)) = begun.again.take() {
+        if let Some((stage, before)) = preparation.again.take() {
             cx.emit(ContextCompaction {
                 turn_id: event.turn_id.clone(),
                 trigger: CompactionTrigger::Manual,
                 stage,
                 before,
-                after: begun.before.tokens,
+                after: preparation.before.tokens,
                 strategies: Vec::new(),
                 note: None,
             })
             .await?;
         }
-        if let Some(reason) = self.ask_plugins(context, &mut begun, cx).await? {
-            cx.emit(stage(CompactionStage::Cancelled, &begun, begun.before.tokens, &[], Some(reason)))
-                .await?;
-            begun.trigger = None;
+        if let Some(reason) = self.ask_plugins(context, &mut preparation, cx).await? {
+            cx.emit(stage(
+                CompactionStage::Cancelled,
+                &preparation,
+                preparation.before.tokens,
+                &[],
+                Some(reason),
+            ))
+            .await?;
+            preparation.trigger = None;
         }
-        let is_full = begun.cause() == WindowCause::Full;
+        let is_full = preparation.cause() == WindowCause::Full;
         if is_full {
-            cx.emit(stage(CompactionStage::Began, &begun, begun.before.tokens, &[], None)).await?;
-            let cancelled = stage(CompactionStage::Cancelled, &begun, begun.before.tokens, &[], None);
+            cx.emit(stage(CompactionStage::Began, &preparation, preparation.before.tokens, &[], None))
+                .await?;
+            let cancelled =
+                stage(CompactionStage::Cancelled, &preparation, preparation.before.tokens, &[], None);
             // Whatever a run was stopped in, its end says so.
-            let is_manual = begun.trigger == Some(CompactionTrigger::Manual) && cx.origin().depth == 0;
+            let is_manual = preparation.trigger == Some(CompactionTrigger::Manual) && cx.origin().depth == 0;
             *unfinished = is_manual.then(|| Unfinished { cx, cancelled: Some(cancelled), error: None });
         }
-        let Asked { mut strategies, deferred } =
-            self.ask_all(event, context, &mut begun, preparation, cx).await?;
+        let AskedStrategies { mut strategies, deferred } =
+            self.ask_all(event, context, &mut preparation, deadline, cx).await?;
         let mut pinned = Vec::new();
-        let mut after = begun.before;
+        let mut after = preparation.before;
         if is_full && !strategies.is_empty() {
-            pinned = self.pin(event, context, &mut begun, preparation, cx).await?;
-            after = self.measure(event, context, &begun.sent, &budget);
+            pinned = self.pin(event, context, &mut preparation, deadline, cx).await?;
+            after = self.measure(event, context, &preparation.sent, &budget);
             // Pinned content takes room as well: more has to leave for it.
-            let is_no_less =
-                begun.trigger == Some(CompactionTrigger::Overflow) && after.bytes >= begun.before.bytes;
+            let is_no_less = preparation.trigger == Some(CompactionTrigger::Overflow)
+                && after.bytes >= preparation.before.bytes;
             let is_too_much = is_no_less || budget.level(after.tokens, after.bytes) == WindowLevel::Hard;
             if is_too_much && deferred.is_none() && !pinned.is_empty() {
-                begun.make_room_for(&pinned);
-                let more = self.ask_all(event, context, &mut begun, preparation, cx).await?.strategies;
+                preparation.make_room_for(&pinned);
+                let more = self.ask_all(event, context, &mut preparation, deadline, cx).await?.strategies;
                 if !more.is_empty() {
-                    pinned = self.pin(event, context, &mut begun, preparation, cx).await?;
-                    after = self.measure(event, context, &begun.sent, &budget);
+                    pinned = self.pin(event, context, &mut preparation, deadline, cx).await?;
+                    after = self.measure(event, context, &preparation.sent, &budget);
                 }
                 strategies.extend(more);
             }
         } else if !strategies.is_empty() {
-            after = self.measure(event, context, &begun.sent, &budget);
+            after = self.measure(event, context, &preparation.sent, &budget);
         }
         if let Some(strategy) = deferred {
             let note = format!("`{strategy}` takes long: it goes on while the conversation does");
-            cx.emit(stage(CompactionStage::Deferred, &begun, after.tokens, &strategies, Some(note))).await?;
+            cx.emit(stage(CompactionStage::Deferred, &preparation, after.tokens, &strategies, Some(note)))
+                .await?;
         } else if is_full {
             let took_all = self.describe_too_much_pinned(context, &budget, event.window, &pinned);
-            let came = self.judge(context, &budget, &begun, after, now_ms(cx));
-            let (reached, note) = match (took_all, came) {
+            let result = self.judge(context, &budget, &preparation, after, now_ms(cx));
+            let (reached, note) = match (took_all, result) {
                 // Whoever asked sees what it gave, and no request is about to be sent.
-                (Some(note), _) if begun.trigger == Some(CompactionTrigger::Manual) => {
+                (Some(note), _) if preparation.trigger == Some(CompactionTrigger::Manual) => {
                     (CompactionStage::Failed, Some(note))
                 }
                 (Some(note), _) => {
                     self.stop(context, note.clone());
                     (CompactionStage::Stopped, Some(note))
                 }
-                (None, Came::Enough) => (CompactionStage::Done, None),
-                (None, Came::TooLittle) => {
-                    (CompactionStage::Failed, Some(self.too_little(begun.before, after)))
+                (None, CompactionResult::Enough) => (CompactionStage::Done, None),
+                (None, CompactionResult::TooLittle) => {
+                    (CompactionStage::Failed, Some(self.too_little(preparation.before, after)))
                 }
-                (None, Came::Stopped) if self.accepts_pinned(context, &pinned, after) => {
-                    (CompactionStage::Failed, Some(self.too_little(begun.before, after)))
+                (None, CompactionResult::Stopped) if self.accepts_pinned(context, &pinned, after) => {
+                    (CompactionStage::Failed, Some(self.too_little(preparation.before, after)))
                 }
-                (None, Came::Stopped) => {
+                (None, CompactionResult::Stopped) => {
                     let note =
-                        self.breakdown(context, event.window, &pinned, (begun.before, after), cx).await;
-                    if begun.trigger == Some(CompactionTrigger::Hard) {
+                        self.breakdown(context, event.window, &pinned, (preparation.before, after), cx).await;
+                    if preparation.trigger == Some(CompactionTrigger::Hard) {
                         self.note_told_pinned(context, &pinned, after);
                         self.stop(context, note.clone());
                     }
                     (CompactionStage::Stopped, Some(note))
                 }
             };
-            cx.emit(stage(reached, &begun, after.tokens, &strategies, note)).await?;
-        } else if begun.trigger.is_some() && !strategies.is_empty() {
-            cx.emit(stage(CompactionStage::Done, &begun, after.tokens, &strategies, None)).await?;
+            cx.emit(stage(reached, &preparation, after.tokens, &strategies, note)).await?;
+        } else if preparation.trigger.is_some() && !strategies.is_empty() {
+            cx.emit(stage(CompactionStage::Done, &preparation, after.tokens, &strategies, None)).await?;
         }
         if let Some(unfinished) = unfinished {
             unfinished.cancelled = None;
@@ -252,15 +263,15 @@ impl Owner {
             self.leave_out(name, self.scope.source().as_str(), &error, cx).await?;
         }
         if self.options.recall
-            && (begun.left_out > 0 || !strategies.is_empty())
+            && (preparation.left_out > 0 || !strategies.is_empty())
             && let Some(tools) = cx.service::<dyn RunTools>()
         {
             // A run that has no such tool does without.
             let _ = tools.unlock(RECALL);
         }
         self.tell_fill(&event.turn_id, context, cx).await?;
-        let is_same = strategies.is_empty() && begun.was_whole;
-        Ok((!is_same).then(|| begun.sent.into_owned()))
+        let is_same = strategies.is_empty() && preparation.was_whole;
+        Ok((!is_same).then(|| preparation.sent.into_owned()))
     }
 
     fn begin<'a>(
@@ -269,25 +280,25 @@ impl Owner {
         context: Option<&ContextId>,
         budget: &Budget,
         cx: &Cx,
-    ) -> Begun<'a> {
+    ) -> Preparation<'a> {
         let mut state = self.lock();
         let overflow = state.targets.remove(&event.turn_id);
-        let talk = state.talk(context);
-        talk.turn = Some(event.turn_id.clone());
-        talk.refusal = None;
-        if talk.beside.is_none() {
-            talk.beside = Some(self.count_beside(talk.sections, cx));
+        let conversation = state.conversation(context);
+        conversation.turn = Some(event.turn_id.clone());
+        conversation.refusal = None;
+        if conversation.overhead.is_none() {
+            conversation.overhead = Some(self.count_beside(conversation.sections, cx));
         }
-        let last = talk.fill.estimate;
-        talk.widen(&event.messages, budget);
-        let sent = talk.sync(&event.messages, self.counter());
-        talk.measure(budget, event.window);
-        let before = Size { tokens: talk.fill.estimate, bytes: talk.fill.bytes };
+        let last = conversation.fill.estimate;
+        conversation.widen(&event.messages, budget);
+        let sent = conversation.sync(&event.messages, self.counter());
+        conversation.measure(budget, event.window);
+        let before = Size { tokens: conversation.fill.estimate, bytes: conversation.fill.bytes };
         let exceeds = budget.is_exceeded(before.tokens, before.bytes);
-        let decided = talk.trigger.decide(talk.fill.level, exceeds, overflow.is_some());
+        let decided = conversation.trigger.decide(conversation.fill.level, exceeds, overflow.is_some());
         let may_wait = decided == Some(CompactionTrigger::Hard) && !exceeds;
         let is_small = matches!(decided, None | Some(CompactionTrigger::Soft));
-        let is_pending = talk.late.as_ref().is_some_and(Late::is_pending);
+        let is_pending = conversation.background.as_ref().is_some_and(BackgroundPlan::is_pending);
         let is_planned_for = is_pending && (may_wait || is_small);
         let trigger = decided.filter(|_| !is_planned_for);
         let target = overflow.unwrap_or_else(|| budget.target(event.window, before.bytes));
@@ -299,19 +310,19 @@ impl Owner {
             }
         };
         if trigger.is_some_and(|trigger| trigger != CompactionTrigger::Soft) {
-            talk.taken_back = None;
+            conversation.plans.taken_back = None;
         }
         let asked = match trigger {
-            Some(CompactionTrigger::Manual) => std::mem::take(&mut talk.asked),
+            Some(CompactionTrigger::Manual) => std::mem::take(&mut conversation.wishes),
             Some(CompactionTrigger::Soft | CompactionTrigger::Hard | CompactionTrigger::Overflow) | None => {
                 Reduction::default()
             }
         };
-        Begun {
+        Preparation {
             bytes: before.bytes,
-            left_out: talk.view.left_out(&event.messages),
-            taken_back: count_to(talk.taken_back.as_ref(), &sent),
-            was_whole: talk.view.is_whole(),
+            left_out: conversation.view.left_out(&event.messages),
+            taken_back: count_to(conversation.plans.taken_back.as_ref(), &sent),
+            was_whole: conversation.view.is_whole(),
             trigger,
             may_wait,
             is_planned_for,
@@ -321,7 +332,7 @@ impl Owner {
             before,
             instructions: asked.instructions,
             summary: asked.summary,
-            again: talk.again.take().map(|stage| (stage, last)),
+            again: conversation.plans.resend_stage.take().map(|stage| (stage, last)),
             sent,
         }
     }

@@ -8,8 +8,8 @@ use zk_core::model::{Block, CallId, Message};
 
 use crate::text::message_line;
 
-/// Tools that only look: what they gave is there to be looked at again.
-const LOOKING: [&str; 11] = [
+/// Tools that only look: their results can be had again.
+const READ_ONLY_TOOLS: [&str; 11] = [
     "read_file",
     "grep",
     "glob",
@@ -51,11 +51,11 @@ pub struct KeptLine {
 }
 
 /// The lines of `messages` that are worth keeping, in their order: nothing of calls that only look.
-pub(crate) fn worth_keeping<'a>(messages: impl Iterator<Item = &'a Arc<Message>>) -> Vec<String> {
+pub(crate) fn lines_worth_keeping<'a>(messages: impl Iterator<Item = &'a Arc<Message>>) -> Vec<String> {
     let mut looking: HashMap<&CallId, bool> = HashMap::new();
     let mut lines = Vec::new();
     for message in messages {
-        looking.extend(message.calls().map(|call| (&call.id, LOOKING.contains(&&*call.name))));
+        looking.extend(message.calls().map(|call| (&call.id, READ_ONLY_TOOLS.contains(&&*call.name))));
         let is_kept = |block: &Block| match block {
             Block::Text(text) => !text.text.trim().is_empty(),
             Block::ToolCall(call) => !looking.get(&call.id).copied().unwrap_or_default(),
@@ -71,13 +71,13 @@ pub(crate) fn worth_keeping<'a>(messages: impl Iterator<Item = &'a Arc<Message>>
     lines
 }
 
-/// Whether a line says nothing but calls that only look.
+/// Whether a line is of calls that only look, and of nothing else.
 #[must_use]
-pub fn only_looks(line: &str) -> bool {
+pub fn is_read_only_line(line: &str) -> bool {
     let Some(mut rest) = line.strip_prefix("agent: ") else { return false };
     loop {
         let looks = |tool: &&str| rest.strip_prefix(*tool)?.strip_prefix('(');
-        let Some(called) = LOOKING.iter().find_map(looks) else { return false };
+        let Some(called) = READ_ONLY_TOOLS.iter().find_map(looks) else { return false };
         // A line whose arguments read like an end is kept.
         match called.split_once("); ") {
             Some((_, next)) => rest = next,
@@ -86,9 +86,8 @@ pub fn only_looks(line: &str) -> bool {
     }
 }
 
-/// Leaves out as many of `lines` as it takes to come down to `room` bytes, by a forgetting curve: of a line that `age` others
-/// follow, `exp(-age / weight)` is remembered, and what is remembered least leaves first. The others stay in their order.
-/// Gives whether one left.
+/// Drops the least memorable lines until `room` bytes are left, and returns whether any was dropped. A line with `age`
+/// later ones is remembered by `exp(-age / weight)`; the others stay in their order.
 pub(crate) fn evict(lines: &mut String, room: usize) -> bool {
     let all: Vec<&str> = lines.lines().collect();
     let mut size: usize = all.iter().map(|line| line.len() + 1).sum();
@@ -130,7 +129,7 @@ fn weight(line: &str) -> f64 {
         8.0
     } else if said.contains("failed: ") {
         4.0
-    } else if said.starts_with("agent: ") && !LOOKING.iter().any(called) {
+    } else if said.starts_with("agent: ") && !READ_ONLY_TOOLS.iter().any(called) {
         2.0
     } else {
         1.0
@@ -156,7 +155,7 @@ mod tests {
             Message::user(vec![Block::result("3", "found", false)]).shared(),
         ];
         let kept = ["person: fix it", "agent: edit(a.rs)", "tools: gave: changed"];
-        assert_eq!(worth_keeping(messages.iter()), kept);
+        assert_eq!(lines_worth_keeping(messages.iter()), kept);
     }
 
     #[test]
@@ -172,7 +171,7 @@ mod tests {
             ("tools: gave: grep(x)", false),
             ("", false),
         ] {
-            assert_eq!(only_looks(line), expected, "{line}");
+            assert_eq!(is_read_only_line(line), expected, "{line}");
         }
     }
 

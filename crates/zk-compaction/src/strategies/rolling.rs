@@ -9,15 +9,15 @@ use zk_core::service::{WindowCause, WindowPlan, WindowStrategy, WindowView};
 
 use crate::plan::cut;
 use crate::plan::cut::is_prompt;
-use crate::store::line_store::{LineStore, evict, worth_keeping};
+use crate::store::line_store::{LineStore, evict, lines_worth_keeping};
 use crate::strategies::summary::{SUMMARY, is_from_before, summary_of};
 use crate::text::message_line;
 use crate::text::short_results::{answer_before, clipped};
 use crate::window::plugin;
 
-/// The most turns that stay with shorter results, and the most of one result there, in bytes.
-const SLIMMED: usize = 10;
-const RESULT: usize = 600;
+/// Limits of what stays with shorter results: turns, and bytes of one result.
+const MAX_SLIMMED_TURNS: usize = 10;
+const SLIMMED_RESULT_BYTES: usize = 600;
 
 /// Introduction of the lines.
 const HEAD: &str = "\
@@ -91,7 +91,7 @@ impl WindowStrategy for Rolling {
             left_lines |= evict(&mut lines, room / 2);
         }
         if let Some(store) = cx.service::<dyn LineStore>() {
-            let kept = worth_keeping(new.into_iter());
+            let kept = lines_worth_keeping(new.into_iter());
             let appended = tokio::task::spawn_blocking(move || store.append(&kept)).await?;
             if let Err(error) = appended {
                 // The conversation goes on all the same.
@@ -112,7 +112,7 @@ impl WindowStrategy for Rolling {
 }
 
 /// The second tier: the turns before those that stay whole stay as well, with the middle of long results left out; at most
-/// [`SLIMMED`] of them, with at most `room` bytes together. Gives where they begin, and those that changed.
+/// [`MAX_SLIMMED_TURNS`] of them, with at most `room` bytes together. Gives where they begin, and those that changed.
 fn slimmed(
     messages: &[Arc<Message>],
     start: usize,
@@ -126,10 +126,10 @@ fn slimmed(
         if is_from_before(message) {
             break;
         }
-        let slim = clipped(message, answer_before(messages, at), RESULT).map(|(slim, _)| slim);
+        let slim = clipped(message, answer_before(messages, at), SLIMMED_RESULT_BYTES).map(|(slim, _)| slim);
         size += slim.as_ref().unwrap_or(message).size();
         turns += usize::from(message.role == Role::Assistant);
-        if size > room || turns > SLIMMED {
+        if size > room || turns > MAX_SLIMMED_TURNS {
             break;
         }
         changed.extend(slim.map(|slim| (at, slim)));
@@ -176,7 +176,7 @@ mod tests {
         messages.extend((0..30).flat_map(turn));
         let end = 41;
         let (begin, changed) = slimmed(&messages, 1, end, 100_000);
-        assert_eq!((begin, changed.len()), (end - 2 * SLIMMED, SLIMMED));
+        assert_eq!((begin, changed.len()), (end - 2 * MAX_SLIMMED_TURNS, MAX_SLIMMED_TURNS));
         assert!(changed.iter().all(|(at, new)| (begin..end).contains(at) && new.size() < 1200));
         assert!(messages[begin].calls().next().is_some(), "no result without its call");
         // Little room for few turns, and none where nothing would leave.

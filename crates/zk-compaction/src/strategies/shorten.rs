@@ -11,8 +11,8 @@ use crate::text::short_results::{answer_before, clipped, without_results};
 use crate::window::plugin;
 use crate::window::view::is_pinned;
 
-/// The least that a result of the newest turn is clipped to, in bytes.
-const LEAST: usize = 1024;
+/// Size below which no result of the newest turn is clipped, in bytes.
+const MIN_RESULT_BYTES: usize = 1024;
 
 /// Source of the note about what was left out.
 const NOTE: &str = "compaction";
@@ -85,7 +85,7 @@ fn shortened(view: &WindowView<'_>) -> WindowPlan {
     if size > target {
         let newest = messages.get(answered..).unwrap_or_default();
         let results: usize = newest.iter().map(|message| message.results().count()).sum();
-        let share = (target / 2 / results.max(1)).max(LEAST);
+        let share = (target / 2 / results.max(1)).max(MIN_RESULT_BYTES);
         for (at, message) in messages.iter_mut().enumerate().skip(answered) {
             if let Some(new) = clipped(message, answer_before(view.messages, at), share) {
                 replace(at, message, new);

@@ -25,7 +25,7 @@ pub struct Tail {
 pub(crate) const TAIL: &str = "tail";
 
 /// Conversations whose results are not summed anew with each turn.
-const SUMMED: usize = 64;
+const CACHED_SUMS: usize = 64;
 
 /// Bytes of the results of a conversation, up to a message. Results replaced since count as they were: that
 /// is at least what they take.
@@ -74,7 +74,7 @@ impl Tail {
         });
         let (count, bytes) = known.map_or((from, 0), |known| (known.count, known.bytes));
         let bytes = bytes + (count..messages.len()).map(|at| result_bytes(messages, at)).sum::<usize>();
-        if summed.len() >= SUMMED {
+        if summed.len() >= CACHED_SUMS {
             summed.clear();
         }
         summed.insert(context, Summed { from, last: last.clone(), count: messages.len(), bytes });

@@ -7,7 +7,7 @@ use zk_core::model::{Block, Message, ToolContent};
 use crate::text::vocabulary::Vocabulary;
 
 /// Tokens of a message beside its text: role, separators.
-const MESSAGE: u64 = 4;
+const MESSAGE_TOKENS: u64 = 4;
 
 /// Counts the tokens of a text. An estimate: what a provider counts is right.
 pub trait TokenCounter: Send + Sync + fmt::Debug {
@@ -108,7 +108,7 @@ impl TokenCounter for LazyCounter {
 /// About how many tokens a message takes.
 #[must_use]
 pub fn count_message(message: &Message, counter: &dyn TokenCounter) -> u64 {
-    MESSAGE + message.content.iter().map(|block| count_block(block, counter)).sum::<u64>()
+    MESSAGE_TOKENS + message.content.iter().map(|block| count_block(block, counter)).sum::<u64>()
 }
 
 /// About how many tokens a block takes. Arguments, images and what only a provider understands count by their size.

@@ -1,7 +1,7 @@
 use zk_core::model::{Block, Message, Role};
 
-/// The most of one text in a line, in bytes.
-const MOST: usize = 100;
+/// Size limit of one text in a line, in bytes.
+const MAX_TEXT_BYTES: usize = 100;
 
 /// A message in one line: who, what was said, what was called, and whether it failed.
 pub(crate) fn of(message: &Message) -> String {
@@ -47,8 +47,8 @@ fn first_of(text: &str) -> String {
         if !line.is_empty() {
             line.push(' ');
         }
-        if line.len() + word.len() > MOST {
-            let room = MOST.saturating_sub(line.len());
+        if line.len() + word.len() > MAX_TEXT_BYTES {
+            let room = MAX_TEXT_BYTES.saturating_sub(line.len());
             line.push_str(word.get(..word.floor_char_boundary(room)).unwrap_or_default());
             line.push('…');
             break;

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use zk_core::model::{Block, Message, ToolContent, ToolResult, output_bytes};
 
-use crate::window::report::SKILL;
+use crate::window::report::SKILL_TOOL;
 
 /// Text in the place of a result that was left out.
 pub(crate) const STUB: &str =
     "[This result was left out to save context. Run the call again if you need it.]";
 
-/// The most bytes of a skill that stays whatever its age.
-const MOST_OF_SKILL: usize = 64_000;
+/// Size limit of a skill that stays whatever its age, in bytes.
+const MAX_SKILL_BYTES: usize = 64_000;
 
 /// The message before the one at `at`: the answer whose calls its results belong to.
 pub(crate) fn answer_before(messages: &[Arc<Message>], at: usize) -> Option<&Message> {
@@ -25,7 +25,8 @@ pub(crate) fn is_skill(result: &ToolResult, answer: Option<&Message>) -> bool {
     let mut calls = answer.into_iter().flat_map(Message::calls);
     match &result.content {
         ToolContent::Text(text) => {
-            text.len() <= MOST_OF_SKILL && calls.any(|call| call.id == result.call_id && call.name == SKILL)
+            text.len() <= MAX_SKILL_BYTES
+                && calls.any(|call| call.id == result.call_id && call.name == SKILL_TOOL)
         }
         ToolContent::Blocks(_) => false,
     }

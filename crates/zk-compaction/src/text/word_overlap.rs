@@ -3,16 +3,16 @@
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Words with fewer letters say little of what a text is about.
-const LEAST: usize = 3;
+/// WordSet with fewer letters say little of what a text is about.
+const MIN_WORD_BYTES: usize = 3;
 
 /// The words of a text, each once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Words(HashSet<u64>);
+pub(crate) struct WordSet(HashSet<u64>);
 
-impl Words {
+impl WordSet {
     pub(crate) fn of(text: &str) -> Self {
-        let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| word.len() >= LEAST);
+        let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| word.len() >= MIN_WORD_BYTES);
         Self(words.map(hash).collect())
     }
 
@@ -45,9 +45,9 @@ mod tests {
 
     #[test]
     fn texts_are_compared_by_words_whatever_their_case_and_signs() {
-        let (one, other) = (Words::of("Fix the login form."), Words::of("the FORM of the login"));
+        let (one, other) = (WordSet::of("Fix the login form."), WordSet::of("the FORM of the login"));
         assert!((one.part_in(&other) - 0.75).abs() < 1e-9);
         assert!((one.likeness(&other) - 0.75).abs() < 1e-9);
-        assert!(Words::of("").likeness(&one).abs() < 1e-9);
+        assert!(WordSet::of("").likeness(&one).abs() < 1e-9);
     }
 }

@@ -4,7 +4,7 @@ use crate::WindowOptions;
 
 /// The bytes that a token is taken for where a size has to be given in bytes: few, as code and other languages than
 /// English have fewer in one.
-const TOKEN: u64 = 3;
+const BYTES_PER_TOKEN: u64 = 3;
 
 /// Room for a conversation in the requests to one model: the only place where that is computed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -83,7 +83,7 @@ impl Budget {
     pub fn target(&self, window: Option<u64>, bytes: usize) -> usize {
         let room = match self.room {
             Room::Tokens(_) => {
-                let room = window.map_or(u64::MAX, |window| (window / 2).saturating_mul(TOKEN));
+                let room = window.map_or(u64::MAX, |window| (window / 2).saturating_mul(BYTES_PER_TOKEN));
                 usize::try_from(room).unwrap_or(usize::MAX)
             }
             Room::Bytes(usable) => usable / 2,
@@ -95,6 +95,6 @@ impl Budget {
     #[must_use]
     pub fn keep(&self, target: usize) -> usize {
         let keep = self.usable().map_or(self.keep, |usable| self.keep.min(usable / 4));
-        usize::try_from(keep.saturating_mul(TOKEN)).unwrap_or(usize::MAX).min(target / 2)
+        usize::try_from(keep.saturating_mul(BYTES_PER_TOKEN)).unwrap_or(usize::MAX).min(target / 2)
     }
 }

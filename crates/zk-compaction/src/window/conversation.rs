@@ -5,7 +5,7 @@ use zk_core::events::CompactionStage;
 use zk_core::model::{Message, MessageId, ModelRef, TurnId, Usage, context_size};
 use zk_core::service::{Reduction, WindowFill, WindowLevel};
 
-use crate::plan::background::Late;
+use crate::plan::background::BackgroundPlan;
 use crate::store::record::{self, Planned, Record};
 use crate::text::count::{ByteCounter, TokenCounter, count_message};
 use crate::window::budget::Budget;
@@ -15,52 +15,70 @@ use crate::window::view::View;
 
 /// State of one conversation, as the owner of the window knows it.
 #[derive(Default)]
-pub(crate) struct Talk {
+pub(crate) struct ConversationWindow {
     pub(crate) view: View,
     pub(crate) ledger: Ledger,
     pub(crate) trigger: Trigger,
-    /// Token count of pinned messages when a stop told a person of them: the lowest count since then.
-    pub(crate) told_pinned: Option<u64>,
-    /// Wishes for the next compaction, where somebody asked for it.
-    pub(crate) asked: Reduction,
     pub(crate) fill: WindowFill,
+    pub(crate) plans: PlanLog,
+    pub(crate) model: AskedModel,
+    pub(crate) announced: Announced,
+    /// Wishes for the next compaction, where somebody asked for it.
+    pub(crate) wishes: Reduction,
     /// Reason why the present request must not be sent.
     pub(crate) refusal: Option<String>,
-    /// The plans that hold.
-    pub(crate) plans: Vec<Planned>,
-    /// The number of the last compaction.
-    pub(crate) number: u32,
-    /// The turn that it was made in.
-    pub(crate) numbered: Option<TurnId>,
     /// A plan that takes longer than a request waits.
-    pub(crate) late: Option<Late>,
-    /// Records that are not stored yet.
-    pub(crate) unstored: Vec<Record>,
+    pub(crate) background: Option<BackgroundPlan>,
     /// The messages as they were last asked about.
     pub(crate) history: Vec<Arc<Message>>,
-    /// The model that is asked, where a run said so.
-    pub(crate) model: Option<ModelRef>,
-    /// Another model was chosen since the last request.
-    pub(crate) changed_model: bool,
-    /// Usage that a provider had counted when the conversation was left, with its model and answer.
-    pub(crate) restored_usage: Option<(ModelRef, Usage, Arc<Message>)>,
     /// Bytes of the system prompt's sections.
     pub(crate) sections: usize,
     /// Tokens sent beside the messages, counted here.
-    pub(crate) beside: Option<u64>,
+    pub(crate) overhead: Option<u64>,
     /// The turn of the request that was last prepared.
     pub(crate) turn: Option<TurnId>,
-    /// The last of the messages that a person took back from a compaction.
-    pub(crate) taken_back: Option<MessageId>,
-    /// Stage by which messages that had left are sent again, where that was not announced yet.
-    pub(crate) again: Option<CompactionStage>,
-    /// Last announcement of how full the window is: estimate, usable tokens, level and compactions.
-    pub(crate) told: Option<(u64, Option<u64>, WindowLevel, u32)>,
     /// Whether twice as many tokens in what no provider has counted would exceed a threshold.
     pub(crate) hinges_on_count: bool,
 }
 
-impl Talk {
+/// Plans of one conversation, and the records of them that its session lacks.
+#[derive(Default)]
+pub(crate) struct PlanLog {
+    /// The plans that hold.
+    pub(crate) held: Vec<Planned>,
+    /// Records that are not stored yet.
+    pub(crate) unstored: Vec<Record>,
+    /// The number of the last compaction.
+    pub(crate) number: u32,
+    /// The turn in which that number was given.
+    pub(crate) numbered_turn: Option<TurnId>,
+    /// The last of the messages that a person took back from a compaction.
+    pub(crate) taken_back: Option<MessageId>,
+    /// Stage by which messages that had left are sent again, where that was not announced yet.
+    pub(crate) resend_stage: Option<CompactionStage>,
+}
+
+/// The model of a conversation, and usage of it from before.
+#[derive(Default)]
+pub(crate) struct AskedModel {
+    /// The model that is asked, where a run said so.
+    pub(crate) current: Option<ModelRef>,
+    /// Another model was chosen since the last request.
+    pub(crate) has_changed: bool,
+    /// Usage that a provider had counted when the conversation was left, with its model and answer.
+    pub(crate) restored_usage: Option<(ModelRef, Usage, Arc<Message>)>,
+}
+
+/// Last announcements to the person.
+#[derive(Default)]
+pub(crate) struct Announced {
+    /// Token count of pinned messages when a stop told a person of them: the lowest count since then.
+    pub(crate) pinned_tokens: Option<u64>,
+    /// Fill of the window: estimate, usable tokens, level and compactions.
+    pub(crate) fill: Option<(u64, Option<u64>, WindowLevel, u32)>,
+}
+
+impl ConversationWindow {
     /// Takes `history` in, and gives what is sent of it now.
     pub(crate) fn sync<'a>(
         &mut self,
@@ -73,7 +91,7 @@ impl Talk {
             && let Some(at) = sent.iter().position(|message| is_same(message, &answer))
         {
             self.ledger.sync(sent.get(..at).unwrap_or_default(), self.view.version(), counter);
-            self.ledger.anchor(&usage, self.beside.unwrap_or_default());
+            self.ledger.anchor(&usage, self.overhead.unwrap_or_default());
         }
         self.ledger.sync(&sent, self.view.version(), counter);
         sent
@@ -95,13 +113,13 @@ impl Talk {
 
     /// Usage from before the conversation was left counts for the model it is of.
     fn take_restored_usage(&mut self) -> Option<(ModelRef, Usage, Arc<Message>)> {
-        let model = self.model.as_ref()?;
-        self.restored_usage.take().filter(|(of, _, _)| of == model)
+        let model = self.model.current.as_ref()?;
+        self.model.restored_usage.take().filter(|(of, _, _)| of == model)
     }
 
     /// Tokens of the request as it would be sent now.
     pub(crate) fn estimate(&self) -> u64 {
-        self.ledger.estimate(self.beside.unwrap_or_default())
+        self.ledger.estimate(self.overhead.unwrap_or_default())
     }
 
     /// Brings the figures up to what is sent now.
@@ -117,34 +135,34 @@ impl Talk {
 
     /// Restores the full `history` if it fits the window of the new model.
     pub(crate) fn widen(&mut self, history: &[Arc<Message>], budget: &Budget) {
-        if !std::mem::take(&mut self.changed_model) || self.view.is_whole() {
+        if !std::mem::take(&mut self.model.has_changed) || self.view.is_whole() {
             return;
         }
         self.remember(history);
         let tokens: u64 = self.history.iter().map(|message| count_message(message, &ByteCounter)).sum();
-        let tokens = tokens + self.beside.unwrap_or_default();
+        let tokens = tokens + self.overhead.unwrap_or_default();
         let fits = budget.level(tokens, context_size(&self.history)) == WindowLevel::Low;
         if fits {
             self.view.clear();
-            self.plans.clear();
-            self.taken_back = None;
-            self.unstored.push(Record::Whole);
-            self.again = Some(CompactionStage::Restored);
+            self.plans.held.clear();
+            self.plans.taken_back = None;
+            self.plans.unstored.push(Record::Whole);
+            self.plans.resend_stage = Some(CompactionStage::Restored);
         }
     }
 
     /// Takes the last compaction of the first `count` plans back, as its record was stored when there were no more.
     pub(crate) fn undo(&mut self, count: usize) {
-        let later = self.plans.split_off(count.min(self.plans.len()));
-        let undone = record::undo(&mut self.plans);
-        self.plans.extend(later);
+        let later = self.plans.held.split_off(count.min(self.plans.held.len()));
+        let undone = record::undo(&mut self.plans.held);
+        self.plans.held.extend(later);
         let ids = self.history.iter().filter_map(|message| message.id.as_ref());
-        self.taken_back = record::last_of(&undone, ids);
-        self.fill.compactions = record::compactions(&self.plans);
+        self.plans.taken_back = record::last_of(&undone, ids);
+        self.fill.compactions = record::compactions(&self.plans.held);
         self.fill.last = None;
         let messages = self.history.iter().filter_map(|message| Some((message.id.clone()?, message.clone())));
-        record::replay(&self.plans, &mut self.view, &messages.collect());
-        self.again = Some(CompactionStage::Undone);
+        record::replay(&self.plans.held, &mut self.view, &messages.collect());
+        self.plans.resend_stage = Some(CompactionStage::Undone);
         self.trigger.hold();
     }
 }

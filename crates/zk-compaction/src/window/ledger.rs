@@ -5,12 +5,12 @@ use zk_core::model::{Block, Message, Role, ToolContent, Usage};
 
 use crate::text::count::{TokenCounter, count_message};
 
-/// Fewest tokens of a provider for one of ours, and most.
-const LEAST: f64 = 0.5;
-const MOST: f64 = 3.0;
+/// Bounds of the ratio of a provider's tokens to those counted here.
+const MIN_SCALE: f64 = 0.5;
+const MAX_SCALE: f64 = 3.0;
 
 /// Bytes of text that no vocabulary has more of in a token, on average over a request: prose and code have four.
-const MOST_BYTES_PER_TOKEN: u64 = 16;
+const MAX_BYTES_PER_TOKEN: u64 = 16;
 
 /// Sizes of the messages of one conversation, counted once each: a turn costs what it adds.
 #[derive(Default)]
@@ -50,9 +50,9 @@ struct Shown {
 struct Anchor {
     /// Number of messages in the request.
     messages: usize,
-    /// Tokens that the provider read.
+    /// Input tokens, cached ones included.
     read: u64,
-    /// Tokens of the answer.
+    /// Output tokens.
     output: u64,
 }
 
@@ -108,7 +108,7 @@ impl Ledger {
         self.tokens = self.counted.iter().map(|counted| counted.tokens).sum();
         if let Some(shown) = &mut self.shown {
             let changed = before as f64 / self.tokens.max(1) as f64;
-            shown.scale = (shown.scale * changed).clamp(LEAST, MOST);
+            shown.scale = (shown.scale * changed).clamp(MIN_SCALE, MAX_SCALE);
         }
     }
 
@@ -137,7 +137,8 @@ impl Ledger {
         if read == 0 {
             return;
         }
-        let scale = (read.saturating_sub(beside) as f64 / self.tokens.max(1) as f64).clamp(LEAST, MOST);
+        let scale =
+            (read.saturating_sub(beside) as f64 / self.tokens.max(1) as f64).clamp(MIN_SCALE, MAX_SCALE);
         let overhead = read.saturating_sub((self.tokens as f64 * scale) as u64);
         self.shown = Some(Shown { scale, overhead });
         self.anchor = Some(Anchor { messages: self.counted.len(), read, output: usage.output });
@@ -161,7 +162,7 @@ impl Ledger {
 
     /// Tokens that the text has at least, whatever a provider says that it counted.
     pub(crate) fn least(&self) -> u64 {
-        self.text / MOST_BYTES_PER_TOKEN
+        self.text / MAX_BYTES_PER_TOKEN
     }
 
     /// Tokens of what no provider has counted yet.

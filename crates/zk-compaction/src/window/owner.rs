@@ -11,17 +11,17 @@ use zk_core::service::{Clock, ContextId, ContextWindow, Reduction, SessionLog, W
 use crate::store::record::{self, Record};
 use crate::text::count::{TokenCounter, count_message};
 use crate::window::budget::Budget;
-use crate::window::conversation::Talk;
+use crate::window::conversation::{AskedModel, ConversationWindow, PlanLog};
 use crate::{LazyCounter, WindowOptions};
 
 /// Conversations that are remembered.
-const TALKS: usize = 64;
+const MAX_CONVERSATIONS: usize = 64;
 
 /// From how many bytes of messages on a tokenizer is worth its 80 ms and 26 MB, if anything depends on its count.
-const TOKENIZED: usize = 64 * 1024;
+const TOKENIZER_MIN_BYTES: usize = 64 * 1024;
 
 /// The one who decides how much of each conversation is sent.
-pub(crate) struct Owner {
+pub(crate) struct WindowOwner {
     pub(crate) options: WindowOptions,
     pub(crate) scope: Scope,
     counter: LazyCounter,
@@ -34,33 +34,33 @@ pub(crate) struct Owner {
 pub(crate) struct State {
     /// Conversations used last, newest first. A request without a conversation's identity has a place of its
     /// own.
-    talks: VecDeque<(Option<ContextId>, Talk)>,
-    spare: Talk,
+    conversations: VecDeque<(Option<ContextId>, ConversationWindow)>,
+    spare: ConversationWindow,
     /// Most bytes to be sent in turns that overflowed, by turn, as other conversations go on at the same
     /// time.
     pub(crate) targets: HashMap<TurnId, usize>,
 }
 
 impl State {
-    pub(crate) fn talk(&mut self, context: Option<&ContextId>) -> &mut Talk {
-        let at = self.talks.iter().position(|(of, _)| of.as_ref() == context);
-        let talk = at.and_then(|at| self.talks.remove(at));
-        let talk = talk.unwrap_or_else(|| (context.cloned(), Talk::default()));
-        self.talks.truncate(TALKS - 1);
-        self.talks.push_front(talk);
-        match self.talks.front_mut() {
-            Some((_, talk)) => talk,
+    pub(crate) fn conversation(&mut self, context: Option<&ContextId>) -> &mut ConversationWindow {
+        let at = self.conversations.iter().position(|(of, _)| of.as_ref() == context);
+        let conversation = at.and_then(|at| self.conversations.remove(at));
+        let conversation = conversation.unwrap_or_else(|| (context.cloned(), ConversationWindow::default()));
+        self.conversations.truncate(MAX_CONVERSATIONS - 1);
+        self.conversations.push_front(conversation);
+        match self.conversations.front_mut() {
+            Some((_, conversation)) => conversation,
             // The entry was put there just now.
             None => &mut self.spare,
         }
     }
 
-    pub(crate) fn known(&self, context: Option<&ContextId>) -> Option<&Talk> {
-        self.talks.iter().find(|(of, _)| of.as_ref() == context).map(|(_, talk)| talk)
+    pub(crate) fn known(&self, context: Option<&ContextId>) -> Option<&ConversationWindow> {
+        self.conversations.iter().find(|(of, _)| of.as_ref() == context).map(|(_, conversation)| conversation)
     }
 }
 
-impl Owner {
+impl WindowOwner {
     pub(crate) fn new(options: WindowOptions, scope: Scope) -> Self {
         Self {
             options,
@@ -84,14 +84,17 @@ impl Owner {
     pub(crate) async fn count_exactly(&self, context: Option<&ContextId>) {
         let messages = {
             let mut state = self.lock();
-            let talk = state.talk(context);
-            if self.options.tokenizer && talk.fill.bytes >= TOKENIZED && talk.hinges_on_count {
+            let conversation = state.conversation(context);
+            if self.options.tokenizer
+                && conversation.fill.bytes >= TOKENIZER_MIN_BYTES
+                && conversation.hinges_on_count
+            {
                 self.counter.load_in_background();
             }
-            if !talk.ledger.needs_recount(&self.counter) {
+            if !conversation.ledger.needs_recount(&self.counter) {
                 return;
             }
-            talk.ledger.messages()
+            conversation.ledger.messages()
         };
         let counter = self.counter.clone();
         let count = move || {
@@ -99,7 +102,7 @@ impl Owner {
             messages.into_iter().map(|message| (message.clone(), tokens(&message))).collect::<Vec<_>>()
         };
         if let Ok(counted) = tokio::task::spawn_blocking(count).await {
-            self.lock().talk(context).ledger.take_recounted(counted);
+            self.lock().conversation(context).ledger.take_recounted(counted);
         }
     }
 
@@ -109,13 +112,13 @@ impl Owner {
     }
 
     fn model_selected(&self, event: &ModelSelect) {
-        for (_, talk) in &mut self.lock().talks {
+        for (_, conversation) in &mut self.lock().conversations {
             // A turn that goes on has its old model, which is still to be given less.
-            talk.changed_model = true;
-            talk.model = Some(event.to.clone());
-            talk.ledger.forget_usage();
-            talk.trigger.reset();
-            talk.told_pinned = None;
+            conversation.model.has_changed = true;
+            conversation.model.current = Some(event.to.clone());
+            conversation.ledger.forget_usage();
+            conversation.trigger.reset();
+            conversation.announced.pinned_tokens = None;
         }
     }
 
@@ -123,24 +126,24 @@ impl Owner {
     fn measure_for(&self, context: &ContextId, window: Option<u64>) -> Option<TurnId> {
         let mut state = self.lock();
         state.known(Some(context))?;
-        let talk = state.talk(Some(context));
-        let turn = talk.turn.clone()?;
-        talk.measure(&Budget::new(&self.options, window), window);
+        let conversation = state.conversation(Some(context));
+        let turn = conversation.turn.clone()?;
+        conversation.measure(&Budget::new(&self.options, window), window);
         Some(turn)
     }
 
     pub(crate) fn run_started(&self, event: &AgentStart, cx: &Cx) {
         if let Some(context) = cx.service::<ContextId>() {
             let mut state = self.lock();
-            let talk = state.talk(Some(&context));
-            talk.model = Some(event.model.clone());
-            talk.beside = None;
+            let conversation = state.conversation(Some(&context));
+            conversation.model.current = Some(event.model.clone());
+            conversation.overhead = None;
         }
     }
 
     pub(crate) fn sections_sized(&self, event: &SystemSections, cx: &Cx) {
         if let Some(context) = cx.service::<ContextId>() {
-            self.lock().talk(Some(&context)).sections =
+            self.lock().conversation(Some(&context)).sections =
                 event.sections.iter().map(|section| section.bytes).sum();
         }
     }
@@ -151,12 +154,12 @@ impl Owner {
         // Tokens that an answer was made of again and again fill the window once.
         let tokens = usage.context() + usage.output;
         let mut state = self.lock();
-        let talk = state.talk(Some(&context));
-        talk.fill.tokens = (tokens > 0).then_some(tokens);
+        let conversation = state.conversation(Some(&context));
+        conversation.fill.tokens = (tokens > 0).then_some(tokens);
         // An answer that broke off was not counted to its end, and the usage of another request says nothing
         // of this one.
-        if event.error.is_none() && talk.turn.as_ref() == Some(&event.turn_id) {
-            talk.ledger.anchor(usage, talk.beside.unwrap_or_default());
+        if event.error.is_none() && conversation.turn.as_ref() == Some(&event.turn_id) {
+            conversation.ledger.anchor(usage, conversation.overhead.unwrap_or_default());
         }
     }
 
@@ -165,28 +168,32 @@ impl Owner {
         let restored = record::read(&event.entries, self.scope.source().as_str());
         let context = cx.service::<ContextId>();
         let mut state = self.lock();
-        let talk = state.talk(context.as_deref());
+        let conversation = state.conversation(context.as_deref());
         // Whoever resumes a conversation to make it smaller asks for that before it is read.
-        talk.trigger.reset();
-        *talk = Talk {
-            model: talk.model.take(),
-            trigger: talk.trigger.clone(),
-            asked: std::mem::take(&mut talk.asked),
-            restored_usage: restored.usage,
-            taken_back: restored.taken_back,
-            ..Talk::default()
+        conversation.trigger.reset();
+        *conversation = ConversationWindow {
+            model: AskedModel {
+                current: conversation.model.current.take(),
+                has_changed: false,
+                restored_usage: restored.usage,
+            },
+            trigger: conversation.trigger.clone(),
+            wishes: std::mem::take(&mut conversation.wishes),
+            plans: PlanLog { taken_back: restored.taken_back, ..PlanLog::default() },
+            ..ConversationWindow::default()
         };
         if !restored.plans.is_empty() {
-            talk.number = restored.plans.iter().map(|plan| plan.number).max().unwrap_or_default();
-            talk.fill.compactions = record::compactions(&restored.plans);
-            record::replay(&restored.plans, &mut talk.view, &record::messages(&event.entries));
-            talk.plans = restored.plans;
+            conversation.plans.number =
+                restored.plans.iter().map(|plan| plan.number).max().unwrap_or_default();
+            conversation.fill.compactions = record::compactions(&restored.plans);
+            record::replay(&restored.plans, &mut conversation.view, &record::messages(&event.entries));
+            conversation.plans.held = restored.plans;
         }
     }
 
     /// Stores what was decided, where the conversation is stored.
     pub(crate) async fn store(&self, context: Option<&ContextId>, cx: &Cx) -> Result<(), BoxError> {
-        if self.lock().talk(context).unstored.is_empty() {
+        if self.lock().conversation(context).plans.unstored.is_empty() {
             return Ok(());
         }
         let _one_at_a_time = self.storing.lock().await;
@@ -203,21 +210,21 @@ impl Owner {
     ) -> Result<usize, BoxError> {
         let Some(log) = cx.service::<dyn SessionLog>() else {
             let mut state = self.lock();
-            let talk = state.talk(context);
-            talk.unstored.clear();
-            return Ok(talk.plans.len());
+            let conversation = state.conversation(context);
+            conversation.plans.unstored.clear();
+            return Ok(conversation.plans.held.len());
         };
         let count = loop {
             let (next, plans) = {
                 let mut state = self.lock();
-                let talk = state.talk(context);
-                (talk.unstored.first().cloned(), talk.plans.len())
+                let conversation = state.conversation(context);
+                (conversation.plans.unstored.first().cloned(), conversation.plans.held.len())
             };
             let Some(record) = next else { break plans };
             // If this future is dropped, the next request appends the record.
             log.append(&self.scope, record.entry()?).await?;
             let mut state = self.lock();
-            let unstored = &mut state.talk(context).unstored;
+            let unstored = &mut state.conversation(context).plans.unstored;
             // Another conversation may have been loaded meanwhile.
             if unstored.first() == Some(&record) {
                 unstored.remove(0);
@@ -237,7 +244,7 @@ pub(crate) fn now_ms(cx: &Cx) -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-impl Handler<ModelSelect> for Owner {
+impl Handler<ModelSelect> for WindowOwner {
     async fn call(&self, event: &ModelSelect, cx: &Cx) -> Answer<ModelSelect> {
         if event.from.as_ref() == Some(&event.to) {
             return Ok(None);
@@ -252,37 +259,40 @@ impl Handler<ModelSelect> for Owner {
 }
 
 #[async_trait]
-impl ContextWindow for Owner {
+impl ContextWindow for WindowOwner {
     fn fill(&self, context: &ContextId) -> Option<WindowFill> {
-        self.lock().known(Some(context)).filter(|talk| talk.turn.is_some()).map(|talk| talk.fill)
+        self.lock()
+            .known(Some(context))
+            .filter(|conversation| conversation.turn.is_some())
+            .map(|conversation| conversation.fill)
     }
 
     fn sent(&self, context: &ContextId, history: &[Arc<Message>]) -> Option<Vec<Arc<Message>>> {
         let mut state = self.lock();
-        let view = &mut state.talk(Some(context)).view;
+        let view = &mut state.conversation(Some(context)).view;
         (!view.is_whole()).then(|| view.sent(history).into_owned())
     }
 
     fn reduce(&self, context: &ContextId, how: Reduction) {
         let mut state = self.lock();
-        let talk = state.talk(Some(context));
-        talk.asked = how;
-        talk.trigger.ask();
+        let conversation = state.conversation(Some(context));
+        conversation.wishes = how;
+        conversation.trigger.ask();
     }
 
     async fn restore(&self, context: &ContextId, cx: &Cx) -> Result<bool, BoxError> {
         // Append the undo before applying it, so that a resumed session matches memory.
         let stored = self.storing.lock().await;
-        if record::compactions(&self.lock().talk(Some(context)).plans) == 0 {
+        if record::compactions(&self.lock().conversation(Some(context)).plans.held) == 0 {
             return Ok(false);
         }
         let count = self.store_all(Some(context), Some(Record::Undo), cx).await?;
-        self.lock().talk(Some(context)).undo(count);
+        self.lock().conversation(Some(context)).undo(count);
         drop(stored);
         Ok(true)
     }
 
     fn take_refusal(&self, context: &ContextId) -> Option<String> {
-        self.lock().talk(Some(context)).refusal.take()
+        self.lock().conversation(Some(context)).refusal.take()
     }
 }

@@ -7,11 +7,11 @@ use zk_core::service::{ContextWindow, Tool, WindowStrategy, settings_of};
 
 use crate::WindowOptions;
 use crate::store::record::OWNER;
-use crate::window::owner::Owner;
+use crate::window::owner::WindowOwner;
 use crate::window::recall::{RECALL, Recall};
 
 /// Time limit of all strategies together.
-const ALL: Duration = Duration::from_secs(15 * 60);
+const ALL_STRATEGIES_TIME_LIMIT: Duration = Duration::from_secs(15 * 60);
 
 /// The owner of the context window: keeps what is sent of each conversation, and asks the strategies on its bus
 /// ([`WindowStrategy`]) when less has to be sent.
@@ -65,25 +65,26 @@ impl Plugin for Window {
             (None, None) => WindowOptions::default(),
         };
         options.check()?;
-        let owner = Arc::new(Owner::new(options, scope.clone()));
-        listen(scope, &owner, Owner::overflowed);
+        let owner = Arc::new(WindowOwner::new(options, scope.clone()));
+        listen(scope, &owner, WindowOwner::overflowed);
         scope.handle_at::<ModelSelect, _>(Reach::Own, owner.clone());
-        listen(scope, &owner, Owner::run_started);
-        listen(scope, &owner, Owner::sections_sized);
-        listen(scope, &owner, Owner::turn_ended);
-        listen(scope, &owner, Owner::loaded);
+        listen(scope, &owner, WindowOwner::run_started);
+        listen(scope, &owner, WindowOwner::sections_sized);
+        listen(scope, &owner, WindowOwner::turn_ended);
+        listen(scope, &owner, WindowOwner::loaded);
         if owner.options.recall {
             scope.provide::<dyn Tool>(RECALL, Arc::new(Recall::new(owner.clone())))?;
         }
         scope.provide_service::<dyn ContextWindow>(owner.clone());
-        let at = HookOptions { time_limit: Some(ALL), ..HookOptions::from(Stage::Early) };
+        let at =
+            HookOptions { time_limit: Some(ALL_STRATEGIES_TIME_LIMIT), ..HookOptions::from(Stage::Early) };
         scope.handle_at::<ContextTransform, _>(at, owner);
         Ok(())
     }
 }
 
 /// Tells `owner` of its own agent's events: a sub-agent has a window of its own.
-fn listen<E: Event>(scope: &Scope, owner: &Arc<Owner>, tell: fn(&Owner, &E, &Cx)) {
+fn listen<E: Event>(scope: &Scope, owner: &Arc<WindowOwner>, tell: fn(&WindowOwner, &E, &Cx)) {
     let owner = owner.clone();
     scope.on_sync_at(Reach::Own, move |event: &E, cx: &Cx| tell(&owner, event, cx));
 }

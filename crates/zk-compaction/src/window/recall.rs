@@ -8,28 +8,28 @@ use zk_core::service::{CallPlace, ContextId, Tool, ToolCx};
 
 use crate::store::line_store::LineStore;
 use crate::text::message_line;
-use crate::window::owner::{Owner, now_ms};
+use crate::window::owner::{WindowOwner, now_ms};
 
 /// The name of the tool.
 pub(crate) const RECALL: &str = "conversation_recall";
 
 /// Messages in one answer.
-const PAGE: usize = 30;
+const MESSAGES_PER_PAGE: usize = 30;
 
-/// The most of one message in one answer, in bytes.
-const MOST: usize = 16_000;
+/// Size limit of a message in one answer, in bytes.
+const MAX_MESSAGE_BYTES: usize = 16_000;
 
-/// The most of one line, in bytes: what is longer counts as several.
-const LINE: usize = 2000;
+/// Size limit of a line, in bytes: a longer one counts as several.
+const MAX_LINE_BYTES: usize = 2000;
 
 /// Shows the model what left its context: the conversation is kept whole. Offered from the first compaction on.
 pub(crate) struct Recall {
-    owner: Arc<Owner>,
+    owner: Arc<WindowOwner>,
     spec: Arc<ToolSpec>,
 }
 
 impl Recall {
-    pub(crate) fn new(owner: Arc<Owner>) -> Self {
+    pub(crate) fn new(owner: Arc<WindowOwner>) -> Self {
         let spec = ToolSpec::lazy(
             RECALL,
             "Looks up earlier messages of this conversation that left the context. `browse` lists them in a line \
@@ -53,7 +53,11 @@ impl Recall {
 
     fn history(&self, cx: &ToolCx) -> Vec<Arc<Message>> {
         let context = cx.cx.service::<ContextId>();
-        self.owner.lock().known(context.as_deref()).map(|talk| talk.history.clone()).unwrap_or_default()
+        self.owner
+            .lock()
+            .known(context.as_deref())
+            .map(|conversation| conversation.history.clone())
+            .unwrap_or_default()
     }
 }
 
@@ -114,14 +118,14 @@ async fn others(args: &Value, cx: &ToolCx) -> Result<String, ToolError> {
                 return true;
             }
             seen += 1;
-            more = seen >= from + PAGE as u64;
+            more = seen >= from + MESSAGES_PER_PAGE as u64;
             if seen >= from && !more {
                 let _ = writeln!(text, "{} {} {}", day_of(line.time_ms, now), line.session, line.text);
             }
             !more
         })?;
         if more {
-            let _ = write!(text, "(older ones: from number {} on)", from + PAGE as u64);
+            let _ = write!(text, "(older ones: from number {} on)", from + MESSAGES_PER_PAGE as u64);
         }
         Ok::<_, std::io::Error>(text)
     });
@@ -153,10 +157,10 @@ fn words_of(query: &str) -> Result<Vec<String>, ToolError> {
 
 fn browse(history: &[Arc<Message>], from: usize) -> String {
     let messages = history.iter().enumerate().skip(from.saturating_sub(1));
-    let mut text = listed(messages.clone().take(PAGE));
-    let left = messages.count().saturating_sub(PAGE);
+    let mut text = listed(messages.clone().take(MESSAGES_PER_PAGE));
+    let left = messages.count().saturating_sub(MESSAGES_PER_PAGE);
     if left > 0 {
-        let _ = write!(text, "({left} more: browse from {})", from.max(1) + PAGE);
+        let _ = write!(text, "({left} more: browse from {})", from.max(1) + MESSAGES_PER_PAGE);
     }
     if text.is_empty() { format!("there are {} messages, none from {from} on", history.len()) } else { text }
 }
@@ -173,14 +177,14 @@ fn search(history: &[Arc<Message>], query: &str) -> Result<String, ToolError> {
             continue;
         }
         count += 1;
-        if count <= PAGE {
+        if count <= MESSAGES_PER_PAGE {
             let _ = writeln!(found, "#{} {}", at + 1, excerpt(&text, &lower, &words));
         }
     }
     Ok(match count {
         0 => format!("no message contains all of: {query}"),
-        count if count > PAGE => {
-            format!("{found}({} older ones are not shown; use more words)", count - PAGE)
+        count if count > MESSAGES_PER_PAGE => {
+            format!("{found}({} older ones are not shown; use more words)", count - MESSAGES_PER_PAGE)
         }
         _ => found,
     })
@@ -197,7 +201,7 @@ fn expand(
         ToolError::invalid(text)
     })?;
     let text = full(message);
-    if text.len() <= MOST && offset.is_none() && limit.is_none() {
+    if text.len() <= MAX_MESSAGE_BYTES && offset.is_none() && limit.is_none() {
         return Ok(text);
     }
     let (from, limit) = (offset.unwrap_or(1).max(1), limit.unwrap_or(usize::MAX).max(1));
@@ -207,7 +211,7 @@ fn expand(
         if count < from {
             continue;
         }
-        if shown == limit || (shown > 0 && page.len() + line.len() >= MOST) {
+        if shown == limit || (shown > 0 && page.len() + line.len() >= MAX_MESSAGE_BYTES) {
             let _ = write!(page, "(more lines follow; continue with offset={count})");
             return Ok(page);
         }
@@ -228,7 +232,7 @@ fn pieces(line: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(line);
     std::iter::from_fn(move || {
         let line = rest?;
-        let (piece, left) = line.split_at(line.floor_char_boundary(LINE));
+        let (piece, left) = line.split_at(line.floor_char_boundary(MAX_LINE_BYTES));
         rest = Some(left).filter(|left| !left.is_empty());
         Some(piece)
     })
@@ -290,7 +294,7 @@ mod tests {
         let (mut all, mut offset, mut pages) = (String::new(), None, 0);
         loop {
             let page = expand(&history, Some(1), offset, None).unwrap();
-            assert!(page.len() < MOST + 100, "{}", page.len());
+            assert!(page.len() < MAX_MESSAGE_BYTES + 100, "{}", page.len());
             let (lines, last) = page.rsplit_once('\n').unwrap();
             all.push_str(lines);
             all.push('\n');

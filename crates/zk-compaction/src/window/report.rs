@@ -9,10 +9,10 @@ use zk_core::service::{PromptSection, RunTools, Tool};
 use crate::text::count::{TokenCounter, count_block};
 
 /// Arguments that name the file a call is about.
-const PATHS: [&str; 4] = ["path", "file_path", "file", "filename"];
+const PATH_ARGUMENTS: [&str; 4] = ["path", "file_path", "file", "filename"];
 
 /// The tool whose results are skills.
-pub(crate) const SKILL: &str = "skills_use";
+pub(crate) const SKILL_TOOL: &str = "skills_use";
 
 /// Estimate of what fills a context.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -32,7 +32,7 @@ pub struct ContextReport {
 pub struct ContextPart {
     /// Kind of share.
     pub kind: PartOf,
-    /// Owner or subject of the share: a section, a tool, a file.
+    /// WindowOwner or subject of the share: a section, a tool, a file.
     pub name: String,
     /// Provider of the share: the plugin of a section, the server of a tool. Empty for parts of the
     /// conversation.
@@ -202,8 +202,8 @@ fn calls_of(sent: &[Arc<Message>]) -> BTreeMap<&CallId, CallOf> {
     calls
         .map(|call| {
             let text = |name: &str| call.args.get(name)?.as_str().map(str::to_owned);
-            let path = PATHS.iter().find_map(|name| text(name));
-            let skill = (call.name == SKILL).then(|| text("skill")).flatten();
+            let path = PATH_ARGUMENTS.iter().find_map(|name| text(name));
+            let skill = (call.name == SKILL_TOOL).then(|| text("skill")).flatten();
             (&call.id, CallOf { tool: call.name.clone(), path, skill })
         })
         .collect()

@@ -4,7 +4,7 @@ use zk_core::service::WindowLevel;
 use crate::WindowOptions;
 
 /// Failures in a row after which no more is tried.
-const FAILURES: u32 = 2;
+const MAX_FAILURES: u32 = 2;
 
 /// When one conversation is made smaller. Nobody else decides that.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +22,7 @@ pub(crate) struct Trigger {
 
 /// Outcome of a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Came {
+pub(crate) enum CompactionResult {
     Enough,
     TooLittle,
     /// Too little again.
@@ -85,19 +85,19 @@ impl Trigger {
     }
 
     /// Takes what a compaction freed, of sizes in the same unit.
-    pub(crate) fn done(&mut self, options: &WindowOptions, before: u64, after: u64) -> Came {
+    pub(crate) fn done(&mut self, options: &WindowOptions, before: u64, after: u64) -> CompactionResult {
         self.rest = options.cooldown;
         let freed = before.saturating_sub(after) as f64;
         if before > 0 && freed / before as f64 >= options.least_freed {
             self.failures = 0;
-            return Came::Enough;
+            return CompactionResult::Enough;
         }
         self.failures += 1;
-        if self.failures < FAILURES {
-            return Came::TooLittle;
+        if self.failures < MAX_FAILURES {
+            return CompactionResult::TooLittle;
         }
         self.stop();
-        Came::Stopped
+        CompactionResult::Stopped
     }
 }
 
@@ -111,10 +111,10 @@ mod tests {
     fn a_person_and_an_overflow_come_before_every_rest() {
         let (mut trigger, options) = (Trigger::default(), WindowOptions::default());
         assert_eq!(trigger.decide(L::Hard, false, false), Some(T::Hard));
-        assert_eq!(trigger.done(&options, 100, 50), Came::Enough);
+        assert_eq!(trigger.done(&options, 100, 50), CompactionResult::Enough);
         assert_eq!(trigger.decide(L::Hard, false, false), Some(T::Soft), "it rests");
         assert_eq!(trigger.decide(L::Hard, false, true), Some(T::Overflow));
-        assert_eq!(trigger.done(&options, 100, 50), Came::Enough);
+        assert_eq!(trigger.done(&options, 100, 50), CompactionResult::Enough);
         assert_eq!(trigger.decide(L::Hard, true, false), Some(T::Hard), "it would not fit at all");
         trigger.ask();
         assert_eq!(trigger.decide(L::Low, false, false), Some(T::Manual));
@@ -138,10 +138,10 @@ mod tests {
     #[test]
     fn twice_too_little_in_a_row_stops_until_there_is_room_or_somebody_asks() {
         let (mut trigger, options) = (Trigger::default(), WindowOptions::default());
-        assert_eq!(trigger.done(&options, 100, 81), Came::TooLittle);
-        assert_eq!(trigger.done(&options, 100, 80), Came::Enough);
-        assert_eq!(trigger.done(&options, 100, 100), Came::TooLittle);
-        assert_eq!(trigger.done(&options, 100, 90), Came::Stopped);
+        assert_eq!(trigger.done(&options, 100, 81), CompactionResult::TooLittle);
+        assert_eq!(trigger.done(&options, 100, 80), CompactionResult::Enough);
+        assert_eq!(trigger.done(&options, 100, 100), CompactionResult::TooLittle);
+        assert_eq!(trigger.done(&options, 100, 90), CompactionResult::Stopped);
         for _ in 0..10 {
             assert_eq!(trigger.decide(L::Hard, false, false), None);
         }

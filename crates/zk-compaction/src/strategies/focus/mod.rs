@@ -19,12 +19,12 @@ use crate::window::plugin;
 const MIN_WINDOW: u32 = 4;
 
 /// Conversations whose consolidations are remembered.
-const TALKS: usize = 64;
+const MAX_CONVERSATIONS: usize = 64;
 
 /// Puts a part in the place of everything that was done for each thing a person asked for, without asking a model: what was
 /// asked, and a line for each answer and failure.
 ///
-/// Parts about the same are merged now and then, on a thread of its own; what came of it is sent the next time that
+/// Parts about the same are merged now and then, on a thread of its own; what result of it is sent the next time that
 /// something changes anyway, so that providers keep what they have read.
 ///
 /// ```
@@ -130,7 +130,7 @@ impl Focused {
     /// Has parts that are alike merged, if enough turns have passed.
     fn merge_in_background(&self, text: &str, context: Option<ContextId>) {
         let mut state = lock(&self.state);
-        if state.len() >= TALKS && !state.contains_key(&context) {
+        if state.len() >= MAX_CONVERSATIONS && !state.contains_key(&context) {
             state.clear();
         }
         let merging = state.entry(context.clone()).or_default();

@@ -8,7 +8,7 @@ use zk_core::model::{Message, Role};
 use crate::plan::cut::is_prompt;
 use crate::strategies::summary::is_from_before;
 use crate::text::message_line;
-use crate::text::word_overlap::Words;
+use crate::text::word_overlap::WordSet;
 
 /// Introduction of the text.
 pub(super) const HEAD: &str = "\
@@ -22,10 +22,10 @@ const OLDER: &str = "(older parts are not here; conversation_recall browses and 
 const EARLIER: &str = "an earlier summary";
 
 /// Lines of one part.
-const LINES: usize = 40;
+const MAX_LINES_OF_SEGMENT: usize = 40;
 
 /// From how many shared words on two parts are one, from 0 to 1.
-const ALIKE: f64 = 0.35;
+const MIN_LIKENESS: f64 = 0.35;
 
 /// One thing that was worked on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl Segments {
             let is_told = message.role == Role::Assistant || message.results().all(|result| result.is_error);
             if let Some(last) = self.all.last_mut().filter(|_| is_told) {
                 last.lines.push(line);
-                shorten(&mut last.lines, LINES);
+                shorten(&mut last.lines, MAX_LINES_OF_SEGMENT);
             }
         }
     }
@@ -110,13 +110,15 @@ impl Segments {
     /// Makes one of parts that are alike, at the place of the newest. Compares each with each: not for a thread that others
     /// wait for. Gives whether there were any.
     pub(super) fn consolidate(&mut self) -> bool {
-        let words: Vec<Words> = self.all.iter().map(Segment::words).collect();
+        let words: Vec<WordSet> = self.all.iter().map(Segment::words).collect();
         let mut merged = false;
         // Into the first newer one that is like it, oldest first, so that chains end in the newest.
         let mut into: Vec<Option<usize>> = Vec::with_capacity(self.all.len());
         for (at, one) in words.iter().enumerate() {
             let newer = words.iter().enumerate().skip(at + 1);
-            into.push(newer.filter(|(_, other)| one.likeness(other) >= ALIKE).map(|(newer, _)| newer).next());
+            into.push(
+                newer.filter(|(_, other)| one.likeness(other) >= MIN_LIKENESS).map(|(newer, _)| newer).next(),
+            );
         }
         for (at, newer) in into.iter().enumerate() {
             let Some(newer) = newer else { continue };
@@ -131,7 +133,7 @@ impl Segments {
                         segment.lines.push(line);
                     }
                 }
-                shorten(&mut segment.lines, LINES);
+                shorten(&mut segment.lines, MAX_LINES_OF_SEGMENT);
                 merged = true;
             }
         }
@@ -149,8 +151,8 @@ impl Segment {
         self.title.len() + 4 + self.lines.iter().map(|line| line.len() + 3).sum::<usize>()
     }
 
-    fn words(&self) -> Words {
-        Words::of(&format!(
+    fn words(&self) -> WordSet {
+        WordSet::of(&format!(
             "{}\n{}",
             said(&self.title),
             self.lines.iter().map(|line| said(line)).collect::<Vec<_>>().join("\n")

@@ -8,13 +8,13 @@ use zk_core::service::SideCall;
 use crate::strategies::summary::text::transcript;
 
 /// Messages that say what an agent is working on.
-pub(super) const NEWEST: usize = 6;
+pub(super) const NEWEST_MESSAGES: usize = 6;
 
 /// Time limit of an answer.
-const LIMIT: Duration = Duration::from_secs(30);
+const ANSWER_TIME_LIMIT: Duration = Duration::from_secs(30);
 
-/// The most characters of a subgoal.
-const LONGEST: usize = 200;
+/// Length limit of a subgoal, in characters.
+const MAX_SUBGOAL_CHARS: usize = 200;
 
 /// Beginning of an answer when the subgoal was reached.
 const COMPLETED: &str = "completed";
@@ -34,7 +34,7 @@ pub(super) struct Extracted {
 
 /// The newest messages, to be asked about.
 pub(super) fn newest(messages: &[Arc<Message>]) -> &[Arc<Message>] {
-    messages.get(messages.len().saturating_sub(NEWEST)..).unwrap_or_default()
+    messages.get(messages.len().saturating_sub(NEWEST_MESSAGES)..).unwrap_or_default()
 }
 
 /// Counts the turns of `messages`.
@@ -58,7 +58,7 @@ pub(super) fn request(source: &Source, messages: &[Arc<Message>], active: Option
     );
     let mut call = SideCall::new(source, "subgoal", prompt);
     call.system = SYSTEM.to_owned();
-    (call.max_tokens, call.limit) = (Some(200), LIMIT);
+    (call.max_tokens, call.limit) = (Some(200), ANSWER_TIME_LIMIT);
     call
 }
 
@@ -68,7 +68,8 @@ pub(super) fn parse(answer: &str) -> Extracted {
     let Some(first) = lines.next() else { return Extracted::default() };
     let is_completed = first.get(..COMPLETED.len()).is_some_and(|word| word.eq_ignore_ascii_case(COMPLETED));
     let named = if is_completed { lines.next() } else { Some(first) };
-    let is_line = |line: &String| line.chars().count() <= LONGEST && !line.chars().any(char::is_control);
+    let is_line =
+        |line: &String| line.chars().count() <= MAX_SUBGOAL_CHARS && !line.chars().any(char::is_control);
     Extracted { is_completed, subgoal: named.map(str::to_owned).filter(is_line) }
 }
 

@@ -27,16 +27,16 @@ use crate::text::short_results::{answer_before, without_results};
 use crate::window::plugin;
 
 /// Turns after which the agent may work on something else without having been asked to.
-const TURNS: usize = 6;
+const MAX_TURNS_BETWEEN_QUESTIONS: usize = 6;
 
 /// Answers in a row that say nothing, after which nobody asks before the person says something.
-const FAILURES: u32 = 3;
+const MAX_FAILURES: u32 = 3;
 
 /// The room that a summary is expected to take, in bytes.
-const SUMMARY_BYTES: usize = 16_000;
+const EXPECTED_SUMMARY_BYTES: usize = 16_000;
 
 /// Conversations whose subgoals are remembered.
-const TALKS: usize = 64;
+const MAX_CONVERSATIONS: usize = 64;
 
 /// Keeps what belongs to the present subgoal, and leaves out first what belongs to none, then what belongs to finished
 /// ones.
@@ -84,12 +84,12 @@ impl Plugin for Subgoal {
 
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
         plugin::refuse_beside(scope, SUBGOAL, crate::strategies::tail::TAIL)?;
-        let state = Arc::<Mutex<Talks>>::default();
+        let state = Arc::<Mutex<Conversations>>::default();
         let (known, source) = (state.clone(), scope.source().to_string());
         scope.on_sync_at(Reach::Own, move |event: &SessionLoaded, cx: &Cx| {
             let registry = stored::restore(&event.entries, &source);
             let context = cx.service::<ContextId>().map(|context| (*context).clone());
-            lock(&known).insert(context, Talk::going_on_with(registry));
+            lock(&known).insert(context, ConversationState::going_on_with(registry));
         });
         plugin::register(scope, SUBGOAL, Subgoals { gain: self.gain, scope: scope.clone(), state })
     }
@@ -98,14 +98,14 @@ impl Plugin for Subgoal {
 struct Subgoals {
     gain: bool,
     scope: Scope,
-    state: Arc<Mutex<Talks>>,
+    state: Arc<Mutex<Conversations>>,
 }
 
-type Talks = HashMap<Option<ContextId>, Talk>;
+type Conversations = HashMap<Option<ContextId>, ConversationState>;
 
 /// State of one conversation.
 #[derive(Default)]
-struct Talk {
+struct ConversationState {
     registry: Registry,
     /// The position and the number of turns when somebody was asked last.
     asked: Option<usize>,
@@ -117,7 +117,7 @@ struct Talk {
     unstored: Vec<Record>,
 }
 
-impl Talk {
+impl ConversationState {
     /// A stored conversation: whoever knows what is worked on need not ask at once.
     fn going_on_with(registry: Registry) -> Self {
         let asked = registry.active().map(|_| registry.position());
@@ -125,7 +125,7 @@ impl Talk {
     }
 }
 
-fn lock(state: &Mutex<Talks>) -> MutexGuard<'_, Talks> {
+fn lock(state: &Mutex<Conversations>) -> MutexGuard<'_, Conversations> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -141,8 +141,9 @@ impl WindowStrategy for Subgoals {
         match view.cause {
             WindowCause::Turn | WindowCause::Soft => Ok(None),
             WindowCause::Full => {
-                let known =
-                    lock(&self.state).get(&context).map(|talk| Known::of(&talk.registry, view.messages));
+                let known = lock(&self.state)
+                    .get(&context)
+                    .map(|conversation| Known::of(&conversation.registry, view.messages));
                 self.compact(view, known.unwrap_or_default(), cx).await
             }
         }
@@ -173,31 +174,32 @@ impl Subgoals {
     /// Takes the messages in, and has somebody asked what the agent works on if that may be another thing by now.
     fn note(&self, messages: &[Arc<Message>], context: Option<ContextId>, cx: &Cx) {
         let mut state = lock(&self.state);
-        if state.len() >= TALKS && !state.contains_key(&context) {
-            state.retain(|_, talk| talk.at_work);
+        if state.len() >= MAX_CONVERSATIONS && !state.contains_key(&context) {
+            state.retain(|_, conversation| conversation.at_work);
         }
-        let talk = state.entry(context.clone()).or_default();
-        let before = talk.registry.position();
-        talk.registry.extend(messages);
-        let new = talk.registry.position().saturating_sub(before).min(messages.len());
+        let conversation = state.entry(context.clone()).or_default();
+        let before = conversation.registry.position();
+        conversation.registry.extend(messages);
+        let new = conversation.registry.position().saturating_sub(before).min(messages.len());
         let new = messages.get(messages.len() - new..).unwrap_or_default();
-        talk.turns += extract::turns(new);
+        conversation.turns += extract::turns(new);
         let is_asked = new.iter().any(|message| is_prompt(message));
         if is_asked {
-            talk.failures = 0;
+            conversation.failures = 0;
         }
-        let is_due = talk.asked.is_none() || is_asked || talk.turns >= TURNS;
+        let is_due =
+            conversation.asked.is_none() || is_asked || conversation.turns >= MAX_TURNS_BETWEEN_QUESTIONS;
         // One prompt says by itself what is worked on.
         let is_answered = messages.iter().any(|message| message.role == Role::Assistant);
-        let is_worth = is_answered && talk.failures < FAILURES;
+        let is_worth = is_answered && conversation.failures < MAX_FAILURES;
         if is_due
             && is_worth
-            && !talk.at_work
+            && !conversation.at_work
             && let Some(run) = cx.service::<dyn RunControl>()
         {
-            let position = talk.registry.position();
-            (talk.asked, talk.turns, talk.at_work) = (Some(position), 0, true);
-            let active = talk.registry.active().map(|active| active.text.clone());
+            let position = conversation.registry.position();
+            (conversation.asked, conversation.turns, conversation.at_work) = (Some(position), 0, true);
+            let active = conversation.registry.active().map(|active| active.text.clone());
             let call = extract::request(self.scope.source(), messages, active.as_deref());
             let at = At { position, after: messages.last().and_then(|last| last.id.clone()) };
             let work = AtWork { state: self.state.clone(), context };
@@ -293,7 +295,7 @@ impl Subgoals {
 /// The oldest messages, as few as leave room for what comes after them as `plan` sends it, and for a summary: at most
 /// those before `limit`.
 fn oldest(messages: &[Arc<Message>], plan: &WindowPlan, limit: usize, target: usize) -> Option<Range<usize>> {
-    let room = target.saturating_sub(SUMMARY_BYTES.min(target / 4));
+    let room = target.saturating_sub(EXPECTED_SUMMARY_BYTES.min(target / 4));
     let mut sizes: Vec<usize> = messages.iter().map(|message| message.size()).collect();
     for (index, new) in &plan.replace {
         if let Some(size) = sizes.get_mut(*index) {
@@ -354,46 +356,49 @@ struct At {
 
 /// A request about a conversation, which is over however it ends.
 struct AtWork {
-    state: Arc<Mutex<Talks>>,
+    state: Arc<Mutex<Conversations>>,
     context: Option<ContextId>,
 }
 
 impl AtWork {
     fn take(&self, extracted: Extracted, at: &At) {
         let mut state = lock(&self.state);
-        let Some(talk) = state.get_mut(&self.context) else { return };
+        let Some(conversation) = state.get_mut(&self.context) else { return };
         if extracted == Extracted::default() {
-            talk.failures += 1;
+            conversation.failures += 1;
             return;
         }
-        talk.failures = 0;
-        if extracted.is_completed && talk.registry.active().is_some() {
-            talk.registry.complete(at.position);
-            talk.unstored.push(Record::Completed { after: at.after.clone() });
+        conversation.failures = 0;
+        if extracted.is_completed && conversation.registry.active().is_some() {
+            conversation.registry.complete(at.position);
+            conversation.unstored.push(Record::Completed { after: at.after.clone() });
         }
         let Some(subgoal) = extracted.subgoal else { return };
-        let is_same = talk.registry.active().is_some_and(|active| active.text.eq_ignore_ascii_case(&subgoal));
+        let is_same =
+            conversation.registry.active().is_some_and(|active| active.text.eq_ignore_ascii_case(&subgoal));
         if !is_same {
-            talk.registry.begin(subgoal.clone(), at.position);
-            talk.unstored.push(Record::Begun { text: subgoal, after: at.after.clone() });
+            conversation.registry.begin(subgoal.clone(), at.position);
+            conversation.unstored.push(Record::Preparation { text: subgoal, after: at.after.clone() });
         }
     }
 
     /// Stores what is not stored yet; what cannot be is tried again with the next change.
     async fn store(&self, log: Option<&dyn SessionLog>, scope: &Scope) {
-        let records = lock(&self.state).get_mut(&self.context).map(|talk| std::mem::take(&mut talk.unstored));
+        let records = lock(&self.state)
+            .get_mut(&self.context)
+            .map(|conversation| std::mem::take(&mut conversation.unstored));
         let (Some(log), Some(records)) = (log, records) else { return };
         let left = stored::append(records, log, scope).await;
-        if let Some(talk) = lock(&self.state).get_mut(&self.context) {
-            talk.unstored.splice(0..0, left);
+        if let Some(conversation) = lock(&self.state).get_mut(&self.context) {
+            conversation.unstored.splice(0..0, left);
         }
     }
 }
 
 impl Drop for AtWork {
     fn drop(&mut self) {
-        if let Some(talk) = lock(&self.state).get_mut(&self.context) {
-            talk.at_work = false;
+        if let Some(conversation) = lock(&self.state).get_mut(&self.context) {
+            conversation.at_work = false;
         }
     }
 }

@@ -7,7 +7,7 @@ use zk_core::model::Message;
 use crate::window::conversation::is_same;
 
 /// Subgoals that are remembered; those before them are as good as none.
-const MOST: usize = 200;
+const MAX_SUBGOALS: usize = 200;
 
 /// Subgoals of an agent, and the messages that belong to them.
 ///
@@ -122,7 +122,7 @@ impl Registry {
         self.complete(position);
         let start = if self.subgoals.is_empty() { 0 } else { position };
         self.subgoals.push(Subgoal { text, state: SubgoalState::Active, span: start..self.seen });
-        if self.subgoals.len() > MOST {
+        if self.subgoals.len() > MAX_SUBGOALS {
             self.subgoals.remove(0);
         }
     }

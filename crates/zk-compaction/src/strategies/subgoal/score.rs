@@ -1,12 +1,12 @@
-use crate::text::word_overlap::Words;
+use crate::text::word_overlap::WordSet;
 
 use super::registry::Tier;
 
 /// Results that are compared with each other; older ones count as said again later.
-const COMPARED: usize = 400;
+const COMPARED_RESULTS: usize = 400;
 
-/// The most that what is said elsewhere takes from the active subgoal's score: it stays above all others.
-const MOST_OF_ACTIVE: f64 = 0.5;
+/// Limit of what a repetition takes from the active subgoal's score, which stays above all others.
+const MAX_ACTIVE_PENALTY: f64 = 0.5;
 
 /// Results of one message.
 #[derive(Debug)]
@@ -33,18 +33,19 @@ pub(super) fn by_gain(blocks: &[Block]) -> Vec<usize> {
         let by_relevance = other.tier.relevance().total_cmp(&one.tier.relevance());
         by_relevance.then_with(|| other.index.cmp(&one.index))
     });
-    let mut higher: Vec<Words> = Vec::new();
+    let mut higher: Vec<WordSet> = Vec::new();
     let mut scored = Vec::new();
     for (at, block) in sorted.into_iter().enumerate() {
-        let redundancy = if at < COMPARED {
-            let words = Words::of(&block.text);
+        let redundancy = if at < COMPARED_RESULTS {
+            let words = WordSet::of(&block.text);
             let most = higher.iter().map(|other| words.part_in(other)).fold(0.0, f64::max);
             higher.push(words);
             most
         } else {
             1.0
         };
-        let redundancy = if block.tier == Tier::Active { redundancy.min(MOST_OF_ACTIVE) } else { redundancy };
+        let redundancy =
+            if block.tier == Tier::Active { redundancy.min(MAX_ACTIVE_PENALTY) } else { redundancy };
         scored.push((block, block.tier.relevance() - redundancy));
     }
     order(scored)

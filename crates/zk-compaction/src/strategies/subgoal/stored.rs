@@ -24,7 +24,7 @@ pub(super) enum Record {
         after: Option<MessageId>,
     },
     /// The agent works on something else.
-    Begun {
+    Preparation {
         /// Text of the new subgoal.
         text: String,
         /// The last message before it, where it has an id.
@@ -65,7 +65,7 @@ pub(super) fn restore(entries: &[Entry], source: &str) -> Registry {
         };
         match data.read() {
             Ok(Record::Completed { after }) => registry.complete(position(after, &registry)),
-            Ok(Record::Begun { text, after }) => registry.begin(text, position(after, &registry)),
+            Ok(Record::Preparation { text, after }) => registry.begin(text, position(after, &registry)),
             Err(_) => {}
         }
     }

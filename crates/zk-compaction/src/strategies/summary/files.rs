@@ -8,7 +8,7 @@ const READ: &str = "\n\n## Files read\n";
 const CHANGED: &str = "\n\n## Files changed\n";
 
 /// Files of each kind that are carried on at most: the last in their order.
-const MOST: usize = 200;
+const MAX_PATHS: usize = 200;
 
 /// The files that calls named, carried from summary to summary.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,7 +56,8 @@ impl Files {
                 continue;
             }
             summary.push_str(heading);
-            let lines: Vec<_> = files.iter().rev().take(MOST).rev().map(|path| format!("- {path}")).collect();
+            let lines: Vec<_> =
+                files.iter().rev().take(MAX_PATHS).rev().map(|path| format!("- {path}")).collect();
             summary.push_str(&lines.join("\n"));
         }
     }

@@ -21,17 +21,17 @@ use crate::window::plugin;
 pub(crate) const SUMMARY: &str = "compaction";
 
 /// Time limit of one request for a summary.
-const LIMIT: Duration = Duration::from_secs(100);
+const ANSWER_TIME_LIMIT: Duration = Duration::from_secs(100);
 
 /// Tokens that a summary may have, and that of the beginning of a turn: a part of what is kept free for an answer, at most
 /// so many, and always enough for a few sentences.
-const TOKENS: (f64, u32) = (0.8, 4096);
+const SUMMARY_TOKENS: (f64, u32) = (0.8, 4096);
 const PREFIX_TOKENS: (f64, u32) = (0.5, 2048);
-const LEAST_TOKENS: u32 = 256;
+const MIN_TOKENS: u32 = 256;
 
 /// Window that is assumed where none is known, in tokens: of the conversation, twice as many bytes are given
 /// to be summarised.
-const TRANSCRIPT: usize = 200_000;
+const ASSUMED_WINDOW_TOKENS: usize = 200_000;
 
 /// Has the model of the run summarise what leaves the conversation, in a request of its own: aim, progress, decisions,
 /// next steps. A summary from before is updated, not summarised again; which files were read and changed is carried on,
@@ -98,7 +98,9 @@ pub(crate) async fn of(
         return Ok(None);
     }
     let (history, prefix) = new.split_at(split(&new, kept));
-    let room = view.window.map_or(TRANSCRIPT, |window| usize::try_from(window).unwrap_or(TRANSCRIPT));
+    let room = view
+        .window
+        .map_or(ASSUMED_WINDOW_TOKENS, |window| usize::try_from(window).unwrap_or(ASSUMED_WINDOW_TOKENS));
     let bytes: usize = new.iter().map(|message| message.size()).sum();
     let instructions = view.instructions;
     let known = notes.map(|notes| format!("<known>\n{notes}\n</known>\n\n")).unwrap_or_default();
@@ -108,7 +110,7 @@ pub(crate) async fn of(
         }
         let prompt = text::request(&text::transcript(history, room), earlier, instructions);
         let prompt = format!("{known}{prompt}");
-        ask((source, &*run), prompt, tokens(TOKENS, view.reserve), bytes).await.map(Some)
+        ask((source, &*run), prompt, tokens(SUMMARY_TOKENS, view.reserve), bytes).await.map(Some)
     };
     let ask_prefix = async {
         if prefix.is_empty() {
@@ -158,7 +160,7 @@ pub(crate) fn marker(
 
 /// Tokens for a summary where so many are kept free for an answer.
 fn tokens((part, most): (f64, u32), reserve: u64) -> u32 {
-    ((reserve as f64 * part) as u32).clamp(LEAST_TOKENS, most)
+    ((reserve as f64 * part) as u32).clamp(MIN_TOKENS, most)
 }
 
 /// Returns the answer of the model of the run to `source`, if it is a summary of so many bytes.
@@ -172,7 +174,7 @@ async fn ask(
     let given = bytes.min(prompt.len());
     let mut call = SideCall::new(source, "compaction", prompt);
     call.system = text::SYSTEM.to_owned();
-    (call.max_tokens, call.limit) = (Some(tokens), LIMIT);
+    (call.max_tokens, call.limit) = (Some(tokens), ANSWER_TIME_LIMIT);
     let answer = run.side_call(call).await?.text;
     text::check(&answer, given)?;
     Ok(answer.trim().to_owned())
@@ -213,7 +215,7 @@ mod tests {
     #[test]
     fn a_summary_has_a_part_of_what_is_kept_free_for_an_answer() {
         for (reserve, history, prefix) in [(16_384, 4096, 2048), (4000, 3200, 2000), (0, 256, 256)] {
-            assert_eq!((tokens(TOKENS, reserve), tokens(PREFIX_TOKENS, reserve)), (history, prefix));
+            assert_eq!((tokens(SUMMARY_TOKENS, reserve), tokens(PREFIX_TOKENS, reserve)), (history, prefix));
         }
     }
 }
