@@ -3,16 +3,18 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use zk_compaction::{Focus, Rolling, Shorten, Subgoal, Summary, Tail, ToolPairs, Window, WindowOptions};
+use zk_compaction::{
+    Focus, LineFile, Rolling, Shorten, Subgoal, Summary, Tail, ToolPairs, Window, WindowOptions,
+};
 use zk_core::kernel::Plugin;
 use zk_core::service::PluginSettings;
+use zk_exec::LocalStateFiles;
 use zk_providers::{CompactAt, VendorDialect};
 
 use crate::app::AppContext;
 use crate::endpoint::NamedProvider;
 use crate::exit::{Failure, Outcome};
 use crate::settings::Settings;
-use crate::shared_lines::SharedLines;
 
 /// Values of `compaction.strategy`.
 pub(crate) const STRATEGIES: &[&str] =
@@ -84,7 +86,8 @@ fn tail(settings: &Settings) -> Tail {
 pub(crate) fn shared_lines(app: &AppContext) -> Option<Arc<dyn Plugin>> {
     let path = app.dirs.shared_lines().filter(|_| app.settings.flag("shorten"))?;
     let writes = app.settings.flag_or("compaction.shared_lines", true);
-    Some(Arc::new(SharedLines::new(path, &app.project, writes, app.redactor.clone())))
+    let files = Arc::new(LocalStateFiles::default());
+    Some(Arc::new(LineFile::new(path, &app.project, writes, app.redactor.clone(), files)))
 }
 
 /// Choices of the settings among the ways to make a conversation smaller.

@@ -60,7 +60,6 @@ mod sandbox;
 mod session_switch;
 mod sessions;
 mod settings;
-mod shared_lines;
 mod signals;
 mod skills;
 mod stdin;

@@ -33,7 +33,8 @@ mod strategies;
 mod text;
 mod window;
 
-pub use store::line_store::{KeptLine, LineStore, is_read_only_line};
+pub use store::line_file::LineFile;
+pub use store::line_store::{KeptLine, LineStore};
 pub use store::record::sent_of;
 pub use strategies::focus::Focus;
 pub use strategies::rolling::Rolling;

@@ -72,8 +72,7 @@ pub(crate) fn lines_worth_keeping<'a>(messages: impl Iterator<Item = &'a Arc<Mes
 }
 
 /// Whether a line is of calls that only look, and of nothing else.
-#[must_use]
-pub fn is_read_only_line(line: &str) -> bool {
+pub(crate) fn is_read_only_line(line: &str) -> bool {
     let Some(mut rest) = line.strip_prefix("agent: ") else { return false };
     loop {
         let looks = |tool: &&str| rest.strip_prefix(*tool)?.strip_prefix('(');

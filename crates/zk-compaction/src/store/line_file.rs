@@ -1,41 +1,41 @@
 //! Lines about messages that left conversations, in a file that all of a person's conversations share.
 
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
-use zk_compaction::{KeptLine, LineStore, is_read_only_line};
 use zk_core::events::SessionStart;
 use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
-use zk_core::service::{Command, CommandOutcome, Redactor};
-use zk_exec::LocalStateFiles;
+use zk_core::service::{Command, CommandOutcome, Redactor, StateFileError, StateFiles};
 
-use crate::own_files;
+use crate::store::line_store::{KeptLine, LineStore, is_read_only_line};
 
-/// Largest size of the file, in bytes; at half as much again its oldest lines leave.
-const LARGEST: u64 = 4 << 20;
+/// Size that the file is brought down to, in bytes, once it has half as much again: its oldest lines leave.
+const SHORTENED_FILE_BYTES: u64 = 4 << 20;
 
-/// The most of the file that one look reads, in bytes.
-const READ: u64 = 20 << 20;
+/// Size limit of what is read of the file, from its end, in bytes.
+const MAX_READ_BYTES: u64 = 20 << 20;
 
 /// Size of one read, in bytes.
-const CHUNK: usize = 64 * 1024;
+const CHUNK_BYTES: usize = 64 * 1024;
 
-/// The longest line that counts, in bytes.
-const LONGEST: usize = 4096;
+/// Size limit of a record, in bytes: a longer one does not count.
+const MAX_RECORD_BYTES: usize = 4096;
 
-/// The file with the lines. Nothing is opened before somebody writes or reads.
+/// Lines about messages that left conversations, in one file that all conversations of a person share: the
+/// [`LineStore`] of a program, with the command `/history`.
 ///
-/// A record is one line of JSON, appended in one write. Processes that append share a lock of the file, one that takes
-/// the oldest lines away has it alone; it ends with its process.
+/// Nothing is opened before somebody writes or reads. A record is one line of JSON, appended in one write. Processes
+/// that write take turns by the lock of [`StateFiles`], which ends with its process.
 #[derive(Clone, Debug)]
-pub(crate) struct SharedLines(Arc<Inner>);
+pub struct LineFile(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -44,6 +44,7 @@ struct Inner {
     largest: u64,
     writes: AtomicBool,
     redactor: Arc<Redactor>,
+    files: Arc<dyn StateFiles>,
     session: Mutex<String>,
 }
 
@@ -55,57 +56,41 @@ struct Record {
     text: String,
 }
 
-impl SharedLines {
-    /// The lines in `path`: those of `project` are read, and written where `writes`.
-    pub(crate) fn new(path: PathBuf, project: &Path, writes: bool, redactor: Arc<Redactor>) -> Self {
+impl LineFile {
+    /// Lines in the file at `path`: those of `project` are read, and written where `writes`.
+    #[must_use]
+    pub fn new(
+        path: PathBuf,
+        project: &Path,
+        writes: bool,
+        redactor: Arc<Redactor>,
+        files: Arc<dyn StateFiles>,
+    ) -> Self {
         let project = project.to_string_lossy().into_owned();
         let (session, writes) = (Mutex::default(), AtomicBool::new(writes));
-        Self(Arc::new(Inner { path, project, largest: LARGEST, writes, redactor, session }))
+        let largest = SHORTENED_FILE_BYTES;
+        Self(Arc::new(Inner { path, project, largest, writes, redactor, files, session }))
     }
 
     fn session(&self) -> String {
         self.0.session.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The file, shared with others that append, to be appended to.
-    fn locked(&self) -> io::Result<File> {
-        loop {
-            let file = own_files::open(&self.0.path, OpenOptions::new().append(true).create(true))?;
-            LocalStateFiles::lock_shared(&file)?;
-            // Another process may have put a shorter file in its place meanwhile.
-            if is_at(&file, &self.0.path) {
-                return Ok(file);
-            }
-        }
-    }
-
-    /// Takes the oldest lines away, unless another process is at it.
-    fn shorten(&self) -> io::Result<()> {
-        let mut file = own_files::open(&self.0.path, OpenOptions::new().read(true))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Ok(()),
-            Err(TryLockError::Error(error)) => return Err(error),
-        }
-        let size = file.metadata()?.len();
-        if !is_at(&file, &self.0.path) || size <= self.0.largest + self.0.largest / 2 {
-            return Ok(());
-        }
-        file.seek(SeekFrom::Start(size - self.0.largest))?;
+    /// Takes the oldest lines away. The caller holds the lock.
+    fn shorten(&self, size: u64) -> io::Result<()> {
+        let mut file = open(&self.0.path, OpenOptions::new().read(true))?;
+        file.seek(SeekFrom::Start(size.saturating_sub(self.0.largest)))?;
         let mut newest = Vec::new();
         file.read_to_end(&mut newest)?;
         let begin = newest.iter().position(|byte| *byte == b'\n').map_or(newest.len(), |end| end + 1);
-        let shorter = self.0.path.with_extension("new");
-        // One that a killed process left.
-        let _ = std::fs::remove_file(&shorter);
-        let mut new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&shorter)?;
-        new.write_all(newest.get(begin..).unwrap_or_default())?;
-        std::fs::rename(&shorter, &self.0.path)
+        let newest = newest.get(begin..).unwrap_or_default();
+        self.0.files.replace(&self.0.path, newest).map_err(StateFileError::into_io)
     }
 
     /// The line of a record, unless it is another project's, this conversation's, or none.
     fn line(&self, record: &[u8], session: &str) -> Option<KeptLine> {
-        let record: Record = serde_json::from_slice(record).ok().filter(|_| record.len() <= LONGEST)?;
+        let record: Record =
+            serde_json::from_slice(record).ok().filter(|_| record.len() <= MAX_RECORD_BYTES)?;
         let is_other = session.is_empty() || record.session != session;
         // One that another version wrote may say what is not kept any more.
         let is_ours = record.project == self.0.project && is_other && !is_read_only_line(&record.text);
@@ -113,7 +98,7 @@ impl SharedLines {
     }
 }
 
-impl LineStore for SharedLines {
+impl LineStore for LineFile {
     fn append(&self, lines: &[String]) -> io::Result<()> {
         if !self.0.writes.load(Ordering::Relaxed) || lines.is_empty() {
             return Ok(());
@@ -128,30 +113,31 @@ impl LineStore for SharedLines {
             serde_json::to_writer(&mut records, &Record { time, project, session, text })?;
             records.push(b'\n');
         }
-        if let Some(dir) = self.0.path.parent() {
-            DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-        }
-        let mut file = self.locked()?;
+        let lock = self.0.files.lock(&self.0.path).map_err(StateFileError::into_io)?;
+        let mut file = open(&self.0.path, OpenOptions::new().append(true).create(true))?;
         file.write_all(&records)?;
         let size = file.metadata()?.len();
-        drop(file);
-        if size > self.0.largest + self.0.largest / 2 { self.shorten() } else { Ok(()) }
+        if size > self.0.largest + self.0.largest / 2 {
+            self.shorten(size)?;
+        }
+        drop(lock);
+        Ok(())
     }
 
     fn read(&self, take: &mut dyn FnMut(KeptLine) -> bool) -> io::Result<()> {
-        let mut file = match own_files::open(&self.0.path, OpenOptions::new().read(true)) {
+        let mut file = match open(&self.0.path, OpenOptions::new().read(true)) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error),
         };
         let session = self.session();
         let mut end = file.metadata()?.len();
-        let first = end.saturating_sub(READ);
+        let first = end.saturating_sub(MAX_READ_BYTES);
         // Part of a record that is in later chunks.
         let mut rest: Vec<u8> = Vec::new();
         while end > first {
-            let begin = end.saturating_sub(CHUNK as u64).max(first);
-            let mut chunk = vec![0; usize::try_from(end - begin).unwrap_or(CHUNK)];
+            let begin = end.saturating_sub(CHUNK_BYTES as u64).max(first);
+            let mut chunk = vec![0; usize::try_from(end - begin).unwrap_or(CHUNK_BYTES)];
             file.seek(SeekFrom::Start(begin))?;
             file.read_exact(&mut chunk)?;
             chunk.append(&mut rest);
@@ -177,7 +163,7 @@ impl LineStore for SharedLines {
     }
 }
 
-impl Plugin for SharedLines {
+impl Plugin for LineFile {
     fn name(&self) -> &'static str {
         "shared-lines"
     }
@@ -195,7 +181,7 @@ impl Plugin for SharedLines {
 }
 
 /// `/history`: whether lines are written. They are read all the same, and nothing that the model is offered changes.
-struct HistoryCommand(SharedLines);
+struct HistoryCommand(LineFile);
 
 #[async_trait]
 impl Command for HistoryCommand {
@@ -225,30 +211,36 @@ impl Command for HistoryCommand {
     }
 }
 
-/// Whether the opened file is the one at `path`.
-fn is_at(file: &File, path: &Path) -> bool {
-    let at = std::fs::symlink_metadata(path);
-    file.metadata().is_ok_and(|here| at.is_ok_and(|at| (at.dev(), at.ino()) == (here.dev(), here.ino())))
+/// Opens a regular file that is no link, without blocking on a pipe. A new one is its owner's only.
+fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = options.mode(0o600).custom_flags(flags.bits().cast_signed()).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use zk_exec::LocalStateFiles;
+
     use super::*;
 
-    fn lines(dir: &Path, project: &str, session: &str, largest: u64) -> SharedLines {
-        let lines = SharedLines(Arc::new(Inner {
+    fn lines(dir: &Path, project: &str, session: &str, largest: u64) -> LineFile {
+        let lines = LineFile(Arc::new(Inner {
             path: dir.join("state/lines.jsonl"),
             project: project.to_owned(),
             largest,
             writes: AtomicBool::new(true),
             redactor: Arc::default(),
+            files: Arc::new(LocalStateFiles::default()),
             session: Mutex::default(),
         }));
         *lines.0.session.lock().unwrap() = session.to_owned();
         lines
     }
 
-    fn all(lines: &SharedLines) -> Vec<String> {
+    fn all(lines: &LineFile) -> Vec<String> {
         let mut all = Vec::new();
         let mut take = |line: KeptLine| {
             all.push(line.text);
@@ -261,7 +253,10 @@ mod tests {
     #[test]
     fn lines_of_the_project_come_back_newest_first_and_not_those_of_this_conversation() {
         let dir = tempfile::tempdir().unwrap();
-        let (first, other) = (lines(dir.path(), "/a", "s1", LARGEST), lines(dir.path(), "/b", "s2", LARGEST));
+        let (first, other) = (
+            lines(dir.path(), "/a", "s1", SHORTENED_FILE_BYTES),
+            lines(dir.path(), "/b", "s2", SHORTENED_FILE_BYTES),
+        );
         assert!(all(&first).is_empty(), "there is no file yet");
         first.append(&["one ä".to_owned(), "two".to_owned()]).unwrap();
         other.append(&["elsewhere".to_owned()]).unwrap();
@@ -272,7 +267,7 @@ mod tests {
             .write_all(b"torn {\n\n\xff\xfe\n")
             .unwrap();
         first.append(&["agent: read_file(a.rs)".to_owned(), "three".to_owned()]).unwrap();
-        let later = lines(dir.path(), "/a", "s3", LARGEST);
+        let later = lines(dir.path(), "/a", "s3", SHORTENED_FILE_BYTES);
         assert_eq!(all(&later), ["three", "two", "one ä"]);
         assert!(all(&first).is_empty() && all(&other).is_empty());
         let mode = std::fs::metadata(&first.0.path).unwrap().mode() & 0o777;
@@ -282,11 +277,11 @@ mod tests {
     #[test]
     fn a_file_of_many_chunks_is_read_whole_from_its_end() {
         let dir = tempfile::tempdir().unwrap();
-        let written = lines(dir.path(), "/a", "s1", LARGEST);
+        let written = lines(dir.path(), "/a", "s1", SHORTENED_FILE_BYTES);
         let texts: Vec<String> =
             (0..3000).map(|number| format!("{number} {}", "ü".repeat(number % 90))).collect();
         written.append(&texts).unwrap();
-        let mut found = all(&lines(dir.path(), "/a", "s2", LARGEST));
+        let mut found = all(&lines(dir.path(), "/a", "s2", SHORTENED_FILE_BYTES));
         found.reverse();
         assert_eq!(found, texts);
     }
@@ -320,14 +315,14 @@ mod tests {
     #[tokio::test]
     async fn history_off_writes_no_more_lines_and_reads_those_there_are() {
         let dir = tempfile::tempdir().unwrap();
-        let written = lines(dir.path(), "/a", "s1", LARGEST);
+        let written = lines(dir.path(), "/a", "s1", SHORTENED_FILE_BYTES);
         let (command, cx) = (HistoryCommand(written.clone()), zk_core::kernel::Bus::new().cx());
         written.append(&["one".to_owned()]).unwrap();
         command.run(" off ", &cx).await.unwrap();
         written.append(&["two".to_owned()]).unwrap();
         command.run("", &cx).await.unwrap();
         written.append(&["three".to_owned()]).unwrap();
-        let later = lines(dir.path(), "/a", "s2", LARGEST);
+        let later = lines(dir.path(), "/a", "s2", SHORTENED_FILE_BYTES);
         assert_eq!(all(&later), ["one"]);
         command.run("on", &cx).await.unwrap();
         written.append(&["four".to_owned()]).unwrap();
@@ -339,10 +334,11 @@ mod tests {
     fn secrets_and_a_person_who_wants_no_lines_are_heeded() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lines.jsonl");
-        let silent = SharedLines::new(path.clone(), Path::new("/a"), false, Arc::default());
+        let files = || Arc::new(LocalStateFiles::default());
+        let silent = LineFile::new(path.clone(), Path::new("/a"), false, Arc::default(), files());
         silent.append(&["one".to_owned()]).unwrap();
         assert!(!path.exists());
-        let lines = SharedLines::new(path.clone(), Path::new("/a"), true, Arc::default());
+        let lines = LineFile::new(path.clone(), Path::new("/a"), true, Arc::default(), files());
         lines.append(&["key sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789".to_owned()]).unwrap();
         assert!(!std::fs::read_to_string(&path).unwrap().contains("abcdefghijklm"));
     }
