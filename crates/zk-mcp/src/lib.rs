@@ -37,60 +37,34 @@
 //! library that speaks the protocol stays inside: none of its types appear in what this crate exports.
 
 #[cfg(feature = "http")]
-mod answer;
-#[cfg(feature = "http")]
 mod auth;
-mod canonical;
-mod catalogue;
 mod client;
 mod config;
-mod era;
-#[cfg(feature = "http")]
-mod event_stream;
 mod events;
-mod expand;
-mod exposure;
-mod forms;
-#[cfg(feature = "http")]
-mod http;
-mod names;
-mod oauth_config;
-mod pin;
 mod plugin;
-mod prompts;
-mod resources;
-mod sampling;
-mod sanitize;
-mod search;
-mod secret_values;
 #[cfg(feature = "serve")]
 mod serve;
 mod server;
-mod servers;
-mod skills;
-mod status;
-mod status_command;
-mod stdio;
-mod tool;
+mod store;
+mod tools;
 mod transport;
-mod values;
 
 #[cfg(feature = "http")]
 pub use auth::{SignInError, SignInOptions, SignInPage};
-pub use config::{ServerConfig, ServerConfigError, ServerDisclosure, ServerPermission};
-pub use era::{EraStore, MemoryEras, ServerEra};
+pub use config::exposure::{ServerTrust, ToolFilter};
+pub use config::oauth_config::OAuthConfig;
+pub use config::secret_values::SecretValues;
+pub use config::server_config::{ServerConfig, ServerConfigError, ServerDisclosure, ServerPermission};
+pub use config::server_transport::{ServerTransport, definition_of};
 pub use events::{
     McpAuthError, McpAuthRequired, McpAuthSuccess, McpAuthUrl, McpBootstrapEnd, McpBootstrapStart,
     McpConnect, McpError, McpQuarantine, McpSkills,
 };
-pub use exposure::{ServerTrust, ToolFilter};
-pub use oauth_config::OAuthConfig;
-pub use pin::{MemoryPins, PinStore};
 pub use plugin::McpPlugin;
-pub use secret_values::SecretValues;
 #[cfg(feature = "serve")]
 pub use serve::{McpServer, ServeToken, ServedCall, ServedTool, ServedTools};
-pub use servers::McpServers;
-pub use skills::{RemoteFile, RemoteSkill};
-pub use status::{FailureStage, ServerFailure, ServerState, ServerStatus};
-pub use transport::{ServerTransport, definition_of};
+pub use server::servers::McpServers;
+pub use server::status::{FailureStage, ServerFailure, ServerState, ServerStatus};
+pub use store::eras::{EraStore, MemoryEras, ServerEra};
+pub use store::pins::{MemoryPins, PinStore};
+pub use tools::skills::{RemoteFile, RemoteSkill};

@@ -11,15 +11,15 @@ use zk_core::events::{AgentWarmUp, SessionStart};
 use zk_core::kernel::{BoxError, Cx, Plugin, Scope, Stage};
 use zk_core::service::{Command, Exec, PromptSection};
 
-use crate::catalogue::{self, Catalogue};
-use crate::config::{ServerConfig, ServerDisclosure};
-use crate::era::{EraStore, MemoryEras};
+use crate::config::server_config::{ServerConfig, ServerDisclosure};
 use crate::events::{McpConnect, McpError, McpQuarantine};
-use crate::forms::AskPerson;
-use crate::pin::{MemoryPins, PinStore};
+use crate::server::forms::AskPerson;
+use crate::server::servers::McpServers;
+use crate::server::status_command::StatusCommand;
 use crate::server::{Disclosures, EAGER_TOKENS, Server, ServerLog, Shared, StartCheck, quarantined};
-use crate::servers::McpServers;
-use crate::status_command::StatusCommand;
+use crate::store::eras::{EraStore, MemoryEras};
+use crate::store::pins::{MemoryPins, PinStore};
+use crate::tools::catalogue::{self, Catalogue};
 
 /// Most programs that are started at once.
 const STARTS: usize = 4;

@@ -10,7 +10,7 @@ use zk_auth::{ClientAuth, Http, IssuerRule, OAuthClient, Redirect};
 
 use super::SignInError;
 use super::discovery::{AuthorizationServer, Discovered, shown};
-use crate::oauth_config::OAuthConfig;
+use crate::config::oauth_config::OAuthConfig;
 
 const LIMIT: Duration = Duration::from_secs(15);
 const LARGEST: usize = 64 << 10;

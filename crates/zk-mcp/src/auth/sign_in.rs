@@ -8,7 +8,7 @@ use super::challenge::Challenge;
 use super::credentials::ServerAuth;
 use super::discovery::{Discovered, discover, shown};
 use super::registration::{Registration, known, register};
-use crate::oauth_config::OAuthConfig;
+use crate::config::oauth_config::OAuthConfig;
 
 /// Page where a person signs in: shows it, and waits for what comes of it.
 #[async_trait]

@@ -326,14 +326,16 @@ fn causes<'a>(
 #[cfg(feature = "http")]
 fn loss(error: &(dyn std::error::Error + 'static)) -> Option<Loss> {
     use rmcp::transport::streamable_http_client::StreamableHttpError;
-    causes(error).find_map(|error| match error.downcast_ref::<crate::auth::Failed>()? {
-        StreamableHttpError::SessionExpired => Some(Loss::Session),
-        // The server was not reached, or went away before it answered: whatever answers next may be another
-        // one.
-        StreamableHttpError::Client(error) if error.is_request() && !error.is_timeout() => {
-            Some(Loss::Server { is_sent: !error.is_connect() })
+    causes(error).find_map(|error| {
+        match error.downcast_ref::<crate::transport::authorised_client::Failed>()? {
+            StreamableHttpError::SessionExpired => Some(Loss::Session),
+            // The server was not reached, or went away before it answered: whatever answers next may be another
+            // one.
+            StreamableHttpError::Client(error) if error.is_request() && !error.is_timeout() => {
+                Some(Loss::Server { is_sent: !error.is_connect() })
+            }
+            _ => None,
         }
-        _ => None,
     })
 }
 

@@ -23,16 +23,16 @@ use zk_core::service::Exec;
 use super::handler::{Handler, ListChanged};
 use super::library::{Library, LibraryState};
 use super::lists::SentTools;
-use crate::config::ServerConfig;
-use crate::era::ServerEra;
+use crate::config::exposure::ServerTrust;
 #[cfg(feature = "http")]
-use crate::event_stream::EventStreamTransport;
-use crate::exposure::ServerTrust;
+use crate::config::secret_values::SecretValues;
+use crate::config::server_config::ServerConfig;
+use crate::config::server_transport::ServerTransport;
+use crate::server::status::FailureStage;
+use crate::store::eras::ServerEra;
 #[cfg(feature = "http")]
-use crate::secret_values::SecretValues;
-use crate::status::FailureStage;
-use crate::stdio::{LogSink, Said, StdioTransport};
-use crate::transport::ServerTransport;
+use crate::transport::event_stream::EventStreamTransport;
+use crate::transport::stdio::{LogSink, Said, StdioTransport};
 
 /// Time limit for the end of a connection: a program gets less than that to end by itself.
 const CLOSING: Duration = Duration::from_millis(1800);
@@ -209,12 +209,18 @@ impl Connecting<'_> {
 
     /// The server at `url`, beside the thread of the conversation: the first client of a program reads certificates.
     #[cfg(feature = "http")]
-    async fn place(&self, url: &str, headers: &SecretValues) -> Result<crate::http::Place, String> {
+    async fn place(
+        &self,
+        url: &str,
+        headers: &SecretValues,
+    ) -> Result<crate::transport::http_endpoint::Place, String> {
         let (http, auth) = (self.http.clone(), self.auth.clone());
         let (url, headers) = (url.to_owned(), headers.clone());
         // One after the other, so that all of them share the first client.
         let _making = self.making.lock().await;
-        let made = tokio::task::spawn_blocking(move || crate::http::Place::new(&http, &url, &headers, auth));
+        let made = tokio::task::spawn_blocking(move || {
+            crate::transport::http_endpoint::Place::new(&http, &url, &headers, auth)
+        });
         made.await.map_err(|error| error.to_string())?
     }
 

@@ -25,7 +25,7 @@ use tokio_util::task::TaskTracker;
 
 use super::McpServer;
 use super::handler::Handler;
-use crate::canonical::sha256_hex;
+use crate::config::canonical::sha256_hex;
 
 /// The path that answers.
 const PATH: &str = "/mcp";

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use zk_core::model::Disclosure;
 
-use crate::config::{ServerConfig, ServerDisclosure};
+use crate::config::server_config::{ServerConfig, ServerDisclosure};
 
 /// Most tokens of every request that the tools of all servers together may fill, unless a host says
 /// otherwise.

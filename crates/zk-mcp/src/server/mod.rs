@@ -1,10 +1,15 @@
 //! One server for as long as its plugin is installed: started, listed, watched, started again.
 
 mod disclosure;
+pub(crate) mod forms;
 mod listing;
+pub(crate) mod model_sampling;
 mod request;
 mod run;
+pub(crate) mod servers;
 mod sign_in;
+pub(crate) mod status;
+pub(crate) mod status_command;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -19,11 +24,11 @@ use zk_core::kernel::{Event, Scope};
 use zk_core::service::{Exec, Redactor};
 
 use crate::client::{Answers, Connection};
-use crate::config::ServerConfig;
-use crate::era::EraStore;
-use crate::pin::PinStore;
-use crate::status::{FailureStage, ServerFailure, ServerState, ServerStatus};
-use crate::stdio::Said;
+use crate::config::server_config::ServerConfig;
+use crate::server::status::{FailureStage, ServerFailure, ServerState, ServerStatus};
+use crate::store::eras::EraStore;
+use crate::store::pins::PinStore;
+use crate::transport::stdio::Said;
 pub(crate) use disclosure::{Disclosures, EAGER_TOKENS};
 use listing::Listed;
 pub(crate) use request::RequestError;

@@ -8,10 +8,10 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::Server;
 use crate::client::{Callers, Connecting, Connection, Handler, ListChanged, OpenQuestions, Watched};
+use crate::config::exposure::ServerTrust;
 use crate::events::{McpBootstrapEnd, McpBootstrapStart, McpConnect, McpError};
-use crate::exposure::ServerTrust;
-use crate::status::{FailureStage, ServerFailure, ServerState};
-use crate::stdio::LogSink;
+use crate::server::status::{FailureStage, ServerFailure, ServerState};
+use crate::transport::stdio::LogSink;
 
 /// The first pause before a server is tried again, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);

@@ -20,9 +20,9 @@ mod with_http {
     use super::super::{Server, Shared};
     use super::MOST;
     use crate::auth::{ServerAuth, SignInError, SignInOptions, SignInPage, sign_in};
-    use crate::config::ServerConfig;
+    use crate::config::server_config::ServerConfig;
+    use crate::config::server_transport::ServerTransport;
     use crate::events::{McpAuthError, McpAuthRequired, McpAuthSuccess, McpAuthUrl};
-    use crate::transport::ServerTransport;
 
     /// The sign-in of a server that can want one.
     pub(in crate::server) fn of(

@@ -12,8 +12,8 @@ use zk_core::model::{Approved, Concurrency, ToolError, ToolOutput, ToolSpec};
 use zk_core::service::{Tool, ToolCx};
 
 use crate::client::resource_output;
-use crate::sanitize::clean_text;
 use crate::server::{Server, WeakServers, upgrade_all};
+use crate::tools::sanitize::clean_text;
 
 /// The names of the tools.
 pub(crate) const LIST: &str = "mcp_list_resources";

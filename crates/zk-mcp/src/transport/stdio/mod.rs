@@ -13,8 +13,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 use zk_core::service::{Exec, ExecError, ExecRequest, Input};
 
-use crate::secret_values::SecretValues;
-use crate::transport::ServerTransport;
+use crate::config::secret_values::SecretValues;
+use crate::config::server_transport::ServerTransport;
 use pump::{Order, Pump};
 
 /// Most messages that wait between the program and their reader.

@@ -7,7 +7,7 @@ use rmcp::model::{ReadResourceResult, ResourceContents, Skill, SkillResource, Sk
 use serde_json::Value;
 use zk_core::kernel::Cx;
 
-use crate::config::ServerPermission;
+use crate::config::server_config::ServerPermission;
 use crate::server::Server;
 
 /// The most skills of one server, the most files of one skill, and the most bytes of them.

@@ -17,13 +17,13 @@ use secrecy::ExposeSecret;
 use sse_stream::Sse;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::challenge::Challenge;
-use super::credentials::ServerAuth;
 use super::post::Post;
-use crate::answer::{checked, noted};
+use crate::auth::challenge::Challenge;
+use crate::auth::credentials::ServerAuth;
 use crate::client::SentTools;
-use crate::http::LARGEST;
-use crate::values::bound_text;
+use crate::transport::http_endpoint::LARGEST;
+use crate::transport::response_filter::{checked, noted};
+use crate::transport::value_limits::bound_text;
 
 /// Failure of a request to a server.
 pub(crate) type Failed = StreamableHttpError<reqwest::Error>;

@@ -6,9 +6,9 @@ use zk_core::model::{Approved, Concurrency, Disclosure, ToolError, ToolOutput, T
 use zk_core::service::{Tool, ToolCx, visible_line};
 
 use crate::client::CallRequest;
-use crate::config::ServerConfig;
-use crate::sanitize::{clean_schema, clean_text};
+use crate::config::server_config::ServerConfig;
 use crate::server::{Server, ServerRef};
+use crate::tools::sanitize::{clean_schema, clean_text};
 
 /// A tool of a server.
 pub(crate) struct McpTool {

@@ -10,8 +10,8 @@ use zk_core::kernel::{Cx, Scope};
 use zk_core::service::{Question, Questions, UiAnswer, visible_line, visible_lines};
 
 use crate::client::{Answers, Form, Sampled, Sampling};
-use crate::config::ServerPermission;
-use crate::sampling::sample;
+use crate::config::server_config::ServerPermission;
+use crate::server::model_sampling::sample;
 
 /// Time limit for a person to answer one question.
 const PATIENCE: Duration = Duration::from_secs(600);

@@ -3,8 +3,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use crate::canonical::{canonical, sha256_hex};
-use crate::secret_values::SecretValues;
+use crate::config::canonical::{canonical, sha256_hex};
+use crate::config::secret_values::SecretValues;
 
 /// Time limit of a program from its start to its list of tools, unless its settings say otherwise: `npx` and
 /// the like download it first.

@@ -7,7 +7,7 @@ use zk_core::model::{Block, Role};
 use zk_core::service::{Question, Questions, RunControl, SideCall, UiAnswer, visible_lines};
 
 use crate::client::{Sampled, Sampling};
-use crate::config::ServerPermission;
+use crate::config::server_config::ServerPermission;
 
 /// Time limit for a person to allow a request.
 const PATIENCE: Duration = Duration::from_secs(600);

@@ -5,13 +5,13 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::canonical::{canonical, sha256_hex};
-use crate::expand::expand;
-use crate::exposure::{ServerTrust, ToolFilter};
-use crate::names::is_server_name;
-use crate::oauth_config::OAuthConfig;
-use crate::secret_values::SecretValues;
-use crate::transport::ServerTransport;
+use crate::config::canonical::{canonical, sha256_hex};
+use crate::config::expand::expand;
+use crate::config::exposure::{ServerTrust, ToolFilter};
+use crate::config::names::is_server_name;
+use crate::config::oauth_config::OAuthConfig;
+use crate::config::secret_values::SecretValues;
+use crate::config::server_transport::ServerTransport;
 
 /// Longest time of a request without an answer and without progress, unless its settings say otherwise.
 const REQUEST: Duration = Duration::from_secs(120);

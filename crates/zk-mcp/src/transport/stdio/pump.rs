@@ -11,7 +11,7 @@ use zk_core::service::{ExecError, Exit, KillSignal, OutputStream, Process, Proce
 
 use super::frame::{Frames, LONGEST};
 use super::{LogSink, Said};
-use crate::values;
+use crate::transport::value_limits;
 
 /// Bytes written at once: so few are written whole or not at all, so that a write can be given up to read.
 const CHUNK: usize = 4096;
@@ -172,7 +172,7 @@ impl Pump {
         if line.trim_ascii().is_empty() {
             return;
         }
-        match values::bound(line).map(|line| serde_json::from_slice(&line)) {
+        match value_limits::bound(line).map(|line| serde_json::from_slice(&line)) {
             Some(Ok(message)) => {
                 self.held += line.len();
                 self.ready.push_back((line.len(), message));

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use zk_core::kernel::{BoxError, Cx};
 use zk_core::service::{PromptSection, RunTool, RunTools, Tool, section_order};
 
-use crate::search::{NAME, is_searched};
+use crate::tools::search::{NAME, is_searched};
 
 /// The id of the section.
 pub(crate) const ID: &str = "mcp-tools";

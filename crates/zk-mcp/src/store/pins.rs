@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use serde_json::Value;
 use zk_core::service::visible_line;
 
-use crate::canonical::{canonical, sha256_hex};
+use crate::config::canonical::{canonical, sha256_hex};
 
 /// Longest part of a changed value that a line shows, in characters.
 const SHOWN: usize = 300;

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use zk_core::kernel::{BoxError, Cx};
 use zk_core::service::{Command, CommandOutcome, visible_line};
 
-use crate::servers::McpServers;
-use crate::status::{ServerState, ServerStatus};
+use crate::server::servers::McpServers;
+use crate::server::status::{ServerState, ServerStatus};
 
 /// Parts of `zk mcp` that this command does not have.
 const ELSEWHERE: [&str; 8] = ["accept", "add", "call", "login", "logout", "logs", "remove", "tools"];

@@ -16,9 +16,9 @@ use sse_stream::Sse;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::auth::{Authorised, Failed};
-use crate::http::{LARGEST, Place};
-use crate::values::bound_text;
+use super::authorised_client::{Authorised, Failed};
+use crate::transport::http_endpoint::{LARGEST, Place};
+use crate::transport::value_limits::bound_text;
 
 /// Time limit for the first event.
 const FIRST: Duration = Duration::from_secs(10);

@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use crate::canonical::sha256_hex;
+use crate::config::canonical::sha256_hex;
 
 /// The longest name of a tool that every provider takes.
 const LONGEST: usize = 64;

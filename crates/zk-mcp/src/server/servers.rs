@@ -11,8 +11,8 @@ use zk_core::kernel::Cx;
 #[cfg(feature = "http")]
 use crate::auth::{SignInError, SignInOptions, SignInPage};
 use crate::server::Server;
-use crate::skills::RemoteSkill;
-use crate::status::{ServerState, ServerStatus};
+use crate::server::status::{ServerState, ServerStatus};
+use crate::tools::skills::RemoteSkill;
 
 /// The servers of a plugin: `cx.service::<McpServers>()`.
 #[derive(Clone)]

@@ -8,8 +8,8 @@ use zk_core::kernel::{BoxError, Cx};
 use zk_core::service::{Command, CommandOutcome};
 
 use crate::client::{Prompted, prompt_text};
-use crate::sanitize::clean_text;
 use crate::server::{RequestError, Server};
+use crate::tools::sanitize::clean_text;
 
 /// A prompt of a server.
 pub(crate) struct PromptCommand {

@@ -8,9 +8,9 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 use sse_stream::Sse;
 
-use crate::auth::Failed;
+use super::authorised_client::Failed;
 use crate::client::SentTools;
-use crate::values::bound_text;
+use crate::transport::value_limits::bound_text;
 
 /// The answer to `message`, without what is no message and without responses to other requests: rmcp takes the first
 /// response of a stream for the one it waits for.

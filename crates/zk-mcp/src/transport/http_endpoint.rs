@@ -9,8 +9,9 @@ use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use zk_auth::Http;
 
-use crate::auth::{Authorised, ServerAuth};
-use crate::secret_values::SecretValues;
+use super::authorised_client::Authorised;
+use crate::auth::ServerAuth;
+use crate::config::secret_values::SecretValues;
 
 /// The largest answer, in bytes.
 pub(crate) const LARGEST: usize = 16 << 20;

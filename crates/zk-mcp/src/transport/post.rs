@@ -14,9 +14,9 @@ use rmcp::transport::streamable_http_client::{
     StreamableHttpPostResponse, StreamableHttpResponseLimits,
 };
 
-use super::Failed;
+use super::authorised_client::Failed;
 use super::event_bytes::bounded_events;
-use crate::values::bound;
+use crate::transport::value_limits::bound;
 
 /// Bytes of an answer that cannot be read, as they are shown.
 const MAX_SHOWN_BYTES: usize = 256;
