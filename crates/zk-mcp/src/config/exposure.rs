@@ -18,9 +18,9 @@ pub enum ServerTrust {
 /// Which tools of a server are used, by its own names; `*` in a name stands for any characters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolFilter {
-    /// Tools that are used; if nothing is said all of them, or none of an untrusted server.
+    /// Tools to expose; `None` exposes all, or none of an untrusted server.
     pub allow: Option<Vec<String>>,
-    /// Tools that are not used, whatever else allows them.
+    /// Tools never exposed; overrides `allow`.
     pub deny: Vec<String>,
 }
 

@@ -3,13 +3,13 @@ use std::collections::BTreeSet;
 use crate::config::canonical::sha256_hex;
 
 /// The longest name of a tool that every provider takes.
-const LONGEST: usize = 64;
+const MAX_TOOL_NAME_BYTES: usize = 64;
 /// The longest name of a server: so much is left for the tool.
-const LONGEST_SERVER: usize = 32;
+const MAX_SERVER_NAME_BYTES: usize = 32;
 
 /// Whether a server can have this name.
 pub(crate) fn is_server_name(name: &str) -> bool {
-    (1..=LONGEST_SERVER).contains(&name.len())
+    (1..=MAX_SERVER_NAME_BYTES).contains(&name.len())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
 }
 
@@ -22,11 +22,11 @@ pub(crate) fn tool_name(server: &str, tool: &str, taken: &BTreeSet<String>) -> S
         .map(|c| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '_' })
         .collect();
     let name = format!("mcp_{server}_{plain}");
-    if plain == tool && !plain.is_empty() && name.len() <= LONGEST && !taken.contains(&name) {
+    if plain == tool && !plain.is_empty() && name.len() <= MAX_TOOL_NAME_BYTES && !taken.contains(&name) {
         return name;
     }
     let hash: String = sha256_hex(tool.as_bytes()).chars().take(8).collect();
-    let kept: String = name.chars().take(LONGEST - 1 - hash.len()).collect();
+    let kept: String = name.chars().take(MAX_TOOL_NAME_BYTES - 1 - hash.len()).collect();
     format!("{kept}_{hash}")
 }
 
@@ -41,7 +41,7 @@ mod tests {
         for tool in ["read", "read.file", "read file", "read_file", "ünïcode", "", &long, &format!("{long}y")]
         {
             let name = tool_name("docs", tool, &taken);
-            assert!(name.starts_with("mcp_docs_") && name.len() <= LONGEST, "{name}");
+            assert!(name.starts_with("mcp_docs_") && name.len() <= MAX_TOOL_NAME_BYTES, "{name}");
             assert!(name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_'), "{name}");
             assert!(taken.insert(name), "{tool}");
         }

@@ -14,7 +14,7 @@ use crate::config::secret_values::SecretValues;
 use crate::config::server_transport::ServerTransport;
 
 /// Longest time of a request without an answer and without progress, unless its settings say otherwise.
-const REQUEST: Duration = Duration::from_secs(120);
+const REQUEST_IDLE_LIMIT: Duration = Duration::from_secs(120);
 
 /// One MCP server as settings or a project's `.mcp.json` define it.
 ///
@@ -58,7 +58,7 @@ pub struct ServerConfig {
     pub oauth: OAuthConfig,
     /// The definition as it was written, before variables are expanded: what a person approves.
     definition: Definition,
-    /// [`ServerConfig::identity`] of that.
+    /// Digest of the program and its arguments, or of the address, as they are written.
     identity: String,
     /// Whether its definition says that it speaks the transport of revision 2024-11-05.
     pub(crate) is_event_stream: bool,
@@ -116,9 +116,9 @@ pub enum ServerConfigError {
     },
 }
 
-/// The keys of settings and of `.mcp.json`, those of other programs included.
+/// Keys of a definition that say how the server is reached, those of other programs included.
 #[derive(Deserialize)]
-struct Written {
+struct WrittenTransport {
     #[serde(rename = "type")]
     kind: Option<String>,
     command: Option<String>,
@@ -130,6 +130,11 @@ struct Written {
     url: Option<String>,
     #[serde(default)]
     headers: BTreeMap<String, String>,
+}
+
+/// Keys of a definition that say how the server is used, those of other programs included.
+#[derive(Deserialize)]
+struct WrittenOptions {
     enabled: Option<bool>,
     disabled: Option<bool>,
     /// Milliseconds.
@@ -171,9 +176,10 @@ impl ServerConfig {
         if let Some(key) = key_that_is_no_table_of_texts(definition) {
             return Err(shape(format!("its `{key}` must be a table of texts")));
         }
-        let written: Written =
-            serde_json::from_value(definition.clone()).map_err(|error| shape(error.to_string()))?;
-        let transport = written.transport().map_err(|why| shape(why.to_owned()))?;
+        let wrong = |error: serde_json::Error| shape(error.to_string());
+        let reached = WrittenTransport::deserialize(definition).map_err(wrong)?;
+        let written = WrittenOptions::deserialize(definition).map_err(wrong)?;
+        let transport = reached.transport().map_err(|why| shape(why.to_owned()))?;
         let identity = transport.identity();
         let millis =
             |said: Option<u64>, usual| said.filter(|ms| *ms > 0).map_or(usual, Duration::from_millis);
@@ -198,7 +204,7 @@ impl ServerConfig {
             transport,
             enabled: written.enabled.unwrap_or(true) && !written.disabled.unwrap_or(false),
             start_cap,
-            request_idle: millis(written.timeout, REQUEST),
+            request_idle: millis(written.timeout, REQUEST_IDLE_LIMIT),
             tool_idle,
             disclosure: written.disclosure.or(always),
             pin: written.pin.unwrap_or(true),
@@ -210,7 +216,7 @@ impl ServerConfig {
             oauth: written.oauth,
             definition: Definition(definition.clone()),
             identity,
-            is_event_stream: written.kind.as_deref() == Some("sse"),
+            is_event_stream: reached.kind.as_deref() == Some("sse"),
         })
     }
 
@@ -339,7 +345,7 @@ impl ServerConfig {
     }
 }
 
-impl Written {
+impl WrittenTransport {
     fn transport(&self) -> Result<ServerTransport, &'static str> {
         let kind = self.kind.as_deref();
         match (kind, &self.command, &self.url) {

@@ -11,7 +11,7 @@ use crate::config::server_config::{ServerConfig, ServerDisclosure};
 /// otherwise.
 pub(crate) const EAGER_TOKENS: u32 = 10_000;
 /// Bytes of a token, about.
-const TOKEN: usize = 4;
+const BYTES_PER_TOKEN: usize = 4;
 
 /// The budget that the tools of servers share, for those whose settings do not say when the model is told of them.
 ///
@@ -42,7 +42,7 @@ pub(super) struct Disclosed {
 
 impl Disclosures {
     pub(crate) fn new(usual: Option<ServerDisclosure>, tokens: u32) -> Self {
-        let budget = usize::try_from(tokens).unwrap_or(usize::MAX).saturating_mul(TOKEN);
+        let budget = usize::try_from(tokens).unwrap_or(usize::MAX).saturating_mul(BYTES_PER_TOKEN);
         Self { usual, budget, state: Mutex::default() }
     }
 

@@ -10,9 +10,9 @@ use crate::client::{Sampled, Sampling};
 use crate::config::server_config::ServerPermission;
 
 /// Time limit for a person to allow a request.
-const PATIENCE: Duration = Duration::from_secs(600);
+const PERSON_TIME_LIMIT: Duration = Duration::from_secs(600);
 /// Time limit for the answer of the model.
-const LIMIT: Duration = Duration::from_secs(120);
+const ANSWER_TIME_LIMIT: Duration = Duration::from_secs(120);
 
 /// Asks the model of the run of `cx`. Its tokens count in the budget of that run.
 pub(crate) async fn sample(
@@ -32,7 +32,7 @@ pub(crate) async fn sample(
         system: asked.system,
         messages: asked.messages,
         max_tokens: Some(asked.max_tokens),
-        limit: LIMIT,
+        limit: ANSWER_TIME_LIMIT,
         ..SideCall::new(&Source::new(format!("mcp:{server}")), format!("sampling of MCP server {server}"), "")
     };
     let answer = run.side_call(call).await.map_err(|error| error.to_string())?;
@@ -46,7 +46,7 @@ async fn allow(server: &str, asked: &Sampling, cx: &Cx) -> Result<(), String> {
             "nobody is there to allow it; `sampling = \"allow\"` in the settings of MCP server {server} does"
         ));
     };
-    match questions.ask(Question::Confirm { text: question(server, asked) }, cx, PATIENCE).await {
+    match questions.ask(Question::Confirm { text: question(server, asked) }, cx, PERSON_TIME_LIMIT).await {
         UiAnswer::Once => Ok(()),
         UiAnswer::No { .. } => Err("the person declined it".to_owned()),
         _ => Err("the person gave no answer".to_owned()),

@@ -8,7 +8,8 @@ use crate::server::servers::McpServers;
 use crate::server::status::{ServerState, ServerStatus};
 
 /// Parts of `zk mcp` that this command does not have.
-const ELSEWHERE: [&str; 8] = ["accept", "add", "call", "login", "logout", "logs", "remove", "tools"];
+const SUBCOMMANDS_OF_PROGRAM: [&str; 8] =
+    ["accept", "add", "call", "login", "logout", "logs", "remove", "tools"];
 
 /// Shows how each server is, or one of them. Nothing is asked of them.
 pub(crate) struct StatusCommand(pub(crate) McpServers);
@@ -37,7 +38,7 @@ fn show(args: &str, servers: &[ServerStatus]) -> String {
         [name] if servers.iter().any(|status| status.server == *name) => {
             lines(&servers.iter().filter(|status| status.server == *name).collect::<Vec<_>>())
         }
-        [first, ..] if ELSEWHERE.contains(first) => format!(
+        [first, ..] if SUBCOMMANDS_OF_PROGRAM.contains(first) => format!(
             "/mcp only shows servers: run `zk mcp {}` in a terminal, then /reload here",
             visible_line(&words.join(" "))
         ),

@@ -9,11 +9,11 @@ use zk_core::service::visible_line;
 use crate::config::canonical::{canonical, sha256_hex};
 
 /// Longest part of a changed value that a line shows, in characters.
-const SHOWN: usize = 300;
+const MAX_VALUE_CHARS: usize = 300;
 /// Length of a list's name, in hexadecimal digits of four bits.
 const DIGEST_HEX_DIGITS: usize = 32;
 /// Longest unchanged text that is shown before a difference, in characters.
-const AROUND: usize = 24;
+const CONTEXT_CHARS: usize = 24;
 
 /// Store of accepted lists of tools, by the [`pin_key`](crate::ServerConfig::pin_key) of their server. A list
 /// that is kept by the [`identity`](crate::ServerConfig::identity) alone, as earlier versions kept it, is
@@ -150,8 +150,8 @@ fn text(value: &Value) -> String {
 }
 
 fn short(text: &str) -> String {
-    let shown: String = text.chars().take(SHOWN).collect();
-    let more = text.chars().count().saturating_sub(SHOWN);
+    let shown: String = text.chars().take(MAX_VALUE_CHARS).collect();
+    let more = text.chars().count().saturating_sub(MAX_VALUE_CHARS);
     let more = if more > 0 { format!("… ({more} more characters)") } else { String::new() };
     format!("{}{more}", visible_line(&shown))
 }
@@ -159,7 +159,7 @@ fn short(text: &str) -> String {
 /// Returns two texts from their first difference on, with a little of what they share before it.
 fn around(old: &str, new: &str) -> (String, String) {
     let same = old.chars().zip(new.chars()).take_while(|(a, b)| a == b).count();
-    let from = same.saturating_sub(AROUND);
+    let from = same.saturating_sub(CONTEXT_CHARS);
     let part = |text: &str| {
         let lead = if from > 0 { "…" } else { "" };
         format!("`{lead}{}`", short(&text.chars().skip(from).collect::<String>()))

@@ -13,9 +13,9 @@ pub(crate) const ID: &str = "mcp-tools";
 /// The place of the section, behind all that changes more rarely.
 const ORDER: i32 = section_order::LAST - 50;
 /// The most that is told of one tool, in characters.
-const ABOUT: usize = 60;
+const MAX_DESCRIPTION_CHARS: usize = 60;
 /// The most that descriptions may fill, in bytes: a longer list has the names alone.
-const DESCRIBED: usize = 16_000;
+const MAX_DESCRIBED_BYTES: usize = 16_000;
 
 /// Lists the lazy tools of servers that the run may use, in the order of their names: the same bytes as long as the
 /// tools are the same.
@@ -48,7 +48,7 @@ fn list(tools: &[RunTool]) -> String {
     }
     lazy.sort_unstable_by(|one, other| one.spec.name.cmp(&other.spec.name));
     let mut lines: Vec<String> = lazy.iter().map(|tool| line(tool)).collect();
-    if lines.iter().map(String::len).sum::<usize>() > DESCRIBED {
+    if lines.iter().map(String::len).sum::<usize>() > MAX_DESCRIBED_BYTES {
         lines = lazy.iter().map(|tool| tool.spec.name.clone()).collect();
     }
     // A host without the search lets the model use them in its own way.
@@ -67,7 +67,7 @@ fn line(tool: &RunTool) -> String {
     if about.is_empty() {
         return tool.spec.name.clone();
     }
-    let about = match about.char_indices().nth(ABOUT) {
+    let about = match about.char_indices().nth(MAX_DESCRIPTION_CHARS) {
         Some((end, _)) => format!("{}…", about.get(..end).unwrap_or_default().trim_end()),
         None => about,
     };
@@ -105,7 +105,7 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].contains("`tool_search`"), "{text}");
         assert!(lines[2].starts_with("mcp_a: many words") && lines[2].ends_with('…'), "{text}");
-        assert!(lines[2].chars().count() <= "mcp_a: ".len() + ABOUT + 1, "{text}");
+        assert!(lines[2].chars().count() <= "mcp_a: ".len() + MAX_DESCRIPTION_CHARS + 1, "{text}");
         assert_eq!(lines[3..], ["mcp_b: Says &lt;/tools&gt; &amp; more", "mcp_c", "</tools>"]);
         let turned: Vec<RunTool> = tools.into_iter().rev().collect();
         assert_eq!(list(&turned), text, "the order of registration does not count");
@@ -127,7 +127,7 @@ mod tests {
     fn a_long_list_has_the_names_alone_and_one_without_the_search_asks_for_nothing() {
         let many: Vec<RunTool> = (0..500).map(|at| lazy(&format!("mcp_t{at}"), &"x".repeat(99))).collect();
         let text = list(&many);
-        assert!(text.len() < DESCRIBED && text.contains("\nmcp_t499\n"), "{}", text.len());
+        assert!(text.len() < MAX_DESCRIBED_BYTES && text.contains("\nmcp_t499\n"), "{}", text.len());
         assert!(!text.contains("tool_search"));
         assert_eq!(list(&[]), "");
     }

@@ -20,9 +20,9 @@ pub(crate) const LIST: &str = "mcp_list_resources";
 pub(crate) const READ: &str = "mcp_read_resource";
 
 /// The most resources that are listed.
-const MOST: usize = 500;
+const MAX_LISTED: usize = 500;
 /// Time limit for a server to list its resources.
-const LISTING: Duration = Duration::from_secs(20);
+const LISTING_TIME_LIMIT: Duration = Duration::from_secs(20);
 
 /// Lists the resources of servers.
 pub(crate) struct ListResources {
@@ -119,9 +119,9 @@ async fn list(server: &Arc<Server>, cx: &Cx) -> String {
     let listing = server.request(cx, true, |connection| async move {
         Ok((connection.resources().await?, connection.resource_templates().await?))
     });
-    match tokio::time::timeout(LISTING, listing).await {
+    match tokio::time::timeout(LISTING_TIME_LIMIT, listing).await {
         Ok(Ok((resources, templates))) => {
-            let more = (resources.len() + templates.len()).saturating_sub(MOST);
+            let more = (resources.len() + templates.len()).saturating_sub(MAX_LISTED);
             let line = |uri: &str, what: &str, kind: Option<&str>, about: Option<&str>| {
                 let kind = kind.map_or(String::new(), |kind| format!(" ({kind})"));
                 let about = about.unwrap_or_default();
@@ -136,14 +136,14 @@ async fn list(server: &Arc<Server>, cx: &Cx) -> String {
                 let what = format!("{} (a template: fill in what is in braces)", one.name);
                 line(&one.uri_template, &what, one.mime_type.as_deref(), about)
             });
-            let mut lines: String = resources.chain(templates).take(MOST).collect();
+            let mut lines: String = resources.chain(templates).take(MAX_LISTED).collect();
             if more > 0 {
                 lines.push_str(&format!("{name}: and {more} more\n"));
             }
             lines
         }
         Ok(Err(error)) => format!("{name}: cannot be listed: {error}\n"),
-        Err(_) => format!("{name}: did not list them within {} s\n", LISTING.as_secs()),
+        Err(_) => format!("{name}: did not list them within {} s\n", LISTING_TIME_LIMIT.as_secs()),
     }
 }
 

@@ -1,13 +1,13 @@
 use serde_json::Value;
 
 /// The longest description of a tool that a model is told, in characters.
-const LONGEST: usize = 4096;
+const MAX_TEXT_CHARS: usize = 4096;
 
 /// A description without control characters and without characters nobody sees: what a person reviews is what a
 /// model reads.
 pub(crate) fn clean_text(text: &str) -> String {
     let clean = plain(text);
-    match clean.char_indices().nth(LONGEST) {
+    match clean.char_indices().nth(MAX_TEXT_CHARS) {
         Some((end, _)) => format!("{}…", clean.get(..end).unwrap_or_default()),
         None => clean,
     }
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn a_description_has_an_end() {
-        let cleaned = clean_text(&"é".repeat(LONGEST + 5));
-        assert_eq!(cleaned.chars().count(), LONGEST + 1);
+        let cleaned = clean_text(&"é".repeat(MAX_TEXT_CHARS + 5));
+        assert_eq!(cleaned.chars().count(), MAX_TEXT_CHARS + 1);
     }
 }

@@ -17,7 +17,7 @@ pub(crate) const NAME: &str = "tool_search";
 /// The names of tools of servers begin so.
 const PREFIX: &str = "mcp_";
 /// The most tools that one search gives.
-const LIMIT: usize = 20;
+const MAX_RESULTS: usize = 20;
 
 /// Registers the search in the tools of `servers`.
 pub(crate) fn register(scope: &Scope, servers: WeakServers) {
@@ -112,7 +112,7 @@ impl Tool for ToolSearch {
         let all: Vec<RunTool> = tools.tools().into_iter().filter(is_searched).collect();
         let of_server = args.server.as_deref().map(|name| self.of_server(name)).transpose()?;
         let found: Vec<&RunTool> = all.iter().filter(|tool| args.finds(tool, of_server.as_ref())).collect();
-        let limit = args.limit.unwrap_or(LIMIT).max(args.names.len());
+        let limit = args.limit.unwrap_or(MAX_RESULTS).max(args.names.len());
         let mut lines = Vec::new();
         for tool in found.iter().take(limit) {
             tools.unlock(&tool.name).map_err(|error| ToolError::failed(error.to_string()))?;

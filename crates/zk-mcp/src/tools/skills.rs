@@ -10,10 +10,10 @@ use zk_core::kernel::Cx;
 use crate::config::server_config::ServerPermission;
 use crate::server::Server;
 
-/// The most skills of one server, the most files of one skill, and the most bytes of them.
-const MOST_SKILLS: usize = 500;
-const MOST_FILES: usize = 512;
-const MOST_BYTES: u64 = 16 << 20;
+/// Limits: skills of one server, files of one skill, and their bytes.
+const MAX_SKILLS: usize = 500;
+const MAX_FILES: usize = 512;
+const MAX_BYTES: u64 = 16 << 20;
 
 /// A skill that a server lists. The server and the address together are what makes it this skill.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,10 +70,10 @@ pub(crate) fn usable(skills: Vec<Skill>) -> Vec<Skill> {
     let is_usable = |skill: &Skill| {
         let size = files(skill).iter().try_fold(0_u64, |sum, file| sum.checked_add(file.size));
         skill.validate().is_ok()
-            && files(skill).len() <= MOST_FILES
-            && size.is_some_and(|size| size <= MOST_BYTES)
+            && files(skill).len() <= MAX_FILES
+            && size.is_some_and(|size| size <= MAX_BYTES)
     };
-    skills.into_iter().filter(is_usable).take(MOST_SKILLS).collect()
+    skills.into_iter().filter(is_usable).take(MAX_SKILLS).collect()
 }
 
 impl Server {

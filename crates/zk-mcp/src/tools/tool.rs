@@ -35,13 +35,13 @@ pub(crate) fn spec_of(name: &str, tool: &rmcp::model::Tool, disclosure: Disclosu
 }
 
 /// Longest title that is shown, in characters.
-const TITLE: usize = 60;
+const MAX_TITLE_CHARS: usize = 60;
 
 /// The display title of a tool, `title` or `annotations.title`, unless it is the tool's name.
 fn title_of(tool: &rmcp::model::Tool) -> Option<String> {
     let annotated = tool.annotations.as_ref().and_then(|annotations| annotations.title.as_deref());
     let title = visible_line(&clean_text(tool.title.as_deref().or(annotated)?));
-    let title: String = title.trim().chars().take(TITLE).collect();
+    let title: String = title.trim().chars().take(MAX_TITLE_CHARS).collect();
     (!title.is_empty() && title != tool.name).then_some(title)
 }
 

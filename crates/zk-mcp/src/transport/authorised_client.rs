@@ -17,16 +17,12 @@ use secrecy::ExposeSecret;
 use sse_stream::Sse;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::post::Post;
+use super::post::{Post, RequestFailure};
+use super::sent_tools::SentTools;
 use crate::auth::challenge::Challenge;
 use crate::auth::credentials::ServerAuth;
-use crate::client::SentTools;
-use crate::transport::http_endpoint::LARGEST;
 use crate::transport::response_filter::{checked, noted};
-use crate::transport::value_limits::bound_text;
-
-/// Failure of a request to a server.
-pub(crate) type Failed = StreamableHttpError<reqwest::Error>;
+use crate::transport::value_limits::{MAX_ANSWER_BYTES, bound_text};
 
 /// An HTTP client that shows the token of a sign-in. One that is rejected is refreshed once; nothing here ever asks a
 /// person.
@@ -77,9 +73,9 @@ impl Authorised {
         self.cut.clone().drop_guard()
     }
 
-    async fn send<T, F>(&self, send: impl Fn(Option<String>) -> F) -> Result<T, Failed>
+    async fn send<T, F>(&self, send: impl Fn(Option<String>) -> F) -> Result<T, RequestFailure>
     where
-        F: Future<Output = Result<T, Failed>>,
+        F: Future<Output = Result<T, RequestFailure>>,
     {
         let sent = tokio::select! {
             sent = self.send_with_token(send) => sent,
@@ -93,9 +89,9 @@ impl Authorised {
         sent
     }
 
-    async fn send_with_token<T, F>(&self, send: impl Fn(Option<String>) -> F) -> Result<T, Failed>
+    async fn send_with_token<T, F>(&self, send: impl Fn(Option<String>) -> F) -> Result<T, RequestFailure>
     where
-        F: Future<Output = Result<T, Failed>>,
+        F: Future<Output = Result<T, RequestFailure>>,
     {
         let Some(auth) = &self.auth else { return send(None).await };
         let token = auth.token().await;
@@ -127,7 +123,7 @@ impl Authorised {
         session_id: Option<Arc<str>>,
         headers: HashMap<HeaderName, HeaderValue>,
         limits: StreamableHttpResponseLimits,
-    ) -> Result<StreamableHttpPostResponse, Failed> {
+    ) -> Result<StreamableHttpPostResponse, RequestFailure> {
         self.send(|token| {
             let (session, headers) = (session_id.as_deref(), headers.clone());
             let post = Post { message: &message, session, token, headers, limits };
@@ -138,7 +134,7 @@ impl Authorised {
 }
 
 /// Servers of before 2025-06-18 answer 401 without saying more.
-fn challenged(error: Failed) -> Failed {
+fn challenged(error: RequestFailure) -> RequestFailure {
     match error {
         StreamableHttpError::UnexpectedServerResponse(text) if text.starts_with("HTTP 401") => {
             StreamableHttpError::AuthRequired(AuthRequiredError::new(String::new()))
@@ -157,7 +153,7 @@ impl StreamableHttpClient for Authorised {
         session_id: Option<Arc<str>>,
         _: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<StreamableHttpPostResponse, Failed> {
+    ) -> Result<StreamableHttpPostResponse, RequestFailure> {
         self.post(uri, message, session_id, headers, StreamableHttpResponseLimits::default()).await
     }
 
@@ -169,7 +165,7 @@ impl StreamableHttpClient for Authorised {
         _: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
         limits: StreamableHttpResponseLimits,
-    ) -> Result<StreamableHttpPostResponse, Failed> {
+    ) -> Result<StreamableHttpPostResponse, RequestFailure> {
         let answer = self.post(uri, message.clone(), session_id, headers, limits).await?;
         Ok(noted(&message, checked(&message, answer)?, &self.sent))
     }
@@ -180,7 +176,7 @@ impl StreamableHttpClient for Authorised {
         session_id: Arc<str>,
         _: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), RequestFailure> {
         self.send(|token| self.client.delete_session(uri.clone(), session_id.clone(), token, headers.clone()))
             .await
     }
@@ -192,8 +188,16 @@ impl StreamableHttpClient for Authorised {
         last_event_id: Option<String>,
         token: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failed> {
-        self.get_stream_with_max_sse_event_size(uri, session_id, last_event_id, token, headers, LARGEST).await
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, RequestFailure> {
+        self.get_stream_with_max_sse_event_size(
+            uri,
+            session_id,
+            last_event_id,
+            token,
+            headers,
+            MAX_ANSWER_BYTES,
+        )
+        .await
     }
 
     async fn get_stream_with_max_sse_event_size(
@@ -204,7 +208,7 @@ impl StreamableHttpClient for Authorised {
         _: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
         largest: usize,
-    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failed> {
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, RequestFailure> {
         let events = self
             .send(|token| {
                 let (uri, session, headers) = (uri.clone(), session_id.clone(), headers.clone());

@@ -16,14 +16,15 @@ use sse_stream::Sse;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::authorised_client::{Authorised, Failed};
-use crate::transport::http_endpoint::{LARGEST, Place};
-use crate::transport::value_limits::bound_text;
+use super::authorised_client::Authorised;
+use super::post::RequestFailure;
+use crate::transport::http_endpoint::HttpEndpoint;
+use crate::transport::value_limits::{MAX_ANSWER_BYTES, bound_text};
 
 /// Time limit for the first event.
-const FIRST: Duration = Duration::from_secs(10);
+const FIRST_EVENT_LIMIT: Duration = Duration::from_secs(10);
 /// Most messages that wait for their reader: more of them wait at the server.
-const WAITING: usize = 32;
+const MAX_WAITING_MESSAGES: usize = 32;
 
 type Events = BoxStream<'static, Result<Sse, SseError>>;
 
@@ -38,28 +39,30 @@ pub(crate) struct EventStreamTransport {
 
 impl EventStreamTransport {
     /// Opens the stream, and waits for the address that takes messages.
-    pub(crate) async fn open(place: &Place) -> Result<Self, Failed> {
-        let uri: Arc<str> = place.url.as_str().into();
-        let headers = place.headers.clone();
-        let opened =
-            place.client.get_stream_with_max_sse_event_size(uri, None, None, None, headers, LARGEST).await;
+    pub(crate) async fn open(server: &HttpEndpoint) -> Result<Self, RequestFailure> {
+        let uri: Arc<str> = server.url.as_str().into();
+        let headers = server.headers.clone();
+        let opened = server
+            .client
+            .get_stream_with_max_sse_event_size(uri, None, None, None, headers, MAX_ANSWER_BYTES)
+            .await;
         let mut events = opened?;
-        let first = tokio::time::timeout(FIRST, endpoint(&mut events, &place.url)).await;
-        let late = || unexpected(format!("no address for messages within {} s", FIRST.as_secs()));
+        let first = tokio::time::timeout(FIRST_EVENT_LIMIT, message_address(&mut events, &server.url)).await;
+        let late = || unexpected(format!("no address for messages within {} s", FIRST_EVENT_LIMIT.as_secs()));
         let endpoint = first.map_err(|_| late())??;
-        let (sender, messages) = mpsc::channel(WAITING);
+        let (sender, messages) = mpsc::channel(MAX_WAITING_MESSAGES);
         let reader = tokio::spawn(read(events, sender));
-        let (client, headers) = (place.client.clone(), place.headers.clone());
+        let (client, headers) = (server.client.clone(), server.headers.clone());
         Ok(Self { client, headers, endpoint, messages, reader })
     }
 }
 
-fn unexpected(what: String) -> Failed {
+fn unexpected(what: String) -> RequestFailure {
     StreamableHttpError::UnexpectedServerResponse(what.into())
 }
 
 /// The address that takes messages. It has to be the server's own: it gets the token.
-async fn endpoint(events: &mut Events, url: &Url) -> Result<Arc<str>, Failed> {
+async fn message_address(events: &mut Events, url: &Url) -> Result<Arc<str>, RequestFailure> {
     while let Some(event) = events.next().await {
         let event = event?;
         if event.event.as_deref() != Some("endpoint") {
@@ -91,7 +94,7 @@ async fn read(mut events: Events, sender: mpsc::Sender<RxJsonRpcMessage<RoleClie
 }
 
 impl Transport<RoleClient> for EventStreamTransport {
-    type Error = Failed;
+    type Error = RequestFailure;
 
     fn send(
         &mut self,

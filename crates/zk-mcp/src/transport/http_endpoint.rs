@@ -12,20 +12,19 @@ use zk_auth::Http;
 use super::authorised_client::Authorised;
 use crate::auth::ServerAuth;
 use crate::config::secret_values::SecretValues;
+use crate::transport::value_limits::MAX_ANSWER_BYTES;
 
-/// The largest answer, in bytes.
-pub(crate) const LARGEST: usize = 16 << 20;
 /// The longest pause before a stream that broke is opened again.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const MAX_REOPEN_PAUSE: Duration = Duration::from_secs(60);
 
 /// The address of a server, and what every request to it has.
-pub(crate) struct Place {
+pub(crate) struct HttpEndpoint {
     pub(crate) url: Url,
     pub(crate) headers: HashMap<HeaderName, HeaderValue>,
     pub(crate) client: Authorised,
 }
 
-impl Place {
+impl HttpEndpoint {
     /// The server at `url`, with `headers` in every request, and the token of a sign-in where there is one.
     pub(crate) fn new(
         http: &Http,
@@ -53,11 +52,11 @@ impl Place {
     /// Streamable HTTP.
     pub(crate) fn transport(self) -> StreamableHttpClientTransport<Authorised> {
         let mut backoff = ExponentialBackoff::default();
-        backoff.max_delay = Some(LONGEST_PAUSE);
+        backoff.max_delay = Some(MAX_REOPEN_PAUSE);
         let mut config = StreamableHttpClientTransportConfig::with_uri(self.url.as_str())
             .custom_headers(self.headers)
-            .max_json_response_size(LARGEST)
-            .max_sse_event_size(LARGEST)
+            .max_json_response_size(MAX_ANSWER_BYTES)
+            .max_sse_event_size(MAX_ANSWER_BYTES)
             // A server that began anew may have other tools: it is connected to anew, so that they are compared.
             .reinit_on_expired_session(false);
         config.retry_config = Arc::new(backoff);

@@ -12,5 +12,6 @@ pub(crate) mod http_endpoint;
 pub(crate) mod post;
 #[cfg(feature = "http")]
 pub(crate) mod response_filter;
+pub(crate) mod sent_tools;
 pub(crate) mod stdio;
 pub(crate) mod value_limits;

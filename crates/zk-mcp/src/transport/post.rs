@@ -14,9 +14,11 @@ use rmcp::transport::streamable_http_client::{
     StreamableHttpPostResponse, StreamableHttpResponseLimits,
 };
 
-use super::authorised_client::Failed;
 use super::event_bytes::bounded_events;
 use crate::transport::value_limits::bound;
+
+/// Failure of a request to a server.
+pub(crate) type RequestFailure = StreamableHttpError<reqwest::Error>;
 
 /// Bytes of an answer that cannot be read, as they are shown.
 const MAX_SHOWN_BYTES: usize = 256;
@@ -32,7 +34,11 @@ pub(super) struct Post<'a> {
 
 impl Post<'_> {
     /// Sends the message to `uri`, and reads the answer within the limits. Its values are counted before it is parsed.
-    pub(super) async fn send(self, client: &Client, uri: &str) -> Result<StreamableHttpPostResponse, Failed> {
+    pub(super) async fn send(
+        self,
+        client: &Client,
+        uri: &str,
+    ) -> Result<StreamableHttpPostResponse, RequestFailure> {
         let accepted = format!("{EVENT_STREAM_MIME_TYPE}, {JSON_MIME_TYPE}");
         let mut request = client.post(uri).header(ACCEPT, accepted);
         if let Some(token) = &self.token {
@@ -52,7 +58,7 @@ impl Post<'_> {
         self.read(response).await
     }
 
-    async fn read(&self, response: Response) -> Result<StreamableHttpPostResponse, Failed> {
+    async fn read(&self, response: Response) -> Result<StreamableHttpPostResponse, RequestFailure> {
         let (status, headers) = (response.status(), response.headers());
         if let Some(error) = challenge(status, headers) {
             return Err(error);
@@ -94,7 +100,7 @@ impl Post<'_> {
         &self,
         response: Response,
         session: Option<String>,
-    ) -> Result<StreamableHttpPostResponse, Failed> {
+    ) -> Result<StreamableHttpPostResponse, RequestFailure> {
         let status = response.status();
         let is_json = is_media(response.headers(), JSON_MIME_TYPE);
         let failure = failure(status, response.headers());
@@ -149,7 +155,7 @@ impl Post<'_> {
     }
 }
 
-fn unexpected(what: String) -> Failed {
+fn unexpected(what: String) -> RequestFailure {
     StreamableHttpError::UnexpectedServerResponse(what.into())
 }
 
@@ -160,7 +166,7 @@ fn parse(body: &[u8]) -> Result<ServerJsonRpcMessage, String> {
 }
 
 /// Demand for a sign-in, or for another one, that an answer has.
-fn challenge(status: StatusCode, headers: &HeaderMap) -> Option<Failed> {
+fn challenge(status: StatusCode, headers: &HeaderMap) -> Option<RequestFailure> {
     let said = headers.get(WWW_AUTHENTICATE)?;
     let said = || match said.to_str() {
         Ok(text) => Ok(text.to_owned()),
@@ -197,7 +203,7 @@ fn is_media(headers: &HeaderMap, expected: &str) -> bool {
 }
 
 /// All of a body, which is an error where it is longer than `max_size` bytes.
-async fn whole(mut response: Response, max_size: usize) -> Result<Vec<u8>, Failed> {
+async fn whole(mut response: Response, max_size: usize) -> Result<Vec<u8>, RequestFailure> {
     let too_large = || StreamableHttpError::ResponseBodyTooLarge { max_size };
     if response.content_length().is_some_and(|length| length > max_size as u64) {
         return Err(too_large());

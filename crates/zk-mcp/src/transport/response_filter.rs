@@ -8,8 +8,8 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 use sse_stream::Sse;
 
-use super::authorised_client::Failed;
-use crate::client::SentTools;
+use super::post::RequestFailure;
+use super::sent_tools::SentTools;
 use crate::transport::value_limits::bound_text;
 
 /// The answer to `message`, without what is no message and without responses to other requests: rmcp takes the first
@@ -17,7 +17,7 @@ use crate::transport::value_limits::bound_text;
 pub(crate) fn checked(
     message: &ClientJsonRpcMessage,
     answer: StreamableHttpPostResponse,
-) -> Result<StreamableHttpPostResponse, Failed> {
+) -> Result<StreamableHttpPostResponse, RequestFailure> {
     let JsonRpcMessage::Request(request) = message else { return Ok(answer) };
     let id = request.id.clone();
     match answer {

@@ -6,6 +6,10 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
+/// Size limit of an answer, in bytes.
+#[cfg(feature = "http")]
+pub(crate) const MAX_ANSWER_BYTES: usize = 16 << 20;
+
 /// Values in a message at most: a list of 500 tools has some 20,000.
 pub(crate) const MAX_VALUES: usize = 250_000;
 /// Length of the id of a response at most, in bytes as JSON.

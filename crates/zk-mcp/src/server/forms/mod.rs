@@ -14,13 +14,13 @@ use crate::config::server_config::ServerPermission;
 use crate::server::model_sampling::sample;
 
 /// Time limit for a person to answer one question.
-const PATIENCE: Duration = Duration::from_secs(600);
-/// The most fields that a form may have.
-const MOST: usize = 20;
+const PERSON_TIME_LIMIT: Duration = Duration::from_secs(600);
+/// Limit of the fields of a form.
+const MAX_FIELDS: usize = 20;
 /// Most times a person is asked for a field whose answer does not fit.
-const TRIES: usize = 3;
+const MAX_TRIES: usize = 3;
 /// Parts of the names of fields that want what no server should be told this way.
-const SECRETS: [&str; 9] = [
+const SECRET_WORDS: [&str; 9] = [
     "password",
     "passwort",
     "passphrase",
@@ -46,7 +46,7 @@ impl Answers for AskPerson {
         };
         // A form that belongs to no call is taken back with the conversation.
         let cx = cx.cloned().unwrap_or_else(|| bus.cx());
-        if fields.len() > MOST {
+        if fields.len() > MAX_FIELDS {
             return Form::Declined;
         }
         let names: Vec<String> = fields.iter().map(Field::title).collect();
@@ -61,7 +61,7 @@ impl Answers for AskPerson {
             visible_lines(message).join("\n"),
             if names.is_empty() { "a yes".to_owned() } else { names.join(", ") }
         );
-        match questions.ask(Question::Confirm { text }, &cx, PATIENCE).await {
+        match questions.ask(Question::Confirm { text }, &cx, PERSON_TIME_LIMIT).await {
             UiAnswer::Once => {}
             UiAnswer::No { .. } => return Form::Declined,
             _ => return Form::Cancelled,
@@ -69,10 +69,10 @@ impl Answers for AskPerson {
         let mut filled = Map::new();
         for field in &fields {
             let ask = async |why: &str| {
-                field.answer(questions.ask(field.question(server, why), &cx, PATIENCE).await)
+                field.answer(questions.ask(field.question(server, why), &cx, PERSON_TIME_LIMIT).await)
             };
             let mut answer = ask("").await;
-            for _ in 1..TRIES {
+            for _ in 1..MAX_TRIES {
                 let Filled::Wrong(why) = &answer else { break };
                 answer = ask(why).await;
             }
@@ -155,7 +155,7 @@ impl Field {
     /// Whether it asks for what no server should be told this way.
     fn is_secret(&self) -> bool {
         let name = format!("{} {}", self.name, self.title()).to_lowercase().replace([' ', '-'], "_");
-        SECRETS.iter().any(|secret| name.contains(secret))
+        SECRET_WORDS.iter().any(|secret| name.contains(secret))
             || name.split('_').any(|word| ["key", "pin"].contains(&word))
     }
 

@@ -1,5 +1,5 @@
 /// The longest message, in bytes: a server cannot make zk hold more.
-pub(super) const LONGEST: usize = 16 << 20;
+pub(super) const MAX_MESSAGE_BYTES: usize = 16 << 20;
 
 /// Cuts bytes into lines.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ impl Frames {
         let mut lines = Vec::new();
         let mut parts = bytes.split(|byte| *byte == b'\n').peekable();
         while let Some(part) = parts.next() {
-            if self.rest.len() + part.len() > LONGEST {
+            if self.rest.len() + part.len() > MAX_MESSAGE_BYTES {
                 self.rest = Vec::new();
                 return Err(TooLong);
             }

@@ -18,9 +18,9 @@ use crate::config::server_transport::ServerTransport;
 use pump::{Order, Pump};
 
 /// Most messages that wait between the program and their reader.
-const WAITING: usize = 32;
+const MAX_WAITING_MESSAGES: usize = 32;
 /// Longest kept end of what the program printed to standard error, in bytes.
-const SAID: usize = 8 << 10;
+const MAX_SAID_BYTES: usize = 8 << 10;
 
 /// Receiver of what a program prints to standard error, as it comes: for a log.
 pub(crate) type LogSink = Arc<dyn Fn(&[u8]) + Send + Sync>;
@@ -33,7 +33,7 @@ impl Said {
     fn hear(&self, bytes: &[u8]) {
         let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         said.extend_from_slice(bytes);
-        let above = said.len().saturating_sub(SAID);
+        let above = said.len().saturating_sub(MAX_SAID_BYTES);
         said.drain(..above);
     }
 
@@ -72,8 +72,8 @@ impl StdioTransport {
         pumps: &TaskTracker,
     ) -> Result<Self, ExecError> {
         let process = exec.spawn(request(server, project)).await?;
-        let (orders, inbox) = mpsc::channel(WAITING);
-        let (outbox, messages) = mpsc::channel(WAITING);
+        let (orders, inbox) = mpsc::channel(MAX_WAITING_MESSAGES);
+        let (outbox, messages) = mpsc::channel(MAX_WAITING_MESSAGES);
         let (done, over) = oneshot::channel();
         let fault = Arc::new(Mutex::new(None));
         let pump = Pump::new(process, outbox, said, log, fault.clone());

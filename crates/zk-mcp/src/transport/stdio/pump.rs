@@ -9,21 +9,21 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 use zk_core::service::{ExecError, Exit, KillSignal, OutputStream, Process, ProcessEvent};
 
-use super::frame::{Frames, LONGEST};
+use super::frame::{Frames, MAX_MESSAGE_BYTES};
 use super::{LogSink, Said};
 use crate::transport::value_limits;
 
 /// Bytes written at once: so few are written whole or not at all, so that a write can be given up to read.
-const CHUNK: usize = 4096;
+const CHUNK_BYTES: usize = 4096;
 /// Time a write may be stuck before what the program prints is read: it may wait for that.
-const STUCK: Duration = Duration::from_millis(5);
+const STUCK_PAUSE: Duration = Duration::from_millis(5);
 /// Longest time without the program taking input before it is given up.
-const NOT_READING: Duration = Duration::from_secs(30);
+const NOT_READING_LIMIT: Duration = Duration::from_secs(30);
 /// Time limits for the program to end by itself once its input is closed, and then once it is told to.
-const GRACE: Duration = Duration::from_millis(300);
-const LAST: Duration = Duration::from_millis(700);
+const END_GRACE: Duration = Duration::from_millis(300);
+const LAST_OUTPUT_WAIT: Duration = Duration::from_millis(700);
 /// Time limit for reading its last words after its end.
-const LEFTOVER: Duration = Duration::from_millis(200);
+const LEFTOVER_WAIT: Duration = Duration::from_millis(200);
 
 pub(super) enum Order {
     Write { line: Vec<u8>, written: oneshot::Sender<Result<(), String>> },
@@ -109,17 +109,17 @@ impl Pump {
 
     /// Returns the end of the program, if that comes at once, and takes its last words.
     async fn exit_soon(&mut self) -> Option<Exit> {
-        let (ended, said) = self.process.exit_within(LEFTOVER).await;
+        let (ended, said) = self.process.exit_within(LEFTOVER_WAIT).await;
         self.hear(&said);
         ended
     }
 
     /// Writes a line. While the program does not read, what it prints is read: it may be stuck in printing.
     async fn write(&mut self, line: &[u8]) -> Result<(), String> {
-        for chunk in line.chunks(CHUNK) {
-            let give_up = Instant::now() + NOT_READING;
+        for chunk in line.chunks(CHUNK_BYTES) {
+            let give_up = Instant::now() + NOT_READING_LIMIT;
             loop {
-                match timeout(STUCK, self.process.write(chunk)).await {
+                match timeout(STUCK_PAUSE, self.process.write(chunk)).await {
                     Ok(Ok(())) => break,
                     Ok(Err(error)) => {
                         // Most often because it ended: then how it ended says more.
@@ -127,15 +127,18 @@ impl Pump {
                         return Err(exit.map_or_else(|| error.to_string(), describe));
                     }
                     Err(_) if Instant::now() >= give_up => {
-                        return Err(format!("its program read nothing for {} s", NOT_READING.as_secs()));
+                        return Err(format!(
+                            "its program read nothing for {} s",
+                            NOT_READING_LIMIT.as_secs()
+                        ));
                     }
                     Err(_) => {}
                 }
-                if let Ok(event) = timeout(STUCK, self.process.next()).await {
+                if let Ok(event) = timeout(STUCK_PAUSE, self.process.next()).await {
                     let event = event.map_err(|error| error.to_string())?;
                     self.take(event).map_err(|Over| "its program has ended".to_owned())?;
                 }
-                if self.held > 2 * LONGEST {
+                if self.held > 2 * MAX_MESSAGE_BYTES {
                     return Err("its program sends without reading".to_owned());
                 }
             }
@@ -147,7 +150,9 @@ impl Pump {
         match event {
             Some(ProcessEvent::Output(OutputStream::Stdout, bytes)) => {
                 let Ok(lines) = self.frames.feed(&bytes) else {
-                    return Err(self.fail(format!("it sent a message of more than {LONGEST} bytes")));
+                    return Err(
+                        self.fail(format!("it sent a message of more than {MAX_MESSAGE_BYTES} bytes"))
+                    );
                 };
                 for line in lines {
                     self.message(&line);
@@ -198,15 +203,15 @@ impl Pump {
 /// Ends the program: its input first, then a request, then by force.
 async fn end(process: &mut dyn Process, said: &Said, log: Option<&LogSink>) {
     let _ = process.close_input().await;
-    if wait(process, GRACE, said, log).await {
+    if wait(process, END_GRACE, said, log).await {
         return;
     }
     let _ = process.kill(KillSignal::Terminate).await;
-    if wait(process, LAST, said, log).await {
+    if wait(process, LAST_OUTPUT_WAIT, said, log).await {
         return;
     }
     let _ = process.kill(KillSignal::Kill).await;
-    wait(process, LAST, said, log).await;
+    wait(process, LAST_OUTPUT_WAIT, said, log).await;
 }
 
 /// Whether the program ended within `limit`; its last words are kept.
@@ -217,7 +222,7 @@ async fn wait(process: &mut dyn Process, limit: Duration, said: &Said, log: Opti
         match timeout_at(until, process.next()).await {
             Ok(Ok(Some(ProcessEvent::Exited(_)))) => {
                 ended = true;
-                until = Instant::now() + LEFTOVER;
+                until = Instant::now() + LEFTOVER_WAIT;
             }
             Ok(Ok(Some(ProcessEvent::Output(OutputStream::Stderr, bytes)))) => {
                 said.hear(&bytes);
