@@ -1,15 +1,12 @@
 //! Lines about messages that left conversations, in a file that all of a person's conversations share.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
-use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use zk_core::events::SessionStart;
 use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
@@ -18,13 +15,10 @@ use zk_core::service::{Command, CommandOutcome, Redactor, StateFileError, StateF
 use crate::store::line_store::{KeptLine, LineStore, is_read_only_line};
 
 /// Size that the file is brought down to, in bytes, once it has half as much again: its oldest lines leave.
-const SHORTENED_FILE_BYTES: u64 = 4 << 20;
+const SHORTENED_FILE_BYTES: usize = 4 << 20;
 
-/// Size limit of what is read of the file, from its end, in bytes.
-const MAX_READ_BYTES: u64 = 20 << 20;
-
-/// Size of one read, in bytes.
-const CHUNK_BYTES: usize = 64 * 1024;
+/// Size above which the file is not read, in bytes.
+const MAX_FILE_BYTES: usize = 20 << 20;
 
 /// Size limit of a record, in bytes: a longer one does not count.
 const MAX_RECORD_BYTES: usize = 4096;
@@ -41,7 +35,7 @@ pub struct LineFile(Arc<Inner>);
 struct Inner {
     path: PathBuf,
     project: String,
-    largest: u64,
+    largest: usize,
     writes: AtomicBool,
     redactor: Arc<Redactor>,
     files: Arc<dyn StateFiles>,
@@ -76,12 +70,14 @@ impl LineFile {
         self.0.session.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    fn bytes(&self) -> io::Result<Option<Vec<u8>>> {
+        self.0.files.read(&self.0.path, MAX_FILE_BYTES).map_err(StateFileError::into_io)
+    }
+
     /// Takes the oldest lines away. The caller holds the lock.
-    fn shorten(&self, size: u64) -> io::Result<()> {
-        let mut file = open(&self.0.path, OpenOptions::new().read(true))?;
-        file.seek(SeekFrom::Start(size.saturating_sub(self.0.largest)))?;
-        let mut newest = Vec::new();
-        file.read_to_end(&mut newest)?;
+    fn shorten(&self) -> io::Result<()> {
+        let bytes = self.bytes()?.unwrap_or_default();
+        let newest = bytes.get(bytes.len().saturating_sub(self.0.largest)..).unwrap_or_default();
         let begin = newest.iter().position(|byte| *byte == b'\n').map_or(newest.len(), |end| end + 1);
         let newest = newest.get(begin..).unwrap_or_default();
         self.0.files.replace(&self.0.path, newest).map_err(StateFileError::into_io)
@@ -114,50 +110,23 @@ impl LineStore for LineFile {
             records.push(b'\n');
         }
         let lock = self.0.files.lock(&self.0.path).map_err(StateFileError::into_io)?;
-        let mut file = open(&self.0.path, OpenOptions::new().append(true).create(true))?;
-        file.write_all(&records)?;
-        let size = file.metadata()?.len();
-        if size > self.0.largest + self.0.largest / 2 {
-            self.shorten(size)?;
+        let size = self.0.files.append(&self.0.path, &records).map_err(StateFileError::into_io)?;
+        if size > (self.0.largest + self.0.largest / 2) as u64 {
+            self.shorten()?;
         }
         drop(lock);
         Ok(())
     }
 
     fn read(&self, take: &mut dyn FnMut(KeptLine) -> bool) -> io::Result<()> {
-        let mut file = match open(&self.0.path, OpenOptions::new().read(true)) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(error),
-        };
+        let Some(bytes) = self.bytes()? else { return Ok(()) };
         let session = self.session();
-        let mut end = file.metadata()?.len();
-        let first = end.saturating_sub(MAX_READ_BYTES);
-        // Part of a record that is in later chunks.
-        let mut rest: Vec<u8> = Vec::new();
-        while end > first {
-            let begin = end.saturating_sub(CHUNK_BYTES as u64).max(first);
-            let mut chunk = vec![0; usize::try_from(end - begin).unwrap_or(CHUNK_BYTES)];
-            file.seek(SeekFrom::Start(begin))?;
-            file.read_exact(&mut chunk)?;
-            chunk.append(&mut rest);
-            let mut records = chunk.split(|byte| *byte == b'\n');
-            // The first record begins in an earlier chunk, but for the first of the file.
-            let cut = records.next().unwrap_or_default().to_vec();
-            for record in records.rev() {
-                if let Some(line) = self.line(record, &session)
-                    && !take(line)
-                {
-                    return Ok(());
-                }
+        for record in bytes.rsplit(|byte| *byte == b'\n') {
+            if let Some(line) = self.line(record, &session)
+                && !take(line)
+            {
+                break;
             }
-            rest = cut;
-            end = begin;
-        }
-        if first == 0
-            && let Some(line) = self.line(&rest, &session)
-        {
-            take(line);
         }
         Ok(())
     }
@@ -211,22 +180,17 @@ impl Command for HistoryCommand {
     }
 }
 
-/// Opens a regular file that is no link, without blocking on a pipe. A new one is its owner's only.
-fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = options.mode(0o600).custom_flags(flags.bits().cast_signed()).open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs::OpenOptions;
+    use std::io::Write;
     use std::os::unix::fs::MetadataExt;
 
     use zk_exec::LocalStateFiles;
 
     use super::*;
 
-    fn lines(dir: &Path, project: &str, session: &str, largest: u64) -> LineFile {
+    fn lines(dir: &Path, project: &str, session: &str, largest: usize) -> LineFile {
         let lines = LineFile(Arc::new(Inner {
             path: dir.join("state/lines.jsonl"),
             project: project.to_owned(),
@@ -275,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_many_chunks_is_read_whole_from_its_end() {
+    fn many_lines_are_read_whole_the_newest_first() {
         let dir = tempfile::tempdir().unwrap();
         let written = lines(dir.path(), "/a", "s1", SHORTENED_FILE_BYTES);
         let texts: Vec<String> =
@@ -301,7 +265,7 @@ mod tests {
             }
         });
         let after = lines(dir.path(), "/a", "s2", largest);
-        assert!(std::fs::metadata(&after.0.path).unwrap().len() <= largest * 2);
+        assert!(std::fs::metadata(&after.0.path).unwrap().len() <= largest as u64 * 2);
         let found = all(&after);
         for writer in 0..4 {
             let last = format!("writer {writer} line 199");
