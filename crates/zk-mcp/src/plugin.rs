@@ -37,7 +37,7 @@ const WARM_UP_LIMIT: Duration = Duration::from_secs(25);
 /// The tools of MCP servers as tools of the agent.
 ///
 /// Servers start in the background when the plugin is installed, all beside each other. A run waits a little for those
-/// that are being started ([`McpPlugin::waiting`]); what comes later joins at the next turn.
+/// that are being started ([`McpPlugin::wait_for_servers`]); what comes later joins at the next turn.
 ///
 /// ```no_run
 /// use serde_json::json;
@@ -132,7 +132,7 @@ impl McpPlugin {
 
     /// Has `check` look at a server before each start, the first and later ones: an error in words keeps it from starting.
     /// It may block.
-    pub fn checking(
+    pub fn check_starts(
         mut self,
         check: impl Fn(&ServerConfig) -> Result<(), String> + Send + Sync + 'static,
     ) -> Self {
@@ -148,7 +148,7 @@ impl McpPlugin {
     }
 
     /// Hands what programs print to standard error to `log`, with the name of the server, as it comes.
-    pub fn logging(mut self, log: impl Fn(&str, &[u8]) + Send + Sync + 'static) -> Self {
+    pub fn on_log(mut self, log: impl Fn(&str, &[u8]) + Send + Sync + 'static) -> Self {
         self.log = Some(Arc::new(log));
         self
     }
@@ -175,14 +175,14 @@ impl McpPlugin {
     }
 
     /// Sets the longest wait of a run for servers that are being started; it does not wait unless set.
-    pub fn waiting(mut self, wait: Duration) -> Self {
+    pub fn wait_for_servers(mut self, wait: Duration) -> Self {
         self.wait = wait;
         self
     }
 
     /// Hands what a person should know to `tell`: at the start of a run which servers cannot be used, and later which
     /// ones joined. It is text of any origin.
-    pub fn telling(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
+    pub fn on_notice(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.tell = Arc::new(tell);
         self
     }

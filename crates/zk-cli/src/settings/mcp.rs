@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use zk_core::service::{HostFileError, HostFiles, HostRead};
-use zk_mcp::{ServerConfig, ServerConfigError, ServerPermission};
+use zk_mcp::{Scripts, ServerConfig, ServerConfigError, ServerPermission};
 
 use super::plugins::to_json;
 use super::{Layer, ProjectFile, Settings, SettingsSources};
 use crate::exit::{Failure, Outcome};
-use crate::mcp::Scripts;
 use crate::suggest::did_you_mean;
 
 /// The file of a project that other programs read too.

@@ -19,7 +19,7 @@ use std::path::Path;
 use zk_core::model::ThinkingLevel;
 use zk_core::service::{HostFiles, Trust, TrustItem};
 use zk_hooks::HookSet;
-use zk_mcp::ServerConfig;
+use zk_mcp::{Scripts, ServerConfig};
 use zk_permission::Decision;
 
 pub(crate) use given::LayerValues;
@@ -31,7 +31,6 @@ use crate::additions::Additions;
 use crate::dirs::Dirs;
 use crate::env::Env;
 use crate::exit::{Failure, Outcome};
-use crate::mcp::Scripts;
 use crate::policy;
 
 /// File of the settings that nobody can outrank.

@@ -116,7 +116,7 @@ impl Settings {
             leaves: leaves.clone(),
             hooks: Default::default(),
             server: None,
-            scripts: crate::mcp::Scripts::default(),
+            scripts: zk_mcp::Scripts::default(),
         };
         found.trusted = sources.trust.is_trusted(&found.item(sources.project));
         let is_trusted = found.trusted;

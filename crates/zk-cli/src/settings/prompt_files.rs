@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use zk_core::service::{HostFileError, HostRead};
+use zk_mcp::Scripts;
 
 use super::{Layer, ProjectFile, Settings, SettingsSources};
 use crate::exit::{Failure, Outcome};
-use crate::mcp::Scripts;
 use crate::settings::layers::Origin;
 
 /// The most such a file may have, in bytes.

@@ -22,7 +22,7 @@ async fn asked_as(aliases: &[(&str, &str)], turns: fn(usize) -> Turn) -> Vec<Ask
     let mut definition = fake(&FakeMcpScript::default());
     definition["disclosure"] = json!("lazy");
     let server = ServerConfig::read("fake", &definition).unwrap();
-    let host = Host::new(McpPlugin::new([server], "/").waiting(LONG));
+    let host = Host::new(McpPlugin::new([server], "/").wait_for_servers(LONG));
     let seen: Arc<Mutex<Vec<Asked>>> = Arc::default();
     let sink = seen.clone();
     let script = Script::answering(move |asked: &Asked| {
@@ -75,7 +75,7 @@ async fn a_search_in_one_server_finds_nothing_of_another_whose_name_begins_so() 
         definition["disclosure"] = json!("lazy");
         ServerConfig::read(name, &definition).unwrap()
     };
-    let host = Host::new(McpPlugin::new([server("a"), server("a_b")], "/").waiting(LONG));
+    let host = Host::new(McpPlugin::new([server("a"), server("a_b")], "/").wait_for_servers(LONG));
     let seen: Arc<Mutex<Vec<Asked>>> = Arc::default();
     let sink = seen.clone();
     let script = Script::answering(move |asked: &Asked| {

@@ -1,33 +1,30 @@
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinHandle;
-use zk_core::service::Redactor;
-use zk_core::service::StateFiles as _;
-use zk_exec::LocalStateFiles;
-use zk_mcp::ServerConfig;
+use zk_core::service::{Redactor, StateFileError, StateFiles};
 
-use crate::app::AppContext;
-use crate::own_files;
-use crate::trust::hex;
+use crate::config::canonical::sha256_hex;
+use crate::config::server_config::ServerConfig;
 
 /// Largest size of a log before it begins anew, in bytes; the one before is kept.
-const LOG: u64 = 1 << 20;
+const MAX_LOG_BYTES: u64 = 1 << 20;
+/// Size limit of a record, in bytes.
+const MAX_RECORD_BYTES: usize = 1 << 20;
 /// State of a server that is neither ready nor failed.
 const STARTING: &str = "is being started";
-/// Length of the part of a digest that tells servers of one name from each other, in bytes.
-const KEY: usize = 8;
+/// Length of the part of a digest that tells servers of one name from each other, in hexadecimal digits.
+const KEY_HEX_DIGITS: usize = 16;
 
 /// Output of servers, and their states when they were used last, in files for their owner only.
 #[derive(Debug)]
-pub(crate) struct Records {
+pub struct ServerRecords {
     dir: PathBuf,
     redactor: Arc<Redactor>,
+    files: Arc<dyn StateFiles>,
     /// The names of the files of servers: another definition, or the same in another project, is another server.
     names: BTreeMap<String, String>,
     /// Whether what a conversation that runs said last is left as it is.
@@ -38,37 +35,38 @@ pub(crate) struct Records {
 
 /// State of a server when it was used last.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Known {
+pub struct KnownState {
     /// In words.
-    pub(crate) state: String,
+    pub state: String,
     /// The process of the program that used it.
-    pub(crate) pid: u32,
+    pub pid: u32,
     /// When, in seconds since 1970.
-    pub(crate) at: u64,
+    pub at: u64,
 }
 
-impl Records {
-    /// The records in `dir` of the servers of the settings.
-    pub(crate) fn new(dir: PathBuf, app: &AppContext) -> Self {
-        Self::of(dir, app.redactor.clone(), &app.project, &app.settings.mcp_servers().0)
-    }
-
-    fn of(dir: PathBuf, redactor: Arc<Redactor>, project: &Path, servers: &[ServerConfig]) -> Self {
+impl ServerRecords {
+    /// Records in the directory `dir`, of `servers` of `project`. What is written is redacted.
+    #[must_use]
+    pub fn new(
+        dir: PathBuf,
+        project: &Path,
+        servers: &[ServerConfig],
+        redactor: Arc<Redactor>,
+        files: Arc<dyn StateFiles>,
+    ) -> Self {
         let name = |server: &ServerConfig| {
-            let mut context = ring::digest::Context::new(&ring::digest::SHA256);
-            context.update(server.identity().as_bytes());
-            context.update(b"\n");
-            context.update(project.as_os_str().as_encoded_bytes());
-            let digest = context.finish();
-            let digest = hex(digest.as_ref().get(..KEY).unwrap_or_default());
-            (server.name.clone(), format!("{}-{digest}", server.name))
+            let project = project.as_os_str().as_encoded_bytes();
+            let digest = sha256_hex(&[server.identity().as_bytes(), b"\n", project].concat());
+            let key: String = digest.chars().take(KEY_HEX_DIGITS).collect();
+            (server.name.clone(), format!("{}-{key}", server.name))
         };
         let names = servers.iter().map(name).collect();
-        Self { dir, redactor, names, yields: false, turns: Mutex::default() }
+        Self { dir, redactor, files, names, yields: false, turns: Mutex::default() }
     }
 
     /// Leaves what a conversation that runs said last as it is: for a command that starts servers for itself.
-    pub(crate) fn yielding(self) -> Self {
+    #[must_use]
+    pub fn yield_to_conversations(self) -> Self {
         Self { yields: true, ..self }
     }
 
@@ -78,28 +76,28 @@ impl Records {
     }
 
     /// The log of a server.
-    pub(crate) fn log_path(&self, server: &str) -> PathBuf {
+    #[must_use]
+    pub fn log_path(&self, server: &str) -> PathBuf {
         self.dir.join("logs").join(format!("{}.log", self.name(server)))
     }
 
     /// Adds to the log of a server. A log that cannot be written is no reason to stop anything.
-    pub(crate) fn log(&self, server: &str, bytes: &[u8]) {
+    pub fn log(&self, server: &str, bytes: &[u8]) {
         let text = String::from_utf8_lossy(bytes);
-        let text = self.redactor.redact(&text);
-        let _ = self.open(server).and_then(|mut file| file.write_all(text.as_bytes()));
+        let _ = self.append_to_log(server, &self.redactor.redact(&text));
     }
 
-    fn open(&self, server: &str) -> std::io::Result<File> {
+    fn append_to_log(&self, server: &str, text: &str) -> Result<(), StateFileError> {
         let path = self.log_path(server);
-        LocalStateFiles::make_private_dir(&self.dir.join("logs"))?;
-        if std::fs::metadata(&path).is_ok_and(|found| found.len() > LOG) {
-            std::fs::rename(&path, path.with_extension("log.1"))?;
+        if std::fs::metadata(&path).is_ok_and(|found| found.len() > MAX_LOG_BYTES) {
+            let failed = |source| StateFileError::Io { doing: "rename", path: path.clone(), source };
+            std::fs::rename(&path, path.with_extension("log.1")).map_err(failed)?;
         }
-        own_files::open(&path, OpenOptions::new().append(true).create(true))
+        self.files.append(&path, text.as_bytes()).map(drop)
     }
 
     /// Keeps how a server is now.
-    pub(crate) fn keep(&self, server: &str, state: &str) {
+    pub fn keep(&self, server: &str, state: &str) {
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         *turns.entry(server.to_owned()).or_default() += 1;
         self.write(server, state);
@@ -107,7 +105,7 @@ impl Records {
 
     /// Keeps that a server is being started, beside the thread of the conversation, since a prompt may wait for it. What becomes of
     /// the start is written at once, so that it is there when the program ends.
-    pub(crate) fn keep_start(self: &Arc<Self>, server: &str) -> JoinHandle<()> {
+    pub fn keep_start(self: &Arc<Self>, server: &str) -> JoinHandle<()> {
         let turn = {
             let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
             let turn = turns.entry(server.to_owned()).or_default();
@@ -125,33 +123,32 @@ impl Records {
     }
 
     fn write(&self, server: &str, state: &str) {
-        let is_used = |known: Known| known.pid != std::process::id() && known.is_running();
+        let is_used = |known: KnownState| known.pid != std::process::id() && known.is_running();
         if self.yields && self.known(server).is_some_and(is_used) {
             return;
         }
         let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let known = Known { state: self.redactor.redact(state).into_owned(), pid: std::process::id(), at };
+        let known =
+            KnownState { state: self.redactor.redact(state).into_owned(), pid: std::process::id(), at };
         let dir = self.dir.join("status");
         if let Ok(text) = serde_json::to_vec(&known) {
-            let _ =
-                LocalStateFiles::default().replace(&dir.join(format!("{}.json", self.name(server))), &text);
+            let _ = self.files.replace(&dir.join(format!("{}.json", self.name(server))), &text);
         }
     }
 
     /// Reads the state of a server when it was used last, if that is known.
-    pub(crate) fn known(&self, server: &str) -> Option<Known> {
-        let text = own_files::read(
-            &self.dir.join("status").join(format!("{}.json", self.name(server))),
-            own_files::RECORD,
-        )
-        .ok()?;
+    #[must_use]
+    pub fn known(&self, server: &str) -> Option<KnownState> {
+        let path = self.dir.join("status").join(format!("{}.json", self.name(server)));
+        let text = self.files.read(&path, MAX_RECORD_BYTES).ok().flatten()?;
         serde_json::from_slice(&text).ok()
     }
 }
 
-impl Known {
+impl KnownState {
     /// In one line: what, and whether the program that used it still runs.
-    pub(crate) fn describe(&self) -> String {
+    #[must_use]
+    pub fn describe(&self) -> String {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let minutes = now.saturating_sub(self.at) / 60;
         let state = &self.state;
@@ -182,13 +179,15 @@ fn ago(minutes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use zk_exec::LocalStateFiles;
 
     use super::*;
 
     /// The records of a project with a server `docs`.
-    fn records(dir: &Path, project: &str, command: &str) -> Records {
+    fn records(dir: &Path, project: &str, command: &str) -> ServerRecords {
         let server = ServerConfig::read("docs", &json!({"command": command})).unwrap();
-        Records::of(dir.to_owned(), Arc::default(), Path::new(project), &[server])
+        let files = Arc::new(LocalStateFiles::default());
+        ServerRecords::new(dir.to_owned(), Path::new(project), &[server], Arc::default(), files)
     }
 
     #[test]
@@ -212,7 +211,7 @@ mod tests {
         records.keep_start("docs").await.unwrap();
         let known = records.known("docs").unwrap();
         assert_eq!(known.describe(), format!("is being started (zk {})", std::process::id()));
-        let dead = Known { pid: u32::MAX, ..known };
+        let dead = KnownState { pid: u32::MAX, ..known };
         assert_eq!(dead.describe(), "its start was cut off (just now)");
         let late = records.keep_start("docs");
         records.keep("docs", "ready, 3 tools");
@@ -223,11 +222,11 @@ mod tests {
     #[test]
     fn what_a_conversation_that_runs_says_of_a_server_outlives_commands_beside_it() {
         let dir = tempfile::tempdir().unwrap();
-        let records = records(dir.path(), "/a", "docs-server").yielding();
+        let records = records(dir.path(), "/a", "docs-server").yield_to_conversations();
         records.keep("docs", "ready, 3 tools");
         assert_eq!(records.known("docs").unwrap().state, "ready, 3 tools");
         let of = |pid: u32| {
-            let known = Known { state: "ready in a conversation".to_owned(), pid, at: 0 };
+            let known = KnownState { state: "ready in a conversation".to_owned(), pid, at: 0 };
             let path = dir.path().join("status").join(format!("{}.json", records.name("docs")));
             std::fs::write(path, serde_json::to_vec(&known).unwrap()).unwrap();
         };

@@ -1,23 +1,26 @@
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use zk_core::service::{StateFileError, StateFiles};
-use zk_exec::{LocalHostFiles, LocalStateFiles};
-use zk_mcp::PinStore;
 
-/// The most an accepted list of tools may have, in bytes.
-const MAX_BYTES: usize = 16 << 20;
+use super::pins::PinStore;
+
+/// Size limit of an accepted list of tools, in bytes.
+const MAX_LIST_BYTES: usize = 16 << 20;
 
 /// Accepted lists of tools as files of a directory that only its owner can write to. One that is of another user,
 /// writable by others or not to be read accepts nothing.
 #[derive(Debug)]
-pub(crate) struct FilePins {
+pub struct FilePins {
     dir: PathBuf,
-    files: LocalStateFiles,
+    files: Arc<dyn StateFiles>,
 }
 
 impl FilePins {
-    pub(crate) fn new(dir: PathBuf, files: LocalHostFiles) -> Self {
-        Self { dir, files: LocalStateFiles::new(files) }
+    /// Lists in the directory `dir`, which is made with the first of them.
+    #[must_use]
+    pub fn new(dir: PathBuf, files: Arc<dyn StateFiles>) -> Self {
+        Self { dir, files }
     }
 
     fn path(&self, key: &str) -> PathBuf {
@@ -28,7 +31,7 @@ impl FilePins {
 impl PinStore for FilePins {
     fn load(&self, key: &str) -> Result<Option<Vec<u8>>, String> {
         let path = self.path(key);
-        self.files.read(&path, MAX_BYTES).map_err(|error| match error {
+        self.files.read(&path, MAX_LIST_BYTES).map_err(|error| match error {
             StateFileError::Unusable { path, why } => {
                 format!("{}: {why}; repair or remove it", path.display())
             }
@@ -45,12 +48,14 @@ impl PinStore for FilePins {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
+    use zk_exec::LocalStateFiles;
+
     use super::*;
 
     #[test]
     fn what_was_accepted_is_kept_and_a_file_that_others_can_write_accepts_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        let pins = FilePins::new(dir.path().join("a/b"), LocalHostFiles::new());
+        let pins = FilePins::new(dir.path().join("a/b"), Arc::new(LocalStateFiles::default()));
         assert_eq!(pins.load("x"), Ok(None));
         pins.save("x", b"{}").unwrap();
         pins.save("x", b"{1}").unwrap();

@@ -2,12 +2,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use zk_core::service::{HostFiles, HostRead, Overflow};
-use zk_mcp::{ServerConfig, ServerTransport};
 
-use crate::trust::hex;
+use crate::config::canonical::sha256_hex;
+use crate::config::server_config::ServerConfig;
+use crate::config::server_transport::ServerTransport;
 
-/// Most that is read of a file, in bytes; the length of a larger one counts too.
-const MAX_BYTES: usize = 64 << 20;
+/// Size limit of what is read of a file, in bytes; the length of a larger one counts too.
+const MAX_READ_BYTES: usize = 64 << 20;
 /// Programs that run the files they are given.
 const INTERPRETERS: [&str; 20] = [
     "bash", "bun", "dash", "deno", "env", "java", "lua", "node", "nodejs", "npx", "perl", "php", "pypy",
@@ -18,15 +19,16 @@ const SUFFIXES: [&str; 16] = [
     "bash", "cjs", "cts", "jar", "js", "jsx", "lua", "mjs", "mts", "php", "pl", "py", "rb", "sh", "ts", "zsh",
 ];
 /// Endings that an interpreter adds to a name that is no file.
-const COMPLETED: [&str; 6] = [".js", ".mjs", ".cjs", "/index.js", "/__main__.py", ".py"];
+const COMPLETIONS: [&str; 6] = [".js", ".mjs", ".cjs", "/index.js", "/__main__.py", ".py"];
 
 /// The scripts that the command of a server names, with the digest of each. What these load is not among them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Scripts(BTreeMap<PathBuf, String>);
+pub struct Scripts(BTreeMap<PathBuf, String>);
 
 impl Scripts {
     /// Finds the scripts of a server of `project`, as they are now.
-    pub(crate) fn of(
+    #[must_use]
+    pub fn of(
         server: &ServerConfig,
         project: &Path,
         lookup: &dyn Fn(&str) -> Option<String>,
@@ -53,7 +55,8 @@ impl Scripts {
     }
 
     /// The bytes to approve: the definition, and with it the scripts there are.
-    pub(crate) fn approval(&self, definition: Vec<u8>) -> Vec<u8> {
+    #[must_use]
+    pub fn approval(&self, definition: Vec<u8>) -> Vec<u8> {
         let mut bytes = definition;
         for (path, digest) in &self.0 {
             // JSON has no such character: neither part can pass for the other.
@@ -63,12 +66,13 @@ impl Scripts {
     }
 
     /// Each script with the beginning of its digest, as a person is shown them.
-    pub(crate) fn lines(&self) -> impl Iterator<Item = (String, String)> {
+    pub fn lines(&self) -> impl Iterator<Item = (String, String)> {
         self.0.iter().map(|(path, digest)| (path.display().to_string(), digest.chars().take(12).collect()))
     }
 
     /// A file that is not as it was then.
-    pub(crate) fn changed_since<'a>(&'a self, then: &'a Self) -> Option<&'a Path> {
+    #[must_use]
+    pub fn changed_since<'a>(&'a self, then: &'a Self) -> Option<&'a Path> {
         let all = self.0.keys().chain(then.0.keys());
         all.map(PathBuf::as_path).find(|path| self.0.get(*path) != then.0.get(*path))
     }
@@ -91,7 +95,7 @@ impl Search<'_> {
         if path.is_file() || !self.is_interpreted {
             return self.file(&path, self.is_interpreted);
         }
-        let completed = COMPLETED.iter().map(|more| PathBuf::from(format!("{}{more}", path.display())));
+        let completed = COMPLETIONS.iter().map(|more| PathBuf::from(format!("{}{more}", path.display())));
         completed.into_iter().find_map(|path| self.file(&path, true))
     }
 
@@ -102,14 +106,14 @@ impl Search<'_> {
         if !is_own && !has_suffix(&path) && !self.is_marked(&path) {
             return None;
         }
-        let how = HostRead { overflow: Overflow::Cut, ..HostRead::whole(MAX_BYTES) };
+        let how = HostRead { overflow: Overflow::Cut, ..HostRead::whole(MAX_READ_BYTES) };
         // A script that cannot be read differs from any that can: approving one does not approve the other.
         let digest = self.files.read(&path, &how).map_or_else(
             |error| format!("unreadable: {error}"),
             |file| {
-                let digest = ring::digest::digest(&ring::digest::SHA256, &file.bytes);
+                let digest = sha256_hex(&file.bytes);
                 let length = path.metadata().map_or(0, |data| data.len());
-                if file.cut { format!("{}+{length}", hex(digest.as_ref())) } else { hex(digest.as_ref()) }
+                if file.cut { format!("{digest}+{length}") } else { digest }
             },
         );
         Some((path, digest))
