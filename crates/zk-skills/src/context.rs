@@ -2,6 +2,7 @@
 
 mod budget;
 mod environment;
+pub(crate) mod workplace;
 
 use std::collections::{BTreeMap, HashMap};
 use std::panic::AssertUnwindSafe;

@@ -5,7 +5,10 @@ mod bundle;
 mod diagnostic;
 pub(crate) mod frontmatter;
 mod manifest;
+pub(crate) mod markdown_fields;
+pub(crate) mod scan;
 mod strict;
+pub(crate) mod tool_patterns;
 mod yaml;
 
 use std::collections::BTreeMap;
@@ -16,7 +19,7 @@ use serde::Serialize;
 use serde_json::Value;
 use zk_core::service::{FileOwner, HostFiles, HostRead, Overflow};
 
-use crate::served::Served;
+use crate::discovery::served_skills::Served;
 
 pub use body::{BodyError, body};
 pub use bundle::{Bundle, BundleError};

@@ -8,10 +8,10 @@ use zk_core::service::{
     Approval, CallDecision, CallJudge, Question, Questions, Trust, TrustItem, UiAnswer, visible_line,
 };
 
-use crate::discover::place;
-use crate::scan::{Suspicion, scan};
+use crate::active::skills::Skills;
+use crate::discovery::discover::place;
+use crate::skill::scan::{Suspicion, scan};
 use crate::skill::{Skill, SkillSource};
-use crate::skills::Skills;
 
 /// Kind under which the text of a suspicious skill is approved in the trust store.
 pub const TRUST_SCANNED: &str = "suspicious-skill";
@@ -33,7 +33,7 @@ pub(crate) fn hide_suspicious(skill: &mut Skill) {
     if is_read(skill.source) || skill.manifest.disable_model_invocation {
         return;
     }
-    if let Some(what) = crate::scan::of_description(skill) {
+    if let Some(what) = crate::skill::scan::of_description(skill) {
         skill.manifest.disable_model_invocation = true;
         skill.diagnostics.push(crate::skill::Diagnostic::warning(format!(
             "its description {what}, so that no model is told of it; you can give it with /skill:NAME"

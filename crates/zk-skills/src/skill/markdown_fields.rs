@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::allowed::tools_called;
 use crate::skill::frontmatter;
+use crate::skill::tool_patterns::tools_called;
 use crate::skill::yaml_fields;
 
 /// The fields of a Markdown file's frontmatter and the text behind it; nothing where it has none.

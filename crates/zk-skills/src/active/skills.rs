@@ -12,12 +12,12 @@ use zk_core::kernel::{Cx, EmitError, Scope};
 use zk_core::model::{ToolError, ToolErrorKind};
 use zk_core::service::{ContextId, HostFiles, Trust, TurnCwd};
 
-use crate::catalog::catalog;
-use crate::discover::{SkillApproval, SkillRoots, SkillSet, dirs, discover, place};
+use crate::context::workplace::Workplace;
+use crate::discovery::catalog::catalog;
+use crate::discovery::discover::{SkillApproval, SkillRoots, SkillSet, dirs, discover, place};
+use crate::discovery::served_skills::served;
 use crate::events::{SkillsCatalog, SkillsResolved};
-use crate::served::served;
 use crate::skill::{Skill, SkillSource};
-use crate::workplace::Workplace;
 
 /// Most skills in use at once, unless said otherwise.
 const MAX_ACTIVE: usize = 3;

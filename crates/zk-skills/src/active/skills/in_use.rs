@@ -9,12 +9,14 @@ use zk_core::model::{ThinkingLevel, ToolError, ToolErrorKind};
 use zk_core::service::{ContextId, HostFiles, ToolCx, Trust};
 
 use super::{InUse, Skills, check_approval};
-use crate::arguments::Arguments;
-use crate::delivery::deliver;
-use crate::discover::SkillSet;
+use crate::active::skill_text::deliver;
+use crate::active::tools;
+use crate::commands::arguments::Arguments;
+use crate::commands::interpolate;
+use crate::discovery::discover::SkillSet;
 use crate::events::{ActivatedBy, DeactivatedBecause, SkillActivated, SkillDeactivated};
+use crate::skill::tool_patterns;
 use crate::skill::{Bundle, Skill};
-use crate::{allowed, interpolate, tools};
 
 impl Skills {
     /// The names of the skills that the agent of `cx` uses.
@@ -44,7 +46,7 @@ impl Skills {
         let lists: Vec<&Vec<String>> =
             used.active.values().filter_map(|skill| skill.manifest.allowed_tools.as_ref()).collect();
         let patterns = || lists.iter().flat_map(|list| list.iter().map(String::as_str));
-        if lists.is_empty() || allowed::is_allowed(patterns(), tool, args) {
+        if lists.is_empty() || tool_patterns::is_allowed(patterns(), tool, args) {
             return None;
         }
         let names: Vec<&str> = used.active.keys().map(String::as_str).collect();

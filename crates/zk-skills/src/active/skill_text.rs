@@ -1,6 +1,6 @@
 //! The text that a model gets of a skill it uses.
 
-use crate::catalog::escape;
+use crate::discovery::catalog::escape;
 use crate::skill::{Bundle, Skill};
 
 /// The most resources that are named.

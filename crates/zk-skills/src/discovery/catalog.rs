@@ -1,6 +1,6 @@
 //! Catalogue of skills that a model reads before it uses one.
 
-use crate::discover::SkillSet;
+use crate::discovery::discover::SkillSet;
 use crate::skill::{MAX_DESCRIPTION, Skill};
 
 /// Bytes that names with descriptions may take; further skills are named only.

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use zk_core::kernel::Scope;
 use zk_core::service::{FileWatch, Files, Resolved};
 
-use crate::skills::Skills;
+use crate::active::skills::Skills;
 
 /// Time without a change before a search: an editor writes several files at once.
 const QUIET: Duration = Duration::from_millis(500);

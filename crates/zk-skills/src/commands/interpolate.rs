@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 use zk_core::service::{NotRun, Tool, ToolCx};
 
-use crate::arguments::Arguments;
+use crate::commands::arguments::Arguments;
 
 /// The most commands that a text may have.
 const MAX_COMMANDS: usize = 20;

@@ -9,14 +9,16 @@ use zk_core::kernel::{BoxError, Cx, HookOptions, Plugin, Reach, Scope, Stage};
 use zk_core::model::{Message, ModelRef, Role, ThinkingRequest, ToolContent};
 use zk_core::service::{Command, Entry, EntryKind, PromptSection, Tool, ToolCx, TurnEnv, section_order};
 
-use crate::catalog::description;
-use crate::delivery::TAG;
-use crate::discover::SkillSet;
+use crate::active::skill_text::TAG;
+use crate::active::skills::{Skills, SkillsOptions};
+use crate::active::suspicious_text::ask_meanwhile;
+use crate::active::{relevant_skills, tools};
+use crate::commands::prompt_command::PromptCommand;
+use crate::discovery::catalog::description;
+use crate::discovery::discover::SkillSet;
+use crate::discovery::watch;
+use crate::events::SkillsResolved;
 use crate::events::{ActivatedBy, DeactivatedBecause};
-use crate::prompt_command::PromptCommand;
-use crate::quarantine::ask_meanwhile;
-use crate::skills::{Skills, SkillsOptions};
-use crate::{events::SkillsResolved, relevant, tools, watch};
 
 /// The most characters of a description in a list of commands.
 const MAX_HELP: usize = 100;
@@ -104,7 +106,7 @@ impl Plugin for SkillsPlugin {
         );
         let reduced = skills.clone();
         scope.on_sync_at(everywhere, move |_: &ContextReduced, cx: &Cx| reduced.forget_delivered(cx));
-        relevant::register(scope, &skills);
+        relevant_skills::register(scope, &skills);
         if skills.is_watched() {
             watch::register(scope, &skills);
         }

@@ -10,10 +10,10 @@ use zk_core::kernel::{Cx, HookOptions, Reach, Scope};
 use zk_core::model::{CallId, Effect, Effects};
 use zk_core::service::ContextId;
 
-use crate::catalog::{description, escape};
+use crate::active::skills::Skills;
+use crate::discovery::catalog::{description, escape};
 use crate::instructions::with_text;
 use crate::skill::Skill;
-use crate::skills::Skills;
 
 /// The most calls whose files are remembered until they have a result.
 const MAX_CALLS: usize = 64;

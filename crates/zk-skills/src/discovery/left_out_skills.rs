@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use zk_core::service::HostFiles;
 
-use crate::discover::{MAX_DEPTH, MAX_DIRS, SkillRoots, SkillSet, dirs};
+use crate::discovery::discover::{MAX_DEPTH, MAX_DIRS, SkillRoots, SkillSet, dirs};
 use crate::skill::{SKILL_FILE, SkillSource, is_own};
 
 /// Deepest level of a search for a `SKILL.md` that discovery does not find.

@@ -15,10 +15,10 @@ use zk_core::service::{
     TurnEnv,
 };
 
-use crate::arguments::quoted;
+use crate::active::skills::{Skills, check_approval};
+use crate::commands::arguments::quoted;
 use crate::events::ActivatedBy;
 use crate::skill::{Bundle, Skill, SkillSource};
-use crate::skills::{Skills, check_approval};
 
 /// Their names.
 pub const NAMES: [&str; 3] = ["skills_read", "skills_run_script", "skills_use"];

@@ -8,7 +8,7 @@ use zk_core::kernel::Cx;
 use zk_core::model::{Display, Effects, ToolError, ToolErrorKind};
 use zk_core::service::{Approval, Question, Questions, Trust, TrustItem, UiAnswer, visible_line};
 
-use crate::quarantine::hide_suspicious;
+use crate::active::suspicious_text::hide_suspicious;
 use crate::skill::{Bundle, SKILL_FILE, Skill, frontmatter, has_fields};
 
 /// Kind under which a served skill is approved in the trust store.

@@ -10,11 +10,11 @@ use zk_core::events::{Input, InputReply};
 use zk_core::kernel::{BoxError, Cx, Event, Item, Notify, Plugin, Scope};
 use zk_core::service::{Command, HostFiles, HostRead, ToolCx, Trust, TrustItem, TurnCwd, match_command};
 
-use crate::arguments::Arguments;
-use crate::interpolate;
-use crate::prompt_command::PromptCommand;
+use crate::commands::arguments::Arguments;
+use crate::commands::interpolate;
+use crate::commands::prompt_command::PromptCommand;
+use crate::context::workplace::Workplace;
 use crate::skill::{Manifest, SkillSource, frontmatter, is_own};
-use crate::workplace::Workplace;
 
 /// The kind that commands of a project are approved as; only then commands in their text run.
 pub const TRUST_COMMAND: &str = "command";

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use zk_core::service::{HostFiles, Trust, TrustItem};
 
-use crate::quarantine::hide_suspicious;
+use crate::active::suspicious_text::hide_suspicious;
 use crate::skill::{
     Bundle, BundleError, Diagnostic, SKILL_FILE, Skill, SkillFile, SkillSource, is_own, read_skill,
 };
