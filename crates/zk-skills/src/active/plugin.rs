@@ -21,7 +21,7 @@ use crate::events::SkillsResolved;
 use crate::events::{ActivatedBy, DeactivatedBecause};
 
 /// The most characters of a description in a list of commands.
-const MAX_HELP: usize = 100;
+const MAX_HELP_CHARS: usize = 100;
 
 /// Prefix with which a person asks for a skill: `/skill:NAME arguments`.
 pub const PREFIX: &str = "/skill:";
@@ -182,7 +182,7 @@ fn commands(set: &SkillSet) -> impl Iterator<Item = PromptCommand> {
     let offered = set.skills.iter().filter(|skill| skill.manifest.user_invocable);
     offered.map(|skill| {
         let hint = skill.manifest.argument_hint.as_ref().map(|hint| format!("{hint}: ")).unwrap_or_default();
-        let about: String = description(skill).chars().take(MAX_HELP).collect();
+        let about: String = description(skill).chars().take(MAX_HELP_CHARS).collect();
         PromptCommand { name: format!("skill:{}", skill.name()), help: format!("{hint}{about}") }
     })
 }

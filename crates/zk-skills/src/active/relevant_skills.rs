@@ -16,7 +16,7 @@ use crate::instructions::with_text;
 use crate::skill::Skill;
 
 /// The most calls whose files are remembered until they have a result.
-const MAX_CALLS: usize = 64;
+const MAX_CALLS_REMEMBERED: usize = 64;
 
 #[derive(Default)]
 struct Seen {
@@ -43,7 +43,7 @@ pub(crate) fn register(scope: &Scope, skills: &Skills) {
             }
         }
         let mut seen = lock(&noted);
-        if seen.calls.len() == MAX_CALLS {
+        if seen.calls.len() == MAX_CALLS_REMEMBERED {
             seen.calls.remove(0);
         }
         seen.calls.push((begin.call.call_id.clone(), files));

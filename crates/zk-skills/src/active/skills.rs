@@ -14,16 +14,16 @@ use zk_core::service::{ContextId, HostFiles, Trust, TurnCwd};
 
 use crate::context::workplace::Workplace;
 use crate::discovery::catalog::catalog;
-use crate::discovery::discover::{SkillApproval, SkillRoots, SkillSet, dirs, discover, place};
+use crate::discovery::discover::{SkillApproval, SkillRoots, SkillSet, dirs, discover};
 use crate::discovery::served_skills::served;
 use crate::events::{SkillsCatalog, SkillsResolved};
-use crate::skill::{Skill, SkillSource};
+use crate::skill::{Skill, SkillSource, place};
 
 /// Most skills in use at once, unless said otherwise.
-const MAX_ACTIVE: usize = 3;
+const MAX_ACTIVE_SKILLS: usize = 3;
 
 /// Time after a search in which nobody looks for skills again: an editor writes several files at once.
-const FRESH: Duration = Duration::from_millis(500);
+const SEARCH_FRESH_FOR: Duration = Duration::from_millis(500);
 
 /// Settings of a conversation's skills.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ impl SkillsOptions {
     /// The skills of `roots`, of which three may be in use at once.
     #[must_use]
     pub fn new(roots: SkillRoots) -> Self {
-        Self { roots, max_active: MAX_ACTIVE, watched: false }
+        Self { roots, max_active: MAX_ACTIVE_SKILLS, watched: false }
     }
 }
 
@@ -157,7 +157,7 @@ impl Skills {
     pub(crate) async fn begin_run(&self, cx: &Cx) -> Result<Arc<SkillSet>, EmitError> {
         let cwd = self.cwd(cx);
         let fresh = |state: &State| {
-            let is_fresh = |(at, when): &(PathBuf, Instant)| *at == cwd && when.elapsed() < FRESH;
+            let is_fresh = |(at, when): &(PathBuf, Instant)| *at == cwd && when.elapsed() < SEARCH_FRESH_FOR;
             state.set.clone().filter(|_| state.searched.as_ref().is_some_and(is_fresh) && !state.is_stale())
         };
         if let Some(set) = fresh(&self.state()) {

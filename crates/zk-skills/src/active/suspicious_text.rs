@@ -9,37 +9,14 @@ use zk_core::service::{
 };
 
 use crate::active::skills::Skills;
-use crate::discovery::discover::place;
-use crate::skill::scan::{Suspicion, scan};
-use crate::skill::{Skill, SkillSource};
+use crate::skill::scan::{Suspicion, is_read, scan};
+use crate::skill::{Skill, place};
 
 /// Kind under which the text of a suspicious skill is approved in the trust store.
-pub const TRUST_SCANNED: &str = "suspicious-skill";
+const TRUST_SCANNED: &str = "suspicious-skill";
 
 /// Longest time a person may take to read it.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(600);
-
-/// Whether somebody read a skill before it got here: the project's are approved byte by byte, and those of a program are
-/// its own.
-fn is_read(source: SkillSource) -> bool {
-    match source {
-        SkillSource::Project | SkillSource::Inline | SkillSource::Builtin => true,
-        SkillSource::Configured | SkillSource::User | SkillSource::Server => false,
-    }
-}
-
-/// Keeps models from knowing of a skill whose description is suspicious. A person can still give it.
-pub(crate) fn hide_suspicious(skill: &mut Skill) {
-    if is_read(skill.source) || skill.manifest.disable_model_invocation {
-        return;
-    }
-    if let Some(what) = crate::skill::scan::of_description(skill) {
-        skill.manifest.disable_model_invocation = true;
-        skill.diagnostics.push(crate::skill::Diagnostic::warning(format!(
-            "its description {what}, so that no model is told of it; you can give it with /skill:NAME"
-        )));
-    }
-}
+const PERSON_TIME_LIMIT: std::time::Duration = std::time::Duration::from_secs(600);
 
 impl Skills {
     /// Asks about a text with suspicious lines, unless a person approved just that. Without a person it is refused. Gives whether
@@ -70,7 +47,7 @@ impl Skills {
                 skill.name()
             ));
         };
-        match questions.ask(question(skill, &place, lines, trust.is_some()), cx, PATIENCE).await {
+        match questions.ask(question(skill, &place, lines, trust.is_some()), cx, PERSON_TIME_LIMIT).await {
             UiAnswer::Once => Ok(true),
             UiAnswer::Always => match trust {
                 Some(trust) => match trust.approve_in_background(&item).await {
@@ -123,7 +100,7 @@ pub(crate) async fn ask_meanwhile(
         wider: None,
         reasons: vec![why.clone()],
     };
-    Ok(Some(match questions.ask(Question::Approve(Box::new(approval)), cx, PATIENCE).await {
+    Ok(Some(match questions.ask(Question::Approve(Box::new(approval)), cx, PERSON_TIME_LIMIT).await {
         UiAnswer::Once => Ruling::Consent(format!("{why}; answered: once")),
         UiAnswer::No { message: Some(message) } => {
             Ruling::refuse(format!("the user declined this call: {message}"))

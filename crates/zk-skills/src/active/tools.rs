@@ -24,16 +24,16 @@ use crate::skill::{Bundle, Skill, SkillSource};
 pub const NAMES: [&str; 3] = ["skills_read", "skills_run_script", "skills_use"];
 
 /// The most of a file that is read at once, in bytes.
-const MAX_READ: usize = 48 * 1024;
+const MAX_READ_BYTES: usize = 48 * 1024;
 
 /// The most of a file that is looked at, in bytes.
-const MAX_FILE: usize = 4 << 20;
+const MAX_FILE_BYTES: usize = 4 << 20;
 
 /// The most of a script's output that is given back, in bytes.
-const MAX_OUTPUT: usize = 32 * 1024;
+const MAX_OUTPUT_BYTES: usize = 32 * 1024;
 
 /// Time limits of a script: unless the call says otherwise, and at most.
-const TIMEOUT: [Duration; 2] = [Duration::from_secs(120), Duration::from_secs(600)];
+const SCRIPT_TIME_LIMITS: [Duration; 2] = [Duration::from_secs(120), Duration::from_secs(600)];
 
 pub(crate) fn all(skills: &Skills) -> [(&'static str, Arc<dyn Tool>); 3] {
     [
@@ -154,7 +154,7 @@ impl Tool for ReadResource {
             check_approval(&skill, &*files, trust.as_deref(), &project)?;
             let file = inside(&skill, &args.path)?;
             let how = HostRead {
-                max_bytes: MAX_FILE,
+                max_bytes: MAX_FILE_BYTES,
                 overflow: Overflow::Cut,
                 own_only: skill.source == SkillSource::Project,
                 beneath: skill.dir.clone(),
@@ -243,7 +243,8 @@ impl Tool for RunScript {
         let checked = skill.clone();
         let check = move || check_approval(&checked, &*files, trust.as_deref(), &project);
         tokio::task::spawn_blocking(check).await.map_err(|error| ToolError::failed(error.to_string()))??;
-        let timeout = args.timeout_ms.map_or(TIMEOUT[0], Duration::from_millis).min(TIMEOUT[1]);
+        let timeout =
+            args.timeout_ms.map_or(SCRIPT_TIME_LIMITS[0], Duration::from_millis).min(SCRIPT_TIME_LIMITS[1]);
         let given = cx.cx.service::<TurnEnv>().unwrap_or_default();
         let mut request = ExecRequest::shell(&command, cx.cwd.clone());
         request.env = given.0.iter().map(|(name, value)| (name.into(), value.into())).collect();
@@ -289,7 +290,7 @@ impl Tool for RunScript {
         let skill = self.skills.in_use(&args.skill, &place.cx).ok()?;
         let script = inside(&skill, &args.script).ok()?;
         let files = place.cx.service::<dyn HostFiles>()?;
-        let how = HostRead { beneath: skill.dir.clone(), ..HostRead::whole(MAX_READ) };
+        let how = HostRead { beneath: skill.dir.clone(), ..HostRead::whole(MAX_READ_BYTES) };
         let read = tokio::task::spawn_blocking(move || files.read(&script, &how)).await.ok()?.ok()?;
         let text = String::from_utf8_lossy(&read.bytes).into_owned();
         Some(Display::Lines { lines: text.lines().map(str::to_owned).collect() })
@@ -350,10 +351,10 @@ fn lines(text: &str, offset: usize, limit: Option<usize>) -> String {
     let mut out = String::new();
     let mut shown = 0;
     for line in text.lines().skip(offset.max(1) - 1).take(limit.unwrap_or(usize::MAX)) {
-        if !out.is_empty() && out.len() + line.len() > MAX_READ {
+        if !out.is_empty() && out.len() + line.len() > MAX_READ_BYTES {
             break;
         }
-        out.extend(line.chars().take(MAX_READ));
+        out.extend(line.chars().take(MAX_READ_BYTES));
         out.push('\n');
         shown += 1;
     }
@@ -391,13 +392,13 @@ struct Tail {
 impl Tail {
     fn add(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
-        if self.bytes.len() > 2 * MAX_OUTPUT {
+        if self.bytes.len() > 2 * MAX_OUTPUT_BYTES {
             self.cut();
         }
     }
 
     fn cut(&mut self) {
-        let too_much = self.bytes.len().saturating_sub(MAX_OUTPUT);
+        let too_much = self.bytes.len().saturating_sub(MAX_OUTPUT_BYTES);
         if too_much > 0 {
             self.bytes.drain(..too_much);
             self.dropped = true;

@@ -55,7 +55,7 @@ impl<'a> Arguments<'a> {
         while let Some(at) = rest.find('$') {
             let (before, from) = rest.split_at(at);
             out.push_str(before);
-            match self.place(from) {
+            match self.parse_placeholder(from) {
                 Some((value, length)) => {
                     used = true;
                     out.push_str(&value.text());
@@ -82,7 +82,8 @@ impl<'a> Arguments<'a> {
         let (mut quotes, mut used) = (Quotes::new(command), false);
         let mut chars = command.char_indices().peekable();
         while let Some((at, c)) = chars.next() {
-            let place = if c == '$' { self.place(command.get(at..).unwrap_or_default()) } else { None };
+            let place =
+                if c == '$' { self.parse_placeholder(command.get(at..).unwrap_or_default()) } else { None };
             if let Some((value, length)) = place {
                 if quotes.is_unclear {
                     return Err(UnclearPlace);
@@ -104,8 +105,8 @@ impl<'a> Arguments<'a> {
         Ok((out, used))
     }
 
-    /// The value of the place at the beginning of `text`, and its length.
-    fn place(&self, text: &str) -> Option<(Value<'_>, usize)> {
+    /// The value of the placeholder at the beginning of `text`, and its length.
+    fn parse_placeholder(&self, text: &str) -> Option<(Value<'_>, usize)> {
         if text.starts_with("$ARGUMENTS") {
             return Some((Value::Line(self.line), "$ARGUMENTS".len()));
         }

@@ -29,7 +29,7 @@ const MAX_FILES: usize = 500;
 const MAX_DEPTH: usize = 4;
 
 /// Directories of a project that hold commands.
-const PROJECT: [&str; 2] = [".zk/commands", ".claude/commands"];
+const PROJECT_DIRS: [&str; 2] = [".zk/commands", ".claude/commands"];
 
 /// A slash command that is a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ pub fn command_files(cwd: &Path, root: &Path, user: &[PathBuf], files: &dyn Host
     }
     let top = if cwd.starts_with(root) { root } else { cwd };
     for dir in cwd.ancestors().take_while(|dir| dir.starts_with(top)) {
-        for kind in PROJECT {
+        for kind in PROJECT_DIRS {
             look(&dir.join(kind), SkillSource::Project, Some(top), files, &mut found);
         }
     }
@@ -227,7 +227,7 @@ impl CommandFilesPlugin {
     fn may_have_some(&self, at: &Workplace) -> bool {
         let top = if at.cwd.starts_with(&at.project) { &at.project } else { &at.cwd };
         let dirs = at.cwd.ancestors().take_while(|dir| dir.starts_with(top));
-        let project = dirs.flat_map(|dir| PROJECT.iter().map(move |kind| dir.join(kind)));
+        let project = dirs.flat_map(|dir| PROJECT_DIRS.iter().map(move |kind| dir.join(kind)));
         project.chain(self.user.iter().cloned()).any(|dir| dir.is_dir())
     }
 

@@ -7,7 +7,7 @@ use crate::skill::{MAX_DESCRIPTION, Skill};
 const MAX_BYTES: usize = 32 * 1024;
 
 /// Bytes that names without descriptions may take beside that.
-const MAX_NAMES: usize = 8 * 1024;
+const MAX_NAMES_BYTES: usize = 8 * 1024;
 
 const INTRODUCTION: &str = "\
 Skills hold instructions for particular tasks. When a task matches a description, call skills_use with its name before \
@@ -28,7 +28,7 @@ pub fn catalog(set: &SkillSet) -> String {
         let entry = entry(skill);
         if names.is_empty() && text.len() + entry.len() <= MAX_BYTES {
             text.push_str(&entry);
-        } else if names.len() + skill.name().len() + 2 <= MAX_NAMES {
+        } else if names.len() + skill.name().len() + 2 <= MAX_NAMES_BYTES {
             names.push_str(if names.is_empty() { "" } else { ", " });
             names.push_str(&escape(skill.name()));
         } else {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use zk_core::service::{HostFiles, Trust, TrustItem};
 
-use crate::active::suspicious_text::hide_suspicious;
+use crate::skill::scan::hide_suspicious;
 use crate::skill::{
-    Bundle, BundleError, Diagnostic, SKILL_FILE, Skill, SkillFile, SkillSource, is_own, read_skill,
+    Bundle, BundleError, Diagnostic, SKILL_FILE, Skill, SkillFile, SkillSource, is_own, place, read_skill,
 };
 
 /// Deepest level of skills below a directory of skills.
@@ -16,17 +16,17 @@ pub(crate) const MAX_DEPTH: usize = 5;
 pub(crate) const MAX_DIRS: usize = 2000;
 
 /// From how many skills on several threads read them, and how many at most.
-const MANY: usize = 64;
-const READERS: usize = 4;
+const MIN_SKILLS_FOR_THREADS: usize = 64;
+const MAX_THREADS: usize = 4;
 
 /// The kind of what the frontmatter of a project's skill is approved as.
-pub const TRUST_HEAD: &str = "skill";
+const TRUST_HEAD: &str = "skill";
 
 /// The kind of what all files of a project's skill are approved as.
-pub const TRUST_FILES: &str = "skill-files";
+const TRUST_FILES: &str = "skill-files";
 
 /// Directories of a project that hold skills.
-const PROJECT: [&str; 3] = [".agents/skills", ".zk/skills", ".claude/skills"];
+const PROJECT_DIRS: [&str; 3] = [".agents/skills", ".zk/skills", ".claude/skills"];
 
 /// Places that are searched for skills.
 #[derive(Clone, Debug, Default)]
@@ -54,7 +54,7 @@ pub struct SkillSet {
     pub skills: Vec<Arc<Skill>>,
     /// Skills of the project that nobody approved.
     pub untrusted: Vec<Arc<Skill>>,
-    /// Skills whose name another one has, with the place of that.
+    /// Skills hidden by another of the same name, with that one's path.
     pub shadowed: Vec<(Arc<Skill>, String)>,
     /// Skills that cannot be used.
     pub broken: Vec<BrokenSkill>,
@@ -98,7 +98,7 @@ pub fn discover(roots: &SkillRoots, files: &dyn HostFiles, trust: Option<&dyn Tr
         Search { files, seen: BTreeSet::new(), listed: Vec::new(), broken: Vec::new(), unread: Vec::new() };
     if !roots.without_project && roots.cwd.is_absolute() {
         for dir in project_dirs(roots) {
-            for kind in PROJECT {
+            for kind in PROJECT_DIRS {
                 search.root(&dir.join(kind), SkillSource::Project, Some(&roots.project));
             }
         }
@@ -166,8 +166,8 @@ pub fn skill_at(dir: &Path, files: &dyn HostFiles) -> Result<Skill, Diagnostic> 
 /// Reads frontmatters, in several threads where there are many. What comes is in the order of `listed`.
 fn read_all(listed: &[SkillFile], files: &dyn HostFiles) -> Vec<Result<Skill, Diagnostic>> {
     let read = |part: &[SkillFile]| part.iter().map(|file| read_skill(file, files)).collect::<Vec<_>>();
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(READERS);
-    if threads == 1 || listed.len() < MANY {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
+    if threads == 1 || listed.len() < MIN_SKILLS_FOR_THREADS {
         return read(listed);
     }
     std::thread::scope(|scope| {
@@ -182,7 +182,7 @@ fn read_all(listed: &[SkillFile], files: &dyn HostFiles) -> Vec<Result<Skill, Di
 pub(crate) fn dirs(roots: &SkillRoots) -> Vec<PathBuf> {
     let of_project = !roots.without_project && roots.cwd.is_absolute();
     let project = project_dirs(roots).into_iter().filter(|_| of_project);
-    let project = project.flat_map(|dir| PROJECT.iter().map(move |kind| dir.join(kind)));
+    let project = project.flat_map(|dir| PROJECT_DIRS.iter().map(move |kind| dir.join(kind)));
     project.chain(roots.configured.iter().cloned()).chain(roots.user.iter().cloned()).collect()
 }
 
@@ -190,15 +190,6 @@ pub(crate) fn dirs(roots: &SkillRoots) -> Vec<PathBuf> {
 fn project_dirs(roots: &SkillRoots) -> Vec<&Path> {
     let root = if roots.cwd.starts_with(&roots.project) { &roots.project } else { &roots.cwd };
     roots.cwd.ancestors().take_while(|dir| dir.starts_with(root)).collect()
-}
-
-/// Returns the place of a skill, for messages.
-#[must_use]
-pub fn place(skill: &Skill) -> String {
-    match &skill.dir {
-        Some(dir) => dir.display().to_string(),
-        None => format!("({})", skill.source.as_str()),
-    }
 }
 
 fn trusted(roots: &SkillRoots, skills: &[Arc<Skill>], trust: Option<&dyn Trust>) -> Vec<bool> {

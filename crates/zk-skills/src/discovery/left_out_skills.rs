@@ -8,7 +8,7 @@ use crate::discovery::discover::{MAX_DEPTH, MAX_DIRS, SkillRoots, SkillSet, dirs
 use crate::skill::{SKILL_FILE, SkillSource, is_own};
 
 /// Deepest level of a search for a `SKILL.md` that discovery does not find.
-const DEEPEST: usize = 20;
+const MAX_SEARCH_DEPTH: usize = 20;
 
 const IN_ROOT: &str = "it is in the directory of skills itself: a skill needs a directory of its own";
 const IN_SKILL: &str = "it is inside of another skill: move it out of that";
@@ -97,7 +97,7 @@ impl Search {
 
     /// `why` is the reason for all that is below `dir`, if there is one.
     fn dir(&mut self, dir: &Path, depth: usize, why: Option<&'static str>) {
-        if self.left == 0 || depth > DEEPEST {
+        if self.left == 0 || depth > MAX_SEARCH_DEPTH {
             self.is_cut |= self.left == 0;
             return;
         }

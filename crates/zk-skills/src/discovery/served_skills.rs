@@ -8,13 +8,13 @@ use zk_core::kernel::Cx;
 use zk_core::model::{Display, Effects, ToolError, ToolErrorKind};
 use zk_core::service::{Approval, Question, Questions, Trust, TrustItem, UiAnswer, visible_line};
 
-use crate::active::suspicious_text::hide_suspicious;
+use crate::skill::scan::hide_suspicious;
 use crate::skill::{Bundle, SKILL_FILE, Skill, frontmatter, has_fields};
 
 /// Kind under which a served skill is approved in the trust store.
-pub const TRUST_SERVED: &str = "served-skill";
+const TRUST_SERVED: &str = "served-skill";
 /// Longest time a person may take to approve one.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(600);
+const PERSON_TIME_LIMIT: std::time::Duration = std::time::Duration::from_secs(600);
 
 /// Somebody who serves skills: an item of the bus under the name that stands before those of its skills, `NAME:SKILL`.
 ///
@@ -138,7 +138,7 @@ impl Served {
             wider: None,
             reasons: Vec::new(),
         };
-        match questions.ask(Question::Approve(Box::new(approval)), cx, PATIENCE).await {
+        match questions.ask(Question::Approve(Box::new(approval)), cx, PERSON_TIME_LIMIT).await {
             UiAnswer::Once => Ok(true),
             UiAnswer::Always => match trust {
                 Some(trust) => match trust.approve_in_background(&item).await {

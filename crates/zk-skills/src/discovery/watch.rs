@@ -12,7 +12,7 @@ use zk_core::service::{FileWatch, Files, Resolved};
 use crate::active::skills::Skills;
 
 /// Time without a change before a search: an editor writes several files at once.
-const QUIET: Duration = Duration::from_millis(500);
+const QUIET_BEFORE_SEARCH: Duration = Duration::from_millis(500);
 
 /// Files that watch directories of skills which the files of the conversation do not reach, such as those of the person: a
 /// service of the bus.
@@ -94,7 +94,7 @@ async fn quiet_after_change(changes: &mut Receiver<()>) -> bool {
     if changes.recv().await.is_none() {
         return false;
     }
-    while let Ok(change) = timeout(QUIET, changes.recv()).await {
+    while let Ok(change) = timeout(QUIET_BEFORE_SEARCH, changes.recv()).await {
         if change.is_none() {
             return false;
         }

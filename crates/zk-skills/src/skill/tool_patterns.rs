@@ -40,7 +40,7 @@ fn matches(pattern: &str, tool: &str, args: &Value) -> bool {
         Some((name, rest)) => (name, Some(rest.trim_end_matches(')').trim())),
         None => (pattern, None),
     };
-    if !names(name.trim(), tool) {
+    if !matches_tool(name.trim(), tool) {
         return false;
     }
     match inner {
@@ -49,7 +49,7 @@ fn matches(pattern: &str, tool: &str, args: &Value) -> bool {
     }
 }
 
-fn names(name: &str, tool: &str) -> bool {
+fn matches_tool(name: &str, tool: &str) -> bool {
     if let Some(beginning) = name.strip_suffix('*') {
         return tool.starts_with(beginning);
     }
