@@ -1,6 +1,10 @@
 mod classify;
+pub(crate) mod command_output;
 mod credentials;
+pub(crate) mod jobs;
 mod lost;
+pub(crate) mod output;
+pub(crate) mod recall;
 mod tail;
 #[cfg(test)]
 mod tests;
@@ -21,12 +25,12 @@ use zk_core::service::{
     OutputStream, OutsideExec, ReadExec, RunControl, Tool, ToolCx, TurnEnv,
 };
 
-use crate::jobs::{JobStart, Jobs};
-use crate::output::OutputPlace;
 use crate::policy::CutOutput;
+use crate::shell::jobs::{JobStart, Jobs};
+use crate::shell::output::OutputPlace;
 use crate::text::one_line;
 use crate::tool_names::ToolNames;
-use crate::work::exec;
+use crate::tool_support::exec;
 use crate::{Compression, ToolsOptions, args};
 pub use lost::LostSandbox;
 use tail::{Printed, Tail};

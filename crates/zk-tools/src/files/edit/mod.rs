@@ -20,12 +20,13 @@ use zk_core::model::{
 };
 use zk_core::service::{CallPlace, Files, PathError, Resolved, Tool, ToolCx};
 
-use crate::fingerprint::{Fingerprint, HASHED_UP_TO};
-use crate::read_state::{Known, reader};
+use crate::files::diff;
+use crate::files::fingerprint::{Fingerprint, HASHED_UP_TO};
+use crate::files::read_state::{Known, reader};
 use crate::text::{count, size};
 use crate::tool_names::ToolNames;
-use crate::work::{blocking, files, go_on, io_error, path_error};
-use crate::{ReadState, ToolsOptions, args, diff};
+use crate::tool_support::{blocking, files, go_on, io_error, path_error};
+use crate::{ReadState, ToolsOptions, args};
 use change::{Lines, Planned, Replacement};
 use matching::How;
 

@@ -18,14 +18,14 @@ use zk_core::model::{
 };
 use zk_core::service::{CachedFile, CallPlace, FileStat, Redactor, Resolved, Tool, ToolCx};
 
-use crate::fingerprint::Fingerprint;
-use crate::media::{self, Media};
-use crate::notebook;
+use crate::files::fingerprint::Fingerprint;
+use crate::files::media::{self, Media};
+use crate::files::notebook;
+use crate::files::read_state::{Flaw, Shown, Slice, reader};
 use crate::policy::visible_tags;
-use crate::read_state::{Flaw, Shown, Slice, reader};
 use crate::text::{count, size};
 use crate::tool_names::ToolNames;
-use crate::work::{blocking, files, io_error, path_error};
+use crate::tool_support::{blocking, files, io_error, path_error};
 use crate::{ReadState, ToolsOptions, args};
 use page::{Content, page};
 

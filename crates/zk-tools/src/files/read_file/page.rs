@@ -8,12 +8,12 @@ use zk_core::model::{ToolError, ToolErrorKind};
 use zk_core::service::FileStat;
 
 use super::Slice;
-use crate::caps;
-use crate::fingerprint::{ContentHasher, Fingerprint, HASHED_UP_TO};
-use crate::read_state::{Flaw, Shown};
+use crate::files::fingerprint::{ContentHasher, Fingerprint, HASHED_UP_TO};
+use crate::files::read_state::{Flaw, Shown};
+use crate::limits;
 use crate::text::{head, is_binary, size};
 use crate::tool_names::ToolNames;
-use crate::work::{go_on, io_error};
+use crate::tool_support::{go_on, io_error};
 
 /// Files above this size are read in parts only, which the call has to name.
 const WHOLE_UP_TO: u64 = 2 << 20;
@@ -107,7 +107,7 @@ struct Keep {
 
 impl Keep {
     fn new(slice: Slice) -> Self {
-        let room = caps::RESULT_BYTES as u64 - 1024;
+        let room = limits::RESULT_BYTES as u64 - 1024;
         let budget = if slice.max_bytes == 0 { room } else { slice.max_bytes.min(room) };
         Self {
             slice,
@@ -338,7 +338,7 @@ impl Page {
             ));
         }
         if self.capped {
-            notes.push(format!("one result may have {}", size(caps::RESULT_BYTES as u64)));
+            notes.push(format!("one result may have {}", size(limits::RESULT_BYTES as u64)));
         }
         match self.total {
             Some(total) if last < total => {

@@ -6,10 +6,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use zk_core::model::{Block, Display, Document, Image, ToolContent, ToolError, ToolOutput};
 
-use crate::pdf;
+use crate::files::pdf;
 use crate::text::{count, size};
 use crate::tool_names::ToolNames;
-use crate::work::io_error;
+use crate::tool_support::io_error;
 
 /// The most bytes at the beginning of a file that tell its kind.
 pub(crate) const START: usize = 16;

@@ -21,7 +21,7 @@ pub use job::JobPhase;
 pub(crate) use running::RunningJobs;
 pub use tool::JobsTool;
 
-use crate::output::{Output, OutputPlace};
+use crate::shell::output::{Output, OutputPlace};
 use crate::text::{one_line, size};
 
 /// Most jobs that may run at a time.

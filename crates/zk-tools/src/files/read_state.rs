@@ -6,7 +6,7 @@ use zk_core::kernel::Cx;
 use zk_core::model::{Block, CallId, ToolContent};
 use zk_core::service::ContextId;
 
-use crate::fingerprint::Fingerprint;
+use crate::files::fingerprint::Fingerprint;
 
 /// The most results that are waited for at a time.
 const AWAITED: usize = 1_024;

@@ -6,8 +6,8 @@ use zk_core::kernel::Bus;
 use zk_core::service::{FileIdentity, FileKind, FileStat};
 
 use super::page::{Content, Page, page};
-use crate::caps;
-use crate::read_state::Slice;
+use crate::files::read_state::Slice;
+use crate::limits;
 use crate::tool_names::ToolNames;
 
 /// Gives at most so many bytes at a time.
@@ -63,7 +63,7 @@ fn a_page_is_the_same_in_whatever_pieces_its_file_is_read() {
         }
         let is_large = rng.u8(..) < 16;
         if is_large {
-            bytes.extend(std::iter::repeat_n(b'x', caps::RESULT_BYTES));
+            bytes.extend(std::iter::repeat_n(b'x', limits::RESULT_BYTES));
             bytes.extend_from_slice(b"\nand more\n");
         }
         let slice = Slice {

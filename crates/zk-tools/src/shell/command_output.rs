@@ -2,8 +2,8 @@ use std::fmt;
 
 use zk_core::kernel::Cx;
 
-use crate::output::{Output, OutputPlace, Since};
 use crate::policy::handle_of;
+use crate::shell::output::{Output, OutputPlace, Since};
 use crate::text::size;
 
 /// Bytes of an output that a model gets as they are.

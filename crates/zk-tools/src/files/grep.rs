@@ -7,10 +7,11 @@ use serde_json::Value;
 use zk_core::model::{Approved, CallKind, Concurrency, Effects, ToolError, ToolOutput, ToolSpec};
 use zk_core::service::{CallPlace, SearchFound, SearchMode, SearchQuery, Tool, ToolCx, WalkOptions};
 
+use crate::files::walk;
 use crate::text::{count, listing, size};
 use crate::tool_names::ToolNames;
-use crate::work::{blocking, files, go_on, path_error};
-use crate::{ToolsOptions, args, caps, walk};
+use crate::tool_support::{blocking, files, go_on, path_error};
+use crate::{ToolsOptions, args, limits};
 
 /// Finds text in files, where the files are: locally with ripgrep's own libraries.
 ///
@@ -99,8 +100,8 @@ impl Tool for Grep {
                 skip: offset,
                 // One more, to know whether there is more.
                 wanted: if limit == 0 { usize::MAX } else { limit.saturating_add(1) },
-                max_bytes: caps::RESULT_BYTES,
-                line_bytes: caps::SHOWN_LINE_BYTES,
+                max_bytes: limits::RESULT_BYTES,
+                line_bytes: limits::SHOWN_LINE_BYTES,
             };
             let found = files.search(&base, &query, stop).map_err(|error| path_error(&error, &tools))?;
             go_on(stop)?;
@@ -160,7 +161,7 @@ fn render(
             "no match; ignored files were left out".to_owned()
         });
     } else if found.capped {
-        let most = size(caps::RESULT_BYTES as u64);
+        let most = size(limits::RESULT_BYTES as u64);
         notes.push(format!(
             "results {}-{last}, more follow but one result may have {most}; continue with offset={last}",
             offset + 1

@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep_until, timeout};
 use zk_core::service::{Denial, ExecError, Exit, KillSignal, OutputStream, Process, ProcessEvent};
 
-use crate::output::{Output, Since, read_since};
+use crate::shell::output::{Output, Since, read_since};
 
 /// Grace period between `TERM` and `KILL`; the process tree is gone within two seconds.
 const GRACE: Duration = Duration::from_millis(1_750);

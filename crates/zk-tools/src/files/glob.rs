@@ -9,10 +9,11 @@ use serde_json::Value;
 use zk_core::model::{Approved, CallKind, Concurrency, Effects, ToolError, ToolOutput, ToolSpec};
 use zk_core::service::{CallPlace, Resolved, Tool, ToolCx, WalkOptions};
 
+use crate::files::walk;
 use crate::text::{count, listing};
 use crate::tool_names::ToolNames;
-use crate::work::{blocking, files, go_on, path_error};
-use crate::{ToolsOptions, args, walk};
+use crate::tool_support::{blocking, files, go_on, path_error};
+use crate::{ToolsOptions, args};
 
 /// Finds files by name, newest first.
 ///

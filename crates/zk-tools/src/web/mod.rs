@@ -25,7 +25,7 @@ use zk_core::service::{CallPlace, Tool, ToolCx};
 use crate::args;
 use crate::text::{one_line, size};
 use crate::tool_names::ToolNames;
-use crate::work::stopped;
+use crate::tool_support::stopped;
 use address::{Guard, Lookup, SystemLookup};
 use get::{Fetched, Getter};
 

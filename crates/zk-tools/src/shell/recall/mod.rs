@@ -16,7 +16,7 @@ use zk_core::model::{
 use zk_core::service::{BlobId, Blobs, CallPlace, Tool, ToolCx};
 
 use crate::text::{count, listing, one_line};
-use crate::work::{blocking, go_on, io_error};
+use crate::tool_support::{blocking, go_on, io_error};
 use crate::{OutputDir, args};
 use line::Line;
 

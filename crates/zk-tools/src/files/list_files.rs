@@ -8,10 +8,10 @@ use zk_core::model::{Approved, CallKind, Concurrency, Effects, ToolError, ToolOu
 use zk_core::service::{CallPlace, FileKind, Tool, ToolCx};
 
 use crate::args;
-use crate::caps::LISTED_NAMES as MOST;
+use crate::limits::LISTED_NAMES as MOST;
 use crate::text::{count, listing, minute, size};
 use crate::tool_names::ToolNames;
-use crate::work::{blocking, files, path_error};
+use crate::tool_support::{blocking, files, path_error};
 
 /// Lists a directory: directories end with `/`, links with `@`, files have their size and when they changed (UTC).
 ///

@@ -15,7 +15,7 @@ use zk_core::service::{CallPlace, DeniedAct, Exit, Tool, ToolCx};
 use super::{Job, JobInfo, JobPhase, Jobs, read_new};
 use crate::text::{count, one_line, size};
 use crate::tool_names::ToolNames;
-use crate::work::stopped;
+use crate::tool_support::stopped;
 use crate::{Compression, ToolsOptions, args};
 
 /// Time limit of a wait, unless the call says otherwise.
@@ -80,7 +80,7 @@ impl JobsTool {
             compression.note_command(&cx.call_id, &job.command);
         }
         let max = match self.options.shell_bytes {
-            0 => crate::caps::RESULT_BYTES,
+            0 => crate::limits::RESULT_BYTES,
             max => max,
         };
         let text = read_new(job, max);
