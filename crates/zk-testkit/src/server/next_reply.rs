@@ -6,18 +6,19 @@ use bytes::Bytes;
 use serde_json::Value;
 use zk_core::model::ErrorKind;
 
-use super::admit::{Admitted, Form};
-use super::breaking;
 use super::fault::{Fault, RetryAfter};
-use super::frames::{self, Telling};
+use super::formats::breaking;
+use super::formats::frames;
+use super::formats::pieces::{Part, Piece, Telling};
 use super::refusal::{self, Refusal};
 use super::reply::{Answer, Reply};
+use super::requests::admission::{Admitted, Form};
 use super::shared::Shared;
 use crate::rules::Dialect;
 use crate::script::{Step, Turn};
 
 /// The faults that do not depend on what is said.
-pub(super) fn at_once(dialect: Dialect, fault: &Fault, number: usize) -> Option<Answer> {
+pub(crate) fn at_once(dialect: Dialect, fault: &Fault, number: usize) -> Option<Answer> {
     let error = |status: u16, message: &str, after: RetryAfter| {
         Answer::Reply(Refusal::new(dialect, status, message).after(after).reply(number))
     };
@@ -59,7 +60,7 @@ pub(super) fn at_once(dialect: Dialect, fault: &Fault, number: usize) -> Option<
 }
 
 /// The next turn of the script, as the client wants it.
-pub(super) fn said(
+pub(crate) fn said(
     shared: &Shared,
     dialect: Dialect,
     admitted: &Admitted,
@@ -125,8 +126,7 @@ pub(super) fn said(
         Reply::stream(dialect, breaking::acts(dialect, pieces, fault, number))
     } else {
         let whole = if admitted.form == Form::List { Value::from(vec![whole]) } else { whole };
-        let piece =
-            frames::Piece::Event { bytes: Bytes::from(whole.to_string()), part: frames::Part::Content };
+        let piece = Piece::Event { bytes: Bytes::from(whole.to_string()), part: Part::Content };
         let acts = breaking::acts(dialect, vec![piece], fault, number);
         Reply { acts, ..Reply::json(200, String::new()) }
     };

@@ -3,13 +3,13 @@
 use serde_json::{Map, Value, json};
 use zk_core::model::{CallId, StopReason, Usage};
 
-use super::frames::{Part, Piece, Pieces, Telling};
+use super::pieces::{Part, Piece, Pieces, Telling};
 use crate::script::{Step, Turn, parse_args};
 
 /// Answers have no clock in them, so that they are the same every time.
 const CREATED: &str = "2026-01-01T00:00:00Z";
 
-pub(super) fn stream(turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
+pub(crate) fn stream(turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
     let mut out = Pieces::new(telling.pace);
     let say = |message: Value| line(&object(telling, &message));
     let mut index = 0_u64;
@@ -48,7 +48,7 @@ pub(super) fn stream(turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
     out.all
 }
 
-pub(super) fn whole(turn: &Turn, telling: Telling<'_>) -> Value {
+pub(crate) fn whole(turn: &Turn, telling: Telling<'_>) -> Value {
     let mut message = Map::new();
     let (mut text, mut thought) = (String::new(), String::new());
     let mut calls: Vec<Value> = Vec::new();
@@ -81,12 +81,12 @@ pub(super) fn whole(turn: &Turn, telling: Telling<'_>) -> Value {
 }
 
 /// A sign of life: a line that says nothing.
-pub(super) fn ping() -> String {
+pub(crate) fn ping() -> String {
     line(&json!({"created_at": CREATED, "message": {"role": "assistant", "content": ""}, "done": false}))
 }
 
 /// One object as the wire has it.
-pub(super) fn line(data: &Value) -> String {
+pub(crate) fn line(data: &Value) -> String {
     format!("{data}\n")
 }
 

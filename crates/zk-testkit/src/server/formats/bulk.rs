@@ -4,27 +4,28 @@ use std::sync::{Mutex, PoisonError};
 use bytes::Bytes;
 use zk_core::model::Usage;
 
-use super::frames::{self, Part, Piece, Telling};
-use super::reply::Act;
+use super::frames;
+use super::pieces::{Part, Piece, Telling};
 use crate::rules::{Dialect, Reasoning};
 use crate::script::Turn;
+use crate::server::reply::Act;
 
 const WRITE: usize = 64 * 1024;
 
 /// One large answer, rendered once and sent as fast as the socket takes it: for measuring.
 #[derive(Debug)]
-pub(super) struct Bulk {
+pub(crate) struct Bulk {
     deltas: usize,
     text: String,
     rendered: Mutex<HashMap<Dialect, Vec<Act>>>,
 }
 
 impl Bulk {
-    pub(super) fn new(deltas: usize, text: String) -> Self {
+    pub(crate) fn new(deltas: usize, text: String) -> Self {
         Self { deltas, text, rendered: Mutex::default() }
     }
 
-    pub(super) fn acts(&self, dialect: Dialect, model: &str) -> Vec<Act> {
+    pub(crate) fn acts(&self, dialect: Dialect, model: &str) -> Vec<Act> {
         let mut rendered = self.rendered.lock().unwrap_or_else(PoisonError::into_inner);
         rendered.entry(dialect).or_insert_with(|| self.render(dialect, model)).clone()
     }

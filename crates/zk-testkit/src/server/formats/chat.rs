@@ -3,14 +3,14 @@
 use serde_json::{Map, Value, json};
 use zk_core::model::{CallId, StopReason, Usage};
 
-use super::frames::{Part, Piece, Pieces, Telling};
+use super::pieces::{Part, Piece, Pieces, Telling};
 use crate::rules::Reasoning;
 use crate::script::{Step, Turn};
 
 /// Answers have no clock in them, so that they are the same every time.
 const CREATED: u64 = 1_767_225_600;
 
-pub(super) fn stream(turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
+pub(crate) fn stream(turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
     let mut out = Pieces::new(telling.pace);
     let say = |delta: Value| event(&chunk(telling, &json!([choice(&delta, None)])));
     out.event(Part::Start, say(json!({"role": "assistant", "content": ""})));
@@ -74,7 +74,7 @@ pub(super) fn stream(turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
     out.all
 }
 
-pub(super) fn whole(turn: &Turn, telling: Telling<'_>) -> Value {
+pub(crate) fn whole(turn: &Turn, telling: Telling<'_>) -> Value {
     let mut text = String::new();
     let mut thoughts: Vec<(String, Option<&str>)> = Vec::new();
     let mut calls: Vec<Value> = Vec::new();
@@ -165,11 +165,11 @@ fn reasoning(reasoning: Reasoning, thoughts: &[(String, Option<&str>)], said: &s
 }
 
 /// One chunk as the wire has it.
-pub(super) fn event(data: &Value) -> String {
+pub(crate) fn event(data: &Value) -> String {
     format!("data: {data}\n\n")
 }
 
-pub(super) fn ping() -> String {
+pub(crate) fn ping() -> String {
     ": keep-alive\n\n".to_owned()
 }
 

@@ -14,19 +14,19 @@ use crate::rules::{Dialect, Rule, Violation};
 
 /// A proof of thinking or the id of an item, in an answer or in a request.
 #[derive(Debug)]
-pub(super) struct Token<'a> {
-    pub(super) kind: Kind,
-    pub(super) text: &'a str,
+pub(crate) struct Token<'a> {
+    pub(crate) kind: Kind,
+    pub(crate) text: &'a str,
     /// Content that it was given for.
-    pub(super) of: Value,
+    pub(crate) of: Value,
     /// The token without which it is not taken back.
-    pub(super) needs: Option<&'a str>,
+    pub(crate) needs: Option<&'a str>,
     /// Place of the token in a request.
-    pub(super) place: String,
+    pub(crate) place: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Proof,
     /// The id of an item of this type.
     Id(&'static str),
@@ -41,11 +41,11 @@ struct Given {
 
 /// All that was given out.
 #[derive(Debug, Default)]
-pub(super) struct Ledger(HashMap<(Dialect, String), Given>);
+pub(crate) struct Ledger(HashMap<(Dialect, String), Given>);
 
 impl Ledger {
     /// Enters what `answer`, a whole one, gives out.
-    pub(super) fn enter(&mut self, dialect: Dialect, model: &str, answer: &Value) {
+    pub(crate) fn enter(&mut self, dialect: Dialect, model: &str, answer: &Value) {
         for token in given(dialect, answer) {
             let needs = token.needs.map(str::to_owned);
             let given = Given { model: model.to_owned(), of: token.of, needs };
@@ -54,7 +54,7 @@ impl Ledger {
     }
 
     /// Whether everything that `body` brings back was given out to `model`, for the same content.
-    pub(super) fn check(&self, dialect: Dialect, model: &str, body: &Value) -> Result<(), Violation> {
+    pub(crate) fn check(&self, dialect: Dialect, model: &str, body: &Value) -> Result<(), Violation> {
         let mut seen: HashSet<&str> = HashSet::new();
         for token in brought(dialect, body) {
             let given = self.0.get(&(dialect, token.text.to_owned()));

@@ -14,7 +14,7 @@ use zk_core::model::{Block, Image, Message};
 use crate::Asked;
 use crate::rules::Dialect;
 
-pub(super) fn asked(dialect: Dialect, body: &Value, number: usize) -> Asked {
+pub(crate) fn asked(dialect: Dialect, body: &Value, number: usize) -> Asked {
     let (name, (system, messages)) = match dialect {
         Dialect::Anthropic => ("/name", anthropic::conversation(body)),
         Dialect::Chat => ("/function/name", chat::conversation(body)),

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use zk_core::model::{CallId, StopReason, Usage};
 
-use super::frames::{Part, Piece, Pieces, Telling};
+use super::pieces::{Part, Piece, Pieces, Telling};
 use crate::script::{Step, Turn};
 
 /// Answers have no clock in them, so that they are the same every time.
@@ -27,7 +27,7 @@ impl Writer {
 }
 
 /// `is_codex`: the end does not repeat what came.
-pub(super) fn stream(turn: &Turn, telling: Telling<'_>, is_codex: bool) -> Vec<Piece> {
+pub(crate) fn stream(turn: &Turn, telling: Telling<'_>, is_codex: bool) -> Vec<Piece> {
     let mut writer = Writer { out: Pieces::new(telling.pace), sequence: 0 };
     for kind in ["response.created", "response.in_progress"] {
         let response = response(telling, "in_progress", &[]);
@@ -135,7 +135,7 @@ fn with(mut value: Value, more: Value) -> Value {
     value
 }
 
-pub(super) fn whole(turn: &Turn, telling: Telling<'_>) -> Value {
+pub(crate) fn whole(turn: &Turn, telling: Telling<'_>) -> Value {
     let why = turn.stop_reason();
     let mut response = response(telling, status(&why), &items(turn, telling));
     if let Some(fields) = response.as_object_mut() {
@@ -206,13 +206,13 @@ fn items(turn: &Turn, telling: Telling<'_>) -> Vec<Value> {
 }
 
 /// One event as the wire has it.
-pub(super) fn event(data: &Value) -> String {
+pub(crate) fn event(data: &Value) -> String {
     let name = data.get("type").and_then(Value::as_str).unwrap_or_default();
     format!("event: {name}\ndata: {data}\n\n")
 }
 
 /// The events of an error, whose body is `refusal`: the error itself, and the end of the response.
-pub(super) fn error(refusal: &Value, number: usize) -> String {
+pub(crate) fn error(refusal: &Value, number: usize) -> String {
     let error = refusal
         .get("error")
         .cloned()

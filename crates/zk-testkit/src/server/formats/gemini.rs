@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use zk_core::model::{CallId, StopReason, Usage};
 
-use super::frames::{Part, Piece, Pieces, Telling};
+use super::pieces::{Part, Piece, Pieces, Telling};
 use crate::rules::{SIGNED, generation};
 use crate::script::{Step, Turn, parse_args};
 
@@ -101,7 +101,7 @@ impl<'a> Speaker<'a> {
     }
 }
 
-pub(super) fn stream(turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
+pub(crate) fn stream(turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
     let mut out = Pieces::new(telling.pace);
     let mut speaker = Speaker::new(telling);
     for step in &turn.steps {
@@ -128,7 +128,7 @@ pub(super) fn stream(turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
     out.all
 }
 
-pub(super) fn whole(turn: &Turn, telling: Telling<'_>) -> Value {
+pub(crate) fn whole(turn: &Turn, telling: Telling<'_>) -> Value {
     let mut speaker = Speaker::new(telling);
     let mut parts = Vec::new();
     for step in &turn.steps {

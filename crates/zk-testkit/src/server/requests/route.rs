@@ -5,7 +5,7 @@ use crate::rules::Dialect;
 
 /// Purpose of a request.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Route {
+pub(crate) enum Route {
     Generate(Dialect),
     CountTokens(Dialect),
     Models(Dialect),
@@ -16,7 +16,7 @@ pub(super) enum Route {
 }
 
 /// Looks only at how the path ends, so any base URL works.
-pub(super) fn route(method: &Method, path: &str, headers: &HeaderMap) -> Route {
+pub(crate) fn route(method: &Method, path: &str, headers: &HeaderMap) -> Route {
     let path = path.trim_end_matches('/');
     if method == Method::POST {
         match self::method(path) {
@@ -73,7 +73,7 @@ pub(super) fn route(method: &Method, path: &str, headers: &HeaderMap) -> Route {
 }
 
 /// The model and the method in a path of the Gemini API.
-pub(super) fn method(path: &str) -> Option<(&str, &str)> {
+pub(crate) fn method(path: &str) -> Option<(&str, &str)> {
     let (model, method) = path.rsplit_once(':')?;
     let (_, model) = model.rsplit_once("models/")?;
     Some((model, method))

@@ -6,18 +6,18 @@ use std::time::Duration;
 use bytes::Bytes;
 use zk_core::model::{ErrorKind, ProviderError};
 
-use super::fault::Fault;
-use super::frames::{Part, Piece};
-use super::refusal::{self, Refusal};
-use super::reply::Act;
+use super::pieces::{Part, Piece};
 use super::{anthropic, chat, ollama, responses};
 use crate::rules::Dialect;
+use crate::server::fault::Fault;
+use crate::server::refusal::{self, Refusal};
+use crate::server::reply::Act;
 
 /// Long enough that a client reads what was sent before as a piece of its own.
 const APART: Duration = Duration::from_millis(1);
 
 /// The pieces as acts, broken as `fault` says.
-pub(super) fn acts(
+pub(crate) fn acts(
     dialect: Dialect,
     mut pieces: Vec<Piece>,
     fault: Option<&Fault>,

@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 use zk_core::model::{CallId, StopReason, Usage};
 
-use super::frames::{Part, Piece, Pieces, Telling};
+use super::pieces::{Part, Piece, Pieces, Telling};
 use crate::script::{Step, Turn, parse_args};
 
-pub(super) fn stream(turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
+pub(crate) fn stream(turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
     let mut out = Pieces::new(telling.pace);
     let start = json!({"type": "message_start", "message": head(telling)});
     out.event(Part::Start, event(&start));
@@ -65,7 +65,7 @@ pub(super) fn stream(turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
     out.all
 }
 
-pub(super) fn whole(turn: &Turn, telling: Telling<'_>) -> Value {
+pub(crate) fn whole(turn: &Turn, telling: Telling<'_>) -> Value {
     let content: Vec<Value> = turn
         .steps
         .iter()
@@ -94,12 +94,12 @@ pub(super) fn whole(turn: &Turn, telling: Telling<'_>) -> Value {
 }
 
 /// One event as the wire has it.
-pub(super) fn event(data: &Value) -> String {
+pub(crate) fn event(data: &Value) -> String {
     let name = data.get("type").and_then(Value::as_str).unwrap_or_default();
     format!("event: {name}\ndata: {data}\n\n")
 }
 
-pub(super) fn ping() -> String {
+pub(crate) fn ping() -> String {
     event(&json!({"type": "ping"}))
 }
 

@@ -5,23 +5,23 @@ use hyper::Uri;
 use hyper::header::HeaderMap;
 use serde_json::Value;
 
-use super::refusal::Refusal;
-use super::reply::Reply;
 use super::route;
-use super::shared::Shared;
 use crate::rules::{self, Dialect, Violation};
+use crate::server::refusal::Refusal;
+use crate::server::reply::Reply;
+use crate::server::shared::Shared;
 
 /// A request.
-pub(super) struct Sent<'a> {
-    pub(super) uri: &'a Uri,
-    pub(super) headers: &'a HeaderMap,
-    pub(super) body: &'a Bytes,
+pub(crate) struct Sent<'a> {
+    pub(crate) uri: &'a Uri,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) body: &'a Bytes,
     /// Which request for an answer it is, if it is one.
-    pub(super) number: Option<usize>,
+    pub(crate) number: Option<usize>,
 }
 
 impl Sent<'_> {
-    pub(super) fn id(&self) -> usize {
+    pub(crate) fn id(&self) -> usize {
         self.number.unwrap_or(0)
     }
 
@@ -37,15 +37,15 @@ impl Sent<'_> {
 }
 
 /// A request that gets an answer.
-pub(super) struct Admitted {
+pub(crate) struct Admitted {
     /// Body of the request, with the model in it.
-    pub(super) json: Value,
-    pub(super) form: Form,
+    pub(crate) json: Value,
+    pub(crate) form: Form,
 }
 
 /// Form in which an answer is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(crate) enum Form {
     Stream,
     Whole,
     /// Whole, in a list: what Gemini makes of a stream that is not asked for as events.
@@ -53,15 +53,15 @@ pub(super) enum Form {
 }
 
 impl Admitted {
-    pub(super) fn model(&self) -> &str {
+    pub(crate) fn model(&self) -> &str {
         self.json.get("model").and_then(Value::as_str).unwrap_or_default()
     }
 }
 
 /// An answer that is no turn of the script.
-pub(super) struct Brief {
-    pub(super) reply: Reply,
-    pub(super) violation: Option<Violation>,
+pub(crate) struct Brief {
+    pub(crate) reply: Reply,
+    pub(crate) violation: Option<Violation>,
 }
 
 impl From<Reply> for Brief {
@@ -70,7 +70,7 @@ impl From<Reply> for Brief {
     }
 }
 
-pub(super) fn authorised(shared: &Shared, dialect: Dialect, sent: &Sent<'_>) -> Result<(), Reply> {
+pub(crate) fn authorised(shared: &Shared, dialect: Dialect, sent: &Sent<'_>) -> Result<(), Reply> {
     let Some(key) = &shared.options.key else { return Ok(()) };
     let bearer = sent.header("authorization").and_then(|value| value.strip_prefix("Bearer "));
     let (given, missing, wrong) = match dialect {
@@ -106,7 +106,7 @@ pub(super) fn authorised(shared: &Shared, dialect: Dialect, sent: &Sent<'_>) -> 
     }
 }
 
-pub(super) fn known(shared: &Shared, dialect: Dialect, model: &str, sent: &Sent<'_>) -> Result<(), Reply> {
+pub(crate) fn known(shared: &Shared, dialect: Dialect, model: &str, sent: &Sent<'_>) -> Result<(), Reply> {
     let models = &shared.options.models;
     if models.is_empty() || models.iter().any(|known| known == model) {
         return Ok(());
@@ -136,7 +136,7 @@ pub(super) fn known(shared: &Shared, dialect: Dialect, model: &str, sent: &Sent<
 }
 
 /// The body of a request that gets an answer.
-pub(super) fn admitted(shared: &Shared, dialect: Dialect, sent: &Sent<'_>) -> Result<Admitted, Brief> {
+pub(crate) fn admitted(shared: &Shared, dialect: Dialect, sent: &Sent<'_>) -> Result<Admitted, Brief> {
     authorised(shared, dialect, sent)?;
     let reject = |message: &str| Refusal::new(dialect, 400, message).reply(sent.id());
     let refuse =
