@@ -185,7 +185,7 @@ mod tests {
     use zk_core::events::{SessionStart, StreamIdle};
     use zk_core::kernel::{AnyEvent, Origin};
     use zk_core::model::{ModelRef, Phase, RunId};
-    use zk_view::{Engine, In, Seen};
+    use zk_view::{Engine, EngineInput, ObservedEvent};
 
     use super::*;
     use crate::env::Env;
@@ -198,7 +198,7 @@ mod tests {
         let mut teller = Teller::new(SharedScreen::new(screen), true, false, &[]);
         let mut engine = Engine::new();
         let mut happen = |seconds: u64, event: &dyn AnyEvent| {
-            let seen = In::Event(Seen { event, origin: &Origin::default() });
+            let seen = EngineInput::Event(ObservedEvent { event, origin: &Origin::default() });
             engine.apply(seconds * 1000, seen).patches.iter().for_each(|patch| teller.patch(patch));
         };
         happen(0, &SessionStart { session_id: None, run_id: RunId::fresh(), messages: 0 });
