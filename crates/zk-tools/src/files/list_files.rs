@@ -8,7 +8,7 @@ use zk_core::model::{Approved, CallKind, Concurrency, Effects, ToolError, ToolOu
 use zk_core::service::{CallPlace, FileKind, Tool, ToolCx};
 
 use crate::args;
-use crate::limits::LISTED_NAMES as MOST;
+use crate::limits::LISTED_NAMES;
 use crate::text::{count, listing, minute, size};
 use crate::tool_names::ToolNames;
 use crate::tool_support::{blocking, files, path_error};
@@ -61,7 +61,7 @@ impl Tool for ListFiles {
             let at = files.resolve(&cwd, path).map_err(|error| path_error(&error, &tools))?;
             let found = files.list(&at).map_err(|error| path_error(&error, &tools))?;
             let mut text = String::new();
-            for (name, stat) in found.iter().take(MOST) {
+            for (name, stat) in found.iter().take(LISTED_NAMES) {
                 text.push_str(name);
                 match stat.kind {
                     FileKind::Directory => text.push('/'),
@@ -80,9 +80,9 @@ impl Tool for ListFiles {
             let display = listing(text.lines(), line);
             if found.is_empty() {
                 text.push_str("(the directory is empty)");
-            } else if found.len() > MOST {
+            } else if found.len() > LISTED_NAMES {
                 let next = tools.advise("glob", |glob| format!("; use {glob} to narrow it down"));
-                text.push_str(&format!("({MOST} of {} names{next})", found.len()));
+                text.push_str(&format!("({LISTED_NAMES} of {} names{next})", found.len()));
             }
             Ok(ToolOutput::text(text).with_display(display))
         })

@@ -7,8 +7,8 @@ use zk_core::model::{Block, Image, MediaTypes};
 
 use crate::text::head;
 
-/// The most bytes of a notebook that is shown by its cells.
-pub(crate) const MOST: u64 = 20 << 20;
+/// Size limit of a notebook that is shown by its cells, in bytes.
+pub(crate) const MAX_NOTEBOOK_BYTES: u64 = 20 << 20;
 
 /// The most bytes of one output of a cell.
 const OUTPUT: usize = 4_000;

@@ -19,8 +19,8 @@ use crate::tool_support::{blocking, files, go_on, io_error, path_error};
 use crate::{ReadState, ToolsOptions, args};
 
 /// Lines and bytes of a difference that a refusal shows.
-const SHOWN: usize = 40;
-const SHOWN_BYTES: usize = 4_000;
+const MAX_SHOWN_LINES: usize = 40;
+const MAX_SHOWN_BYTES: usize = 4_000;
 
 /// Replaces or creates a file.
 ///
@@ -176,9 +176,9 @@ fn may_overwrite(known: Known, read_first: bool, len: u64, tools: &ToolNames) ->
 fn now(old: &Old, content: &str) -> String {
     match diff::display("", &old.bytes, content.as_bytes()) {
         Display::Diff { diff, .. } => {
-            let lines: Vec<&str> = diff.lines().take(SHOWN).collect();
+            let lines: Vec<&str> = diff.lines().take(MAX_SHOWN_LINES).collect();
             let lines = lines.join("\n");
-            format!(". What it has now, and what you would make of it:\n{}", head(&lines, SHOWN_BYTES))
+            format!(". What it has now, and what you would make of it:\n{}", head(&lines, MAX_SHOWN_BYTES))
         }
         Display::Line { .. } | Display::Lines { .. } | Display::Command { .. } | Display::Table { .. } => {
             String::new()

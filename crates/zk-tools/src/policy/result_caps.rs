@@ -16,7 +16,7 @@ const TURNS: usize = 64;
 const BYTES_OF_A_TOKEN: u64 = 2;
 
 /// Bytes that a result may always have, so that a full window is told of in words.
-const LEAST: usize = 4 << 10;
+const MIN_RESULT_BYTES: usize = 4 << 10;
 
 /// Cuts what exceeds the caps of a result and of a turn, or does not fit what is left of the model's window, before it
 /// joins the history, and says which cap it was.
@@ -39,7 +39,7 @@ impl ResultCaps {
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         let at = turns.iter().position(|(known, _)| known == turn);
         let (_, used) = at.and_then(|at| turns.remove(at)).unwrap_or_else(|| (turn.clone(), 0));
-        let in_window = room.saturating_sub(used).max(LEAST);
+        let in_window = room.saturating_sub(used).max(MIN_RESULT_BYTES);
         let granted =
             bytes.min(limits::RESULT_BYTES).min(limits::TURN_BYTES.saturating_sub(used)).min(in_window);
         turns.push_back((turn.clone(), used + granted));

@@ -10,8 +10,8 @@ use zk_core::model::{ToolError, ToolErrorKind, is_public_address};
 
 use super::named;
 
-/// The longest address of a page, in bytes.
-const LONGEST: usize = 8_000;
+/// Length limit of the address of a page, in bytes.
+const MAX_ADDRESS_BYTES: usize = 8_000;
 
 /// Advice where an address is refused.
 const NEXT: &str = "only pages of the public network can be fetched; for one inside, ask the user";
@@ -19,9 +19,9 @@ const NEXT: &str = "only pages of the public network can be fetched; for one ins
 /// An address of a page that may be asked for: HTTP or HTTPS, with a host and without a password.
 pub(super) fn parse(text: &str) -> Result<Url, ToolError> {
     let text = text.trim();
-    if text.len() > LONGEST {
+    if text.len() > MAX_ADDRESS_BYTES {
         return Err(ToolError::invalid(format!(
-            "an address may have {LONGEST} bytes, this has {}; leave out what the page does not need",
+            "an address may have {MAX_ADDRESS_BYTES} bytes, this has {}; leave out what the page does not need",
             text.len()
         )));
     }

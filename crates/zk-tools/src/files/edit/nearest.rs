@@ -6,7 +6,7 @@ const MAX_LINES: usize = 50_000;
 /// Places that are compared closely.
 const BEST: usize = 8;
 /// Lines shown.
-const SHOWN: usize = 24;
+const MAX_SHOWN_LINES: usize = 24;
 /// Bytes of each side of a close comparison.
 const CLOSE: usize = 4_000;
 /// Bytes of a line that count.
@@ -78,7 +78,7 @@ fn numbered(lines: &[String], start: usize, height: usize) -> String {
         .iter()
         .enumerate()
         .skip(start)
-        .take(height.min(SHOWN))
+        .take(height.min(MAX_SHOWN_LINES))
         .map(|(at, line)| format!("{}\t{}", at + 1, head(line, 500)))
         .collect();
     shown.join("\n")

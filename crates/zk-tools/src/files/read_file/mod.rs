@@ -192,7 +192,7 @@ impl Reading {
             let note = state.note_read(&reader, &at.path, Fingerprint::of(&bytes), slice, UNSEEN);
             return Ok(if note.repeats && dedup && !bytes.is_empty() { unchanged() } else { output });
         }
-        if !slice.raw && at.shown.ends_with(".ipynb") && stat.len <= notebook::MOST {
+        if !slice.raw && at.shown.ends_with(".ipynb") && stat.len <= notebook::MAX_NOTEBOOK_BYTES {
             let mut bytes = Vec::new();
             file.read_to_end(&mut bytes).map_err(|error| io_error("read", &at.shown, &error))?;
             if let Some((text, images)) = notebook::render(&bytes) {

@@ -10,9 +10,9 @@ use zk_core::service::{Denial, ExecError, Exit, KillSignal, OutputStream, Proces
 use crate::shell::output::{Output, Since, read_since};
 
 /// Grace period between `TERM` and `KILL`; the process tree is gone within two seconds.
-const GRACE: Duration = Duration::from_millis(1_750);
+const END_GRACE: Duration = Duration::from_millis(1_750);
 /// Time limit for the end of a job after the kill.
-const LAST: Duration = Duration::from_millis(1_000);
+const KILL_WAIT: Duration = Duration::from_millis(1_000);
 /// Time for which output is still read that something held open after the command ended.
 const DRAIN: Duration = Duration::from_millis(200);
 /// The longest pause between two looks at what a command left behind.
@@ -237,7 +237,7 @@ impl Job {
             Exit::Stopped | Exit::TimedOut => {
                 self.phase.send_replace(JobPhase::Ending);
                 process.kill(KillSignal::Terminate).await?;
-                if !self.gone_within(&mut *process, GRACE).await?.is_empty() {
+                if !self.gone_within(&mut *process, END_GRACE).await?.is_empty() {
                     process.kill(KillSignal::Kill).await?;
                 }
             }
@@ -260,7 +260,7 @@ impl Job {
                     };
                     if is_to_end {
                         process.kill(KillSignal::Terminate).await?;
-                        if !self.gone_within(&mut *process, GRACE).await?.is_empty() {
+                        if !self.gone_within(&mut *process, END_GRACE).await?.is_empty() {
                             process.kill(KillSignal::Kill).await?;
                         }
                         break;
@@ -270,7 +270,7 @@ impl Job {
                 }
             }
         }
-        let survivors = self.gone_within(&mut *process, LAST).await?;
+        let survivors = self.gone_within(&mut *process, KILL_WAIT).await?;
         let (elapsed, denials) = (self.began.elapsed(), process.denials());
         Ok(JobPhase::Ended { exit, elapsed, survivors, denials })
     }

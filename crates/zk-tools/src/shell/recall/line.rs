@@ -5,7 +5,7 @@ use std::io::{self, BufRead};
 use tokio_util::sync::CancellationToken;
 
 /// Bytes of a line that are shown.
-const SHOWN: usize = 2_000;
+const MAX_SHOWN_BYTES: usize = 2_000;
 
 /// Bytes that are shown before what was looked for.
 const BEFORE: usize = 400;
@@ -76,7 +76,7 @@ impl Line {
         self.length += bytes.len() as u64;
         let bytes = bytes.get(skipped.min(bytes.len())..).unwrap_or_default();
         if query.is_none() || self.found.is_some() {
-            let room = SHOWN.saturating_sub(self.buffer.len()).min(bytes.len());
+            let room = MAX_SHOWN_BYTES.saturating_sub(self.buffer.len()).min(bytes.len());
             self.buffer.extend_from_slice(bytes.get(..room).unwrap_or_default());
             return;
         }
@@ -92,7 +92,7 @@ impl Line {
         let keep_from = match find(&self.buffer, query) {
             Some(at) => {
                 self.found = Some(self.start + at as u64);
-                let is_short = is_end && self.buffer.len() <= SHOWN;
+                let is_short = is_end && self.buffer.len() <= MAX_SHOWN_BYTES;
                 if is_short { 0 } else { at.saturating_sub(BEFORE) }
             }
             // The text that is looked for may have begun, and have another length in other letters.
@@ -101,7 +101,7 @@ impl Line {
         self.buffer.drain(..keep_from);
         self.start += keep_from as u64;
         if self.found.is_some() {
-            self.buffer.truncate(SHOWN);
+            self.buffer.truncate(MAX_SHOWN_BYTES);
         }
     }
 
@@ -168,7 +168,7 @@ mod tests {
             for at in [0, 1_990, 65_530, 65_537, 300_000] {
                 let text = format!("{}{needle}{}\nnext", "x".repeat(at), "y".repeat(5_000));
                 let part = part(&text, 0, Some(query)).unwrap();
-                assert!(part.text.contains(needle) && part.text.len() <= SHOWN, "{at}: {part:?}");
+                assert!(part.text.contains(needle) && part.text.len() <= MAX_SHOWN_BYTES, "{at}: {part:?}");
                 assert_eq!(part.from, at.saturating_sub(BEFORE) as u64, "{at}");
                 assert_eq!(text.get(part.from as usize..part.to as usize), Some(&*part.text));
             }

@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 
-/// The longest name of an entity.
-const LONGEST: usize = 10;
+/// Length limit of the name of an entity, in bytes.
+const MAX_ENTITY_BYTES: usize = 10;
 
 /// Entities that pages use; others stay as they are written.
 const NAMED: [(&str, char); 70] = [
@@ -86,7 +86,7 @@ pub(super) fn decode(text: &str) -> Cow<'_, str> {
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('&') {
         out.push_str(before);
-        let end = after.bytes().take(LONGEST + 1).position(|byte| byte == b';');
+        let end = after.bytes().take(MAX_ENTITY_BYTES + 1).position(|byte| byte == b';');
         let named = end.and_then(|end| after.get(..end)).and_then(character);
         match (named, end) {
             (Some(character), Some(end)) => {
