@@ -6,22 +6,15 @@
 //!
 //! | module | what is in it |
 //! |---|---|
-//! | `config`, `transport`, `expand`, `secret_values` | the definition of a server, as settings and `.mcp.json` have it |
-//! | `oauth_config` | what is set about signing in |
-//! | `exposure` | how far a server is trusted, and which of its tools are used |
-//! | `server/` | one server: attempts, its tools, what follows its end |
-//! | `servers` | all servers of a plugin, for a host |
-//! | `client/`, `era` | one connection: eras, calls, progress, cancellation, what a server asks |
-//! | `stdio/`, `http`, `event_stream` | the transports; a program is started with the `Exec` service |
-//! | `pin`, `canonical` | the tools that were accepted, and what differs from them |
-//! | `tool`, `sanitize`, `names` | a tool as the model has it |
-//! | `resources`, `prompts`, `forms`, `sampling` | resources as tools, prompts as commands, forms as questions, the model for servers |
-//! | `status`, `status_command` | how servers are, in code and for a person |
-//! | `skills` | skills that servers list, for whoever uses them |
-//! | `search`, `catalogue` | tools that the model is told of once it searched for them, and the list of them in the prompt |
+//! | `config/` | the definition of a server, as settings and `.mcp.json` have it; trust, filters of tools, names |
+//! | `transport/` | bytes to a server and back: a program's standard streams, and HTTP; limits of both |
+//! | `client/` | one connection: eras, calls, progress, cancellation, what a server asks |
+//! | `server/` | one server: attempts, its tools, what follows its end; forms as questions, the model for servers |
+//! | `tools/` | tools, resources, prompts and skills of servers as the agent has them, the search for tools |
 //! | `auth/` | signing in to servers that are reached by HTTP |
-//! | `events` | `mcp:*` |
 //! | `serve/` | zk as a server: its tools for other programs |
+//! | `store/` | accepted tools, eras, states and logs of servers, in memory and in files |
+//! | `events` | `mcp:*` |
 //!
 //! # Example
 //!
