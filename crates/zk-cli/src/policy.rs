@@ -60,6 +60,10 @@ pub(crate) fn judge(app: &AppContext, containment: &Containment) -> PermissionJu
         .with_variables(variables)
         .protecting(app.dirs.own(&app.roots()))
         .hiding(sandbox::hidden(app));
+    let surroundings = match containment.for_reads {
+        Some(_) => surroundings.hiding_private(),
+        None => surroundings,
+    };
     let surroundings = Arc::new(surroundings);
     let judge = match approvals(app) {
         Some(approvals) => PermissionJudge::remembering(mode, rules, &app.project, surroundings, approvals),

@@ -1,4 +1,5 @@
 use std::collections::{BTreeMap, HashSet};
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -24,6 +25,8 @@ pub struct HostSurroundings {
     /// Protected paths that the host adds inside the workspace.
     protected: Vec<PathBuf>,
     hidden: Vec<PathBuf>,
+    /// Whether the sandbox of reads hides the credentials that the project itself uses.
+    hides_private: bool,
     variables: BTreeMap<String, String>,
     /// Directories of the repositories in or around the roots that were there from the start: commands do not write their
     /// configuration.
@@ -51,6 +54,7 @@ impl HostSurroundings {
             path: path.to_vec(),
             protected: Vec::new(),
             hidden: Vec::new(),
+            hides_private: false,
             variables: BTreeMap::new(),
             repositories,
             shared: &SHARED,
@@ -68,6 +72,13 @@ impl HostSurroundings {
     #[must_use]
     pub fn hiding(mut self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
         self.hidden.extend(paths.into_iter().map(|path| follow(&path).unwrap_or(path)));
+        self
+    }
+
+    /// Says that the sandbox of reads hides the credentials that the project itself uses, so that a walk never comes to them.
+    #[must_use]
+    pub fn hiding_private(mut self) -> Self {
+        self.hides_private = true;
         self
     }
 
@@ -147,10 +158,26 @@ impl Surroundings for HostSurroundings {
             _ if is_in(&self.hidden) => PathPlace::Secret,
             (PathPlace::Secret, _) | (_, PathPlace::Secret) => PathPlace::Secret,
             (PathPlace::Outside, _) => PathPlace::Outside,
+            (PathPlace::Private, _) | (_, PathPlace::Private) => PathPlace::Private,
             (PathPlace::Protected, _) | (_, PathPlace::Protected) => PathPlace::Protected,
             _ if is_in(&self.protected) => PathPlace::Protected,
             (PathPlace::Inside, PathPlace::Inside | PathPlace::Outside) => PathPlace::Inside,
         }
+    }
+
+    fn names_in(&self, directory: &Path) -> Option<Vec<OsString>> {
+        let listed = match fs::read_dir(directory) {
+            Ok(listed) => listed,
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return Some(Vec::new());
+            }
+            Err(_) => return None,
+        };
+        let names: Vec<OsString> = listed
+            .take(MAX_TREE_ENTRIES)
+            .map(|entry| Some(entry.ok()?.file_name()))
+            .collect::<Option<_>>()?;
+        (names.len() < MAX_TREE_ENTRIES).then_some(names)
     }
 
     fn tree(&self, root: &Path, walk: TreeWalk) -> PathPlace {
@@ -176,6 +203,9 @@ impl Surroundings for HostSurroundings {
                 if walk.skips_hidden && entry.file_name().as_encoded_bytes().starts_with(b".") {
                     continue;
                 }
+                if walk.splits_names && !is_one_word(&entry.file_name()) {
+                    return PathPlace::Outside;
+                }
                 let path = entry.path();
                 let (path, place) = if !kind.is_symlink() {
                     let place = self.entry(&path);
@@ -186,6 +216,9 @@ impl Surroundings for HostSurroundings {
                 } else {
                     continue;
                 };
+                if place == PathPlace::Private && self.hides_private {
+                    continue;
+                }
                 let is_listed_name = !walk.reads_contents && !kind.is_dir() && !kind.is_symlink();
                 if !is_listed_name && !is_readable(place) {
                     return place;
@@ -214,6 +247,12 @@ impl HostSurroundings {
         // person's.
         self.is_own(&real.join("."))
     }
+}
+
+/// Whether a name is one word of a text, and no flag.
+fn is_one_word(name: &OsStr) -> bool {
+    let is_plain = |found: char| found.is_alphanumeric() || "._-+=@%,:~#^&!$()[]{}".contains(found);
+    name.to_str().is_some_and(|name| !name.starts_with('-') && name.chars().all(is_plain))
 }
 
 /// Returns the place that a path leads to after all links; of one that does not exist, as much as exists.
@@ -289,9 +328,18 @@ mod tests {
     fn a_walk_lies_where_the_worst_lies_that_it_comes_to() {
         let dir = scratch();
         let (home, work) = (dir.path().join("home"), dir.path().join("home/work"));
-        for made in ["work/src", "work/linked", "work/keys/.aws", "work/hidden/.ssh", "work/login", "mine"] {
+        for made in [
+            "work/src",
+            "work/linked",
+            "work/keys/.aws",
+            "work/hidden/.ssh",
+            "work/login",
+            "work/app",
+            "mine",
+        ] {
             fs::create_dir_all(home.join(made)).unwrap();
         }
+        fs::write(work.join("app/.env"), "KEY=a").unwrap();
         fs::write(work.join("login/_netrc"), "machine a").unwrap();
         symlink(home.join("mine"), work.join("linked/out")).unwrap();
         let here = HostSurroundings::new(std::slice::from_ref(&work), Some(&home), &[]);
@@ -309,10 +357,20 @@ mod tests {
             ("hidden", read, PathPlace::Secret),
             ("login", list, PathPlace::Inside),
             ("login", read, PathPlace::Secret),
+            ("app", list, PathPlace::Inside),
+            ("app", read, PathPlace::Private),
             ("..", list, PathPlace::Outside),
         ] {
             assert_eq!(here.tree(&work.join(root), walk), place, "{root} {walk:?}");
         }
+        let words = TreeWalk { splits_names: true, ..read };
+        assert_eq!(here.tree(&work.join("src"), words), PathPlace::Inside);
+        for name in ["a b", "-R", "a\"b", "a\\b"] {
+            fs::write(work.join("src").join(name), "").unwrap();
+            assert_eq!(here.tree(&work.join("src"), words), PathPlace::Outside, "{name}");
+            fs::remove_file(work.join("src").join(name)).unwrap();
+        }
+        assert_eq!(here.hiding_private().tree(&work.join("app"), read), PathPlace::Inside);
     }
 
     #[test]
@@ -340,6 +398,10 @@ mod tests {
             ("key/id", PathPlace::Secret),
             ("../.kube/config", PathPlace::Secret),
             ("../.vimrc", PathPlace::Outside),
+            (".env", PathPlace::Private),
+            ("src/ID_RSA", PathPlace::Private),
+            ("../.env", PathPlace::Outside),
+            (".env.example", PathPlace::Inside),
             (".claude/settings.json", PathPlace::Protected),
             (".claude/skills/x", PathPlace::Protected),
             (".claude/notes/x", PathPlace::Inside),

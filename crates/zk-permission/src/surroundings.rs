@@ -1,3 +1,4 @@
+use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
 use zk_core::service::{GuardedPath, PathGuard};
@@ -14,9 +15,14 @@ pub trait Surroundings: Send + Sync {
     fn path(&self, path: &Path) -> PathPlace;
 
     /// Worst place of all that a walk through a directory comes to. By default nobody can tell where links
-    /// lead that are followed, and all else lies where the directory does.
+    /// lead that are followed, or of which words names are, and all else lies where the directory does.
     fn tree(&self, root: &Path, walk: TreeWalk) -> PathPlace {
-        if walk.follows_links { PathPlace::Outside } else { self.path(root) }
+        if walk.follows_links || walk.splits_names { PathPlace::Outside } else { self.path(root) }
+    }
+
+    /// Names in a directory. Nothing where nobody can tell, which is the default.
+    fn names_in(&self, _directory: &Path) -> Option<Vec<OsString>> {
+        None
     }
 
     /// Home directory of the person, whose settings name registries of package managers.
@@ -44,6 +50,8 @@ pub struct TreeWalk {
     pub reads_contents: bool,
     /// Names that begin with a dot are left out.
     pub skips_hidden: bool,
+    /// Names are taken for words of a text: one that is more than a word, or looks like a flag, leads out.
+    pub splits_names: bool,
 }
 
 /// Place that a program name leads to.
@@ -66,11 +74,14 @@ pub enum PathPlace {
     Protected,
     /// Place that holds credentials.
     Secret,
+    /// File in the workspace with credentials that the project itself uses: a person decides about each use of its name.
+    Private,
     /// Anywhere else.
     Outside,
 }
 
-/// Surroundings by text: every program is where it should be, and a path is inside if it begins with a root.
+/// Surroundings by text: every program is where it should be, a path is inside if it begins with a root, every name is a
+/// word, and no pattern matches a file.
 #[derive(Clone, Debug, Default)]
 pub struct AssumedSurroundings {
     roots: Vec<PathBuf>,
@@ -90,6 +101,14 @@ impl Surroundings for AssumedSurroundings {
 
     fn path(&self, path: &Path) -> PathPlace {
         by_name(path, &self.roots)
+    }
+
+    fn tree(&self, root: &Path, walk: TreeWalk) -> PathPlace {
+        if walk.follows_links { PathPlace::Outside } else { self.path(root) }
+    }
+
+    fn names_in(&self, _directory: &Path) -> Option<Vec<OsString>> {
+        Some(Vec::new())
     }
 }
 
@@ -118,11 +137,20 @@ pub(crate) fn by_name_at(path: &Path, roots: &[PathBuf], home: Option<&Path>) ->
         return PathPlace::Outside;
     };
     let inner = self::names(inner).unwrap_or_default();
-    if is_guarded(|guard| guard != PathGuard::Secret, &inner) {
+    if is_guarded(|guard| guard == PathGuard::Private, &inner) {
+        PathPlace::Private
+    } else if is_guarded(|guard| guard != PathGuard::Secret, &inner) {
         PathPlace::Protected
     } else {
         PathPlace::Inside
     }
+}
+
+/// Whether a path has the name of a file with credentials that a project itself uses.
+pub(crate) fn is_private_name(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let private = GuardedPath::ANYWHERE.iter().filter(|guarded| guarded.guard == PathGuard::Private);
+    private.into_iter().any(|guarded| guarded.path.eq_ignore_ascii_case(name))
 }
 
 /// The names of a path in lower case; nothing if one of them is no text.

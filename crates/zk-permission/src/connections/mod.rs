@@ -57,7 +57,7 @@ pub(crate) fn of_effects(effects: &Effects, near: Vicinity<'_>) -> Option<Connec
 fn of_text(text: &str, near: Vicinity<'_>) -> Option<Connections> {
     match Script::parse(text) {
         Ok(script) => {
-            let leaves = script.commands.iter().flat_map(inspect);
+            let leaves = script.commands.iter().flat_map(|command| inspect(command, Vec::new()));
             leaves.filter_map(|leaf| of_leaf(&leaf, near)).reduce(join)
         }
         Err(_) => of_open_text(text),

@@ -3,14 +3,16 @@ use std::path::Path;
 use zk_core::model::Effect;
 
 use super::place::Whereabouts;
+use super::private::{private_use, private_word};
 use super::unseen::unseen;
 use super::{Bench, JudgedProgram, RuleRef};
 use crate::mode::Mode;
 use crate::program::{
-    Form, Hazard, Leaf, Unseen, base_name, hazard_in, inspect, inspect_program, starts_nothing_by_itself,
+    Form, Hazard, Leaf, Unseen, base_name, hazard_in, inspect, inspect_program, printed_names,
+    starts_nothing_by_itself,
 };
 use crate::rules::{Access, Decision, Likeness, Rule};
-use crate::shell::{Assignment, Redirect, Script, quote_all};
+use crate::shell::{Assignment, Command, Connector, Obstacle, Redirect, Script, quote_all};
 use crate::surroundings::{PathPlace, ProgramPlace};
 
 /// Variables that change how a program shows things, and nothing of what it does.
@@ -38,26 +40,14 @@ impl Bench<'_> {
         let before = self.reasons.len();
         let exact = self.exact_allowance(text);
         match Script::parse(text) {
+            Err(why) if matches!(why.what, Obstacle::Glob(_)) && self.reads_matches(text) => {}
             Err(why) => {
                 self.effects.push(Effect::Executes { command: Some(text.to_owned()), argv: Vec::new() });
                 let why = format!("not understood: {why}");
                 self.not_known(text, &why);
             }
             Ok(script) => {
-                let mut place = Whereabouts::start(self.here.cwd);
-                for command in &script.commands {
-                    for leaf in inspect(command) {
-                        self.leaf(&leaf, &place);
-                        if let Some(target) = &leaf.goes_to {
-                            place.go(target);
-                        } else if leaf.changes_shell {
-                            place = Whereabouts::unknown();
-                        }
-                    }
-                    for redirect in &command.redirects {
-                        self.redirect(redirect, &place);
-                    }
-                }
+                self.commands(&script, false);
                 if let Some(argv) = script.argv() {
                     self.argv = Some(argv.to_vec());
                 }
@@ -72,6 +62,32 @@ impl Bench<'_> {
                 reason.decision = Decision::Allow;
                 reason.why = format!("approved exactly so, although {}", reason.why);
                 reason.rule = Some(rule.clone());
+            }
+        }
+    }
+
+    /// The commands of a text, one after the other.
+    pub(super) fn commands(&mut self, script: &Script, has_patterns: bool) {
+        let mut place = Whereabouts::start(self.here.cwd);
+        let mut before: Option<&Command> = None;
+        for command in &script.commands {
+            let has_input = |redirect: &Redirect| matches!(redirect, Redirect::Read { .. });
+            let is_fed = command.connector == Connector::Pipe && !command.redirects.iter().any(has_input);
+            let words = before.filter(|_| is_fed).and_then(printed_names).unwrap_or_default();
+            before = Some(command);
+            for leaf in inspect(command, words) {
+                self.leaf(&leaf, &place);
+                if has_patterns {
+                    self.check_matches(command, &leaf, &place);
+                }
+                if let Some(target) = &leaf.goes_to {
+                    place.go(target);
+                } else if leaf.changes_shell {
+                    place = Whereabouts::unknown();
+                }
+            }
+            for redirect in &command.redirects {
+                self.redirect(redirect, &place);
             }
         }
     }
@@ -103,10 +119,9 @@ impl Bench<'_> {
             }
         } else if contained {
             // The words that a hazard begins with are seen in any text that does not hide them.
-            match hazard_in(subject) {
-                Some(hazard) => {
-                    self.say(Decision::Ask, subject, format!("{why}; {}", hazard.describe()), None)
-                }
+            let hazard = hazard_in(subject).map(|hazard| hazard.describe().to_owned());
+            match hazard.or_else(|| private_word(subject)) {
+                Some(hazard) => self.say(Decision::Ask, subject, format!("{why}; {hazard}"), None),
                 None => self.say(Decision::Allow, subject, format!("{why}; the sandbox bounds it"), None),
             }
         } else if let Some(rule) = self.tool_allowance() {
@@ -167,6 +182,10 @@ impl Bench<'_> {
             return;
         }
         let is_contained = self.mode == Mode::Auto && self.here.is_contained;
+        if let Some(why) = self.private_file(leaf, place).filter(|_| is_contained) {
+            self.say(Decision::Ask, &subject, why, None);
+            return;
+        }
         if let Some(hazard) = leaf.hazard.filter(|_| is_contained) {
             self.say(Decision::Ask, &subject, hazard.describe(), None);
             return;
@@ -273,15 +292,18 @@ impl Bench<'_> {
             let all = place.of(root).unwrap_or_default();
             let mut places = all.iter().map(|full| self.here.surroundings.tree(full, tree.walk));
             let root = root.display();
-            match places.find(|place| matches!(place, PathPlace::Secret | PathPlace::Outside)) {
+            match places.find(|place| !matches!(place, PathPlace::Inside | PathPlace::Protected)) {
                 None => {}
-                Some(PathPlace::Secret) => {
+                Some(PathPlace::Secret | PathPlace::Private) => {
                     return Some(format!("what is below `{root}` may hold credentials"));
                 }
                 Some(PathPlace::Inside | PathPlace::Protected | PathPlace::Outside) => {
                     return Some(format!("what is below `{root}` may lead out of the workspace"));
                 }
             }
+        }
+        if let Some(why) = self.private_file(leaf, place) {
+            return Some(why);
         }
         for effect in &leaf.effects {
             let Effect::Reads { paths } = effect else { continue };
@@ -290,7 +312,9 @@ impl Bench<'_> {
                 let shown = path.display();
                 match all.iter().map(|full| self.read_place(full)).find(|place| *place != PathPlace::Inside) {
                     None => {}
-                    Some(PathPlace::Secret) => return Some(format!("`{shown}` may hold credentials")),
+                    Some(PathPlace::Secret | PathPlace::Private) => {
+                        return Some(format!("`{shown}` may hold credentials"));
+                    }
                     Some(PathPlace::Inside | PathPlace::Protected | PathPlace::Outside) => {
                         return Some(format!("`{shown}` is outside of the workspace"));
                     }
@@ -300,7 +324,7 @@ impl Bench<'_> {
         None
     }
 
-    fn read_place(&self, full: &Path) -> PathPlace {
+    pub(super) fn read_place(&self, full: &Path) -> PathPlace {
         if full == Path::new("/dev/null") || full == Path::new("/dev/stdin") {
             return PathPlace::Inside;
         }
@@ -435,6 +459,15 @@ impl Bench<'_> {
                 self.say(Decision::Allow, &subject, "a rule about this file", Some(rule));
                 return;
             }
+        }
+        if places.contains(&PathPlace::Private) {
+            let why = private_use(path);
+            match self.mode {
+                // The command only reads, and a person may want it to.
+                Mode::ReadOnly if access == Access::Read => self.say(Decision::Ask, &subject, why, None),
+                _ => self.otherwise(&subject, &why),
+            }
+            return;
         }
         if self.mode == Mode::Auto && self.here.is_contained {
             self.say(Decision::Allow, &subject, "the sandbox bounds it", None);

@@ -1,7 +1,9 @@
 //! The judge: from a call, a mode and rules to a verdict. It asks nobody.
 
 mod command;
+mod patterns;
 mod place;
+mod private;
 mod unseen;
 mod verdict;
 
@@ -300,10 +302,32 @@ impl<'a> Bench<'a> {
                 continue;
             }
             match access {
-                Access::Read => self.say(Decision::Allow, &subject, "it only reads", None),
+                Access::Read => self.file_read(&full, &subject),
                 Access::Write => self.file_write(&full, &subject),
             }
         }
+    }
+
+    fn file_read(&mut self, full: &Path, subject: &str) {
+        // What no tool reads, the service of files refuses.
+        if self.here.surroundings.path(full) != PathPlace::Private {
+            self.say(Decision::Allow, subject, "it only reads", None);
+            return;
+        }
+        let rule = self.read_allowance(full).or_else(|| self.tool_allowance());
+        let why = private::private_use(Path::new(subject));
+        match (rule, self.mode) {
+            (Some(rule), _) => self.say(Decision::Allow, subject, "a rule about this file", Some(rule)),
+            // A person may want it to be read.
+            (None, Mode::ReadOnly) => self.say(Decision::Ask, subject, why, None),
+            (None, _) => self.otherwise(subject, &why),
+        }
+    }
+
+    /// The rule that allows reading a file.
+    fn read_allowance(&self, full: &Path) -> Option<RuleRef> {
+        let mut rules = self.rules.saying(Decision::Allow).filter(|_| self.mode != Mode::ReadOnly);
+        rules.find(|rule| rule.matches_path(Access::Read, full)).map(RuleRef::from)
     }
 
     fn file_write(&mut self, full: &Path, subject: &str) {
@@ -332,7 +356,9 @@ impl<'a> Bench<'a> {
             }
             PathPlace::Inside => self.otherwise(subject, "it changes a file"),
             PathPlace::Protected => self.otherwise(subject, "programs are started from what it changes"),
-            PathPlace::Secret => self.otherwise(subject, "it changes a file with credentials"),
+            PathPlace::Secret | PathPlace::Private => {
+                self.otherwise(subject, "it changes a file with credentials");
+            }
             PathPlace::Outside => self.otherwise(subject, "it changes a file outside of the workspace"),
         }
     }

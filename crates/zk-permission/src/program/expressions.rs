@@ -118,6 +118,7 @@ fn fd(args: &[String]) -> Outcome {
                 follows_links: scanned.has(&["L", "follow"]),
                 reads_contents: false,
                 skips_hidden: !scanned.has(&["H", "hidden", "u", "unrestricted"]),
+                splits_names: false,
             };
             Outcome { trees: super::trees(roots, walk), ..Outcome::reads(roots.iter().copied()) }
         }

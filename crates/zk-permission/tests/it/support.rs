@@ -82,8 +82,18 @@ impl Setup {
     }
 
     pub(crate) fn call_in(&self, surroundings: &dyn Surroundings, tool: &str, effects: &Effects) -> Verdict {
+        self.call_at(Path::new("/p"), surroundings, tool, effects)
+    }
+
+    pub(crate) fn call_at(
+        &self,
+        cwd: &Path,
+        surroundings: &dyn Surroundings,
+        tool: &str,
+        effects: &Effects,
+    ) -> Verdict {
         let here = Circumstances {
-            cwd: Path::new("/p"),
+            cwd,
             surroundings,
             is_contained: self.is_contained,
             holds_reads: self.holds_reads,
