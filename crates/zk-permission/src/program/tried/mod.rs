@@ -2,6 +2,7 @@
 
 mod generator;
 mod throwaway;
+mod walled;
 
 use std::path::Path;
 
@@ -35,6 +36,16 @@ fn is_read(command: &str) -> bool {
     let effects = Effects::executes(command);
     judge(&Call { tool: "shell", effects: &effects }, Mode::Ask, &Rules::new(), &here).decision
         == Decision::Allow
+}
+
+/// Generated commands that are judged reads, and how many had to be judged for them.
+fn reads(random: &mut fastrand::Rng, wanted: usize) -> (Vec<String>, usize) {
+    let (mut commands, mut judged) = (Vec::new(), 0);
+    while commands.len() < wanted {
+        judged += 1;
+        commands.extend(Some(generator::command(random)).filter(|command| is_read(command)));
+    }
+    (commands, judged)
 }
 
 /// Returns the changes that commands made, in words; nothing where they cannot be run.
@@ -82,14 +93,8 @@ fn generated_commands_that_are_judged_reads_leave_all_files_refs_and_sockets_unt
     let mut random = fastrand::Rng::with_seed(seed);
     let (mut ran, mut judged, mut found) = (0, 0, Vec::new());
     while ran < wanted {
-        let mut commands = Vec::new();
-        while commands.len() < ROUND_COMMANDS.min(wanted - ran) {
-            judged += 1;
-            let command = generator::command(&mut random);
-            if is_read(&command) {
-                commands.push(command);
-            }
-        }
+        let (commands, tries) = reads(&mut random, ROUND_COMMANDS.min(wanted - ran));
+        judged += tries;
         ran += commands.len();
         if let Some(file) = &kept {
             use std::io::Write as _;
