@@ -18,9 +18,18 @@ fn has_features(package: &Package) -> bool {
 
 /// Compares the flag tables of the judge with the real programs, and prints the versions of those.
 pub(crate) fn judge_table(workspace: &Workspace) -> Result<()> {
-    let test = "program::checked::every_flag_of_the_tables_takes_of_the_next_word_what_its_program_takes";
-    let args =
-        ["test", "--package", "zk-permission", "--lib", "--locked", "--", "--exact", "--nocapture", test];
+    let args = [
+        "test",
+        "--package",
+        "zk-permission",
+        "--lib",
+        "--locked",
+        "--",
+        "--include-ignored",
+        "--nocapture",
+        "--test-threads=1",
+        "program::checked::",
+    ];
     Run::cargo(&args, workspace.root()).wait()
 }
 

@@ -427,7 +427,7 @@ fn outcome(name: &str, args: &[String], is_own: bool) -> Outcome {
 fn reader(row: &table::Row, args: &[String]) -> Outcome {
     use table::Operands;
     // `xxd F -p` writes a file named `-p`; the programs of binutils read their arguments from `@FILE`.
-    let until = if row.name == "xxd" { flags::Until::Operand } else { flags::Until::Dashes };
+    let until = if table::permutes(row.name) { flags::Until::Dashes } else { flags::Until::Operand };
     let is_of_binutils = matches!(row.name, "nm" | "objdump" | "readelf" | "size" | "strings");
     if is_of_binutils && args.iter().any(|arg| arg.starts_with('@')) {
         return Outcome::asks(format!("`{}` reads its arguments from a file", row.name));

@@ -55,6 +55,14 @@ pub(super) fn find(name: &str) -> Option<&'static Row> {
     READERS.binary_search_by(|row| row.name.cmp(name)).ok().and_then(|at| READERS.get(at))
 }
 
+/// Programs whose flags end at their first operand: what looks like one behind it is a file or text.
+const FLAGS_FIRST: [&str; 5] = ["basename", "pathchk", "seq", "tr", "xxd"];
+
+/// Whether a program takes flags behind its operands.
+pub(super) fn permutes(name: &str) -> bool {
+    !FLAGS_FIRST.contains(&name)
+}
+
 const fn row(name: &'static str, flags: &'static str, operands: Operands) -> Row {
     Row { name, flags, operands }
 }

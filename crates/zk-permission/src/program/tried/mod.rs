@@ -24,7 +24,7 @@ const SEED: u64 = 26;
 const ROUND_COMMANDS: usize = 2_000;
 
 /// Whether a command runs unasked where nothing is allowed but reading.
-fn is_read(command: &str) -> bool {
+pub(super) fn is_read(command: &str) -> bool {
     let surroundings = AssumedSurroundings::new(["/p"]);
     let here = Circumstances {
         cwd: Path::new("/p"),
@@ -49,7 +49,7 @@ fn reads(random: &mut fastrand::Rng, wanted: usize) -> (Vec<String>, usize) {
 }
 
 /// Returns the changes that commands made, in words; nothing where they cannot be run.
-fn told_changes(commands: &[String]) -> Option<Vec<String>> {
+pub(super) fn told_changes(commands: &[String]) -> Option<Vec<String>> {
     match changes(commands) {
         Err(why) => {
             skipped(&why);

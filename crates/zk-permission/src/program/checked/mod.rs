@@ -1,8 +1,11 @@
+mod permutes;
+mod writes;
+
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::{expressions, git, scripts, table, writers};
+use super::{expressions, git, processes, scripts, table, writers};
 
 /// A flag that no program has.
 const STRANGE_FLAG: &str = "--zzzbogus";
@@ -93,20 +96,10 @@ fn complains(output: &str, flag: &str) -> bool {
     })
 }
 
-#[test]
-fn every_flag_of_the_tables_takes_of_the_next_word_what_its_program_takes() {
-    let temp = tempfile::tempdir().unwrap();
-    let directory = temp.path().join("empty");
-    std::fs::create_dir(&directory).unwrap();
-    for argv in [
-        &["git", "init", "-q"][..],
-        &["git", "-c", "user.name=x", "-c", "user.email=x@x", "commit", "-q", "--allow-empty", "-m", "x"],
-    ] {
-        output(argv, &directory);
-    }
+/// Programs of the tables that only read, with their subcommand, and their flags.
+fn reading_rows() -> Vec<(Vec<&'static str>, &'static str)> {
     let mut rows: Vec<(Vec<&str>, &str)> =
         table::READERS.iter().map(|row| (vec![row.name], row.flags)).collect();
-    rows.extend(writers::WRITERS.iter().map(|(name, _, flags)| (vec![*name], *flags)));
     rows.extend(git::READERS.iter().map(|(name, flags, _)| match *name {
         // Their flags are those of the word behind.
         "stash" | "worktree" => (vec!["git", *name, "list"], *flags),
@@ -116,6 +109,29 @@ fn every_flag_of_the_tables_takes_of_the_next_word_what_its_program_takes() {
     rows.push((vec!["fdfind"], expressions::FD_FLAGS));
     rows.push((vec!["sed"], scripts::SED_FLAGS));
     rows.push((vec!["jq"], scripts::JQ_FLAGS));
+    rows.push((vec!["ps"], processes::PS_FLAGS));
+    rows
+}
+
+/// A directory with a repository and nothing else.
+fn repository(temp: &Path) -> std::path::PathBuf {
+    let directory = temp.join("empty");
+    std::fs::create_dir(&directory).unwrap();
+    for argv in [
+        &["git", "init", "-q"][..],
+        &["git", "-c", "user.name=x", "-c", "user.email=x@x", "commit", "-q", "--allow-empty", "-m", "x"],
+    ] {
+        output(argv, &directory);
+    }
+    directory
+}
+
+#[test]
+fn every_flag_of_the_tables_takes_of_the_next_word_what_its_program_takes() {
+    let temp = tempfile::tempdir().unwrap();
+    let directory = repository(temp.path());
+    let mut rows = reading_rows();
+    rows.extend(writers::WRITERS.iter().map(|(name, _, flags)| (vec![*name], *flags)));
     let (mut wrong, mut count, mut missing, mut seen) = (Vec::new(), 0, Vec::new(), Vec::new());
     for (program, spec) in rows {
         let name = program.join(" ");
