@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use zk_exec::{Environment, LocalStateFiles};
-use zk_permission::{Approvals, Decision, HostSurroundings, Layer, PermissionJudge, RuleBase, Rules};
+use zk_permission::{Approvals, Decision, HostPathClassifier, Layer, PermissionJudge, RuleBase, Rules};
 
 use crate::app::AppContext;
 use crate::containment::Containment;
@@ -56,18 +56,18 @@ pub(crate) fn judge(app: &AppContext, containment: &Containment) -> PermissionJu
     let children = Environment::filtered(app.env.without_secrets());
     let variables = children.vars().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
     let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let surroundings = HostSurroundings::new(&app.roots(), home.as_deref(), &path)
+    let classifier = HostPathClassifier::new(&app.roots(), home.as_deref(), &path)
         .with_variables(variables)
         .protecting(app.dirs.own(&app.roots()))
         .hiding(sandbox::hidden(app));
-    let surroundings = match containment.for_reads {
-        Some(_) => surroundings.hiding_private(),
-        None => surroundings,
+    let classifier = match containment.for_reads {
+        Some(_) => classifier.hiding_private(),
+        None => classifier,
     };
-    let surroundings = Arc::new(surroundings);
+    let classifier = Arc::new(classifier);
     let judge = match approvals(app) {
-        Some(approvals) => PermissionJudge::remembering(mode, rules, &app.project, surroundings, approvals),
-        None => PermissionJudge::new(mode, rules, &app.project, surroundings),
+        Some(approvals) => PermissionJudge::with_approvals(mode, rules, &app.project, classifier, approvals),
+        None => PermissionJudge::new(mode, rules, &app.project, classifier),
     };
     let judge = if is_contained { judge.contained() } else { judge };
     if containment.restricts_reads {

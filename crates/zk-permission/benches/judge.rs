@@ -9,7 +9,7 @@ use std::path::Path;
 use divan::{Bencher, black_box};
 use zk_core::model::Effects;
 use zk_permission::{
-    AssumedSurroundings, Call, Circumstances, Decision, Layer, Mode, Rule, RuleBase, Rules, Script, judge,
+    Call, Circumstances, Decision, Layer, Mode, Rule, RuleBase, Rules, Script, TextPathClassifier, judge,
 };
 
 fn main() {
@@ -32,10 +32,10 @@ fn rules() -> Rules {
 
 #[divan::bench]
 fn judge_200_bytes(bencher: Bencher<'_, '_>) {
-    let (rules, surroundings) = (rules(), AssumedSurroundings::new(["/p"]));
+    let (rules, classifier) = (rules(), TextPathClassifier::new(["/p"]));
     let here = Circumstances {
         cwd: Path::new("/p"),
-        surroundings: &surroundings,
+        classifier: &classifier,
         is_contained: false,
         holds_reads: true,
         trusts_repository: true,

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 
-use crate::surroundings::{PathPlace, ProgramPlace, Surroundings, TreeWalk, by_name_at};
+use crate::classifier::{PathClassifier, PathPlace, ProgramPlace, TreeWalk, by_name_at};
 
 /// Entries of a directory and all below it that are looked at before a program may go through it.
 const MAX_TREE_ENTRIES: usize = 50_000;
@@ -13,12 +13,12 @@ const MAX_TREE_ENTRIES: usize = 50_000;
 /// Directories in which everybody can make files.
 const SHARED: [&str; 4] = ["/tmp", "/var/tmp", "/dev/shm", "/run"];
 
-/// Surroundings on this machine: programs are looked for in the path, links are followed.
+/// The classifier of this machine: programs are looked for in the path, links are followed.
 ///
 /// A program is trusted where only the system's administrator or the person can change it, and not in the workspace.
 /// One of the person's own that hides one of the system is not: it may be there to be taken for it.
 #[derive(Clone, Debug)]
-pub struct HostSurroundings {
+pub struct HostPathClassifier {
     roots: Vec<PathBuf>,
     home: Option<PathBuf>,
     path: Vec<PathBuf>,
@@ -34,7 +34,7 @@ pub struct HostSurroundings {
     shared: &'static [&'static str],
 }
 
-impl HostSurroundings {
+impl HostPathClassifier {
     /// With the roots of the workspace, the home directory and the directories of the path that commands see. A root
     /// that is the home directory or above it has no inside: too much else is in it.
     #[must_use]
@@ -115,7 +115,7 @@ impl HostSurroundings {
     }
 }
 
-impl Surroundings for HostSurroundings {
+impl PathClassifier for HostPathClassifier {
     fn home(&self) -> Option<&Path> {
         self.home.as_deref()
     }
@@ -232,7 +232,7 @@ impl Surroundings for HostSurroundings {
     }
 }
 
-impl HostSurroundings {
+impl HostPathClassifier {
     /// Place of an entry of a walked directory that is no link.
     fn entry(&self, path: &Path) -> PathPlace {
         if self.hidden.iter().any(|place| path.starts_with(place)) {
@@ -313,7 +313,7 @@ mod tests {
         symlink(work.join("bin/evil"), home.join("bin/link")).unwrap();
         let path = [home.join("bin"), work.join("bin"), "bin".into(), "/usr/bin".into(), "/bin".into()];
         // The checkout itself may be in a directory that everybody shares.
-        let here = HostSurroundings { shared: &[], ..HostSurroundings::new(&[work], Some(&home), &path) };
+        let here = HostPathClassifier { shared: &[], ..HostPathClassifier::new(&[work], Some(&home), &path) };
         assert!(matches!(here.program("mine"), ProgramPlace::Trusted(_)));
         assert!(matches!(here.program("cat"), ProgramPlace::Trusted(_)));
         for name in ["ls", "open", "evil", "link"] {
@@ -342,7 +342,7 @@ mod tests {
         fs::write(work.join("app/.env"), "KEY=a").unwrap();
         fs::write(work.join("login/_netrc"), "machine a").unwrap();
         symlink(home.join("mine"), work.join("linked/out")).unwrap();
-        let here = HostSurroundings::new(std::slice::from_ref(&work), Some(&home), &[]);
+        let here = HostPathClassifier::new(std::slice::from_ref(&work), Some(&home), &[]);
         let list = TreeWalk::default();
         let read = TreeWalk { reads_contents: true, ..list };
         let follow = TreeWalk { follows_links: true, ..read };
@@ -384,7 +384,7 @@ mod tests {
         {
             symlink(to, work.join(link)).unwrap();
         }
-        let here = HostSurroundings::new(std::slice::from_ref(&work), Some(&home), &[]);
+        let here = HostPathClassifier::new(std::slice::from_ref(&work), Some(&home), &[]);
         for (path, place) in [
             ("src", PathPlace::Inside),
             ("new/file", PathPlace::Inside),
@@ -421,9 +421,9 @@ mod tests {
         ] {
             assert_eq!(of_host.path(&work.join(path)), place, "{path}");
         }
-        let config = HostSurroundings::new(&[home.join(".config")], Some(&home), &[]);
+        let config = HostPathClassifier::new(&[home.join(".config")], Some(&home), &[]);
         assert_eq!(config.path(&home.join(".config/fish/config.fish")), PathPlace::Protected);
-        let all_of_home = HostSurroundings::new(std::slice::from_ref(&home), Some(&home), &[]);
+        let all_of_home = HostPathClassifier::new(std::slice::from_ref(&home), Some(&home), &[]);
         assert_eq!(all_of_home.path(&home.join("notes")), PathPlace::Outside);
     }
 }

@@ -5,7 +5,8 @@ use zk_core::model::Effect;
 use super::place::Whereabouts;
 use super::private::{private_use, private_word};
 use super::unseen::unseen;
-use super::{Bench, JudgedProgram, RuleRef};
+use super::{Evaluation, JudgedProgram, RuleRef};
+use crate::classifier::{PathPlace, ProgramPlace};
 use crate::mode::Mode;
 use crate::program::{
     Form, Hazard, Leaf, Unseen, base_name, hazard_in, inspect, inspect_program, printed_names,
@@ -13,7 +14,6 @@ use crate::program::{
 };
 use crate::rules::{Access, Decision, Likeness, Rule};
 use crate::shell::{Assignment, Command, Connector, Obstacle, Redirect, Script, quote_all};
-use crate::surroundings::{PathPlace, ProgramPlace};
 
 /// Variables that change how a program shows things, and nothing of what it does.
 const HARMLESS_VARIABLES: [&str; 15] = [
@@ -34,7 +34,7 @@ const HARMLESS_VARIABLES: [&str; 15] = [
     "RUST_TEST_THREADS",
 ];
 
-impl Bench<'_> {
+impl Evaluation<'_> {
     /// A shell text.
     pub(super) fn command(&mut self, text: &str) {
         let before = self.reasons.len();
@@ -279,7 +279,7 @@ impl Bench<'_> {
         }
         let elsewhere = leaf.git_directory.as_deref().filter(|directory| {
             let all = place.of(Path::new(directory)).unwrap_or_default();
-            all.is_empty() || all.iter().any(|full| crate::surroundings::normalise(full) != self.here.cwd)
+            all.is_empty() || all.iter().any(|full| crate::classifier::normalise(full) != self.here.cwd)
         });
         if let Some(directory) = elsewhere {
             return Some(format!("git runs programs that the configuration in `{directory}` names"));
@@ -290,7 +290,7 @@ impl Bench<'_> {
         for tree in &leaf.trees {
             let root = Path::new(&tree.root);
             let all = place.of(root).unwrap_or_default();
-            let mut places = all.iter().map(|full| self.here.surroundings.tree(full, tree.walk));
+            let mut places = all.iter().map(|full| self.here.classifier.tree(full, tree.walk));
             let root = root.display();
             match places.find(|place| !matches!(place, PathPlace::Inside | PathPlace::Protected)) {
                 None => {}
@@ -328,7 +328,7 @@ impl Bench<'_> {
         if full == Path::new("/dev/null") || full == Path::new("/dev/stdin") {
             return PathPlace::Inside;
         }
-        match self.here.surroundings.path(full) {
+        match self.here.classifier.path(full) {
             // Everybody may look at it.
             PathPlace::Protected => PathPlace::Inside,
             place => place,
@@ -356,7 +356,7 @@ impl Bench<'_> {
         if name.is_empty() {
             return None;
         }
-        match self.here.surroundings.program(name) {
+        match self.here.classifier.program(name) {
             ProgramPlace::Trusted(path) if !word.contains('/') || Path::new(word) == path => Some(name),
             ProgramPlace::Trusted(_) | ProgramPlace::Writable(_) | ProgramPlace::Missing => None,
         }
@@ -370,7 +370,7 @@ impl Bench<'_> {
                     .iter()
                     .filter_map(|path| place.of(path))
                     .flatten()
-                    .any(|full| self.here.surroundings.path(&full) == PathPlace::Secret),
+                    .any(|full| self.here.classifier.path(&full) == PathPlace::Secret),
                 Effect::Executes { .. } | Effect::Network { .. } | Effect::LeavesContext { .. } => false,
             })
         };

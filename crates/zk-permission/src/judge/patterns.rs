@@ -5,17 +5,17 @@ use zk_core::model::Effect;
 
 use super::command::is_harmless;
 use super::place::Whereabouts;
-use super::{Bench, JudgedProgram, Reason};
+use super::{Evaluation, JudgedProgram, Reason};
+use crate::classifier::PathPlace;
 use crate::mode::Mode;
 use crate::program::{Leaf, Unseen, reads_whatever_it_names};
 use crate::rules::Decision;
 use crate::shell::{ANY_CHARACTER, ANY_TEXT, Command, Script};
-use crate::surroundings::PathPlace;
 
 /// Paths that one pattern may match.
 const MAX_MATCHES: usize = 10_000;
 
-impl Bench<'_> {
+impl Evaluation<'_> {
     /// Allows a text with patterns for file names whose commands only read, whatever the patterns match now; whether it did.
     pub(super) fn reads_matches(&mut self, text: &str) -> bool {
         let is_decided_without = match self.mode {
@@ -27,7 +27,7 @@ impl Bench<'_> {
             return false;
         }
         let Ok(script) = Script::parse_with_patterns(text) else { return false };
-        let mut inner = Bench {
+        let mut inner = Evaluation {
             mode: self.mode,
             rules: self.rules,
             here: self.here,
@@ -100,7 +100,7 @@ impl Bench<'_> {
                     }
                     let full = directory.join(path);
                     let walks = leaf.trees.iter().filter(|tree| tree.root == word);
-                    let places = walks.map(|tree| self.here.surroundings.tree(&full, tree.walk));
+                    let places = walks.map(|tree| self.here.classifier.tree(&full, tree.walk));
                     let mut places = std::iter::once(self.read_place(&full)).chain(places);
                     if places.any(|place| !matches!(place, PathPlace::Inside | PathPlace::Protected)) {
                         return Some(format!("`{shown}` matches what it may not read unasked"));
@@ -126,7 +126,7 @@ impl Bench<'_> {
             let mut next = Vec::new();
             for path in &found {
                 let above = ["..", "."].map(OsStr::new).map(ToOwned::to_owned);
-                let names = self.here.surroundings.names_in(&directory.join(path))?;
+                let names = self.here.classifier.names_in(&directory.join(path))?;
                 let names = names.into_iter().chain(above);
                 next.extend(
                     names

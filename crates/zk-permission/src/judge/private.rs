@@ -2,17 +2,17 @@ use std::path::Path;
 
 use zk_core::model::Effect;
 
-use super::Bench;
+use super::Evaluation;
 use super::place::Whereabouts;
+use crate::classifier::{PathPlace, is_private_name};
 use crate::program::{Leaf, words_of_open_text};
-use crate::surroundings::{PathPlace, is_private_name};
 
-impl Bench<'_> {
+impl Evaluation<'_> {
     /// Reason why a command is asked about that names a file with credentials of the project.
     pub(super) fn private_file(&self, leaf: &Leaf, place: &Whereabouts) -> Option<String> {
         let is_private = |path: &&Path| {
             let all = place.of(path).unwrap_or_default();
-            all.iter().any(|full| self.here.surroundings.path(full) == PathPlace::Private)
+            all.iter().any(|full| self.here.classifier.path(full) == PathPlace::Private)
         };
         let named = leaf.effects.iter().flat_map(|effect| match effect {
             Effect::Reads { paths } | Effect::Writes { paths } => paths.as_slice(),

@@ -4,11 +4,11 @@ use zk_core::model::Effect;
 
 use super::command::is_harmless;
 use super::place::Whereabouts;
-use super::{Bench, RuleRef};
+use super::{Evaluation, RuleRef};
 use crate::program::{Leaf, Unseen};
 use crate::rules::{Access, Decision, Rule};
 
-impl Bench<'_> {
+impl Evaluation<'_> {
     /// Rules that deny or ask about something that a command may do unseen. Files of a rule that the sandbox holds are out
     /// of reach of whatever runs in it.
     pub(super) fn rules_unseen(&self, unseen: Unseen) -> Vec<RuleRef> {

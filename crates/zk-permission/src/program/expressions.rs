@@ -1,6 +1,6 @@
 use super::flags::{Until, scan};
 use super::{Inner, Outcome};
-use crate::surroundings::TreeWalk;
+use crate::classifier::TreeWalk;
 
 /// Programs whose arguments are a language of their own: conditions, directories, formats.
 pub(super) fn outcome(name: &str, args: &[String]) -> Option<Outcome> {

@@ -1,6 +1,6 @@
 use super::flags::{Scanned, Until, scan};
 use super::{Hazard, Outcome, Tree, Unseen};
-use crate::surroundings::TreeWalk;
+use crate::classifier::TreeWalk;
 use zk_core::model::Effect;
 
 /// Operands that a subcommand may have.
@@ -228,7 +228,9 @@ pub(super) fn outcome(args: &[String]) -> Outcome {
         let unseen = if runs_no_argument(name, rest) { Unseen::FILES } else { Unseen::ALL };
         return Outcome { unseen, ..asks };
     };
-    let scanned = match scan(flags, rest, Until::Dashes) {
+    let permutes = super::table::permutes(&format!("git {name}"));
+    let until = if permutes { Until::Dashes } else { Until::Operand };
+    let scanned = match scan(flags, rest, until) {
         Ok(scanned) => scanned,
         Err(why) => return asks(&format!("`git {name}`: {why}"), hazard(name, rest)),
     };

@@ -22,9 +22,9 @@ use std::collections::HashSet;
 
 use zk_core::model::Effect;
 
+use crate::classifier::TreeWalk;
 use crate::connections;
 use crate::shell::{Assignment, Command, Redirect, is_builtin};
-use crate::surroundings::TreeWalk;
 
 pub(crate) use git::subcommand as git_subcommand;
 pub(crate) use known::{Hazard, is_network_program};
@@ -32,7 +32,7 @@ pub(crate) use operands::{printed_names, reads_whatever_it_names};
 pub(crate) use plain::starts_nothing_by_itself;
 
 /// Deepest level to which programs that start programs are followed.
-const MAX_DEPTH: usize = 6;
+const MAX_PROGRAM_DEPTH: usize = 6;
 
 /// One program that runs, behind all that starts it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,7 +157,7 @@ pub(crate) fn inspect_program(argv: &[String]) -> Vec<Leaf> {
     leaves
 }
 
-/// Surroundings of the program that is looked at.
+/// Context of the program that is looked at.
 #[derive(Clone)]
 struct Context {
     forms: Vec<Form>,
@@ -223,7 +223,7 @@ fn inspect_argv(argv: &[String], context: Context, has_unknown_tail: bool, leave
     };
     let name = base_name(word);
     let args = argv.get(1..).unwrap_or_default();
-    if depth >= MAX_DEPTH {
+    if depth >= MAX_PROGRAM_DEPTH {
         leaves.push(leaf(Outcome::opaque("too many programs start one another"), context, form(None)));
         return;
     }

@@ -1,7 +1,7 @@
 use super::flags::{Until, scan};
 use super::{Inner, Tree, asks_about_itself, base_name, expressions, outcome, table, trees};
+use crate::classifier::TreeWalk;
 use crate::shell::{Command, Redirect};
-use crate::surroundings::TreeWalk;
 
 /// Whether a program only reads what stands for `{}`, however many files that are. Their names begin with a directory, so
 /// that none looks like a flag.

@@ -1,4 +1,4 @@
-use crate::surroundings::TreeWalk;
+use crate::classifier::TreeWalk;
 
 /// Operands that a program has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub(super) fn find(name: &str) -> Option<&'static Row> {
 }
 
 /// Programs whose flags end at their first operand: what looks like one behind it is a file or text.
-const FLAGS_FIRST: [&str; 5] = ["basename", "pathchk", "seq", "tr", "xxd"];
+const FLAGS_FIRST: [&str; 6] = ["basename", "git show-branch", "pathchk", "seq", "tr", "xxd"];
 
 /// Whether a program takes flags behind its operands.
 pub(super) fn permutes(name: &str) -> bool {

@@ -13,7 +13,7 @@ pub use explain::Explanation;
 pub use pattern::CommandPattern;
 pub(crate) use pattern::Likeness;
 
-use crate::surroundings::normalise;
+use crate::classifier::normalise;
 use host::HostPattern;
 
 /// Decision on a call.

@@ -1,7 +1,7 @@
 use super::{NotUnderstood, Obstacle};
 
 /// The longest text that is judged.
-pub(crate) const MAX_BYTES: usize = 4_096;
+pub(crate) const MAX_SCRIPT_BYTES: usize = 4_096;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Token {
@@ -41,8 +41,8 @@ pub(crate) struct Word {
 
 /// Refuses what makes a text look different from what it is, wherever it stands.
 fn check_characters(text: &str) -> Result<(), NotUnderstood> {
-    if text.len() > MAX_BYTES {
-        return Err(NotUnderstood { at: MAX_BYTES, what: Obstacle::TooLong });
+    if text.len() > MAX_SCRIPT_BYTES {
+        return Err(NotUnderstood { at: MAX_SCRIPT_BYTES, what: Obstacle::TooLong });
     }
     for (at, found) in text.char_indices() {
         let what = match found {

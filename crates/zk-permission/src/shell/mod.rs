@@ -6,7 +6,7 @@ pub(crate) mod parser;
 
 pub use obstacle::{NotUnderstood, Obstacle};
 
-use lexer::MAX_BYTES;
+use lexer::MAX_SCRIPT_BYTES;
 pub(crate) use lexer::{ANY_CHARACTER, ANY_TEXT};
 
 /// The most commands one text may have.

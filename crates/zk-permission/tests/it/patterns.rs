@@ -3,7 +3,7 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 use zk_core::model::Effects;
-use zk_permission::{Decision, HostSurroundings, Mode, Rules};
+use zk_permission::{Decision, HostPathClassifier, Mode, Rules};
 
 use crate::support::Setup;
 
@@ -11,7 +11,7 @@ use crate::support::Setup;
 struct Project {
     _dir: tempfile::TempDir,
     root: PathBuf,
-    here: HostSurroundings,
+    here: HostPathClassifier,
 }
 
 impl Project {
@@ -24,11 +24,11 @@ impl Project {
             fs::write(root.join(name), "x\n").unwrap();
         }
         let path = ["/usr/bin".into(), "/bin".into()];
-        let here = HostSurroundings::new(std::slice::from_ref(&root), None, &path);
+        let here = HostPathClassifier::new(std::slice::from_ref(&root), None, &path);
         Self { _dir: dir, root, here }
     }
 
-    fn decide(&self, here: &HostSurroundings, command: &str) -> Decision {
+    fn decide(&self, here: &HostPathClassifier, command: &str) -> Decision {
         let setup = Setup::new(Mode::Ask, Rules::new());
         setup.call_at(&self.root, here, "shell", &Effects::executes(command)).decision
     }

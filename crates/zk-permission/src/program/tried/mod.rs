@@ -8,14 +8,14 @@ use std::path::Path;
 
 use zk_core::model::Effects;
 
+use crate::classifier::TextPathClassifier;
 use crate::judge::{Call, Circumstances, judge};
 use crate::mode::Mode;
 use crate::rules::{Decision, Rules};
-use crate::surroundings::AssumedSurroundings;
 use throwaway::{changes, skipped};
 
 /// Generated commands that run with the other tests; the variable `ZK_JUDGE_COMMANDS` says another number.
-const USUAL_COMMANDS: usize = 1_000;
+const TESTED_COMMANDS: usize = 1_000;
 
 /// Seed of the generated commands.
 const SEED: u64 = 26;
@@ -25,10 +25,10 @@ const ROUND_COMMANDS: usize = 2_000;
 
 /// Whether a command runs unasked where nothing is allowed but reading.
 pub(super) fn is_read(command: &str) -> bool {
-    let surroundings = AssumedSurroundings::new(["/p"]);
+    let classifier = TextPathClassifier::new(["/p"]);
     let here = Circumstances {
         cwd: Path::new("/p"),
-        surroundings: &surroundings,
+        classifier: &classifier,
         is_contained: false,
         holds_reads: true,
         trusts_repository: true,
@@ -87,7 +87,7 @@ fn every_row_that_reads_leaves_all_files_refs_and_sockets_untouched() {
 #[expect(clippy::disallowed_methods, reason = "how a whole campaign is asked for")]
 fn generated_commands_that_are_judged_reads_leave_all_files_refs_and_sockets_untouched() {
     let wanted =
-        std::env::var("ZK_JUDGE_COMMANDS").ok().and_then(|text| text.parse().ok()).unwrap_or(USUAL_COMMANDS);
+        std::env::var("ZK_JUDGE_COMMANDS").ok().and_then(|text| text.parse().ok()).unwrap_or(TESTED_COMMANDS);
     let seed = std::env::var("ZK_JUDGE_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(SEED);
     let kept = std::env::var_os("ZK_JUDGE_KEEP");
     let mut random = fastrand::Rng::with_seed(seed);

@@ -11,7 +11,7 @@ use super::throwaway::{fill, skipped};
 use super::{SEED, reads, told_changes};
 
 /// Generated commands that run with the other tests; the variable `ZK_JUDGE_WALLED` says another number.
-const USUAL_COMMANDS: usize = 100;
+const TESTED_COMMANDS: usize = 100;
 
 /// Time that one command gets.
 const COMMAND_LIMIT: Duration = Duration::from_secs(10);
@@ -58,7 +58,7 @@ fn shows_machine(command: &str) -> bool {
 #[expect(clippy::disallowed_methods, reason = "how a whole campaign is asked for")]
 fn generated_reads_work_in_the_read_only_sandbox_as_without_it_and_change_nothing() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<usize>().ok());
-    let wanted = number("ZK_JUDGE_WALLED").unwrap_or(USUAL_COMMANDS);
+    let wanted = number("ZK_JUDGE_WALLED").unwrap_or(TESTED_COMMANDS);
     let seed = number("ZK_JUDGE_SEED").map_or(SEED, |seed| seed as u64);
     let (commands, _) = reads(&mut fastrand::Rng::with_seed(seed), wanted);
     // Proven before they run without any wall.

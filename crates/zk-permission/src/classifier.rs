@@ -5,9 +5,9 @@ use zk_core::service::{GuardedPath, PathGuard};
 
 /// Knowledge of the machine that the judge needs: where names and paths lead.
 ///
-/// [`AssumedSurroundings`] goes by the text of a path alone. A host that runs what was judged gives an
+/// [`TextPathClassifier`] goes by the text of a path alone. A host that runs what was judged gives an
 /// implementation that follows links, so that a link inside of a workspace that leads out of it counts as outside.
-pub trait Surroundings: Send + Sync {
+pub trait PathClassifier: Send + Sync {
     /// Returns the place that a plain program name leads to.
     fn program(&self, name: &str) -> ProgramPlace;
 
@@ -80,21 +80,21 @@ pub enum PathPlace {
     Outside,
 }
 
-/// Surroundings by text: every program is where it should be, a path is inside if it begins with a root, every name is a
+/// A classifier by text: every program is where it should be, a path is inside if it begins with a root, every name is a
 /// word, and no pattern matches a file.
 #[derive(Clone, Debug, Default)]
-pub struct AssumedSurroundings {
+pub struct TextPathClassifier {
     roots: Vec<PathBuf>,
 }
 
-impl AssumedSurroundings {
+impl TextPathClassifier {
     /// With these workspace roots, absolute.
     pub fn new<P: Into<PathBuf>>(roots: impl IntoIterator<Item = P>) -> Self {
         Self { roots: roots.into_iter().map(Into::into).collect() }
     }
 }
 
-impl Surroundings for AssumedSurroundings {
+impl PathClassifier for TextPathClassifier {
     fn program(&self, name: &str) -> ProgramPlace {
         ProgramPlace::Trusted(Path::new("/usr/bin").join(name))
     }
