@@ -3,14 +3,13 @@ use std::path::Path;
 use zk_core::model::Effect;
 
 use super::place::Whereabouts;
-use super::private::{private_use, private_word};
+use super::private::private_use;
 use super::unseen::unseen;
 use super::{Evaluation, JudgedProgram, RuleRef};
 use crate::classifier::{PathPlace, ProgramPlace};
 use crate::mode::Mode;
 use crate::program::{
-    Form, Hazard, Leaf, Unseen, base_name, hazard_in, inspect, inspect_program, printed_names,
-    starts_nothing_by_itself,
+    Form, Hazard, Leaf, Unseen, base_name, inspect, inspect_program, printed_names, starts_nothing_by_itself,
 };
 use crate::rules::{Access, Decision, Likeness, Rule};
 use crate::shell::{Assignment, Command, Connector, Obstacle, Redirect, Script, quote_all};
@@ -106,29 +105,6 @@ impl Evaluation<'_> {
             return None;
         }
         self.rules.saying(Decision::Allow).find(|rule| rule.is_exactly(text)).map(RuleRef::from)
-    }
-
-    /// A part of which nobody can tell what it runs, so that a rule could be about it unseen.
-    fn not_known(&mut self, subject: &str, why: &str) {
-        let contained = self.mode == Mode::Auto && self.here.is_contained;
-        let unseen = if self.mode == Mode::ReadOnly { Vec::new() } else { self.rules_unseen(Unseen::ALL) };
-        if !unseen.is_empty() {
-            for rule in unseen {
-                let why = format!("{why}; a rule restricts what it could do");
-                self.say(Decision::Ask, subject, why, Some(rule));
-            }
-        } else if contained {
-            // The words that a hazard begins with are seen in any text that does not hide them.
-            let hazard = hazard_in(subject).map(|hazard| hazard.describe().to_owned());
-            match hazard.or_else(|| private_word(subject)) {
-                Some(hazard) => self.say(Decision::Ask, subject, format!("{why}; {hazard}"), None),
-                None => self.say(Decision::Allow, subject, format!("{why}; the sandbox bounds it"), None),
-            }
-        } else if let Some(rule) = self.tool_allowance() {
-            self.say(Decision::Allow, subject, "a rule about this tool", Some(rule));
-        } else {
-            self.otherwise(subject, why);
-        }
     }
 
     fn leaf(&mut self, leaf: &Leaf, place: &Whereabouts) {
@@ -322,17 +298,6 @@ impl Evaluation<'_> {
             }
         }
         None
-    }
-
-    pub(super) fn read_place(&self, full: &Path) -> PathPlace {
-        if full == Path::new("/dev/null") || full == Path::new("/dev/stdin") {
-            return PathPlace::Inside;
-        }
-        match self.here.classifier.path(full) {
-            // Everybody may look at it.
-            PathPlace::Protected => PathPlace::Inside,
-            place => place,
-        }
     }
 
     /// Returns the reason why the names of the programs do not say what runs; nothing if they do.

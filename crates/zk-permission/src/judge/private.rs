@@ -21,6 +21,17 @@ impl Evaluation<'_> {
         let mut named = named.map(AsRef::as_ref).chain(leaf.mentions.iter().map(Path::new));
         Some(private_use(named.find(is_private)?))
     }
+
+    pub(super) fn read_place(&self, full: &Path) -> PathPlace {
+        if full == Path::new("/dev/null") || full == Path::new("/dev/stdin") {
+            return PathPlace::Inside;
+        }
+        match self.here.classifier.path(full) {
+            // Everybody may look at it.
+            PathPlace::Protected => PathPlace::Inside,
+            place => place,
+        }
+    }
 }
 
 /// Reason why the use of a file with credentials of the project is asked about.
