@@ -25,12 +25,11 @@ pub(crate) fn judge_table(workspace: &Workspace) -> Result<()> {
         "--lib",
         "--locked",
         "--",
-        "--include-ignored",
         "--nocapture",
         "--test-threads=1",
         "program::checked::",
     ];
-    Run::cargo(&args, workspace.root()).wait()
+    Run::cargo(&args, workspace.root()).env("ZK_JUDGE_FLAGS", "20000").wait()
 }
 
 /// Everything the CI runs. It stops at the first step that fails.
@@ -103,7 +102,7 @@ fn package(workspace: &Workspace) -> Result<()> {
     for package in ours.iter().chain(&examples).filter(|package| !package.is_published()) {
         args.extend(["--exclude", package.name.as_str()]);
     }
-    Run::cargo(&args, workspace.root()).wait()
+    Run::cargo(&args, workspace.root()).env("ZK_JUDGE_FLAGS", "20000").wait()
 }
 
 fn examples(workspace: &Workspace) -> Result<()> {

@@ -309,7 +309,7 @@ impl<'a> Evaluation<'a> {
     }
 
     fn file_read(&mut self, full: &Path, subject: &str) {
-        // What no tool reads, the service of files refuses.
+        // The service of files refuses whatever no tool reads.
         if self.here.classifier.path(full) != PathPlace::Private {
             self.say(Decision::Allow, subject, "it only reads", None);
             return;

@@ -22,7 +22,7 @@ pub(super) fn outcome(name: &str, args: &[String]) -> Option<Outcome> {
 
 fn lists_processes(args: &[String]) -> bool {
     let Ok(scanned) = scan(PS_FLAGS, args, Until::Dashes) else { return false };
-    // Where `ps` does not understand a word as a flag with its value, it takes all of it for letters.
+    // A word that is no flag with its value is taken for letters, all of it.
     let users_are_plain = scanned.values(&["u", "U", "user"]).all(|user| !user.contains(['e', 'E']));
     let mut formats: Vec<&str> = scanned.values(&["o", "format", "sort"]).collect();
     let mut operands = scanned.operands.iter().copied();

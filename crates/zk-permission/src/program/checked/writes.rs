@@ -10,6 +10,9 @@ use crate::program::tried::{is_read, told_changes};
 use crate::program::writers::{Role, WRITERS};
 use crate::shell::quote_all;
 
+/// Commands that run with the other tests; the variable `ZK_JUDGE_FLAGS` says another number.
+const TESTED_COMMANDS: usize = 100;
+
 /// Values that are tried for a flag.
 const VALUES: [&str; 2] = ["1", "out"];
 
@@ -32,7 +35,7 @@ fn spellings(spec: &str) -> Vec<Vec<String>> {
 }
 
 #[test]
-#[ignore = "`cargo xtask judge-table` runs it"]
+#[expect(clippy::disallowed_methods, reason = "how a whole campaign is asked for")]
 fn every_flag_that_a_table_calls_a_read_leaves_all_files_untouched() {
     let mut commands = Vec::new();
     let (mut tried, mut all) = (0, 0);
@@ -52,6 +55,10 @@ fn every_flag_that_a_table_calls_a_read_leaves_all_files_untouched() {
         }
     }
     println!("{} commands with {tried} of {all} spellings of flags that are called reads", commands.len());
+    let wanted = std::env::var("ZK_JUDGE_FLAGS").ok().and_then(|text| text.parse().ok());
+    let step = commands.len().div_ceil(wanted.unwrap_or(TESTED_COMMANDS)).max(1);
+    let commands: Vec<String> = commands.into_iter().step_by(step).collect();
+    println!("{} of them run", commands.len());
     let Some(found) = told_changes(&commands) else { return };
     assert!(found.is_empty(), "{} changed something:\n{}", found.len(), found.join("\n"));
 }
