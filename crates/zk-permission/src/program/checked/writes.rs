@@ -44,6 +44,12 @@ fn every_flag_that_a_table_calls_a_read_leaves_all_files_untouched() {
             continue;
         }
         for spelling in spellings(spec) {
+            // Endless.
+            if program == ["shuf"]
+                && spelling.iter().any(|word| word.starts_with("-r") || word.starts_with("--rep"))
+            {
+                continue;
+            }
             let lines = OPERANDS.map(|operands| {
                 let words = program.iter().map(|word| (*word).to_owned()).chain(spelling.iter().cloned());
                 quote_all(&words.chain(operands.iter().map(|word| (*word).to_owned())).collect::<Vec<_>>())
