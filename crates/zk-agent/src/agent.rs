@@ -35,6 +35,7 @@ pub(crate) struct Config {
     pub(crate) limits: RateLimits,
     pub(crate) bus: Bus,
     pub(crate) owns_bus: bool,
+    pub(crate) is_unguarded: bool,
     pub(crate) model: Model,
     pub(crate) system: Arc<str>,
     pub(crate) tools: ToolSet,
@@ -55,6 +56,8 @@ pub(crate) struct AgentInner {
     pub(crate) bus: Bus,
     /// Nobody else made the bus: it is closed with the agent.
     owns_bus: bool,
+    /// Whether calls run that nobody decided on.
+    pub(crate) is_unguarded: bool,
     /// Scopes that the agent put on its bus, newest last.
     scopes: Mutex<Vec<Scope>>,
     pub(crate) system: Arc<str>,
@@ -183,6 +186,7 @@ impl Agent {
                 limits: config.limits,
                 bus: config.bus,
                 owns_bus: config.owns_bus,
+                is_unguarded: config.is_unguarded,
                 scopes: Mutex::default(),
                 system: config.system,
                 tools: config.tools,

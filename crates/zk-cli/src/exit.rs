@@ -55,7 +55,7 @@ impl Exit {
                 Self::Limit
             }
             AgentError::Parked { .. } => Self::Denied,
-            AgentError::Usage(_) => Self::Usage,
+            AgentError::Unguarded { .. } | AgentError::Usage(_) => Self::Usage,
             AgentError::Hook(EmitError::Hook(_) | EmitError::Cancelled { .. })
             | AgentError::Provider(_)
             | AgentError::ContextExceeded(_)

@@ -51,6 +51,7 @@ pub(crate) fn run_error(error: &AgentError) -> String {
         AgentError::Hook(error) => hook_error(error),
         AgentError::Parked { .. }
         | AgentError::Stuck { .. }
+        | AgentError::Unguarded { .. }
         | AgentError::Usage(_)
         | AgentError::Output(_)
         | AgentError::Aborted => error.to_string(),

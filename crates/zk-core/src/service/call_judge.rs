@@ -36,6 +36,31 @@ pub trait CallJudge: Send + Sync {
     fn forget_session(&self);
 }
 
+/// Says that calls of a bus and of its children which do more than read are decided on before they run: a service of the
+/// plugin whose handler of [`ToolGate`](crate::events::ToolGate) does so. An agent on a bus without it takes no tool that
+/// may do more than read, unless it was built unguarded.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use zk_core::events::{Ruling, ToolGate};
+/// use zk_core::kernel::{Bus, plugin_fn};
+/// use zk_core::service::CallGuard;
+///
+/// let refuse = plugin_fn("refuse-all", |scope| {
+///     scope.on_sync(|gate: &ToolGate, _| {
+///         (!gate.effects.is_read_only()).then(|| Ruling::refuse("nothing is changed here"))
+///     });
+///     scope.provide_service(Arc::new(CallGuard));
+///     Ok(())
+/// });
+/// let bus = Bus::new();
+/// bus.install(&refuse).unwrap();
+/// assert!(bus.child("sub-agent").service::<CallGuard>().is_some());
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct CallGuard;
+
 /// Decision of a [`CallJudge`], with its reasons.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallJudgement {

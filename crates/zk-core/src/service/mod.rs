@@ -37,7 +37,7 @@ mod window;
 
 pub use blobs::{BlobError, BlobId, Blobs};
 pub use call::{BegunCall, CallEnd, CallSteps, Gated, NotRun, STOPPED_BEFORE_CALL, Validated, validate};
-pub use call_judge::{CallDecision, CallJudge, CallJudgement, CallOffer};
+pub use call_judge::{CallDecision, CallGuard, CallJudge, CallJudgement, CallOffer};
 pub use clock::{Clock, SystemClock};
 pub use command::{Command, CommandOutcome, match_command};
 pub use context_id::ContextId;

@@ -30,7 +30,7 @@ async fn asked_as(aliases: &[(&str, &str)], turns: fn(usize) -> Turn) -> Vec<Ask
         turns(asked.number)
     });
     let provider = Arc::new(ScriptedProvider::new(script));
-    let mut agent = Agent::builder(provider).bus(host.bus.clone()).spawn(SpawnOptions::default());
+    let mut agent = Agent::builder(provider).unguarded().bus(host.bus.clone()).spawn(SpawnOptions::default());
     for (name, wire) in aliases {
         agent = agent.alias(*name, *wire);
     }
@@ -87,8 +87,11 @@ async fn a_search_in_one_server_finds_nothing_of_another_whose_name_begins_so() 
             _ => Turn::new().text("Done."),
         }
     });
-    let agent =
-        Agent::builder(Arc::new(ScriptedProvider::new(script))).bus(host.bus.clone()).build().unwrap();
+    let agent = Agent::builder(Arc::new(ScriptedProvider::new(script)))
+        .unguarded()
+        .bus(host.bus.clone())
+        .build()
+        .unwrap();
     agent.run("Echo x.").unwrap().wait().await.result.unwrap();
     host.bus.close().await;
     let result = |asked: usize| seen.lock().unwrap()[asked].results()[0].clone();
