@@ -50,7 +50,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .plugin(LocalPlugin::new(environment, WorkspaceFiles::new([here])?))
         .plugin(guard)
         .tool(Arc::new(Shell { spec, ran: ran.clone() }))
-        // What the script does not refuse runs: nobody is asked.
+        // Nobody is asked about calls that the script lets through.
         .unguarded()
         .build()?;
     let outcome = agent.run("Push, whatever it takes.")?.wait().await;

@@ -3,7 +3,7 @@ use zk_core::kernel::Bus;
 use zk_core::model::AgentError;
 use zk_core::service::{CallGuard, CallPlace, Tool};
 
-use super::call::catch_panic;
+use super::catch::catch_panic;
 use crate::ToolSet;
 
 /// Whether somebody decides on the calls of a bus before they run.

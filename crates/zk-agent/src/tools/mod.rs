@@ -2,6 +2,7 @@
 
 mod alias;
 mod call;
+mod catch;
 mod check;
 mod dispatch;
 mod execute;
