@@ -49,6 +49,8 @@ mod retry;
 mod run;
 mod sampling;
 mod sections;
+#[cfg(feature = "settings")]
+pub mod settings;
 mod shared;
 mod spawn;
 mod steer;

@@ -48,6 +48,8 @@ mod record;
 mod report;
 mod results;
 mod rolling;
+#[cfg(feature = "settings")]
+pub mod settings;
 mod shorten;
 mod subgoal;
 mod summary;

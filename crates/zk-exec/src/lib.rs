@@ -42,6 +42,8 @@ mod process;
 #[cfg(feature = "remote")]
 mod remote;
 mod sandbox;
+#[cfg(feature = "settings")]
+pub mod settings;
 mod state_files;
 mod wire;
 

@@ -67,6 +67,8 @@ mod secret_values;
 mod serve;
 mod server;
 mod servers;
+#[cfg(feature = "settings")]
+pub mod settings;
 mod skills;
 mod status;
 mod status_command;

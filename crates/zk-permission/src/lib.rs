@@ -37,6 +37,8 @@ mod plugin;
 mod program;
 mod repository;
 mod rules;
+#[cfg(feature = "settings")]
+pub mod settings;
 mod shell;
 mod surroundings;
 

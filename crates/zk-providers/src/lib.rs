@@ -44,6 +44,8 @@ mod dialects;
 mod encode;
 mod facts;
 pub mod formats;
+#[cfg(feature = "settings")]
+pub mod settings;
 pub mod wire;
 
 pub use dialects::anthropic::{Anthropic, AnthropicOptions, CacheTtl};

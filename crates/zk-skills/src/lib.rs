@@ -44,6 +44,8 @@ mod quarantine;
 mod relevant;
 mod scan;
 mod served;
+#[cfg(feature = "settings")]
+pub mod settings;
 mod skill;
 mod skills;
 mod tools;

@@ -57,6 +57,7 @@ mod policy;
 mod read_file;
 mod read_state;
 mod recall;
+pub mod settings;
 mod shell;
 mod text;
 mod todo;

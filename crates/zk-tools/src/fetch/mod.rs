@@ -14,7 +14,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use reqwest::Url;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 use zk_core::kernel::{BoxError, Plugin, Scope};
 use zk_core::model::{
@@ -30,16 +30,37 @@ use address::{Guard, Lookup, SystemLookup};
 use get::{Fetched, Getter};
 
 /// Options of `fetch`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct FetchOptions {
     /// The most bytes of a page that are read; what is larger is cut.
+    #[schemars(range(min = 1))]
     pub max_bytes: usize,
     /// Time limit of one call, with all its redirects.
+    #[serde(rename = "seconds", with = "crate::settings::seconds")]
+    #[schemars(with = "u32", range(min = 1))]
     pub timeout: Duration,
     /// Redirects within one host that are followed.
+    #[schemars(range(min = 1))]
     pub redirects: usize,
     /// Addresses that are not public and may be reached all the same, such as a documentation server on this machine.
+    #[serde(rename = "allow", deserialize_with = "addresses")]
+    #[schemars(with = "Vec<String>")]
+    #[schemars(extend(
+        "x-by-projects" = false,
+        "x-expected" = "a list of addresses with a port, such as [\"127.0.0.1:8000\"]"
+    ))]
     pub also: Vec<SocketAddr>,
+}
+
+fn addresses<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<SocketAddr>, D::Error> {
+    let address = |text: String| {
+        text.parse().map_err(|_| {
+            let example = "such as \"127.0.0.1:8000\" or \"[::1]:8000\"";
+            serde::de::Error::custom(format!("`{text}` is no address with a port, {example}"))
+        })
+    };
+    Vec::<String>::deserialize(deserializer)?.into_iter().map(address).collect()
 }
 
 impl Default for FetchOptions {
