@@ -25,9 +25,6 @@ const MAX_BYTES: usize = 256 * 1024;
 /// The most agents that are told to a model.
 const MOST: usize = 30;
 
-/// Sub-agents of one agent that may run at once.
-const CONCURRENT: usize = 5;
-
 /// The file of an agent.
 #[derive(Clone, Debug)]
 pub(crate) struct AgentFile {
@@ -258,15 +255,5 @@ pub(crate) fn options(app: &AppContext, provider: &str) -> SpawnOptions {
             visible_line(&untrusted.join(", "))
         ));
     }
-    let settings = &app.settings;
-    let usual = SpawnOptions::default();
-    SpawnOptions {
-        agents,
-        max_concurrent: settings.count("agents.max_concurrent").map_or(CONCURRENT, |count| count as usize),
-        max_depth: settings.count("agents.max_depth").unwrap_or(usual.max_depth),
-        max_total: settings.count("agents.max_total").unwrap_or(usual.max_total),
-        max_turns: settings.count("agents.max_turns").or(usual.max_turns),
-        max_output_tokens: settings.count("agents.max_output_tokens").map(u64::from),
-        ..usual
-    }
+    SpawnOptions { agents, ..app.settings.agents.options() }
 }

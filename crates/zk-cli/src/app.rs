@@ -60,7 +60,7 @@ impl AppContext {
         Self {
             env: self.env.clone(),
             dirs: self.dirs.clone(),
-            settings: Settings::default(),
+            settings: Settings::for_demo(),
             cwd: dir.to_path_buf(),
             add_dirs: Vec::new(),
             project: dir.to_path_buf(),

@@ -8,7 +8,8 @@ use zk_core::model::{Model, ThinkingRequest};
 use zk_core::service::{Blobs, Exec, Files, OutsideExec, PluginSettings, Provider, Questions, Trust, Ui};
 use zk_exec::{Environment, LocalPlugin, ProcessExec, SandboxExec, Supervision, WorkspaceFiles};
 use zk_permission::Mode;
-use zk_providers::{Auth, Clocks, Connection, Http, SetupError, VendorDialect};
+use zk_providers::settings::RetrySettings;
+use zk_providers::{Auth, Connection, Http, SetupError, VendorDialect};
 use zk_tools::{
     OutputHandles, PermissionGate, PermissionMode, PlanModes, RedactResults, ToolsOptions, ToolsPlugin,
     VisibleTags,
@@ -27,8 +28,8 @@ use crate::mode::{JobRows, PermissionModes, summary};
 use crate::place::{ContextName, PersonExec, Place};
 use crate::sessions::Session;
 use crate::{
-    agents, behavior, compaction, cost_records, hooks, limits, mcp, model_name, policy, prompt, reads,
-    sandbox, skills,
+    agents, behavior, compaction, cost_records, hooks, mcp, model_name, policy, prompt, reads, sandbox,
+    skills,
 };
 
 /// Longest wait of a run to hear more of its model than zk knows.
@@ -46,7 +47,7 @@ pub(crate) struct HostOptions {
 impl HostOptions {
     /// Options of a host without a person to answer questions.
     pub(crate) fn unattended(app: &AppContext) -> Self {
-        let allow_all = app.settings.flag("permissions.allow_all");
+        let allow_all = app.settings.permissions.allow_all;
         Self { ui: None, questions: None, allow_all, view: ViewDriver::new() }
     }
 }
@@ -94,9 +95,9 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
         outside,
         attended,
         shell_bounds,
-        ..sandbox::with_git(app, behavior::tools_options(&app.settings))
+        ..sandbox::with_git(app, behavior::tools_options(&app.settings.tools))
     };
-    let tools = limits::of_time(&app.settings, tools);
+    let tools = behavior::limit_time(&app.settings.limits, tools);
     let own = of_person(app, bus, children.clone());
     let scope = bus.scope("outside");
     let sandbox = sandbox.map(|exec| sandbox::watch_for_loss(&scope, exec, app.notices.clone()));
@@ -129,18 +130,18 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     plugins.extend(Audit::of(app, context).map(|audit| Arc::new(audit) as Arc<dyn Plugin>));
     plugins.extend(skills::plugin(app, attended));
     #[cfg(feature = "fetch")]
-    plugins.push(Arc::new(crate::fetch::plugin(&app.settings)?));
+    plugins.push(Arc::new(zk_tools::FetchPlugin::new(app.settings.fetch.clone())));
     plugins.extend(compaction::plugins(&app.settings)?);
     plugins.extend(compaction::shared_lines(app).filter(|_| attended));
-    let dump = app.settings.text("debug_dump").map(|dir| app.cwd.join(dir));
+    let dump = app.settings.program.debug_dump.as_ref().map(|dir| app.cwd.join(dir));
     plugins.extend(dump.map(|dir| {
         Arc::new(DumpFiles::new(dir, app.redactor.clone(), app.notices.clone())) as Arc<dyn Plugin>
     }));
     // Commands and files of the place replace this machine's.
     plugins.push(Arc::new(Place::of(app)?));
-    plugins.extend(behavior::result_policies(&app.settings));
+    plugins.extend(app.settings.results.policies());
     plugins.extend(session_parts(app, session)?);
-    if attended && app.settings.flag("skills.enabled") {
+    if attended && app.settings.skills.enabled {
         skills::watch_own(app, bus);
     }
     let added = app.settings.additions.plugins.iter().map(|plugin| &**plugin);
@@ -182,7 +183,7 @@ fn local(app: &AppContext, children: Environment, sandbox: Option<Arc<SandboxExe
 /// Commands as processes of the person's.
 pub(crate) fn process(app: &AppContext, children: Environment) -> ProcessExec {
     let exec = ProcessExec::supervised(children, Supervision::of_this_program());
-    exec.limited(limits::of_commands(&app.settings))
+    exec.limited(app.settings.limits.limits())
 }
 
 /// Executor of the person's own programs, such as hooks, as processes on this host, whatever the execution context of the
@@ -238,7 +239,7 @@ pub(crate) fn session_parts(app: &AppContext, session: &Session) -> Outcome<Vec<
             scope.provide_service::<dyn Blobs>(blobs.clone());
             Ok::<(), BoxError>(())
         })));
-        parts.push(Arc::new(behavior::spill(&app.settings, dir)));
+        parts.push(Arc::new(app.settings.results.spill(dir)));
         parts.push(Arc::new(OutputHandles));
     }
     if let Some(recorder) = &session.recorder {
@@ -251,7 +252,8 @@ pub(crate) fn session_parts(app: &AppContext, session: &Session) -> Outcome<Vec<
 pub(crate) async fn provider(app: &AppContext, endpoint: &Endpoint) -> Outcome<Arc<dyn Provider>> {
     let provider = &endpoint.provider;
     let connection = connection(app, endpoint).await?;
-    let mut options = json(table(app, &provider.name, "options"));
+    let said = app.settings.providers.get(&provider.name).cloned().unwrap_or_default();
+    let mut options = said.options;
     compaction::ask_server(&app.settings, provider, &mut options)?;
     let made = match &provider.ready {
         Some(ready) => Ok(ready.clone()),
@@ -271,7 +273,7 @@ pub(crate) async fn provider(app: &AppContext, endpoint: &Endpoint) -> Outcome<A
     if inner.is_retrying() {
         return Ok(inner);
     }
-    Ok(Arc::new(Retrying::sharing(&app.limits, inner, policy(&table(app, &provider.name, "retry")))))
+    Ok(Arc::new(Retrying::sharing(&app.limits, inner, policy(&said.retry))))
 }
 
 /// The connection that the settings and the credentials describe.
@@ -280,10 +282,10 @@ async fn connection(app: &AppContext, endpoint: &Endpoint) -> Outcome<Connection
     let name = &*provider.name;
     let http = Http::new();
     let auth = credentials::auth(app, name, key.as_ref(), &http).await?;
-    let text = |what: &str| app.settings.of_provider(name, what)?.text().map(str::to_owned);
-    let auth = match (auth, text("auth_header")) {
+    let said = app.settings.providers.get(name).cloned().unwrap_or_default();
+    let auth = match (auth, said.auth_header) {
         (Auth::Key(key), Some(header)) => {
-            Auth::Header { name: header, prefix: text("auth_prefix").unwrap_or_default(), key }
+            Auth::Header { name: header, prefix: said.auth_prefix.unwrap_or_default(), key }
         }
         (auth, _) => auth,
     };
@@ -297,58 +299,28 @@ async fn connection(app: &AppContext, endpoint: &Endpoint) -> Outcome<Connection
         base_url: base_url.clone(),
         auth,
         account,
-        extra_body: json(table(app, name, "extra_body")),
-        extra_headers: table(app, name, "headers")
-            .into_iter()
-            .filter_map(|(name, value)| Some((name, value.as_str()?.to_owned())))
-            .collect(),
+        extra_body: said.extra_body,
+        extra_headers: said.headers.into_iter().collect(),
         models: app.settings.models(name),
-        clocks: Some(clocks(base_url, &table(app, name, "clocks"))),
-        default_model: text("model").or(usual.default_model),
+        clocks: Some(said.clocks.clocks(base_url)),
+        default_model: said.model.or(usual.default_model),
         http,
     })
 }
 
-/// Returns the time limits of an answer: as usual, but for what is said otherwise.
-fn clocks(base_url: &str, said: &toml::Table) -> Clocks {
-    let usual = Clocks::at(base_url);
-    Clocks {
-        first_event: seconds(said, "first_event").unwrap_or(usual.first_event),
-        liveness: seconds(said, "liveness").unwrap_or(usual.liveness),
-        progress: seconds(said, "progress").unwrap_or(usual.progress),
-        ..usual
-    }
-}
-
 /// Returns the number of retries and the longest wait for them: as usual, but for what is said otherwise.
-fn policy(said: &toml::Table) -> RetryPolicy {
+fn policy(said: &RetrySettings) -> RetryPolicy {
     let usual = RetryPolicy::default();
     RetryPolicy {
-        retries: count(said, "retries").unwrap_or(usual.retries),
-        longest_wait: seconds(said, "longest_wait").unwrap_or(usual.longest_wait),
+        retries: said.retries.unwrap_or(usual.retries),
+        longest_wait: said.longest_wait.map_or(usual.longest_wait, |wait| Duration::from_secs(wait.into())),
         ..usual
     }
-}
-
-fn count(table: &toml::Table, name: &str) -> Option<u32> {
-    table.get(name)?.as_integer()?.try_into().ok()
-}
-
-fn seconds(table: &toml::Table, name: &str) -> Option<Duration> {
-    count(table, name).map(|seconds| Duration::from_secs(seconds.into()))
-}
-
-fn table(app: &AppContext, provider: &str, what: &str) -> toml::Table {
-    app.settings.table(&["providers", provider, what]).unwrap_or_default()
-}
-
-fn json(table: toml::Table) -> serde_json::Map<String, serde_json::Value> {
-    table.into_iter().filter_map(|(key, value)| Some((key, serde_json::to_value(value).ok()?))).collect()
 }
 
 /// The model asked for, the one the session used, the provider's default, or the first one a server has.
 pub(crate) async fn model(app: &AppContext, provider: &dyn Provider, session: &Session) -> Outcome<Model> {
-    if let Some(name) = app.settings.text("model") {
+    if let Some(name) = &app.settings.program.model {
         let id = model_name::id_at(&app.settings, provider.name(), name);
         let model = describe_model(provider, &id).await;
         if let Some(warning) = model_name::misspelt(&app.settings, provider, &model).await {
@@ -417,8 +389,12 @@ pub(crate) fn agent(
 ) -> Outcome<Agent> {
     let settings = &app.settings;
     settings.check_preset(&app.project)?;
-    for (key, flag) in [("tools.allowed", "--allowed-tools"), ("tools.disallowed", "--disallowed-tools")] {
-        let Some(why) = behavior::unknown_tool(settings, key, bus) else { continue };
+    let lists = [
+        ("tools.allowed", "--allowed-tools", &settings.calls.allowed),
+        ("tools.disallowed", "--disallowed-tools", &settings.calls.disallowed),
+    ];
+    for (key, flag, names) in lists {
+        let Some(why) = behavior::unknown_tool(names, bus) else { continue };
         let origin = settings.origin(key).map(|origin| origin.layer);
         if matches!(origin, Some(crate::settings::Layer::CommandLine)) {
             return Err(Failure::usage(format!("{flag}: {why}")));
@@ -430,19 +406,19 @@ pub(crate) fn agent(
     bus.scope("error-formatter").provide_service(Arc::new(ErrorFormatter::new(summary::run_error)));
     cost_records::note_breaks(bus);
     cost_records::note_savings(bus);
-    let of_model = settings.text("model").and_then(|name| model_name::split_level(name).1);
+    let of_model = settings.program.model.as_deref().and_then(|name| model_name::split_level(name).1);
     let level = match (of_model, session.loaded.thinking) {
         (Some(level), _) if !thinking_is_overridden(app) => level,
         (None, Some(level)) if !thinking_is_overridden(app) => level,
-        (Some(_) | None, _) => settings.thinking(),
+        (Some(_) | None, _) => settings.program.thinking,
     };
     let name = provider.name().to_owned();
     let mut builder = Agent::builder(provider)
         .bus(bus.clone())
         .model(model)
         .system(prompt::own(settings))
-        .tools(behavior::tool_set(settings))
-        .thinking(ThinkingRequest { level, budget: settings.count("thinking_budget") })
+        .tools(behavior::tool_set(&settings.calls))
+        .thinking(ThinkingRequest { level, budget: settings.run.thinking_budget })
         .behavior(behavior::behavior(settings, bus))
         .history(session.loaded.messages.clone())
         .spawn(agents::options(app, &name))

@@ -1,7 +1,8 @@
 //! Containment of commands and what runs unasked: context and permission mode, which depend on each other.
 
+use zk_exec::settings::NetworkSetting;
 use zk_exec::{Environment, SandboxExec};
-use zk_permission::{Mode, UnknownMode};
+use zk_permission::Mode;
 
 use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
@@ -39,9 +40,9 @@ impl Containment {
     /// Reads the containment from the settings. A sandbox was tested.
     pub(crate) fn of(app: &AppContext, allow_all: bool) -> Outcome<Self> {
         let settings = &app.settings;
-        let has_network = settings.text("sandbox.network") == Some("all");
+        let has_network = settings.sandbox.network == NetworkSetting::All;
         let named = named_mode(settings, allow_all)?;
-        let elsewhere = settings.text("context").filter(|context| context.contains(':')).map(str::to_owned);
+        let elsewhere = settings.context_text().filter(|context| context.contains(':')).map(str::to_owned);
         let process = |mode| Self {
             mode,
             sandbox: None,
@@ -71,7 +72,7 @@ impl Containment {
             restricts_reads: false,
             problem: None,
         };
-        match (settings.text("context"), named) {
+        match (settings.context_text(), named) {
             (Some("sandbox") | None, Some(Mode::Auto)) if has_network => Err(Failure::usage(
                 "the permission mode auto needs a sandbox without the network: set sandbox.network to none or loopback",
             )),
@@ -145,11 +146,7 @@ impl Containment {
 
 /// The mode that somebody named.
 pub(crate) fn named_mode(settings: &Settings, allow_all: bool) -> Outcome<Option<Mode>> {
-    let named: Option<Mode> = settings
-        .text("permissions.mode")
-        .map(str::parse)
-        .transpose()
-        .map_err(|error: UnknownMode| Failure::usage(error.to_string()))?;
+    let named = settings.permissions.mode;
     let layer = |key| settings.origin(key).map_or(Layer::Default, |origin| origin.layer);
     let (of_mode, of_flag) = (layer("permissions.mode"), layer("permissions.allow_all"));
     Ok(match named {
@@ -163,10 +160,9 @@ pub(crate) fn named_mode(settings: &Settings, allow_all: bool) -> Outcome<Option
 /// The widest mode that whoever administers the machine allows.
 pub(crate) fn widest_mode(settings: &Settings) -> Mode {
     let is_managed = |key| settings.origin(key).is_some_and(|origin| origin.layer == Layer::Managed);
-    let managed = settings.text("permissions.mode").filter(|_| is_managed("permissions.mode"));
-    match managed.and_then(|mode| mode.parse().ok()) {
+    match settings.permissions.mode.filter(|_| is_managed("permissions.mode")) {
         Some(mode) => mode,
-        None if is_managed("permissions.allow_all") && !settings.flag("permissions.allow_all") => Mode::Auto,
+        None if is_managed("permissions.allow_all") && !settings.permissions.allow_all => Mode::Auto,
         None => Mode::All,
     }
 }

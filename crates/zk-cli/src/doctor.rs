@@ -115,7 +115,7 @@ fn sandbox(app: &AppContext) -> Vec<Finding> {
 
 /// Reports what runs without a question, and where.
 fn permissions(app: &AppContext) -> Finding {
-    match Containment::of(app, app.settings.flag("permissions.allow_all")) {
+    match Containment::of(app, app.settings.permissions.allow_all) {
         Ok(containment) => fine(format!("permissions: {}", containment.describe())),
         Err(error) => failure(format!("permissions: {}", error.message)),
     }
@@ -179,7 +179,7 @@ async fn reach(app: &AppContext, provider: &dyn Provider, url: &str) -> Finding 
         Ok(Err(error)) => failure(format!("endpoint: {error}")),
         Ok(Ok(None)) => warning(format!("endpoint: {url} cannot be asked for its models")),
         Ok(Ok(Some(models))) => {
-            let wanted = app.settings.text("model").map(str::to_owned).or_else(|| provider.default_model());
+            let wanted = app.settings.program.model.clone().or_else(|| provider.default_model());
             let wanted = wanted.map(|name| model_name::id_at(&app.settings, provider.name(), &name));
             match wanted {
                 Some(id) if models.iter().all(|model| model.id != id) => warning(format!(
@@ -194,7 +194,7 @@ async fn reach(app: &AppContext, provider: &dyn Provider, url: &str) -> Finding 
 }
 
 async fn sessions(app: &AppContext) -> Finding {
-    if !app.settings.flag("sessions") {
+    if !app.settings.program.sessions {
         return fine("sessions: not kept, by the settings");
     }
     let (store, root) = match (store(app), app.dirs.sessions()) {

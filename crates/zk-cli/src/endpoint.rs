@@ -12,8 +12,9 @@ use zk_providers::{Access, Vendor, VendorDialect, Vendors};
 use crate::app::AppContext;
 use crate::credentials::{self, StoredCredentials};
 use crate::exit::{Failure, Outcome};
+use crate::model_name;
 use crate::settings::{Entry, Layer, Settings};
-use crate::{model_name, suggest};
+use zk_settings::suggest;
 
 #[cfg(test)]
 mod tests;
@@ -207,7 +208,7 @@ pub(crate) fn configured(
     stored: &StoredCredentials,
 ) -> Outcome<Option<Endpoint>> {
     let complete = |provider, why| complete(settings, flags, stored, provider, why).map(Some);
-    if let Some(name) = settings.text("provider") {
+    if let Some(name) = settings.program.provider.as_deref() {
         let origin = settings.origin("provider").map(ToString::to_string).unwrap_or_default();
         return complete(NamedProvider::find(settings, name)?, origin);
     }

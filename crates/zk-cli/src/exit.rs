@@ -71,6 +71,12 @@ impl From<Exit> for ExitCode {
     }
 }
 
+impl From<zk_settings::SettingsError> for Failure {
+    fn from(error: zk_settings::SettingsError) -> Self {
+        Self::usage(error.to_string())
+    }
+}
+
 /// Failure to do what the program was asked: the message for the person, and the exit code.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Failure {

@@ -46,8 +46,8 @@ impl Launch {
 
     fn add_dirs(&self, settings: &Settings, env: &Env) -> Outcome<Vec<PathBuf>> {
         let home = env.path("HOME");
-        let of_settings = settings.names("add_dirs");
-        let of_settings = of_settings.iter().filter_map(|dir| sandbox::at_home(dir, home.as_deref()));
+        let of_settings =
+            settings.program.add_dirs.iter().filter_map(|dir| sandbox::at_home(dir, home.as_deref()));
         self.add_dirs.iter().cloned().chain(of_settings).map(|dir| canonical(&dir)).collect()
     }
 
@@ -62,7 +62,7 @@ impl AppContext {
     pub(crate) fn reread(&self) -> Outcome<(Self, Vec<String>)> {
         let (read, mut warnings) = self.configured(Some(&self.settings))?;
         warnings.extend(read.settings.untrusted_warnings(&read.project));
-        let is_same_place = read.settings.text("context") == self.settings.text("context");
+        let is_same_place = read.settings.program.context == self.settings.program.context;
         let tunnel = if is_same_place { self.tunnel.clone() } else { Arc::default() };
         Ok((Self { tunnel, ..read }, warnings))
     }

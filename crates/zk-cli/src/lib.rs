@@ -38,14 +38,11 @@ mod endpoint;
 mod env;
 mod exit;
 mod far_host;
-#[cfg(feature = "fetch")]
-mod fetch;
 mod hardening;
 mod held;
 mod hooks;
 mod last_words;
 mod launch;
-mod limits;
 mod mcp;
 mod mode;
 mod model_name;
@@ -64,7 +61,6 @@ mod shared_lines;
 mod signals;
 mod skills;
 mod stdin;
-mod suggest;
 mod term;
 mod trust;
 

@@ -12,7 +12,7 @@ use crate::credentials::StoredCredentials;
 use crate::endpoint::{self, Endpoint, Flags, NamedProvider};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::settings::Settings;
-use crate::suggest;
+use zk_settings::suggest;
 
 /// Time limit of a server that lists its models.
 const LIST_LIMIT: Duration = Duration::from_secs(2);
@@ -81,7 +81,9 @@ pub(crate) fn endpoint_for(
     stored: &StoredCredentials,
     chosen: Outcome<Option<Endpoint>>,
 ) -> Outcome<Option<Endpoint>> {
-    let (Some(name), Some(model)) = (settings.text("model"), settings.origin("model")) else { return chosen };
+    let (Some(name), Some(model)) = (settings.program.model.as_deref(), settings.origin("model")) else {
+        return chosen;
+    };
     let is_chosen = settings.origin("provider").is_some_and(|provider| provider.layer >= model.layer);
     if is_chosen || flags.base_url.is_some() {
         return chosen;

@@ -11,7 +11,7 @@ use zk_exec::{DockerExec, DockerOptions, Limits, OverlaidFiles, Remote, RemoteEr
 use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
 use crate::far_host::{FarHost, Tunnel};
-use crate::{limits, sandbox};
+use crate::sandbox;
 
 /// The value of `--context` and of the setting `context`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl ContextName {
 
     /// Returns the context of the settings.
     pub(crate) fn of(app: &AppContext) -> Self {
-        app.settings.text("context").and_then(|text| text.parse().ok()).unwrap_or(Self::Process)
+        app.settings.program.context.clone().unwrap_or(Self::Process)
     }
 }
 
@@ -92,11 +92,10 @@ impl Place {
                 exec.check().map_err(Failure::failed)?;
                 Self::Docker(Arc::new(exec))
             }
-            ContextName::Remote(socket) => Self::Remote(
-                Remote::connect(socket).map_err(Failure::failed)?,
-                limits::of_commands(&app.settings),
-            ),
-            ContextName::Ssh(host) => Self::Remote(far(app, &host)?, limits::of_commands(&app.settings)),
+            ContextName::Remote(socket) => {
+                Self::Remote(Remote::connect(socket).map_err(Failure::failed)?, app.settings.limits.limits())
+            }
+            ContextName::Ssh(host) => Self::Remote(far(app, &host)?, app.settings.limits.limits()),
         })
     }
 
@@ -152,16 +151,16 @@ fn far(app: &AppContext, host: &FarHost) -> Outcome<Remote> {
 /// The container that the settings describe.
 fn docker(app: &AppContext, image: String) -> DockerOptions {
     let mut options = DockerOptions::new(image, &app.cwd);
-    options.limits = limits::of_commands(&app.settings);
+    options.limits = app.settings.limits.limits();
     options.project = Some(app.project.clone());
     options.home = app.env.path("HOME");
     options.writable = app.roots().into_iter().skip(1).collect();
     options.hidden = [sandbox::hidden(app), app.dirs.own(&app.roots())].concat();
     options.state.clone_from(&app.dirs.state);
-    options.network = app.settings.flag("docker.network");
-    let of_environment = || app.env.get("DOCKER_HOST")?.to_str()?.strip_prefix("unix://");
-    if let Some(socket) = app.settings.text("docker.socket").or_else(of_environment) {
-        options.socket = socket.into();
+    options.network = app.settings.docker.network;
+    let of_environment = || app.env.get("DOCKER_HOST")?.to_str()?.strip_prefix("unix://").map(PathBuf::from);
+    if let Some(socket) = app.settings.docker.socket.clone().or_else(of_environment) {
+        options.socket = socket;
     }
     options
 }

@@ -20,8 +20,8 @@ pub(crate) fn rules(app: &AppContext) -> (Rules, Option<String>) {
     let base = RuleBase { root: app.project.clone(), home: app.env.path("HOME") };
     let mut rules = Rules::new();
     let mut problems = Vec::new();
-    for (layer, decision, text) in &app.settings.rules {
-        let wrong = rules.extend(of_settings(*layer), *decision, std::slice::from_ref(text), &base);
+    for (layer, decision, text) in app.settings.rules() {
+        let wrong = rules.extend(of_settings(layer), decision, &[text], &base);
         problems.extend(wrong.iter().map(ToString::to_string));
     }
     match approvals(app).map(|approvals| approvals.rules(&app.project)) {

@@ -152,6 +152,7 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         Job::Sessions(action) => commands::sessions(&app, action),
         Job::Context { id, json } => commands::context(&app, id.as_deref(), json),
         Job::Auth(action) => commands::auth(&app, action),
+        Job::ConfigKeys => commands::config_keys(&app),
         Job::ConfigSchema { of_result } => commands::config_schema(&app, of_result),
         Job::ConfigShow { origin } => commands::config_show(&app, origin),
         Job::Doctor => doctor::run(&app),

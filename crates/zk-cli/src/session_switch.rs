@@ -100,7 +100,7 @@ impl SessionOpener for SessionSwitch {
             }
         };
         // Choices of the command line or the settings count in every session.
-        let used = session.loaded.model.as_ref().filter(|_| self.app.settings.text("model").is_none());
+        let used = session.loaded.model.as_ref().filter(|_| self.app.settings.program.model.is_none());
         let used = used.filter(|model| model.provider == self.provider.name());
         Ok(OpenedSession {
             id: session.open.as_ref().map(|open| open.id().clone()),

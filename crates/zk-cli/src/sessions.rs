@@ -210,7 +210,7 @@ pub(crate) fn store(app: &AppContext) -> Outcome<SqliteStore> {
 /// unless a session was asked for.
 pub(crate) async fn begin(app: &AppContext, resume: Option<&Resume>) -> Outcome<Session> {
     match resume {
-        None | Some(Resume::Choose) if !app.settings.flag("sessions") => Ok(Session::unsaved(app)),
+        None | Some(Resume::Choose) if !app.settings.program.sessions => Ok(Session::unsaved(app)),
         None | Some(Resume::Choose) => {
             let created = match store(app).map_err(|failure| failure.message).and_then(writable(app)) {
                 Ok(store) => {

@@ -14,8 +14,9 @@ use crate::args::actions::AuthAction;
 use crate::credentials::{self, StoredCredentials};
 use crate::endpoint::{self, Key, NamedProvider};
 use crate::exit::{Exit, Failure, Outcome};
+use crate::stdin;
 use crate::term::{print_stderr, secret};
-use crate::{stdin, suggest};
+use zk_settings::suggest;
 
 /// Longest time for a person to sign in.
 pub(super) const SIGN_IN_LIMIT: Duration = Duration::from_secs(10 * 60);
@@ -147,7 +148,7 @@ pub(super) async fn open(app: &AppContext, opener: &[String], url: &str) -> bool
 }
 
 fn logout(app: &AppContext, provider: Option<String>) -> Outcome<Exit> {
-    let name = match provider.or_else(|| app.settings.text("provider").map(str::to_owned)) {
+    let name = match provider.or_else(|| app.settings.program.provider.clone()) {
         Some(name) => name,
         None => named(app, None)?,
     };
@@ -217,7 +218,7 @@ fn what(credential: &Credential) -> String {
 
 /// The provider that is named here or in the settings.
 fn named(app: &AppContext, provider: Option<String>) -> Outcome<String> {
-    let name = provider.or_else(|| app.settings.text("provider").map(str::to_owned)).ok_or_else(|| {
+    let name = provider.or_else(|| app.settings.program.provider.clone()).ok_or_else(|| {
         let names = endpoint::names(&app.settings);
         Failure::usage(format!("say for which provider: {}", suggest::either(&names)))
     })?;

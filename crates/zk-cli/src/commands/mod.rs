@@ -34,12 +34,17 @@ pub(crate) use trust::trust;
 use crate::app::AppContext;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::result::json_schema as result_schema;
-use crate::settings::json_schema;
+use crate::settings::{json_schema, reference};
 use crate::term::{Screen, Style};
 
 /// Prints every setting.
 pub(crate) fn config_show(app: &AppContext, origin: bool) -> Outcome<Exit> {
     print(app, &app.settings.lines(origin))
+}
+
+/// Prints what can be set, as Markdown.
+pub(crate) fn config_keys(app: &AppContext) -> Outcome<Exit> {
+    print(app, &reference().lines().map(str::to_owned).collect::<Vec<_>>())
 }
 
 /// Prints the shape of the settings, or of what a run comes to.

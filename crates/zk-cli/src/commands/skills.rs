@@ -11,7 +11,8 @@ use super::print;
 use crate::app::AppContext;
 use crate::args::actions::SkillsAction;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::{skills, suggest};
+use crate::skills;
+use zk_settings::suggest;
 
 /// Directory of a project that `add` and `new` fill.
 const PROJECT: &str = ".agents/skills";

@@ -16,7 +16,7 @@ use zk_core::service::{Exec, visible_line, visible_lines};
 use zk_exec::{Environment, ProcessExec, Supervision};
 use zk_mcp::{
     McpBootstrapStart, McpConnect, McpError, McpPlugin, McpQuarantine, McpServers, ServerConfig,
-    ServerDisclosure, ServerTransport, ServerTrust,
+    ServerTransport, ServerTrust,
 };
 
 use crate::app::AppContext;
@@ -43,7 +43,7 @@ pub(crate) fn plugin(app: &AppContext, own: Arc<dyn Exec>, is_attended: bool) ->
         return None;
     }
     let usual = if is_attended { Duration::ZERO } else { WAIT };
-    let wait = app.settings.count("mcp.wait").map_or(usual, |ms| Duration::from_millis(ms.into()));
+    let wait = app.settings.mcp.wait().unwrap_or(usual);
     let notices = app.notices.clone();
     let plugin = make(app, servers).exec(own).waiting(wait).telling(move |text| {
         // A server chose the words: nothing in them is to steer the terminal.
@@ -66,12 +66,10 @@ fn make(app: &AppContext, servers: Vec<ServerConfig>) -> McpPlugin {
     if let Some(sandbox) = sandbox {
         plugin = plugin.sandbox(sandbox);
     }
-    match app.settings.text("mcp.disclosure") {
-        Some("lazy") => plugin = plugin.disclosure(ServerDisclosure::Lazy),
-        Some("eager") => plugin = plugin.disclosure(ServerDisclosure::Eager),
-        Some(_) | None => {}
+    if let Some(disclosure) = app.settings.mcp.disclosure {
+        plugin = plugin.disclosure(disclosure);
     }
-    if let Some(tokens) = app.settings.count("mcp.eager_tokens") {
+    if let Some(tokens) = app.settings.mcp.eager_tokens {
         plugin = plugin.eager_tokens(tokens);
     }
     if let Some(credentials) = app.dirs.credentials() {

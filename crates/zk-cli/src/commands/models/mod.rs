@@ -42,8 +42,13 @@ pub(crate) fn models(app: &AppContext, filter: &[String], json: bool) -> Outcome
 /// The models by provider.
 fn all(app: &AppContext) -> Outcome<Vec<(String, Vec<Listed>)>> {
     let runtime = runtime()?;
-    let named =
-        app.settings.text("provider").map(|name| NamedProvider::find(&app.settings, name)).transpose()?;
+    let named = app
+        .settings
+        .program
+        .provider
+        .as_deref()
+        .map(|name| NamedProvider::find(&app.settings, name))
+        .transpose()?;
     let endpoint = match (runtime.block_on(app.endpoint()), named) {
         (Ok(endpoint), _) => endpoint,
         (Err(failure), Some(named)) if failure.exit == Exit::Auth => {

@@ -6,17 +6,18 @@ use zk_tui::{Abilities, Looks, Notices, Queries, Theme};
 use crate::app::AppContext;
 use crate::env::Env;
 use crate::place::ContextName;
+use crate::settings::ThemeName;
 
 /// The colours that are wanted, or those that fit the ground of the terminal as far as it tells.
-fn theme(env: &Env, wanted: Option<&str>) -> Theme {
+fn theme(env: &Env, wanted: Option<ThemeName>) -> Theme {
     // As `15;0`: the colours of text and ground, of sixteen.
     let ground = env.text("COLORFGBG").and_then(|colours| colours.rsplit(';').next()?.parse::<u8>().ok());
     match (wanted, ground) {
         _ if env.get("NO_COLOR").is_some() => Theme::Mono,
-        (Some("mono"), _) => Theme::Mono,
-        (Some("colour-blind"), _) => Theme::ColourBlind,
-        (Some("light"), _) => Theme::Light,
-        (Some("dark"), _) => Theme::Dark,
+        (Some(ThemeName::Mono), _) => Theme::Mono,
+        (Some(ThemeName::ColourBlind), _) => Theme::ColourBlind,
+        (Some(ThemeName::Light), _) => Theme::Light,
+        (Some(ThemeName::Dark), _) => Theme::Dark,
         (_, Some(7 | 9..=15)) => Theme::Light,
         (_, _) => Theme::Dark,
     }
@@ -24,7 +25,7 @@ fn theme(env: &Env, wanted: Option<&str>) -> Theme {
 
 /// As [`theme`], for plain lines.
 pub(super) fn wanted_theme(app: &AppContext) -> Theme {
-    theme(&app.env, app.settings.text("theme"))
+    theme(&app.env, app.settings.program.theme)
 }
 
 /// Returns the form in which the terminal shows a notice.
@@ -44,7 +45,7 @@ fn notices(env: &Env) -> Notices {
 
 /// Returns the abilities of the terminal, as far as the environment says.
 pub(super) fn abilities(app: &AppContext) -> Abilities {
-    let (env, wanted) = (&app.env, app.settings.text("theme"));
+    let (env, wanted) = (&app.env, app.settings.program.theme);
     let term = env.text("TERM").unwrap_or_default();
     // Terminals that break lines anew when they get narrower; within `screen` nothing does.
     let reflowing =
@@ -56,7 +57,7 @@ pub(super) fn abilities(app: &AppContext) -> Abilities {
         tmux: env.get("TMUX").is_some(),
         notices: notices(env),
         // A colour that was asked for stays; the console of Linux would print the question.
-        follows_ground: matches!(wanted, None | Some("auto"))
+        follows_ground: matches!(wanted, None | Some(ThemeName::Auto))
             && env.get("NO_COLOR").is_none()
             && term != "linux",
         // Files of another machine cannot be opened on this one.

@@ -6,7 +6,6 @@ use zk_core::service::{Conversation, Exec, ExecRequest, Exit, OutputSink, Output
 use zk_tools::CommandOutput;
 
 use super::chat::{Chat, LineOutcome};
-use crate::behavior;
 use crate::mode::shared_screen::SharedScreen;
 use crate::place::PersonExec;
 use crate::term::{Backlog, Style, Utf8Decoder, redacted};
@@ -18,8 +17,7 @@ pub(super) async fn run(chat: &Chat, command: &str, private: bool, stop: Cancell
     }
     let cx = chat.agent.bus().cx();
     // Nothing is kept of what the model is not to see: its tools may read the files of outputs.
-    let mut kept = (!private)
-        .then(|| CommandOutput::new(&cx, behavior::tools_options(&chat.app.settings).output_file_bytes));
+    let mut kept = (!private).then(|| CommandOutput::new(&cx, chat.app.settings.tools.output_file_bytes));
     let exit_code = match cx.emit(UserBash { command: command.to_owned(), private }).await {
         Ok(Some(BashOutput { output, exit_code })) => {
             chat.screen.line(Style::Plain, &output);

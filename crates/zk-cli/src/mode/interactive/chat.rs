@@ -139,7 +139,7 @@ impl Chat {
             Opens::Prompt(prompt) => sessions::begin(&app, prompt.resume.as_ref()).await?,
             Opens::Carried { carried, .. } => carried.session(&app).await?,
         };
-        let allow_all = app.settings.flag("permissions.allow_all");
+        let allow_all = app.settings.permissions.allow_all;
         // A conversation that is carried over is shown already.
         if let (Opens::Prompt(_), Some(entries)) = (opens, session.restored()) {
             view.begin(&entries);
@@ -247,7 +247,7 @@ impl Chat {
             None => "session not saved".to_owned(),
         };
         self.screen.line(Style::Dim, &format!("zk {} · {model} · {kept}", env!("CARGO_PKG_VERSION")));
-        if self.app.settings.flag("permissions.allow_all") {
+        if self.app.settings.permissions.allow_all {
             self.screen.line(Style::Yellow, "every tool runs without asking (--allow-all)");
         }
         if let Some(modes) = self.agent.bus().service::<PermissionModes>() {

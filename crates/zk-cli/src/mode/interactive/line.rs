@@ -18,8 +18,8 @@ use super::{bash, session_commands};
 use crate::exit::Exit;
 use crate::mode::summary;
 use crate::session_switch::SessionSwitch;
-use crate::suggest;
 use crate::term::Style;
+use zk_settings::suggest;
 
 /// Hands all lines of a result to the view; false if they are not kept any more.
 pub(super) async fn load_body(view: &ViewDriver, sessions: &SessionSwitch, id: &BlockId) -> bool {

@@ -140,7 +140,7 @@ impl Chat {
         }
         let modes = self.agent.bus().service::<PermissionModes>();
         let (model, thinking) = (self.agent.model(), self.agent.thinking());
-        let thinking = (thinking.level != self.app.settings.thinking()).then_some(thinking);
+        let thinking = (thinking.level != self.app.settings.program.thinking).then_some(thinking);
         let (cwd, counts) = (self.conversation.state().cwd, self.agent.counts());
         let jobs = self.agent.bus().service::<Jobs>();
         let jobs = jobs.map(|jobs| jobs.hand_over()).unwrap_or_default();
@@ -169,7 +169,7 @@ impl Chat {
 
 /// The screen to go on with: another one only if the settings say so now, and did not before.
 pub(super) fn kind(now: ScreenKind, before: &AppContext, read: &AppContext) -> ScreenKind {
-    let wanted = |app: &AppContext| app.settings.text("screen").map(str::to_owned);
+    let wanted = |app: &AppContext| app.settings.program.screen;
     if wanted(before) == wanted(read) { now } else { ScreenKind::chosen(read) }
 }
 

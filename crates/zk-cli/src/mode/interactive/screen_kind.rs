@@ -2,6 +2,7 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::app::AppContext;
+use crate::settings::ScreenName;
 use crate::term::{Screen, is_accessible};
 
 /// Form in which a conversation is drawn.
@@ -19,12 +20,20 @@ impl ScreenKind {
     /// The screen that was asked for, or the inline one; plain lines on a terminal that cannot move its cursor and for
     /// whoever set `ACCESSIBLE`.
     pub(super) fn chosen(app: &AppContext) -> Self {
-        let asked = app.settings.text("screen").and_then(|name| name.parse().ok());
+        let asked = app.settings.program.screen.map(Self::of_name);
         match asked {
             _ if Self::is_plain_only(app) => Self::Plain,
             Some(kind) => kind,
             None if is_accessible(&app.env) => Self::Plain,
             None => Self::Inline,
+        }
+    }
+
+    fn of_name(name: ScreenName) -> Self {
+        match name {
+            ScreenName::Inline => Self::Inline,
+            ScreenName::Full => Self::Full,
+            ScreenName::Plain => Self::Plain,
         }
     }
 

@@ -1,47 +1,9 @@
-use std::fmt;
-
 use zk_providers::{Access, VENDOR_VARIABLES, Vendors};
+use zk_settings::LayerValues;
 
 use crate::env::Env;
 
-/// Values given one by one, each under the name of its flag or variable.
-#[derive(Clone, Default)]
-pub(crate) struct LayerValues(pub(super) Vec<(String, String, toml::Value)>);
-
-impl fmt::Debug for LayerValues {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not the values: among those of the environment are keys.
-        f.debug_list().entries(self.0.iter().map(|(key, from, _)| (key, from))).finish()
-    }
-}
-
-impl LayerValues {
-    pub(crate) fn text(&mut self, key: &str, from: &str, value: Option<String>) {
-        self.put(key, from, value.map(toml::Value::String));
-    }
-
-    pub(crate) fn count(&mut self, key: &str, from: &str, value: Option<u32>) {
-        self.put(key, from, value.map(|count| toml::Value::Integer(count.into())));
-    }
-
-    pub(crate) fn flag(&mut self, key: &str, from: &str, value: Option<bool>) {
-        self.put(key, from, value.map(toml::Value::Boolean));
-    }
-
-    pub(crate) fn number(&mut self, key: &str, from: &str, value: Option<f64>) {
-        self.put(key, from, value.map(toml::Value::Float));
-    }
-
-    pub(crate) fn texts(&mut self, key: &str, from: &str, values: Vec<String>) {
-        let values = values.into_iter().map(toml::Value::String).collect::<Vec<_>>();
-        self.put(key, from, (!values.is_empty()).then_some(toml::Value::Array(values)));
-    }
-
-    fn put(&mut self, key: &str, from: &str, value: Option<toml::Value>) {
-        self.0.extend(value.map(|value| (key.to_owned(), from.to_owned(), value)));
-    }
-}
-
+/// Defaults that a person is shown as settings.
 pub(super) fn defaults() -> LayerValues {
     let mut given = LayerValues::default();
     let from = "zk";
