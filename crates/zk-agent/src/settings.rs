@@ -1,9 +1,10 @@
 //! Sections of the settings that describe runs: at the top level, in `[tools]` and in `[agents]`.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use zk_core::model::Budget;
 
 use crate::options::{Behavior, OnExceed, OutputBudget, ThinkingDecay, ToolBudget};
@@ -88,7 +89,7 @@ pub struct CallSettings {
     #[schemars(range(min = 1))]
     pub max_concurrent: Option<u32>,
     /// Calls of a tool in one run, by its name.
-    #[schemars(inner(range(min = 1)))]
+    #[schemars(with = "BTreeMap<String, NonZeroU32>")]
     pub budgets: BTreeMap<String, u32>,
     /// Treatment of a call over its tool's budget.
     pub over_budget: OverBudget,
@@ -101,7 +102,7 @@ pub struct CallSettings {
 }
 
 /// Treatment of a call over its tool's budget.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum OverBudget {
     /// The call is refused.

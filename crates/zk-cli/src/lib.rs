@@ -65,3 +65,17 @@ mod term;
 mod trust;
 
 pub use builder::{Zk, ZkBuilder};
+
+/// Reference pages of the program in Markdown, by their paths in the repository: what can be set, and its command line.
+#[doc(hidden)]
+#[must_use]
+pub fn reference_pages() -> std::collections::BTreeMap<&'static str, String> {
+    let settings = format!(
+        "# Settings\n\n{}\n{}",
+        "Keys of `~/.config/zk/settings.toml`, of a project's `.zk/settings.toml` and `.zk/settings.local.toml`, of presets, and of\n\
+         the file that `--config` names. `zk config show --origin` prints what holds and from where; `zk config keys` prints this\n\
+         page. `[hooks]` has a [page of its own](hooks.md), and so have [MCP servers](mcp.md) and the [sandbox](sandbox.md).",
+        settings::reference()
+    );
+    [("docs/settings.md", settings), ("docs/cli.md", args::help::reference())].into()
+}

@@ -1,5 +1,6 @@
 //! From a command line to the job it names.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use crate::additions::Additions;
 use crate::app::AppContext;
 use crate::args::actions::HooksAction;
 use crate::args::cli::{Cli, OutputFormat};
-use crate::args::{Job, Task};
+use crate::args::{Job, Task, help};
 use crate::dirs::Dirs;
 use crate::env::Env;
 use crate::exit::{Exit, Failure, Outcome};
@@ -24,6 +25,13 @@ use crate::settings::Settings;
 use crate::term::Notices;
 use crate::trust::FileTrust;
 use crate::{commands, demo, doctor, mode, output, term};
+
+/// Help of a subcommand, with the options that belong to it.
+fn help_of_subcommand(error: &clap::Error) -> Option<String> {
+    let is_help = error.kind() == ErrorKind::DisplayHelp;
+    let words = || std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    is_help.then(|| help::of_words(words())).flatten()
+}
 
 /// The whole program, with what a team adds to it.
 pub(crate) fn run(additions: Additions) -> Exit {
@@ -41,6 +49,9 @@ pub(crate) fn run(additions: Additions) -> Exit {
             if error.use_stderr() {
                 // The message quotes arguments.
                 term::print_stderr(&error.render().to_string());
+            } else if let Some(help) = help_of_subcommand(&error) {
+                // When nobody reads it there is nobody to tell.
+                let _ = std::io::stdout().write_all(help.as_bytes());
             } else {
                 // Help and version; when nobody reads them there is nobody to tell.
                 let _ = error.print();

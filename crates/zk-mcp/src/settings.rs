@@ -1,6 +1,7 @@
 //! Section of the settings about MCP servers: `[mcp]`.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -67,7 +68,7 @@ pub struct ServerSettings {
     #[schemars(range(min = 1))]
     timeout: Option<u32>,
     /// Milliseconds for the calls of a tool, by the server's own name of it.
-    #[schemars(inner(range(min = 1)))]
+    #[schemars(with = "BTreeMap<String, NonZeroU32>")]
     tool_timeouts: BTreeMap<String, u32>,
     /// Milliseconds from its start to the list of its tools.
     #[schemars(range(min = 1))]

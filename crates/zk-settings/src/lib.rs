@@ -42,6 +42,8 @@ mod project;
 mod schema;
 /// The nearest of several words, and choices as a sentence.
 pub mod suggest;
+#[cfg(test)]
+mod tests;
 mod values;
 
 pub use error::SettingsError;

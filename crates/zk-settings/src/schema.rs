@@ -312,13 +312,21 @@ impl Schema {
             let (table, name) = path.rsplit_once('.').unwrap_or(("", path));
             let table = table.to_owned();
             match node {
-                Node::Table(inner) => {
-                    tables.entry(path.to_owned()).or_default().0.clone_from(&inner.description);
-                }
+                Node::Table(inner) => match inner.any.as_deref().filter(|_| inner.named.is_empty()) {
+                    Some(Node::Key(key)) => {
+                        let key = Key { description: inner.description.clone(), ..(**key).clone() };
+                        let row = self.row(path, &format!("{name}.NAME"), &key);
+                        tables.entry(table).or_default().1.push(row);
+                    }
+                    Some(Node::Table(_) | Node::Free(_)) | None => {
+                        tables.entry(path.to_owned()).or_default().0.clone_from(&inner.description);
+                    }
+                },
                 Node::Free(description) => {
                     let row = format!("| `{name}` | a table | | {} |", cell(description));
                     tables.entry(table).or_default().1.push(row);
                 }
+                Node::Key(_) if name == "*" => {}
                 Node::Key(key) => {
                     tables.entry(table).or_default().1.push(self.row(path, name, key));
                 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use zk_core::kernel::Plugin;
 
 use crate::{Compress, Spill};
@@ -24,7 +24,7 @@ pub struct ResultSettings {
 }
 
 /// Shortening of known kinds of output.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Compression {
     /// None.
