@@ -1,3 +1,6 @@
+#[cfg(feature = "sandbox")]
+mod hidden;
+
 use std::io::{self, IoSlice, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -41,6 +44,8 @@ pub(super) struct Supervisor {
     /// Reads of the names that commands make, where the plan guards some.
     #[cfg(feature = "sandbox")]
     reports: Option<crate::sandbox::ReportReader>,
+    #[cfg(feature = "sandbox")]
+    hidden: hidden::Hidden,
     running: Mutex<Option<Running>>,
     cgroups: Arc<Cgroups>,
 }
@@ -66,6 +71,8 @@ impl Supervisor {
             proxy: None,
             #[cfg(feature = "sandbox")]
             reports: None,
+            #[cfg(feature = "sandbox")]
+            hidden: hidden::Hidden::default(),
             running: Mutex::new(None),
             cgroups: Arc::default(),
         }
@@ -79,7 +86,29 @@ impl Supervisor {
         proxy: Option<crate::sandbox::Proxy>,
         reports: Option<crate::sandbox::ReportReader>,
     ) -> Self {
-        Self { how, plan: Some(plan), proxy, reports, running: Mutex::new(None), cgroups: Arc::default() }
+        Self {
+            how,
+            plan: Some(plan),
+            proxy,
+            reports,
+            hidden: hidden::Hidden::default(),
+            running: Mutex::new(None),
+            cgroups: Arc::default(),
+        }
+    }
+
+    /// Hides more from the next command on; one that runs sees nothing of it from then on either.
+    #[cfg(feature = "sandbox")]
+    pub(super) fn hide(&self, paths: &[std::path::PathBuf]) -> io::Result<()> {
+        let mut running = self.lock();
+        self.hidden.add(paths);
+        let told = running.as_ref().and_then(|running| running.socket.as_ref());
+        let told = told.map_or(Ok(()), |socket| hidden::hide(socket, paths));
+        if told.is_err() {
+            // The next one is told at its start.
+            *running = None;
+        }
+        told
     }
 
     #[cfg(feature = "sandbox")]
@@ -243,7 +272,7 @@ impl Running {
         drop(command);
         #[cfg(feature = "sandbox")]
         let report = match &supervisor.plan {
-            Some(plan) => Some(set_up(&socket, plan)?),
+            Some(plan) => Some(hidden::set_up(&socket, plan)?),
             None => None,
         };
         #[cfg(feature = "sandbox")]
@@ -259,14 +288,19 @@ impl Running {
         if let Some(reports) = &supervisor.reports {
             reports.add(crate::sandbox::receive_file(&socket)?);
         }
-        Ok(Self {
+        let running = Self {
             process,
             socket: Some(socket),
             #[cfg(feature = "sandbox")]
             report,
             #[cfg(feature = "sandbox")]
             listener,
-        })
+        };
+        #[cfg(feature = "sandbox")]
+        if let Some(socket) = &running.socket {
+            supervisor.hidden.tell(socket)?;
+        }
+        Ok(running)
     }
 
     fn send(&self, what: u8, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
@@ -279,17 +313,6 @@ impl Running {
         sendmsg(socket, &[IoSlice::new(&[what])], &mut control, SendFlags::NOSIGNAL)?;
         Ok(())
     }
-}
-
-/// Sends a supervisor the plan of its sandbox and blocks until its report arrives, for 20 s at most.
-#[cfg(feature = "sandbox")]
-fn set_up(socket: &UnixStream, plan: &[u8]) -> io::Result<crate::sandbox::SandboxReport> {
-    let mut socket = socket;
-    socket.set_read_timeout(Some(Duration::from_secs(20)))?;
-    let mut request = vec![supervisor::SANDBOX];
-    crate::sandbox::write_frame(&mut request, plan)?;
-    socket.write_all(&request)?;
-    crate::sandbox::read_answer(&mut socket)
 }
 
 impl Drop for Running {
