@@ -103,6 +103,18 @@ impl PermissionJudge {
         self.state.holds_reads.store(false, Ordering::Relaxed);
     }
 
+    /// Lets every program that only reads run as a read again: a sandbox holds what it starts.
+    pub fn hold_reads(&self) {
+        self.state.holds_reads.store(true, Ordering::Relaxed);
+    }
+
+    /// Says whether the sandbox holds a rule of the settings from now on.
+    pub fn set_held(&self, rule: &Rule, is_held: bool) {
+        let mut rules = self.state.rules.write().unwrap_or_else(PoisonError::into_inner);
+        let same = rules.iter_mut().filter(|own| (own.layer, &own.text) == (rule.layer, &rule.text));
+        same.for_each(|own| own.is_held = is_held);
+    }
+
     /// The mode of the next call.
     #[must_use]
     pub fn mode(&self) -> Mode {
@@ -168,6 +180,18 @@ impl PermissionJudge {
     }
 
     fn verdict_in(&self, mode: Mode, tool: &str, effects: &Effects, cwd: &Path) -> Verdict {
+        self.verdict_where(self.state.holds_reads.load(Ordering::Relaxed), mode, tool, effects, cwd)
+    }
+
+    /// The verdict of a mode where a sandbox holds what runs as a read, or none does.
+    fn verdict_where(
+        &self,
+        holds_reads: bool,
+        mode: Mode,
+        tool: &str,
+        effects: &Effects,
+        cwd: &Path,
+    ) -> Verdict {
         let State { project, surroundings, rules, session, .. } = &*self.state;
         let mut rules = rules.read().unwrap_or_else(PoisonError::into_inner).clone();
         session
@@ -179,7 +203,7 @@ impl PermissionJudge {
             cwd,
             surroundings: &**surroundings,
             is_contained: self.is_contained(),
-            holds_reads: self.state.holds_reads.load(Ordering::Relaxed),
+            holds_reads,
             trusts_repository: is_of_repository(cwd, project) && starts_nothing(project),
         };
         judge(&Call { tool, effects }, mode, &rules, &here)
@@ -199,6 +223,20 @@ impl Plugin for PermissionJudge {
             switch.now = switch.next.take().unwrap_or(switch.now);
         });
         Ok(())
+    }
+}
+
+impl PermissionJudge {
+    /// Whether a call is allowed for nothing but that it seems to only read.
+    fn is_read_where(&self, holds_reads: bool, tool: &str, effects: &Effects, cwd: &Path) -> bool {
+        let mode = match self.mode() {
+            Mode::All => return false,
+            // The sandbox bounds all that is allowed there; a read is whatever would be allowed without it.
+            Mode::Auto if self.is_contained() => Mode::ReadOnly,
+            mode => mode,
+        };
+        let verdict = self.verdict_where(holds_reads, mode, tool, effects, cwd);
+        verdict.decision == Decision::Allow && verdict.reasons.iter().all(|reason| reason.rule.is_none())
     }
 }
 
@@ -243,14 +281,13 @@ impl CallJudge for PermissionJudge {
     }
 
     fn allows_as_read(&self, tool: &str, effects: &Effects, cwd: &Path) -> bool {
-        let mode = match self.mode() {
-            Mode::All => return false,
-            // The sandbox bounds all that is allowed there; a read is whatever would be allowed without it.
-            Mode::Auto if self.is_contained() => Mode::ReadOnly,
-            mode => mode,
-        };
-        let verdict = self.verdict_in(mode, tool, effects, cwd);
-        verdict.decision == Decision::Allow && verdict.reasons.iter().all(|reason| reason.rule.is_none())
+        // The sandbox of all commands holds what is allowed there, if nothing else does.
+        let is_held = self.mode() == Mode::Auto || self.state.holds_reads.load(Ordering::Relaxed);
+        self.is_read_where(is_held, tool, effects, cwd)
+    }
+
+    fn would_allow_as_read(&self, tool: &str, effects: &Effects, cwd: &Path) -> bool {
+        self.is_read_where(true, tool, effects, cwd)
     }
 
     fn connections(&self, tool: &str, effects: &Effects, cwd: &Path) -> Option<Connections> {

@@ -19,6 +19,12 @@ pub trait CallJudge: Send + Sync {
         false
     }
 
+    /// Whether [`CallJudge::allows_as_read`] would be true if something held what such a call starts. Calls may block as those
+    /// of [`CallJudge::judge`].
+    fn would_allow_as_read(&self, tool: &str, effects: &Effects, cwd: &Path) -> bool {
+        self.allows_as_read(tool, effects, cwd)
+    }
+
     /// Connections that a call may make once it runs, where its context makes none by itself: those that a person was told
     /// of who was asked about it. Calls may block as those of [`CallJudge::judge`].
     fn connections(&self, tool: &str, effects: &Effects, cwd: &Path) -> Option<Connections> {
