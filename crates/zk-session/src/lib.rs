@@ -6,7 +6,7 @@
 //! | [`MemoryStore`] | the same behaviour without a disk |
 //! | [`Recorder`] | the plugin that writes a run into an open session, and offers plugins a place in it |
 //! | [`resume_conversation`] | everything that an agent needs to go on with a session |
-//! | [`load_history`], [`resume`] | what a resumed run starts from |
+//! | [`load_history`], [`load_live`], [`resume`] | what a resumed run starts from |
 //! | [`latest`], [`open_matching`], [`read_matching`], [`scan_matching`] | how `--continue`, `--resume` and a listing find a session |
 //! | [`discard_unanswered`] | removes a session that nobody would miss |
 //!
@@ -36,6 +36,8 @@
 mod digest;
 mod find;
 mod history;
+#[cfg(feature = "sqlite")]
+mod index;
 mod memory;
 mod open_turn;
 mod recorder;
@@ -43,8 +45,13 @@ mod redact;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
-pub use find::{discard_unanswered, find_matching, latest, open_matching, read_matching, scan_matching};
-pub use history::{Loaded, PluginEntry, load_history, resume, resume_conversation, store_interrupted};
+pub use find::{
+    discard_unanswered, find_matching, latest, open_matching, read_live_matching, read_matching,
+    scan_matching,
+};
+pub use history::{
+    Earlier, Loaded, PluginEntry, load_history, load_live, resume, resume_conversation, store_interrupted,
+};
 pub use memory::MemoryStore;
 pub use open_turn::{CallState, InterruptedCall, InterruptedTurn};
 pub use recorder::{Recorder, Saved};
