@@ -221,7 +221,7 @@ impl Owner {
         let change = talk.view.apply(history, plan)?;
         note_change(talk, &event.turn_id, strategy, trigger, change);
         let sent = talk.view.sent(history).into_owned();
-        Ok(Reduced { sent, left_out: talk.view.left_out(history), results })
+        Ok(Reduced { sent, left_out: talk.left_out(history), results })
     }
 }
 

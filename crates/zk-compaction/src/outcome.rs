@@ -33,10 +33,15 @@ impl Owner {
         cx: &Cx,
     ) -> Result<Vec<Pin>, EmitError> {
         let history = &event.messages;
-        // Whoever pins something takes it for sent.
-        if !self.lock().talk(context).view.has_cut(history) {
-            return Ok(Vec::new());
-        }
+        let known = {
+            let mut state = self.lock();
+            let talk = state.talk(context);
+            // Whoever pins something takes it for sent.
+            if !talk.view.has_cut(history) {
+                return Ok(Vec::new());
+            }
+            talk.history.known(history)
+        };
         let until = match begun.trigger {
             // Whoever asked for it waits for it.
             Some(CompactionTrigger::Manual) => None,
@@ -44,7 +49,7 @@ impl Owner {
                 Some(preparation)
             }
         };
-        let (pinned, failed) = pins::collect(history, &begun.sent, until, cx).await;
+        let (pinned, failed) = pins::collect(&known, &begun.sent, until, cx).await;
         let (all, _) = self.list_pinned(&pinned);
         {
             let messages: Vec<_> = pinned.iter().map(|pin| pin.message.clone()).collect();
@@ -192,7 +197,7 @@ impl Owner {
         let sent = {
             let mut state = self.lock();
             let talk = state.talk(context);
-            let history = talk.history.clone();
+            let history = talk.history.messages.clone();
             talk.view.sent(&history).into_owned()
         };
         let report = report(&sent, self.counter(), cx).await;

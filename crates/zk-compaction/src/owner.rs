@@ -6,12 +6,12 @@ use async_trait::async_trait;
 use zk_core::events::{AgentStart, ContextOverflow, ModelSelect, SessionLoaded, SystemSections, TurnAfter};
 use zk_core::kernel::{Answer, BoxError, Cx, Handler, Scope};
 use zk_core::model::{Message, TurnId};
-use zk_core::service::{Clock, ContextId, ContextWindow, Reduction, SessionLog, WindowFill};
+use zk_core::service::{Clock, ContextId, ContextWindow, LiveEntries, Reduction, SessionLog, WindowFill};
 
 use crate::budget::Budget;
 use crate::count::{TokenCounter, count_message};
 use crate::record::{self, Record};
-use crate::talk::Talk;
+use crate::talk::{History, Talk};
 use crate::{LazyCounter, WindowOptions};
 
 /// Conversations that are remembered.
@@ -164,6 +164,8 @@ impl Owner {
     pub(crate) fn loaded(&self, event: &SessionLoaded, cx: &Cx) {
         let restored = record::read(&event.entries, self.scope.source().as_str());
         let context = cx.service::<ContextId>();
+        let earlier = cx.service::<dyn SessionLog>().map_or(0, |log| log.earlier());
+        let looked_up = LiveEntries::looked_up(&event.entries).iter().filter_map(record::message_of).cloned();
         let mut state = self.lock();
         let talk = state.talk(context.as_deref());
         // Whoever resumes a conversation to make it smaller asks for that before it is read.
@@ -174,8 +176,13 @@ impl Owner {
             asked: std::mem::take(&mut talk.asked),
             restored_usage: restored.usage,
             taken_back: restored.taken_back,
+            history: History { earlier, looked_up: looked_up.collect(), ..History::default() },
             ..Talk::default()
         };
+        if earlier > 0 && talk.taken_back.is_some() {
+            // The conversation may have been read again for that.
+            talk.trigger.hold();
+        }
         if !restored.plans.is_empty() {
             talk.number = restored.plans.iter().map(|plan| plan.number).max().unwrap_or_default();
             talk.fill.compactions = record::compactions(&restored.plans);
@@ -277,7 +284,13 @@ impl ContextWindow for Owner {
             return Ok(false);
         }
         let count = self.store_all(Some(context), Some(Record::Undo), cx).await?;
-        self.lock().talk(Some(context)).undo(count);
+        let mut state = self.lock();
+        let talk = state.talk(Some(context));
+        // The messages that were left out are there once the host has read the conversation again.
+        if talk.history.earlier == 0 {
+            talk.undo(count);
+        }
+        drop(state);
         drop(stored);
         Ok(true)
     }

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use tokio::time::{Instant, timeout};
 use zk_core::kernel::{BoxError, Cx};
 use zk_core::model::{Block, Message};
-use zk_core::service::PinnedContext;
+use zk_core::service::{PinnedContext, asks_to_remember};
 
 use crate::cut::is_prompt;
 use crate::report::SKILL;
@@ -159,9 +159,4 @@ fn skills(history: &[Arc<Message>], sent: &[Arc<Message>]) -> Vec<(String, Strin
         .collect();
     kept.reverse();
     kept
-}
-
-fn asks_to_remember(line: &str) -> bool {
-    let word: String = line.trim_start().chars().take_while(|c| c.is_alphabetic()).collect();
-    word.eq_ignore_ascii_case("remember")
 }

@@ -295,7 +295,7 @@ impl Owner {
             None | Some(CompactionTrigger::Soft) => target,
             // Content that outlives the messages that leave counts as well.
             Some(CompactionTrigger::Hard | CompactionTrigger::Overflow | CompactionTrigger::Manual) => {
-                target - pins::expected(&event.messages, &sent).min(target / 2)
+                target - pins::expected(&talk.history.known(&event.messages), &sent).min(target / 2)
             }
         };
         if trigger.is_some_and(|trigger| trigger != CompactionTrigger::Soft) {
@@ -309,7 +309,7 @@ impl Owner {
         };
         Begun {
             bytes: before.bytes,
-            left_out: talk.view.left_out(&event.messages),
+            left_out: talk.left_out(&event.messages),
             taken_back: count_to(talk.taken_back.as_ref(), &sent),
             was_whole: talk.view.is_whole(),
             trigger,

@@ -1,10 +1,12 @@
+use std::collections::VecDeque;
 use std::fmt::Write;
-use std::sync::Arc;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use zk_core::model::{Approved, Block, Concurrency, Effects, Message, ToolError, ToolOutput, ToolSpec};
-use zk_core::service::{CallPlace, ContextId, Tool, ToolCx};
+use zk_core::service::{CallPlace, ContextId, SessionLog, Tool, ToolCx};
 
 use crate::line;
 use crate::lines::LineStore;
@@ -51,9 +53,75 @@ impl Recall {
         Self { owner, spec }
     }
 
-    fn history(&self, cx: &ToolCx) -> Vec<Arc<Message>> {
+    fn history(&self, cx: &ToolCx) -> History {
         let context = cx.cx.service::<ContextId>();
-        self.owner.lock().known(context.as_deref()).map(|talk| talk.history.clone()).unwrap_or_default()
+        let state = self.owner.lock();
+        let known = state.known(context.as_deref()).map(|talk| &talk.history);
+        let (messages, earlier) =
+            known.map(|history| (history.messages.clone(), history.earlier)).unwrap_or_default();
+        // Without a session there is nobody to ask for the others.
+        let log = cx.cx.service::<dyn SessionLog>().filter(|_| earlier > 0);
+        let earlier = log.as_ref().map_or(0, |_| usize::try_from(earlier).unwrap_or(usize::MAX));
+        History { log, earlier, messages }
+    }
+}
+
+/// All messages of a conversation, by their numbers from 1.
+struct History {
+    log: Option<Arc<dyn SessionLog>>,
+    /// Number of messages that have to be read from the session.
+    earlier: usize,
+    messages: Vec<Arc<Message>>,
+}
+
+impl History {
+    fn len(&self) -> usize {
+        self.earlier + self.messages.len()
+    }
+
+    /// Messages that are in memory, with their numbers.
+    fn known(&self) -> impl DoubleEndedIterator<Item = (usize, &Arc<Message>)> + Clone {
+        (self.earlier + 1..).zip(&self.messages).collect::<Vec<_>>().into_iter()
+    }
+
+    /// Hands the others to `visit`, oldest first, until that breaks off, and gives what `visit` left in `found`.
+    async fn read<T: Default + Send + 'static>(
+        &self,
+        mut visit: impl FnMut(usize, &Arc<Message>, &mut T) -> ControlFlow<()> + Send + 'static,
+    ) -> Result<T, ToolError> {
+        let found = Arc::<Mutex<T>>::default();
+        let Some(log) = &self.log else { return Ok(T::default()) };
+        let (kept, earlier, mut number) = (found.clone(), self.earlier, 0);
+        let visit = Box::new(move |message: &Arc<Message>| {
+            number += 1;
+            if number > earlier {
+                return ControlFlow::Break(());
+            }
+            visit(number, message, &mut kept.lock().unwrap_or_else(PoisonError::into_inner))
+        });
+        let failed =
+            |error| ToolError::failed(format!("cannot read earlier messages of the session: {error}"));
+        log.visit_earlier(visit).await.map_err(failed)?;
+        Ok(std::mem::take(&mut *found.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    /// The messages from number `from` on, at most `most`.
+    async fn page(&self, from: usize, most: usize) -> Result<Vec<(usize, Arc<Message>)>, ToolError> {
+        let mut page = Vec::new();
+        if from <= self.earlier {
+            page = self
+                .read(move |number, message, page: &mut Vec<_>| {
+                    if number >= from {
+                        page.push((number, message.clone()));
+                    }
+                    if page.len() == most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                })
+                .await?;
+        }
+        let known = self.known().filter(|(number, _)| *number >= from);
+        let more = known.map(|(number, message)| (number, message.clone()));
+        page.extend(more.take(most - page.len().min(most)));
+        Ok(page)
     }
 }
 
@@ -81,10 +149,10 @@ impl Tool for Recall {
         let number = count("number");
         let text = match args.get("action").and_then(Value::as_str) {
             Some("search") => {
-                search(&history, args.get("query").and_then(Value::as_str).unwrap_or_default())?
+                search(&history, args.get("query").and_then(Value::as_str).unwrap_or_default()).await?
             }
-            Some("expand") => expand(&history, number, count("offset"), count("limit"))?,
-            Some(_) | None => browse(&history, number.unwrap_or(1)),
+            Some("expand") => expand(&history, number, count("offset"), count("limit")).await?,
+            Some(_) | None => browse(&history, number.unwrap_or(1)).await?,
         };
         Ok(ToolOutput::text(text))
     }
@@ -151,51 +219,75 @@ fn words_of(query: &str) -> Result<Vec<String>, ToolError> {
     Ok(words)
 }
 
-fn browse(history: &[Arc<Message>], from: usize) -> String {
-    let messages = history.iter().enumerate().skip(from.saturating_sub(1));
-    let mut text = listed(messages.clone().take(PAGE));
-    let left = messages.count().saturating_sub(PAGE);
+async fn browse(history: &History, from: usize) -> Result<String, ToolError> {
+    let from = from.max(1);
+    let mut text = listed(&history.page(from, PAGE).await?);
+    let left = (history.len() + 1).saturating_sub(from).saturating_sub(PAGE);
     if left > 0 {
-        let _ = write!(text, "({left} more: browse from {})", from.max(1) + PAGE);
+        let _ = write!(text, "({left} more: browse from {})", from + PAGE);
     }
-    if text.is_empty() { format!("there are {} messages, none from {from} on", history.len()) } else { text }
+    let none = || format!("there are {} messages, none from {from} on", history.len());
+    Ok(if text.is_empty() { none() } else { text })
 }
 
-fn search(history: &[Arc<Message>], query: &str) -> Result<String, ToolError> {
-    let words = words_of(query)?;
-    let mut found = String::new();
-    let mut count = 0;
-    // The newest first: what was found out last counts.
-    for (at, message) in history.iter().enumerate().rev() {
+/// Lines about messages that were found, oldest first, and the number of all that were.
+#[derive(Default)]
+struct Found {
+    lines: VecDeque<String>,
+    count: usize,
+}
+
+impl Found {
+    /// Adds a message that contains all words, and forgets the oldest of too many.
+    fn add(&mut self, number: usize, message: &Message, words: &[String]) {
         let text = full(message);
         let lower = text.to_lowercase();
         if !words.iter().all(|word| lower.contains(word)) || is_recall(message) {
-            continue;
+            return;
         }
-        count += 1;
-        if count <= PAGE {
-            let _ = writeln!(found, "#{} {}", at + 1, excerpt(&text, &lower, &words));
+        self.count += 1;
+        self.lines.push_back(format!("#{number} {}\n", excerpt(&text, &lower, words)));
+        if self.lines.len() > PAGE {
+            self.lines.pop_front();
         }
     }
-    Ok(match count {
+}
+
+async fn search(history: &History, query: &str) -> Result<String, ToolError> {
+    let words = words_of(query)?;
+    let earlier = words.clone();
+    let mut found = history
+        .read(move |number, message, found: &mut Found| {
+            found.add(number, message, &earlier);
+            ControlFlow::Continue(())
+        })
+        .await?;
+    history.known().for_each(|(number, message)| found.add(number, message, &words));
+    // The newest first: what was found out last counts.
+    let text: String = found.lines.into_iter().rev().collect();
+    Ok(match found.count {
         0 => format!("no message contains all of: {query}"),
         count if count > PAGE => {
-            format!("{found}({} older ones are not shown; use more words)", count - PAGE)
+            format!("{text}({} older ones are not shown; use more words)", count - PAGE)
         }
-        _ => found,
+        _ => text,
     })
 }
 
-fn expand(
-    history: &[Arc<Message>],
+async fn expand(
+    history: &History,
     number: Option<usize>,
     offset: Option<usize>,
     limit: Option<usize>,
 ) -> Result<String, ToolError> {
-    let message = number.and_then(|number| history.get(number.checked_sub(1)?)).ok_or_else(|| {
+    let number = number.filter(|number| (1..=history.len()).contains(number)).ok_or_else(|| {
         let text = format!("`expand` needs the `number` of a message, from 1 to {}", history.len());
         ToolError::invalid(text)
     })?;
+    let page = history.page(number, 1).await?;
+    let Some((_, message)) = page.first().filter(|(at, _)| *at == number) else {
+        return Err(ToolError::failed(format!("message {number} cannot be read from the session")));
+    };
     let text = full(message);
     if text.len() <= MOST && offset.is_none() && limit.is_none() {
         return Ok(text);
@@ -234,10 +326,10 @@ fn pieces(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-fn listed<'a>(messages: impl Iterator<Item = (usize, &'a Arc<Message>)>) -> String {
+fn listed(messages: &[(usize, Arc<Message>)]) -> String {
     let mut text = String::new();
-    for (at, message) in messages {
-        let _ = writeln!(text, "#{} {}", at + 1, line::of(message));
+    for (number, message) in messages {
+        let _ = writeln!(text, "#{number} {}", line::of(message));
     }
     text
 }
@@ -282,14 +374,15 @@ fn excerpt(text: &str, lower: &str, words: &[String]) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_long_message_is_read_to_its_end_page_by_page() {
+    #[tokio::test]
+    async fn a_long_message_is_read_to_its_end_page_by_page() {
         let mut said = (1..=3000).map(|line| format!("line {line} ünd more\n")).collect::<String>();
         said.push_str(&"ä".repeat(20_000));
-        let history = [Message::user_text(said.as_str()).shared(), Message::user_text("short").shared()];
+        let messages = vec![Message::user_text(said.as_str()).shared(), Message::user_text("short").shared()];
+        let history = History { log: None, earlier: 0, messages };
         let (mut all, mut offset, mut pages) = (String::new(), None, 0);
         loop {
-            let page = expand(&history, Some(1), offset, None).unwrap();
+            let page = expand(&history, Some(1), offset, None).await.unwrap();
             assert!(page.len() < MOST + 100, "{}", page.len());
             let (lines, last) = page.rsplit_once('\n').unwrap();
             all.push_str(lines);
@@ -303,11 +396,11 @@ mod tests {
         }
         assert_eq!(pages, 7);
         assert_eq!(all.replace('\n', ""), said.replace('\n', ""), "nothing is lost and nothing comes twice");
-        let page = expand(&history, Some(1), Some(7), Some(2)).unwrap();
+        let page = expand(&history, Some(1), Some(7), Some(2)).await.unwrap();
         assert_eq!(page, "line 7 ünd more\nline 8 ünd more\n(more lines follow; continue with offset=9)");
-        let page = expand(&history, Some(1), Some(9999), None).unwrap();
+        let page = expand(&history, Some(1), Some(9999), None).await.unwrap();
         assert_eq!(page, "(no line from line 9999 on; there are 3020)");
-        assert_eq!(expand(&history, Some(2), None, None).unwrap(), "short\n");
-        assert!(expand(&history, Some(3), None, None).unwrap_err().to_string().contains("from 1 to 2"));
+        assert_eq!(expand(&history, Some(2), None, None).await.unwrap(), "short\n");
+        assert!(expand(&history, Some(3), None, None).await.unwrap_err().to_string().contains("from 1 to 2"));
     }
 }

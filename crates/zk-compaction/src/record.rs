@@ -4,14 +4,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use zk_core::events::CompactionTrigger;
 use zk_core::model::{Message, MessageId, ModelRef, StopReason, Usage};
-use zk_core::service::{COMPACTION_ENTRY, Entry, EntryData, EntryKind, NewEntry};
+use zk_core::service::{
+    COMPACTION_ENTRY, COMPACTION_VERSION, Entry, EntryData, EntryKind, NewEntry, WINDOW_OWNER,
+};
 
 use crate::view::{Change, View};
-
-/// The plugin that owns windows.
-pub(crate) const OWNER: &str = "context-window";
-/// The version of the shape of these entries.
-const VERSION: u32 = 1;
 
 /// Record that a session keeps of how its conversation is sent: entries that are only ever added. The
 /// messages themselves stay.
@@ -40,7 +37,7 @@ pub(crate) struct Planned {
 
 impl Record {
     pub(crate) fn entry(&self) -> Result<NewEntry, serde_json::Error> {
-        Ok(NewEntry::hidden(COMPACTION_ENTRY, VERSION, serde_json::to_value(self)?))
+        Ok(NewEntry::hidden(COMPACTION_ENTRY, COMPACTION_VERSION, serde_json::to_value(self)?))
     }
 }
 
@@ -64,7 +61,7 @@ pub(crate) fn read(entries: &[Entry], source: &str) -> Restored {
         {
             restored.usage = Some((turn.model.clone(), turn.usage, message.clone()));
         }
-        let Some(data) = custom_of(entry, source, COMPACTION_ENTRY, VERSION) else { continue };
+        let Some(data) = custom_of(entry, source, COMPACTION_ENTRY, COMPACTION_VERSION) else { continue };
         match data.read() {
             Ok(Record::Plan(plan)) => {
                 if is_compaction(&plan) {
@@ -147,7 +144,7 @@ pub(crate) fn replay(plans: &[Planned], view: &mut View, messages: &HashMap<Mess
 /// was told to.
 #[must_use]
 pub fn sent_of(entries: &[Entry], history: &[Arc<Message>]) -> Vec<Arc<Message>> {
-    let plans = read(entries, OWNER).plans;
+    let plans = read(entries, WINDOW_OWNER).plans;
     let mut view = View::default();
     if !plans.is_empty() {
         replay(&plans, &mut view, &messages(entries));
@@ -195,7 +192,30 @@ pub(crate) fn custom_of<'a>(
 
 #[cfg(test)]
 mod tests {
+    use zk_core::kernel::Bus;
+    use zk_core::service::{CompactionMark, WindowPlan};
+
     use super::*;
+
+    #[test]
+    fn a_store_reads_the_marks_of_each_record() {
+        let scope = Bus::new().scope(WINDOW_OWNER);
+        let mark = |record: &Record| CompactionMark::of(&record.entry().unwrap().by(scope.source()));
+        assert_eq!(mark(&Record::Undo), Some(CompactionMark::Undo));
+        assert_eq!(mark(&Record::Whole), Some(CompactionMark::Whole));
+        let history: Vec<_> =
+            (0..6).map(|n| Message::user_text(format!("{n}")).identified().shared()).collect();
+        let mut view = View::default();
+        let summary = Message::user_text("all before").shared();
+        let plan = WindowPlan::default().replace(5, summary.clone()).cut(1..4, vec![summary]);
+        let change = view.apply(&history, plan).unwrap();
+        let trigger = Some(CompactionTrigger::Hard);
+        let plan = Planned { number: 3, strategy: "a".to_owned(), trigger, change };
+        let read = mark(&Record::Plan(plan)).unwrap();
+        let CompactionMark::Plan { number: 3, cut: Some(cut), .. } = &read else { panic!("{read:?}") };
+        assert!(read.is_compaction() && Some(&cut.first) == history[4].id.as_ref());
+        assert_eq!(cut.stored().collect::<Vec<_>>(), [history[0].id.as_ref().unwrap()]);
+    }
 
     #[test]
     fn what_is_taken_back_is_the_last_compaction_and_what_was_made_of_what_it_left() {

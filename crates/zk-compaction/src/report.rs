@@ -12,7 +12,7 @@ use crate::count::{TokenCounter, count_block};
 const PATHS: [&str; 4] = ["path", "file_path", "file", "filename"];
 
 /// The tool whose results are skills.
-pub(crate) const SKILL: &str = "skills_use";
+pub(crate) use zk_core::service::SKILL_TOOL as SKILL;
 
 /// Estimate of what fills a context.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

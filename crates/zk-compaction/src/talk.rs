@@ -36,8 +36,7 @@ pub(crate) struct Talk {
     pub(crate) late: Option<Late>,
     /// Records that are not stored yet.
     pub(crate) unstored: Vec<Record>,
-    /// The messages as they were last asked about.
-    pub(crate) history: Vec<Arc<Message>>,
+    pub(crate) history: History,
     /// The model that is asked, where a run said so.
     pub(crate) model: Option<ModelRef>,
     /// Another model was chosen since the last request.
@@ -60,6 +59,27 @@ pub(crate) struct Talk {
     pub(crate) hinges_on_count: bool,
 }
 
+/// Messages of a conversation.
+#[derive(Default)]
+pub(crate) struct History {
+    /// Messages that were read, as they were last asked about.
+    pub(crate) messages: Vec<Arc<Message>>,
+    /// Number of those before them, which were not read.
+    pub(crate) earlier: u64,
+    /// Earlier messages that still mean something: they are sent, or what they say is pinned.
+    pub(crate) looked_up: Vec<Arc<Message>>,
+}
+
+impl History {
+    /// All that is known of `history` with what is before it.
+    pub(crate) fn known<'a>(&self, history: &'a [Arc<Message>]) -> Cow<'a, [Arc<Message>]> {
+        if self.looked_up.is_empty() {
+            return Cow::Borrowed(history);
+        }
+        self.looked_up.iter().chain(history).cloned().collect()
+    }
+}
+
 impl Talk {
     /// Takes `history` in, and gives what is sent of it now.
     pub(crate) fn sync<'a>(
@@ -80,17 +100,26 @@ impl Talk {
     }
 
     fn remember(&mut self, history: &[Arc<Message>]) {
-        let known = self.history.len();
+        let messages = &mut self.history.messages;
+        let known = messages.len();
         let goes_on = history.len() >= known
-            && self
-                .history
+            && messages
                 .last()
                 .zip(history.get(known.wrapping_sub(1)))
                 .is_none_or(|(one, other)| Arc::ptr_eq(one, other));
         if !goes_on {
-            self.history.clear();
+            messages.clear();
         }
-        self.history.extend(history.iter().skip(self.history.len()).cloned());
+        messages.extend(history.iter().skip(messages.len()).cloned());
+    }
+
+    /// Counts the messages of the conversation that are not sent in any form.
+    pub(crate) fn left_out(&mut self, history: &[Arc<Message>]) -> usize {
+        let earlier = usize::try_from(self.history.earlier).unwrap_or(usize::MAX);
+        let of = &self.history.looked_up;
+        let is_earlier = |message: &&Arc<Message>| of.iter().any(|earlier| is_same(message, earlier));
+        let sent = self.view.head(history).iter().filter(is_earlier).count();
+        self.view.left_out(history).saturating_add(earlier.saturating_sub(sent))
     }
 
     /// Usage from before the conversation was left counts for the model it is of.
@@ -117,13 +146,15 @@ impl Talk {
 
     /// Restores the full `history` if it fits the window of the new model.
     pub(crate) fn widen(&mut self, history: &[Arc<Message>], budget: &Budget) {
-        if !std::mem::take(&mut self.changed_model) || self.view.is_whole() {
+        // A conversation whose beginning was not read is larger than any window.
+        if !std::mem::take(&mut self.changed_model) || self.view.is_whole() || self.history.earlier > 0 {
             return;
         }
         self.remember(history);
-        let tokens: u64 = self.history.iter().map(|message| count_message(message, &ByteCounter)).sum();
+        let tokens: u64 =
+            self.history.messages.iter().map(|message| count_message(message, &ByteCounter)).sum();
         let tokens = tokens + self.beside.unwrap_or_default();
-        let fits = budget.level(tokens, context_size(&self.history)) == WindowLevel::Low;
+        let fits = budget.level(tokens, context_size(&self.history.messages)) == WindowLevel::Low;
         if fits {
             self.view.clear();
             self.plans.clear();
@@ -138,11 +169,12 @@ impl Talk {
         let later = self.plans.split_off(count.min(self.plans.len()));
         let undone = record::undo(&mut self.plans);
         self.plans.extend(later);
-        let ids = self.history.iter().filter_map(|message| message.id.as_ref());
+        let known = &self.history.messages;
+        let ids = known.iter().filter_map(|message| message.id.as_ref());
         self.taken_back = record::last_of(&undone, ids);
         self.fill.compactions = record::compactions(&self.plans);
         self.fill.last = None;
-        let messages = self.history.iter().filter_map(|message| Some((message.id.clone()?, message.clone())));
+        let messages = known.iter().filter_map(|message| Some((message.id.clone()?, message.clone())));
         record::replay(&self.plans, &mut self.view, &messages.collect());
         self.again = Some(CompactionStage::Undone);
         self.trigger.hold();

@@ -267,11 +267,15 @@ impl View {
         Some(Change { cut, ..Change::default() })
     }
 
+    /// Returns the messages that stand for the beginning of `history`.
+    pub(crate) fn head(&self, history: &[Arc<Message>]) -> &[Arc<Message>] {
+        self.cut_of(history).and_then(|(cut, _)| self.cuts.get(cut)).map_or(&[], |cut| &cut.head)
+    }
+
     /// Returns the messages that stand for the beginning of `history`, and those that they do not stand for.
     fn parts<'a>(&'a self, history: &'a [Arc<Message>]) -> (&'a [Arc<Message>], &'a [Arc<Message>]) {
-        let Some((cut, at)) = self.cut_of(history) else { return (&[], history) };
-        let head = self.cuts.get(cut).map_or(&[][..], |cut| &cut.head);
-        (head, history.get(at..).unwrap_or_default())
+        let Some((_, at)) = self.cut_of(history) else { return (&[], history) };
+        (self.head(history), history.get(at..).unwrap_or_default())
     }
 
     /// Which cut `history` has, and how many of its messages are before the cut's end.

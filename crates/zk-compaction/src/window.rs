@@ -3,12 +3,11 @@ use std::time::Duration;
 
 use zk_core::events::{ContextTransform, ModelSelect};
 use zk_core::kernel::{BoxError, Cx, Event, HookOptions, Plugin, Reach, Scope, Stage};
-use zk_core::service::{ContextWindow, Tool, WindowStrategy, settings_of};
+use zk_core::service::{ContextWindow, Tool, WINDOW_OWNER, WindowStrategy, settings_of};
 
 use crate::WindowOptions;
 use crate::owner::Owner;
 use crate::recall::{RECALL, Recall};
-use crate::record::OWNER;
 
 /// Time limit of all strategies together.
 const ALL: Duration = Duration::from_secs(15 * 60);
@@ -55,7 +54,7 @@ impl Window {
 
 impl Plugin for Window {
     fn name(&self) -> &'static str {
-        OWNER
+        WINDOW_OWNER
     }
 
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
