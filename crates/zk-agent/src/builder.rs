@@ -153,8 +153,8 @@ impl AgentBuilder {
         self
     }
 
-    /// The stored entries that the conversation was made of, from the first to the leaf. The first run hands them
-    /// to plugins with `session:loaded`, before anything else.
+    /// The stored entries that the conversation was made of, to the leaf. The first run hands them to plugins with
+    /// `session:loaded`, before anything else.
     pub fn restored(mut self, entries: impl Into<Arc<[Entry]>>) -> Self {
         self.restored = Some(entries.into());
         self

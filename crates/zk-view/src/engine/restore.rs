@@ -2,7 +2,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use zk_core::model::{CallId, Message, Role, ToolCall, ToolResult, TurnId, TurnUsage};
-use zk_core::service::{Audience, CustomEntry, Entry, EntryKind};
+use zk_core::service::{Audience, CustomEntry, Entry, EntryKind, LiveEntries};
 
 use super::lane::{CutOff, Lane};
 use super::{Engine, In};
@@ -113,6 +113,8 @@ impl Engine {
     }
 
     fn restore(&mut self, entries: &[Entry]) {
+        // Entries that were looked up in what is left out are no part of what is shown.
+        let entries = entries.get(LiveEntries::looked_up(entries).len()..).unwrap_or_default();
         let mut state = Restoring { records: Records::of(entries), ..Restoring::default() };
         for entry in entries {
             match &entry.kind {
