@@ -143,6 +143,9 @@ impl Chat {
         // A conversation that is carried over is shown already.
         if let (Opens::Prompt(_), Some(entries)) = (opens, session.restored()) {
             view.begin(&entries);
+            if let Some(line) = session.not_shown() {
+                screen.line(Style::Dim, &line);
+            }
         }
         let lines = attending.map(|attending| Lines::draw(&view, &screen, &ui, attending));
         let options = HostOptions {

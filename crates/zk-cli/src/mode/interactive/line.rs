@@ -23,10 +23,7 @@ use crate::term::Style;
 
 /// Hands all lines of a result to the view; false if they are not kept any more.
 pub(super) async fn load_body(view: &ViewDriver, sessions: &SessionSwitch, id: &BlockId) -> bool {
-    let entries = match &sessions.current().open {
-        Some(open) => open.entries().await.unwrap_or_default(),
-        None => Vec::new(),
-    };
+    let entries = sessions.current().shown_entries().await.unwrap_or_default();
     let lines = body_of(&entries, id);
     if let Some(lines) = &lines {
         view.body(id, lines);
