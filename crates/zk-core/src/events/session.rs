@@ -82,8 +82,8 @@ notify!(SessionOpenTurn, "session:open-turn", ON_ERROR = OnError::Throw, CANCELL
 pub struct SessionLoaded {
     /// The session, if there is one.
     pub session_id: Option<SessionId>,
-    /// The entries of the branch that was loaded, to the leaf ([`LiveEntries`](crate::service::LiveEntries)): where a compaction
-    /// left out a large beginning, of that no more than is looked up later. None of a new conversation.
+    /// The entries of the branch that was loaded, to the leaf: of a large beginning that a compaction left out, those that are
+    /// looked up later. None of a new conversation.
     pub entries: Arc<[Entry]>,
 }
 notify!(SessionLoaded, "session:loaded");
@@ -97,7 +97,7 @@ pub struct SessionSwitch {
     pub from: Option<SessionId>,
     /// The session now, if there is one.
     pub to: Option<SessionId>,
-    /// The entries of its branch, as in [`SessionLoaded`]; none of a new conversation.
+    /// The entries of its branch, as in `session:loaded`; none of a new conversation.
     pub entries: Arc<[Entry]>,
 }
 notify!(SessionSwitch, "session:switch", CANCELLABLE = false);
