@@ -31,7 +31,7 @@ fn desk(stored: StoredConversation, strategy: &str) -> Desk {
     let options = WindowOptions { cooldown: 0, tokenizer: false, keep: 1_500, ..WindowOptions::default() };
     bus.install(&Window::with(options)).unwrap();
     if strategy == "rolling" {
-        bus.install(&Rolling::default()).unwrap();
+        bus.install(&Rolling).unwrap();
     }
     bus.install(&Shorten).unwrap();
     let script = Script::answering(|asked| {
