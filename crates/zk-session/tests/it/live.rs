@@ -344,11 +344,11 @@ fn begin_of(entries: &[Entry]) -> Option<String> {
         }
     }
     let is_cut = |id: &MessageId| plans.iter().any(|plan| plan.1 == id.as_str());
-    let ids = entries.iter().filter_map(|entry| match &entry.kind {
+    let mut ids = entries.iter().filter_map(|entry| match &entry.kind {
         EntryKind::Message { message, .. } => message.id.clone(),
         _ => None,
     });
-    ids.filter(is_cut).last().map(|id| id.to_string())
+    ids.rfind(is_cut).map(|id| id.to_string())
 }
 
 async fn play(steps: &[Step], dir: &Path) -> Result<(), TestCaseError> {
