@@ -18,10 +18,18 @@ fn has_features(package: &Package) -> bool {
 
 /// Compares the flag tables of the judge with the real programs, and prints the versions of those.
 pub(crate) fn judge_table(workspace: &Workspace) -> Result<()> {
-    let test = "program::checked::every_flag_of_the_tables_takes_of_the_next_word_what_its_program_takes";
-    let args =
-        ["test", "--package", "zk-permission", "--lib", "--locked", "--", "--exact", "--nocapture", test];
-    Run::cargo(&args, workspace.root()).wait()
+    let args = [
+        "test",
+        "--package",
+        "zk-permission",
+        "--lib",
+        "--locked",
+        "--",
+        "--nocapture",
+        "--test-threads=1",
+        "program::checked::",
+    ];
+    Run::cargo(&args, workspace.root()).env("ZK_JUDGE_FLAGS", "20000").wait()
 }
 
 /// Everything the CI runs. It stops at the first step that fails.
@@ -94,7 +102,7 @@ fn package(workspace: &Workspace) -> Result<()> {
     for package in ours.iter().chain(&examples).filter(|package| !package.is_published()) {
         args.extend(["--exclude", package.name.as_str()]);
     }
-    Run::cargo(&args, workspace.root()).wait()
+    Run::cargo(&args, workspace.root()).env("ZK_JUDGE_FLAGS", "20000").wait()
 }
 
 fn examples(workspace: &Workspace) -> Result<()> {

@@ -35,6 +35,7 @@ pub(crate) struct Config {
     pub(crate) limits: RateLimits,
     pub(crate) bus: Bus,
     pub(crate) owns_bus: bool,
+    pub(crate) is_unguarded: bool,
     pub(crate) model: Model,
     pub(crate) system: Arc<str>,
     pub(crate) tools: ToolSet,
@@ -55,6 +56,7 @@ pub(crate) struct AgentInner {
     pub(crate) bus: Bus,
     /// Nobody else made the bus: it is closed with the agent.
     owns_bus: bool,
+    pub(crate) is_unguarded: bool,
     /// Scopes that the agent put on its bus, newest last.
     scopes: Mutex<Vec<Scope>>,
     pub(crate) system: Arc<str>,
@@ -152,9 +154,8 @@ impl AgentInner {
                 AgentError::Usage(format!("a decorator of provider `{}` panicked", model.provider))
             });
         }
-        let registered = self.bus.item::<dyn Provider>(&model.provider);
         let retrying = |provider| Retrying::unless_retrying(&self.limits, provider, &self.retry);
-        registered.map(retrying).ok_or_else(|| {
+        self.bus.item::<dyn Provider>(&model.provider).map(retrying).ok_or_else(|| {
             AgentError::Usage(format!(
                 "model `{}` belongs to provider `{}`, which is not registered",
                 model.id, model.provider
@@ -183,6 +184,7 @@ impl Agent {
                 limits: config.limits,
                 bus: config.bus,
                 owns_bus: config.owns_bus,
+                is_unguarded: config.is_unguarded,
                 scopes: Mutex::default(),
                 system: config.system,
                 tools: config.tools,
@@ -281,8 +283,7 @@ impl Agent {
     ) -> Result<Run, AgentError> {
         if options.prompt.as_deref().is_none_or(is_blank) {
             options.prompt = None;
-            let state = self.inner.state();
-            let pending = state.history.last().is_some_and(|last| last.role == Role::User);
+            let pending = self.inner.state().history.last().is_some_and(|last| last.role == Role::User);
             if !pending {
                 return Err(AgentError::Usage(
                     "there is nothing to do: give a prompt, or resume a conversation whose last message is the user's"
@@ -478,8 +479,7 @@ impl Agent {
     pub(crate) async fn stop_and_wait(&self) {
         self.inner.token.cancel();
         // A run that nobody started has no end to wait for; it will find itself stopped.
-        let current = self.inner.state().current.upgrade();
-        if current.is_none_or(|run| run.has_begun()) {
+        if self.inner.state().current.upgrade().is_none_or(|run| run.has_begun()) {
             self.wait_for_idle().await;
         }
     }

@@ -10,7 +10,7 @@ use zk_core::service::{CurrentCwd, Entry, Provider, StoredConversation, Tool};
 use crate::agent::{Agent, AgentInner, Config};
 use crate::models;
 use crate::spawn::{self, SpawnOptions};
-use crate::tools::{Aliases, check_tools};
+use crate::tools::{Aliases, check_guarded, check_tools};
 use crate::{Behavior, Preset, RateLimits, RetryPolicy, Retrying, ToolSet};
 
 /// Puts an [`Agent`] together.
@@ -19,8 +19,7 @@ pub struct AgentBuilder {
     provider: Arc<dyn Provider>,
     /// Nothing: the agent makes one of its own.
     bus: Option<Bus>,
-    model: Option<Model>,
-    model_id: Option<String>,
+    model: Option<ModelChoice>,
     system: String,
     tools: ToolSet,
     aliases: BTreeMap<String, String>,
@@ -36,6 +35,14 @@ pub struct AgentBuilder {
     local_tools: Vec<Arc<dyn Tool>>,
     spawn: Option<SpawnOptions>,
     eager: bool,
+    is_unguarded: bool,
+}
+
+/// Model of an agent, as it was named.
+#[derive(Debug)]
+enum ModelChoice {
+    Model(Box<Model>),
+    Id(String),
 }
 
 impl fmt::Debug for AgentBuilder {
@@ -55,7 +62,6 @@ impl AgentBuilder {
             provider,
             bus: None,
             model: None,
-            model_id: None,
             system: String::new(),
             tools: ToolSet::All,
             aliases: BTreeMap::new(),
@@ -71,18 +77,21 @@ impl AgentBuilder {
             local_tools: Vec::new(),
             spawn: None,
             eager: false,
+            is_unguarded: false,
         }
     }
 
     /// The model.
     pub fn model(mut self, model: Model) -> Self {
-        self.model = Some(model);
+        self.model = Some(ModelChoice::Model(Box::new(model)));
         self
     }
 
-    /// The model, by the id its provider knows.
+    /// The model, by the id its provider knows; a [`model`](Self::model) wins over it.
     pub fn model_id(mut self, id: impl Into<String>) -> Self {
-        self.model_id = Some(id.into());
+        if !matches!(self.model, Some(ModelChoice::Model(_))) {
+            self.model = Some(ModelChoice::Id(id.into()));
+        }
         self
     }
 
@@ -153,8 +162,8 @@ impl AgentBuilder {
         self
     }
 
-    /// The stored entries that the conversation was made of, from the first to the leaf. The first run hands them
-    /// to plugins with `session:loaded`, before anything else.
+    /// The stored entries that the conversation was made of, to the leaf. The first run hands them to plugins with
+    /// `session:loaded`, before anything else.
     pub fn restored(mut self, entries: impl Into<Arc<[Entry]>>) -> Self {
         self.restored = Some(entries.into());
         self
@@ -210,17 +219,32 @@ impl AgentBuilder {
         self
     }
 
+    /// Lets calls run that nobody decided on, whatever they do; sub-agents too. A gate that is installed still decides.
+    ///
+    /// Without it an agent takes tools that may do more than read only where a plugin provides a [`CallGuard`](zk_core::service::CallGuard): for a
+    /// host whose tools are harmless, or which is itself in a place where nothing can be harmed.
+    pub fn unguarded(mut self) -> Self {
+        self.is_unguarded = true;
+        self
+    }
+
     /// The agent.
     ///
+    /// Tools that are registered later are looked at before each request: one that may do more than read ends the
+    /// run with [`AgentError::Unguarded`] before anything is sent, where this would have.
+    ///
     /// # Errors
+    /// [`AgentError::Unguarded`] when a tool may do more than read, no plugin provides a [`CallGuard`](zk_core::service::CallGuard), and the agent
+    /// is not [`unguarded`](Self::unguarded).
     /// [`AgentError::Usage`] when no model is chosen, a plugin does not install, a tool's name is taken, no
     /// provider takes the name or the schema of a tool, or two tools would have the same name for the model.
     /// Nothing of the agent stays on its bus then.
     pub fn build(self) -> Result<Agent, AgentError> {
-        let model = match (self.model, self.model_id.or_else(|| self.provider.default_model())) {
-            (Some(model), _) => model,
-            (None, Some(id)) => self.provider.model(&id),
-            (None, None) => {
+        let default = || self.provider.default_model().map(ModelChoice::Id);
+        let model = match self.model.or_else(default) {
+            Some(ModelChoice::Model(model)) => *model,
+            Some(ModelChoice::Id(id)) => self.provider.model(&id),
+            None => {
                 return Err(AgentError::Usage(format!(
                     "no model: `{}` has no default, name one with `model_id`",
                     self.provider.name()
@@ -243,12 +267,16 @@ impl AgentBuilder {
         }
         let aliases = Aliases::new(self.aliases)?;
         check_tools(&bus, &self.tools, &aliases)?;
+        if !self.is_unguarded {
+            check_guarded(&bus, &self.tools)?;
+        }
         let agent = Agent::new(Config {
             provider: Retrying::unless_retrying(&self.limits, self.provider, &self.retry),
             retry: self.retry,
             limits: self.limits,
             bus,
             owns_bus,
+            is_unguarded: self.is_unguarded,
             model,
             system: self.system.into(),
             tools: self.tools,

@@ -324,6 +324,7 @@ impl Driver {
                 | AgentError::Budget { .. }
                 | AgentError::Parked { .. }
                 | AgentError::Stuck { .. }
+                | AgentError::Unguarded { .. }
                 | AgentError::Usage(_)
                 | AgentError::Output(_),
             ) => RunStatus::Error,

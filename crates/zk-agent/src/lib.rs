@@ -16,6 +16,10 @@
 //! # }
 //! ```
 //!
+//! Tools that only read need nothing more. For all others somebody has to decide on their calls: a gate, such as
+//! the `PermissionGate` of `zk-tools`, or a host that says [`unguarded`](AgentBuilder::unguarded). Without either,
+//! [`build`](AgentBuilder::build) refuses them.
+//!
 //! # What this crate must never know
 //!
 //! No provider's wire format, no file, no process, no terminal, no store. It sees providers and tools through
@@ -63,6 +67,8 @@ pub use conversation::AgentConversation;
 pub use counts::AgentCounts;
 pub use error_formatter::ErrorFormatter;
 pub use machine::{Machine, Next, Seen, Stop};
+#[cfg(feature = "settings")]
+pub use options::settings;
 pub use options::{
     Behavior, BudgetRule, DedupKey, OnExceed, OutputBudget, RunOptions, ThinkingDecay, ToolBudget, ToolSet,
     Verdict,

@@ -5,12 +5,12 @@ use zk_core::events::{
 };
 use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, ErrorKind, Message, ModelRef, Phase, ProviderError, SessionId, WireReady};
-use zk_core::service::{ContextId, ContextWindow, Request, ToolChoice};
+use zk_core::service::{CallPlace, ContextId, ContextWindow, Request, ToolChoice};
 
 use crate::driver::Driver;
 use crate::prefix_guard::{Next, Rewrites};
 use crate::thinking::{decayed, output_limit, usual_limit};
-use crate::tools::ToolNews;
+use crate::tools::{ToolNews, is_guarded};
 use crate::turn::Turn;
 
 impl Driver {
@@ -39,6 +39,9 @@ impl Driver {
         let mut memory = std::mem::take(&mut self.agent.state().tools);
         self.toolbox.refresh(&self.agent.bus, &unlocked, &mut memory);
         self.agent.state().tools = memory;
+        if !self.agent.is_unguarded && !is_guarded(&self.agent.bus) {
+            self.toolbox.check_reading(&CallPlace { cx: self.cx.clone(), cwd: self.cwd.clone() })?;
+        }
         let has_tools = !self.toolbox.specs().is_empty();
         // Some providers hold the answer to a schema only as long as there are no tools.
         if let Some(output) = self.output.clone().filter(|output| output.is_native() && !output.is_alone())

@@ -7,6 +7,11 @@ use zk_core::service::RunEnded;
 
 /// Number of queued messages that are delivered at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "settings",
+    derive(serde::Deserialize, schemars::JsonSchema),
+    serde(rename_all = "lowercase")
+)]
 pub enum QueueMode {
     /// The oldest; the next one after the next turn.
     #[default]

@@ -5,15 +5,14 @@ use std::sync::{Arc, OnceLock};
 use zk_agent::{AgentDefinition, RateLimits};
 use zk_auth::Secret;
 use zk_core::service::Redactor;
-use zk_exec::LocalHostFiles;
+use zk_exec::{LocalHostFiles, SshTunnel};
+use zk_tui::plain::Notices;
 
 use crate::dirs::Dirs;
 use crate::env::Env;
 use crate::exit::{Failure, Outcome};
-use crate::far_host::Tunnel;
 use crate::launch::Launch;
 use crate::settings::Settings;
-use crate::term::Notices;
 use crate::trust::FileTrust;
 
 /// Context that every job starts from: the place of its work and the settings.
@@ -35,7 +34,7 @@ pub(crate) struct AppContext {
     /// Rate limits that the providers of this process share.
     pub(crate) limits: RateLimits,
     /// The tunnel to the host where commands run, once it was needed.
-    pub(crate) tunnel: Arc<OnceLock<Tunnel>>,
+    pub(crate) tunnel: Arc<OnceLock<SshTunnel>>,
     /// Reads what zk itself relies on.
     pub(crate) host_files: LocalHostFiles,
     /// Keeps keys out of everything that is written.
@@ -60,7 +59,7 @@ impl AppContext {
         Self {
             env: self.env.clone(),
             dirs: self.dirs.clone(),
-            settings: Settings::default(),
+            settings: Settings::for_demo(),
             cwd: dir.to_path_buf(),
             add_dirs: Vec::new(),
             project: dir.to_path_buf(),

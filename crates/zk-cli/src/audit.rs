@@ -51,7 +51,7 @@ impl Audit {
     /// The record of calls whose commands usually run in `context`. Where no state can be kept at all there is none,
     /// and a warning says so, unless the settings ask for one.
     pub(crate) fn of(app: &AppContext, context: String) -> Option<Self> {
-        let dir = app.dirs.audit().filter(|_| app.settings.flag("permissions.audit"))?;
+        let dir = app.dirs.audit().filter(|_| app.settings.permissions.audit)?;
         let origin = app.settings.origin("permissions.audit");
         let is_asked_for = origin.is_some_and(|origin| origin.layer != Layer::Default);
         match own_files::check_writable(dir.parent().unwrap_or(&dir)) {

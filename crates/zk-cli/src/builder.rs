@@ -58,7 +58,7 @@ impl ZkBuilder {
     /// work as those of the vendors zk knows; one of the same name is replaced.
     #[must_use]
     pub fn vendor(mut self, vendor: Vendor) -> Self {
-        self.additions.add_vendor(vendor);
+        self.additions.providers.add_vendor(vendor);
         self
     }
 
@@ -66,14 +66,14 @@ impl ZkBuilder {
     /// again as those of the others are.
     #[must_use]
     pub fn provider(mut self, provider: impl Provider + 'static) -> Self {
-        self.additions.add_provider(Arc::new(provider));
+        self.additions.providers.add_provider(Arc::new(provider));
         self
     }
 
     /// A plugin of every conversation, installed after zk's own.
     #[must_use]
     pub fn plugin(mut self, plugin: impl Plugin + 'static) -> Self {
-        self.additions.add_plugin(Arc::new(plugin));
+        self.additions.plugins.push(Arc::new(plugin));
         self
     }
 

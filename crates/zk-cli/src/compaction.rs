@@ -3,78 +3,66 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use zk_compaction::{Focus, Rolling, Shorten, Subgoal, Summary, Tail, ToolPairs, Window, WindowOptions};
+use zk_compaction::settings::{CompactionSettings, StrategyName};
+use zk_compaction::{
+    Focus, LineFile, Rolling, Shorten, Subgoal, Summary, Tail, ToolPairs, Window, WindowOptions,
+};
 use zk_core::kernel::Plugin;
 use zk_core::service::PluginSettings;
+use zk_exec::LocalStateFiles;
+use zk_providers::select::NamedProvider;
 use zk_providers::{CompactAt, VendorDialect};
 
 use crate::app::AppContext;
-use crate::endpoint::NamedProvider;
 use crate::exit::{Failure, Outcome};
 use crate::settings::Settings;
-use crate::shared_lines::SharedLines;
-
-/// Values of `compaction.strategy`.
-pub(crate) const STRATEGIES: &[&str] =
-    &["summary", "rolling", "subgoal", "subgoal_mig", "focus", "shorten", SERVER];
-
-/// The provider makes its context smaller itself.
-const SERVER: &str = "server";
 
 /// Setting of the strategy `focus`: the turns between two merges of parts, at most.
 const MIN_WINDOW: &str = "compaction.auto_consolidate_min_window";
 
-/// Bytes of results above which [`Tail`] leaves the older ones out.
-const TAIL_BYTES: &str = "compaction.tail_bytes";
-
-/// Newest turns whose results [`Tail`] keeps.
-const TAIL_TURNS: &str = "compaction.tail_turns";
-
 /// The owner of the context window and its strategies; none where the settings say so.
 pub(crate) fn plugins(settings: &Settings) -> Outcome<Vec<Arc<dyn Plugin>>> {
-    let chosen = settings.text("compaction.strategy");
+    let said = &settings.compaction;
     Choice::of(settings).check()?;
-    if !settings.flag("shorten") {
+    if !settings.program.shorten {
         return Ok(Vec::new());
     }
     let mut plugins: Vec<Arc<dyn Plugin>> = vec![Arc::new(Window::default())];
-    if settings.flag("compaction.tail") {
-        plugins.push(Arc::new(tail(settings)));
-    } else if let Some(name) =
-        [TAIL_BYTES, TAIL_TURNS].into_iter().find(|name| settings.count(name).is_some())
-    {
+    let of_tail = [("compaction.tail_bytes", said.tail_bytes), ("compaction.tail_turns", said.tail_turns)];
+    if said.tail {
+        plugins.push(Arc::new(tail(said)));
+    } else if let Some((name, _)) = of_tail.into_iter().find(|(_, set)| set.is_some()) {
         let why = "has no effect; remove it, or set `compaction.tail = true`";
         return Err(Failure::usage(format!("`{name}` {why}")));
     }
-    if settings.flag("compaction.tool_pairs") {
+    if said.tool_pairs {
         plugins.push(Arc::new(ToolPairs));
     }
-    match chosen {
-        Some("shorten" | SERVER) => {}
-        Some("rolling") => plugins.push(Arc::new(Rolling)),
-        Some("subgoal") => plugins.push(Arc::new(Subgoal::default())),
-        Some("subgoal_mig") => plugins.push(Arc::new(Subgoal::by_gain())),
-        Some("focus") => {
+    match said.strategy {
+        Some(StrategyName::Shorten | StrategyName::Server) => {}
+        Some(StrategyName::Rolling) => plugins.push(Arc::new(Rolling)),
+        Some(StrategyName::Subgoal) => plugins.push(Arc::new(Subgoal::default())),
+        Some(StrategyName::SubgoalMig) => plugins.push(Arc::new(Subgoal::by_gain())),
+        Some(StrategyName::Focus) => {
             let focus = Focus::default();
-            let turns = settings.count(MIN_WINDOW);
+            let turns = said.auto_consolidate_min_window;
             plugins.push(Arc::new(turns.map_or(focus, |turns| focus.auto_consolidate_min_window(turns))));
         }
-        Some(_) | None => plugins.push(Arc::new(Summary)),
+        Some(StrategyName::Summary) | None => plugins.push(Arc::new(Summary)),
     }
     // A strategy without a model helps where the others cannot.
     plugins.push(Arc::new(Shorten));
     Ok(plugins)
 }
 
-fn tail(settings: &Settings) -> Tail {
-    let count = |name| settings.count(name).and_then(|number| usize::try_from(number).ok());
+fn tail(said: &CompactionSettings) -> Tail {
     let tail = Tail::default();
-    let tail = match count(TAIL_BYTES) {
-        Some(bytes) => tail.threshold(bytes),
+    let tail = match said.tail_bytes {
+        Some(bytes) => tail.threshold(bytes as usize),
         None => tail,
     };
-    match count(TAIL_TURNS) {
-        Some(turns) => tail.keep_turns(turns),
+    match said.tail_turns {
+        Some(turns) => tail.keep_turns(turns as usize),
         None => tail,
     }
 }
@@ -82,37 +70,38 @@ fn tail(settings: &Settings) -> Tail {
 /// Returns the plugin that keeps lines of what left conversations for later ones: only where a person is
 /// there.
 pub(crate) fn shared_lines(app: &AppContext) -> Option<Arc<dyn Plugin>> {
-    let path = app.dirs.shared_lines().filter(|_| app.settings.flag("shorten"))?;
-    let writes = app.settings.flag_or("compaction.shared_lines", true);
-    Some(Arc::new(SharedLines::new(path, &app.project, writes, app.redactor.clone())))
+    let path = app.dirs.shared_lines().filter(|_| app.settings.program.shorten)?;
+    let writes = app.settings.compaction.shared_lines;
+    let files = Arc::new(LocalStateFiles::default());
+    Some(Arc::new(LineFile::new(path, &app.project, writes, app.redactor.clone(), files)))
 }
 
 /// Choices of the settings among the ways to make a conversation smaller.
 #[derive(Clone, Copy)]
-struct Choice<'a> {
+struct Choice {
     shorten: bool,
-    strategy: Option<&'a str>,
+    strategy: Option<StrategyName>,
     tail: bool,
     tool_pairs: bool,
     min_window: bool,
 }
 
-impl<'a> Choice<'a> {
-    fn of(settings: &'a Settings) -> Self {
+impl Choice {
+    fn of(settings: &Settings) -> Self {
+        let said = &settings.compaction;
         Self {
-            shorten: settings.flag("shorten"),
-            strategy: settings.text("compaction.strategy"),
-            tail: settings.flag("compaction.tail"),
-            tool_pairs: settings.flag("compaction.tool_pairs"),
-            min_window: settings.count(MIN_WINDOW).is_some(),
+            shorten: settings.program.shorten,
+            strategy: said.strategy,
+            tail: said.tail,
+            tool_pairs: said.tool_pairs,
+            min_window: said.auto_consolidate_min_window.is_some(),
         }
     }
 
     /// Refuses choices that contradict each other.
     fn check(&self) -> Outcome<()> {
-        let strategy = self.strategy.map(|name| format!("compaction.strategy = \"{name}\""));
-        let name = self.strategy.unwrap_or_default();
-        let is_by_subgoal = matches!(name, "subgoal" | "subgoal_mig");
+        let strategy = self.strategy.map(|chosen| format!("compaction.strategy = \"{}\"", chosen.name()));
+        let is_by_subgoal = matches!(self.strategy, Some(StrategyName::Subgoal | StrategyName::SubgoalMig));
         let (tail, tool_pairs) = ("compaction.tail = true", "compaction.tool_pairs = true");
         let both = |one: &str, other: &str| format!("`{one}` and `{other}`");
         let chosen = strategy.as_deref().unwrap_or_default();
@@ -132,10 +121,10 @@ impl<'a> Choice<'a> {
         } else if self.tail && is_by_subgoal {
             let why = "one leaves results out by their age, the other by what they belong to";
             Some((both(tail, chosen), why))
-        } else if name == SERVER && (self.tail || self.tool_pairs) {
+        } else if self.strategy == Some(StrategyName::Server) && (self.tail || self.tool_pairs) {
             let why = "one leaves it to the provider what it keeps, the other decides about results here";
             Some((both(if self.tail { tail } else { tool_pairs }, chosen), why))
-        } else if self.min_window && name != "focus" {
+        } else if self.min_window && self.strategy != Some(StrategyName::Focus) {
             let text = format!("`{MIN_WINDOW}` without `compaction.strategy = \"focus\"`");
             Some((text, "no other strategy merges anything"))
         } else {
@@ -154,11 +143,13 @@ pub(crate) fn ask_server(
     provider: &NamedProvider,
     options: &mut Map<String, Value>,
 ) -> Outcome<()> {
-    if settings.text("compaction.strategy") != Some(SERVER) || options.contains_key("context_management") {
+    if settings.compaction.strategy != Some(StrategyName::Server)
+        || options.contains_key("context_management")
+    {
         return Ok(());
     }
     let asked = match provider.vendor.dialect {
-        _ if provider.ready.is_some() => None,
+        _ if provider.prebuilt.is_some() => None,
         VendorDialect::Anthropic => Some(json!({"edits": [{"type": "compact_20260112"}]})),
         VendorDialect::Responses => Some(json!([{"type": "compaction"}])),
         VendorDialect::Chat(_)
@@ -169,7 +160,7 @@ pub(crate) fn ask_server(
     };
     let Some(asked) = asked else {
         return Err(Failure::usage(format!(
-            "`compaction.strategy = \"{SERVER}\"`: the provider `{}` does not compact conversations itself; choose another \
+            "`compaction.strategy = \"server\"`: the provider `{}` does not compact conversations itself; choose another \
              strategy, or another provider",
             provider.name
         )));
@@ -194,8 +185,10 @@ mod tests {
     fn of_any_two_choices_those_that_contradict_each_other_are_refused_and_both_are_named() {
         let none =
             Choice { shorten: true, strategy: None, tail: false, tool_pairs: false, min_window: false };
-        let strategies = STRATEGIES.iter().map(|name| (*name, Choice { strategy: Some(name), ..none }));
-        let mut choices: Vec<(&str, Choice<'_>)> = vec![
+        let strategies = StrategyName::ALL
+            .into_iter()
+            .map(|strategy| (strategy.name(), Choice { strategy: Some(strategy), ..none }));
+        let mut choices: Vec<(&str, Choice)> = vec![
             ("shorten = false", Choice { shorten: false, ..none }),
             ("tail", Choice { tail: true, ..none }),
             ("tool_pairs", Choice { tool_pairs: true, ..none }),

@@ -6,9 +6,15 @@ use zk_auth::OAuthRefresh;
 use zk_core::kernel::{BoxError, Bus, Cx, HookError, HookOptions, Plugin, Reach, plugin_fn};
 use zk_core::model::{Model, ThinkingRequest};
 use zk_core::service::{Blobs, Exec, Files, OutsideExec, PluginSettings, Provider, Questions, Trust, Ui};
-use zk_exec::{Environment, LocalPlugin, ProcessExec, SandboxExec, Supervision, WorkspaceFiles};
+use zk_exec::{
+    ContextName, Environment, LocalPlugin, LocalStateFiles, ProcessExec, SandboxExec, Supervision,
+    WorkspaceFiles,
+};
 use zk_permission::Mode;
-use zk_providers::{Auth, Clocks, Connection, Http, SetupError, VendorDialect};
+use zk_providers::select::{CredentialSource, SelectedEndpoint, split_thinking_level};
+use zk_providers::settings::RetrySettings;
+use zk_providers::{Auth, Connection, Http, SetupError, VendorDialect};
+use zk_session::{DumpFiles, FileBlobs};
 use zk_tools::{
     OutputHandles, PermissionGate, PermissionMode, PlanModes, RedactResults, ToolsOptions, ToolsPlugin,
     VisibleTags,
@@ -17,18 +23,15 @@ use zk_view::ViewDriver;
 
 use crate::app::AppContext;
 use crate::audit::Audit;
-use crate::blobs::FileBlobs;
 use crate::containment::{Containment, widest_mode};
 use crate::credentials;
-use crate::debug_dump::DumpFiles;
-use crate::endpoint::{Endpoint, Key};
 use crate::exit::{Failure, Outcome};
+use crate::held::DeniedFiles;
 use crate::mode::{JobRows, PermissionModes, summary};
-use crate::place::{ContextName, PersonExec, Place};
+use crate::place::{ExecutionTarget, PersonExec};
 use crate::sessions::Session;
 use crate::{
-    agents, behavior, compaction, cost_records, hooks, limits, mcp, model_name, policy, prompt, reads,
-    sandbox, skills,
+    agents, behavior, compaction, cost_records, hooks, mcp, policy, prompt, reads, sandbox, select, skills,
 };
 
 /// Longest wait of a run to hear more of its model than zk knows.
@@ -46,7 +49,7 @@ pub(crate) struct HostOptions {
 impl HostOptions {
     /// Options of a host without a person to answer questions.
     pub(crate) fn unattended(app: &AppContext) -> Self {
-        let allow_all = app.settings.flag("permissions.allow_all");
+        let allow_all = app.settings.permissions.allow_all;
         Self { ui: None, questions: None, allow_all, view: ViewDriver::new() }
     }
 }
@@ -71,15 +74,11 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     let children = Environment::filtered(app.env.without_secrets());
     let containment = Containment::of(app, host.allow_all)?;
     let context = containment.context();
-    let is_less_than_meant = containment.sandbox.is_some() || containment.restricts_reads;
-    if is_less_than_meant && containment.problem.is_some() {
+    if containment.problem.is_some() || containment.reads_problem.is_some() {
         app.notices.show(&format!("warning: {}", containment.describe()));
     }
     let judge = policy::judge(app, &containment);
     let Containment { mode, sandbox, is_contained, for_reads, .. } = containment;
-    if let Some(exec) = for_reads {
-        reads::provide(bus, exec, judge.clone(), app.notices.clone());
-    }
     let gate_mode = if mode == Mode::All { PermissionMode::AllowAll } else { PermissionMode::Ask };
     let gate = PermissionGate::new(gate_mode).remembering(&app.project).advising(advise);
     let modes = PermissionModes::new(judge.clone(), gate.control(), widest_mode(&app.settings));
@@ -88,18 +87,24 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     scope.provide_service::<dyn PlanModes>(Arc::new(modes.clone()));
     let attended = host.questions.is_some();
     // A container has an outside as well; it is what the person chose for commands of their own, too.
-    let outside = sandbox.is_some() || matches!(ContextName::of(app), ContextName::Docker(_));
+    let is_in_sandbox = sandbox.is_some();
+    let outside = is_in_sandbox || matches!(app.settings.context(), ContextName::Docker(_));
     let shell_bounds = sandbox.is_some().then(|| sandbox::describe(app, is_contained));
     let tools = ToolsOptions {
         outside,
         attended,
         shell_bounds,
-        ..sandbox::with_git(app, behavior::tools_options(&app.settings))
+        ..sandbox::with_git(app, behavior::tools_options(&app.settings.tools))
     };
-    let tools = limits::of_time(&app.settings, tools);
+    let tools = behavior::limit_time(&app.settings.limits, tools);
     let own = of_person(app, bus, children.clone());
     let scope = bus.scope("outside");
     let sandbox = sandbox.map(|exec| sandbox::watch_for_loss(&scope, exec, app.notices.clone()));
+    let denied =
+        DeniedFiles::watch(&bus.scope("denied-files"), policy::rules(app).0.iter().cloned(), judge.clone());
+    if let Some(sandbox) = &sandbox {
+        denied.hide_in(sandbox);
+    }
     if outside || sandbox.is_some() {
         // A person agreed to each of these commands, or typed it: it may ask the agent of ssh.
         let agent = app.env.get("SSH_AUTH_SOCK").map(ToOwned::to_owned);
@@ -117,7 +122,7 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
         Arc::new(local(app, children, sandbox)?),
         Arc::new(ToolsPlugin::new(tools)),
         Arc::new(gate),
-        Arc::new(judge),
+        Arc::new(judge.clone()),
         Arc::new(RedactResults::new(app.redactor.clone())),
         Arc::new(VisibleTags),
         Arc::new(JobRows(host.view.clone())),
@@ -129,24 +134,29 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     plugins.extend(Audit::of(app, context).map(|audit| Arc::new(audit) as Arc<dyn Plugin>));
     plugins.extend(skills::plugin(app, attended));
     #[cfg(feature = "fetch")]
-    plugins.push(Arc::new(crate::fetch::plugin(&app.settings)?));
+    plugins.push(Arc::new(zk_tools::FetchPlugin::new(app.settings.fetch.clone())));
     plugins.extend(compaction::plugins(&app.settings)?);
     plugins.extend(compaction::shared_lines(app).filter(|_| attended));
-    let dump = app.settings.text("debug_dump").map(|dir| app.cwd.join(dir));
+    let dump = app.settings.program.debug_dump.as_ref().map(|dir| app.cwd.join(dir));
     plugins.extend(dump.map(|dir| {
-        Arc::new(DumpFiles::new(dir, app.redactor.clone(), app.notices.clone())) as Arc<dyn Plugin>
+        let notices = app.notices.clone();
+        Arc::new(DumpFiles::new(dir, app.redactor.clone(), move |dir, error| {
+            notices.show(&format!("warning: --debug-dump: cannot write to {}: {error}", dir.display()));
+        })) as Arc<dyn Plugin>
     }));
     // Commands and files of the place replace this machine's.
-    plugins.push(Arc::new(Place::of(app)?));
-    plugins.extend(behavior::result_policies(&app.settings));
+    plugins.push(Arc::new(ExecutionTarget::of(app)?));
+    plugins.extend(app.settings.results.policies());
     plugins.extend(session_parts(app, session)?);
-    if attended && app.settings.flag("skills.enabled") {
+    if attended && app.settings.skills.enabled {
         skills::watch_own(app, bus);
     }
     let added = app.settings.additions.plugins.iter().map(|plugin| &**plugin);
     for plugin in plugins.iter().map(|plugin| &**plugin).chain(added) {
         bus.install(plugin).map_err(Failure::failed)?;
     }
+    // In place of the one that the local plugin has.
+    reads::provide(bus, app, judge, denied, for_reads, is_in_sandbox);
     mcp::record(app, bus);
     mcp::offer_skills(bus).map_err(Failure::failed)?;
     // A token that a sub-agent renewed is as lost as any other.
@@ -182,7 +192,7 @@ fn local(app: &AppContext, children: Environment, sandbox: Option<Arc<SandboxExe
 /// Commands as processes of the person's.
 pub(crate) fn process(app: &AppContext, children: Environment) -> ProcessExec {
     let exec = ProcessExec::supervised(children, Supervision::of_this_program());
-    exec.limited(limits::of_commands(&app.settings))
+    exec.limited(app.settings.limits.limits())
 }
 
 /// Executor of the person's own programs, such as hooks, as processes on this host, whatever the execution context of the
@@ -231,14 +241,14 @@ pub(crate) fn session_parts(app: &AppContext, session: &Session) -> Outcome<Vec<
     }
     if let Some(dir) = &session.outputs {
         let files = files(app)?.read_only(dir).map_err(Failure::failed)?;
-        let files = Place::of(app)?.with_outputs(files, dir);
-        let blobs = Arc::new(FileBlobs::new(dir.join("blobs")));
+        let files = ExecutionTarget::of(app)?.with_outputs(files, dir);
+        let blobs = Arc::new(FileBlobs::new(dir.join("blobs"), Arc::new(LocalStateFiles::default())));
         parts.push(Arc::new(plugin_fn("session-files", move |scope| {
             scope.provide_service::<dyn Files>(files.clone());
             scope.provide_service::<dyn Blobs>(blobs.clone());
             Ok::<(), BoxError>(())
         })));
-        parts.push(Arc::new(behavior::spill(&app.settings, dir)));
+        parts.push(Arc::new(app.settings.results.spill(dir)));
         parts.push(Arc::new(OutputHandles));
     }
     if let Some(recorder) = &session.recorder {
@@ -248,12 +258,13 @@ pub(crate) fn session_parts(app: &AppContext, session: &Session) -> Outcome<Vec<
 }
 
 /// The provider at an endpoint, inside its retries.
-pub(crate) async fn provider(app: &AppContext, endpoint: &Endpoint) -> Outcome<Arc<dyn Provider>> {
+pub(crate) async fn provider(app: &AppContext, endpoint: &SelectedEndpoint) -> Outcome<Arc<dyn Provider>> {
     let provider = &endpoint.provider;
     let connection = connection(app, endpoint).await?;
-    let mut options = json(table(app, &provider.name, "options"));
+    let said = app.settings.providers.get(&provider.name).cloned().unwrap_or_default();
+    let mut options = said.options;
     compaction::ask_server(&app.settings, provider, &mut options)?;
-    let made = match &provider.ready {
+    let made = match &provider.prebuilt {
         Some(ready) => Ok(ready.clone()),
         None => provider.vendor.provider_with(connection, &options),
     };
@@ -271,25 +282,27 @@ pub(crate) async fn provider(app: &AppContext, endpoint: &Endpoint) -> Outcome<A
     if inner.is_retrying() {
         return Ok(inner);
     }
-    Ok(Arc::new(Retrying::sharing(&app.limits, inner, policy(&table(app, &provider.name, "retry")))))
+    Ok(Arc::new(Retrying::sharing(&app.limits, inner, policy(&said.retry))))
 }
 
 /// The connection that the settings and the credentials describe.
-async fn connection(app: &AppContext, endpoint: &Endpoint) -> Outcome<Connection> {
-    let Endpoint { provider, base_url, key, .. } = endpoint;
+async fn connection(app: &AppContext, endpoint: &SelectedEndpoint) -> Outcome<Connection> {
+    let SelectedEndpoint { provider, base_url, credential, .. } = endpoint;
     let name = &*provider.name;
     let http = Http::new();
-    let auth = credentials::auth(app, name, key.as_ref(), &http).await?;
-    let text = |what: &str| app.settings.of_provider(name, what)?.text().map(str::to_owned);
-    let auth = match (auth, text("auth_header")) {
+    let auth = credentials::auth(app, name, credential.as_ref(), &http).await?;
+    let said = app.settings.providers.get(name).cloned().unwrap_or_default();
+    let auth = match (auth, said.auth_header) {
         (Auth::Key(key), Some(header)) => {
-            Auth::Header { name: header, prefix: text("auth_prefix").unwrap_or_default(), key }
+            Auth::Header { name: header, prefix: said.auth_prefix.unwrap_or_default(), key }
         }
         (auth, _) => auth,
     };
-    let account = match key {
-        Some(Key::SignIn { account }) => account.clone(),
-        Some(Key::Api(_) | Key::Bearer(_) | Key::Stored) | None => None,
+    let account = match credential {
+        Some(CredentialSource::SignIn { account }) => account.clone(),
+        Some(CredentialSource::Key(_) | CredentialSource::Bearer(_) | CredentialSource::StoredKey) | None => {
+            None
+        }
     };
     let usual = provider.vendor.connection();
     Ok(Connection {
@@ -297,62 +310,32 @@ async fn connection(app: &AppContext, endpoint: &Endpoint) -> Outcome<Connection
         base_url: base_url.clone(),
         auth,
         account,
-        extra_body: json(table(app, name, "extra_body")),
-        extra_headers: table(app, name, "headers")
-            .into_iter()
-            .filter_map(|(name, value)| Some((name, value.as_str()?.to_owned())))
-            .collect(),
+        extra_body: said.extra_body,
+        extra_headers: said.headers.into_iter().collect(),
         models: app.settings.models(name),
-        clocks: Some(clocks(base_url, &table(app, name, "clocks"))),
-        default_model: text("model").or(usual.default_model),
+        clocks: Some(said.clocks.clocks(base_url)),
+        default_model: said.model.or(usual.default_model),
         http,
     })
 }
 
-/// Returns the time limits of an answer: as usual, but for what is said otherwise.
-fn clocks(base_url: &str, said: &toml::Table) -> Clocks {
-    let usual = Clocks::at(base_url);
-    Clocks {
-        first_event: seconds(said, "first_event").unwrap_or(usual.first_event),
-        liveness: seconds(said, "liveness").unwrap_or(usual.liveness),
-        progress: seconds(said, "progress").unwrap_or(usual.progress),
-        ..usual
-    }
-}
-
 /// Returns the number of retries and the longest wait for them: as usual, but for what is said otherwise.
-fn policy(said: &toml::Table) -> RetryPolicy {
+fn policy(said: &RetrySettings) -> RetryPolicy {
     let usual = RetryPolicy::default();
     RetryPolicy {
-        retries: count(said, "retries").unwrap_or(usual.retries),
-        longest_wait: seconds(said, "longest_wait").unwrap_or(usual.longest_wait),
+        retries: said.retries.unwrap_or(usual.retries),
+        longest_wait: said.longest_wait.map_or(usual.longest_wait, |wait| Duration::from_secs(wait.into())),
         ..usual
     }
-}
-
-fn count(table: &toml::Table, name: &str) -> Option<u32> {
-    table.get(name)?.as_integer()?.try_into().ok()
-}
-
-fn seconds(table: &toml::Table, name: &str) -> Option<Duration> {
-    count(table, name).map(|seconds| Duration::from_secs(seconds.into()))
-}
-
-fn table(app: &AppContext, provider: &str, what: &str) -> toml::Table {
-    app.settings.table(&["providers", provider, what]).unwrap_or_default()
-}
-
-fn json(table: toml::Table) -> serde_json::Map<String, serde_json::Value> {
-    table.into_iter().filter_map(|(key, value)| Some((key, serde_json::to_value(value).ok()?))).collect()
 }
 
 /// The model asked for, the one the session used, the provider's default, or the first one a server has.
 pub(crate) async fn model(app: &AppContext, provider: &dyn Provider, session: &Session) -> Outcome<Model> {
-    if let Some(name) = app.settings.text("model") {
-        let id = model_name::id_at(&app.settings, provider.name(), name);
+    if let Some(name) = &app.settings.program.model {
+        let id = app.settings.known_providers().model_id(provider.name(), name);
         let model = describe_model(provider, &id).await;
-        if let Some(warning) = model_name::misspelt(&app.settings, provider, &model).await {
-            app.notices.show(&warning);
+        if let Some(unknown) = app.settings.known_providers().misspelt_model(provider, &model).await {
+            app.notices.show(&format!("warning: {}: {}", model.reference(), select::note(&unknown)));
         }
         return Ok(model);
     }
@@ -373,7 +356,7 @@ pub(crate) async fn describe_model(provider: &dyn Provider, id: &str) -> Model {
 /// The provider's default, or the first model a server has.
 pub(crate) async fn default_model_of(app: &AppContext, provider: &dyn Provider) -> Outcome<Model> {
     if let Some(name) = provider.default_model() {
-        let id = model_name::id_at(&app.settings, provider.name(), &name);
+        let id = app.settings.known_providers().model_id(provider.name(), &name);
         return Ok(describe_model(provider, &id).await);
     }
     let listed = provider.list_models(&Bus::new().cx()).await.map_err(|error| {
@@ -389,7 +372,7 @@ pub(crate) async fn default_model_of(app: &AppContext, provider: &dyn Provider) 
         )));
     };
     models.into_iter().next().ok_or_else(|| {
-        let next = match app.settings.additions.vendors.named(name).map(|vendor| vendor.dialect) {
+        let next = match app.settings.additions.providers.vendors().named(name).map(|vendor| vendor.dialect) {
             Some(VendorDialect::Ollama) => "get one with `ollama pull NAME`",
             _ => "let it load one, or name one with --model",
         };
@@ -417,8 +400,12 @@ pub(crate) fn agent(
 ) -> Outcome<Agent> {
     let settings = &app.settings;
     settings.check_preset(&app.project)?;
-    for (key, flag) in [("tools.allowed", "--allowed-tools"), ("tools.disallowed", "--disallowed-tools")] {
-        let Some(why) = behavior::unknown_tool(settings, key, bus) else { continue };
+    let lists = [
+        ("tools.allowed", "--allowed-tools", &settings.calls.allowed),
+        ("tools.disallowed", "--disallowed-tools", &settings.calls.disallowed),
+    ];
+    for (key, flag, names) in lists {
+        let Some(why) = behavior::unknown_tool(names, bus) else { continue };
         let origin = settings.origin(key).map(|origin| origin.layer);
         if matches!(origin, Some(crate::settings::Layer::CommandLine)) {
             return Err(Failure::usage(format!("{flag}: {why}")));
@@ -430,23 +417,23 @@ pub(crate) fn agent(
     bus.scope("error-formatter").provide_service(Arc::new(ErrorFormatter::new(summary::run_error)));
     cost_records::note_breaks(bus);
     cost_records::note_savings(bus);
-    let of_model = settings.text("model").and_then(|name| model_name::split_level(name).1);
+    let of_model = settings.program.model.as_deref().and_then(|name| split_thinking_level(name).1);
     let level = match (of_model, session.loaded.thinking) {
         (Some(level), _) if !thinking_is_overridden(app) => level,
         (None, Some(level)) if !thinking_is_overridden(app) => level,
-        (Some(_) | None, _) => settings.thinking(),
+        (Some(_) | None, _) => settings.program.thinking,
     };
     let name = provider.name().to_owned();
     let mut builder = Agent::builder(provider)
         .bus(bus.clone())
         .model(model)
         .system(prompt::own(settings))
-        .tools(behavior::tool_set(settings))
-        .thinking(ThinkingRequest { level, budget: settings.count("thinking_budget") })
+        .tools(behavior::tool_set(&settings.calls))
+        .thinking(ThinkingRequest { level, budget: settings.run.thinking_budget })
         .behavior(behavior::behavior(settings, bus))
         .history(session.loaded.messages.clone())
         .spawn(agents::options(app, &name))
-        .cwd(Place::cwd(app, bus));
+        .cwd(ExecutionTarget::cwd(app, bus));
     if let Some(entries) = session.take_restored() {
         builder = builder.restored(entries);
     }

@@ -1,10 +1,12 @@
 //! Containment of commands and what runs unasked: context and permission mode, which depend on each other.
 
+use zk_exec::settings::NetworkSetting;
 use zk_exec::{Environment, SandboxExec};
-use zk_permission::{Mode, UnknownMode};
+use zk_permission::Mode;
 
 use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
+use crate::reads::ForReads;
 use crate::sandbox;
 use crate::settings::{Layer, Settings};
 
@@ -16,7 +18,9 @@ use crate::settings::{Layer, Settings};
 /// | none named | `sandbox` | `auto`; `ask` if the sandbox has the network, or the machine refuses namespaces |
 /// | none named | `process` | `ask` |
 /// | `auto` | none named, or `sandbox` | `auto` in the sandbox, or a refusal to start |
-/// | another | none named | that mode, in the process context; what runs unasked as a read, in a read-only sandbox |
+/// | another | none named | that mode, in the process context |
+///
+/// What runs unasked as a read runs in a read-only sandbox in each of them, unless a context other than the sandbox was named.
 #[derive(Debug)]
 pub(crate) struct Containment {
     pub(crate) mode: Mode,
@@ -26,52 +30,57 @@ pub(crate) struct Containment {
     pub(crate) is_contained: bool,
     /// Place of commands that do not run as processes of this machine: `docker:IMAGE` or `remote:ADDRESS`.
     pub(crate) elsewhere: Option<String>,
-    /// The read-only sandbox of calls that run unasked because they only read; nothing where `sandbox` holds them, where
-    /// the person named another context, and in the mode that asks about nothing.
-    pub(crate) for_reads: Option<SandboxExec>,
+    /// The read-only sandbox of calls that run unasked because they only read; absent where the person named another
+    /// context.
+    pub(crate) for_reads: ForReads,
     /// Whether nothing holds what runs as a read, so that only programs without configuration do.
     pub(crate) restricts_reads: bool,
     /// Reason why there is no sandbox, where one would have been used.
     pub(crate) problem: Option<String>,
+    /// Reason why there is no read-only sandbox beside the one of all commands.
+    pub(crate) reads_problem: Option<String>,
 }
 
 impl Containment {
     /// Reads the containment from the settings. A sandbox was tested.
     pub(crate) fn of(app: &AppContext, allow_all: bool) -> Outcome<Self> {
         let settings = &app.settings;
-        let has_network = settings.text("sandbox.network") == Some("all");
+        let has_network = settings.sandbox.network == NetworkSetting::All;
         let named = named_mode(settings, allow_all)?;
-        let elsewhere = settings.text("context").filter(|context| context.contains(':')).map(str::to_owned);
+        let elsewhere = settings.context_text().filter(|context| context.contains(':')).map(str::to_owned);
         let process = |mode| Self {
             mode,
             sandbox: None,
             is_contained: false,
             elsewhere: elsewhere.clone(),
-            for_reads: None,
+            for_reads: ForReads::Absent,
             restricts_reads: false,
             problem: None,
+            reads_problem: None,
         };
         let with_reads_held = |found: Self| match found.mode {
             // Nothing is asked about; a tighter mode may be chosen later.
-            Mode::All => Self { restricts_reads: true, ..found },
+            Mode::All => Self { for_reads: ForReads::Later, restricts_reads: true, ..found },
             Mode::ReadOnly | Mode::Ask | Mode::AcceptEdits | Mode::Auto => {
                 match sandbox::start_for_reads(app, Environment::filtered(app.env.without_secrets())) {
-                    Ok(exec) => Self { for_reads: Some(exec), ..found },
+                    Ok(exec) => Self { for_reads: ForReads::Tested(Box::new(exec)), ..found },
+                    Err(failure) if found.sandbox.is_some() => {
+                        Self { restricts_reads: true, reads_problem: Some(failure.message), ..found }
+                    }
                     Err(failure) => Self { restricts_reads: true, problem: Some(failure.message), ..found },
                 }
             }
         };
         let start = || sandbox::start(app, Environment::filtered(app.env.without_secrets()));
-        let contained = |mode, exec| Self {
-            mode,
-            sandbox: Some(exec),
-            is_contained: !has_network,
-            elsewhere: None,
-            for_reads: None,
-            restricts_reads: false,
-            problem: None,
+        let contained = |mode, exec| {
+            with_reads_held(Self {
+                sandbox: Some(exec),
+                is_contained: !has_network,
+                elsewhere: None,
+                ..process(mode)
+            })
         };
-        match (settings.text("context"), named) {
+        match (settings.context_text(), named) {
             (Some("sandbox") | None, Some(Mode::Auto)) if has_network => Err(Failure::usage(
                 "the permission mode auto needs a sandbox without the network: set sandbox.network to none or loopback",
             )),
@@ -81,8 +90,18 @@ impl Containment {
                 let (exec, problem) = sandbox::start_or_degrade(app, environment)?;
                 let is_whole = problem.is_none() && !has_network;
                 let usual = if is_whole { Mode::Auto } else { Mode::Ask };
-                let contained = contained(named.unwrap_or(usual), exec);
-                Ok(Self { is_contained: is_whole, problem, ..contained })
+                let mode = named.unwrap_or(usual);
+                match problem {
+                    None => Ok(contained(mode, exec)),
+                    // Without namespaces there is no read-only sandbox either.
+                    Some(_) => Ok(Self {
+                        sandbox: Some(exec),
+                        elsewhere: None,
+                        restricts_reads: true,
+                        problem,
+                        ..process(mode)
+                    }),
+                }
             }
             (Some(context), Some(Mode::Auto)) => Err(Failure::usage(format!(
                 "the permission mode auto needs the sandbox, and commands run in the context {context}: choose \
@@ -93,8 +112,9 @@ impl Containment {
             (None, None) if has_network => Ok(with_reads_held(process(Mode::Ask))),
             (None, None) => Ok(match start() {
                 Ok(exec) => contained(Mode::Auto, exec),
+                // A directory that is too wide to be written can be read.
                 Err(failure) => {
-                    Self { restricts_reads: true, problem: Some(failure.message), ..process(Mode::Ask) }
+                    Self { problem: Some(failure.message), ..with_reads_held(process(Mode::Ask)) }
                 }
             }),
         }
@@ -120,7 +140,16 @@ impl Containment {
 
     /// Describes the containment in one line.
     pub(crate) fn describe(&self) -> String {
-        let Self { mode, sandbox, is_contained, elsewhere, for_reads, restricts_reads, problem } = self;
+        let Self {
+            mode,
+            sandbox,
+            is_contained,
+            elsewhere,
+            for_reads,
+            restricts_reads,
+            problem,
+            reads_problem,
+        } = self;
         let place = match (sandbox, is_contained, elsewhere) {
             (Some(_), _, _) if problem.is_some() => {
                 "commands are held by Landlock and seccomp alone: protected files of the project can be changed".to_owned()
@@ -128,7 +157,7 @@ impl Containment {
             (Some(_), true, _) => "commands run in the sandbox".to_owned(),
             (Some(_), false, _) => "commands run in the sandbox, with the network".to_owned(),
             (None, _, Some(context)) => format!("commands run in {context}"),
-            (None, _, None) if for_reads.is_some() => {
+            (None, _, None) if for_reads.is_tested() => {
                 "commands run as processes of yours, those that run unasked because they only read in a read-only sandbox"
                     .to_owned()
             }
@@ -139,17 +168,22 @@ impl Containment {
             (None, _, None) => "commands run as processes of yours".to_owned(),
         };
         let why = problem.as_ref().map_or(String::new(), |problem| format!(", since {problem}"));
-        format!("mode {mode}, {place}{why}")
+        let reads = match reads_problem {
+            None if sandbox.is_some() && for_reads.is_tested() => {
+                ", those that only read in a read-only one".to_owned()
+            }
+            None => String::new(),
+            Some(problem) => {
+                format!(", those that only read as well, since there is no read-only one: {problem}")
+            }
+        };
+        format!("mode {mode}, {place}{reads}{why}")
     }
 }
 
 /// The mode that somebody named.
 pub(crate) fn named_mode(settings: &Settings, allow_all: bool) -> Outcome<Option<Mode>> {
-    let named: Option<Mode> = settings
-        .text("permissions.mode")
-        .map(str::parse)
-        .transpose()
-        .map_err(|error: UnknownMode| Failure::usage(error.to_string()))?;
+    let named = settings.permissions.mode;
     let layer = |key| settings.origin(key).map_or(Layer::Default, |origin| origin.layer);
     let (of_mode, of_flag) = (layer("permissions.mode"), layer("permissions.allow_all"));
     Ok(match named {
@@ -163,10 +197,9 @@ pub(crate) fn named_mode(settings: &Settings, allow_all: bool) -> Outcome<Option
 /// The widest mode that whoever administers the machine allows.
 pub(crate) fn widest_mode(settings: &Settings) -> Mode {
     let is_managed = |key| settings.origin(key).is_some_and(|origin| origin.layer == Layer::Managed);
-    let managed = settings.text("permissions.mode").filter(|_| is_managed("permissions.mode"));
-    match managed.and_then(|mode| mode.parse().ok()) {
+    match settings.permissions.mode.filter(|_| is_managed("permissions.mode")) {
         Some(mode) => mode,
-        None if is_managed("permissions.allow_all") && !settings.flag("permissions.allow_all") => Mode::Auto,
+        None if is_managed("permissions.allow_all") && !settings.permissions.allow_all => Mode::Auto,
         None => Mode::All,
     }
 }

@@ -8,16 +8,15 @@ use tokio_util::sync::CancellationToken;
 use zk_core::service::{Exec, ExecRequest, Exit as CommandExit, OutputStream, Provider};
 use zk_testkit::ScriptedProvider;
 use zk_testkit::demo::{self, PROMPT, Project, TEST};
+use zk_tui::Style;
+use zk_tui::plain::{Painting, Screen, SharedScreen};
 use zk_view::ViewDriver;
 
 use crate::app::{AppContext, runtime};
 use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::mode::painter::Painting;
-use crate::mode::shared_screen::SharedScreen;
 use crate::sessions::Session;
 use crate::signals::Signals;
-use crate::term::{Screen, Style};
 
 /// Between two pieces of the scripted model's text, for a person who watches.
 const PACE: Duration = Duration::from_millis(20);
@@ -27,15 +26,15 @@ pub(crate) fn run(app: &AppContext, keep: bool) -> Outcome<Exit> {
     let project = Project::unpack(keep)
         .map_err(|error| Failure::failed(format!("cannot write the demo's project: {error}")))?;
     let app = app.for_demo(project.dir());
-    let screen = SharedScreen::new(Screen::new(&app.env));
+    let screen = SharedScreen::new(Screen::stdout(&app.env.terminal()));
     screen.take_notices(&app.notices);
-    screen.line(Style::Bold, "zk demo · scripted model: no LLM is asked");
+    screen.line(Style::BOLD, "zk demo · scripted model: no LLM is asked");
     screen.line(
-        Style::Dim,
+        Style::DIM,
         "What the model says is scripted. The agent, the tools, the files and the test runs are real.",
     );
-    screen.line(Style::Dim, &format!("project: {}", project.dir().display()));
-    screen.line(Style::Plain, &format!("› {PROMPT}"));
+    screen.line(Style::DIM, &format!("project: {}", project.dir().display()));
+    screen.line(Style::PLAIN, &format!("› {PROMPT}"));
 
     let stop = CancellationToken::new();
     let signals = Signals::watch(|| ())
@@ -43,7 +42,7 @@ pub(crate) fn run(app: &AppContext, keep: bool) -> Outcome<Exit> {
     signals.arm_process(stop.clone(), || ());
     let exit = runtime()?.block_on(repair(&app, &screen, &stop))?;
     if keep {
-        screen.line(Style::Plain, &format!("the project is kept in {}", project.dir().display()));
+        screen.line(Style::PLAIN, &format!("the project is kept in {}", project.dir().display()));
     }
     Ok(signals.seen().unwrap_or(exit))
 }
@@ -76,19 +75,19 @@ async fn repair(app: &AppContext, screen: &SharedScreen, stop: &CancellationToke
     painting.flush().await;
     screen.end_line();
     if let Err(error) = &outcome.result {
-        screen.line(Style::Red, &error.to_string());
+        screen.line(Style::RED, &error.to_string());
     }
-    screen.line(Style::Dim, &crate::mode::summary::totals(&outcome.stats));
+    screen.line(Style::DIM, &crate::mode::summary::totals(&outcome.stats));
     let passes = tests_pass(app, &bus, stop).await;
     agent.close().await;
     bus.close().await;
     Ok(match (outcome.result, passes) {
         (Ok(()), true) => {
-            screen.line(Style::Green, "checked again without the agent: the project's tests pass");
+            screen.line(Style::GREEN, "checked again without the agent: the project's tests pass");
             Exit::Done
         }
         (Ok(()) | Err(_), _) => {
-            screen.line(Style::Red, "the project's tests do not pass: the demo failed");
+            screen.line(Style::RED, "the project's tests do not pass: the demo failed");
             Exit::Failed
         }
     })

@@ -5,14 +5,15 @@ use std::time::Duration;
 use zk_core::kernel::Bus;
 use zk_core::service::{Provider, SessionFilter, SessionStore, Unreadable, visible_line};
 use zk_exec::LocalStateFiles;
+use zk_providers::select::CredentialSource;
+use zk_tui::Style;
+use zk_tui::plain::Screen;
 
 use crate::app::{AppContext, runtime};
 use crate::containment::Containment;
-use crate::endpoint::Key;
 use crate::exit::{Exit, Outcome};
 use crate::sessions::store;
-use crate::term::{Screen, Style};
-use crate::{compose, model_name, sandbox, stdin};
+use crate::{compose, sandbox, select, stdin};
 
 /// Time limit of an endpoint that lists its models.
 const LIST_TIMEOUT: Duration = Duration::from_secs(2);
@@ -58,13 +59,13 @@ fn failure(text: impl Into<String>) -> Finding {
 
 /// Checks everything a run needs; 1 if it would fail.
 pub(crate) fn run(app: &AppContext) -> Outcome<Exit> {
-    let mut screen = Screen::new(&app.env);
+    let mut screen = Screen::stdout(&app.env.terminal());
     let mut healthy = true;
     let mut tell = |finding: Finding| {
         let (style, word) = match finding.health {
-            Health::Fine => (Style::Green, "ok  "),
-            Health::Warning => (Style::Yellow, "warn"),
-            Health::Failure => (Style::Red, "fail"),
+            Health::Fine => (Style::GREEN, "ok  "),
+            Health::Warning => (Style::YELLOW, "warn"),
+            Health::Failure => (Style::RED, "fail"),
         };
         healthy &= finding.health != Health::Failure;
         screen.line(style, &format!("{word}  {}", finding.text));
@@ -115,7 +116,7 @@ fn sandbox(app: &AppContext) -> Vec<Finding> {
 
 /// Reports what runs without a question, and where.
 fn permissions(app: &AppContext) -> Finding {
-    match Containment::of(app, app.settings.flag("permissions.allow_all")) {
+    match Containment::of(app, app.settings.permissions.allow_all) {
         Ok(containment) => fine(format!("permissions: {}", containment.describe())),
         Err(error) => failure(format!("permissions: {}", error.message)),
     }
@@ -149,15 +150,15 @@ async fn endpoint(app: &AppContext) -> Vec<Finding> {
         Ok(endpoint) => endpoint,
         Err(error) => return vec![failure(format!("provider: {error}"))],
     };
-    let key = match &endpoint.key {
-        Some(Key::Api(_)) => "a key is set",
-        Some(Key::Bearer(_)) => "a token is set",
-        Some(Key::Stored) => "a key is stored",
-        Some(Key::SignIn { .. }) => "you are signed in",
+    let key = match &endpoint.credential {
+        Some(CredentialSource::Key(_)) => "a key is set",
+        Some(CredentialSource::Bearer(_)) => "a token is set",
+        Some(CredentialSource::StoredKey) => "a key is stored",
+        Some(CredentialSource::SignIn { .. }) => "you are signed in",
         None => "no key is set",
     };
-    let (name, why) = (&endpoint.provider.name, &endpoint.why);
-    let mut findings = vec![fine(match endpoint.provider.ready {
+    let (name, why) = (&endpoint.provider.name, select::reason(&endpoint));
+    let mut findings = vec![fine(match endpoint.provider.prebuilt {
         Some(_) => format!("provider: {name}, a part of this program ({why})"),
         None => format!("provider: {name} at {}, {key} ({why})", endpoint.base_url),
     })];
@@ -179,8 +180,8 @@ async fn reach(app: &AppContext, provider: &dyn Provider, url: &str) -> Finding 
         Ok(Err(error)) => failure(format!("endpoint: {error}")),
         Ok(Ok(None)) => warning(format!("endpoint: {url} cannot be asked for its models")),
         Ok(Ok(Some(models))) => {
-            let wanted = app.settings.text("model").map(str::to_owned).or_else(|| provider.default_model());
-            let wanted = wanted.map(|name| model_name::id_at(&app.settings, provider.name(), &name));
+            let wanted = app.settings.program.model.clone().or_else(|| provider.default_model());
+            let wanted = wanted.map(|name| app.settings.known_providers().model_id(provider.name(), &name));
             match wanted {
                 Some(id) if models.iter().all(|model| model.id != id) => warning(format!(
                     "endpoint: {url} answers, and does not list the model {id}; `zk models` shows what it has"
@@ -194,7 +195,7 @@ async fn reach(app: &AppContext, provider: &dyn Provider, url: &str) -> Finding 
 }
 
 async fn sessions(app: &AppContext) -> Finding {
-    if !app.settings.flag("sessions") {
+    if !app.settings.program.sessions {
         return fine("sessions: not kept, by the settings");
     }
     let (store, root) = match (store(app), app.dirs.sessions()) {

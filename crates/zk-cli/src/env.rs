@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use secrecy::{ExposeSecret, SecretString};
+use zk_tui::TerminalEnv;
 
 /// Words in the names of variables that hold secrets.
 const SECRET_WORDS: [&str; 6] = ["API_KEY", "APIKEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL"];
@@ -42,6 +43,11 @@ impl Env {
         self.get(name).map(PathBuf::from).filter(|path| path.is_absolute())
     }
 
+    /// The variables that say something about the terminal.
+    pub(crate) fn terminal(&self) -> TerminalEnv {
+        TerminalEnv::new(|name| self.get(name).map(OsStr::to_owned))
+    }
+
     /// The values of variables whose names say that they are secret.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
         self.0.secret.values().map(SecretString::expose_secret)
@@ -50,6 +56,11 @@ impl Env {
     /// Everything but the secrets, for the allow-list of what commands may see.
     pub(crate) fn without_secrets(&self) -> impl Iterator<Item = (&OsString, &OsString)> {
         self.0.plain.iter()
+    }
+
+    /// Directory for sockets of this user.
+    pub(crate) fn runtime_dir(&self) -> PathBuf {
+        self.path("XDG_RUNTIME_DIR").filter(|dir| dir.is_dir()).unwrap_or_else(|| "/tmp".into())
     }
 }
 

@@ -3,6 +3,7 @@ use std::process::ExitCode;
 
 use zk_core::kernel::EmitError;
 use zk_core::model::{AgentError, ErrorKind};
+use zk_tui::TerminalError;
 
 /// End of the program: the documented exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +56,7 @@ impl Exit {
                 Self::Limit
             }
             AgentError::Parked { .. } => Self::Denied,
-            AgentError::Usage(_) => Self::Usage,
+            AgentError::Unguarded { .. } | AgentError::Usage(_) => Self::Usage,
             AgentError::Hook(EmitError::Hook(_) | EmitError::Cancelled { .. })
             | AgentError::Provider(_)
             | AgentError::ContextExceeded(_)
@@ -68,6 +69,12 @@ impl Exit {
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         exit.code().into()
+    }
+}
+
+impl From<zk_settings::SettingsError> for Failure {
+    fn from(error: zk_settings::SettingsError) -> Self {
+        Self::usage(error.to_string())
     }
 }
 
@@ -96,6 +103,12 @@ impl Failure {
     }
 }
 
+impl From<TerminalError> for Failure {
+    fn from(error: TerminalError) -> Self {
+        Self::failed(error)
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
@@ -103,5 +116,23 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+/// Error of a library, in the words of this program: with the flags, commands and settings that lead on, which no library
+/// names.
+pub(crate) trait Explain: std::error::Error {
+    /// The exit code it leads to.
+    fn exit(&self) -> Exit;
+
+    /// The message for the person.
+    fn explain(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl<E: Explain> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::new(error.exit(), error.explain())
+    }
+}
 
 pub(crate) type Outcome<T> = Result<T, Failure>;

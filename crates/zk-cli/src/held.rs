@@ -1,7 +1,11 @@
+mod appeared;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use zk_permission::{Access, Rule};
+
+pub(crate) use appeared::DeniedFiles;
 
 /// Names that are looked at for one pattern, to find the files that it denies.
 const MAX_NAMES: usize = 20_000;
@@ -30,10 +34,10 @@ impl Held {
             }
             // A name that is not there yet could be made.
             (Access::Write, None) => None,
-            (Access::Read, Some((_, tree))) if tree.symlink_metadata().is_err() => Some(Self::default()),
             (Access::Read, Some((_, tree))) => {
-                let can_be_mounted =
-                    exists_plainly(tree) && !writable.iter().any(|root| root.starts_with(tree));
+                // A name that is not there is hidden once something has it.
+                let is_plain = exists_plainly(tree) || is_absent_plainly(tree);
+                let can_be_mounted = is_plain && !writable.iter().any(|root| root.starts_with(tree));
                 can_be_mounted.then(|| Self { hidden: vec![tree.to_owned()], ..Self::default() })
             }
             (Access::Read, None) => {
@@ -49,8 +53,19 @@ fn exists_plainly(path: &Path) -> bool {
     fs::canonicalize(path).is_ok_and(|real| real == path)
 }
 
+/// Whether nothing has a path, and no link leads to where it would be.
+fn is_absent_plainly(path: &Path) -> bool {
+    let is_there = |path: &&Path| path.symlink_metadata().is_ok();
+    !is_there(&path) && path.ancestors().find(is_there).is_some_and(exists_plainly)
+}
+
 /// Files below a directory that a rule keeps from being read; nothing if there is too much to look through, or a link.
 fn matching(rule: &Rule, below: &Path) -> Option<Vec<PathBuf>> {
+    look_through(rule, below, &mut |_| ())
+}
+
+/// As [`matching`]; each directory is `passed` before it is looked into.
+fn look_through(rule: &Rule, below: &Path, passed: &mut dyn FnMut(&Path)) -> Option<Vec<PathBuf>> {
     if below.symlink_metadata().is_err() {
         return Some(Vec::new());
     }
@@ -59,6 +74,7 @@ fn matching(rule: &Rule, below: &Path) -> Option<Vec<PathBuf>> {
     }
     let (mut found, mut todo, mut left) = (Vec::new(), vec![below.to_owned()], MAX_NAMES);
     while let Some(directory) = todo.pop() {
+        passed(&directory);
         let Ok(entries) = fs::read_dir(&directory) else { continue };
         for entry in entries.flatten() {
             left = left.checked_sub(1)?;
@@ -106,7 +122,8 @@ mod tests {
         assert_eq!(held("read(private/**)"), hidden(&["private"]));
         assert_eq!(held("read(.env)"), hidden(&[".env"]));
         assert_eq!(held("read(**/.env)"), hidden(&[".env", "sub/.env"]));
-        assert_eq!(held("read(missing/**)"), hidden(&[]));
+        assert_eq!(held("read(missing/**)"), hidden(&["missing"]));
+        assert_eq!(held("read(link/missing/**)"), None, "nobody can tell where that is");
         let protected = Some(Held { protected: vec![root.join("secrets")], ..Held::default() });
         assert_eq!(held("write(secrets/**)"), protected);
         assert_eq!(held("write(/elsewhere/**)"), Some(Held::default()), "nothing is written there");

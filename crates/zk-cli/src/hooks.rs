@@ -9,7 +9,7 @@ use zk_permission::Mode;
 
 use crate::app::AppContext;
 use crate::mode::PermissionModes;
-use crate::place::Place;
+use crate::place::ExecutionTarget;
 
 /// The plugin of the hooks, if there are any. They run with `own`, on this machine: the person's own programs are not held in
 /// what holds those of the model.
@@ -28,7 +28,7 @@ pub(crate) fn plugin(
         .cwd(&app.cwd)
         .telling(move |text| notices.show(text))
         .permission_mode(move || told(modes.chosen()).to_owned());
-    Some(Arc::new(if Place::is_elsewhere(app) { hooks.staying() } else { hooks }))
+    Some(Arc::new(if ExecutionTarget::is_elsewhere(app) { hooks.staying() } else { hooks }))
 }
 
 /// Returns the name of a mode for hooks.

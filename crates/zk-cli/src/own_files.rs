@@ -60,20 +60,20 @@ mod tests {
     use std::time::Duration;
 
     use rustix::fs::{CWD, Mode, mkfifoat};
-    use zk_compaction::LineStore;
-    use zk_mcp::EraStore;
+    use zk_compaction::{LineFile, LineStore};
+    use zk_exec::LocalStateFiles;
+    use zk_mcp::{EraStore, FileEras};
 
     use super::*;
-    use crate::mcp::FileEras;
-    use crate::shared_lines::SharedLines;
 
     #[test]
     fn nobody_waits_for_a_pipe_in_the_place_of_a_file() {
         let dir = tempfile::tempdir().unwrap();
         let pipe = dir.path().join("pipe");
         mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
-        let lines = || SharedLines::new(pipe.clone(), Path::new("/a"), true, Arc::default());
-        let (written, eras) = (lines(), FileEras::new(dir.path().to_owned()));
+        let files = Arc::new(LocalStateFiles::default());
+        let lines = || LineFile::new(pipe.clone(), Path::new("/a"), true, Arc::default(), files.clone());
+        let (written, eras) = (lines(), FileEras::new(dir.path().to_owned(), files.clone()));
         let (path, reading, writing) = (pipe.clone(), pipe.clone(), pipe.clone());
         type Attempt = Box<dyn FnOnce() -> bool + Send>;
         let attempts: [(&str, Attempt); 5] = [

@@ -1,102 +1,48 @@
 //! Place of a conversation's commands and files, when that is not this machine.
 
+use std::io;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::Arc;
 
 use zk_core::kernel::{BoxError, Bus, Cx, Plugin, Scope};
 use zk_core::service::{Exec, Files, TurnCwd};
-use zk_exec::{DockerExec, DockerOptions, Limits, OverlaidFiles, Remote, RemoteError, WorkspaceFiles};
+use zk_exec::{
+    ContextName, DockerExec, DockerOptions, Environment, Limits, OverlaidFiles, Remote, RemoteError,
+    SshTarget, SshTunnel, WorkspaceFiles,
+};
 
 use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
-use crate::far_host::{FarHost, Tunnel};
-use crate::{limits, sandbox};
-
-/// The value of `--context` and of the setting `context`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ContextName {
-    Process,
-    Sandbox,
-    /// A container of this image.
-    Docker(String),
-    /// An exec-server at this socket.
-    Remote(PathBuf),
-    /// An exec-server that is started on this host.
-    Ssh(FarHost),
-}
-
-impl ContextName {
-    /// Choices of a context, as a person reads them.
-    pub(crate) const CHOICES: &str =
-        "\"process\", \"sandbox\", \"docker:IMAGE\", \"remote:unix:PATH\" or \"remote:ssh:HOST\"";
-    /// Regular expression of the same choices.
-    pub(crate) const PATTERN: &str = "^(process|sandbox|docker:.+|remote:unix:/.+|remote:ssh:.+)$";
-
-    /// Returns the context of the settings.
-    pub(crate) fn of(app: &AppContext) -> Self {
-        app.settings.text("context").and_then(|text| text.parse().ok()).unwrap_or(Self::Process)
-    }
-}
-
-impl FromStr for ContextName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.split_once(':') {
-            None if text == "process" => Ok(Self::Process),
-            None if text == "sandbox" => Ok(Self::Sandbox),
-            Some(("docker", image)) if is_image(image) => Ok(Self::Docker(image.to_owned())),
-            Some(("remote", address)) => match address.strip_prefix("ssh:") {
-                Some(host) => FarHost::parse(host).map(Self::Ssh),
-                None => socket(address).map(Self::Remote),
-            },
-            _ => Err(format!("use {}", Self::CHOICES)),
-        }
-    }
-}
-
-/// Whether a text can name an image: `debian`, `ghcr.io/team/build:1`, `alpine@sha256:…`.
-fn is_image(text: &str) -> bool {
-    text.starts_with(|first: char| first.is_ascii_alphanumeric())
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._/:@".contains(&byte))
-}
-
-/// The path of an address such as `unix:/run/zk.sock`.
-pub(crate) fn socket(address: &str) -> Result<PathBuf, String> {
-    let path = address.strip_prefix("unix:").map(Path::new);
-    path.filter(|path| path.is_absolute())
-        .map(Path::to_owned)
-        .ok_or_else(|| format!("`{address}` is no address; write unix:PATH with an absolute path"))
-}
+use crate::sandbox;
 
 /// Executor of the person's commands that the sandbox would bound: `cx.service::<PersonExec>()`. Absent where
 /// they run as the model's do.
 pub(crate) struct PersonExec(pub(crate) Arc<dyn Exec>);
 
 /// Serves what takes the place of this machine's commands and files; nothing if they are this machine's.
-pub(crate) enum Place {
+pub(crate) enum ExecutionTarget {
     Here,
     Docker(Arc<DockerExec>),
     /// With what each command may use there.
     Remote(Remote, Limits),
 }
 
-impl Place {
+impl ExecutionTarget {
     /// The place that the settings name, reached.
     pub(crate) fn of(app: &AppContext) -> Outcome<Self> {
-        Ok(match ContextName::of(app) {
+        Ok(match app.settings.context() {
             ContextName::Process | ContextName::Sandbox => Self::Here,
             ContextName::Docker(image) => {
                 let exec = DockerExec::new(docker(app, image));
                 exec.check().map_err(Failure::failed)?;
                 Self::Docker(Arc::new(exec))
             }
-            ContextName::Remote(socket) => Self::Remote(
-                Remote::connect(socket).map_err(Failure::failed)?,
-                limits::of_commands(&app.settings),
-            ),
-            ContextName::Ssh(host) => Self::Remote(far(app, &host)?, limits::of_commands(&app.settings)),
+            ContextName::Remote(socket) => {
+                Self::Remote(Remote::connect(socket).map_err(Failure::failed)?, app.settings.limits.limits())
+            }
+            ContextName::Ssh(host) => {
+                Self::Remote(connect_over_ssh(app, &host)?, app.settings.limits.limits())
+            }
         })
     }
 
@@ -115,7 +61,7 @@ impl Place {
 
     /// Whether the directories of a conversation are those of another machine.
     pub(crate) fn is_elsewhere(app: &AppContext) -> bool {
-        match ContextName::of(app) {
+        match app.settings.context() {
             // The directory is mounted at its own path.
             ContextName::Process | ContextName::Sandbox | ContextName::Docker(_) => false,
             ContextName::Remote(_) | ContextName::Ssh(_) => true,
@@ -134,39 +80,47 @@ impl Place {
 }
 
 /// Connects to what is served on another host, through one tunnel for all conversations.
-fn far(app: &AppContext, host: &FarHost) -> Outcome<Remote> {
+fn connect_over_ssh(app: &AppContext, host: &SshTarget) -> Outcome<Remote> {
     let fail = |why: String| Failure::failed(format!("cannot reach zk on {host} with ssh: {why}"));
     if app.tunnel.get().is_none() {
-        let tunnel = Tunnel::open(host, &app.env).map_err(|error| fail(error.to_string()))?;
+        let tunnel = open_tunnel(app, host).map_err(|error| fail(error.to_string()))?;
         // Whoever was first has the one that counts.
         let _ = app.tunnel.set(tunnel);
     }
     let Some(tunnel) = app.tunnel.get() else { return Err(fail("there is no tunnel".into())) };
-    Remote::connect(tunnel.socket()).map_err(|error| match (tunnel.complaint(), error) {
+    Remote::connect(tunnel.socket()).map_err(|error| match (tunnel.stderr_tail(), error) {
         (said, RemoteError::Unreachable { source, .. }) if said.is_empty() => fail(source.to_string()),
         (said, RemoteError::Unreachable { .. }) => fail(said),
         (_, error) => fail(error.to_string()),
     })
 }
 
+fn open_tunnel(app: &AppContext, target: &SshTarget) -> io::Result<SshTunnel> {
+    let mut environment = Environment::filtered(app.env.without_secrets());
+    if let Some(agent) = app.env.get("SSH_AUTH_SOCK") {
+        environment = environment.grant("SSH_AUTH_SOCK", agent);
+    }
+    SshTunnel::open(target, environment, &app.env.runtime_dir())
+}
+
 /// The container that the settings describe.
 fn docker(app: &AppContext, image: String) -> DockerOptions {
     let mut options = DockerOptions::new(image, &app.cwd);
-    options.limits = limits::of_commands(&app.settings);
+    options.limits = app.settings.limits.limits();
     options.project = Some(app.project.clone());
     options.home = app.env.path("HOME");
     options.writable = app.roots().into_iter().skip(1).collect();
     options.hidden = [sandbox::hidden(app), app.dirs.own(&app.roots())].concat();
     options.state.clone_from(&app.dirs.state);
-    options.network = app.settings.flag("docker.network");
-    let of_environment = || app.env.get("DOCKER_HOST")?.to_str()?.strip_prefix("unix://");
-    if let Some(socket) = app.settings.text("docker.socket").or_else(of_environment) {
-        options.socket = socket.into();
+    options.network = app.settings.docker.network;
+    let of_environment = || app.env.get("DOCKER_HOST")?.to_str()?.strip_prefix("unix://").map(PathBuf::from);
+    if let Some(socket) = app.settings.docker.socket.clone().or_else(of_environment) {
+        options.socket = socket;
     }
     options
 }
 
-impl Plugin for Place {
+impl Plugin for ExecutionTarget {
     fn name(&self) -> &'static str {
         "place"
     }
@@ -185,38 +139,5 @@ impl Plugin for Place {
             }
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn contexts_are_read_and_wrong_ones_say_what_to_write() {
-        let read = |text: &str| text.parse::<ContextName>();
-        assert_eq!(read("process"), Ok(ContextName::Process));
-        assert_eq!(read("sandbox"), Ok(ContextName::Sandbox));
-        assert_eq!(read("docker:ghcr.io/a/b:1"), Ok(ContextName::Docker("ghcr.io/a/b:1".into())));
-        assert_eq!(read("remote:unix:/run/zk.sock"), Ok(ContextName::Remote("/run/zk.sock".into())));
-        for wrong in [
-            "",
-            "proces",
-            "docker",
-            "docker:",
-            "docker:-x",
-            "docker:a b",
-            "remote",
-            "remote:",
-            "remote:unix:zk.sock",
-            "remote:tcp:1.2.3.4",
-            "sandbox:x",
-        ] {
-            let error = read(wrong).unwrap_err();
-            assert!(
-                error.contains("use \"process\"") || error.contains("write unix:PATH"),
-                "{wrong}: {error}"
-            );
-        }
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use zk_exec::{Environment, LocalStateFiles};
-use zk_permission::{Approvals, Decision, HostSurroundings, Layer, PermissionJudge, RuleBase, Rules};
+use zk_permission::{Approvals, HostPathClassifier, Layer, PermissionJudge, RuleBase, Rules};
 
 use crate::app::AppContext;
 use crate::containment::Containment;
@@ -20,8 +20,8 @@ pub(crate) fn rules(app: &AppContext) -> (Rules, Option<String>) {
     let base = RuleBase { root: app.project.clone(), home: app.env.path("HOME") };
     let mut rules = Rules::new();
     let mut problems = Vec::new();
-    for (layer, decision, text) in &app.settings.rules {
-        let wrong = rules.extend(of_settings(*layer), *decision, std::slice::from_ref(text), &base);
+    for (layer, decision, text) in app.settings.rules() {
+        let wrong = rules.extend(of_settings(layer), decision, &[text], &base);
         problems.extend(wrong.iter().map(ToString::to_string));
     }
     match approvals(app).map(|approvals| approvals.rules(&app.project)) {
@@ -56,14 +56,18 @@ pub(crate) fn judge(app: &AppContext, containment: &Containment) -> PermissionJu
     let children = Environment::filtered(app.env.without_secrets());
     let variables = children.vars().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
     let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let surroundings = HostSurroundings::new(&app.roots(), home.as_deref(), &path)
+    let classifier = HostPathClassifier::new(&app.roots(), home.as_deref(), &path)
         .with_variables(variables)
         .protecting(app.dirs.own(&app.roots()))
         .hiding(sandbox::hidden(app));
-    let surroundings = Arc::new(surroundings);
+    let classifier = match containment.for_reads.is_tested() {
+        true => classifier.hiding_private(),
+        false => classifier,
+    };
+    let classifier = Arc::new(classifier);
     let judge = match approvals(app) {
-        Some(approvals) => PermissionJudge::remembering(mode, rules, &app.project, surroundings, approvals),
-        None => PermissionJudge::new(mode, rules, &app.project, surroundings),
+        Some(approvals) => PermissionJudge::with_approvals(mode, rules, &app.project, classifier, approvals),
+        None => PermissionJudge::new(mode, rules, &app.project, classifier),
     };
     let judge = if is_contained { judge.contained() } else { judge };
     if containment.restricts_reads {
@@ -80,14 +84,4 @@ fn of_settings(layer: SettingsLayer) -> Layer {
         SettingsLayer::Project => Layer::Project,
         SettingsLayer::Default | SettingsLayer::Environment | SettingsLayer::User => Layer::User,
     }
-}
-
-/// Returns the decision of the rules in a list of the settings.
-pub(crate) fn decision(key: &str) -> Option<Decision> {
-    Some(match key {
-        "allow" => Decision::Allow,
-        "ask" => Decision::Ask,
-        "deny" => Decision::Deny,
-        _ => return None,
-    })
 }

@@ -1,5 +1,6 @@
 //! From a command line to the job it names.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -10,20 +11,29 @@ use zk_agent::RateLimits;
 use zk_core::service::Redactor;
 use zk_exec::LocalHostFiles;
 use zk_skills::Project;
+use zk_tui::plain::Notices;
+use zk_tui::term;
 
 use crate::additions::Additions;
 use crate::app::AppContext;
 use crate::args::actions::HooksAction;
 use crate::args::cli::{Cli, OutputFormat};
-use crate::args::{Job, Task};
+use crate::args::{Job, Task, help};
+use crate::configure::canonical;
 use crate::dirs::Dirs;
 use crate::env::Env;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::launch::{Launch, canonical};
+use crate::launch::Launch;
 use crate::settings::Settings;
-use crate::term::Notices;
 use crate::trust::FileTrust;
-use crate::{commands, demo, doctor, mode, output, term};
+use crate::{commands, demo, doctor, mode, output};
+
+/// Help of a subcommand, with the options that belong to it.
+fn help_of_subcommand(error: &clap::Error) -> Option<String> {
+    let is_help = error.kind() == ErrorKind::DisplayHelp;
+    let words = || std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    is_help.then(|| help::of_words(words())).flatten()
+}
 
 /// The whole program, with what a team adds to it.
 pub(crate) fn run(additions: Additions) -> Exit {
@@ -41,6 +51,9 @@ pub(crate) fn run(additions: Additions) -> Exit {
             if error.use_stderr() {
                 // The message quotes arguments.
                 term::print_stderr(&error.render().to_string());
+            } else if let Some(help) = help_of_subcommand(&error) {
+                // When nobody reads it there is nobody to tell.
+                let _ = std::io::stdout().write_all(help.as_bytes());
             } else {
                 // Help and version; when nobody reads them there is nobody to tell.
                 let _ = error.print();
@@ -152,6 +165,7 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         Job::Sessions(action) => commands::sessions(&app, action),
         Job::Context { id, json } => commands::context(&app, id.as_deref(), json),
         Job::Auth(action) => commands::auth(&app, action),
+        Job::ConfigKeys => commands::config_keys(&app),
         Job::ConfigSchema { of_result } => commands::config_schema(&app, of_result),
         Job::ConfigShow { origin } => commands::config_show(&app, origin),
         Job::Doctor => doctor::run(&app),

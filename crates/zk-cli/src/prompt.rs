@@ -43,7 +43,7 @@ const GUIDE_ORDER: i32 = 40;
 
 /// The person's own prompt, which takes the place of zk's own sections.
 pub(crate) fn own(settings: &Settings) -> String {
-    settings.text("system").unwrap_or_default().to_owned()
+    settings.program.system.clone().unwrap_or_default()
 }
 
 /// Section on where answers are read. A sub-agent answers to an agent, so that there is nothing to say.
@@ -67,7 +67,7 @@ impl PromptSection for Frontend {
 /// zk's own sections: who the agent is, where its answers are read, and how to work; nothing where a person's own prompt takes
 /// their place.
 pub(crate) fn install_own(app: &AppContext, bus: &Bus) -> Outcome<()> {
-    if app.settings.text("system").is_some() {
+    if app.settings.program.system.is_some() {
         return Ok(());
     }
     let scope = bus.scope("zk");
@@ -87,8 +87,8 @@ pub(crate) struct Appended(FixedSection);
 
 impl Appended {
     pub(crate) fn new(settings: &Settings) -> Self {
-        let texts = [settings.text("preset_system"), settings.text("append_system")];
-        let text = texts.into_iter().flatten().collect::<Vec<_>>().join("\n\n");
+        let texts = [&settings.program.preset_system, &settings.program.append_system];
+        let text = texts.into_iter().filter_map(Option::as_deref).collect::<Vec<_>>().join("\n\n");
         Self(FixedSection::new(section_order::LAST, text))
     }
 }

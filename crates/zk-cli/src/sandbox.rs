@@ -2,6 +2,7 @@ mod loss;
 
 use std::path::{Path, PathBuf};
 
+use zk_exec::settings::NetworkSetting;
 use zk_exec::{
     Environment, HostRules, Network, SandboxError, SandboxExec, SandboxPolicy, SelfTest, Supervision,
 };
@@ -11,7 +12,7 @@ use zk_tools::ToolsOptions;
 use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
 use crate::held::Held;
-use crate::{limits, own_files};
+use crate::own_files;
 pub(crate) use loss::watch_for_loss;
 
 /// The sandbox that the settings describe, tested.
@@ -91,8 +92,7 @@ pub(crate) fn mark_held(app: &AppContext, rules: &mut Rules) {
 
 /// The directory worked in, the repository around it, and what `[sandbox]` adds.
 fn places(app: &AppContext) -> SandboxPolicy {
-    let mut policy =
-        SandboxPolicy::new(&app.cwd).project(&app.project).limits(limits::of_commands(&app.settings));
+    let mut policy = SandboxPolicy::new(&app.cwd).project(&app.project).limits(app.settings.limits.limits());
     policy = policy.grant_connections();
     let home = app.env.path("HOME");
     if let Some(home) = &home {
@@ -104,8 +104,8 @@ fn places(app: &AppContext) -> SandboxPolicy {
     if let Some(config) = &app.dirs.config {
         policy = policy.hidden(config);
     }
-    let own = app.settings.table(&["sandbox"]).unwrap_or_default();
-    for path in paths(&own, "writable", home.as_deref()) {
+    let own = &app.settings.sandbox;
+    for path in paths(&own.writable, home.as_deref()) {
         policy = policy.writable(path);
     }
     for path in app.roots().into_iter().skip(1) {
@@ -114,33 +114,25 @@ fn places(app: &AppContext) -> SandboxPolicy {
     for path in hidden(app) {
         policy = policy.hidden(path);
     }
-    if let Some(processes) = app.settings.count("sandbox.processes") {
+    if let Some(processes) = own.processes {
         policy = policy.processes(processes);
     }
-    if let Some(hosts) = own.get("network").and_then(toml::Value::as_array) {
+    match &own.network {
         // Checked when the settings were read.
-        let hosts = HostRules::parse(hosts.iter().filter_map(toml::Value::as_str)).unwrap_or_default();
-        return policy.hosts(hosts);
+        NetworkSetting::Hosts(hosts) => policy.hosts(HostRules::parse(hosts).unwrap_or_default()),
+        NetworkSetting::Loopback => policy.network(Network::Loopback),
+        NetworkSetting::All => policy.network(Network::All),
+        NetworkSetting::None => policy.network(Network::None),
     }
-    policy.network(match app.settings.text("sandbox.network") {
-        Some("loopback") => Network::Loopback,
-        Some("all") => Network::All,
-        Some(_) | None => Network::None,
-    })
 }
 
 /// Bounds of commands in the sandbox for the model, in one line. `grants` says whether single commands can be let connect.
 pub(crate) fn describe(app: &AppContext, grants: bool) -> String {
-    let setting = app.settings.table(&["sandbox"]).unwrap_or_default();
-    let listed = setting
-        .get("network")
-        .and_then(toml::Value::as_array)
-        .map(|hosts| hosts.iter().filter_map(toml::Value::as_str).collect::<Vec<_>>().join(", "));
-    let network = match (listed, app.settings.text("sandbox.network")) {
-        (Some(hosts), _) => format!("the network reaches only {hosts}"),
-        (None, Some("all")) => "the network is open".to_owned(),
-        (None, Some("loopback")) => "the network reaches only commands in the sandbox".to_owned(),
-        (None, Some(_) | None) => "there is no network".to_owned(),
+    let network = match &app.settings.sandbox.network {
+        NetworkSetting::Hosts(hosts) => format!("the network reaches only {}", hosts.join(", ")),
+        NetworkSetting::All => "the network is open".to_owned(),
+        NetworkSetting::Loopback => "the network reaches only commands in the sandbox".to_owned(),
+        NetworkSetting::None => "there is no network".to_owned(),
     };
     let more = if grants {
         ", and what one command names (URL, git remote, package manager) once the user agrees: name the hosts in the command"
@@ -185,13 +177,11 @@ pub(crate) fn with_git(app: &AppContext, tools: ToolsOptions) -> ToolsOptions {
 
 /// Paths of the setting `sandbox.hidden`, in every execution context.
 pub(crate) fn hidden(app: &AppContext) -> Vec<PathBuf> {
-    let own = app.settings.table(&["sandbox"]).unwrap_or_default();
-    paths(&own, "hidden", app.env.path("HOME").as_deref())
+    paths(&app.settings.sandbox.hidden, app.env.path("HOME").as_deref())
 }
 
-fn paths(table: &toml::Table, name: &str, home: Option<&Path>) -> Vec<PathBuf> {
-    let listed = table.get(name).and_then(toml::Value::as_array).into_iter().flatten();
-    listed.filter_map(|value| at_home(value.as_str()?, home)).collect()
+fn paths(listed: &[String], home: Option<&Path>) -> Vec<PathBuf> {
+    listed.iter().filter_map(|path| at_home(path, home)).collect()
 }
 
 /// A path of the settings, which may begin with `~/`.

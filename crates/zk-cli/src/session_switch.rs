@@ -9,7 +9,7 @@ use crate::app::AppContext;
 use crate::args::Resume;
 use crate::compose;
 use crate::exit::{Failure, Outcome};
-use crate::place::Place;
+use crate::place::ExecutionTarget;
 use crate::sessions::{self, Kept, Session};
 
 /// The sessions of one conversation, one after the other: opens each, and closes it when it is left.
@@ -60,7 +60,7 @@ impl SessionSwitch {
 
     async fn begin(&self, target: &SwitchTarget) -> Result<Session, ConversationError> {
         // A new session is one of the directory that is worked in by now.
-        let app = AppContext { cwd: Place::now(&self.app, &self.bus.cx()), ..self.app.clone() };
+        let app = AppContext { cwd: ExecutionTarget::now(&self.app, &self.bus.cx()), ..self.app.clone() };
         let resume = match target {
             SwitchTarget::New => None,
             SwitchTarget::Session(id) => Some(Resume::Id(id.to_string())),
@@ -100,7 +100,7 @@ impl SessionOpener for SessionSwitch {
             }
         };
         // Choices of the command line or the settings count in every session.
-        let used = session.loaded.model.as_ref().filter(|_| self.app.settings.text("model").is_none());
+        let used = session.loaded.model.as_ref().filter(|_| self.app.settings.program.model.is_none());
         let used = used.filter(|model| model.provider == self.provider.name());
         Ok(OpenedSession {
             id: session.open.as_ref().map(|open| open.id().clone()),

@@ -1,25 +1,30 @@
-use std::path::{Path, PathBuf};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use zk_core::model::{EntryId, Message, SessionId};
 use zk_core::service::{
-    Durability, Entry, EntryKind, NewSession, OpenSession, SessionFilter, SessionInfo, SessionStore,
-    StoreError, Unreadable,
+    Entry, EntryKind, NewSession, OpenSession, SessionFilter, SessionInfo, SessionStore, StoreError,
+    Unreadable,
 };
 use zk_exec::LocalStateFiles;
 use zk_session::{
     CallState, InterruptedCall, Loaded, Recorder, Saved, SqliteStore, discard_unanswered, find_matching,
-    latest, load_history, open_matching, store_interrupted,
+    latest, load_live, open_matching, store_interrupted,
 };
+use zk_tui::plain::lines::shorten;
+use zk_tui::term::print_stderr;
 use zk_view::{Block, rebuild};
 
 use crate::app::AppContext;
 use crate::args::Resume;
 use crate::exit::{Failure, Outcome};
-use crate::last_words::tell_last_words;
-use crate::mode::summary::shorten;
-use crate::term::print_stderr;
+use crate::subagent_output::append_subagent_output;
+
+mod copy;
+
+pub(crate) use copy::{Copied, store_copy};
 
 /// The session of a run: what it is written into, and what it goes on from.
 #[derive(Default)]
@@ -30,6 +35,8 @@ pub(crate) struct Session {
     /// Stored entries of a resumed conversation, from the first one to the leaf, until an agent has it.
     restored: Mutex<Option<Arc<[Entry]>>>,
     pub(crate) resumed: bool,
+    /// The first entry that was read, where the beginning of the conversation was not.
+    begins_at: Option<EntryId>,
     /// Directory of the session's large results, which exists.
     pub(crate) outputs: Option<PathBuf>,
     store: Option<SqliteStore>,
@@ -133,11 +140,34 @@ impl Session {
     pub(crate) async fn copy_up_to(&self, app: &AppContext, entry: &EntryId) -> Outcome<SessionId> {
         let unsaved = || Failure::failed("this conversation is not saved, so there is nothing to go back to");
         let open = self.open.as_ref().ok_or_else(unsaved)?;
-        let entries = open.entries().await.map_err(refused)?;
-        let at = entries.iter().position(|known| known.id == *entry);
-        let at = at.ok_or_else(|| Failure::usage(format!("this session has no entry {entry}")))?;
-        let kinds: Vec<EntryKind> = entries.into_iter().take(at + 1).map(|entry| entry.kind).collect();
-        store_copy(app, open.id(), app.cwd.clone(), kinds).await
+        store_copy(app, open.id(), app.cwd.clone(), Some(entry)).await.map(|copy| copy.id)
+    }
+
+    /// Says what of the conversation is not shown, because it was not read.
+    pub(crate) fn not_shown(&self) -> Option<String> {
+        let (earlier, open) = (self.loaded.earlier.as_ref()?, self.open.as_ref()?);
+        Some(format!(
+            "{} earlier messages were compacted and are not shown; `zk sessions show {}` prints them",
+            earlier.messages,
+            open.id()
+        ))
+    }
+
+    /// The entries of the session that its view was made of, as they are now.
+    pub(crate) async fn shown_entries(&self) -> Result<Vec<Entry>, StoreError> {
+        let Some(open) = &self.open else { return Ok(Vec::new()) };
+        let Some(begin) = self.begins_at.clone() else { return open.entries().await };
+        let entries: Arc<Mutex<Vec<Entry>>> = Arc::default();
+        let kept = entries.clone();
+        let visit = Box::new(move |entry: Entry, _: usize| {
+            let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            if !kept.is_empty() || entry.id == begin {
+                kept.push(entry);
+            }
+            ControlFlow::Continue(())
+        });
+        open.scan(visit).await?;
+        Ok(std::mem::take(&mut *entries.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
     /// Prints what there is to say about the session's files that was not printed before.
@@ -210,7 +240,7 @@ pub(crate) fn store(app: &AppContext) -> Outcome<SqliteStore> {
 /// unless a session was asked for.
 pub(crate) async fn begin(app: &AppContext, resume: Option<&Resume>) -> Outcome<Session> {
     match resume {
-        None | Some(Resume::Choose) if !app.settings.flag("sessions") => Ok(Session::unsaved(app)),
+        None | Some(Resume::Choose) if !app.settings.program.sessions => Ok(Session::unsaved(app)),
         None | Some(Resume::Choose) => {
             let created = match store(app).map_err(|failure| failure.message).and_then(writable(app)) {
                 Ok(store) => {
@@ -301,22 +331,23 @@ async fn warn_of_newer(
 }
 
 async fn reopen(app: &AppContext, store: SqliteStore, open: Arc<dyn OpenSession>) -> Outcome<Session> {
-    let mut entries = open.entries().await.map_err(refused)?;
-    let mut loaded = load_history(&entries);
-    tell_last_words(&mut loaded, &entries);
+    let mut live = open.live().await.map_err(refused)?;
+    let mut loaded = load_live(&live);
+    append_subagent_output(&mut loaded, &live.entries);
     // Said before it is stored: a process that is killed in between leaves it to be said again.
     for line in interruption(&loaded) {
         print_stderr(&line);
     }
     store_interrupted(&*open, &loaded).await.map_err(refused)?;
     if loaded.interrupted.is_some() {
-        entries = open.entries().await.map_err(refused)?;
+        live = open.live().await.map_err(refused)?;
     }
     let recorder = Recorder::resuming(open.clone(), &loaded);
     let session = Session {
         recorder: Some(recorder),
         loaded,
-        restored: Mutex::new(Some(entries.into())),
+        begins_at: live.begins_at().cloned(),
+        restored: Mutex::new(Some(live.entries.into())),
         resumed: true,
         ..Session::new(app, store, open)
     };
@@ -355,57 +386,4 @@ fn writable(app: &AppContext) -> impl FnOnce(SqliteStore) -> Result<SqliteStore,
             .map_err(|error| format!("cannot write to {}: {error}", root.display()))?;
         Ok(store)
     }
-}
-
-/// Stores a session with these entries of another one, and gives its id.
-pub(crate) async fn store_copy(
-    app: &AppContext,
-    of: &SessionId,
-    cwd: PathBuf,
-    kinds: Vec<EntryKind>,
-) -> Outcome<SessionId> {
-    let named = serde_json::to_string(&kinds).map_err(Failure::failed)?;
-    let store = store(app)?;
-    let copy = store.create(NewSession { id: None, cwd, parent: Some(of.clone()) }).await.map_err(refused)?;
-    copy.append(kinds, Durability::Disk).await.map_err(refused)?;
-    if let (Some(from), Some(to)) = (app.dirs.outputs(of), app.dirs.outputs(copy.id())) {
-        let shown = from.display().to_string();
-        let copied = tokio::task::spawn_blocking(move || copy_outputs(&from, &to, &named));
-        if let Err(error) = copied.await.map_err(Failure::failed)? {
-            app.notices
-                .show(&format!("warning: not all large results are in the copy, see {shown}: {error}"));
-        }
-    }
-    copy.close().await.map_err(refused)?;
-    Ok(copy.id().clone())
-}
-
-/// Puts the files of a session's large results that `history` names also into the directory of its copy, so that their
-/// handles and blobs mean the same there, also once the first session is removed.
-fn copy_outputs(from: &Path, to: &Path, history: &str) -> std::io::Result<()> {
-    let mut copied = Ok(());
-    for (from, to) in [(from.to_owned(), to.to_owned()), (from.join("blobs"), to.join("blobs"))] {
-        let entries = match std::fs::read_dir(&from) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-            entries => entries?,
-        };
-        for entry in entries {
-            let entry = entry?;
-            let name = entry.file_name();
-            if !entry.file_type()?.is_file() || !name.to_str().is_some_and(|name| history.contains(name)) {
-                continue;
-            }
-            LocalStateFiles::make_private_dir(&to)?;
-            let (from, to) = (entry.path(), to.join(&name));
-            // A log that a command still writes goes on in both.
-            let linked = std::fs::hard_link(&from, &to).or_else(|_| std::fs::copy(&from, &to).map(drop));
-            // Files that the session removed meanwhile are not missing in the copy alone.
-            if let Err(error) = linked
-                && error.kind() != std::io::ErrorKind::NotFound
-            {
-                copied = Err(error);
-            }
-        }
-    }
-    copied
 }

@@ -2,9 +2,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use rustix::process::{
-    Signal as Sent, getpgid, getpgrp, getpid, getppid, getsid, kill_current_process_group, kill_process,
-};
+use rustix::process::Signal as Sent;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -196,22 +194,4 @@ async fn received(watched: Option<&mut tokio::signal::unix::Signal>) -> Option<(
         Some(watched) => watched.recv().await,
         None => std::future::pending().await,
     }
-}
-
-/// Stops the process as Ctrl-Z does, with its group if it was typed, until a shell continues it. False where no shell
-/// would: the process would never go on.
-pub(crate) fn stop_process(with_group: bool) -> bool {
-    let has_shell = getppid().is_some_and(|parent| {
-        let is_of_session = getsid(Some(parent)).ok().is_some_and(|of| getsid(None).ok() == Some(of));
-        is_of_session && getpgid(Some(parent)).is_ok_and(|group| group != getpgrp())
-    });
-    if has_shell {
-        // SIGTSTP is watched, and would not stop anything any more.
-        let _ = if with_group {
-            kill_current_process_group(Sent::STOP)
-        } else {
-            kill_process(getpid(), Sent::STOP)
-        };
-    }
-    has_shell
 }

@@ -2,22 +2,16 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use zk_core::kernel::{Bus, Cx, Plugin};
 use zk_core::service::{Trust, visible_line};
 use zk_exec::WorkspaceFiles;
-use zk_mcp::McpServers;
 use zk_skills::{
-    LeftOutSkill, Skill, SkillApproval, SkillFiles, SkillRoots, SkillSet, Skills, SkillsOptions,
-    SkillsPlugin, SkillsResolved, discover, left_out, scan,
+    LeftOutSkill, Skill, SkillApproval, SkillFiles, SkillRoots, SkillSet, SkillsOptions, SkillsPlugin,
+    SkillsResolved, discover, left_out, scan,
 };
-use zk_view::ViewDriver;
 
-use crate::app::{AppContext, runtime};
-use crate::compose::{self, HostOptions};
-use crate::exit::{Failure, Outcome};
-use crate::sessions::Session;
+use crate::app::AppContext;
 
 /// The directories with skills that a person has of their own, the first before the others.
 pub(crate) fn user_dirs(app: &AppContext) -> Vec<PathBuf> {
@@ -38,35 +32,31 @@ pub(crate) fn command_dirs(app: &AppContext) -> Vec<PathBuf> {
 
 /// Returns the places that are searched for skills.
 pub(crate) fn roots(app: &AppContext) -> SkillRoots {
-    let own = app.settings.table(&["skills"]).unwrap_or_default();
-    let list = |name: &str| -> Vec<String> {
-        let items = own.get(name).and_then(toml::Value::as_array);
-        items.into_iter().flatten().filter_map(|item| item.as_str().map(str::to_owned)).collect()
-    };
+    let own = &app.settings.skills;
     let home = app.env.path("HOME");
-    let path = |path: String| match (path.strip_prefix("~/"), &home) {
+    let path = |path: &String| match (path.strip_prefix("~/"), &home) {
         (Some(rest), Some(home)) => home.join(rest),
         _ => PathBuf::from(path),
     };
     SkillRoots {
         cwd: app.cwd.clone(),
         project: app.project.clone(),
-        configured: list("paths").into_iter().map(path).collect(),
+        configured: own.paths.iter().map(path).collect(),
         user: user_dirs(app),
         inline: Vec::new(),
-        exclude: list("exclude"),
-        without_project: !app.settings.flag("skills.project"),
+        exclude: own.exclude.clone(),
+        without_project: !own.project,
     }
 }
 
 /// The plugin, unless skills are switched off; their files are watched where a person is there.
 pub(crate) fn plugin(app: &AppContext, attended: bool) -> Option<Arc<dyn Plugin>> {
-    if !app.settings.flag("skills.enabled") {
+    if !app.settings.skills.enabled {
         return None;
     }
     let mut options = SkillsOptions::new(roots(app));
     options.watched = attended;
-    if let Some(max) = app.settings.count("skills.max_active") {
+    if let Some(max) = app.settings.skills.max_active {
         options.max_active = max as usize;
     }
     Some(Arc::new(SkillsPlugin::new(options)))
@@ -112,32 +102,6 @@ pub(crate) fn find(app: &AppContext) -> SkillSet {
     discover(&roots(app), &app.host_files, Some(&*app.trust))
 }
 
-/// Time limit of MCP servers to list their skills for a person who asks for all.
-const LISTING: Duration = Duration::from_secs(10);
-
-/// Finds the skills with those that plugins and MCP servers have, for which servers are started.
-pub(crate) fn find_all(app: &AppContext) -> Outcome<SkillSet> {
-    let has_others = !app.settings.additions.plugins.is_empty() || !app.settings.mcp_servers().0.is_empty();
-    if !has_others || !app.settings.flag("skills.enabled") {
-        return Ok(find(app));
-    }
-    runtime()?.block_on(async {
-        let host = HostOptions { ui: None, questions: None, allow_all: false, view: ViewDriver::new() };
-        let bus = compose::bus(app, &Session::default(), host).await?;
-        bus.warm_up();
-        if let Some(servers) = bus.service::<McpServers>() {
-            servers.skills_ready(LISTING).await;
-        }
-        let found = match bus.service::<Skills>() {
-            Some(skills) => Some(skills.reload(&bus.cx()).await),
-            None => None,
-        };
-        bus.close().await;
-        let found = found.transpose().map_err(Failure::failed)?;
-        Ok(found.map_or_else(|| find(app), |set| SkillSet::clone(&set)))
-    })
-}
-
 /// Each `SKILL.md` that is in no list of `set`, with the reason.
 pub(crate) fn left_out_of(app: &AppContext, set: &SkillSet) -> Vec<LeftOutSkill> {
     left_out(&roots(app), set, &app.host_files)
@@ -146,7 +110,7 @@ pub(crate) fn left_out_of(app: &AppContext, set: &SkillSet) -> Vec<LeftOutSkill>
 /// The skills of this project that nobody approved; only its directories are looked into.
 pub(crate) fn untrusted(app: &AppContext) -> Vec<Arc<Skill>> {
     let roots = SkillRoots { configured: Vec::new(), user: Vec::new(), ..roots(app) };
-    if roots.without_project || !app.settings.flag("skills.enabled") {
+    if roots.without_project || !app.settings.skills.enabled {
         return Vec::new();
     }
     discover(&roots, &app.host_files, Some(&*app.trust)).untrusted

@@ -5,8 +5,9 @@ use std::os::unix::fs::FileTypeExt;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use zk_tui::term::print_stderr;
+
 use crate::exit::{Failure, Outcome};
-use crate::term::print_stderr;
 
 /// Longest silence of an open pipe when there is a prompt already: whoever starts zk from a script often
 /// leaves one open by accident.

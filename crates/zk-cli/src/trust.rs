@@ -9,8 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 use zk_core::service::{StateFileError, StateFiles, Trust, TrustError, TrustItem};
 use zk_exec::LocalStateFiles;
-
-use crate::term::Notices;
+use zk_tui::plain::Notices;
 
 /// The most a store may have, in bytes.
 const MAX_BYTES: usize = 1 << 20;

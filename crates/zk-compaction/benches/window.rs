@@ -82,10 +82,13 @@ impl Rig {
 #[divan::bench]
 fn count_code(bencher: Bencher<'_, '_>) {
     let counter = LazyCounter::default().loaded();
-    let text =
-        [include_str!("../src/prepare.rs"), include_str!("../src/view.rs"), include_str!("../src/owner.rs")]
-            .concat()
-            .repeat(20);
+    let text = [
+        include_str!("../src/plan/prepare.rs"),
+        include_str!("../src/window/view.rs"),
+        include_str!("../src/window/owner.rs"),
+    ]
+    .concat()
+    .repeat(20);
     bencher.counter(BytesCount::of_str(&text)).bench(|| counter.count(black_box(&text)));
 }
 

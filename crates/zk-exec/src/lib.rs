@@ -7,6 +7,8 @@
 //! | [`SandboxExec`] | the `dyn Exec` of this machine inside namespaces, Landlock and seccomp |
 //! | [`DockerExec`] | the `dyn Exec` of a container, over the interface of its engine |
 //! | [`ExecServer`], [`Remote`] | commands and files behind a socket, and the way to them |
+//! | [`SshTunnel`] | the way to those of another host |
+//! | [`ContextName`] | the name of a place where commands run, as a person writes it |
 //! | [`OverlaidFiles`] | files somewhere else, with one directory of this machine among them |
 //! | [`Limits`] | how much memory, how many processes and how much output a command may have |
 //! | [`Environment`] | which variables a child process may see |
@@ -29,6 +31,7 @@
 //! No tool, no model, no permission and no setting. It reads no environment (the host hands it in) and prints
 //! nothing. No other crate of zk starts a process or writes to the workspace.
 
+mod context;
 #[cfg(feature = "docker")]
 mod docker;
 mod environment;
@@ -42,9 +45,12 @@ mod process;
 #[cfg(feature = "remote")]
 mod remote;
 mod sandbox;
+#[cfg(feature = "settings")]
+pub mod settings;
 mod state_files;
 mod wire;
 
+pub use context::{ContextName, ContextNameError, SshTarget, socket_path};
 #[cfg(feature = "docker")]
 pub use docker::{DockerExec, DockerOptions};
 pub use environment::Environment;
@@ -56,7 +62,9 @@ pub use overlay::OverlaidFiles;
 pub use plugin::{LocalExec, LocalPlugin};
 pub use process::{ProcessExec, Supervision, run_supervisor};
 #[cfg(feature = "remote")]
-pub use remote::{ExecServer, Remote, RemoteError, RemoteExec, RemoteFiles, open_tunnel, serve_tunnel};
+pub use remote::{
+    ExecServer, Remote, RemoteError, RemoteExec, RemoteFiles, SocketDir, SshTunnel, open_tunnel, serve_tunnel,
+};
 pub use sandbox::{
     HostRuleError, HostRules, Layer, LayerState, Network, SandboxError, SandboxExec, SandboxPolicy,
     SandboxReport, SelfTest,

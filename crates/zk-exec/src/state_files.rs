@@ -56,17 +56,6 @@ impl LocalStateFiles {
     pub fn make_private_dir(dir: &Path) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(dir)
     }
-
-    /// Locks an open file together with others that append to it, against those that replace it.
-    ///
-    /// # Errors
-    /// [`ErrorKind::ResourceBusy`] when another process replaces it for too long.
-    pub fn lock_shared(file: &File) -> io::Result<()> {
-        wait_for(|| file.try_lock_shared())?.map_err(|waited| {
-            let why = format!("another process has locked it for {} ms", waited.as_millis());
-            io::Error::new(ErrorKind::ResourceBusy, why)
-        })
-    }
 }
 
 /// Tries until it is locked, or [`LOCK_WAIT`] is over: then the time that went by.
@@ -127,6 +116,18 @@ impl StateFiles for LocalStateFiles {
         written.map_err(failed("write", path))
     }
 
+    fn append(&self, path: &Path, bytes: &[u8]) -> Result<u64, StateFileError> {
+        let failed = |source| StateFileError::Io { doing: "append to", path: path.to_owned(), source };
+        let dir = path.parent().unwrap_or(Path::new("/"));
+        Self::make_private_dir(dir).map_err(failed)?;
+        let mut file = private().append(true).create(true).open(path).map_err(failed)?;
+        if !file.metadata().map_err(failed)?.is_file() {
+            return Err(failed(io::Error::other("it is not a regular file")));
+        }
+        file.write_all(bytes).map_err(failed)?;
+        Ok(file.metadata().map_err(failed)?.len())
+    }
+
     fn lock(&self, path: &Path) -> Result<StateLock, StateFileError> {
         let failed = |source| StateFileError::Io { doing: "lock", path: path.to_owned(), source };
         let dir = path.parent().unwrap_or(Path::new("/"));
@@ -179,6 +180,25 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
         assert!(following.read(&path, 3).is_err());
+    }
+
+    #[test]
+    fn what_is_appended_comes_after_what_was_there_in_a_file_of_the_owner_and_through_no_link() {
+        let (files, temp) = (LocalStateFiles::default(), tempfile::tempdir().unwrap());
+        let path = temp.path().join("a/b/lines.log");
+        assert_eq!(files.append(&path, b"one\n").unwrap(), 4);
+        assert_eq!(files.append(&path, b"two\n").unwrap(), 8);
+        assert_eq!(std::fs::read(&path).unwrap(), b"one\ntwo\n");
+        let mode = |path: &Path| path.metadata().unwrap().mode() & 0o777;
+        assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
+        let link = temp.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert!(files.append(&link, b"x").unwrap_err().to_string().contains("append to"));
+        let pipe = temp.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)
+            .unwrap();
+        assert!(files.append(&pipe, b"x").is_err());
+        assert_eq!(std::fs::read(&path).unwrap().len(), 8);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 use serde::Serialize;
 use zk_core::kernel::{Event, Notify};
 
-use crate::status::FailureStage;
+use crate::server::status::FailureStage;
 
 macro_rules! notify {
     ($event:ident, $name:literal) => {

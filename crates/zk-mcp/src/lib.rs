@@ -6,22 +6,15 @@
 //!
 //! | module | what is in it |
 //! |---|---|
-//! | `config`, `transport`, `expand`, `secret_values` | the definition of a server, as settings and `.mcp.json` have it |
-//! | `oauth_config` | what is set about signing in |
-//! | `exposure` | how far a server is trusted, and which of its tools are used |
-//! | `server/` | one server: attempts, its tools, what follows its end |
-//! | `servers` | all servers of a plugin, for a host |
-//! | `client/`, `era` | one connection: eras, calls, progress, cancellation, what a server asks |
-//! | `stdio/`, `http`, `event_stream` | the transports; a program is started with the `Exec` service |
-//! | `pin`, `canonical` | the tools that were accepted, and what differs from them |
-//! | `tool`, `sanitize`, `names` | a tool as the model has it |
-//! | `resources`, `prompts`, `forms`, `sampling` | resources as tools, prompts as commands, forms as questions, the model for servers |
-//! | `status`, `status_command` | how servers are, in code and for a person |
-//! | `skills` | skills that servers list, for whoever uses them |
-//! | `search`, `catalogue` | tools that the model is told of once it searched for them, and the list of them in the prompt |
+//! | `config/` | the definition of a server, as settings and `.mcp.json` have it; trust, filters of tools, names |
+//! | `transport/` | bytes to a server and back: a program's standard streams, and HTTP; limits of both |
+//! | `client/` | one connection: eras, calls, progress, cancellation, what a server asks |
+//! | `server/` | one server: attempts, its tools, what follows its end; forms as questions, the model for servers |
+//! | `tools/` | tools, resources, prompts and skills of servers as the agent has them, the search for tools |
 //! | `auth/` | signing in to servers that are reached by HTTP |
-//! | `events` | `mcp:*` |
 //! | `serve/` | zk as a server: its tools for other programs |
+//! | `store/` | accepted tools, eras, states and logs of servers, in memory and in files |
+//! | `events` | `mcp:*` |
 //!
 //! # Example
 //!
@@ -37,60 +30,40 @@
 //! library that speaks the protocol stays inside: none of its types appear in what this crate exports.
 
 #[cfg(feature = "http")]
-mod answer;
-#[cfg(feature = "http")]
 mod auth;
-mod canonical;
-mod catalogue;
 mod client;
 mod config;
-mod era;
-#[cfg(feature = "http")]
-mod event_stream;
 mod events;
-mod expand;
-mod exposure;
-mod forms;
-#[cfg(feature = "http")]
-mod http;
-mod names;
-mod oauth_config;
-mod pin;
 mod plugin;
-mod prompts;
-mod resources;
-mod sampling;
-mod sanitize;
-mod search;
-mod secret_values;
 #[cfg(feature = "serve")]
 mod serve;
 mod server;
-mod servers;
-mod skills;
-mod status;
-mod status_command;
-mod stdio;
-mod tool;
+#[cfg(feature = "settings")]
+pub mod settings;
+mod store;
+mod tools;
 mod transport;
-mod values;
 
 #[cfg(feature = "http")]
 pub use auth::{SignInError, SignInOptions, SignInPage};
-pub use config::{ServerConfig, ServerConfigError, ServerDisclosure, ServerPermission};
-pub use era::{EraStore, MemoryEras, ServerEra};
+pub use config::exposure::{ServerTrust, ToolFilter};
+pub use config::oauth_config::OAuthConfig;
+pub use config::secret_values::SecretValues;
+pub use config::server_config::{ServerConfig, ServerConfigError, ServerDisclosure, ServerPermission};
+pub use config::server_transport::{ServerTransport, definition_of};
 pub use events::{
     McpAuthError, McpAuthRequired, McpAuthSuccess, McpAuthUrl, McpBootstrapEnd, McpBootstrapStart,
     McpConnect, McpError, McpQuarantine, McpSkills,
 };
-pub use exposure::{ServerTrust, ToolFilter};
-pub use oauth_config::OAuthConfig;
-pub use pin::{MemoryPins, PinStore};
 pub use plugin::McpPlugin;
-pub use secret_values::SecretValues;
 #[cfg(feature = "serve")]
 pub use serve::{McpServer, ServeToken, ServedCall, ServedTool, ServedTools};
-pub use servers::McpServers;
-pub use skills::{RemoteFile, RemoteSkill};
-pub use status::{FailureStage, ServerFailure, ServerState, ServerStatus};
-pub use transport::{ServerTransport, definition_of};
+pub use server::servers::McpServers;
+pub use server::status::{FailureStage, ServerFailure, ServerState, ServerStatus};
+pub use store::era_files::FileEras;
+pub use store::eras::{EraStore, MemoryEras, ServerEra};
+pub use store::pin_files::FilePins;
+pub use store::pins::{MemoryPins, PinStore};
+pub use store::scripts::Scripts;
+pub use store::server_records::{KnownState, ServerRecords};
+pub use tools::skills::{RemoteFile, RemoteSkill};

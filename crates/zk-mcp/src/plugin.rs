@@ -11,29 +11,33 @@ use zk_core::events::{AgentWarmUp, SessionStart};
 use zk_core::kernel::{BoxError, Cx, Plugin, Scope, Stage};
 use zk_core::service::{Command, Exec, PromptSection};
 
-use crate::catalogue::{self, Catalogue};
-use crate::config::{ServerConfig, ServerDisclosure};
-use crate::era::{EraStore, MemoryEras};
+use crate::config::server_config::{ServerConfig, ServerDisclosure};
 use crate::events::{McpConnect, McpError, McpQuarantine};
-use crate::forms::AskPerson;
-use crate::pin::{MemoryPins, PinStore};
-use crate::server::{Disclosures, EAGER_TOKENS, Server, ServerLog, Shared, StartCheck, quarantined};
-use crate::servers::McpServers;
-use crate::status_command::StatusCommand;
+#[cfg(feature = "http")]
+use crate::server::HttpClients;
+use crate::server::forms::AskPerson;
+use crate::server::servers::McpServers;
+use crate::server::status_command::StatusCommand;
+use crate::server::{
+    Disclosures, EAGER_TOKENS, Programs, Server, ServerLog, Shared, StartCheck, quarantined,
+};
+use crate::store::eras::{EraStore, MemoryEras};
+use crate::store::pins::{MemoryPins, PinStore};
+use crate::tools::catalogue::{self, Catalogue};
 
 /// Most programs that are started at once.
-const STARTS: usize = 4;
+const MAX_STARTS_AT_ONCE: usize = 4;
 
 /// Time limit for the end of all programs.
-const GONE: Duration = Duration::from_secs(3);
+const PROGRAMS_END_LIMIT: Duration = Duration::from_secs(3);
 
 /// Longest wait for servers of a host that warms up its agent; no handler of an event has more than 30 s.
-const WARM_UP: Duration = Duration::from_secs(25);
+const WARM_UP_LIMIT: Duration = Duration::from_secs(25);
 
 /// The tools of MCP servers as tools of the agent.
 ///
 /// Servers start in the background when the plugin is installed, all beside each other. A run waits a little for those
-/// that are being started ([`McpPlugin::waiting`]); what comes later joins at the next turn.
+/// that are being started ([`McpPlugin::wait_for_servers`]); what comes later joins at the next turn.
 ///
 /// ```no_run
 /// use serde_json::json;
@@ -128,7 +132,7 @@ impl McpPlugin {
 
     /// Has `check` look at a server before each start, the first and later ones: an error in words keeps it from starting.
     /// It may block.
-    pub fn checking(
+    pub fn check_starts(
         mut self,
         check: impl Fn(&ServerConfig) -> Result<(), String> + Send + Sync + 'static,
     ) -> Self {
@@ -144,7 +148,7 @@ impl McpPlugin {
     }
 
     /// Hands what programs print to standard error to `log`, with the name of the server, as it comes.
-    pub fn logging(mut self, log: impl Fn(&str, &[u8]) + Send + Sync + 'static) -> Self {
+    pub fn on_log(mut self, log: impl Fn(&str, &[u8]) + Send + Sync + 'static) -> Self {
         self.log = Some(Arc::new(log));
         self
     }
@@ -171,14 +175,14 @@ impl McpPlugin {
     }
 
     /// Sets the longest wait of a run for servers that are being started; it does not wait unless set.
-    pub fn waiting(mut self, wait: Duration) -> Self {
+    pub fn wait_for_servers(mut self, wait: Duration) -> Self {
         self.wait = wait;
         self
     }
 
     /// Hands what a person should know to `tell`: at the start of a run which servers cannot be used, and later which
     /// ones joined. It is text of any origin.
-    pub fn telling(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
+    pub fn on_notice(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.tell = Arc::new(tell);
         self
     }
@@ -205,14 +209,18 @@ impl Plugin for McpPlugin {
         let shared = Arc::new(Shared {
             project: self.project.clone(),
             roots: self.roots.clone().unwrap_or_else(|| vec![self.project.clone()]).into(),
-            exec,
-            sandbox: self.sandbox.clone(),
+            programs: Programs {
+                exec,
+                sandbox: self.sandbox.clone(),
+                starts: Semaphore::new(MAX_STARTS_AT_ONCE),
+                pumps: TaskTracker::new(),
+            },
             #[cfg(feature = "http")]
-            http: zk_auth::Http::new(),
-            #[cfg(feature = "http")]
-            making: tokio::sync::Mutex::default(),
-            #[cfg(feature = "http")]
-            credentials: self.credentials.clone(),
+            http: HttpClients {
+                http: zk_auth::Http::new(),
+                making: tokio::sync::Mutex::default(),
+                credentials: self.credentials.clone(),
+            },
             pins: self.pins.clone(),
             eras: self.eras.clone(),
             check: self.check.clone(),
@@ -220,8 +228,6 @@ impl Plugin for McpPlugin {
             answers: Some(Arc::new(AskPerson(scope.clone()))),
             taken: Mutex::new(BTreeSet::new()),
             turns: tokio::sync::Mutex::default(),
-            starts: Semaphore::new(STARTS),
-            pumps: TaskTracker::new(),
             all: OnceLock::new(),
             has_resources: OnceLock::new(),
             disclosures: Disclosures::new(self.disclosure, self.eager_tokens),
@@ -232,10 +238,10 @@ impl Plugin for McpPlugin {
         let make = |config: &ServerConfig| Server::new(config.clone(), shared.clone(), scope.clone());
         let servers: Vec<Arc<Server>> = self.servers.iter().map(make).collect();
         // Before the tasks, so that it runs after they are gone: one that was starting a program has let go of it.
-        let pumps = shared.pumps.clone();
+        let pumps = shared.programs.pumps.clone();
         scope.on_close(async move || {
             pumps.close();
-            let _ = timeout(GONE, pumps.wait()).await;
+            let _ = timeout(PROGRAMS_END_LIMIT, pumps.wait()).await;
         });
         shared.all.get_or_init(|| Arc::new(servers.iter().map(|server| server.downgrade()).collect()));
         for server in &servers {
@@ -296,7 +302,7 @@ impl McpPlugin {
         });
         // A host that asks for it waits for the servers, however long a run would.
         scope.on_async_with(servers.clone(), async |servers: &McpServers, _: &AgentWarmUp, _: &Cx| {
-            servers.skills_ready(WARM_UP).await;
+            servers.skills_ready(WARM_UP_LIMIT).await;
         });
         // Before the system prompt is put together, so that it has what the servers add to it; and before whatever else
         // a run begins with, which may be about their skills.

@@ -1,6 +1,6 @@
 //! Costs of a verdict: `cargo bench -p zk-permission`, or `--profile quick` for a quick look.
 //!
-//! The bar: a command of 200 bytes ≤ 50 µs, with fifty rules.
+//! The bar: a command of 200 bytes ≤ 50 µs, with fifty rules; a text of any length in time that its length allows.
 
 #![expect(clippy::unwrap_used, reason = "a bench that cannot go on stops")]
 
@@ -9,7 +9,7 @@ use std::path::Path;
 use divan::{Bencher, black_box};
 use zk_core::model::Effects;
 use zk_permission::{
-    AssumedSurroundings, Call, Circumstances, Decision, Layer, Mode, Rule, RuleBase, Rules, Script, judge,
+    Call, Circumstances, Decision, Layer, Mode, Rule, RuleBase, Rules, Script, TextPathClassifier, judge,
 };
 
 fn main() {
@@ -32,10 +32,10 @@ fn rules() -> Rules {
 
 #[divan::bench]
 fn judge_200_bytes(bencher: Bencher<'_, '_>) {
-    let (rules, surroundings) = (rules(), AssumedSurroundings::new(["/p"]));
+    let (rules, classifier) = (rules(), TextPathClassifier::new(["/p"]));
     let here = Circumstances {
         cwd: Path::new("/p"),
-        surroundings: &surroundings,
+        classifier: &classifier,
         is_contained: false,
         holds_reads: true,
         trusts_repository: true,
@@ -44,6 +44,23 @@ fn judge_200_bytes(bencher: Bencher<'_, '_>) {
     let call = Call { tool: "shell", effects: &effects };
     assert_eq!(judge(&call, Mode::Ask, &rules, &here).decision, Decision::Allow);
     bencher.bench(|| judge(black_box(&call), Mode::Ask, &rules, &here));
+}
+
+/// A text that is not understood, of this many bytes.
+#[divan::bench(args = [1_000, 10_000, 100_000, 1_000_000])]
+fn judge_long_text(bencher: Bencher<'_, '_>, bytes: usize) {
+    let classifier = TextPathClassifier::new(["/p"]);
+    let here = Circumstances {
+        cwd: Path::new("/p"),
+        classifier: &classifier,
+        is_contained: true,
+        holds_reads: true,
+        trusts_repository: true,
+    };
+    let line = "git -C git status foo, and words of a document\n";
+    let effects = Effects::executes(format!("cat <<'E' > out\n{}E\n", line.repeat(bytes / line.len())));
+    let call = Call { tool: "shell", effects: &effects };
+    bencher.bench(|| judge(black_box(&call), Mode::Auto, &Rules::new(), &here));
 }
 
 #[divan::bench]

@@ -4,7 +4,7 @@
 
 use zk_core::model::Effects;
 use zk_permission::{
-    AssumedSurroundings, Call, Circumstances, Decision, Layer, Mode, Rule, RuleBase, Rules, judge,
+    Call, Circumstances, Decision, Layer, Mode, Rule, RuleBase, Rules, TextPathClassifier, judge,
 };
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -17,10 +17,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     rules.push(Rule::parse(Layer::User, Decision::Allow, "cargo test **", &base)?);
     rules.push(Rule::parse(Layer::User, Decision::Deny, "git push --force **", &base)?);
 
-    let surroundings = AssumedSurroundings::new([&cwd]);
+    let classifier = TextPathClassifier::new([&cwd]);
     let here = Circumstances {
         cwd: &cwd,
-        surroundings: &surroundings,
+        classifier: &classifier,
         is_contained: false,
         holds_reads: true,
         trusts_repository: true,

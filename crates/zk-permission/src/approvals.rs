@@ -8,7 +8,7 @@ use zk_core::service::{StateFileError, StateFiles};
 use crate::rules::{Decision, Layer, Rule};
 
 /// The most a file of approvals may have, in bytes.
-const MAX_BYTES: usize = 1 << 20;
+const MAX_APPROVALS_BYTES: usize = 1 << 20;
 
 const VERSION: i64 = 1;
 
@@ -212,7 +212,7 @@ impl Approvals {
     }
 
     fn load(&self) -> Result<Table, ApprovalError> {
-        let read = self.files.read(&self.path, MAX_BYTES).map_err(|error| match error {
+        let read = self.files.read(&self.path, MAX_APPROVALS_BYTES).map_err(|error| match error {
             StateFileError::Unusable { why, .. } => self.unusable(why),
             error @ (StateFileError::Busy { .. } | StateFileError::Io { .. }) => {
                 self.unusable(error.to_string())

@@ -1,10 +1,11 @@
 use std::collections::{BTreeMap, HashSet};
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 
-use crate::surroundings::{PathPlace, ProgramPlace, Surroundings, TreeWalk, by_name_at};
+use crate::classifier::{PathClassifier, PathPlace, ProgramPlace, TreeWalk, by_name_at};
 
 /// Entries of a directory and all below it that are looked at before a program may go through it.
 const MAX_TREE_ENTRIES: usize = 50_000;
@@ -12,18 +13,20 @@ const MAX_TREE_ENTRIES: usize = 50_000;
 /// Directories in which everybody can make files.
 const SHARED: [&str; 4] = ["/tmp", "/var/tmp", "/dev/shm", "/run"];
 
-/// Surroundings on this machine: programs are looked for in the path, links are followed.
+/// The classifier of this machine: programs are looked for in the path, links are followed.
 ///
 /// A program is trusted where only the system's administrator or the person can change it, and not in the workspace.
 /// One of the person's own that hides one of the system is not: it may be there to be taken for it.
 #[derive(Clone, Debug)]
-pub struct HostSurroundings {
+pub struct HostPathClassifier {
     roots: Vec<PathBuf>,
     home: Option<PathBuf>,
     path: Vec<PathBuf>,
     /// Protected paths that the host adds inside the workspace.
     protected: Vec<PathBuf>,
     hidden: Vec<PathBuf>,
+    /// Whether the sandbox of reads hides the credentials that the project itself uses.
+    hides_private: bool,
     variables: BTreeMap<String, String>,
     /// Directories of the repositories in or around the roots that were there from the start: commands do not write their
     /// configuration.
@@ -31,7 +34,7 @@ pub struct HostSurroundings {
     shared: &'static [&'static str],
 }
 
-impl HostSurroundings {
+impl HostPathClassifier {
     /// With the roots of the workspace, the home directory and the directories of the path that commands see. A root
     /// that is the home directory or above it has no inside: too much else is in it.
     #[must_use]
@@ -51,6 +54,7 @@ impl HostSurroundings {
             path: path.to_vec(),
             protected: Vec::new(),
             hidden: Vec::new(),
+            hides_private: false,
             variables: BTreeMap::new(),
             repositories,
             shared: &SHARED,
@@ -68,6 +72,13 @@ impl HostSurroundings {
     #[must_use]
     pub fn hiding(mut self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
         self.hidden.extend(paths.into_iter().map(|path| follow(&path).unwrap_or(path)));
+        self
+    }
+
+    /// Says that the sandbox of reads hides the credentials that the project itself uses, so that a walk never comes to them.
+    #[must_use]
+    pub fn hiding_private(mut self) -> Self {
+        self.hides_private = true;
         self
     }
 
@@ -104,7 +115,7 @@ impl HostSurroundings {
     }
 }
 
-impl Surroundings for HostSurroundings {
+impl PathClassifier for HostPathClassifier {
     fn home(&self) -> Option<&Path> {
         self.home.as_deref()
     }
@@ -147,10 +158,26 @@ impl Surroundings for HostSurroundings {
             _ if is_in(&self.hidden) => PathPlace::Secret,
             (PathPlace::Secret, _) | (_, PathPlace::Secret) => PathPlace::Secret,
             (PathPlace::Outside, _) => PathPlace::Outside,
+            (PathPlace::Private, _) | (_, PathPlace::Private) => PathPlace::Private,
             (PathPlace::Protected, _) | (_, PathPlace::Protected) => PathPlace::Protected,
             _ if is_in(&self.protected) => PathPlace::Protected,
             (PathPlace::Inside, PathPlace::Inside | PathPlace::Outside) => PathPlace::Inside,
         }
+    }
+
+    fn names_in(&self, directory: &Path) -> Option<Vec<OsString>> {
+        let listed = match fs::read_dir(directory) {
+            Ok(listed) => listed,
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return Some(Vec::new());
+            }
+            Err(_) => return None,
+        };
+        let names: Vec<OsString> = listed
+            .take(MAX_TREE_ENTRIES)
+            .map(|entry| Some(entry.ok()?.file_name()))
+            .collect::<Option<_>>()?;
+        (names.len() < MAX_TREE_ENTRIES).then_some(names)
     }
 
     fn tree(&self, root: &Path, walk: TreeWalk) -> PathPlace {
@@ -176,6 +203,9 @@ impl Surroundings for HostSurroundings {
                 if walk.skips_hidden && entry.file_name().as_encoded_bytes().starts_with(b".") {
                     continue;
                 }
+                if walk.splits_names && !is_one_word(&entry.file_name()) {
+                    return PathPlace::Outside;
+                }
                 let path = entry.path();
                 let (path, place) = if !kind.is_symlink() {
                     let place = self.entry(&path);
@@ -186,6 +216,9 @@ impl Surroundings for HostSurroundings {
                 } else {
                     continue;
                 };
+                if place == PathPlace::Private && self.hides_private {
+                    continue;
+                }
                 let is_listed_name = !walk.reads_contents && !kind.is_dir() && !kind.is_symlink();
                 if !is_listed_name && !is_readable(place) {
                     return place;
@@ -199,7 +232,7 @@ impl Surroundings for HostSurroundings {
     }
 }
 
-impl HostSurroundings {
+impl HostPathClassifier {
     /// Place of an entry of a walked directory that is no link.
     fn entry(&self, path: &Path) -> PathPlace {
         if self.hidden.iter().any(|place| path.starts_with(place)) {
@@ -214,6 +247,12 @@ impl HostSurroundings {
         // person's.
         self.is_own(&real.join("."))
     }
+}
+
+/// Whether a name is one word of a text, and no flag.
+fn is_one_word(name: &OsStr) -> bool {
+    let is_plain = |found: char| found.is_alphanumeric() || "._-+=@%,:~#^&!$()[]{}".contains(found);
+    name.to_str().is_some_and(|name| !name.starts_with('-') && name.chars().all(is_plain))
 }
 
 /// Returns the place that a path leads to after all links; of one that does not exist, as much as exists.
@@ -274,7 +313,7 @@ mod tests {
         symlink(work.join("bin/evil"), home.join("bin/link")).unwrap();
         let path = [home.join("bin"), work.join("bin"), "bin".into(), "/usr/bin".into(), "/bin".into()];
         // The checkout itself may be in a directory that everybody shares.
-        let here = HostSurroundings { shared: &[], ..HostSurroundings::new(&[work], Some(&home), &path) };
+        let here = HostPathClassifier { shared: &[], ..HostPathClassifier::new(&[work], Some(&home), &path) };
         assert!(matches!(here.program("mine"), ProgramPlace::Trusted(_)));
         assert!(matches!(here.program("cat"), ProgramPlace::Trusted(_)));
         for name in ["ls", "open", "evil", "link"] {
@@ -289,12 +328,21 @@ mod tests {
     fn a_walk_lies_where_the_worst_lies_that_it_comes_to() {
         let dir = scratch();
         let (home, work) = (dir.path().join("home"), dir.path().join("home/work"));
-        for made in ["work/src", "work/linked", "work/keys/.aws", "work/hidden/.ssh", "work/login", "mine"] {
+        for made in [
+            "work/src",
+            "work/linked",
+            "work/keys/.aws",
+            "work/hidden/.ssh",
+            "work/login",
+            "work/app",
+            "mine",
+        ] {
             fs::create_dir_all(home.join(made)).unwrap();
         }
+        fs::write(work.join("app/.env"), "KEY=a").unwrap();
         fs::write(work.join("login/_netrc"), "machine a").unwrap();
         symlink(home.join("mine"), work.join("linked/out")).unwrap();
-        let here = HostSurroundings::new(std::slice::from_ref(&work), Some(&home), &[]);
+        let here = HostPathClassifier::new(std::slice::from_ref(&work), Some(&home), &[]);
         let list = TreeWalk::default();
         let read = TreeWalk { reads_contents: true, ..list };
         let follow = TreeWalk { follows_links: true, ..read };
@@ -309,10 +357,20 @@ mod tests {
             ("hidden", read, PathPlace::Secret),
             ("login", list, PathPlace::Inside),
             ("login", read, PathPlace::Secret),
+            ("app", list, PathPlace::Inside),
+            ("app", read, PathPlace::Private),
             ("..", list, PathPlace::Outside),
         ] {
             assert_eq!(here.tree(&work.join(root), walk), place, "{root} {walk:?}");
         }
+        let words = TreeWalk { splits_names: true, ..read };
+        assert_eq!(here.tree(&work.join("src"), words), PathPlace::Inside);
+        for name in ["a b", "-R", "a\"b", "a\\b"] {
+            fs::write(work.join("src").join(name), "").unwrap();
+            assert_eq!(here.tree(&work.join("src"), words), PathPlace::Outside, "{name}");
+            fs::remove_file(work.join("src").join(name)).unwrap();
+        }
+        assert_eq!(here.hiding_private().tree(&work.join("app"), read), PathPlace::Inside);
     }
 
     #[test]
@@ -326,7 +384,7 @@ mod tests {
         {
             symlink(to, work.join(link)).unwrap();
         }
-        let here = HostSurroundings::new(std::slice::from_ref(&work), Some(&home), &[]);
+        let here = HostPathClassifier::new(std::slice::from_ref(&work), Some(&home), &[]);
         for (path, place) in [
             ("src", PathPlace::Inside),
             ("new/file", PathPlace::Inside),
@@ -340,6 +398,10 @@ mod tests {
             ("key/id", PathPlace::Secret),
             ("../.kube/config", PathPlace::Secret),
             ("../.vimrc", PathPlace::Outside),
+            (".env", PathPlace::Private),
+            ("src/ID_RSA", PathPlace::Private),
+            ("../.env", PathPlace::Outside),
+            (".env.example", PathPlace::Inside),
             (".claude/settings.json", PathPlace::Protected),
             (".claude/skills/x", PathPlace::Protected),
             (".claude/notes/x", PathPlace::Inside),
@@ -359,9 +421,9 @@ mod tests {
         ] {
             assert_eq!(of_host.path(&work.join(path)), place, "{path}");
         }
-        let config = HostSurroundings::new(&[home.join(".config")], Some(&home), &[]);
+        let config = HostPathClassifier::new(&[home.join(".config")], Some(&home), &[]);
         assert_eq!(config.path(&home.join(".config/fish/config.fish")), PathPlace::Protected);
-        let all_of_home = HostSurroundings::new(std::slice::from_ref(&home), Some(&home), &[]);
+        let all_of_home = HostPathClassifier::new(std::slice::from_ref(&home), Some(&home), &[]);
         assert_eq!(all_of_home.path(&home.join("notes")), PathPlace::Outside);
     }
 }

@@ -9,7 +9,7 @@
 //! | `connections` | which hosts a command connects to, by its words and by the remotes of its repository |
 //! | `approvals` | [`Approvals`]: what a person allowed for good, in a file |
 //!
-//! [`PermissionJudge`] offers all of it to permission gates; [`HostSurroundings`] knows where paths lead on this machine.
+//! [`PermissionJudge`] offers all of it to permission gates; [`HostPathClassifier`] knows where paths lead on this machine.
 //!
 //! The judge does not contain anything: a command that it allows does what its program does. It says what certainly
 //! only reads, what a person already decided, and what has to be asked.
@@ -28,6 +28,7 @@
 //! nothing; the file of approvals is the only one that it writes, a repository's configuration the only other one it reads.
 
 mod approvals;
+mod classifier;
 mod connections;
 mod host;
 mod judge;
@@ -37,18 +38,21 @@ mod plugin;
 mod program;
 mod repository;
 mod rules;
+#[cfg(feature = "settings")]
+pub mod settings;
 mod shell;
-mod surroundings;
 
 pub use approvals::{Approval, ApprovalError, ApprovalKind, Approvals};
+pub use classifier::{PathClassifier, PathPlace, ProgramPlace, TextPathClassifier, TreeWalk, by_name};
 pub use connections::{GitRewrite, GitRewrites};
-pub use host::HostSurroundings;
+pub use host::HostPathClassifier;
 pub use judge::{Call, Circumstances, JudgedProgram, Reason, RuleRef, Verdict, judge};
 pub use mode::{Mode, UnknownMode};
 pub use plugin::{PermissionJudge, date_of_day};
 pub use repository::starts_nothing;
-pub use rules::{Access, CommandPattern, Decision, Explanation, Layer, Rule, RuleBase, RuleError, Rules};
+pub use rules::{
+    Access, CommandPattern, Decision, Explanation, Layer, Rule, RuleBase, RuleError, Rules, UnknownDecision,
+};
 pub use shell::{
     Assignment, Command, Connector, MAX_COMMANDS, NotUnderstood, Obstacle, Redirect, Script, quote, quote_all,
 };
-pub use surroundings::{AssumedSurroundings, PathPlace, ProgramPlace, Surroundings, TreeWalk, by_name};

@@ -3,10 +3,10 @@ use std::path::{Path, PathBuf};
 use zk_core::model::{Effect, Effects};
 
 use crate::approvals::ApprovalKind;
+use crate::classifier::{PathClassifier, PathPlace};
 use crate::judge::Verdict;
 use crate::rules::Decision;
 use crate::shell::Script;
-use crate::surroundings::{PathPlace, Surroundings};
 
 /// Programs of which the words before the first flag say what is done, and how many of them.
 const SUBCOMMANDS: [(&str, usize); 20] = [
@@ -39,17 +39,17 @@ pub(crate) fn offered(
     verdict: &Verdict,
     effects: &Effects,
     cwd: &Path,
-    surroundings: &dyn Surroundings,
+    classifier: &dyn PathClassifier,
 ) -> Option<ApprovalKind> {
     let Effects::Known { list } = effects else { return None };
     match list.as_slice() {
         [Effect::Executes { command: Some(command), .. }] => prefix(command, verdict),
-        effects => directory(effects, cwd, surroundings),
+        effects => directory(effects, cwd, classifier),
     }
 }
 
 /// The one directory in which all files are that a tool changes.
-fn directory(effects: &[Effect], cwd: &Path, surroundings: &dyn Surroundings) -> Option<ApprovalKind> {
+fn directory(effects: &[Effect], cwd: &Path, classifier: &dyn PathClassifier) -> Option<ApprovalKind> {
     let mut parents: Vec<PathBuf> = Vec::new();
     for effect in effects {
         match effect {
@@ -65,8 +65,8 @@ fn directory(effects: &[Effect], cwd: &Path, surroundings: &dyn Surroundings) ->
     }
     let first = parents.first()?.clone();
     let is_same = parents.iter().all(|parent| *parent == first);
-    let is_inside = surroundings.path(&first) == PathPlace::Inside;
-    (is_same && is_inside).then_some(ApprovalKind::Directory { path: crate::surroundings::normalise(&first) })
+    let is_inside = classifier.path(&first) == PathPlace::Inside;
+    (is_same && is_inside).then_some(ApprovalKind::Directory { path: crate::classifier::normalise(&first) })
 }
 
 /// The beginning of the one command that needs to be allowed.

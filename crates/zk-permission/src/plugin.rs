@@ -9,12 +9,12 @@ use zk_core::model::{Effect, Effects};
 use zk_core::service::{CallDecision, CallJudge, CallJudgement, CallOffer, Connections, WiderKind};
 
 use crate::approvals::{Approval, ApprovalKind, Approvals};
+use crate::classifier::PathClassifier;
 use crate::judge::{Call, Circumstances, Verdict, judge};
 use crate::mode::Mode;
 use crate::offer::offered;
 use crate::repository::starts_nothing;
 use crate::rules::{Decision, Layer, Rule, Rules};
-use crate::surroundings::Surroundings;
 
 /// Offers the judge to permission gates, as a [`CallJudge`].
 ///
@@ -22,11 +22,11 @@ use crate::surroundings::Surroundings;
 /// use std::sync::Arc;
 /// use zk_core::kernel::Bus;
 /// use zk_core::service::CallJudge;
-/// use zk_permission::{AssumedSurroundings, Mode, PermissionJudge, Rules};
+/// use zk_permission::{TextPathClassifier, Mode, PermissionJudge, Rules};
 ///
-/// let surroundings = Arc::new(AssumedSurroundings::new(["/p"]));
+/// let classifier = Arc::new(TextPathClassifier::new(["/p"]));
 /// let bus = Bus::new();
-/// bus.install(&PermissionJudge::new(Mode::AcceptEdits, Rules::new(), "/p", surroundings))?;
+/// bus.install(&PermissionJudge::new(Mode::AcceptEdits, Rules::new(), "/p", classifier))?;
 /// assert!(bus.service::<dyn CallJudge>().is_some());
 /// # Ok::<(), zk_core::kernel::BoxError>(())
 /// ```
@@ -41,7 +41,7 @@ struct State {
     holds_reads: AtomicBool,
     /// The root of the project, canonical.
     project: PathBuf,
-    surroundings: Arc<dyn Surroundings>,
+    classifier: Arc<dyn PathClassifier>,
     approvals: Option<Approvals>,
     /// The rules of the settings and of the file of approvals.
     rules: RwLock<Rules>,
@@ -73,21 +73,21 @@ impl PermissionJudge {
         mode: Mode,
         rules: Rules,
         project: impl Into<PathBuf>,
-        surroundings: Arc<dyn Surroundings>,
+        classifier: Arc<dyn PathClassifier>,
     ) -> Self {
-        Self::with(mode, rules, project.into(), surroundings, None)
+        Self::with(mode, rules, project.into(), classifier, None)
     }
 
     /// As [`PermissionJudge::new`], with a file for what is allowed for good. Its rules are not read from it here.
     #[must_use]
-    pub fn remembering(
+    pub fn with_approvals(
         mode: Mode,
         rules: Rules,
         project: impl Into<PathBuf>,
-        surroundings: Arc<dyn Surroundings>,
+        classifier: Arc<dyn PathClassifier>,
         approvals: Approvals,
     ) -> Self {
-        Self::with(mode, rules, project.into(), surroundings, Some(approvals))
+        Self::with(mode, rules, project.into(), classifier, Some(approvals))
     }
 
     /// Says that commands run in a sandbox that was proven to hold.
@@ -101,6 +101,18 @@ impl PermissionJudge {
     /// holds what others start.
     pub fn restrict_reads(&self) {
         self.state.holds_reads.store(false, Ordering::Relaxed);
+    }
+
+    /// Lets every program that only reads run as a read again: a sandbox holds what it starts.
+    pub fn hold_reads(&self) {
+        self.state.holds_reads.store(true, Ordering::Relaxed);
+    }
+
+    /// Says whether the sandbox holds a rule of the settings from now on.
+    pub fn set_held(&self, rule: &Rule, is_held: bool) {
+        let mut rules = self.state.rules.write().unwrap_or_else(PoisonError::into_inner);
+        let same = rules.iter_mut().filter(|own| (own.layer, &own.text) == (rule.layer, &rule.text));
+        same.for_each(|own| own.is_held = is_held);
     }
 
     /// The mode of the next call.
@@ -141,7 +153,7 @@ impl PermissionJudge {
         mode: Mode,
         rules: Rules,
         project: PathBuf,
-        surroundings: Arc<dyn Surroundings>,
+        classifier: Arc<dyn PathClassifier>,
         approvals: Option<Approvals>,
     ) -> Self {
         let (rules, session, is_contained) = (RwLock::new(rules), RwLock::default(), AtomicBool::new(false));
@@ -153,7 +165,7 @@ impl PermissionJudge {
                 is_contained,
                 holds_reads,
                 project,
-                surroundings,
+                classifier,
                 approvals,
                 rules,
                 session,
@@ -168,7 +180,19 @@ impl PermissionJudge {
     }
 
     fn verdict_in(&self, mode: Mode, tool: &str, effects: &Effects, cwd: &Path) -> Verdict {
-        let State { project, surroundings, rules, session, .. } = &*self.state;
+        self.verdict_where(self.state.holds_reads.load(Ordering::Relaxed), mode, tool, effects, cwd)
+    }
+
+    /// The verdict of a mode where a sandbox holds what runs as a read, or none does.
+    fn verdict_where(
+        &self,
+        holds_reads: bool,
+        mode: Mode,
+        tool: &str,
+        effects: &Effects,
+        cwd: &Path,
+    ) -> Verdict {
+        let State { project, classifier, rules, session, .. } = &*self.state;
         let mut rules = rules.read().unwrap_or_else(PoisonError::into_inner).clone();
         session
             .read()
@@ -177,9 +201,9 @@ impl PermissionJudge {
             .for_each(|rule| rules.push(rule.clone()));
         let here = Circumstances {
             cwd,
-            surroundings: &**surroundings,
+            classifier: &**classifier,
             is_contained: self.is_contained(),
-            holds_reads: self.state.holds_reads.load(Ordering::Relaxed),
+            holds_reads,
             trusts_repository: is_of_repository(cwd, project) && starts_nothing(project),
         };
         judge(&Call { tool, effects }, mode, &rules, &here)
@@ -199,6 +223,20 @@ impl Plugin for PermissionJudge {
             switch.now = switch.next.take().unwrap_or(switch.now);
         });
         Ok(())
+    }
+}
+
+impl PermissionJudge {
+    /// Whether a call is allowed for nothing but that it seems to only read.
+    fn is_read_where(&self, holds_reads: bool, tool: &str, effects: &Effects, cwd: &Path) -> bool {
+        let mode = match self.mode() {
+            Mode::All => return false,
+            // The sandbox bounds all that is allowed there; a read is whatever would be allowed without it.
+            Mode::Auto if self.is_contained() => Mode::ReadOnly,
+            mode => mode,
+        };
+        let verdict = self.verdict_where(holds_reads, mode, tool, effects, cwd);
+        verdict.decision == Decision::Allow && verdict.reasons.iter().all(|reason| reason.rule.is_none())
     }
 }
 
@@ -225,7 +263,7 @@ impl CallJudge for PermissionJudge {
         };
         let had_a_say = verdict.reasons.iter().filter(|reason| reason.decision == verdict.decision);
         let reasons = had_a_say.map(ToString::to_string).collect();
-        let offer = offered(&verdict, effects, cwd, &*self.state.surroundings).and_then(|kind| {
+        let offer = offered(&verdict, effects, cwd, &*self.state.classifier).and_then(|kind| {
             Some(CallOffer { kind: wider(&kind)?, describes: describe(&kind), key: key(&kind) })
         });
         let mode = self.mode();
@@ -243,14 +281,13 @@ impl CallJudge for PermissionJudge {
     }
 
     fn allows_as_read(&self, tool: &str, effects: &Effects, cwd: &Path) -> bool {
-        let mode = match self.mode() {
-            Mode::All => return false,
-            // The sandbox bounds all that is allowed there; a read is whatever would be allowed without it.
-            Mode::Auto if self.is_contained() => Mode::ReadOnly,
-            mode => mode,
-        };
-        let verdict = self.verdict_in(mode, tool, effects, cwd);
-        verdict.decision == Decision::Allow && verdict.reasons.iter().all(|reason| reason.rule.is_none())
+        // Calls that are allowed in the sandbox of all commands run there where nothing else holds them.
+        let is_held = self.mode() == Mode::Auto || self.state.holds_reads.load(Ordering::Relaxed);
+        self.is_read_where(is_held, tool, effects, cwd)
+    }
+
+    fn would_allow_as_read(&self, tool: &str, effects: &Effects, cwd: &Path) -> bool {
+        self.is_read_where(true, tool, effects, cwd)
     }
 
     fn connections(&self, tool: &str, effects: &Effects, cwd: &Path) -> Option<Connections> {

@@ -9,11 +9,11 @@ use std::sync::{Mutex, PoisonError};
 use rustix::fs::{Mode, OFlags, open};
 
 /// The largest configuration that is looked at, in bytes.
-const MAX_BYTES: u64 = 64 * 1024;
+const MAX_CONFIGURATION_BYTES: u64 = 64 * 1024;
 /// The largest index that is looked at, in bytes.
 const MAX_INDEX_BYTES: u64 = 256 << 20;
 /// Repositories in repositories that are looked at, one in the other.
-const MAX_DEPTH: usize = 4;
+const MAX_REPOSITORY_DEPTH: usize = 4;
 
 /// Sections of a repository's configuration that start nothing, with the keys that are known; all if empty.
 const HARMLESS: [(&str, &[&str]); 6] = [
@@ -47,7 +47,7 @@ const HARMLESS: [(&str, &[&str]); 6] = [
 /// that it would look for another one.
 #[must_use]
 pub fn starts_nothing(root: &Path) -> bool {
-    starts_nothing_at(root, MAX_DEPTH)
+    starts_nothing_at(root, MAX_REPOSITORY_DEPTH)
 }
 
 fn starts_nothing_at(root: &Path, depth: usize) -> bool {
@@ -120,11 +120,12 @@ fn gitlinks(path: &Path) -> Option<Vec<PathBuf>> {
 pub(crate) fn read(path: &Path) -> Option<String> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = fs::File::from(open(path, flags, Mode::empty()).ok()?);
-    let found = file.metadata().ok().filter(|found| found.is_file() && found.len() <= MAX_BYTES)?;
+    let found =
+        file.metadata().ok().filter(|found| found.is_file() && found.len() <= MAX_CONFIGURATION_BYTES)?;
     let mut text = String::with_capacity(usize::try_from(found.len()).unwrap_or_default());
     // One that grew meanwhile is too large as well.
-    let read = file.take(MAX_BYTES + 1).read_to_string(&mut text).ok()?;
-    (read as u64 <= MAX_BYTES).then_some(text)
+    let read = file.take(MAX_CONFIGURATION_BYTES + 1).read_to_string(&mut text).ok()?;
+    (read as u64 <= MAX_CONFIGURATION_BYTES).then_some(text)
 }
 
 fn is_harmless(config: &str) -> bool {
@@ -270,7 +271,7 @@ mod tests {
             &|| std::os::unix::fs::symlink("plain", &config).unwrap(),
             &|| fs::create_dir(&config).unwrap(),
             &|| mknodat(CWD, &config, FileType::Fifo, Mode::RWXU, 0).unwrap(),
-            &|| fs::write(&config, PLAIN.repeat(MAX_BYTES as usize / PLAIN.len() + 1)).unwrap(),
+            &|| fs::write(&config, PLAIN.repeat(MAX_CONFIGURATION_BYTES as usize / PLAIN.len() + 1)).unwrap(),
         ];
         for put in others {
             fs::rename(&config, &plain).unwrap();

@@ -12,6 +12,7 @@
 //! | [`Clocks`] | how long a response may keep its reader waiting |
 //! | [`Replay`] | a dialect's reading of recorded bytes, without a network |
 //! | [`formats`] | conversations of other programs, read and written |
+//! | [`select`] | the provider, the credential and the model that a program talks to |
 //! | [`Auth`], [`Secret`], [`TokenSource`] | what a request shows: a key, or the token of a sign-in of [`zk_auth`] |
 //! | [`Http`] | the HTTP clients of [`zk_auth`], made late and shared |
 //! | [`sse`] | the decoder of event streams, with no I/O of its own |
@@ -33,6 +34,7 @@
 //! | `facts` | vendors, models, profiles, service tiers, meanings of errors: data |
 //! | `dialects` | the protocols |
 //! | [`formats`] | conversations of other programs |
+//! | [`select`] | which provider, with which key, for which model |
 //!
 //! # What this crate must never know
 //!
@@ -44,6 +46,9 @@ mod dialects;
 mod encode;
 mod facts;
 pub mod formats;
+pub mod select;
+#[cfg(feature = "settings")]
+pub mod settings;
 pub mod wire;
 
 pub use dialects::anthropic::{Anthropic, AnthropicOptions, CacheTtl};

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use zk_core::model::{Role, SessionId};
 use zk_core::service::{
-    Entry, EntryKind, EntryVisitor, OpenSession, SessionFilter, SessionInfo, SessionScan, SessionSnapshot,
-    SessionStore, StoreError,
+    Entry, EntryKind, EntryVisitor, LiveEntries, OpenSession, SessionFilter, SessionInfo, SessionScan,
+    SessionSnapshot, SessionStore, StoreError,
 };
 
 /// The session of `cwd` that was written last and can be read: what `--continue` continues. One whose first prompt
@@ -82,6 +82,17 @@ pub async fn open_matching(store: &dyn SessionStore, text: &str) -> Result<Arc<d
 pub async fn read_matching(store: &dyn SessionStore, text: &str) -> Result<SessionSnapshot, StoreError> {
     match store.read(&SessionId::from(text)).await {
         Err(StoreError::NotFound { .. }) => store.read(&find_matching(store, text).await?).await,
+        read_or_failed => read_or_failed,
+    }
+}
+
+/// Reads what the conversation of the session that `text` means would go on from, as [`find_matching`] finds it.
+///
+/// # Errors
+/// [`StoreError::NotFound`], naming the candidates if there are several; else as [`SessionStore::read_live`].
+pub async fn read_live_matching(store: &dyn SessionStore, text: &str) -> Result<LiveEntries, StoreError> {
+    match store.read_live(&SessionId::from(text)).await {
+        Err(StoreError::NotFound { .. }) => store.read_live(&find_matching(store, text).await?).await,
         read_or_failed => read_or_failed,
     }
 }

@@ -1,7 +1,9 @@
 use std::sync::Arc;
 
-use zk_core::model::{Block, Message, ModelRef, Role, RunId, ThinkingLevel, ToolContent};
-use zk_core::service::{Audience, Durability, Entry, EntryKind, OpenSession, StoreError, StoredConversation};
+use zk_core::model::{Block, EntryId, Message, ModelRef, Role, RunId, ThinkingLevel, ToolContent};
+use zk_core::service::{
+    Audience, Durability, Entry, EntryKind, LiveEntries, OpenSession, StoreError, StoredConversation,
+};
 
 use crate::Recorder;
 use crate::open_turn::{CallState, InterruptedCall, InterruptedTurn, OpenTurn};
@@ -21,6 +23,17 @@ pub struct Loaded {
     pub interrupted: Option<InterruptedTurn>,
     /// The entries of plugins, oldest first.
     pub custom: Vec<PluginEntry>,
+    /// Beginning of the conversation that was not read, if there is one.
+    pub earlier: Option<Earlier>,
+}
+
+/// The beginning of a conversation that is stored, and was not read because a compaction had left it out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Earlier {
+    /// Number of its messages.
+    pub messages: u64,
+    /// The first entry after it.
+    pub before: EntryId,
 }
 
 /// An entry of a plugin, and where in the conversation it stands.
@@ -56,9 +69,42 @@ pub struct PluginEntry {
 /// ```
 #[must_use]
 pub fn load_history(entries: &[Entry]) -> Loaded {
-    let mut loaded = Loaded::default();
-    let mut open: Option<OpenTurn> = None;
-    for (at, entry) in entries.iter().enumerate() {
+    let mut reader = Reader::default();
+    entries.iter().for_each(|entry| reader.add(entry));
+    reader.end()
+}
+
+/// The resume view of the entries that a conversation goes on from.
+#[must_use]
+pub fn load_live(live: &LiveEntries) -> Loaded {
+    let mut reader = Reader::default();
+    for (at, entry) in live.entries.iter().enumerate() {
+        if at == live.tail {
+            // Whoever looks up an earlier message has it from its entry.
+            reader.loaded.messages.clear();
+            reader.loaded.custom.iter_mut().for_each(|custom| custom.after = 0);
+        }
+        reader.add(entry);
+    }
+    let before = live.begins_at().cloned();
+    let earlier = before.map(|before| Earlier { messages: live.earlier, before });
+    Loaded { earlier, ..reader.end() }
+}
+
+/// Reads entries one after the other.
+#[derive(Default)]
+pub(crate) struct Reader {
+    pub(crate) loaded: Loaded,
+    open: Option<OpenTurn>,
+    /// Number of entries.
+    entries: usize,
+}
+
+impl Reader {
+    pub(crate) fn add(&mut self, entry: &Entry) {
+        let Self { loaded, open, entries } = self;
+        let at = *entries;
+        *entries += 1;
         match &entry.kind {
             EntryKind::Message { message, usage } => {
                 if message.role == Role::Assistant {
@@ -77,10 +123,10 @@ pub fn load_history(entries: &[Entry]) -> Loaded {
                 if let Some(turn) = open.take() {
                     loaded.end(turn);
                 }
-                open = Some(OpenTurn::new(turn_id, message, usage));
+                *open = Some(OpenTurn::new(turn_id, message, usage));
             }
             EntryKind::CallBegin { .. } | EntryKind::CallEnd { .. } => {
-                if let Some(turn) = &mut open {
+                if let Some(turn) = open {
                     turn.add(&entry.kind);
                 }
             }
@@ -103,8 +149,12 @@ pub fn load_history(entries: &[Entry]) -> Loaded {
             }
         }
     }
-    loaded.interrupted = open.map(|turn| loaded.end(turn));
-    loaded
+
+    fn end(self) -> Loaded {
+        let Self { mut loaded, open, .. } = self;
+        loaded.interrupted = open.map(|turn| loaded.end(turn));
+        loaded
+    }
 }
 
 impl Loaded {
@@ -138,14 +188,21 @@ impl Loaded {
     }
 }
 
+async fn resume_live(session: &dyn OpenSession) -> Result<(Loaded, LiveEntries), StoreError> {
+    let live = session.live().await?;
+    let loaded = load_live(&live);
+    store_interrupted(session, &loaded).await?;
+    // The pair is among its entries.
+    let live = if loaded.interrupted.is_some() { session.live().await? } else { live };
+    Ok((loaded, live))
+}
+
 /// Returns the history that a session goes on from, with the pair of an interrupted turn stored.
 ///
 /// # Errors
 /// As [`OpenSession::entries`] and [`store_interrupted`].
 pub async fn resume(session: &dyn OpenSession) -> Result<Loaded, StoreError> {
-    let loaded = load_history(&session.entries().await?);
-    store_interrupted(session, &loaded).await?;
-    Ok(loaded)
+    Ok(resume_live(session).await?.0)
 }
 
 /// The conversation in an open session, new or not, for `AgentBuilder::resume`: an agent goes on with it and stores what
@@ -163,10 +220,10 @@ pub async fn resume(session: &dyn OpenSession) -> Result<Loaded, StoreError> {
 /// # Errors
 /// As [`resume`].
 pub async fn resume_conversation(session: Arc<dyn OpenSession>) -> Result<StoredConversation, StoreError> {
-    let loaded = resume(&*session).await?;
+    let (loaded, live) = resume_live(&*session).await?;
     Ok(StoredConversation {
         session: session.id().clone(),
-        entries: session.entries().await?.into(),
+        entries: live.entries.into(),
         recorder: Arc::new(Recorder::resuming(session, &loaded)),
         messages: loaded.messages,
     })

@@ -6,8 +6,10 @@
 //! | [`MemoryStore`] | the same behaviour without a disk |
 //! | [`Recorder`] | the plugin that writes a run into an open session, and offers plugins a place in it |
 //! | [`resume_conversation`] | everything that an agent needs to go on with a session |
-//! | [`load_history`], [`resume`] | what a resumed run starts from |
+//! | [`load_history`], [`load_live`], [`resume`] | what a resumed run starts from |
 //! | [`latest`], [`open_matching`], [`read_matching`], [`scan_matching`] | how `--continue`, `--resume` and a listing find a session |
+//! | [`FileBlobs`] | large contents of a session, in files beside it |
+//! | [`DumpFiles`] | the plugin that writes requests and repairs into files, for a person who looks for a fault |
 //! | [`discard_unanswered`] | removes a session that nobody would miss |
 //!
 //! # Example
@@ -33,9 +35,14 @@
 //! No provider, no tool and no loop: it sees events and messages. It reads no environment and no settings (the
 //! folder of the store is handed in), and prints nothing.
 
+#[cfg(feature = "files")]
+mod blobs;
 mod digest;
+mod dump;
 mod find;
 mod history;
+#[cfg(feature = "sqlite")]
+mod index;
 mod memory;
 mod open_turn;
 mod recorder;
@@ -43,8 +50,16 @@ mod redact;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
-pub use find::{discard_unanswered, find_matching, latest, open_matching, read_matching, scan_matching};
-pub use history::{Loaded, PluginEntry, load_history, resume, resume_conversation, store_interrupted};
+#[cfg(feature = "files")]
+pub use blobs::FileBlobs;
+pub use dump::DumpFiles;
+pub use find::{
+    discard_unanswered, find_matching, latest, open_matching, read_live_matching, read_matching,
+    scan_matching,
+};
+pub use history::{
+    Earlier, Loaded, PluginEntry, load_history, load_live, resume, resume_conversation, store_interrupted,
+};
 pub use memory::MemoryStore;
 pub use open_turn::{CallState, InterruptedCall, InterruptedTurn};
 pub use recorder::{Recorder, Saved};

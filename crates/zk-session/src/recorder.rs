@@ -106,7 +106,15 @@ impl Recorder {
             ..State::default()
         };
         let (state, queue) = (Mutex::new(state), std::sync::Mutex::default());
-        Self { log: Arc::new(Log { session, state, queue, on_lost: OnceLock::new() }) }
+        Self {
+            log: Arc::new(Log {
+                session,
+                earlier: loaded.earlier.clone(),
+                state,
+                queue,
+                on_lost: OnceLock::new(),
+            }),
+        }
     }
 
     /// This recorder, for a run that is worth more than its session: when the first entries of a new session

@@ -2,6 +2,7 @@
 
 mod budget;
 mod environment;
+pub(crate) mod workplace;
 
 use std::collections::{BTreeMap, HashMap};
 use std::panic::AssertUnwindSafe;
@@ -22,7 +23,7 @@ pub use budget::BudgetPart;
 pub use environment::{EnvironmentPart, GitPart, date};
 
 /// Time limit of one part.
-const LIMIT: Duration = Duration::from_secs(2);
+const PART_TIME_LIMIT: Duration = Duration::from_secs(2);
 
 /// Asks every `dyn ContextProducer` of the bus at its time, for the agent and its sub-agents.
 ///
@@ -77,7 +78,7 @@ async fn texts(mode: ContextMode, cx: &Cx) -> Result<Vec<(String, String)>, BoxE
     for part in cx.items::<dyn ContextProducer>().into_iter().filter(|part| part.value.mode() == mode) {
         // The call itself is made inside, so that nothing a part does can unwind further.
         let asked = AssertUnwindSafe(async { part.value.text(cx).await }).catch_unwind();
-        let failed = match tokio::time::timeout(LIMIT, asked).await {
+        let failed = match tokio::time::timeout(PART_TIME_LIMIT, asked).await {
             Ok(Ok(Ok(text))) => {
                 let text = text.filter(|text| !text.trim().is_empty());
                 texts.extend(text.map(|text| (part.name.to_string(), text.trim().to_owned())));
@@ -85,7 +86,7 @@ async fn texts(mode: ContextMode, cx: &Cx) -> Result<Vec<(String, String)>, BoxE
             }
             Ok(Ok(Err(error))) => error.to_string(),
             Ok(Err(_)) => "it panicked".to_owned(),
-            Err(_) => format!("it took longer than {} s", LIMIT.as_secs()),
+            Err(_) => format!("it took longer than {} s", PART_TIME_LIMIT.as_secs()),
         };
         let (name, source) = (part.name.to_string(), part.source.to_string());
         cx.emit(PartLeftOut { kind: PartKind::ContextProducer, name, source, error: failed }).await?;

@@ -34,56 +34,41 @@
 //! prints nothing.
 
 mod args;
-mod caps;
-mod command_output;
-mod diff;
-mod edit;
-#[cfg(feature = "fetch")]
-mod fetch;
-mod fingerprint;
-mod glob;
-mod grep;
+mod files;
 mod guidance;
-mod jobs;
-mod list_files;
-mod media;
-mod notebook;
+mod limits;
 mod options;
-mod output;
-mod pdf;
 mod person;
 mod plugin;
 mod policy;
-mod read_file;
-mod read_state;
-mod recall;
+pub mod settings;
 mod shell;
 mod text;
 mod todo;
 mod tool_names;
-mod walk;
-mod work;
-mod write_file;
-
-pub use command_output::CommandOutput;
-pub use edit::{Edit, MultiEdit};
+mod tool_support;
 #[cfg(feature = "fetch")]
-pub use fetch::{Fetch, FetchOptions, FetchPlugin};
-pub use glob::Glob;
-pub use grep::Grep;
-pub use jobs::{JobHandover, JobInfo, JobPhase, Jobs, JobsTool};
-pub use list_files::ListFiles;
+mod web;
+
+pub use files::edit::{Edit, MultiEdit};
+pub use files::glob::Glob;
+pub use files::grep::Grep;
+pub use files::list_files::ListFiles;
+pub use files::read_file::ReadFile;
+pub use files::read_state::ReadState;
+pub use files::write_file::WriteFile;
 pub use options::{NAMES, ToolsOptions};
-pub use output::OutputDir;
 pub use person::{AskUser, InteractionTool, PlanModes, PresentPlan};
 pub use plugin::ToolsPlugin;
 pub use policy::{
     Compress, Compression, OutputCompressed, OutputHandles, PermissionControl, PermissionGate,
     PermissionMode, RedactResults, Spill, VisibleTags,
 };
-pub use read_file::ReadFile;
-pub use read_state::ReadState;
-pub use recall::Recall;
+pub use shell::command_output::CommandOutput;
+pub use shell::jobs::{JobHandover, JobInfo, JobPhase, Jobs, JobsTool};
+pub use shell::output::OutputDir;
+pub use shell::recall::Recall;
 pub use shell::{LostSandbox, Shell};
 pub use todo::{Todo, TodoRead, TodoStatus, TodoWrite, Todos};
-pub use write_file::WriteFile;
+#[cfg(feature = "fetch")]
+pub use web::{Fetch, FetchOptions, FetchPlugin};

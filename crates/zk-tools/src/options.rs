@@ -1,5 +1,8 @@
 use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::Deserialize;
+
 /// The names of the built-in tools, as presets choose among them.
 pub const NAMES: [&str; 14] = [
     "ask_user",
@@ -21,14 +24,18 @@ pub const NAMES: [&str; 14] = [
 /// Built-in tools that ask the person.
 pub(crate) const ASKING: [&str; 2] = ["ask_user", "present_plan"];
 
-/// Options of the built-in tools.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Options of the built-in tools; those that a person can set are the keys of `[tools]`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct ToolsOptions {
     /// Which tools there are, by name; all of [`NAMES`] if nothing.
+    #[serde(skip)]
     pub only: Option<Vec<String>>,
     /// Lines of one read, unless the call says otherwise; 0 is without limit.
+    #[schemars(range(min = 1))]
     pub read_lines: u64,
     /// Bytes of one read, unless the call says otherwise; 0 is without limit.
+    #[schemars(range(min = 1))]
     pub read_bytes: u64,
     /// Whether lines carry their numbers. `edit` accepts text copied with them.
     pub line_numbers: bool,
@@ -38,37 +45,53 @@ pub struct ToolsOptions {
     /// model saw it is never changed blindly, whatever this says.
     pub read_before_edit: bool,
     /// Bytes of output a command may give back, its end; 0 is without limit.
+    #[schemars(range(min = 1))]
     pub shell_bytes: usize,
     /// Bytes of one command's output that are written to a file, once they are more than a result gives back.
+    #[serde(rename = "output_file_mb", with = "crate::settings::mebibytes")]
+    #[schemars(with = "u32", range(min = 1))]
     pub output_file_bytes: u64,
     /// Time limit of a command, unless the call says otherwise.
+    #[serde(rename = "shell_seconds", with = "crate::settings::seconds")]
+    #[schemars(with = "u32", range(min = 1))]
     pub shell_timeout: Duration,
     /// Longest time limit that a call may set for its command.
+    #[serde(rename = "shell_seconds_max", with = "crate::settings::seconds")]
+    #[schemars(with = "u32", range(min = 1))]
     pub shell_timeout_max: Duration,
     /// Time limit of a command in the background, whatever its call says; nothing is without limit. With a
     /// limit no command is detached, since nothing would end it.
+    #[serde(skip)]
     pub job_timeout_max: Option<Duration>,
     /// A line that bash runs before each command, such as `source .venv/bin/activate`. Who approves a call is shown it, too.
+    #[schemars(extend("x-by-projects" = false))]
     pub shell_prefix: Option<String>,
     /// Whether the result ends with the exit code and the time it took.
     pub shell_footer: bool,
     /// Whether a call may ask to run its command outside of the context of all others, with the
     /// [`OutsideExec`](zk_core::service::OutsideExec) of the host. A permission gate asks a person about each.
+    #[serde(skip)]
     pub outside: bool,
     /// Bounds of all commands in words for the model, as the end of the description of `shell`.
+    #[serde(skip)]
     pub shell_bounds: Option<String>,
     /// Beginnings of addresses for which git has credentials of the person's: a program that it asks, or a file; an empty
     /// one is any. With [`shell_bounds`](Self::shell_bounds) a single command that needs some asks to run
     /// [`outside`](Self::outside) by itself.
+    #[serde(skip)]
     pub git_helper_urls: Vec<String>,
     /// Beginnings of addresses that git goes to by ssh although they do not say so, by rules of its configuration
     /// (`insteadOf`), each with whether it does for pushes alone.
+    #[serde(skip)]
     pub git_ssh_prefixes: Vec<(String, bool)>,
     /// Whether somebody may be there to answer `ask_user` and `present_plan`: without, they are not offered.
+    #[serde(skip)]
     pub attended: bool,
     /// Results of one search, unless the call says otherwise; 0 is without limit.
+    #[schemars(range(min = 1))]
     pub grep_results: usize,
     /// Files of one `glob`.
+    #[schemars(range(min = 1))]
     pub glob_results: usize,
 }
 

@@ -9,11 +9,12 @@ use zk_core::kernel::{BoxError, Cx, Plugin, Reach, Scope};
 use zk_core::model::Message;
 use zk_core::service::{ContextProducer, Files, PromptSection, Tool};
 
+use crate::files::read_state::reader;
 use crate::guidance::ToolGuidance;
-use crate::jobs::RunningJobs;
 use crate::options::ASKING;
 use crate::policy::ResultCaps;
-use crate::read_state::reader;
+use crate::shell::UnaskedCalls;
+use crate::shell::jobs::RunningJobs;
 use crate::{
     AskUser, Edit, Glob, Grep, Jobs, JobsTool, ListFiles, MultiEdit, NAMES, PresentPlan, ReadFile, ReadState,
     Recall, Shell, TodoRead, TodoWrite, Todos, ToolsOptions, WriteFile, todo,
@@ -110,6 +111,7 @@ impl Plugin for ToolsPlugin {
         let jobs = self.jobs.clone();
         scope.on_close(async move || jobs.close().await);
         ResultCaps::register(scope);
+        UnaskedCalls::watch(scope);
         Ok(())
     }
 }

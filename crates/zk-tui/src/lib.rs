@@ -1,8 +1,8 @@
-//! The terminal of zk: an inline screen over the chat engine.
+//! The terminal of zk: inline, full and plain screens over the chat engine.
 //!
-//! What is closed is written once and scrolls away with the terminal's own scrolling; what may still change is redrawn
-//! below it. Bytes to write come out as text; only [`Modes`] and [`Input`] touch the
-//! terminal.
+//! On the inline screen what is closed is written once and scrolls away with the terminal's own scrolling, and what may still
+//! change is redrawn below it; on the full screen all of the conversation is drawn; plain lines are never redrawn. [`App`]
+//! draws the first two, and bytes to write come out as text; [`plain`] draws the third. Only [`term`] touches the terminal.
 //!
 //! | item | what it is |
 //! |---|---|
@@ -14,6 +14,9 @@
 //! | [`Markdown`] | an answer that arrives in pieces, as rows; its work depends on the open block alone |
 //! | [`InlineScreen`] | rows in, the bytes of one frame out |
 //! | [`Row`], [`Span`] | text that is safe on a terminal, by type |
+//! | [`plain`] | a conversation in plain lines: painter, keyboard, line editor, questions |
+//! | [`term`] | modes and keys of the terminal, text that is safe for it, what the environment says of it |
+//! | [`ScreenKind`] | which of the screens a conversation is drawn on |
 //!
 //! # Example
 //!
@@ -25,40 +28,33 @@
 //!
 //! # What this crate must never know
 //!
-//! No tool and no plugin by name, no settings, no event. It knows `zk-core` and, of its siblings, `zk-view`.
+//! No tool and no plugin by name, no argument, no settings file, no exit code, no event. It knows `zk-core` and, of its siblings, `zk-view`.
 
 mod app;
 mod edit;
-mod keymap;
+mod full;
+mod inline;
 mod keys;
-mod layout;
-mod link;
 mod markdown;
-mod notice;
-mod pager;
-mod paint;
-mod paint_full;
 mod pick;
+pub mod plain;
 mod question;
 mod row;
-mod style;
-mod term;
-mod terminals;
+mod screen_kind;
+pub mod term;
 mod text;
 mod transcript;
 mod view;
 
 pub use app::{Action, App, IsHarmless, Mask};
-pub use edit::Recall;
-pub use keymap::Keymap;
-pub use keys::{Direction, Key, KeyDecoder};
+pub use edit::{DRAFT_PAUSE, DraftFiles, Drafts, KeptDrafts, Recall};
+pub use inline::{Abilities, Caret, InlineScreen, Size};
+pub use keys::{Direction, Key, KeyDecoder, Keymap};
 pub use markdown::Markdown;
-pub use notice::Notices;
-pub use paint::{Abilities, Caret, InlineScreen, Size};
 pub use pick::{Asked, Completer, Offered, opens_picker};
 pub use question::{Frame, LineChoice, answer_keys};
-pub use row::{Looks, Row, Span};
-pub use style::{Style, Theme, Tone};
-pub use term::{Input, Modes, Queries, Typed};
+pub use row::{Looks, Row, Span, Style, Theme, Tone};
+pub use screen_kind::ScreenKind;
+pub use term::{Input, Modes, NoticeForm, Queries, TerminalEnv, TerminalError, Typed};
 pub use transcript::Transcript;
 pub use view::ModelFacts;

@@ -8,10 +8,9 @@ use zk_view::{Activity, AnswerEnd, Block, BlockId, Content, IndexedView, Patch, 
 
 use self::exchange::{exchange_rows, last_exchange, shows_the_same};
 use self::item::{Answer, Item, bytes_of};
+use crate::full::Log;
 use crate::markdown::Markdown;
-use crate::pager::Log;
-use crate::row::Row;
-use crate::style::Style;
+use crate::row::{Row, Style};
 use crate::view::{Detail, Kind, Reads, block_rows, kind, open_rows, thought_row};
 
 /// Bytes of printed rows that may wait, such as while the alternate screen is in use: the oldest are left out beyond that.

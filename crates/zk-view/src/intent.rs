@@ -40,7 +40,7 @@ pub enum Intent {
     Hurry,
     /// Go on with another session.
     Switch {
-        /// Which.
+        /// Session to switch to.
         to: SwitchTarget,
     },
     /// Make the conversation smaller.
@@ -93,7 +93,7 @@ pub enum Effect {
     Hurry,
     /// Go on with another session.
     Switch {
-        /// Which.
+        /// Session to switch to.
         to: SwitchTarget,
     },
     /// Make the next request smaller.
@@ -114,7 +114,7 @@ pub enum Effect {
         text: String,
     },
     /// Read the body of an old block from the stored session, and hand it in as
-    /// [`In::Body`](crate::In::Body): see [`body_of`](crate::body_of).
+    /// [`EngineInput::Body`](crate::EngineInput::Body): see [`body_of`](crate::body_of).
     LoadBody {
         /// The block.
         id: BlockId,

@@ -31,10 +31,7 @@
 //!
 //! No terminal, no file and no settings; no tool and no plugin by name. It knows `zk-core` and no sibling.
 
-mod block;
-mod body;
-mod call;
-mod diff;
+mod blocks;
 mod driver;
 mod engine;
 mod facts;
@@ -48,12 +45,12 @@ mod status;
 mod text;
 mod view;
 
-pub use block::{AnswerEnd, Block, BlockId, Content, NoteLevel, PluginBlock, RunEnd, SubAgent};
-pub use body::{Body, Form};
-pub use call::{Call, CallState};
-pub use diff::{DiffLine, DiffReader};
+pub use blocks::block::{AnswerEnd, Block, BlockId, Content, NoteLevel, PluginBlock, RunEnd, SubAgent};
+pub use blocks::body::{Body, Form};
+pub use blocks::call::{Call, CallState};
+pub use blocks::diff::{DiffLine, DiffReader};
 pub use driver::{Drained, Reader, ViewDriver};
-pub use engine::{Engine, In, Kept, Out, Seen, body_of, rebuild};
+pub use engine::{Engine, EngineInput, EngineOutput, Kept, ObservedEvent, body_of, rebuild};
 pub use indexed_view::IndexedView;
 pub use intent::{Effect, Intent, Lines, Queued};
 pub use patch::{PATCH_VERSION, Patch};

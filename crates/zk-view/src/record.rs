@@ -9,7 +9,7 @@ use zk_core::events::DecidedBy;
 use zk_core::model::{CallId, CallKind, Display, RunId, TurnId};
 use zk_core::service::{CustomEntry, Entry, EntryKind, NewEntry};
 
-use crate::call::CallState;
+use crate::blocks::call::CallState;
 use crate::queues::Queues;
 use crate::{Block, Lines, RunEnd};
 

@@ -50,6 +50,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .plugin(LocalPlugin::new(environment, WorkspaceFiles::new([here])?))
         .plugin(guard)
         .tool(Arc::new(Shell { spec, ran: ran.clone() }))
+        // Nobody is asked about calls that the script lets through.
+        .unguarded()
         .build()?;
     let outcome = agent.run("Push, whatever it takes.")?.wait().await;
     outcome.result?;

@@ -15,7 +15,7 @@ use zk_agent::{Agent, AgentConversation};
 use zk_core::events::{Ruling, ToolGate};
 use zk_core::kernel::{Bus, Cx};
 use zk_core::model::{Approved, Display, ToolError, ToolOutput, ToolSpec};
-use zk_core::service::{Conversation, Question, Questions, Tool, ToolCx, UiAnswer};
+use zk_core::service::{CallGuard, Conversation, Question, Questions, Tool, ToolCx, UiAnswer};
 use zk_testkit::{Script, ScriptedProvider};
 use zk_view::{Block, Content, Intent, Patch, ViewDriver};
 
@@ -24,7 +24,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let questions = Arc::new(Questions::new());
     let (bus, view) = (Bus::new(), ViewDriver::answering(&questions));
     bus.install(&view)?;
-    bus.scope("consent").on_async_with(questions, ask_first);
+    let consent = bus.scope("consent");
+    consent.on_async_with(questions, ask_first);
+    consent.provide_service(Arc::new(CallGuard));
     let agent = Agent::builder(Arc::new(ScriptedProvider::new(script())))
         .bus(bus.clone())
         .model_id("scripted")

@@ -88,7 +88,8 @@ async fn main() -> Result<(), BoxError> {
         .turn(|turn| turn.call("sign_out", json!({})))
         .turn(|turn| turn.text("You have 42."));
     let provider = ScriptedProvider::new(script);
-    let agent = Agent::builder(Arc::new(provider.clone())).plugin(Bank::default()).build()?;
+    // A bank without money: nobody is asked about its calls.
+    let agent = Agent::builder(Arc::new(provider.clone())).plugin(Bank::default()).unguarded().build()?;
     let seen = Arc::new(Mutex::new(Vec::new()));
     let log = seen.clone();
     agent.bus().scope("watcher").on_sync(move |changed: &ToolsChanged, _: &Cx| {

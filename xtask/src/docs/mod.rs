@@ -8,6 +8,7 @@ mod schemas;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -52,6 +53,10 @@ fn pages(workspace: &Workspace) -> Result<Vec<(String, String)>> {
     let mut pages = schemas::pages(workspace, &programs)?;
     pages.extend(readmes::pages(&workspace.packages()?, &texts)?);
     pages.push(("docs/reference/events.md".to_owned(), events));
+    let references = output(workspace, &programs.join("examples/dump_reference"), &[])?;
+    let references: BTreeMap<String, String> =
+        serde_json::from_slice(&references).context("the references are no JSON")?;
+    pages.extend(references);
     Ok(pages)
 }
 

@@ -11,7 +11,7 @@ const HOMES: [(&str, &[&str]); 13] = [
     ("notify", &["zk-exec"]),
     ("tiktoken", &["zk-compaction"]),
     ("clap", &["zk-cli"]),
-    ("rustyline", &["zk-cli"]),
+    ("rustyline", &["zk-tui"]),
     ("ratatui", &["zk-cli"]),
     ("pulldown-cmark", &["zk-tui"]),
     ("etcetera", &["zk-cli"]),
@@ -25,7 +25,7 @@ const BELOW: [(&str, &[&str]); 2] =
     [("zk-auth", &["zk-providers", "zk-mcp", "zk-tools"]), ("zk-view", &["zk-tui"])];
 
 /// Arrows point down only: `zk-core` knows `zk-kernel`, every other crate `zk-core` and no sibling but those in
-/// [`BELOW`]; `zk-cli` knows all and is known by none. A test may use what it likes except the program, and the tests
+/// [`BELOW`]; `zk-cli` knows all and is known by none, and so does the facade `zk`, but for the program. A test may use what it likes except the program, and the tests
 /// of kernel and core use these alone.
 pub(super) fn check(packages: &[Package], findings: &mut Findings) {
     for package in packages {
@@ -35,15 +35,20 @@ pub(super) fn check(packages: &[Package], findings: &mut Findings) {
             if dependency == name {
                 continue;
             }
-            if dependency == "xtask" || dependency.starts_with("zk-") {
+            if matches!(dependency.as_str(), "xtask" | "zk") || dependency.starts_with("zk-") {
                 let allowed = match kind {
                     Kind::Normal => match name {
+                        _ if dependency == "zk" => false,
                         "zk-cli" => true,
+                        "zk" => dependency != "zk-cli",
                         "zk-core" => dependency == "zk-kernel",
                         "zk-kernel" | "xtask" => false,
                         _ => dependency == "zk-core" || is_below(&dependency, name),
                     },
-                    Kind::Dev => !matches!(name, "zk-core" | "zk-kernel" | "xtask") && dependency != "zk-cli",
+                    Kind::Dev => {
+                        !matches!(name, "zk-core" | "zk-kernel" | "xtask")
+                            && !matches!(dependency.as_str(), "zk" | "zk-cli")
+                    }
                 };
                 if !allowed {
                     let how = match kind {

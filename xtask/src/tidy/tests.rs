@@ -102,6 +102,10 @@ fn who_may_know_a_sibling() {
         ("zk-tui", "zk-testkit", false),
         ("zk-agent", "zk-cli", false),
         ("zk-cli", "zk-tui", true),
+        ("zk-cli", "zk", false),
+        ("zk-agent", "zk", false),
+        ("zk", "zk-agent", true),
+        ("zk", "zk-cli", false),
     ] {
         let dir = clean();
         let manifest = MANIFEST.replace("NAME", name);

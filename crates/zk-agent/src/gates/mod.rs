@@ -1,5 +1,5 @@
 //! The harness's own gates. They run after the consumers' in this order: allowed tools, budgets, repeated
-//! calls, lazy tools; each does nothing once a call is decided, nor to the calls
+//! calls, calls that nobody decides on, lazy tools; each does nothing once a call is decided, nor to the calls
 //! of other runs on the same bus.
 
 mod budget;
@@ -17,6 +17,7 @@ use crate::Behavior;
 use crate::agent::AgentInner;
 use crate::output::OUTPUT_TOOL;
 use crate::shared::RunShared;
+use crate::tools::is_guarded;
 
 pub(crate) use dedup::{DedupMemory, call_key};
 
@@ -35,6 +36,9 @@ pub(crate) fn install(scope: &Scope, behavior: &Behavior, run: &Arc<RunShared>, 
         let gate =
             Arc::new(dedup::Dedup::new(behavior.dedup_tools.clone(), Arc::downgrade(agent), run.clone()));
         scope.handle_at::<ToolGate, _>(at, gate);
+    }
+    if !agent.is_unguarded {
+        scope.handle_at::<ToolGate, _>(at, Arc::new(Unguarded { run: run.clone() }));
     }
     let lazy = LazyTools { run: run.clone(), agent: Arc::downgrade(agent) };
     scope.handle_at::<ToolGate, _>(at, Arc::new(lazy));
@@ -61,6 +65,25 @@ impl Handler<ToolGate> for LazyTools {
         Ok(Some(Ruling::refuse(format!(
             "`{}` is not among the tools of this request; search for it first{with}, then call it with the \
              arguments it asks for",
+            gate.call.display_name
+        ))))
+    }
+}
+
+/// Refuses calls that do more than their tool told of no arguments, where nobody decides on them.
+struct Unguarded {
+    run: Arc<RunShared>,
+}
+
+impl Handler<ToolGate> for Unguarded {
+    async fn call(&self, gate: &ToolGate, cx: &Cx) -> Answer<ToolGate> {
+        let may_run = gate.tool.is_none() || gate.effects.is_read_only() || is_guarded(cx.bus());
+        if may_run || gate.is_decided() || !self.run.owns(cx) {
+            return Ok(None);
+        }
+        Ok(Some(Ruling::refuse(format!(
+            "this call of `{}` would do more than read, and nobody is here to decide on it; go on without it, or \
+             tell the user that a permission gate is missing",
             gate.call.display_name
         ))))
     }

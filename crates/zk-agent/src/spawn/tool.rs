@@ -302,6 +302,9 @@ impl SpawnTool {
             .retry(parent.retry.clone())
             .rate_limits(parent.limits.clone())
             .cwd(&cx.cwd);
+        if parent.is_unguarded {
+            child = child.unguarded();
+        }
         for (canonical, wire) in parent.aliases.iter() {
             child = child.alias(canonical, wire);
         }

@@ -1,5 +1,4 @@
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -8,6 +7,7 @@ use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, CallKind, Concurrency, ToolCall, ToolContent, ToolResult, output_bytes};
 use zk_core::service::{CallEnd, CallPlace, CallSteps, Progress, Tool};
 
+use super::catch::catch_panic;
 use crate::driver::Driver;
 
 /// State that all calls of one batch share.
@@ -96,9 +96,4 @@ pub(super) async fn skipped(cx: &Cx, call: &Arc<CallRef>, reason: &str) -> Settl
 /// Which calls this one may run beside. A tool that cannot say runs alone.
 pub(super) fn concurrency(tool: &dyn Tool, args: &Value) -> Concurrency {
     catch_panic(|| tool.concurrency(args)).unwrap_or_default()
-}
-
-/// Returns what a tool says of a call; nothing if it panics, since its arguments may be anything.
-pub(super) fn catch_panic<T>(describe: impl FnOnce() -> T) -> Option<T> {
-    catch_unwind(AssertUnwindSafe(describe)).ok()
 }

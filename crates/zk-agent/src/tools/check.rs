@@ -8,7 +8,7 @@ use zk_core::model::{AgentError, ToolSpec};
 use zk_core::service::{CallPlace, Tool};
 
 use super::Aliases;
-use super::call::catch_panic;
+use super::catch::catch_panic;
 use crate::ToolSet;
 
 /// Deepest nesting of a schema; far beyond what a model can follow.

@@ -6,7 +6,8 @@ use zk_core::kernel::Cx;
 use zk_core::model::{Block, ToolCall, ToolResult};
 use zk_core::service::{CallPlace, Redactor};
 
-use super::call::{Calls, catch_panic};
+use super::call::Calls;
+use super::catch::catch_panic;
 
 /// Characters of an error's first line that a batch's end tells.
 const ERROR_CHARS: usize = 200;

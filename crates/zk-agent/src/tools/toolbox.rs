@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use zk_core::events::{ToolChange, ToolChangeKind, ToolLeftOut};
 use zk_core::kernel::Bus;
-use zk_core::model::{Disclosure, Message, ToolSpec};
+use zk_core::model::{AgentError, Disclosure, Message, ToolSpec};
 use zk_core::service::{CallPlace, Tool, ToolChoice};
 
 use super::Aliases;
 use super::alias::Renamed;
 use super::check::offer;
+use super::guarded::check_reading;
 use crate::ToolSet;
 use crate::output::{OUTPUT_TOOL, OutputTool};
 
@@ -130,6 +131,14 @@ impl Toolbox {
         let spec = self.aliases.spec(OUTPUT_TOOL, output.spec());
         self.output = Some((output, spec));
         self.specify(self.specs.to_vec());
+    }
+
+    /// Checks that none of the tools may do more than read.
+    ///
+    /// # Errors
+    /// [`AgentError::Unguarded`] for the first that may.
+    pub(crate) fn check_reading(&self, place: &CallPlace) -> Result<(), AgentError> {
+        check_reading(self.tools.iter().map(|(name, tool)| (name.as_str(), &**tool)), place)
     }
 
     /// Takes the changes since this was last asked, if there are any.

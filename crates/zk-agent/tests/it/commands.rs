@@ -42,7 +42,8 @@ impl Command for HandOver {
 
 fn conversation(script: Script) -> (AgentConversation, ScriptedProvider) {
     let provider = ScriptedProvider::new(script);
-    let agent = Agent::builder(Arc::new(provider.clone())).tool(TestTool::echo()).build().unwrap();
+    let agent =
+        Agent::builder(Arc::new(provider.clone())).unguarded().tool(TestTool::echo()).build().unwrap();
     (AgentConversation::new(agent), provider)
 }
 

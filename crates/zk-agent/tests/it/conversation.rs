@@ -107,6 +107,7 @@ async fn desk_with(script: Script, change: impl FnOnce(AgentBuilder) -> AgentBui
     let again: zk_agent::DedupKey = Arc::new(|_| Some("same".to_owned()));
     let behavior = Behavior { dedup_tools: [("echo".to_owned(), again)].into(), ..Behavior::default() };
     let builder = Agent::builder(Arc::new(provider.clone()))
+        .unguarded()
         .tool(TestTool::echo())
         .behavior(behavior)
         .session(SessionId::from("first"));

@@ -323,6 +323,7 @@ async fn the_limits_of_one_run_do_not_bind_another_agent_on_the_same_bus() {
     limited.recorder.wait_for("tool:before").await;
     let provider = zk_testkit::ScriptedProvider::new(Script::new().turn(echoes(1)).turn(|t| t.text("ok")));
     let other = zk_agent::Agent::builder(Arc::new(provider.clone()))
+        .unguarded()
         .bus(limited.agent.bus().clone())
         .build()
         .unwrap();

@@ -349,7 +349,7 @@ async fn a_build_that_fails_leaves_nothing_on_the_bus_it_was_given() {
     let build = |schema: serde_json::Value| {
         let provider = Arc::new(ScriptedProvider::new(chatty()));
         let tool = TestTool::new("take", async |_, _| Ok(ToolOutput::text(""))).schema(schema).arc();
-        Agent::builder(provider).bus(bus.clone()).plugin(cleaning("own", &log)).tool(tool).build()
+        Agent::builder(provider).unguarded().bus(bus.clone()).plugin(cleaning("own", &log)).tool(tool).build()
     };
     let before = bus.describe().len();
     let error = build(json!({"type": "array"})).unwrap_err().to_string();
@@ -363,7 +363,7 @@ async fn a_tool_whose_name_no_provider_takes_fails_the_build_unless_it_has_an_al
     for name in ["", "with space", "a.b"] {
         let builder = || {
             let tool = TestTool::new(name, async |_, _| Ok(ToolOutput::text(""))).arc();
-            Agent::builder(Arc::new(ScriptedProvider::new(chatty()))).tool(tool)
+            Agent::builder(Arc::new(ScriptedProvider::new(chatty()))).unguarded().tool(tool)
         };
         let error = builder().build().unwrap_err().to_string();
         assert!(error.contains("as the name of a tool"), "{error}");

@@ -20,6 +20,7 @@ mod cut_keys;
 mod dispatch;
 mod errors;
 mod gates;
+mod guarded;
 mod lifecycle;
 mod models;
 mod order;

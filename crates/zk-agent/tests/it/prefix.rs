@@ -156,7 +156,7 @@ async fn the_owner_of_a_changed_tool_is_named() {
     let tools = bus.scope("mcp:files");
     tools.provide::<dyn Tool>("echo", TestTool::echo()).unwrap();
     let seen = breaks(&bus);
-    let agent = Agent::builder(provider()).bus(bus.clone()).build().unwrap();
+    let agent = Agent::builder(provider()).unguarded().bus(bus.clone()).build().unwrap();
     run(&agent).await;
     tools.close().await;
     run(&agent).await;

@@ -50,6 +50,7 @@ fn literal(responses: Vec<Vec<StreamEvent>>) -> (Agent, Recorder) {
     let inner = ScriptedProvider::new(Script::new());
     let provider = Literal { responses: Mutex::new(responses), inner };
     let agent = Agent::builder(Arc::new(provider))
+        .unguarded()
         .model_id("literal-1")
         .tool(TestTool::echo())
         .plugin(recorder.clone())

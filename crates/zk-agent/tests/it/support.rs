@@ -39,7 +39,8 @@ pub(crate) fn rig_on(provider: ScriptedProvider, change: impl FnOnce(AgentBuilde
         .tool(TestTool::echo())
         .tool(TestTool::fail())
         .plugin(recorder.clone())
-        .plugin(store.clone());
+        .plugin(store.clone())
+        .unguarded();
     let agent = change(builder).build().unwrap();
     Rig { agent, provider, recorder, store }
 }

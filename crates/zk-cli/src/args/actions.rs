@@ -276,6 +276,8 @@ pub(crate) enum ConfigAction {
         #[arg(long)]
         origin: bool,
     },
+    /// Print every key with its values, its default and its meaning
+    Keys,
     /// Print the JSON Schema of the settings, for editors
     Schema {
         /// Print the schema of the object that `--output-format json` prints instead

@@ -46,6 +46,7 @@ pub(crate) enum Job {
         json: bool,
     },
     Auth(AuthAction),
+    ConfigKeys,
     ConfigSchema {
         of_result: bool,
     },
@@ -186,6 +187,7 @@ impl Cli {
                     }
                     CliCommand::Context { id, json } => Job::Context { id, json },
                     CliCommand::Auth { action } => Job::Auth(action),
+                    CliCommand::Config { action: ConfigAction::Keys } => Job::ConfigKeys,
                     CliCommand::Config { action: ConfigAction::Schema { result } } => {
                         Job::ConfigSchema { of_result: result }
                     }

@@ -7,15 +7,18 @@ use zk_auth::{AuthError, AuthorizationCode, Credential, CredentialStore, Login, 
 use zk_core::service::{Exec, ExecRequest, OutputStream};
 use zk_exec::{Environment, ProcessExec};
 use zk_providers::Http;
+use zk_providers::select::{CredentialSource, StoredCredentials};
+use zk_tui::TerminalError;
+use zk_tui::term::{print_stderr, secret};
 
 use super::print;
 use crate::app::{AppContext, runtime};
 use crate::args::actions::AuthAction;
-use crate::credentials::{self, StoredCredentials};
-use crate::endpoint::{self, Key, NamedProvider};
+use crate::credentials;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::term::{print_stderr, secret};
-use crate::{stdin, suggest};
+use zk_settings::suggest;
+
+use crate::stdin;
 
 /// Longest time for a person to sign in.
 pub(super) const SIGN_IN_LIMIT: Duration = Duration::from_secs(10 * 60);
@@ -33,8 +36,8 @@ fn login(app: &AppContext, provider: Option<String>, key: bool, browser: bool) -
     let client = credentials::client(app, &name)?.filter(|_| !key);
     let credential = match client {
         None => {
-            let provider = NamedProvider::find(&app.settings, &name)?;
-            if provider.ready.is_some() {
+            let provider = app.settings.known_providers().find(&name)?;
+            if provider.prebuilt.is_some() {
                 return Err(Failure::usage(format!("{name} is a part of this program and takes no key")));
             }
             if provider.is_sign_in_only() {
@@ -56,7 +59,7 @@ fn login(app: &AppContext, provider: Option<String>, key: bool, browser: bool) -
 /// A key from the person's hands, or from a pipe.
 fn typed(name: &str) -> Outcome<String> {
     let key = if stdin::is_terminal() {
-        secret::read(&format!("Key for {name} (it is not shown): "))?
+        secret::read(&format!("Key for {name} (it is not shown): ")).map_err(not_stored)?
     } else {
         stdin::text(false)?.unwrap_or_default()
     };
@@ -68,6 +71,14 @@ fn typed(name: &str) -> Outcome<String> {
         return Err(Failure::usage("that is more than a key: it holds spaces or line breaks"));
     }
     Ok(key.to_owned())
+}
+
+/// The failure of a key that was not typed to its end.
+fn not_stored(error: TerminalError) -> Failure {
+    match error {
+        TerminalError::GivenUp => Failure::new(Exit::Interrupted, "nothing was stored"),
+        error => error.into(),
+    }
 }
 
 async fn sign_in(app: &AppContext, client: OAuthClient, browser: bool) -> Outcome<Credential> {
@@ -147,7 +158,7 @@ pub(super) async fn open(app: &AppContext, opener: &[String], url: &str) -> bool
 }
 
 fn logout(app: &AppContext, provider: Option<String>) -> Outcome<Exit> {
-    let name = match provider.or_else(|| app.settings.text("provider").map(str::to_owned)) {
+    let name = match provider.or_else(|| app.settings.program.provider.clone()) {
         Some(name) => name,
         None => named(app, None)?,
     };
@@ -164,7 +175,7 @@ fn status(app: &AppContext, provider: Option<String>) -> Outcome<Exit> {
     let stored = runtime.block_on(credentials::all_stored(app));
     let all: BTreeSet<String> = match provider {
         Some(name) => [name].into(),
-        None => endpoint::names(&app.settings).into_iter().chain(stored.keys().cloned()).collect(),
+        None => app.settings.known_providers().names().into_iter().chain(stored.keys().cloned()).collect(),
     };
     let asked = all.len() == 1;
     let states: Vec<(String, Option<String>)> = all
@@ -187,14 +198,14 @@ fn status(app: &AppContext, provider: Option<String>) -> Outcome<Exit> {
 
 /// Returns the credential that would be used for a provider, and its place.
 fn state(app: &AppContext, stored: &StoredCredentials, name: &str) -> Option<String> {
-    let Ok(provider) = NamedProvider::find(&app.settings, name) else {
+    let Ok(provider) = app.settings.known_providers().find(name) else {
         return stored.get(name).map(|credential| format!("{}, unused: unknown provider", what(credential)));
     };
-    let (key, place) = app.key(&provider, stored)?;
+    let (key, place) = app.credential(&provider, stored)?;
     let what = match key {
-        Key::Api(_) => "a key".to_owned(),
-        Key::Bearer(_) => "a token".to_owned(),
-        Key::Stored | Key::SignIn { .. } => what(stored.get(name)?),
+        CredentialSource::Key(_) => "a key".to_owned(),
+        CredentialSource::Bearer(_) => "a token".to_owned(),
+        CredentialSource::StoredKey | CredentialSource::SignIn { .. } => what(stored.get(name)?),
     };
     Some(format!("{what} ({place})"))
 }
@@ -217,9 +228,9 @@ fn what(credential: &Credential) -> String {
 
 /// The provider that is named here or in the settings.
 fn named(app: &AppContext, provider: Option<String>) -> Outcome<String> {
-    let name = provider.or_else(|| app.settings.text("provider").map(str::to_owned)).ok_or_else(|| {
-        let names = endpoint::names(&app.settings);
+    let name = provider.or_else(|| app.settings.program.provider.clone()).ok_or_else(|| {
+        let names = app.settings.known_providers().names();
         Failure::usage(format!("say for which provider: {}", suggest::either(&names)))
     })?;
-    NamedProvider::find(&app.settings, &name).map(|provider| provider.name)
+    Ok(app.settings.known_providers().find(&name)?.name)
 }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use zk_agent::AgentConversation;
 use zk_compaction::{LazyCounter, report};
 use zk_core::kernel::{BoxError, Cx};
-use zk_core::service::{Command, CommandOutcome, ContextWindow, Conversation, WindowFill};
+use zk_core::service::{Command, CommandOutcome, ContextWindow, Conversation, SessionLog, WindowFill};
 
 use super::context::lines;
 
@@ -83,6 +83,10 @@ impl WindowCommand {
 
     async fn uncompact(&self, cx: &Cx) -> Result<String, BoxError> {
         let undone = self.window()?.restore(&self.conversation.agent().context(), cx).await?;
+        if undone && cx.service::<dyn SessionLog>().is_some_and(|log| log.earlier() > 0) {
+            // The messages that were left out were not read.
+            self.conversation.reload().await?;
+        }
         let text = if undone {
             "taken back: what was left out is sent again, until the window overflows or /compact"
         } else {

@@ -6,7 +6,7 @@ use zk_core::kernel::Bus;
 use zk_core::model::Message;
 use zk_core::service::visible_line;
 use zk_mcp::{McpServers, ServerStatus};
-use zk_session::{load_history, read_matching};
+use zk_session::{load_live, read_live_matching};
 
 use super::{mcp, print};
 use crate::app::{AppContext, runtime};
@@ -55,9 +55,8 @@ pub(super) async fn wait_for_servers(app: &AppContext, bus: &Bus) {
 
 /// Reads the messages that are sent of a session.
 async fn stored(app: &AppContext, id: &str) -> Outcome<Vec<Arc<Message>>> {
-    let snapshot = read_matching(&store(app)?, given(id, "`zk context`")?).await.map_err(refused)?;
-    let loaded = load_history(&snapshot.entries);
-    Ok(sent_of(&snapshot.entries, &loaded.messages))
+    let live = read_live_matching(&store(app)?, given(id, "`zk context`")?).await.map_err(refused)?;
+    Ok(sent_of(&live.entries, &load_live(&live).messages))
 }
 
 /// A report in lines.

@@ -8,13 +8,14 @@ use zk_core::service::{
     Entry, EntryKind, EntryVisitor, SessionFilter, SessionStore, SideCallOf, StoreError, visible_line,
 };
 use zk_session::scan_matching;
+use zk_tui::plain::lines::shorten;
+use zk_tui::term::print_stderr;
 
 use super::print;
 use crate::app::{AppContext, runtime};
 use crate::args::actions::{CostAction, CostBy};
 use crate::cost_records::{BREAK, DEPTH, SAVINGS, SOURCE};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::mode::summary::shorten;
 use crate::sessions::{given, refused, store};
 
 /// Shows what sessions used and cost, or why one read more than it had to.
@@ -192,33 +193,43 @@ fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Sums of sessions, and what is to be said of sessions that cannot be read as they are.
+struct Summed {
+    totals: Totals,
+    /// Lines about those that are left out.
+    left_out: Vec<String>,
+    /// Notices of entries that are missing in the sums.
+    damaged: Vec<String>,
+}
+
 /// Sums the sessions that match, each apart: one that cannot be read to its end is left out, and a line says so.
-async fn sum_up(
-    store: &dyn SessionStore,
-    filter: &SessionFilter,
-    by: CostBy,
-) -> Result<(Totals, Vec<String>), StoreError> {
-    let (mut totals, mut notices) = (Totals::by(by), Vec::new());
+async fn sum_up(store: &dyn SessionStore, filter: &SessionFilter, by: CostBy) -> Result<Summed, StoreError> {
+    let mut all = Summed { totals: Totals::by(by), left_out: Vec::new(), damaged: Vec::new() };
     for info in store.list(filter).await? {
         let session = format!("{}  {}", info.id, shorten(&info.title.replace('\n', " ")));
         let summed = Arc::new(Mutex::new(Totals::by(by)));
         let visit = visiting(&summed, move |totals, entry| totals.add(&session, entry));
         match store.scan(&info.id, visit).await {
-            Ok(_) => totals.merge(&lock(&summed)),
-            Err(error) => notices.push(format!("{} is left out: {error}", info.id)),
+            Ok(scan) => {
+                all.totals.merge(&lock(&summed));
+                all.damaged.extend(scan.notices);
+            }
+            Err(error) => all.left_out.push(format!("{} is left out: {error}", info.id)),
         }
     }
-    Ok((totals, notices))
+    Ok(all)
 }
 
 fn totals(app: &AppContext, by: CostBy, all: bool, as_json: bool) -> Outcome<Exit> {
     let store = store(app)?;
     let filter = SessionFilter { cwd: (!all).then(|| app.cwd.clone()), limit: None, unanswered: true };
     let summed = runtime()?.block_on(sum_up(&store, &filter, by));
-    let (Totals { sums, total, .. }, notices) = summed.map_err(refused)?;
+    let Summed { totals: Totals { sums, total, .. }, left_out, damaged } = summed.map_err(refused)?;
+    damaged.iter().for_each(|notice| tell(notice));
     if as_json {
         let rows: Vec<Value> = sums.iter().map(|(name, sum)| sum.json(name)).collect();
         let text = serde_json::to_string_pretty(&Value::Array(rows)).map_err(Failure::failed)?;
+        left_out.iter().for_each(|notice| tell(notice));
         return print(app, &text.lines().map(str::to_owned).collect::<Vec<_>>());
     }
     let mut lines: Vec<String> = sums.iter().map(|(name, sum)| visible_line(&sum.line(name))).collect();
@@ -230,8 +241,13 @@ fn totals(app: &AppContext, by: CostBy, all: bool, as_json: bool) -> Outcome<Exi
         lines.push(total.line("all"));
     }
     lines.extend(total.outputs.line());
-    lines.extend(notices.iter().map(|notice| visible_line(notice)));
+    lines.extend(left_out.iter().map(|notice| visible_line(notice)));
     print(app, &lines)
+}
+
+/// Says what the figures lack.
+fn tell(notice: &str) {
+    print_stderr(&format!("zk: {}", visible_line(notice)));
 }
 
 /// An answer of a model.
@@ -272,6 +288,7 @@ fn why(app: &AppContext, id: &str) -> Outcome<Exit> {
     let scan = runtime()?.block_on(async {
         scan_matching(&store, given(id, "`zk cost why`")?, visitor).await.map_err(refused)
     })?;
+    scan.notices.iter().for_each(|notice| tell(notice));
     let (sum, breaks) = &*lock(&found);
     let mut lines = vec![sum.line(scan.info.id.as_str())];
     if breaks.is_empty() {
@@ -347,7 +364,7 @@ mod tests {
         let store = BreakingStore { inner: store, id: "s_broken".into(), entries: 2 };
         let filter = SessionFilter { unanswered: true, ..SessionFilter::default() };
         for by in [CostBy::Session, CostBy::Model, CostBy::Day, CostBy::Plugin] {
-            let (totals, notices) = sum_up(&store, &filter, by).await.unwrap();
+            let Summed { totals, left_out: notices, .. } = sum_up(&store, &filter, by).await.unwrap();
             assert_eq!((totals.total.answers, totals.total.cost), (2, Some(1.0)), "{by:?}");
             assert_eq!(totals.sums.values().map(|sum| sum.answers).collect::<Vec<_>>(), [2], "{by:?}");
             assert_eq!(notices.len(), 1, "{notices:?}");

@@ -7,21 +7,21 @@ use std::sync::Arc;
 
 use tokio::signal::unix::{SignalKind, signal};
 use zk_core::service::Files;
-use zk_exec::{BoundedExec, Environment, ExecServer, LocalExec, serve_tunnel};
+use zk_exec::{
+    BoundedExec, ContextName, Environment, ExecServer, LocalExec, SocketDir, serve_tunnel, socket_path,
+};
+use zk_tui::term::print_stderr;
 
 use crate::app::{AppContext, runtime};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::far_host::PrivateDir;
-use crate::place::{self, ContextName};
-use crate::term::print_stderr;
 use crate::{compose, sandbox};
 
 /// Serves the commands and files of this directory at a socket until a signal ends it, or at standard input and output
 /// until these end.
 pub(crate) fn exec_server(app: &AppContext, listen: Option<&str>) -> Outcome<Exit> {
-    let socket = listen.map(place::socket).transpose().map_err(Failure::usage)?;
+    let socket = listen.map(socket_path).transpose().map_err(|error| Failure::usage(error.to_string()))?;
     let environment = Environment::filtered(app.env.without_secrets());
-    let served = match ContextName::of(app) {
+    let served = match app.settings.context() {
         ContextName::Process => LocalExec::Process(Arc::new(compose::process(app, environment))),
         ContextName::Sandbox => LocalExec::Sandbox(Arc::new(sandbox::start(app, environment)?)),
         ContextName::Docker(_) | ContextName::Remote(_) | ContextName::Ssh(_) => {
@@ -61,7 +61,7 @@ fn bind(socket: &Path) -> Outcome<ExecServer> {
 
 /// Serves the program at the other end of standard input and output.
 async fn serve_pipes(app: &AppContext, exec: Arc<dyn BoundedExec>, files: Arc<dyn Files>) -> Outcome<()> {
-    let dir = PrivateDir::make(&app.env).map_err(Failure::failed)?;
+    let dir = SocketDir::make(&app.env.runtime_dir()).map_err(Failure::failed)?;
     let socket = dir.socket();
     let server = bind(&socket)?;
     let (from, to) = pipes().map_err(Failure::failed)?.into_split();

@@ -30,16 +30,22 @@ pub(crate) use prompt::prompt_command;
 pub(crate) use sessions::{session_lines, sessions};
 pub(crate) use skills::skills;
 pub(crate) use trust::trust;
+use zk_tui::Style;
+use zk_tui::plain::Screen;
 
 use crate::app::AppContext;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::result::json_schema as result_schema;
-use crate::settings::json_schema;
-use crate::term::{Screen, Style};
+use crate::settings::{json_schema, reference};
 
 /// Prints every setting.
 pub(crate) fn config_show(app: &AppContext, origin: bool) -> Outcome<Exit> {
     print(app, &app.settings.lines(origin))
+}
+
+/// Prints what can be set, as Markdown.
+pub(crate) fn config_keys(app: &AppContext) -> Outcome<Exit> {
+    print(app, &reference().lines().map(str::to_owned).collect::<Vec<_>>())
 }
 
 /// Prints the shape of the settings, or of what a run comes to.
@@ -50,8 +56,8 @@ pub(crate) fn config_schema(app: &AppContext, of_result: bool) -> Outcome<Exit> 
 }
 
 fn print(app: &AppContext, lines: &[String]) -> Outcome<Exit> {
-    let mut screen = Screen::new(&app.env);
-    lines.iter().for_each(|line| screen.line(Style::Plain, line));
+    let mut screen = Screen::stdout(&app.env.terminal());
+    lines.iter().for_each(|line| screen.line(Style::PLAIN, line));
     screen.finish()?;
     Ok(Exit::Done)
 }

@@ -73,11 +73,11 @@ fn effects(app: &AppContext, name: &str, args: &Value, has_sandbox: bool) -> Out
     let options = ToolsOptions {
         outside: has_sandbox,
         shell_bounds: has_sandbox.then(String::new),
-        ..sandbox::with_git(app, behavior::tools_options(&app.settings))
+        ..sandbox::with_git(app, behavior::tools_options(&app.settings.tools))
     };
     bus.install(&ToolsPlugin::new(options)).map_err(Failure::failed)?;
     #[cfg(feature = "fetch")]
-    bus.install(&crate::fetch::plugin(&app.settings)?).map_err(Failure::failed)?;
+    bus.install(&zk_tools::FetchPlugin::new(app.settings.fetch.clone())).map_err(Failure::failed)?;
     Ok(match bus.item::<dyn Tool>(name) {
         Some(tool) => tool.effects(args, &CallPlace { cx: bus.cx(), cwd: app.cwd.clone() }),
         None => Effects::Unknown,
@@ -100,7 +100,7 @@ fn judged(
     effects: &dyn Fn(bool) -> Outcome<Effects>,
     args: Option<&Value>,
 ) -> Outcome<Exit> {
-    let containment = Containment::of(app, app.settings.flag("permissions.allow_all"))?;
+    let containment = Containment::of(app, app.settings.permissions.allow_all)?;
     let effects = &effects(containment.sandbox.is_some())?;
     let mode = containment.mode;
     let judge = policy::judge(app, &containment);
@@ -120,7 +120,7 @@ fn judged(
             .map(|row| format!("  {row}")),
     );
     if tool == "shell" && decision != Decision::Deny {
-        let is_read = containment.for_reads.is_some() && judge.allows_as_read(tool, effects, &app.cwd);
+        let is_read = containment.for_reads.is_tested() && judge.allows_as_read(tool, effects, &app.cwd);
         let place = match is_read {
             true => "a read-only sandbox".to_owned(),
             false if effects.leaves_context() => "a process of yours, outside of the sandbox".to_owned(),

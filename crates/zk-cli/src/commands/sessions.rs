@@ -1,20 +1,23 @@
+use std::ops::ControlFlow;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
+use zk_core::service::{EntryVisitor, SessionFilter, SessionInfo, SessionStore, Unreadable, visible_line};
+use zk_session::{open_matching, scan_matching};
+use zk_tui::Style;
+use zk_tui::plain::Screen;
+use zk_tui::plain::lines::shorten;
+use zk_tui::term::print_stderr;
 
 use super::show_session;
 use crate::app::{AppContext, runtime};
 use crate::args::actions::SessionsAction;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::mode::summary::shorten;
-use crate::sessions::{given, refused, store, store_copy};
-use crate::term::{Screen, Style, print_stderr};
-use zk_core::service::{SessionFilter, SessionInfo, SessionStore, Unreadable, visible_line};
-use zk_session::{open_matching, read_matching};
+use crate::sessions::{Copied, given, refused, store, store_copy};
 
 pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit> {
     let store = store(app)?;
-    let plain = |lines: Vec<String>| lines.into_iter().map(|line| (Style::Plain, line)).collect::<Vec<_>>();
+    let plain = |lines: Vec<String>| lines.into_iter().map(|line| (Style::PLAIN, line)).collect::<Vec<_>>();
     let lines: Vec<(Style, String)> = runtime()?.block_on(async {
         match action {
             SessionsAction::List { all, json } => {
@@ -40,13 +43,13 @@ pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit
             }
             SessionsAction::Show { id } => show_session::show(app, &id).await.map(|()| Vec::new()),
             SessionsAction::Copy { id } => {
-                let found =
-                    read_matching(&store, given(&id, "`zk sessions copy`")?).await.map_err(refused)?;
-                for notice in &found.notices {
+                let id = given(&id, "`zk sessions copy`")?;
+                let nothing = || -> EntryVisitor { Box::new(|_, _| ControlFlow::Break(())) };
+                let found = scan_matching(&store, id, nothing).await.map_err(refused)?.info;
+                let Copied { id: copy, notices } = store_copy(app, &found.id, found.cwd, None).await?;
+                for notice in &notices {
                     print_stderr(&format!("zk: {notice}"));
                 }
-                let kinds = found.entries.into_iter().map(|entry| entry.kind).collect();
-                let copy = store_copy(app, &found.info.id, found.info.cwd, kinds).await?;
                 Ok(plain(vec![format!("copied as {copy}; `zk --resume {copy}` goes on with it")]))
             }
             SessionsAction::Rm { id } => {
@@ -64,7 +67,7 @@ pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit
             }
         }
     })?;
-    let mut screen = Screen::new(&app.env);
+    let mut screen = Screen::stdout(&app.env.terminal());
     lines.iter().for_each(|(style, line)| screen.line(*style, line));
     screen.finish()?;
     Ok(Exit::Done)

@@ -6,17 +6,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use zk_core::service::{Entry, EntryKind, EntryVisitor, SessionStore};
 use zk_session::scan_matching;
+use zk_tui::Style;
+use zk_tui::plain::{Screen, lines};
+use zk_tui::term::print_stderr;
 
 use super::sessions::parent_remark;
 use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
-use crate::mode::lines;
 use crate::sessions::{given, refused, store};
-use crate::term::{Screen, Style, print_stderr};
 
 /// Prints a session.
 pub(super) async fn show(app: &AppContext, id: &str) -> Outcome<()> {
-    show_on(Screen::new(&app.env), &store(app)?, given(id, "`zk sessions show`")?).await
+    show_on(Screen::stdout(&app.env.terminal()), &store(app)?, given(id, "`zk sessions show`")?).await
 }
 
 async fn show_on(screen: Screen, store: &dyn SessionStore, id: &str) -> Outcome<()> {
@@ -45,12 +46,12 @@ async fn show_on(screen: Screen, store: &dyn SessionStore, id: &str) -> Outcome<
         }
     };
     if let Some(remark) = parent_remark(&scan.info) {
-        screen.line(Style::Plain, &remark);
+        screen.line(Style::PLAIN, &remark);
     }
     if let Some(lock) = &scan.info.lock {
-        screen.line(Style::Plain, &format!("(open in process {})", lock.pid));
+        screen.line(Style::PLAIN, &format!("(open in process {})", lock.pid));
     } else if scan.info.interrupted {
-        screen.line(Style::Plain, "(interrupted)");
+        screen.line(Style::PLAIN, "(interrupted)");
     }
     screen.finish()?;
     for notice in &scan.notices {
@@ -96,11 +97,11 @@ mod tests {
     use zk_core::model::Message;
     use zk_core::service::{Durability, NewSession};
     use zk_session::MemoryStore;
+    use zk_tui::TerminalEnv;
+    use zk_tui::plain::{Backlog, Sink};
 
     use super::*;
     use crate::commands::breaking_store::BreakingStore;
-    use crate::env::Env;
-    use crate::term::{Backlog, Sink};
 
     #[tokio::test]
     async fn a_session_that_cannot_be_read_to_its_end_is_shown_up_to_there() {
@@ -115,7 +116,8 @@ mod tests {
         let store = BreakingStore { inner: store, id: "s_broken".into(), entries: 3 };
         let (sender, mut drawn) = unbounded_channel();
         let sink = Sink { sender, backlog: Backlog::default() };
-        let failure = show_on(Screen::drawn_by(sink, &Env::default()), &store, "s_broken").await.unwrap_err();
+        let failure =
+            show_on(Screen::drawn_by(sink, &TerminalEnv::default()), &store, "s_broken").await.unwrap_err();
         let mut text = String::new();
         while let Ok((_, piece)) = drawn.try_recv() {
             text.push_str(&piece);

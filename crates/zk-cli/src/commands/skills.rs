@@ -1,17 +1,24 @@
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use zk_core::service::visible_line;
+use zk_mcp::McpServers;
 use zk_skills::{
-    Bundle, Diagnostic, SKILL_FILE, Skill, SkillRoots, SkillSet, SkillSource, discover, place, skill_at,
-    validate,
+    Bundle, Diagnostic, SKILL_FILE, Skill, SkillRoots, SkillSet, SkillSource, Skills, discover, place,
+    skill_at, validate,
 };
+use zk_view::ViewDriver;
 
 use super::print;
-use crate::app::AppContext;
+use crate::app::{AppContext, runtime};
 use crate::args::actions::SkillsAction;
+use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::{skills, suggest};
+use zk_settings::suggest;
+
+use crate::sessions::Session;
+use crate::skills;
 
 /// Directory of a project that `add` and `new` fill.
 const PROJECT: &str = ".agents/skills";
@@ -26,6 +33,32 @@ pub(crate) fn skills(app: &AppContext, action: &SkillsAction) -> Outcome<Exit> {
         SkillsAction::Remove { name, project } => remove(app, name, *project),
         SkillsAction::New { name, project } => new(app, name, *project),
     }
+}
+
+/// Time limit of MCP servers to list their skills for a person who asks for all.
+const LIST_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Finds the skills with those that plugins and MCP servers have, for which servers are started.
+fn find_all(app: &AppContext) -> Outcome<SkillSet> {
+    let has_others = !app.settings.additions.plugins.is_empty() || !app.settings.mcp_servers().0.is_empty();
+    if !has_others || !app.settings.skills.enabled {
+        return Ok(skills::find(app));
+    }
+    runtime()?.block_on(async {
+        let host = HostOptions { ui: None, questions: None, allow_all: false, view: ViewDriver::new() };
+        let bus = compose::bus(app, &Session::default(), host).await?;
+        bus.warm_up();
+        if let Some(servers) = bus.service::<McpServers>() {
+            servers.skills_ready(LIST_TIMEOUT).await;
+        }
+        let found = match bus.service::<Skills>() {
+            Some(skills) => Some(skills.reload(&bus.cx()).await),
+            None => None,
+        };
+        bus.close().await;
+        let found = found.transpose().map_err(Failure::failed)?;
+        Ok(found.map_or_else(|| skills::find(app), |set| SkillSet::clone(&set)))
+    })
 }
 
 /// One skill of a list.
@@ -97,7 +130,7 @@ fn rows(set: &SkillSet) -> Vec<Row> {
 }
 
 fn list(app: &AppContext, json: bool) -> Outcome<Exit> {
-    let set = skills::find_all(app)?;
+    let set = find_all(app)?;
     let mut rows = rows(&set);
     rows.extend(skills::left_out_of(app, &set).into_iter().map(|left| Row {
         name: left.path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
@@ -136,7 +169,7 @@ fn print_json(app: &AppContext, rows: Vec<Value>) -> Outcome<Exit> {
 }
 
 fn show(app: &AppContext, name: &str) -> Outcome<Exit> {
-    let set = skills::find_all(app)?;
+    let set = find_all(app)?;
     let all = || set.skills.iter().chain(&set.untrusted);
     let Some(skill) = all().find(|skill| skill.name() == name) else {
         let hint = suggest::did_you_mean(name, all().map(|skill| skill.name()));
@@ -180,7 +213,7 @@ fn show(app: &AppContext, name: &str) -> Outcome<Exit> {
 fn check(app: &AppContext, paths: &[PathBuf], json: bool) -> Outcome<Exit> {
     let mut rows = Vec::new();
     if paths.is_empty() {
-        rows = self::rows(&skills::find_all(app)?);
+        rows = self::rows(&find_all(app)?);
     }
     let mut all = None;
     for path in paths {
@@ -240,7 +273,7 @@ fn check(app: &AppContext, paths: &[PathBuf], json: bool) -> Outcome<Exit> {
 fn named(app: &AppContext, name: &Path, all: &mut Option<SkillSet>) -> Outcome<Option<Row>> {
     let all = match all {
         Some(all) => all,
-        None => all.insert(skills::find_all(app)?),
+        None => all.insert(find_all(app)?),
     };
     Ok(rows(all).into_iter().find(|row| Path::new(&row.name) == name && row.state != "shadowed"))
 }

@@ -1,32 +1,25 @@
 //! MCP servers of the program: which there are, and where what is known of them is kept.
 
-mod eras;
-mod pins;
-mod records;
-mod scripts;
 mod skills;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use zk_auth::FileStore;
 use zk_core::kernel::{Bus, Cx, Plugin};
 use zk_core::service::{Exec, visible_line, visible_lines};
-use zk_exec::{Environment, ProcessExec, Supervision};
+use zk_exec::{Environment, LocalStateFiles, ProcessExec, Supervision};
 use zk_mcp::{
-    McpBootstrapStart, McpConnect, McpError, McpPlugin, McpQuarantine, McpServers, ServerConfig,
-    ServerDisclosure, ServerTransport, ServerTrust,
+    FileEras, FilePins, McpBootstrapStart, McpConnect, McpError, McpPlugin, McpQuarantine, McpServers,
+    Scripts, ServerConfig, ServerRecords, ServerTransport, ServerTrust,
 };
 
 use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
 use crate::sandbox;
 
-pub(crate) use eras::FileEras;
-pub(crate) use pins::FilePins;
-pub(crate) use records::Records;
-pub(crate) use scripts::Scripts;
 pub(crate) use skills::offer_skills;
 
 /// Longest wait of a run without a person for servers: its request may need them, and nobody asks again.
@@ -43,9 +36,9 @@ pub(crate) fn plugin(app: &AppContext, own: Arc<dyn Exec>, is_attended: bool) ->
         return None;
     }
     let usual = if is_attended { Duration::ZERO } else { WAIT };
-    let wait = app.settings.count("mcp.wait").map_or(usual, |ms| Duration::from_millis(ms.into()));
+    let wait = app.settings.mcp.wait().unwrap_or(usual);
     let notices = app.notices.clone();
-    let plugin = make(app, servers).exec(own).waiting(wait).telling(move |text| {
+    let plugin = build_plugin(app, servers).exec(own).wait_for_servers(wait).on_notice(move |text| {
         // A server chose the words: nothing in them is to steer the terminal.
         notices.show(&visible_lines(text).join("\n"));
     });
@@ -53,25 +46,23 @@ pub(crate) fn plugin(app: &AppContext, own: Arc<dyn Exec>, is_attended: bool) ->
 }
 
 /// The plugin with the program's own files, for servers with their variables expanded.
-fn make(app: &AppContext, servers: Vec<ServerConfig>) -> McpPlugin {
+fn build_plugin(app: &AppContext, servers: Vec<ServerConfig>) -> McpPlugin {
     let lookup = |name: &str| app.env.text(name).map(str::to_owned);
-    let check = unchanged(app, &servers);
+    let check = script_change_check(app, &servers);
     let servers: Vec<ServerConfig> = servers.into_iter().map(|server| server.expanded(&lookup)).collect();
     let sandbox = sandbox_of(app, &servers);
     for secret in servers.iter().flat_map(ServerConfig::secrets) {
         app.redactor.learn(secret);
     }
     let roots = std::iter::once(app.project.clone()).chain(app.add_dirs.iter().cloned());
-    let mut plugin = McpPlugin::new(servers, &app.project).roots(roots).checking(check);
+    let mut plugin = McpPlugin::new(servers, &app.project).roots(roots).check_starts(check);
     if let Some(sandbox) = sandbox {
         plugin = plugin.sandbox(sandbox);
     }
-    match app.settings.text("mcp.disclosure") {
-        Some("lazy") => plugin = plugin.disclosure(ServerDisclosure::Lazy),
-        Some("eager") => plugin = plugin.disclosure(ServerDisclosure::Eager),
-        Some(_) | None => {}
+    if let Some(disclosure) = app.settings.mcp.disclosure {
+        plugin = plugin.disclosure(disclosure);
     }
-    if let Some(tokens) = app.settings.count("mcp.eager_tokens") {
+    if let Some(tokens) = app.settings.mcp.eager_tokens {
         plugin = plugin.eager_tokens(tokens);
     }
     if let Some(credentials) = app.dirs.credentials() {
@@ -80,10 +71,11 @@ fn make(app: &AppContext, servers: Vec<ServerConfig>) -> McpPlugin {
         plugin = plugin.credentials(Arc::new(store));
     }
     if let Some(dir) = app.dirs.mcp() {
-        plugin = plugin.eras(Arc::new(FileEras::new(dir.join("eras"))));
-        plugin = plugin.pins(Arc::new(FilePins::new(dir.join("accepted"), app.host_files.clone())));
-        let records = Records::new(dir, app);
-        plugin = plugin.logging(move |server, bytes| records.log(server, bytes));
+        let files = Arc::new(LocalStateFiles::new(app.host_files.clone()));
+        plugin = plugin.eras(Arc::new(FileEras::new(dir.join("eras"), files.clone())));
+        plugin = plugin.pins(Arc::new(FilePins::new(dir.join("accepted"), files)));
+        let records = server_records(app, dir);
+        plugin = plugin.on_log(move |server, bytes| records.log(server, bytes));
     }
     plugin
 }
@@ -110,7 +102,7 @@ fn sandbox_of(app: &AppContext, servers: &[ServerConfig]) -> Option<Arc<dyn Exec
 
 /// Whether the scripts of a server of the project are still those that were approved: one that ended may be started again
 /// after they were changed, by the model for example.
-fn unchanged(
+fn script_change_check(
     app: &AppContext,
     servers: &[ServerConfig],
 ) -> impl Fn(&ServerConfig) -> Result<(), String> + Send + Sync + 'static {
@@ -137,12 +129,19 @@ fn unchanged(
 /// Keeps what becomes of servers for `zk mcp list`.
 pub(crate) fn record(app: &AppContext, bus: &Bus) {
     if let Some(dir) = app.dirs.mcp() {
-        record_in(Records::new(dir, app), bus);
+        record_server_states(server_records(app, dir), bus);
     }
 }
 
+/// The records in `dir` of the servers of the settings.
+pub(crate) fn server_records(app: &AppContext, dir: PathBuf) -> ServerRecords {
+    let (servers, _) = app.settings.mcp_servers();
+    let files = Arc::new(LocalStateFiles::new(app.host_files.clone()));
+    ServerRecords::new(dir, &app.project, &servers, app.redactor.clone(), files)
+}
+
 /// Keeps what becomes of servers in these records.
-fn record_in(records: Records, bus: &Bus) {
+fn record_server_states(records: ServerRecords, bus: &Bus) {
     if bus.service::<McpServers>().is_none() {
         return;
     }
@@ -186,9 +185,9 @@ impl Session {
         let exec = Arc::new(ProcessExec::supervised(children, Supervision::of_this_program()));
         let longest = servers.iter().map(|server| server.start_cap).max().unwrap_or_default();
         let bus = Bus::new();
-        bus.install(&make(app, servers).exec(exec.clone())).map_err(Failure::failed)?;
+        bus.install(&build_plugin(app, servers).exec(exec.clone())).map_err(Failure::failed)?;
         if let Some(dir) = app.dirs.mcp() {
-            record_in(Records::new(dir, app).yielding(), &bus);
+            record_server_states(server_records(app, dir).yield_to_conversations(), &bus);
         }
         let servers =
             bus.service::<McpServers>().ok_or_else(|| Failure::failed("MCP servers are not there"))?;

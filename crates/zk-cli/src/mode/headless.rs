@@ -12,12 +12,13 @@ use zk_core::kernel::{AnyEvent, Bus, Cx, Reach};
 use zk_core::model::AgentError;
 use zk_core::service::{HostFiles, HostRead, Redactor, StoreError, Tool};
 use zk_permission::Mode;
+use zk_tui::Style;
+use zk_tui::plain::{Screen, SharedScreen};
+use zk_tui::term::{SafeText, StdStream, print_stderr};
 use zk_view::ViewDriver;
 
-use super::prompt_command;
-use super::shared_screen::SharedScreen;
-use super::summary;
 use super::told::{self, Refused, Teller};
+use super::{prompt_command, summary};
 use crate::app::{AppContext, runtime};
 use crate::args::{Format, Prompt};
 use crate::compose::{self, HostOptions};
@@ -28,7 +29,6 @@ use crate::output::{Output, WriteFailure};
 use crate::sessions::{self, Kept, Session};
 use crate::signals::Signals;
 use crate::stdin;
-use crate::term::{Place, SafeText, Screen, Style, print_stderr};
 
 /// Longest time for the output of a stopped run to be read.
 const STOPPED_FLUSH_LIMIT: Duration = Duration::from_secs(2);
@@ -95,7 +95,7 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
         let options = options.behavior(Behavior { schema, ..Behavior::default() });
         let head = Headless {
             output,
-            stderr: SharedScreen::new(Screen::stderr(&app.env)),
+            stderr: SharedScreen::new(Screen::stderr(&app.env.terminal())),
             format,
             verbose: app.verbose,
             before: view.view().blocks.len(),
@@ -106,7 +106,7 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
         head.listen(&bus);
         let telling = head.tell();
         let stderr = head.stderr.clone();
-        app.notices.route_to(move |text| stderr.line(Style::Plain, &format!("zk: {text}")));
+        app.notices.route_to(move |text| stderr.line(Style::PLAIN, &format!("zk: {text}")));
         if matches!(format, Format::StreamJson | Format::ViewJson) {
             head.say(&init(app, &agent, &session));
         }
@@ -267,7 +267,7 @@ impl Headless {
         let warning = summary::incomplete(outcome, &text);
         match self.format {
             Format::Text if !text.is_empty() => {
-                self.output.text(&SafeText::new(&printed, Place::Stdout.reader()));
+                self.output.text(&SafeText::new(&printed, StdStream::Stdout.reader()));
             }
             Format::Text => {}
             Format::Json | Format::StreamJson | Format::ViewJson => {

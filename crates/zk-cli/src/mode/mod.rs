@@ -3,13 +3,9 @@
 mod headless;
 mod interactive;
 mod job_rows;
-pub(crate) mod lines;
 mod own_commands;
-pub(crate) mod painter;
 mod permission_modes;
 mod prompt_command;
-pub(crate) mod shared_screen;
-mod status_line;
 pub(crate) mod summary;
 mod told;
 

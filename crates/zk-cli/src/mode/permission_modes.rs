@@ -113,7 +113,7 @@ pub(crate) fn explain(mode: Mode) -> &'static str {
 mod tests {
     use std::sync::Arc;
 
-    use zk_permission::{HostSurroundings, Rules};
+    use zk_permission::{HostPathClassifier, Rules};
     use zk_tools::PermissionGate;
 
     use super::*;
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn no_way_leads_beyond_the_widest_mode() {
         for widest in Mode::ALL {
-            let around = Arc::new(HostSurroundings::new(&["/".into()], None, &[]));
+            let around = Arc::new(HostPathClassifier::new(&["/".into()], None, &[]));
             let judge = PermissionJudge::new(Mode::ReadOnly, Rules::default(), "/", around).contained();
             let modes =
                 PermissionModes::new(judge, PermissionGate::new(PermissionMode::Ask).control(), widest);

@@ -6,9 +6,6 @@ use zk_core::model::{AgentError, ProviderError, Stats, StopReason};
 use zk_core::service::StoreError;
 use zk_view::Status;
 
-/// The longest line of a result that is shown, in characters.
-const WIDTH: usize = 120;
-
 /// Advice on an answer that its output limit cut.
 pub(crate) const RAISE_OUTPUT_LIMIT: &str = "raise it with --max-tokens";
 
@@ -51,6 +48,7 @@ pub(crate) fn run_error(error: &AgentError) -> String {
         AgentError::Hook(error) => hook_error(error),
         AgentError::Parked { .. }
         | AgentError::Stuck { .. }
+        | AgentError::Unguarded { .. }
         | AgentError::Usage(_)
         | AgentError::Output(_)
         | AgentError::Aborted => error.to_string(),
@@ -112,17 +110,6 @@ pub(crate) fn is_empty(outcome: &RunOutcome, text: &str) -> bool {
     outcome.stats.turns > 0 && outcome.stats.output.is_none() && text.trim().is_empty()
 }
 
-pub(crate) fn counted(count: u64, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
-}
-
-pub(crate) fn shorten(text: &str) -> String {
-    match text.char_indices().nth(WIDTH) {
-        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or(text)),
-        None => text.to_owned(),
-    }
-}
-
 /// Describes how full the context is, where that is known.
 pub(crate) fn context(status: &Status) -> Option<String> {
     let gauge = status.gauge.as_ref()?;
@@ -165,11 +152,6 @@ mod tests {
             assert!(text.starts_with(expected), "{text}");
             assert_eq!(text.contains("un `zk auth login lab`"), status != Some(403), "{text}");
         }
-    }
-
-    #[test]
-    fn long_lines_are_cut_between_characters() {
-        assert_eq!(shorten(&"é".repeat(500)).chars().count(), WIDTH + 1);
     }
 
     #[test]

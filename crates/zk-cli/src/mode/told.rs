@@ -3,13 +3,11 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use zk_tui::Style;
+use zk_tui::plain::{SharedScreen, StatusLine, lines};
 use zk_view::{Activity, AnswerEnd, Block, BlockId, CallState, Content, NoteLevel, Patch, Text};
 
-use super::lines;
-use super::shared_screen::SharedScreen;
-use super::status_line::StatusLine;
 use crate::output::result::DeniedCall;
-use crate::term::Style;
 
 /// Text of a run's final answer, as it was shown, with whatever a terminal must not get: what stands behind the last
 /// call and the last message.
@@ -116,10 +114,10 @@ impl Teller {
         }
         match &block.content {
             Content::Note { level: NoteLevel::Warning, text } => {
-                self.stderr.line(Style::Plain, &format!("zk: {text}"));
+                self.stderr.line(Style::PLAIN, &format!("zk: {text}"));
             }
             Content::Note { level: NoteLevel::Info, text } if self.verbose => {
-                self.stderr.line(Style::Plain, text.as_str());
+                self.stderr.line(Style::PLAIN, text.as_str());
             }
             Content::Answer { text, end } if block.closed && *end != AnswerEnd::SentAgain => {
                 self.interim.push(text.clone());
@@ -127,14 +125,14 @@ impl Teller {
             Content::Call(call) if self.verbose => {
                 if call.state == CallState::Running || call.state.is_over() {
                     for text in std::mem::take(&mut self.interim) {
-                        self.stderr.line(Style::Plain, text.as_str());
+                        self.stderr.line(Style::PLAIN, text.as_str());
                     }
                 }
                 if call.state == CallState::Running && self.announced.insert(block.id.clone()) {
-                    self.stderr.line(Style::Plain, &format!("● {}", call.summary));
+                    self.stderr.line(Style::PLAIN, &format!("● {}", call.summary));
                 }
                 if block.closed {
-                    lines::call(call).iter().for_each(|(_, line)| self.stderr.line(Style::Plain, line));
+                    lines::call(call).iter().for_each(|(_, line)| self.stderr.line(Style::PLAIN, line));
                 }
             }
             Content::User { .. } | Content::Injected { .. } => self.interim.clear(),
@@ -161,7 +159,7 @@ impl Teller {
         }
         if !self.stderr.lock().erases() {
             if let Some(line) = self.waits.line(status) {
-                self.stderr.line(Style::Plain, &format!("zk: {line}"));
+                self.stderr.line(Style::PLAIN, &format!("zk: {line}"));
             }
             return;
         }
@@ -185,20 +183,20 @@ mod tests {
     use zk_core::events::{SessionStart, StreamIdle};
     use zk_core::kernel::{AnyEvent, Origin};
     use zk_core::model::{ModelRef, Phase, RunId};
-    use zk_view::{Engine, In, Seen};
+    use zk_tui::TerminalEnv;
+    use zk_tui::plain::{Backlog, Screen, Sink};
+    use zk_view::{Engine, EngineInput, ObservedEvent};
 
     use super::*;
-    use crate::env::Env;
-    use crate::term::{Backlog, Screen, Sink};
 
     #[test]
     fn a_silent_server_is_told_of_on_standard_error_while_nothing_else_is() {
         let (sender, mut lines) = tokio::sync::mpsc::unbounded_channel();
-        let screen = Screen::drawn_by(Sink { sender, backlog: Backlog::default() }, &Env::read());
+        let screen = Screen::drawn_by(Sink { sender, backlog: Backlog::default() }, &TerminalEnv::default());
         let mut teller = Teller::new(SharedScreen::new(screen), true, false, &[]);
         let mut engine = Engine::new();
         let mut happen = |seconds: u64, event: &dyn AnyEvent| {
-            let seen = In::Event(Seen { event, origin: &Origin::default() });
+            let seen = EngineInput::Event(ObservedEvent { event, origin: &Origin::default() });
             engine.apply(seconds * 1000, seen).patches.iter().for_each(|patch| teller.patch(patch));
         };
         happen(0, &SessionStart { session_id: None, run_id: RunId::fresh(), messages: 0 });

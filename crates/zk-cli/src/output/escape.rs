@@ -2,8 +2,7 @@ use std::borrow::Cow;
 use std::fmt::Write;
 
 use zk_core::service::Redactor;
-
-use crate::term::is_harmless;
+use zk_view::is_harmless;
 
 /// Takes secrets out of the JSON that begins at `from`. A quote ends every shape of a key, so that it stays JSON.
 pub(crate) fn redact_json(out: &mut Vec<u8>, from: usize, redactor: &Redactor) {

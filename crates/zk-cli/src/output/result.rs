@@ -209,9 +209,13 @@ fn stop_reason(outcome: &RunOutcome) -> &str {
         Err(AgentError::Parked { .. }) => "parked",
         Err(AgentError::Stuck { .. }) => "stuck",
         Err(AgentError::ContextExceeded(_)) => "context_exceeded",
-        Err(AgentError::Provider(_) | AgentError::Hook(_) | AgentError::Usage(_) | AgentError::Output(_)) => {
-            "error"
-        }
+        Err(
+            AgentError::Provider(_)
+            | AgentError::Hook(_)
+            | AgentError::Unguarded { .. }
+            | AgentError::Usage(_)
+            | AgentError::Output(_),
+        ) => "error",
     }
 }
 

@@ -6,8 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
-
-use crate::term::SafeText;
+use zk_tui::term::SafeText;
 
 #[cfg(test)]
 mod tests;

@@ -5,8 +5,7 @@ use zk_core::events::ToolPrepare;
 use zk_core::kernel::{Answer, Cx, Handler, Scope};
 use zk_exec::SandboxExec;
 use zk_tools::LostSandbox;
-
-use crate::term::Notices;
+use zk_tui::plain::Notices;
 
 /// Longest wait of a command for another attempt to set the sandbox up.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(10);

@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use zk_core::service::{HostFileError, HostFiles, HostRead};
-use zk_mcp::{ServerConfig, ServerConfigError, ServerPermission};
+use zk_mcp::{Scripts, ServerConfig, ServerConfigError, ServerPermission};
 
 use super::plugins::to_json;
-use super::{Layer, ProjectFile, Settings, SettingsSources};
+use super::{File, Layer, ProjectFile, Settings, SettingsSources};
 use crate::exit::{Failure, Outcome};
-use crate::mcp::Scripts;
-use crate::suggest::did_you_mean;
+use zk_settings::suggest::did_you_mean;
 
 /// The file of a project that other programs read too.
 pub(crate) const FILE: &str = ".mcp.json";
@@ -60,20 +59,11 @@ impl Settings {
         values.extend(
             scripts.lines().map(|(path, digest)| (format!("{key} runs {path}"), toml::Value::String(digest))),
         );
-        let mut file = ProjectFile {
-            name: format!("{FILE}: {}", server.name).into(),
-            kind: KIND,
-            bytes: scripts.approval(definition),
-            trusted: false,
-            values,
-            layer: Layer::Project,
-            leaves: Vec::new(),
-            hooks: zk_hooks::HookSet::default(),
-            server: Some(server),
-            scripts,
-        };
-        file.trusted = sources.trust.is_trusted(&file.item(sources.project));
-        self.project_files.push(file);
+        let name = format!("{FILE}: {}", server.name);
+        let file = File::new(name, KIND, Layer::Project, scripts.approval(definition)).with_rows(values);
+        let file = file.checked(sources.trust, sources.project);
+        let (server, hooks) = (Some(server), zk_hooks::HookSet::default());
+        self.project_files.push(ProjectFile { file, hooks, server, scripts });
     }
 
     /// Adds the servers of a file that the person named: nothing of it needs approval, and all of it has to be right.
@@ -164,7 +154,7 @@ impl Settings {
                 then.is_some_and(|then| then.trusted && then.bytes == file.bytes)
             };
             if before.is_none_or(is_same) {
-                file.trusted = true;
+                file.file.trusted = true;
             }
         }
         Ok(())

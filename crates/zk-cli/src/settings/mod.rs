@@ -1,48 +1,49 @@
-//! The settings: what can be set ([`schema`]), where from ([`layers`]) and the files ([`mod@file`]).
+//! The settings of the program: its sections ([`sections`]), the files and variables they come from, and what of a project counts.
 
-mod file;
-mod given;
+mod checks;
 mod hooks;
 mod json_schema;
-mod layers;
 mod mcp;
 mod models;
 mod plugins;
 mod presets;
+mod program;
 mod prompt_files;
+mod providers;
 mod rules;
-mod schema;
+mod sections;
+mod variables;
 
-use std::borrow::Cow;
+use std::ops::Deref;
 use std::path::Path;
+use std::sync::Arc;
 
 use zk_core::model::ThinkingLevel;
-use zk_core::service::{HostFiles, Trust, TrustItem};
+use zk_core::service::{HostFiles, Trust};
+use zk_exec::ContextName;
 use zk_hooks::HookSet;
-use zk_mcp::ServerConfig;
+use zk_mcp::{Scripts, ServerConfig};
 use zk_permission::Decision;
+use zk_settings::{FileRead, MergedSettings, ProjectFile as File, Schema, read_file};
 
-pub(crate) use given::LayerValues;
-use given::{defaults, environment};
-pub(crate) use json_schema::json_schema;
-pub(crate) use layers::{Entry, Layer, Layers, Origin};
+pub(crate) use json_schema::{json_schema, reference};
+pub(crate) use program::{ScreenName, ThemeName};
+pub(crate) use sections::Sections;
+pub(crate) use zk_settings::{Entry, Layer, LayerValues, Origin};
 
 use crate::additions::Additions;
 use crate::dirs::Dirs;
 use crate::env::Env;
-use crate::exit::{Failure, Outcome};
-use crate::mcp::Scripts;
-use crate::policy;
+use crate::exit::Outcome;
 
 /// File of the settings that nobody can outrank.
 const MANAGED: &str = "/etc/zk/settings.toml";
 
-/// The merged settings, each with where it comes from. Their types are checked when they are read.
+/// The merged settings, each with where it comes from. A section is read as a field: `settings.tools.read_lines`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Settings {
-    layers: Layers,
-    /// The permission rules of all layers: none outranks another.
-    pub(crate) rules: Vec<(Layer, Decision, String)>,
+    merged: MergedSettings,
+    sections: Arc<Sections>,
     /// Additions that can be set something about, beside what zk knows itself.
     pub(crate) additions: Additions,
     /// The settings files of the project that set anything.
@@ -54,19 +55,18 @@ pub(crate) struct Settings {
     given_servers: Vec<ServerConfig>,
 }
 
-/// A settings file of the project, which counts only once a person has approved exactly these bytes.
+impl Deref for Settings {
+    type Target = Sections;
+
+    fn deref(&self) -> &Sections {
+        &self.sections
+    }
+}
+
+/// A file of the project with what it brings beside settings.
 #[derive(Clone, Debug)]
 pub(crate) struct ProjectFile {
-    /// Path of the file, relative to the project.
-    pub(crate) name: Cow<'static, str>,
-    /// Kind of the file for [`Trust`].
-    kind: &'static str,
-    bytes: Vec<u8>,
-    pub(crate) trusted: bool,
-    /// Values that the file sets.
-    pub(crate) values: Vec<(String, toml::Value)>,
-    layer: Layer,
-    leaves: Vec<(Vec<String>, toml::Value)>,
+    file: File,
     hooks: HookSet,
     /// The one MCP server it is, of several in a `.mcp.json`.
     server: Option<ServerConfig>,
@@ -75,9 +75,16 @@ pub(crate) struct ProjectFile {
 }
 
 impl ProjectFile {
-    /// Returns the item that has to be approved.
-    pub(crate) fn item<'a>(&'a self, project: &'a Path) -> TrustItem<'a> {
-        TrustItem { project, kind: self.kind, name: &self.name, bytes: &self.bytes }
+    fn new(file: File) -> Self {
+        Self { file, hooks: HookSet::default(), server: None, scripts: Scripts::default() }
+    }
+}
+
+impl Deref for ProjectFile {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        &self.file
     }
 }
 
@@ -98,19 +105,29 @@ pub(crate) struct SettingsSources<'a> {
 impl Settings {
     /// Settings of which nothing was read yet, of a program with these additions.
     pub(crate) fn unread(additions: Additions) -> Self {
-        Self { additions, ..Self::default() }
+        let merged = MergedSettings::new(Arc::new(checks::schema(additions.providers.vendors())));
+        Self { merged, additions, ..Self::default() }
+    }
+
+    /// Settings of the demo: nothing is kept, nothing of the person's is used.
+    pub(crate) fn for_demo() -> Self {
+        let mut sections = Sections::default();
+        sections.program.thinking = ThinkingLevel::Off;
+        sections.program.sessions = false;
+        sections.program.shorten = false;
+        sections.skills.enabled = false;
+        sections.skills.project = false;
+        sections.permissions.audit = false;
+        Self { sections: Arc::new(sections), ..Self::default() }
     }
 
     /// Reads every layer, the lowest first. The second part are warnings.
     pub(crate) fn read(sources: &SettingsSources<'_>, given: LayerValues) -> Outcome<(Self, Vec<String>)> {
         let mut settings = Self::unread(sources.additions.clone());
         let mut warnings = Vec::new();
-        settings.give(Layer::Default, defaults(), &mut warnings)?;
-        settings.give(
-            Layer::Environment,
-            environment(sources.env, &sources.additions.vendors),
-            &mut warnings,
-        )?;
+        settings.give(Layer::Default, variables::defaults(), &mut warnings)?;
+        let environment = variables::environment(sources.env, sources.additions.providers.vendors());
+        settings.give(Layer::Environment, environment, &mut warnings)?;
         let user = sources.dirs.settings();
         if let Some(path) = user {
             settings.file(sources.files, Layer::User, &path, false, &mut warnings)?;
@@ -132,8 +149,15 @@ impl Settings {
         settings.give(Layer::CommandLine, given, &mut warnings)?;
         settings.file(sources.files, Layer::Managed, Path::new(MANAGED), false, &mut warnings)?;
         settings.preset(sources, &mut warnings)?;
+        settings.read_sections()?;
         warnings.extend(settings.models_of_nobody());
         Ok((settings, warnings))
+    }
+
+    /// Reads the sections anew, after a layer was added.
+    fn read_sections(&mut self) -> Outcome<()> {
+        self.sections = Arc::new(Sections::read(&self.merged)?);
+        Ok(())
     }
 
     fn file(
@@ -144,16 +168,16 @@ impl Settings {
         needed: bool,
         warnings: &mut Vec<String>,
     ) -> Outcome<()> {
-        let mut table = match file::read(files, layer, path, needed)? {
-            file::Read::Table { table, .. } => table,
-            file::Read::Foreign(warning) => {
+        let mut table = match read_file(files, layer, path, needed)? {
+            FileRead::Table { table, .. } => table,
+            FileRead::Foreign(warning) => {
                 warnings.push(warning);
                 return Ok(());
             }
         };
         self.add_hooks(hooks::take(&mut table, layer, path)?, warnings);
         let origin = Origin { layer, place: path.display().to_string() };
-        for (key, value) in layers::flatten(table) {
+        for (key, value) in zk_settings::flatten(table) {
             self.set(key, value, &origin, warnings)?;
         }
         Ok(())
@@ -168,44 +192,19 @@ impl Settings {
         warnings: &mut Vec<String>,
     ) -> Outcome<()> {
         let path = sources.project.join(name);
-        let (mut table, bytes) = match file::read(sources.files, layer, &path, false)? {
-            file::Read::Table { table, bytes } => (table, bytes),
-            file::Read::Foreign(warning) => {
+        let (mut table, bytes) = match read_file(sources.files, layer, &path, false)? {
+            FileRead::Table { table, bytes } => (table, bytes),
+            FileRead::Foreign(warning) => {
                 warnings.push(warning);
                 return Ok(());
             }
         };
         let hooks = hooks::take(&mut table, layer, &path)?;
-        let leaves = layers::flatten(table);
-        if leaves.is_empty() && hooks.is_empty() {
+        if table.is_empty() && hooks.is_empty() {
             return Ok(());
         }
-        let values = leaves.iter().map(|(key, value)| (layers::dotted(key), value.clone()));
-        let values = values.chain(hooks::rows(&hooks)).collect();
-        let kind = "settings";
-        let mut file = ProjectFile {
-            name: name.into(),
-            kind,
-            bytes,
-            trusted: false,
-            values,
-            layer,
-            leaves: leaves.clone(),
-            hooks,
-            server: None,
-            scripts: Scripts::default(),
-        };
-        file.trusted = sources.trust.is_trusted(&file.item(sources.project));
-        let (trusted, hooks) = (file.trusted, file.hooks.clone());
-        self.project_files.push(file);
-        if trusted {
-            self.add_hooks(hooks, warnings);
-            let origin = Origin { layer, place: path.display().to_string() };
-            for (key, value) in leaves {
-                self.set(key, value, &origin, warnings)?;
-            }
-        }
-        Ok(())
+        let file = File::new(name, "settings", layer, bytes).with_table(table).with_rows(hooks::rows(&hooks));
+        self.count_if_trusted(ProjectFile { hooks, ..ProjectFile::new(file) }, sources, warnings, Self::set)
     }
 
     /// The hooks of a settings file of Claude Code in the project.
@@ -224,26 +223,33 @@ impl Settings {
                 return;
             }
         };
-        let (values, kind, leaves) = (hooks::rows(&hooks), "hook", Vec::new());
-        let name = name.into();
-        let scripts = Scripts::default();
-        let mut file = ProjectFile {
-            name,
-            kind,
-            bytes,
-            trusted: false,
-            values,
-            layer,
-            leaves,
-            hooks,
-            server: None,
-            scripts,
-        };
-        file.trusted = sources.trust.is_trusted(&file.item(sources.project));
+        let file = File::new(name, "hook", layer, bytes).with_rows(hooks::rows(&hooks));
+        let file = file.checked(sources.trust, sources.project);
         if file.trusted {
-            self.add_hooks(file.hooks.clone(), warnings);
+            self.add_hooks(hooks.clone(), warnings);
         }
-        self.project_files.push(file);
+        self.project_files.push(ProjectFile { hooks, ..ProjectFile::new(file) });
+    }
+
+    /// Keeps a file of the project, and lets it count by `set` if its bytes were approved.
+    fn count_if_trusted(
+        &mut self,
+        mut found: ProjectFile,
+        sources: &SettingsSources<'_>,
+        warnings: &mut Vec<String>,
+        set: impl Fn(&mut Self, Vec<String>, toml::Value, &Origin, &mut Vec<String>) -> Outcome<()>,
+    ) -> Outcome<()> {
+        found.file = found.file.checked(sources.trust, sources.project);
+        if found.trusted {
+            self.add_hooks(found.hooks.clone(), warnings);
+            let place = sources.project.join(&*found.name).display().to_string();
+            let origin = Origin { layer: found.layer, place };
+            for (key, value) in found.leaves.clone() {
+                set(self, key, value, &origin, warnings)?;
+            }
+        }
+        self.project_files.push(found);
+        Ok(())
     }
 
     fn add_hooks(&mut self, hooks: HookSet, warnings: &mut Vec<String>) {
@@ -255,30 +261,16 @@ impl Settings {
     pub(crate) fn count_project_file(&mut self, name: &str, project: &Path) -> Outcome<Vec<String>> {
         let mut warnings = Vec::new();
         let found = self.project_files.iter_mut().find(|file| file.name == name);
-        let Some(file) = found.filter(|file| !file.trusted) else { return Ok(warnings) };
-        file.trusted = true;
-        let origin = Origin { layer: file.layer, place: project.join(&*file.name).display().to_string() };
-        let (leaves, hooks) = (file.leaves.clone(), file.hooks.clone());
+        let Some(found) = found.filter(|file| !file.trusted) else { return Ok(warnings) };
+        found.file.trusted = true;
+        let origin = Origin { layer: found.layer, place: project.join(&*found.name).display().to_string() };
+        let (leaves, hooks) = (found.leaves.clone(), found.hooks.clone());
         self.add_hooks(hooks, &mut warnings);
         for (key, value) in leaves {
             self.set_below(key, value, &origin, &mut warnings)?;
         }
+        self.read_sections()?;
         Ok(warnings)
-    }
-
-    /// Sets what no higher layer says something about.
-    fn set_below(
-        &mut self,
-        key: Vec<String>,
-        value: toml::Value,
-        origin: &Origin,
-        warnings: &mut Vec<String>,
-    ) -> Outcome<()> {
-        if self.layers.is_outranked(&key, origin.layer) {
-            self.note_rules(&key, &value, origin.layer);
-            return Ok(());
-        }
-        self.set(key, value, origin, warnings)
     }
 
     /// Warns of what the project sets and nobody approved: a warning for each file.
@@ -297,11 +289,7 @@ impl Settings {
     }
 
     fn give(&mut self, layer: Layer, given: LayerValues, warnings: &mut Vec<String>) -> Outcome<()> {
-        for (key, from, value) in given.0 {
-            let key = key.split('.').map(str::to_owned).collect();
-            self.set(key, value, &Origin { layer, place: from }, warnings)?;
-        }
-        Ok(())
+        Ok(self.merged.give(layer, given, warnings)?)
     }
 
     fn set(
@@ -311,127 +299,68 @@ impl Settings {
         origin: &Origin,
         warnings: &mut Vec<String>,
     ) -> Outcome<()> {
-        let told = |what: String| format!("{}: {what}", origin.place);
-        match schema::check(&key, &value, origin.layer, &self.additions.vendors) {
-            schema::Check::Valid => {}
-            schema::Check::Warn(what) => warnings.push(told(what)),
-            schema::Check::Ignored(what) => {
-                warnings.push(told(what));
-                return Ok(());
-            }
-            schema::Check::Invalid(what) => return Err(Failure::usage(told(what))),
-        }
-        // As a leaf it would take the place of what lower layers say there.
-        if schema::is_empty_table(&key, &value) {
-            return Ok(());
-        }
-        if let Some(old) = self.layers.at(&key)
-            && old.origin.layer == Layer::CommandLine
-            && origin.layer == Layer::Managed
-            && old.value != value
-        {
-            warnings.push(told(format!("this file overrules {}", old.origin.place)));
-        }
-        self.note_rules(&key, &value, origin.layer);
-        self.layers.set(key, value, origin.clone());
-        Ok(())
+        Ok(self.merged.set(key, value, origin, warnings)?)
     }
 
-    fn note_rules(&mut self, key: &[String], value: &toml::Value, layer: Layer) {
-        let [table, list] = key else { return };
-        let Some(decision) = policy::decision(list).filter(|_| table == "permissions") else { return };
-        let texts = value.as_array().into_iter().flatten().filter_map(toml::Value::as_str);
-        self.rules.extend(texts.map(|text| (layer, decision, text.to_owned())));
+    /// Sets what no higher layer says something about.
+    fn set_below(
+        &mut self,
+        key: Vec<String>,
+        value: toml::Value,
+        origin: &Origin,
+        warnings: &mut Vec<String>,
+    ) -> Outcome<()> {
+        Ok(self.merged.set_below(key, value, origin, warnings)?)
     }
 
-    pub(crate) fn text(&self, key: &str) -> Option<&str> {
-        self.layers.get(key)?.value.as_str()
-    }
-
-    pub(crate) fn texts(&self, key: &str) -> Vec<String> {
-        let texts = self.layers.get(key).and_then(|entry| entry.value.as_array()).into_iter().flatten();
-        texts.filter_map(toml::Value::as_str).map(str::to_owned).collect()
-    }
-
-    pub(crate) fn count(&self, key: &str) -> Option<u32> {
-        self.layers.get(key)?.value.as_integer()?.try_into().ok()
-    }
-
-    pub(crate) fn number(&self, key: &str) -> Option<f64> {
-        let value = &self.layers.get(key)?.value;
-        value.as_float().or_else(|| value.as_integer().map(|whole| whole as f64))
-    }
-
-    /// A list of texts; empty where there is none.
-    pub(crate) fn names(&self, key: &str) -> Vec<String> {
-        let list = self.layers.get(key).and_then(|entry| entry.value.as_array()).into_iter().flatten();
-        list.filter_map(toml::Value::as_str).map(str::to_owned).collect()
-    }
-
-    pub(crate) fn flag(&self, key: &str) -> bool {
-        self.flag_or(key, false)
-    }
-
-    pub(crate) fn flag_or(&self, key: &str, default: bool) -> bool {
-        self.layers.get(key).and_then(|entry| entry.value.as_bool()).unwrap_or(default)
+    /// The permission rules of all layers: none outranks another.
+    pub(crate) fn rules(&self) -> impl Iterator<Item = (Layer, Decision, &str)> {
+        self.merged.appended().iter().flat_map(|list| {
+            let decision = list.path.last().and_then(|list| list.parse().ok());
+            let texts = list.value.as_array().into_iter().flatten().filter_map(toml::Value::as_str);
+            texts.filter_map(move |text| Some((list.layer, decision?, text)))
+        })
     }
 
     /// Returns the setting `what` of a provider. The provider's name may have dots.
     pub(crate) fn of_provider(&self, name: &str, what: &str) -> Option<&Entry> {
-        self.layers.at(&["providers".to_owned(), name.to_owned(), what.to_owned()])
+        self.merged.at(&["providers".to_owned(), name.to_owned(), what.to_owned()])
     }
 
     /// Everything under a table, if there is something.
     pub(crate) fn table(&self, name: &[&str]) -> Option<toml::Table> {
-        let mut table = toml::Table::new();
-        for (path, entry) in self.layers.iter() {
-            let mut path = path.iter();
-            if !name.iter().all(|part| path.next().is_some_and(|at| at == *part)) {
-                continue;
-            }
-            let Some(last) = path.next_back() else { continue };
-            let inner = path.try_fold(&mut table, |table, part| {
-                table.entry(part).or_insert_with(|| toml::Table::new().into()).as_table_mut()
-            });
-            inner?.insert(last.clone(), entry.value.clone());
-        }
-        (!table.is_empty()).then_some(table)
+        self.merged.table(name)
     }
 
     /// Returns the origin of the first value under a table.
     pub(crate) fn origin_below(&self, name: &[&str]) -> Option<&Origin> {
-        let is_below =
-            |path: &[String]| path.iter().map(String::as_str).take(name.len()).eq(name.iter().copied());
-        self.layers.iter().find(|(path, _)| is_below(path)).map(|(_, entry)| &entry.origin)
+        self.merged.origin_below(name)
     }
 
-    pub(crate) fn thinking(&self) -> ThinkingLevel {
-        self.text("thinking").and_then(|level| level.parse().ok()).unwrap_or_default()
+    /// The context of commands.
+    pub(crate) fn context(&self) -> ContextName {
+        self.program.context.clone().unwrap_or(ContextName::Process)
     }
 
+    /// The context of commands as it is written.
+    pub(crate) fn context_text(&self) -> Option<&str> {
+        self.merged.at(&["context".to_owned()]).and_then(Entry::text)
+    }
+
+    /// Returns the origin of a key.
     pub(crate) fn origin(&self, key: &str) -> Option<&Origin> {
-        self.layers.get(key).map(|entry| &entry.origin)
+        self.merged.origin(key)
     }
 
     /// Every setting as a line of TOML, secrets left out, with its origin as a comment if wanted.
     pub(crate) fn lines(&self, with_origin: bool) -> Vec<String> {
-        self.layers
-            .iter()
-            .map(|(key, entry)| {
-                let value = if schema::is_secret(key) {
-                    "\"(set, not shown)\"".to_owned()
-                } else {
-                    entry.value.to_string()
-                };
-                let name = layers::dotted(key);
-                if with_origin {
-                    format!("{name} = {value}  # {}", entry.origin)
-                } else {
-                    format!("{name} = {value}")
-                }
-            })
-            .collect()
+        self.merged.lines(with_origin)
     }
+}
+
+/// The settings that there are, of a program without additions.
+pub(crate) fn known() -> Schema {
+    checks::schema(&zk_providers::Vendors::default())
 }
 
 #[cfg(test)]

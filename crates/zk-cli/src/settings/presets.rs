@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use super::{Layer, LayerValues, Settings, SettingsSources, file, layers};
+use zk_settings::{FileRead, flatten, read_file};
+
+use super::{Entry, File, Layer, Origin, ProjectFile, Settings, SettingsSources};
 use crate::exit::{Failure, Outcome};
-use crate::settings::ProjectFile;
-use crate::settings::layers::Origin;
 
 /// The presets that zk has itself.
 pub(crate) const BUILT_IN: [&str; 3] = ["build", "plan", "explore"];
@@ -17,23 +17,18 @@ const EXPLORE: &str = "You are exploring: you have tools that read, and none tha
     files and lines that show it. Search broadly first, read little, stop when you know, and say what you did not look at.";
 
 /// Returns the values that a built-in preset sets.
-fn built_in(name: &str) -> Option<LayerValues> {
-    let mut given = LayerValues::default();
-    let from = "preset";
-    match name {
-        "build" => {}
-        "plan" => {
-            given.flag("tools.read_only", from, Some(true));
-            given.text("preset_system", from, Some(PLAN.to_owned()));
-        }
+fn built_in(name: &str) -> Option<Vec<(&'static str, toml::Value)>> {
+    let reading = |prompt: &str| vec![("tools.read_only", true.into()), ("preset_system", prompt.into())];
+    Some(match name {
+        "build" => Vec::new(),
+        "plan" => reading(PLAN),
         "explore" => {
-            given.flag("tools.read_only", from, Some(true));
-            given.text("preset_system", from, Some(EXPLORE.to_owned()));
-            given.text("thinking", from, Some("low".to_owned()));
+            let mut values = reading(EXPLORE);
+            values.push(("thinking", "low".into()));
+            values
         }
         _ => return None,
-    }
-    Some(given)
+    })
 }
 
 impl Settings {
@@ -43,10 +38,13 @@ impl Settings {
         sources: &SettingsSources<'_>,
         warnings: &mut Vec<String>,
     ) -> Outcome<()> {
-        let Some(name) = self.text("preset").map(str::to_owned) else { return Ok(()) };
+        let preset = ["preset".to_owned()];
+        let Some(name) = self.merged.at(&preset).and_then(Entry::text).map(str::to_owned) else {
+            return Ok(());
+        };
         if let Some(values) = built_in(&name) {
             let origin = Origin { layer: Layer::Preset, place: name };
-            for (key, _, value) in values.0 {
+            for (key, value) in values {
                 let key = key.split('.').map(str::to_owned).collect();
                 self.set_below(key, value, &origin, warnings)?;
             }
@@ -60,11 +58,11 @@ impl Settings {
         {
             return Ok(());
         }
-        let near = crate::suggest::did_you_mean(&name, BUILT_IN);
+        let near = zk_settings::suggest::did_you_mean(&name, BUILT_IN);
         let place = self.origin("preset").map_or(String::new(), |origin| format!("{}: ", origin.place));
         Err(Failure::usage(format!(
             "{place}there is no preset `{name}`: zk has {}, and your own are files such as .zk/presets/{}.toml{near}",
-            crate::suggest::either(&BUILT_IN),
+            zk_settings::suggest::either(&BUILT_IN),
             if is_name { &name } else { "NAME" },
         )))
     }
@@ -78,13 +76,13 @@ impl Settings {
     ) -> Outcome<bool> {
         let Some(config) = &sources.dirs.config else { return Ok(false) };
         let path = config.join("presets").join(format!("{name}.toml"));
-        let table = match file::read(sources.files, Layer::Preset, &path, false)? {
-            file::Read::Table { bytes, .. } if bytes.is_empty() => return Ok(false),
-            file::Read::Table { table, .. } => table,
-            file::Read::Foreign(why) => return Err(Failure::usage(why)),
+        let table = match read_file(sources.files, Layer::Preset, &path, false)? {
+            FileRead::Table { bytes, .. } if bytes.is_empty() => return Ok(false),
+            FileRead::Table { table, .. } => table,
+            FileRead::Foreign(why) => return Err(Failure::usage(why)),
         };
         let origin = Origin { layer: Layer::Preset, place: path.display().to_string() };
-        for (key, value) in layers::flatten(table) {
+        for (key, value) in flatten(table) {
             self.set_below(key, value, &origin, warnings)?;
         }
         Ok(true)
@@ -100,33 +98,13 @@ impl Settings {
         let relative = format!(".zk/presets/{name}.toml");
         let path = sources.project.join(&relative);
         let layer = Layer::ProjectPreset;
-        let (table, bytes) = match file::read(sources.files, layer, &path, false)? {
-            file::Read::Table { bytes, .. } if bytes.is_empty() => return Ok(false),
-            file::Read::Table { table, bytes } => (table, bytes),
-            file::Read::Foreign(why) => return Err(Failure::usage(why)),
+        let (table, bytes) = match read_file(sources.files, layer, &path, false)? {
+            FileRead::Table { bytes, .. } if bytes.is_empty() => return Ok(false),
+            FileRead::Table { table, bytes } => (table, bytes),
+            FileRead::Foreign(why) => return Err(Failure::usage(why)),
         };
-        let leaves = layers::flatten(table);
-        let mut found = ProjectFile {
-            name: relative.into(),
-            kind: "preset",
-            bytes,
-            trusted: false,
-            values: leaves.iter().map(|(key, value)| (layers::dotted(key), value.clone())).collect(),
-            layer,
-            leaves: leaves.clone(),
-            hooks: Default::default(),
-            server: None,
-            scripts: crate::mcp::Scripts::default(),
-        };
-        found.trusted = sources.trust.is_trusted(&found.item(sources.project));
-        let is_trusted = found.trusted;
-        self.project_files.push(found);
-        if is_trusted {
-            let origin = Origin { layer, place: path.display().to_string() };
-            for (key, value) in leaves {
-                self.set_below(key, value, &origin, warnings)?;
-            }
-        }
+        let file = File::new(relative, "preset", layer, bytes).with_table(table);
+        self.count_if_trusted(ProjectFile::new(file), sources, warnings, Self::set_below)?;
         Ok(true)
     }
 

@@ -4,10 +4,8 @@ use std::path::Path;
 
 use zk_core::service::{HostFileError, HostRead};
 
-use super::{Layer, ProjectFile, Settings, SettingsSources};
+use super::{File, Layer, Origin, ProjectFile, Settings, SettingsSources};
 use crate::exit::{Failure, Outcome};
-use crate::mcp::Scripts;
-use crate::settings::layers::Origin;
 
 /// The most such a file may have, in bytes.
 const MAX_BYTES: usize = 256 * 1024;
@@ -46,24 +44,9 @@ impl Settings {
             let path = sources.project.join(name);
             let Some(bytes) = read(sources, Layer::Project, &path, warnings)? else { continue };
             let Some(text) = text(&bytes, &path)? else { continue };
-            let mut file = ProjectFile {
-                name: name.into(),
-                kind: KIND,
-                bytes,
-                trusted: false,
-                values: vec![(key.to_owned(), text.clone())],
-                layer: Layer::Project,
-                leaves: vec![(vec![key.to_owned()], text.clone())],
-                hooks: Default::default(),
-                server: None,
-                scripts: Scripts::default(),
-            };
-            file.trusted = sources.trust.is_trusted(&file.item(sources.project));
-            if file.trusted {
-                let origin = Origin { layer: file.layer, place: path.display().to_string() };
-                self.set_below(vec![key.to_owned()], text, &origin, warnings)?;
-            }
-            self.project_files.push(file);
+            let table = toml::Table::from_iter([(key.to_owned(), text)]);
+            let file = File::new(name, KIND, Layer::Project, bytes).with_table(table);
+            self.count_if_trusted(ProjectFile::new(file), sources, warnings, Self::set_below)?;
         }
         Ok(())
     }

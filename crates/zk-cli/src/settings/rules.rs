@@ -5,7 +5,7 @@ const MAX_TOOL_ERRORS: usize = 2;
 
 /// Reason why a rule of a list cannot be meant as it stands, if so. Where its paths begin does not matter for that.
 pub(super) fn wrong_rule(path: &[String], rule: &toml::Value) -> Option<String> {
-    let decision = crate::policy::decision(path.last()?)?;
+    let decision = path.last()?.parse().ok()?;
     let Some(text) = rule.as_str() else { return Some("a rule is a text in quotes".to_owned()) };
     let text = text.trim();
     let base = RuleBase { root: "/".into(), home: Some("/".into()) };

@@ -2,6 +2,8 @@ use std::fs;
 
 use secrecy::ExposeSecret;
 
+use zk_core::service::TrustItem;
+
 use super::*;
 
 /// Trusts every project.
@@ -108,13 +110,13 @@ fn each_layer_outranks_the_one_below_and_each_value_keeps_its_origin() {
         .map(|key| settings.origin(key).unwrap().layer)
         .into();
     assert_eq!(seen, [Layer::User, Layer::Project, Layer::ProjectLocal, Layer::CommandLine, Layer::Default]);
-    assert_eq!(settings.count("max_turns"), Some(3));
-    assert_eq!(settings.text("model"), Some("project"));
+    assert_eq!(settings.run.max_turns, Some(3));
+    assert_eq!(settings.program.model.as_deref(), Some("project"));
 }
 
 #[test]
 fn managed_settings_outrank_the_command_line() {
-    let mut settings = Settings::default();
+    let mut settings = Settings::unread(Additions::default());
     let mut warnings = Vec::new();
     let mut given = LayerValues::default();
     given.flag("permissions.allow_all", "--allow-all", Some(true));
@@ -123,13 +125,14 @@ fn managed_settings_outrank_the_command_line() {
     let path = temp.path().join("managed.toml");
     fs::write(&path, "[permissions]\nallow_all = false\n").unwrap();
     settings.file(&zk_exec::LocalHostFiles::new(), Layer::Managed, &path, false, &mut warnings).unwrap();
-    assert!(!settings.flag("permissions.allow_all"));
+    settings.read_sections().unwrap();
+    assert!(!settings.permissions.allow_all);
     assert!(warnings[0].contains("overrules --allow-all"), "{warnings:?}");
 }
 
 /// Settings of an administrator, above those of a person and the flags.
 fn managed(text: &str, user: &str, flags: &LayerValues) -> (Settings, Vec<String>) {
-    let (mut settings, mut warnings) = (Settings::default(), Vec::new());
+    let (mut settings, mut warnings) = (Settings::unread(Additions::default()), Vec::new());
     let temp = tempfile::tempdir().unwrap();
     let files = zk_exec::LocalHostFiles::new();
     for (layer, text) in [(Layer::User, user), (Layer::Managed, text)] {
@@ -140,6 +143,7 @@ fn managed(text: &str, user: &str, flags: &LayerValues) -> (Settings, Vec<String
             settings.give(Layer::CommandLine, flags.clone(), &mut warnings).unwrap();
         }
     }
+    settings.read_sections().unwrap();
     (settings, warnings)
 }
 
@@ -168,7 +172,7 @@ fn nobody_goes_beyond_the_mode_that_an_administrator_sets() {
         );
     }
     let (settings, _) = managed("[permissions]\nallow_all = false\n", user, &flags("all", Some(true)));
-    assert_eq!(named_mode(&settings, settings.flag("permissions.allow_all")).unwrap(), Some(Mode::Ask));
+    assert_eq!(named_mode(&settings, settings.permissions.allow_all).unwrap(), Some(Mode::Ask));
     assert_eq!(widest_mode(&settings), Mode::Auto, "only what asks about nothing is forbidden");
     let (settings, _) = managed("", user, &LayerValues::default());
     assert_eq!(widest_mode(&settings), Mode::All, "a person's own settings bound nobody");
@@ -176,7 +180,7 @@ fn nobody_goes_beyond_the_mode_that_an_administrator_sets() {
 
 #[test]
 fn a_mode_that_does_not_exist_is_refused_also_in_the_settings_of_an_administrator() {
-    let mut settings = Settings::default();
+    let mut settings = Settings::unread(Additions::default());
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("managed.toml");
     fs::write(&path, "[permissions]\nmode = \"yolo\"\n").unwrap();
@@ -195,7 +199,7 @@ fn a_project_cannot_redirect_requests_or_grant_permissions() {
     )
     .write("project/.zk/settings.local.toml", "[providers.openai_compat]\napi_key = \"k\"\n");
     let (settings, warnings) = home.read(LayerValues::default()).unwrap();
-    assert!(!settings.flag("permissions.allow_all"));
+    assert!(!settings.permissions.allow_all);
     assert!(!settings.lines(true).iter().any(|line| line.contains("evil") || line.contains("api_key")));
     assert_eq!(warnings.len(), 7, "{warnings:#?}");
     assert!(warnings.iter().all(|warning| warning.contains("is ignored")), "{warnings:#?}");
@@ -207,7 +211,7 @@ fn an_unknown_key_is_kept_and_suggests_a_near_one() {
     home.write("home/settings.toml", "modle = \"x\"\n");
     let (settings, warnings) = home.read(LayerValues::default()).unwrap();
     assert!(warnings[0].contains("unknown setting `modle`; did you mean `model`?"), "{warnings:?}");
-    assert_eq!(settings.text("modle"), Some("x"));
+    assert_eq!(settings.merged.at(&["modle".to_owned()]).and_then(Entry::text), Some("x"));
 }
 
 #[test]
@@ -231,8 +235,8 @@ fn an_empty_table_says_nothing_and_leaves_what_lower_layers_say() {
         let (settings, warnings) =
             home.read_extra(Some(&extra), LayerValues::default(), &Everything).unwrap();
         assert_eq!(warnings, Vec::<String>::new(), "{table}");
-        assert_eq!(settings.text("permissions.mode"), Some("ask"), "{table}");
-        assert_eq!(settings.count("tools.read_lines"), Some(7), "{table}");
+        assert_eq!(settings.permissions.mode, Some(zk_permission::Mode::Ask), "{table}");
+        assert_eq!(settings.tools.read_lines, 7, "{table}");
     }
     let home = Home::new();
     home.write("home/settings.toml", "[permissions.mode]\n");
@@ -316,18 +320,6 @@ fn secrets_are_not_shown() {
             .contains("providers.anthropic.api_key = \"(set, not shown)\"  # environment: ANTHROPIC_API_KEY")
     );
     assert!(lines.contains("providers.openai_compat.base_url = \"http://localhost:1/v1\""));
-}
-
-#[test]
-fn a_value_and_a_table_of_one_name_replace_each_other() {
-    let mut layers = Layers::default();
-    let origin = |layer| Origin { layer, place: String::new() };
-    let path = |text: &str| text.split('.').map(str::to_owned).collect::<Vec<_>>();
-    layers.set(path("a"), 1.into(), origin(Layer::User));
-    layers.set(path("a.b"), 2.into(), origin(Layer::Project));
-    assert!(layers.get("a").is_none());
-    layers.set(path("a"), 3.into(), origin(Layer::CommandLine));
-    assert_eq!(layers.iter().count(), 1);
 }
 
 #[test]
@@ -434,10 +426,10 @@ fn a_project_file_that_is_trusted_later_counts_below_what_outranks_it() {
     let mut given = LayerValues::default();
     given.text("system", "--system", Some("mine".into()));
     let (mut settings, _) = home.read_with(given, &Nothing).unwrap();
-    assert_eq!(settings.text("model"), Some("user"));
+    assert_eq!(settings.program.model.as_deref(), Some("user"));
     settings.count_project_file(".zk/settings.toml", &home.temp.path().join("project")).unwrap();
-    assert_eq!((settings.text("model"), settings.count("max_turns")), (Some("project"), Some(2)));
-    assert_eq!(settings.text("system"), Some("mine"), "the command line outranks it");
+    assert_eq!((settings.program.model.as_deref(), settings.run.max_turns), (Some("project"), Some(2)));
+    assert_eq!(settings.program.system.as_deref(), Some("mine"), "the command line outranks it");
     assert!(settings.project_files[0].trusted);
 }
 
@@ -448,13 +440,16 @@ fn prompts_in_files_count_as_settings_and_those_of_a_project_once_they_are_trust
     home.write("home/SYSTEM.md", "\nTwo.\n").write("home/APPEND_SYSTEM.md", "  \n");
     home.write("project/.zk/SYSTEM.md", "Three.").write("project/.zk/APPEND_SYSTEM.md", "Four.");
     let (own, _) = home.read_with(LayerValues::default(), &Nothing).unwrap();
-    assert_eq!((own.text("system"), own.text("append_system")), (Some("Two."), None));
+    assert_eq!((own.program.system.as_deref(), own.program.append_system.as_deref()), (Some("Two."), None));
     let ignored = own.untrusted_warnings(Path::new("/p")).join("\n");
     assert!(ignored.contains("/p/.zk/SYSTEM.md is not trusted") && ignored.contains("`system`"), "{ignored}");
     let (trusted, _) = home.read(LayerValues::default()).unwrap();
-    assert_eq!((trusted.text("system"), trusted.text("append_system")), (Some("Three."), Some("Four.")));
+    assert_eq!(
+        (trusted.program.system.as_deref(), trusted.program.append_system.as_deref()),
+        (Some("Three."), Some("Four."))
+    );
     assert!(trusted.origin("system").unwrap().place.ends_with(".zk/SYSTEM.md"));
     let mut given = LayerValues::default();
     given.text("system", "--system", Some("Five.".to_owned()));
-    assert_eq!(home.read(given).unwrap().0.text("system"), Some("Five."));
+    assert_eq!(home.read(given).unwrap().0.program.system.as_deref(), Some("Five."));
 }

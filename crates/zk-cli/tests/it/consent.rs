@@ -145,8 +145,13 @@ async fn tools(place: &Path) -> Vec<Arc<dyn Tool>> {
     bus.install(&skills).unwrap();
     skills.skills().reload(&bus.cx()).await.unwrap();
     let provider = Arc::new(ScriptedProvider::new(Script::new()));
-    let agent =
-        Agent::builder(provider).bus(bus.clone()).cwd(place).spawn(SpawnOptions::default()).build().unwrap();
+    let agent = Agent::builder(provider)
+        .unguarded()
+        .bus(bus.clone())
+        .cwd(place)
+        .spawn(SpawnOptions::default())
+        .build()
+        .unwrap();
     let mut found = vec![served()];
     for name in ["spawn", "fetch"].into_iter().chain(zk_skills::NAMES) {
         found.push(agent.bus().item::<dyn Tool>(name).unwrap_or_else(|| panic!("there is no tool {name}")));

@@ -158,3 +158,37 @@ fn a_sandbox_whose_helper_was_killed_is_set_up_anew_and_holds_the_next_command()
     assert!(person.project().join("in").exists());
     assert!(!Path::new(&person.project()).parent().unwrap().join("outside").exists());
 }
+
+#[test]
+fn a_read_only_sandbox_that_was_lost_leaves_plain_reads_and_is_set_up_again_when_it_can_be() {
+    const WRITES: &str = "test -w . && echo open || echo held";
+    if !can_nest() {
+        return;
+    }
+    let commands = &["cat pid", WRITES, WRITES, "git log -1", WRITES, WRITES];
+    let model = wants_each(commands, |done, zk| match done {
+        1 => {
+            allow_namespaces(zk, 0);
+            kill_helpers(zk);
+        }
+        4 => allow_namespaces(zk, 10_000),
+        _ => {}
+    });
+    if sandboxed(&model).is_none() {
+        return;
+    }
+    let person = Person::asking(&model).with("ZK_CONTEXT", "");
+    for (path, text) in [("HEAD", "ref: refs/heads/main"), ("config", ""), ("objects/x", ""), ("refs/x", "")]
+    {
+        person.write(&format!(".git/{path}"), text);
+    }
+    let Some(terminal) = open(&person, "-p --permission-mode ask 'go'") else { return };
+    let shown = terminal.rest();
+    assert!(shown.contains("commands that only read are asked about, but for programs"), "{shown}");
+    assert!(shown.contains("the read-only sandbox is set up again"), "{shown}");
+    let told = model.bodies().last().unwrap().to_string();
+    assert!(told.contains("cannot make a user namespace"), "the one that found out fails: {told}");
+    assert!(told.contains("no sandbox is there to hold them"), "{told}");
+    // The shorter list needs no sandbox; afterwards there is one again.
+    assert_eq!((told.matches("open\\n").count(), told.matches("held\\n").count()), (1, 2), "{told}");
+}

@@ -113,6 +113,7 @@ mod tool_settings;
 mod untrusted;
 #[cfg(test)]
 mod waits;
+mod wall;
 #[cfg(test)]
 mod while_typing;
 mod window;

@@ -1,12 +1,18 @@
 //! The whole process stays small, whatever a model sends or asks for.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{Read, Seek, SeekFrom, Write};
+use std::ops::ControlFlow;
 use std::process::Stdio;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 use zk_core::model::{Block, Message, ModelRef, ToolCall, TurnUsage, Usage};
-use zk_core::service::{Durability, EntryKind, NewSession, RunStatus, SessionStore};
+use zk_core::service::{
+    Audience, COMPACTION_ENTRY, COMPACTION_VERSION, CustomEntry, Durability, Entry, EntryKind, NewSession,
+    RunStatus, SessionStore, WINDOW_OWNER,
+};
 use zk_session::SqliteStore;
 use zk_testkit::{Script, Step, Turn};
 
@@ -118,6 +124,70 @@ async fn a_long_session_is_shown_and_counted_an_entry_at_a_time() {
     let sums: serde_json::Value = serde_json::from_str(&said).unwrap_or_else(|_| panic!("{said} {errors}"));
     assert_eq!((&sums[0]["answers"], &sums[0]["cost"]), (&json!(2 * RUNS), &json!(RUNS as f64)));
     assert!(most > 0 && most < 48 << 20, "cost: {} MB", most >> 20);
+}
+
+/// The kinds of a session's entries, one after the other, as a number.
+async fn digest(store: &SqliteStore, id: &str) -> (usize, u64) {
+    let found = Arc::<Mutex<(usize, DefaultHasher)>>::default();
+    let seen = found.clone();
+    let visit = Box::new(move |entry: Entry, _: usize| {
+        let (count, hash) = &mut *seen.lock().unwrap();
+        *count += 1;
+        serde_json::to_string(&entry.kind).unwrap().hash(hash);
+        ControlFlow::Continue(())
+    });
+    store.scan(&id.into(), visit).await.unwrap();
+    let found = found.lock().unwrap();
+    (found.0, found.1.finish())
+}
+
+#[tokio::test]
+async fn a_long_session_is_copied_and_goes_on_without_being_in_memory() {
+    const RUNS: usize = 80;
+    const RESULT_BYTES: usize = 1 << 20;
+    let server = server(Script::answering(|_| Turn::new().text("Going on.")));
+    let person = Person::asking(&server);
+    let store = SqliteStore::new(person.home().join("sessions"));
+    let new = NewSession { id: Some("s_long".into()), cwd: person.project(), parent: None };
+    let session = store.create(new).await.unwrap();
+    for number in 0..RUNS {
+        session.append(run_of(number, RESULT_BYTES), Durability::Process).await.unwrap();
+    }
+    let kept = Message { id: Some("m_kept".into()), ..Message::user_text("the last prompt") };
+    let summary = json!({"message": Message::user_text("a summary of all before")});
+    let compaction = CustomEntry {
+        source: WINDOW_OWNER.to_owned(),
+        kind: COMPACTION_ENTRY.to_owned(),
+        version: COMPACTION_VERSION,
+        data: json!({"what": "plan", "number": 1, "strategy": "summary", "trigger": "manual",
+                     "cut": {"first": "m_kept", "head": [summary]}})
+        .into(),
+        audience: Audience::Hidden,
+    };
+    let end = vec![
+        EntryKind::Message { message: kept.shared(), usage: None },
+        EntryKind::Message { message: Message::assistant(vec![Block::text("Yes.")]).shared(), usage: None },
+        EntryKind::Custom(compaction),
+    ];
+    session.append(end, Durability::Process).await.unwrap();
+    session.close().await.unwrap();
+    let (most, said, errors) = run_with(&person, &["sessions", "copy", "s_long"]);
+    let copy =
+        said.split_whitespace().find(|word| word.starts_with("s_")).unwrap_or_else(|| panic!("{errors}"));
+    assert_eq!(digest(&store, copy.trim_end_matches(';')).await, digest(&store, "s_long").await);
+    println!("copy: {} MB", most >> 20);
+    assert!(most > 0 && most < 48 << 20, "copy: {} MB", most >> 20);
+    let (most, said, errors) = run_with(&person, &["context", "s_long"]);
+    assert!(said.contains("about "), "{said} {errors}");
+    println!("context: {} MB", most >> 20);
+    assert!(most > 0 && most < 96 << 20, "context: {} MB", most >> 20);
+    let (most, said, errors) = run_with(&person, &["-p", "go on", "--resume", "s_long"]);
+    assert!(said.contains("Going on."), "{said} {errors}");
+    let sent = server.bodies().pop().unwrap().to_string();
+    assert!(sent.contains("a summary of all before") && sent.contains("the last prompt"), "{sent}");
+    assert!(!sent.contains("prompt 79"), "it is left out");
+    println!("-c: {} MB", most >> 20);
+    assert!(most > 0 && most < 96 << 20, "resumed: {} MB", most >> 20);
 }
 
 /// Answer of a model.

@@ -104,13 +104,15 @@ fn a_call_that_runs_unasked_as_a_read_writes_nothing_whatever_mode_was_named() {
     if !has_sandbox {
         return;
     }
-    for mode in ["read-only", "ask", "accept-edits"] {
+    for mode in ["read-only", "ask", "accept-edits", "auto"] {
         let ended = person.run(&["-p", "--permission-mode", mode, "go"]);
         assert!(ended.stdout.contains("Told: held"), "{mode}: {}{}", ended.stdout, ended.stderr);
         let tested = person.run(&["--permission-mode", mode, "policy", "test", command]).stdout;
         assert!(tested.starts_with("allow (mode "), "{tested}");
         assert!(tested.ends_with("it would run in a read-only sandbox\n"), "{tested}");
     }
+    let ended = person.run(&["-p", "go", "--permission-mode", "ask", "--context", "sandbox"]);
+    assert!(ended.stdout.contains("Told: held"), "{}{}", ended.stdout, ended.stderr);
     // A person's own word.
     for args in [["--context", "process"], ["--permission-mode", "all"]] {
         let ended = person.run(&["-p", args[0], args[1], "go"]);

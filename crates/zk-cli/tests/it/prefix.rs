@@ -332,6 +332,7 @@ async fn skills_servers_steering_and_sub_agents_of_one_session_leave_the_beginni
             json!({"type": "object", "properties": {"text": {"type": "string"}}}),
         );
         let agent = Agent::builder(provider.clone())
+            .unguarded()
             .bus(bus.clone())
             .model(provider.model("m"))
             .system("Be brief.")

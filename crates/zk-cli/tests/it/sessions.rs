@@ -42,6 +42,27 @@ fn continue_says_that_the_newest_session_is_damaged() {
     assert_eq!(std::fs::read(&damaged).unwrap(), b"this was a database", "it is not touched");
 }
 
+#[test]
+fn cost_says_once_that_an_entry_is_missing_in_its_figures() {
+    let server = server(counting());
+    let person = Person::asking(&server);
+    let ran = person.run(&["-p", "a rare prompt", "--output-format", "json"]).result();
+    let id = ran["session_id"].as_str().unwrap();
+    let file = walk(&person.home()).into_iter().find(|path| path.ends_with(format!("{id}.db"))).unwrap();
+    let mut bytes = std::fs::read(&file).unwrap();
+    // The title of a listing has the same words, in a table of its own.
+    let text = br#""text":"a rare prompt""#;
+    let at = bytes.windows(text.len()).rposition(|window| window == text).unwrap();
+    bytes[at + text.len() - 2] ^= 1;
+    std::fs::write(&file, &bytes).unwrap();
+    for args in [&["cost"][..], &["cost", "--json"], &["cost", "--by", "model"], &["cost", "why", id]] {
+        let ended = person.run(args);
+        assert_eq!(ended.code, 0, "{args:?}: {}", ended.stderr);
+        assert_eq!(ended.stderr.matches("1 entry of session").count(), 1, "{args:?}: {}", ended.stderr);
+        assert!(!ended.stdout.contains("cannot be read"), "{args:?}: {}", ended.stdout);
+    }
+}
+
 pub(crate) fn walk(dir: &Path) -> Vec<PathBuf> {
     std::fs::read_dir(dir)
         .into_iter()

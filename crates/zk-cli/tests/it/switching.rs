@@ -256,6 +256,7 @@ async fn each_conversation_reaches_the_files_of_its_own_root_and_no_others() {
     }));
     let paths = WorkspaceFiles::new([&root]).unwrap();
     let agent = Agent::builder(Arc::new(provider.clone()) as Arc<dyn Provider>)
+        .unguarded()
         .plugin(LocalPlugin::new(Environment::filtered([("PATH", "/usr/bin:/bin")]), paths))
         .plugin(ToolsPlugin::new(ToolsOptions::default()))
         .cwd(&root)

@@ -223,11 +223,12 @@ fn one_file_writes_to_the_terminal() {
             if path.is_dir() { files(&path, all) } else { all.push(path) }
         }
     }
-    let src = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut all = Vec::new();
-    files(&src, &mut all);
-    // The terminal's text; JSON lines, whose controls are escaped; and the buffer of both.
-    let own = ["term/safe.rs", "output/result.rs", "output/writer.rs"];
+    files(&crates.join("zk-cli/src"), &mut all);
+    files(&crates.join("zk-tui/src"), &mut all);
+    // The terminal's text and the frames of its screens; JSON lines, whose controls are escaped; and the buffer of both.
+    let own = ["term/safe.rs", "term/modes.rs", "output/result.rs", "output/writer.rs"];
     for path in all.iter().filter(|path| !own.iter().any(|own| path.ends_with(own))) {
         let text = std::fs::read_to_string(path).unwrap();
         let shipped = text.split("#[cfg(test)]").next().unwrap_or_default();

@@ -8,6 +8,7 @@ mod model_switch;
 mod never_twice;
 mod overflow;
 mod pairs;
+mod part_read;
 mod pinned;
 mod plugins_asked;
 mod replay;

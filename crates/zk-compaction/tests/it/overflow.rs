@@ -1,14 +1,14 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use serde_json::json;
+use serde_json::{Value, json};
 use zk_agent::{Agent, AgentBuilder};
 use zk_compaction::{Shorten, Window};
 use zk_core::model::{
-    AgentError, Approved, Block, ErrorKind, Message, Model, Phase, ProviderError, StopReason, ToolError,
-    ToolOutput, ToolSpec, context_size,
+    AgentError, Approved, Block, Effects, ErrorKind, Message, Model, Phase, ProviderError, StopReason,
+    ToolError, ToolOutput, ToolSpec, context_size,
 };
-use zk_core::service::{Provider, Tool, ToolCx};
+use zk_core::service::{CallPlace, Provider, Tool, ToolCx};
 use zk_testkit::{Asked, Recorder, Script, ScriptedProvider, Turn};
 
 /// Size of the window of these tests, by [`context_size`].
@@ -20,6 +20,10 @@ struct Page(Arc<ToolSpec>);
 impl Tool for Page {
     fn spec(&self) -> &Arc<ToolSpec> {
         &self.0
+    }
+
+    fn effects(&self, _: &Value, _: &CallPlace) -> Effects {
+        Effects::none()
     }
 
     async fn call(&self, call: &Approved, _: &ToolCx) -> Result<ToolOutput, ToolError> {

@@ -82,7 +82,8 @@ notify!(SessionOpenTurn, "session:open-turn", ON_ERROR = OnError::Throw, CANCELL
 pub struct SessionLoaded {
     /// The session, if there is one.
     pub session_id: Option<SessionId>,
-    /// The entries of the branch that was loaded, from the first to the leaf; none of a new conversation.
+    /// The entries of the branch that was loaded, to the leaf: of a large beginning that a compaction left out, those that are
+    /// looked up later. None of a new conversation.
     pub entries: Arc<[Entry]>,
 }
 notify!(SessionLoaded, "session:loaded");
@@ -96,7 +97,7 @@ pub struct SessionSwitch {
     pub from: Option<SessionId>,
     /// The session now, if there is one.
     pub to: Option<SessionId>,
-    /// The entries of its branch, from the first to the leaf; none of a new conversation.
+    /// The entries of its branch, as in `session:loaded`; none of a new conversation.
     pub entries: Arc<[Entry]>,
 }
 notify!(SessionSwitch, "session:switch", CANCELLABLE = false);

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "effects", rename_all = "snake_case")]
 pub enum Effects {
-    /// The tool does not say. It may do anything, so a person is asked.
+    /// The tool does not say. It may do anything, so a permission gate asks a person.
     #[default]
     Unknown,
     /// Exactly these; none when empty.

@@ -300,6 +300,15 @@ pub enum AgentError {
         /// Number of times that the call failed.
         failures: u32,
     },
+    /// A tool may do more than read, and nobody decides on its calls: there is no
+    /// [`CallGuard`](crate::service::CallGuard), and the agent was not built unguarded.
+    #[error(
+        "tool `{tool}` may do more than read, and no gate is here to decide on its calls: install one, such as `PermissionGate`, or build the agent with `.unguarded()`, and nobody is asked"
+    )]
+    Unguarded {
+        /// Canonical name of the tool.
+        tool: String,
+    },
     /// The agent was used in a way it cannot serve.
     #[error("{0}")]
     Usage(String),
@@ -344,6 +353,7 @@ impl AgentError {
             | Self::Budget { .. }
             | Self::Parked { .. }
             | Self::Stuck { .. }
+            | Self::Unguarded { .. }
             | Self::Usage(_)
             | Self::Output(_) => None,
         }

@@ -19,6 +19,12 @@ pub trait CallJudge: Send + Sync {
         false
     }
 
+    /// Whether [`CallJudge::allows_as_read`] would be true if something held what such a call starts. Calls may block as those
+    /// of [`CallJudge::judge`].
+    fn would_allow_as_read(&self, tool: &str, effects: &Effects, cwd: &Path) -> bool {
+        self.allows_as_read(tool, effects, cwd)
+    }
+
     /// Connections that a call may make once it runs, where its context makes none by itself: those that a person was told
     /// of who was asked about it. Calls may block as those of [`CallJudge::judge`].
     fn connections(&self, tool: &str, effects: &Effects, cwd: &Path) -> Option<Connections> {
@@ -35,6 +41,31 @@ pub trait CallJudge: Send + Sync {
     /// Forgets what was allowed for one session only.
     fn forget_session(&self);
 }
+
+/// Says that calls of a bus and of its children which do more than read are decided on before they run: a service of the
+/// plugin whose handler of [`ToolGate`](crate::events::ToolGate) does so. An agent on a bus without it takes no tool that
+/// may do more than read, unless it was built unguarded.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use zk_core::events::{Ruling, ToolGate};
+/// use zk_core::kernel::{Bus, plugin_fn};
+/// use zk_core::service::CallGuard;
+///
+/// let refuse = plugin_fn("refuse-all", |scope| {
+///     scope.on_sync(|gate: &ToolGate, _| {
+///         (!gate.effects.is_read_only()).then(|| Ruling::refuse("nothing is changed here"))
+///     });
+///     scope.provide_service(Arc::new(CallGuard));
+///     Ok(())
+/// });
+/// let bus = Bus::new();
+/// bus.install(&refuse).unwrap();
+/// assert!(bus.child("sub-agent").service::<CallGuard>().is_some());
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct CallGuard;
 
 /// Decision of a [`CallJudge`], with its reasons.
 #[derive(Clone, Debug, PartialEq, Eq)]

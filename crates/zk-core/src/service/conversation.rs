@@ -190,7 +190,7 @@ pub struct OpenedSession {
     pub id: Option<SessionId>,
     /// Messages of the session.
     pub messages: Vec<Arc<Message>>,
-    /// Stored entries, from the first to the leaf, for `session:loaded`.
+    /// Stored entries that it goes on from ([`LiveEntries`](super::LiveEntries)), for `session:loaded`.
     pub entries: Arc<[Entry]>,
     /// The model it used last; that of the conversation before, if nothing.
     pub model: Option<Model>,

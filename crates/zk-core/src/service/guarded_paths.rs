@@ -3,6 +3,9 @@
 pub enum PathGuard {
     /// The path holds credentials: no tool reads or writes it.
     Secret,
+    /// The file holds credentials that a project itself uses: a tool that is given its name reads or writes it once a person
+    /// agreed. A search through a directory leaves it out, and a sandbox that denies writes hides it.
+    Private,
     /// No tool writes it.
     ReadOnly,
     /// A tool writes it once a person agreed; a command in a sandbox, which nobody is asked about, does not.
@@ -50,6 +53,7 @@ pub struct GuardedPath {
 }
 
 const CREDENTIALS: &str = "it holds credentials; a person has to do this";
+const PROJECT_CREDENTIALS: &str = "it holds credentials of the project; read it by its own path";
 const GIT: &str = "programs are started from what is in it; use git commands";
 const ZK: &str = "it holds the settings of zk; a person has to change them";
 const START: &str = "programs are started from it; a person has to change it";
@@ -57,6 +61,16 @@ const SYSTEM: &str = "it belongs to the system; a person has to change it";
 
 const fn secret(path: &'static str) -> GuardedPath {
     GuardedPath { path, guard: PathGuard::Secret, why: CREDENTIALS, is_file: false, run_by: RunBy::Nobody }
+}
+
+const fn private(path: &'static str) -> GuardedPath {
+    GuardedPath {
+        path,
+        guard: PathGuard::Private,
+        why: PROJECT_CREDENTIALS,
+        is_file: true,
+        run_by: RunBy::Nobody,
+    }
 }
 
 const fn read_only(path: &'static str, why: &'static str) -> GuardedPath {
@@ -82,7 +96,7 @@ const fn asked_file(path: &'static str, run_by: RunBy) -> GuardedPath {
 
 impl GuardedPath {
     /// Files, and directories with their content, wherever they are.
-    pub const ANYWHERE: [Self; 92] = [
+    pub const ANYWHERE: [Self; 108] = [
         secret(".ssh"),
         secret(".gnupg"),
         secret(".aws"),
@@ -93,6 +107,22 @@ impl GuardedPath {
         secret(".pgpass"),
         secret(".pypirc"),
         secret(".vault-token"),
+        private(".env"),
+        private(".env.local"),
+        private(".env.development"),
+        private(".env.development.local"),
+        private(".env.production"),
+        private(".env.production.local"),
+        private(".env.prod"),
+        private(".env.staging"),
+        private(".env.staging.local"),
+        private(".env.test.local"),
+        private("id_rsa"),
+        private("id_dsa"),
+        private("id_ecdsa"),
+        private("id_ecdsa_sk"),
+        private("id_ed25519"),
+        private("id_ed25519_sk"),
         read_only(".git", GIT),
         read_only("git~1", GIT),
         Self { is_file: true, run_by: RunBy::Trusting, ..read_only(".gitconfig", GIT) },
@@ -239,7 +269,7 @@ impl GuardedPath {
         // Asked of every file of a search: most names are ruled out by their length.
         let first = self.path.split_once('/').map_or(self.path, |(first, _)| first);
         // A directory that has the name of such a file is none.
-        let is_last = self.is_file && self.guard == PathGuard::Asked;
+        let is_last = self.is_file && matches!(self.guard, PathGuard::Asked | PathGuard::Private);
         let length = self.path.split('/').count();
         let begins = |at: usize| {
             names.get(at..).is_some_and(|rest| (!is_last || rest.len() == length) && self.begins(rest))
@@ -261,7 +291,17 @@ mod tests {
         assert_eq!(find("a/.claude/settings.json"), Some(".claude/settings.json"));
         assert_eq!(find("a/.husky/_/x"), Some(".husky"));
         assert_eq!(find("a/head"), Some("head"));
-        for other in ["a/head/x", "a/.github/x", ".claude", "settings.json/.claude", "a/bashrc"] {
+        assert_eq!(find("a/.env"), Some(".env"));
+        for other in [
+            "a/.env/bin/python",
+            ".env.example",
+            "id_rsa.pub",
+            "a/head/x",
+            "a/.github/x",
+            ".claude",
+            "settings.json/.claude",
+            "a/bashrc",
+        ] {
             assert_eq!(find(other), None, "{other}");
         }
     }

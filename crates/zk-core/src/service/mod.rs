@@ -37,7 +37,7 @@ mod window;
 
 pub use blobs::{BlobError, BlobId, Blobs};
 pub use call::{BegunCall, CallEnd, CallSteps, Gated, NotRun, STOPPED_BEFORE_CALL, Validated, validate};
-pub use call_judge::{CallDecision, CallJudge, CallJudgement, CallOffer};
+pub use call_judge::{CallDecision, CallGuard, CallJudge, CallJudgement, CallOffer};
 pub use clock::{Clock, SystemClock};
 pub use command::{Command, CommandOutcome, match_command};
 pub use context_id::ContextId;
@@ -73,14 +73,16 @@ pub use questions::{
 pub use redact::{REDACTED, RedactedPieces, Redactor};
 pub use run_control::{RunControl, RunEnded, RunState, SideAnswer, SideCall};
 pub use run_tools::{RunTool, RunTools, UnknownTool};
-pub use session_log::{Audience, COMPACTION_ENTRY, CustomEntry, NewEntry, SessionLog};
+pub use session_log::{
+    Audience, COMPACTION_ENTRY, COMPACTION_VERSION, CompactionMark, CustomEntry, CutMark, MessageVisitor,
+    NewEntry, SKILL_TOOL, SessionLog, WINDOW_OWNER, asks_to_remember,
+};
 pub use state_files::{StateFileError, StateFiles, StateLock};
 pub use store::{
-    Durability, ENTRY_VERSION, Entry, EntryKind, EntryVisitor, Lock, NewSession, OpenSession, RunStatus,
-    SessionFilter, SessionInfo, SessionScan, SessionSnapshot, SessionStore, SideCallOf, StoreError,
-    Unreadable,
+    Durability, ENTRY_VERSION, Entry, EntryKind, Lock, NewSession, OpenSession, RunStatus, SessionFilter,
+    SessionInfo, SessionStore, SideCallOf, StoreError, Unreadable,
 };
-pub use stored_conversation::StoredConversation;
+pub use stored_conversation::{EntryVisitor, LiveEntries, SessionScan, SessionSnapshot, StoredConversation};
 pub use tool::{CallPlace, Progress, Tool, ToolCx};
 pub use trust::{Trust, TrustError, TrustItem};
 pub use ui::Ui;

@@ -1,12 +1,17 @@
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
 use async_trait::async_trait;
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{EntryData, StoreError};
+use crate::events::CompactionTrigger;
 use crate::kernel::{Scope, Source};
-use crate::model::EntryId;
+use crate::model::{EntryId, Message, MessageId};
 
 /// The entries a plugin keeps in the session's log: `cx.service::<dyn SessionLog>()`. Absent when the
 /// conversation is not stored.
@@ -21,17 +26,126 @@ pub trait SessionLog: Send + Sync {
     /// [`StoreError`]; nothing was added then.
     async fn append(&self, scope: &Scope, entry: NewEntry) -> Result<EntryId, StoreError>;
 
-    /// The entries of this plugin on the present branch, oldest first.
+    /// The entries of this plugin on the present branch, oldest first: all of them, also those that `session:loaded` left out.
     ///
     /// # Errors
     /// [`StoreError`].
     async fn entries(&self, scope: &Scope) -> Result<Vec<CustomEntry>, StoreError>;
+
+    /// Number of messages of the conversation that are stored and were not read when it was resumed, because a compaction
+    /// had left them out. They are before all others.
+    fn earlier(&self) -> u64 {
+        0
+    }
+
+    /// Reads these messages, and hands each to `visit`, oldest first, until that breaks off.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    async fn visit_earlier(&self, _visit: MessageVisitor) -> Result<(), StoreError> {
+        Ok(())
+    }
 }
+
+/// Visitor of messages: see [`SessionLog::visit_earlier`].
+pub type MessageVisitor = Box<dyn FnMut(&Arc<Message>) -> ControlFlow<()> + Send>;
 
 /// The [`kind`](NewEntry::kind) of entries by which whoever owns the context window stores that less of a conversation is
 /// sent from there on, or more again. They explain why the first request of a resumed session begins otherwise than the
 /// last one before.
 pub const COMPACTION_ENTRY: &str = "compaction";
+
+/// Plugin that owns context windows, by its name.
+pub const WINDOW_OWNER: &str = "context-window";
+
+/// Version of the shape of its [`COMPACTION_ENTRY`].
+pub const COMPACTION_VERSION: u32 = 1;
+
+/// Tool by which a model reads a skill.
+pub const SKILL_TOOL: &str = "skills_use";
+
+/// Whether a line of a prompt is to be heeded after the prompt left the context.
+///
+/// ```
+/// use zk_core::service::asks_to_remember;
+///
+/// assert!(asks_to_remember(" Remember: never push.") && !asks_to_remember("remembered"));
+/// ```
+#[must_use]
+pub fn asks_to_remember(line: &str) -> bool {
+    let word: String = line.trim_start().chars().take_while(|c| c.is_alphabetic()).collect();
+    word.eq_ignore_ascii_case("remember")
+}
+
+/// Part of a compaction's record that a store reads, to know which messages a resumed conversation needs.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+pub enum CompactionMark {
+    /// Messages are left out, or sent in another form.
+    Plan {
+        /// Number of the compaction, which its plans share.
+        number: u32,
+        /// Reason for a compaction; nothing where a strategy has a threshold of its own.
+        #[serde(default)]
+        trigger: Option<CompactionTrigger>,
+        /// The beginning that is not sent.
+        #[serde(default)]
+        cut: Option<CutMark>,
+    },
+    /// The last compaction was taken back.
+    Undo,
+    /// Everything is sent as it is stored again.
+    Whole,
+}
+
+/// The beginning of a conversation that is not sent.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct CutMark {
+    /// The first message after it.
+    pub first: MessageId,
+    head: Vec<HeadMark>,
+}
+
+/// Message that stands for such a beginning.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum HeadMark {
+    Stored(MessageId),
+    Message(IgnoredAny),
+}
+
+impl CompactionMark {
+    /// Reads the record in `entry`; nothing where it is none, or of another version.
+    #[must_use]
+    pub fn of(entry: &CustomEntry) -> Option<Self> {
+        let is_record = entry.source == WINDOW_OWNER
+            && entry.kind == COMPACTION_ENTRY
+            && entry.version == COMPACTION_VERSION;
+        is_record.then(|| entry.data.read().ok()).flatten()
+    }
+
+    /// Whether it belongs to a compaction. What was prepared beforehand, and thresholds of strategies, are none.
+    #[must_use]
+    pub fn is_compaction(&self) -> bool {
+        match self {
+            Self::Plan { trigger: Some(trigger), .. } => match trigger {
+                CompactionTrigger::Soft => false,
+                CompactionTrigger::Hard | CompactionTrigger::Overflow | CompactionTrigger::Manual => true,
+            },
+            Self::Plan { trigger: None, .. } | Self::Undo | Self::Whole => false,
+        }
+    }
+}
+
+impl CutMark {
+    /// The stored messages among those that stand for the beginning.
+    pub fn stored(&self) -> impl Iterator<Item = &MessageId> {
+        self.head.iter().filter_map(|part| match part {
+            HeadMark::Stored(id) => Some(id),
+            HeadMark::Message(_) => None,
+        })
+    }
+}
 
 /// Entry that a plugin appends to a session.
 #[derive(Clone, Debug, PartialEq)]

@@ -23,6 +23,13 @@ pub trait StateFiles: Send + Sync + fmt::Debug {
     /// [`StateFileError::Io`]; the file is as it was then.
     fn replace(&self, path: &Path, bytes: &[u8]) -> Result<(), StateFileError>;
 
+    /// Appends `bytes` to the file at `path` in one write, and returns its size. It is made, with its directory, where it
+    /// is absent.
+    ///
+    /// # Errors
+    /// [`StateFileError::Io`], also for a link or a pipe in its place.
+    fn append(&self, path: &Path, bytes: &[u8]) -> Result<u64, StateFileError>;
+
     /// Keeps other processes from changing the file at `path`, until the lock is dropped. Reading needs none.
     ///
     /// # Errors

@@ -1,4 +1,3 @@
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -10,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{Audience, CustomEntry};
+use super::{Audience, CustomEntry, EntryVisitor, LiveEntries, SessionScan, SessionSnapshot};
 use crate::model::{
     CallId, Display, EntryId, Message, ModelRef, RunId, SessionId, ThinkingLevel, ToolResult, TurnId,
     TurnUsage,
@@ -51,6 +50,14 @@ pub trait SessionStore: Send + Sync {
             }
         }
         Ok(SessionScan { info, notices })
+    }
+
+    /// As [`SessionStore::read`], of what a conversation would go on from ([`OpenSession::live`]).
+    ///
+    /// # Errors
+    /// As [`SessionStore::read`].
+    async fn read_live(&self, id: &SessionId) -> Result<LiveEntries, StoreError> {
+        Ok(LiveEntries::whole(self.read(id).await?.entries))
     }
 
     /// The newest entries of a session, at most `most`, oldest first: its end, for who shows that before all of it is read.
@@ -114,6 +121,24 @@ pub trait OpenSession: Send + Sync {
     /// # Errors
     /// [`StoreError`].
     async fn entries(&self) -> Result<Vec<Entry>, StoreError>;
+
+    /// The entries that a conversation goes on from: all of them, or those since what its last compaction left out.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    async fn live(&self) -> Result<LiveEntries, StoreError> {
+        Ok(LiveEntries::whole(self.entries().await?))
+    }
+
+    /// Visits what [`OpenSession::entries`] gives, as [`SessionStore::scan`] does, and returns what that says in notices.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    async fn scan(&self, mut visit: EntryVisitor) -> Result<Vec<String>, StoreError> {
+        // The bytes are for who weighs entries of a store.
+        let _ = self.entries().await?.into_iter().try_for_each(|entry| visit(entry, 0));
+        Ok(Vec::new())
+    }
 
     /// Lets go of the session after everything is written.
     ///
@@ -355,29 +380,6 @@ pub struct SessionFilter {
     pub limit: Option<usize>,
     /// Also those without an answer of a model.
     pub unanswered: bool,
-}
-
-/// A session as it is stored.
-#[derive(Clone, Debug)]
-pub struct SessionSnapshot {
-    /// The line of a listing.
-    pub info: SessionInfo,
-    /// The entries from the first to the leaf, as far as they can be read.
-    pub entries: Vec<Entry>,
-    /// Notices of what cannot be read, in words.
-    pub notices: Vec<String>,
-}
-
-/// Visitor of the entries of a session, each with its bytes as JSON: see [`SessionStore::scan`].
-pub type EntryVisitor = Box<dyn FnMut(Entry, usize) -> ControlFlow<()> + Send>;
-
-/// Summary of a session whose entries were visited.
-#[derive(Clone, Debug)]
-pub struct SessionScan {
-    /// The line of a listing.
-    pub info: SessionInfo,
-    /// Notices of entries that cannot be read, in words.
-    pub notices: Vec<String>,
 }
 
 /// One line about a session.

@@ -63,7 +63,9 @@ pub trait Tool: Send + Sync {
     }
 
     /// Returns the effects of a call with these arguments, without running it. [`Effects::Unknown`] unless
-    /// the tool says otherwise, and a person is asked about that. Must not block: it is asked for every call.
+    /// the tool says otherwise: a permission gate asks a person about that, and without a
+    /// [`CallGuard`](crate::service::CallGuard) no agent takes the tool unless it was built unguarded. Effects told of
+    /// no arguments hold for all. Must not block: it is asked for every call.
     fn effects(&self, args: &Value, place: &CallPlace) -> Effects {
         self.inner().map_or(Effects::Unknown, |inner| inner.effects(args, place))
     }

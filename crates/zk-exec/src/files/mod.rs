@@ -463,7 +463,7 @@ fn existing(parent: &OwnedFd, name: &OsStr) -> Result<Option<Stat>, Errno> {
 
 fn protected(at: &Resolved, access: Access, why: &'static str) -> PathError {
     let access = match access {
-        Access::Read => "read",
+        Access::Read | Access::Found => "read",
         Access::Write => "written",
     };
     PathError::Protected { path: at.shown.clone(), access: access.into(), why: why.into() }

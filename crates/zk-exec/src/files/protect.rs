@@ -7,6 +7,9 @@ use zk_core::service::{GuardedPath, PathGuard, RunBy};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
     Read,
+    /// Read of a file that nobody named.
+    #[cfg_attr(not(feature = "grep"), expect(dead_code, reason = "searches ask for it"))]
+    Found,
     Write,
 }
 
@@ -23,7 +26,7 @@ const ZK: &str = "it holds the settings of zk; a person has to change them";
 pub(crate) fn guard_of(dir: &Path, name: &OsStr) -> Option<PathGuard> {
     let name = name.to_str()?;
     // Of the many entries of a project most are ruled out by this alone.
-    let mut alike = in_sandbox().filter(|guarded| guarded.path.ends_with(name));
+    let mut alike = in_sandbox().chain(private()).filter(|guarded| guarded.path.ends_with(name));
     let is_meant = |guarded: &&GuardedPath| match guarded.path.rsplit_once('/') {
         Some((above, last)) => last == name && dir.ends_with(above),
         None => guarded.path == name,
@@ -43,8 +46,19 @@ pub(crate) fn is_start_file(name: &str) -> bool {
 /// Guarded paths that commands in a sandbox or container neither make nor change.
 pub(crate) fn in_sandbox() -> impl Iterator<Item = &'static GuardedPath> {
     // `HEAD` is guarded with the repositories around it.
-    let is_guarded = |guarded: &&GuardedPath| guarded.run_by != RunBy::ProjectTool && guarded.path != "head";
+    let is_guarded = |guarded: &&GuardedPath| {
+        guarded.run_by != RunBy::ProjectTool && guarded.guard != PathGuard::Private && guarded.path != "head"
+    };
     GuardedPath::ANYWHERE.iter().filter(is_guarded)
+}
+
+/// Files with credentials that a project itself uses.
+#[cfg_attr(
+    not(any(feature = "docker", feature = "sandbox")),
+    expect(dead_code, reason = "the sandbox asks for it")
+)]
+pub(crate) fn private() -> impl Iterator<Item = &'static GuardedPath> {
+    GuardedPath::ANYWHERE.iter().filter(|guarded| guarded.guard == PathGuard::Private)
 }
 
 /// Paths below a home directory that are guarded.
@@ -105,6 +119,7 @@ impl Protection {
     fn refusal_of(&self, names: &[String], access: Access) -> Option<&'static str> {
         let applies = |guard: PathGuard| match guard {
             PathGuard::Secret => true,
+            PathGuard::Private => access == Access::Found,
             PathGuard::ReadOnly => access == Access::Write,
             // Whoever approves calls was asked.
             PathGuard::Asked => false,
@@ -176,14 +191,14 @@ impl<'a> Reading<'a> {
 
     pub(super) fn refusal(&mut self, path: &Path) -> Option<&'static str> {
         let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
-            return self.protection.refusal(path, Access::Read);
+            return self.protection.refusal(path, Access::Found);
         };
         if directory.as_os_str() != self.directory.as_os_str() {
             self.names = plain_names(directory);
             self.directory = directory.to_owned();
         }
         self.names.push(plain_name(name));
-        let refusal = self.protection.refusal_of(&self.names, Access::Read);
+        let refusal = self.protection.refusal_of(&self.names, Access::Found);
         self.names.pop();
         refusal
     }
@@ -258,8 +273,16 @@ mod tests {
             assert!(protection.refusal(Path::new(path), Access::Read).is_some(), "{path}");
             assert!(protection.refusal(Path::new(path), Access::Write).is_some(), "{path}");
         }
+        for path in ["/w/.env", "/w/sub/.ENV.local", "/w/keys/id_ed25519"] {
+            for (access, is_refused) in [(Access::Read, false), (Access::Found, true), (Access::Write, false)]
+            {
+                assert_eq!(protection.refusal(Path::new(path), access).is_some(), is_refused, "{path}");
+            }
+        }
         for path in [
             "/w/src/main.rs",
+            "/w/.env.example",
+            "/w/.env/bin/python",
             "/w/.envrc",
             "/w/.claude/settings.json",
             "/w/.gitignore",

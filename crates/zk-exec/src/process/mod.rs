@@ -151,6 +151,15 @@ impl ProcessExec {
         }
     }
 
+    /// Hides more from the next command in the sandbox on.
+    #[cfg(feature = "sandbox")]
+    pub(crate) fn hide(&self, paths: &[std::path::PathBuf]) -> io::Result<()> {
+        match &self.starter {
+            Starter::Supervisor(supervisor) => supervisor.hide(paths),
+            Starter::Own(_) => Ok(()),
+        }
+    }
+
     /// Has a whole environment to give to commands that ask for it ([`EnvPolicy::Inherit`]): the person's own shell.
     #[must_use]
     pub fn inheriting(mut self, environment: Environment) -> Self {

@@ -23,6 +23,8 @@ use super::supervisor::{self, Supervision};
 use super::{GRACE, spawn};
 use crate::Limits;
 use crate::limits::Exceeded;
+#[cfg(feature = "sandbox")]
+use crate::wire::put_all;
 use crate::wire::put_len;
 
 /// Time that the end of the supervisor is waited for, once it kills.
@@ -41,6 +43,9 @@ pub(super) struct Supervisor {
     /// Reads of the names that commands make, where the plan guards some.
     #[cfg(feature = "sandbox")]
     reports: Option<crate::sandbox::ReportReader>,
+    /// Paths that are hidden beside those of the plan.
+    #[cfg(feature = "sandbox")]
+    hidden: Mutex<Vec<std::path::PathBuf>>,
     running: Mutex<Option<Running>>,
     cgroups: Arc<Cgroups>,
 }
@@ -66,6 +71,8 @@ impl Supervisor {
             proxy: None,
             #[cfg(feature = "sandbox")]
             reports: None,
+            #[cfg(feature = "sandbox")]
+            hidden: Mutex::default(),
             running: Mutex::new(None),
             cgroups: Arc::default(),
         }
@@ -79,7 +86,33 @@ impl Supervisor {
         proxy: Option<crate::sandbox::Proxy>,
         reports: Option<crate::sandbox::ReportReader>,
     ) -> Self {
-        Self { how, plan: Some(plan), proxy, reports, running: Mutex::new(None), cgroups: Arc::default() }
+        Self {
+            how,
+            plan: Some(plan),
+            proxy,
+            reports,
+            hidden: Mutex::default(),
+            running: Mutex::new(None),
+            cgroups: Arc::default(),
+        }
+    }
+
+    /// Hides more from the next command on; one that runs sees nothing of it from then on either.
+    #[cfg(feature = "sandbox")]
+    pub(super) fn hide(&self, paths: &[std::path::PathBuf]) -> io::Result<()> {
+        let mut running = self.lock();
+        self.hidden.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(paths);
+        match &*running {
+            None => Ok(()),
+            Some(supervisor) => {
+                let sent = supervisor.hide(paths);
+                if sent.is_err() {
+                    // The next one is told at its start.
+                    *running = None;
+                }
+                sent
+            }
+        }
     }
 
     #[cfg(feature = "sandbox")]
@@ -259,14 +292,32 @@ impl Running {
         if let Some(reports) = &supervisor.reports {
             reports.add(crate::sandbox::receive_file(&socket)?);
         }
-        Ok(Self {
+        let running = Self {
             process,
             socket: Some(socket),
             #[cfg(feature = "sandbox")]
             report,
             #[cfg(feature = "sandbox")]
             listener,
-        })
+        };
+        #[cfg(feature = "sandbox")]
+        {
+            let hidden = supervisor.hidden.lock().unwrap_or_else(PoisonError::into_inner);
+            if !hidden.is_empty() {
+                running.hide(&hidden)?;
+            }
+        }
+        Ok(running)
+    }
+
+    #[cfg(feature = "sandbox")]
+    fn hide(&self, paths: &[std::path::PathBuf]) -> io::Result<()> {
+        let Some(mut socket) = self.socket.as_ref() else { return Err(io::ErrorKind::BrokenPipe.into()) };
+        let mut listed = Vec::new();
+        put_all(&mut listed, paths);
+        let mut order = vec![supervisor::HIDE];
+        crate::sandbox::write_frame(&mut order, &listed)?;
+        socket.write_all(&order)
     }
 
     fn send(&self, what: u8, fds: &[BorrowedFd<'_>]) -> io::Result<()> {

@@ -19,6 +19,9 @@ const ARGUMENT: &str = "__supervise-commands";
 pub(super) const SPAWN: u8 = b'S';
 /// Asks the supervisor to end everything.
 pub(super) const END: u8 = b'E';
+/// Has the sandbox hide paths from the next command on, which follow.
+#[cfg(feature = "sandbox")]
+pub(super) const HIDE: u8 = b'H';
 /// The very first byte: commands run in a sandbox, whose plan follows.
 #[cfg(feature = "sandbox")]
 pub(super) const SANDBOX: u8 = b'B';
@@ -141,6 +144,11 @@ pub fn run_supervisor() -> io::Result<()> {
                         leave(code);
                     }
                 }
+                #[cfg(feature = "sandbox")]
+                Some((HIDE, _)) => match &mut sandbox {
+                    Some(inside) => inside.hide_more(&program)?,
+                    None => return Err(io::ErrorKind::InvalidData.into()),
+                },
                 Some((END, _)) => phase.end(),
                 Some(_) => {}
                 None => {

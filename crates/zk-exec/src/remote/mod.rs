@@ -9,6 +9,7 @@ mod files;
 mod frame;
 mod order;
 mod server;
+mod ssh;
 mod tunnel;
 
 use std::ops::Range;
@@ -25,6 +26,7 @@ use crate::Limits;
 pub use exec::RemoteExec;
 pub use files::RemoteFiles;
 pub use server::ExecServer;
+pub use ssh::{SocketDir, SshTunnel};
 pub use tunnel::{open_tunnel, serve_tunnel};
 
 /// The version of what is sent; both sides must have the same.

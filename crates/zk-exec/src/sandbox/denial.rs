@@ -27,6 +27,11 @@ const NO_NETWORK: [&str; 7] = [
     "failed to lookup address information",
 ];
 
+/// Messages of a system where a file system is full.
+const FULL: [&str; 2] = ["No space left on device", "ENOSPC"];
+/// Words of programs that name none of their temporary files.
+const TEMPORARY: [&str; 2] = ["temp file", "temporary file"];
+
 const RUN_LATER: &str = "programs are run from it later";
 const NO_REPOSITORY: &str = "git would run programs that its settings name; to make a repository here, run `git init` or `git clone` as a command of its own";
 
@@ -62,6 +67,9 @@ impl Denials {
                 reason: self.network_reason().into(),
             });
         }
+        if says(&FULL) {
+            return self.full(line, cwd);
+        }
         if says(&KEPT_FREE) {
             return candidates(line).find_map(|text| self.kept_free(&plain(&cwd.join(text))));
         }
@@ -81,6 +89,21 @@ impl Denials {
             Network::Hosts => "commands reach named hosts alone, through the proxy that HTTP_PROXY names",
             Network::None | Network::Loopback | Network::All => "it has no network",
         }
+    }
+
+    /// The temporary directory that a line says is full.
+    fn full(&self, line: &str, cwd: &Path) -> Option<Denial> {
+        let first = self.own.first()?;
+        let named = candidates(line).find_map(|text| {
+            let path = plain(&cwd.join(text));
+            let is_written = self.writable.iter().any(|place| path.starts_with(place));
+            self.own.iter().find(|own| path.starts_with(own) && !is_written)
+        });
+        let unnamed = || TEMPORARY.iter().any(|text| line.contains(text)).then_some(first);
+        let target = named.or_else(unnamed)?.display().to_string();
+        let reason =
+            "it is full: commands have it in memory, for all of them; remove what nothing needs there";
+        Some(Denial { act: DeniedAct::Write, target, reason: reason.to_owned() })
     }
 
     fn kept_free(&self, path: &Path) -> Option<Denial> {
@@ -205,6 +228,12 @@ mod tests {
                 "connect to example.org",
             ),
             ("Error: connect ENETUNREACH 192.0.2.1:80", "connect to 192.0.2.1"),
+            ("dd: error writing '/tmp/a/x': No space left on device", "write /tmp (it is full"),
+            ("Error: ENOSPC: no space left on device, write '/var/tmp/x'", "write /var/tmp (it is full"),
+            (
+                "bash: line 1: cannot create temp file for here-document: No space left on device",
+                "write /tmp (it is full",
+            ),
         ] {
             let told = denials(Network::None).in_line(line, here).map(|denial| denial.to_string());
             assert!(told.as_ref().is_some_and(|told| told.contains(expected)), "{line}: {told:?}");
@@ -221,6 +250,7 @@ mod tests {
             "mkdir: cannot create directory '/tmp/x': Read-only file system",
             "cat: x: No such file or directory",
             "cat: ./src: Is a directory",
+            "cp: error writing 'target/x': No space left on device",
             "test failed: expected Read-only file system",
         ] {
             assert_eq!(denials(Network::None).in_line(line, here), None, "{line}");

@@ -211,6 +211,17 @@ impl SandboxExec {
         Ok(report)
     }
 
+    /// Hides these files and directories too, absolute and physical, from the next command on, as far as they are there when one
+    /// starts.
+    ///
+    /// # Errors
+    /// [`SandboxError::Missing`] when the sandbox cannot be told. The next command then sets it up anew, with them hidden.
+    pub fn hide(&self, paths: &[PathBuf]) -> Result<(), SandboxError> {
+        self.exec.hide(paths).map_err(|error| SandboxError::Missing {
+            what: format!("the sandbox cannot be told what to hide: {error}"),
+        })
+    }
+
     /// Proves that the sandbox holds: a command inside tries to write outside, to change what is protected, to read what is
     /// hidden, to reach this process and to connect, and must fail in all of it.
     ///

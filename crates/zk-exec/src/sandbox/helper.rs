@@ -20,7 +20,7 @@ use super::policy::Network;
 use super::proxy::PORT;
 use super::report::{Layer, SandboxReport};
 use super::seccomp;
-use crate::wire::{put, put_len, take, take_len};
+use crate::wire::{put, put_len, take, take_len, take_paths};
 
 /// More than any plan needs.
 const LONGEST: usize = 64 << 20;
@@ -81,6 +81,14 @@ impl Inside {
             hand_out(&zk, &fd)?;
         }
         Ok(Self { plan, sockets, confinement: Some(confinement) })
+    }
+
+    /// Reads paths that are hidden from the next command on, as far as they are there by then.
+    pub(crate) fn hide_more(&mut self, zk: &OwnedFd) -> io::Result<()> {
+        let bytes = read_frame(&mut UnixStream::from(zk.try_clone()?))?;
+        let paths = take_paths(&mut bytes.as_slice());
+        self.plan.hidden.extend(paths.ok_or(io::ErrorKind::InvalidData)?);
+        Ok(())
     }
 
     /// Makes sure that everything is still protected; before each command.

@@ -48,6 +48,8 @@ pub(crate) struct Places {
     pub(crate) pins: Vec<PathBuf>,
     pub(crate) read_only: Vec<PathBuf>,
     pub(crate) hidden: Vec<PathBuf>,
+    /// Credentials that the project itself uses: hidden where writes are denied.
+    pub(crate) private: Vec<PathBuf>,
     pub(crate) placeholders: Vec<Placeholder>,
     pub(crate) limits: Vec<String>,
 }
@@ -155,6 +157,7 @@ fn check_width(path: &Path, home: Option<&Path>) -> Result<(), SandboxError> {
 fn add(places: &mut Places, path: PathBuf, guard: PathGuard) {
     match guard {
         PathGuard::Secret => places.hidden.push(path),
+        PathGuard::Private => places.private.push(path),
         PathGuard::ReadOnly | PathGuard::Asked => places.read_only.push(path),
     }
 }
@@ -210,10 +213,12 @@ fn hide_in_readable(places: &mut Places) {
     let mut found = Places::default();
     for root in &roots {
         let secrets = protect::in_sandbox().filter(|guarded| guarded.guard == PathGuard::Secret);
+        let secrets = secrets.chain(protect::private());
         found.hidden.extend(secrets.map(|guarded| root.join(guarded.path)));
         look_through(root, &roots, LOOKED_THROUGH, &mut found);
     }
     places.hidden.append(&mut found.hidden);
+    places.hidden.append(&mut found.private);
     places.limits.append(&mut found.limits);
 }
 

@@ -38,6 +38,14 @@ impl SandboxExec {
     ///
     /// # Errors
     /// None.
+    pub fn hide(&self, _: &[std::path::PathBuf]) -> Result<(), SandboxError> {
+        match self.never {}
+    }
+
+    /// Cannot be called.
+    ///
+    /// # Errors
+    /// None.
     pub async fn self_test(&self) -> Result<SelfTest, SandboxError> {
         match self.never {}
     }

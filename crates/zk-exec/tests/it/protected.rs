@@ -3,7 +3,8 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use zk_core::service::{Files, PathError, WalkOptions};
+use tokio_util::sync::CancellationToken;
+use zk_core::service::{Files, PathError, SearchMode, SearchQuery, WalkOptions};
 use zk_exec::WorkspaceFiles;
 
 fn home() -> (tempfile::TempDir, PathBuf, WorkspaceFiles) {
@@ -124,6 +125,34 @@ fn credentials_are_not_read_listed_or_found() {
         ControlFlow::Continue(())
     });
     report.unwrap();
+}
+
+#[test]
+fn a_search_leaves_credentials_of_the_project_out_unless_it_begins_at_them() {
+    let (_dir, home, paths) = home();
+    for name in [".env", "sub/id_ed25519", "sub/.env.example"] {
+        fs::create_dir_all(home.join(name).parent().unwrap()).unwrap();
+        fs::write(home.join(name), "canary").unwrap();
+        assert!(paths.open(&paths.resolve(&home, name).unwrap(), None).is_ok(), "{name}");
+    }
+    let query = SearchQuery {
+        pattern: "canary".into(),
+        ignore_case: false,
+        mode: SearchMode::Files,
+        context: 0,
+        walk: WalkOptions { ignored: true, ..WalkOptions::default() },
+        skip: 0,
+        wanted: 10,
+        max_bytes: 4096,
+        line_bytes: 100,
+    };
+    let search = |from: &str| {
+        paths.search(&paths.resolve(&home, from).unwrap(), &query, &CancellationToken::new()).unwrap()
+    };
+    let all = search(".");
+    assert_eq!((all.results, all.protected), (vec!["sub/.env.example".to_owned()], 2));
+    let named = search(".env");
+    assert_eq!((named.results, named.protected), (vec![".env".to_owned()], 0));
 }
 
 #[test]

@@ -78,6 +78,7 @@ pub(crate) async fn call(bus: &Bus, bytes: usize) -> Called {
     let (kept, watcher) = (blocked.clone(), bus.scope("watcher"));
     watcher.on_sync(move |event: &ToolBlocked, _: &Cx| *kept.lock().unwrap() = Some(event.reason.clone()));
     let agent = Agent::builder(Arc::new(provider.clone()))
+        .unguarded()
         .bus(bus.clone())
         .tool(Arc::new(Counted(executions.clone(), spec)))
         .build()

@@ -86,24 +86,24 @@ impl ServerAuth {
     }
 
     /// A token for the next request, if somebody signed in and it is or can be made good.
-    pub(super) async fn token(&self) -> Option<Secret> {
+    pub(crate) async fn token(&self) -> Option<Secret> {
         let session = self.session().await?;
         session.token(&self.scope.bus()?.cx()).await.ok()
     }
 
     /// A token in the place of one that the server rejected.
-    pub(super) async fn replace(&self, rejected: &Secret) -> Option<Secret> {
+    pub(crate) async fn replace(&self, rejected: &Secret) -> Option<Secret> {
         let session = self.session().await?;
         session.replace(rejected, &self.scope.bus()?.cx()).await.ok().flatten()
     }
 
     /// Remembers what the server wants.
-    pub(super) fn note(&self, challenge: Challenge) {
+    pub(crate) fn note(&self, challenge: Challenge) {
         *self.challenge.lock().unwrap_or_else(PoisonError::into_inner) = Some(challenge);
     }
 
     /// Remembers, also for other programs, what a token has to be good for beside what it is.
-    pub(super) async fn note_wanted(&self, challenge: Challenge) {
+    pub(crate) async fn note_wanted(&self, challenge: Challenge) {
         if let Ok(Some(mut known)) = self.registration().await {
             let more: Vec<String> =
                 challenge.scopes.iter().filter(|scope| !known.wanted.contains(scope)).cloned().collect();

@@ -12,9 +12,9 @@ use zk_core::model::is_public_address;
 use super::SignInError;
 use super::challenge::Challenge;
 
-/// Time limit of one document, and the most bytes of it.
-const LIMIT: Duration = Duration::from_secs(10);
-const LARGEST: usize = 256 << 10;
+/// Limits of one document: time, and bytes.
+const ANSWER_TIME_LIMIT: Duration = Duration::from_secs(10);
+const MAX_DOCUMENT_BYTES: usize = 256 << 10;
 
 /// Everything that a sign-in to a server needs to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,14 +60,14 @@ pub(super) async fn discover(
         return legacy(http, url).await;
     };
     if !covers(&resource.resource, url) {
-        let named = shown(&resource.resource);
+        let named = quote_untrusted(&resource.resource);
         return Err(SignInError::server(format!("it says that it is {named}, which is another server")));
     }
     let issuer = resource.authorization_servers.first();
     let issuer = issuer.ok_or_else(|| SignInError::server("it names no authorisation server"))?;
     let found = authorization_server(http, url, issuer).await?;
     let server = found.ok_or_else(|| {
-        SignInError::server(format!("the authorisation server {} has no metadata", shown(issuer)))
+        SignInError::server(format!("the authorisation server {} has no metadata", quote_untrusted(issuer)))
     })?;
     check(&server, url)?;
     Ok(Discovered { server, resource: Some(resource.resource), scopes: resource.scopes_supported })
@@ -82,7 +82,9 @@ async fn protected_resource(
         let place = address(place, url)?;
         return match fetch(http, &place).await? {
             Some(found) => Ok(Some(found)),
-            None => Err(SignInError::server(format!("{} has no metadata of it", shown(place.as_str())))),
+            None => {
+                Err(SignInError::server(format!("{} has no metadata of it", quote_untrusted(place.as_str()))))
+            }
         };
     }
     let path = url.path().trim_end_matches('/');
@@ -136,7 +138,7 @@ async fn authorization_server(
     for place in places {
         let Some(found) = fetch::<AuthorizationServer>(http, &at(&url, &place)).await? else { continue };
         if found.issuer != issuer {
-            let (own, asked) = (shown(&found.issuer), shown(issuer));
+            let (own, asked) = (quote_untrusted(&found.issuer), quote_untrusted(issuer));
             let why = format!("the metadata of {asked} are those of another issuer, {own}");
             return Err(SignInError::server(why));
         }
@@ -149,7 +151,7 @@ async fn authorization_server(
 fn check(server: &AuthorizationServer, base: &Url) -> Result<(), SignInError> {
     let methods = server.code_challenge_methods_supported.as_deref().unwrap_or_default();
     if !methods.iter().any(|method| method == "S256") {
-        let issuer = shown(&server.issuer);
+        let issuer = quote_untrusted(&server.issuer);
         return Err(SignInError::server(format!(
             "the authorisation server {issuer} does not say that it protects codes (PKCE with S256)"
         )));
@@ -174,7 +176,7 @@ fn covers(resource: &str, url: &Url) -> bool {
 /// unless the server itself is there. Whoever runs a server far away must not have zk ask what only it can reach; where
 /// names lead is judged when they are looked up ([`Http::on_behalf_of`]).
 pub(super) fn address(text: &str, base: &Url) -> Result<Url, SignInError> {
-    let refuse = |why: &str| Err(SignInError::server(format!("the address {} {why}", shown(text))));
+    let refuse = |why: &str| Err(SignInError::server(format!("the address {} {why}", quote_untrusted(text))));
     let Ok(url) = Url::parse(text) else { return refuse("is none") };
     if !url.username().is_empty() || url.password().is_some() {
         return refuse("holds a user or a password");
@@ -207,7 +209,7 @@ fn at(url: &Url, path: &str) -> Url {
 
 /// A JSON document, or nothing where there is none. Redirections are not followed: they would lead past the checks.
 async fn fetch<T: for<'de> Deserialize<'de>>(http: &Http, url: &Url) -> Result<Option<T>, SignInError> {
-    let failed = |why: String| SignInError::Unreachable { place: shown(url.as_str()), why };
+    let failed = |why: String| SignInError::Unreachable { place: quote_untrusted(url.as_str()), why };
     let client = http.client(url).map_err(|error| failed(error.to_string()))?;
     let asking = async {
         let request = client.get(url.clone()).header("accept", "application/json");
@@ -218,22 +220,22 @@ async fn fetch<T: for<'de> Deserialize<'de>>(http: &Http, url: &Url) -> Result<O
             status => return Err(failed(format!("HTTP {}", status.as_u16()))),
         }
         let mut body = Received::default();
-        read_some(response, LARGEST, &mut body).await;
+        read_some(response, MAX_DOCUMENT_BYTES, &mut body).await;
         if !body.is_whole {
-            return Err(failed(format!("its answer has more than {LARGEST} bytes, or broke off")));
+            return Err(failed(format!("its answer has more than {MAX_DOCUMENT_BYTES} bytes, or broke off")));
         }
         Ok(Some(body.bytes))
     };
-    let body = tokio::time::timeout(LIMIT, asking)
+    let body = tokio::time::timeout(ANSWER_TIME_LIMIT, asking)
         .await
-        .unwrap_or_else(|_| Err(failed(format!("no answer within {} s", LIMIT.as_secs()))))?;
+        .unwrap_or_else(|_| Err(failed(format!("no answer within {} s", ANSWER_TIME_LIMIT.as_secs()))))?;
     let Some(body) = body else { return Ok(None) };
     let document = serde_json::from_slice(&body);
     document.map(Some).map_err(|_| failed("its answer is no metadata".to_owned()))
 }
 
-/// Words of a stranger, short and harmless.
-pub(super) fn shown(text: &str) -> String {
+/// Sanitises text of a server and truncates it to 200 characters.
+pub(super) fn quote_untrusted(text: &str) -> String {
     zk_core::service::visible_line(&text.chars().take(200).collect::<String>())
 }
 

@@ -1,17 +1,13 @@
 //! Signing in to servers that are reached by HTTP: OAuth 2.1 on `zk-auth`.
 
-mod challenge;
-mod client;
-mod credentials;
+pub(crate) mod challenge;
+pub(crate) mod credentials;
 mod discovery;
-mod event_bytes;
-mod post;
 mod registration;
 mod sign_in;
 
 use zk_auth::AuthError;
 
-pub(crate) use client::{Authorised, Failed};
 pub(crate) use credentials::ServerAuth;
 pub(crate) use sign_in::sign_in;
 pub use sign_in::{SignInOptions, SignInPage};

@@ -9,11 +9,11 @@ use zk_auth::http::{Received, read_some, root_cause};
 use zk_auth::{ClientAuth, Http, IssuerRule, OAuthClient, Redirect};
 
 use super::SignInError;
-use super::discovery::{AuthorizationServer, Discovered, shown};
-use crate::oauth_config::OAuthConfig;
+use super::discovery::{AuthorizationServer, Discovered, quote_untrusted};
+use crate::config::oauth_config::OAuthConfig;
 
-const LIMIT: Duration = Duration::from_secs(15);
-const LARGEST: usize = 64 << 10;
+const ANSWER_TIME_LIMIT: Duration = Duration::from_secs(15);
+const MAX_ANSWER_BYTES: usize = 64 << 10;
 
 /// A client of one authorisation server, as it is kept for the next sign-in and for refreshes. It is of no use at any
 /// other server.
@@ -150,7 +150,7 @@ pub(super) async fn register(
     scopes: &[String],
 ) -> Result<Registration, SignInError> {
     let server = &found.server;
-    let issuer = shown(&server.issuer);
+    let issuer = quote_untrusted(&server.issuer);
     let Some(endpoint) = &server.registration_endpoint else {
         return Err(SignInError::server(format!(
             "the authorisation server {issuer} registers no clients by itself: register zk there, and set \
@@ -192,7 +192,7 @@ pub(super) async fn register(
 }
 
 async fn post(http: &Http, endpoint: &str, body: &Value) -> Result<Value, SignInError> {
-    let failed = |why: String| SignInError::Unreachable { place: shown(endpoint), why };
+    let failed = |why: String| SignInError::Unreachable { place: quote_untrusted(endpoint), why };
     let url = Url::parse(endpoint).map_err(|error| failed(error.to_string()))?;
     let client = http.client(&url).map_err(|error| failed(error.to_string()))?;
     let asking = async {
@@ -200,16 +200,20 @@ async fn post(http: &Http, endpoint: &str, body: &Value) -> Result<Value, SignIn
         let response = request.send().await.map_err(|error| failed(root_cause(&error)))?;
         let status = response.status();
         let mut body = Received::default();
-        read_some(response, LARGEST, &mut body).await;
+        read_some(response, MAX_ANSWER_BYTES, &mut body).await;
         let answer: Value = serde_json::from_slice(&body.bytes).unwrap_or_default();
         if status.is_success() {
             return Ok(answer);
         }
         let text = |name: &str| answer.get(name).and_then(Value::as_str).unwrap_or_default();
         let why = format!("{} {}", text("error"), text("error_description"));
-        Err(failed(format!("it did not register zk: HTTP {} {}", status.as_u16(), shown(why.trim()))))
+        Err(failed(format!(
+            "it did not register zk: HTTP {} {}",
+            status.as_u16(),
+            quote_untrusted(why.trim())
+        )))
     };
-    tokio::time::timeout(LIMIT, asking)
+    tokio::time::timeout(ANSWER_TIME_LIMIT, asking)
         .await
-        .unwrap_or_else(|_| Err(failed(format!("no answer within {} s", LIMIT.as_secs()))))
+        .unwrap_or_else(|_| Err(failed(format!("no answer within {} s", ANSWER_TIME_LIMIT.as_secs()))))
 }

@@ -6,9 +6,9 @@ use zk_auth::{AuthError, AuthorizationCode, Callback, Login};
 use super::SignInError;
 use super::challenge::Challenge;
 use super::credentials::ServerAuth;
-use super::discovery::{Discovered, discover, shown};
+use super::discovery::{Discovered, discover, quote_untrusted};
 use super::registration::{Registration, known, register};
-use crate::oauth_config::OAuthConfig;
+use crate::config::oauth_config::OAuthConfig;
 
 /// Page where a person signs in: shows it, and waits for what comes of it.
 #[async_trait]
@@ -75,8 +75,8 @@ fn check_issuer(
         Some(issuer) if *issuer != found.server.issuer => Err(SignInError::server(format!(
             "it names the authorisation server {}, but the client of its settings belongs to {}; if that moved, name \
              it with `oauth.issuer`",
-            shown(&found.server.issuer),
-            shown(issuer),
+            quote_untrusted(&found.server.issuer),
+            quote_untrusted(issuer),
         ))),
         Some(_) | None => Ok(()),
     }

@@ -19,11 +19,11 @@ use super::result::CallResult;
 use super::waiting::OnProgress;
 
 /// The longest a request may take, whatever progress it makes.
-pub(super) const LONGEST: Duration = Duration::from_secs(3600);
+pub(super) const MAX_CALL_TIME: Duration = Duration::from_secs(3600);
 /// Most rounds of a request: a server may ask for more before it answers.
-const ROUNDS: usize = 10;
+const MAX_ROUNDS: usize = 10;
 /// Time limit for requests that were sent before the server forgot the session: it answers most of them, too.
-const SETTLING: Duration = Duration::from_secs(3);
+const SETTLING_TIME: Duration = Duration::from_secs(3);
 
 /// A call of a tool, by its name on the server.
 pub(crate) struct CallRequest<'a> {
@@ -121,14 +121,14 @@ impl Connection {
     async fn wait_for_silence(&self) {
         self.ended.cancelled().await;
         if self.has_lost_session() {
-            tokio::time::sleep(SETTLING).await;
+            tokio::time::sleep(SETTLING_TIME).await;
         }
     }
 
     /// Waits for the requests that were sent before the server forgot the session.
     pub(crate) async fn settle(&self) {
         self.in_flight.close();
-        let _ = tokio::time::timeout(SETTLING, self.in_flight.wait()).await;
+        let _ = tokio::time::timeout(SETTLING_TIME, self.in_flight.wait()).await;
     }
 
     /// Calls a tool, answering what the server asks meanwhile.
@@ -136,7 +136,7 @@ impl Connection {
         let mut params = CallToolRequestParams::new(call.tool.to_owned()).with_arguments(call.args);
         let _calling = self.handler.callers.enter(call.cx);
         let stop = call.cx.stop_token();
-        for round in 0..ROUNDS {
+        for round in 0..MAX_ROUNDS {
             let request = ClientRequest::CallToolRequest(Request::new(params.clone()));
             let answered = self.request(request, call.idle, Some(call.progress.clone()), stop).await;
             match answered.map_err(|end| if round > 0 { self.forbid_retry(end) } else { end })? {
@@ -151,7 +151,7 @@ impl Connection {
                 other => return lenient(&other),
             }
         }
-        Err(CallEnd::Strange(format!("it asked for more {ROUNDS} times")))
+        Err(CallEnd::Strange(format!("it asked for more {MAX_ROUNDS} times")))
     }
 
     /// The end of a call that the server answered in part: it is never repeated.
@@ -176,7 +176,7 @@ impl Connection {
         let mut params = GetPromptRequestParams::new(name.to_owned()).with_arguments(arguments);
         let _calling = self.handler.callers.enter(cx);
         let stop = cx.stop_token();
-        for _ in 0..ROUNDS {
+        for _ in 0..MAX_ROUNDS {
             let request = ClientRequest::GetPromptRequest(Request::new(params.clone()));
             match self.request(request, idle, None, stop).await? {
                 ServerResult::GetPromptResult(result) => return Ok(result),
@@ -186,7 +186,7 @@ impl Connection {
                 _ => return Err(CallEnd::Strange("no prompt".to_owned())),
             }
         }
-        Err(CallEnd::Strange(format!("it asked for more {ROUNDS} times")))
+        Err(CallEnd::Strange(format!("it asked for more {MAX_ROUNDS} times")))
     }
 
     /// The content of a resource.
@@ -199,7 +199,7 @@ impl Connection {
         let mut params = ReadResourceRequestParams::new(uri.to_owned());
         let _calling = self.handler.callers.enter(cx);
         let stop = cx.stop_token();
-        for _ in 0..ROUNDS {
+        for _ in 0..MAX_ROUNDS {
             let request = ClientRequest::ReadResourceRequest(Request::new(params.clone()));
             match self.request(request, idle, None, stop).await? {
                 ServerResult::ReadResourceResult(result) => return Ok(result),
@@ -209,7 +209,7 @@ impl Connection {
                 _ => return Err(CallEnd::Strange("no resource".to_owned())),
             }
         }
-        Err(CallEnd::Strange(format!("it asked for more {ROUNDS} times")))
+        Err(CallEnd::Strange(format!("it asked for more {MAX_ROUNDS} times")))
     }
 
     /// A request and its answer. Boxed, so that the compiler proves once, and not for each caller, that the future of the
@@ -236,7 +236,7 @@ impl Connection {
             })?;
             let watching = self.handler.watched.watch(handle.progress_token.clone(), progress);
             let mut cancel = CancelOnDrop { peer: Some(self.peer().clone()), id: handle.id.clone() };
-            let silence = self.handler.questions.silence(idle, LONGEST.max(idle), &watching.heard);
+            let silence = self.handler.questions.silence(idle, MAX_CALL_TIME.max(idle), &watching.heard);
             let answer = tokio::select! {
                 // An answer that came counts, whatever else happened.
                 biased;
@@ -326,14 +326,16 @@ fn causes<'a>(
 #[cfg(feature = "http")]
 fn loss(error: &(dyn std::error::Error + 'static)) -> Option<Loss> {
     use rmcp::transport::streamable_http_client::StreamableHttpError;
-    causes(error).find_map(|error| match error.downcast_ref::<crate::auth::Failed>()? {
-        StreamableHttpError::SessionExpired => Some(Loss::Session),
-        // The server was not reached, or went away before it answered: whatever answers next may be another
-        // one.
-        StreamableHttpError::Client(error) if error.is_request() && !error.is_timeout() => {
-            Some(Loss::Server { is_sent: !error.is_connect() })
+    causes(error).find_map(|error| {
+        match error.downcast_ref::<crate::transport::post::RequestFailure>()? {
+            StreamableHttpError::SessionExpired => Some(Loss::Session),
+            // The server was not reached, or went away before it answered: whatever answers next may be another
+            // one.
+            StreamableHttpError::Client(error) if error.is_request() && !error.is_timeout() => {
+                Some(Loss::Server { is_sent: !error.is_connect() })
+            }
+            _ => None,
         }
-        _ => None,
     })
 }
 

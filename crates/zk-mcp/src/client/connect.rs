@@ -22,20 +22,20 @@ use zk_core::service::Exec;
 
 use super::handler::{Handler, ListChanged};
 use super::library::{Library, LibraryState};
-use super::lists::SentTools;
-use crate::config::ServerConfig;
-use crate::era::ServerEra;
+use crate::config::exposure::ServerTrust;
 #[cfg(feature = "http")]
-use crate::event_stream::EventStreamTransport;
-use crate::exposure::ServerTrust;
+use crate::config::secret_values::SecretValues;
+use crate::config::server_config::ServerConfig;
+use crate::config::server_transport::ServerTransport;
+use crate::server::status::FailureStage;
+use crate::store::eras::ServerEra;
 #[cfg(feature = "http")]
-use crate::secret_values::SecretValues;
-use crate::status::FailureStage;
-use crate::stdio::{LogSink, Said, StdioTransport};
-use crate::transport::ServerTransport;
+use crate::transport::event_stream::EventStreamTransport;
+use crate::transport::sent_tools::SentTools;
+use crate::transport::stdio::{LogSink, Said, StdioTransport};
 
 /// Time limit for the end of a connection: a program gets less than that to end by itself.
-const CLOSING: Duration = Duration::from_millis(1800);
+const CLOSING_TIME_LIMIT: Duration = Duration::from_millis(1800);
 
 /// Which part of the time for a start the question for revisions has for itself.
 const PROBE_PART: u32 = 3;
@@ -137,7 +137,7 @@ impl Connecting<'_> {
         // Certificates that the first client of a program reads take nothing of the server's time.
         #[cfg(feature = "http")]
         if let ServerTransport::Http { url, headers } = &self.server.transport {
-            self.place(url, headers).await.map_err(ConnectError::start)?;
+            self.http_endpoint(url, headers).await.map_err(ConnectError::start)?;
         }
         if let Ok(probed) = timeout(self.server.start_cap / PROBE_PART, &mut probe).await {
             return probed;
@@ -187,15 +187,16 @@ impl Connecting<'_> {
             }
             #[cfg(feature = "http")]
             ServerTransport::Http { url, headers } => {
-                let place = self.place(url, headers).await.map_err(ConnectError::start)?;
-                let (refused, cut) = (place.client.refused(), Some(place.client.cut_on_drop()));
-                let sent = place.client.sent();
+                let http_endpoint = self.http_endpoint(url, headers).await.map_err(ConnectError::start)?;
+                let (refused, cut) =
+                    (http_endpoint.client.refused(), Some(http_endpoint.client.cut_on_drop()));
+                let sent = http_endpoint.client.sent();
                 let agreed = if attempt == Attempt::As(ServerEra::EventStream) {
-                    let transport = EventStreamTransport::open(&place).await;
+                    let transport = EventStreamTransport::open(&http_endpoint).await;
                     let transport = transport.map_err(|error| self.unopened(&error))?;
                     self.agree(transport, None, cut, lifecycle, ServerEra::EventStream).await
                 } else {
-                    self.agree(place.transport(), None, cut, lifecycle, ServerEra::Handshake).await
+                    self.agree(http_endpoint.transport(), None, cut, lifecycle, ServerEra::Handshake).await
                 };
                 let agreed = agreed.map(|connection| Connection { sent, ..connection });
                 agreed.map_err(|error| ConnectError { is_refused: refused.get(), ..error })
@@ -207,14 +208,20 @@ impl Connecting<'_> {
         }
     }
 
-    /// The server at `url`, beside the thread of the conversation: the first client of a program reads certificates.
+    /// Builds the HTTP client off the thread of the conversation, since the first one of a program reads certificates.
     #[cfg(feature = "http")]
-    async fn place(&self, url: &str, headers: &SecretValues) -> Result<crate::http::Place, String> {
+    async fn http_endpoint(
+        &self,
+        url: &str,
+        headers: &SecretValues,
+    ) -> Result<crate::transport::http_endpoint::HttpEndpoint, String> {
         let (http, auth) = (self.http.clone(), self.auth.clone());
         let (url, headers) = (url.to_owned(), headers.clone());
         // One after the other, so that all of them share the first client.
         let _making = self.making.lock().await;
-        let made = tokio::task::spawn_blocking(move || crate::http::Place::new(&http, &url, &headers, auth));
+        let made = tokio::task::spawn_blocking(move || {
+            crate::transport::http_endpoint::HttpEndpoint::new(&http, &url, &headers, auth)
+        });
         made.await.map_err(|error| error.to_string())?
     }
 
@@ -423,7 +430,7 @@ impl Connection {
     /// Ends the connection, and the program with it.
     pub(crate) async fn close(&self) {
         if let Some(mut service) = self.library.state().service.lock().await.take() {
-            let _ = service.close_with_timeout(CLOSING).await;
+            let _ = service.close_with_timeout(CLOSING_TIME_LIMIT).await;
         }
         self.ended.cancel();
     }

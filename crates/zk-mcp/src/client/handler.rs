@@ -22,8 +22,8 @@ use zk_core::kernel::Cx;
 
 use super::sampling::{Callers, Sampled, Sampling};
 use super::waiting::{OpenQuestions, Watched};
-use crate::config::ServerPermission;
-use crate::stdio::LogSink;
+use crate::config::server_config::ServerPermission;
+use crate::transport::stdio::LogSink;
 
 /// Source of answers to what a server asks in the middle of a call.
 #[async_trait]

@@ -1,8 +1,7 @@
 //! Lists that come in pages, with limits: a server that pages for ever is not followed.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::model::{PaginatedRequestParams, Resource, ResourceTemplate, Skill, SubscriptionFilter, Tool};
 use rmcp::service::{ServiceError, Subscription};
@@ -11,10 +10,10 @@ use serde::Serialize;
 use super::call::CallEnd;
 use super::connect::{Connection, Prompted};
 
-/// The most pages, items and bytes of one list.
-const MOST_PAGES: usize = 1000;
-const MOST_ITEMS: usize = 10_000;
-const MOST_BYTES: usize = 16 << 20;
+/// Limits of one list: pages, items and bytes.
+const MAX_PAGES: usize = 1000;
+const MAX_ITEMS: usize = 10_000;
+const MAX_BYTES: usize = 16 << 20;
 
 /// Failure to read a list.
 #[derive(Debug, thiserror::Error)]
@@ -25,28 +24,9 @@ enum ListError {
     #[error("its list of {what} does not end: page {page} is followed by a page that was listed before")]
     Repeats { what: &'static str, page: usize },
     #[error(
-        "its list of {what} is too long: more than {MOST_PAGES} pages, {MOST_ITEMS} entries or {MOST_BYTES} bytes"
+        "its list of {what} is too long: more than {MAX_PAGES} pages, {MAX_ITEMS} entries or {MAX_BYTES} bytes"
     )]
     TooLong { what: &'static str },
-}
-
-/// The names of the tools that answers to requests for them had: the library leaves out some of those, and says so to nobody.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct SentTools(Arc<Mutex<BTreeSet<String>>>);
-
-impl SentTools {
-    #[cfg(feature = "http")]
-    pub(crate) fn note(&self, names: impl IntoIterator<Item = String>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(names);
-    }
-
-    pub(crate) fn names(&self) -> Vec<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
-    }
-
-    fn clear(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
-    }
 }
 
 /// All items of a list of `what`, page by page.
@@ -59,12 +39,12 @@ where
 {
     let (mut items, mut bytes, mut cursors) = (Vec::new(), 0_usize, HashSet::new());
     let mut cursor: Option<String> = None;
-    for number in 1..=MOST_PAGES {
+    for number in 1..=MAX_PAGES {
         let params = PaginatedRequestParams::default().with_cursor(cursor.take());
         let (more, next) = page(Some(params)).await?;
         bytes = bytes.saturating_add(size(&more));
         items.extend(more);
-        if items.len() > MOST_ITEMS || bytes > MOST_BYTES {
+        if items.len() > MAX_ITEMS || bytes > MAX_BYTES {
             return Err(ListError::TooLong { what });
         }
         let Some(next) = next else { return Ok(items) };
@@ -214,13 +194,13 @@ mod tests {
         let few = listed(|at| (vec!["t".to_owned(); 3], (at < 4).then(|| at.to_string()))).await;
         assert_eq!(few, (Ok(12), 4));
         let endless = listed(|at| (Vec::new(), Some(at.to_string()))).await;
-        assert_eq!(endless.1, MOST_PAGES);
+        assert_eq!(endless.1, MAX_PAGES);
         assert!(endless.0.unwrap_err().contains("list of tools is too long"));
         let many = listed(|at| (vec![String::new(); 1000], Some(at.to_string()))).await;
-        assert_eq!(many.1, MOST_ITEMS / 1000 + 1);
+        assert_eq!(many.1, MAX_ITEMS / 1000 + 1);
         assert!(many.0.unwrap_err().contains("10000 entries"));
         let large = listed(|at| (vec!["x".repeat(1 << 20)], Some(at.to_string()))).await;
-        assert_eq!(large.1, MOST_BYTES >> 20);
+        assert_eq!(large.1, MAX_BYTES >> 20);
         assert!(large.0.unwrap_err().contains("16777216 bytes"));
         let names = listed(|at| (Vec::new(), Some(at.to_string().repeat(4 << 20)))).await;
         assert!(names.0.is_err() && names.1 <= 5, "{}", names.1);

@@ -13,8 +13,6 @@ mod waiting;
 pub(crate) use call::{CallEnd, CallRequest};
 pub(crate) use connect::{Connecting, Connection, Prompted};
 pub(crate) use handler::{Answers, Form, Handler, ListChanged};
-#[cfg(feature = "http")]
-pub(crate) use lists::SentTools;
 pub(crate) use result::{prompt_text, resource_output};
 pub(crate) use sampling::{Callers, Sampled, Sampling};
 pub(crate) use waiting::{OpenQuestions, Watched};

@@ -7,7 +7,7 @@ use serde_json::Value;
 use zk_core::model::{Block, Document, Image, ToolContent, ToolOutput};
 
 /// Types of images that every provider with vision takes.
-const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 /// Result of a call.
 #[derive(Debug, PartialEq)]
@@ -25,8 +25,11 @@ impl CallResult {
         {
             blocks.push(Block::text(structured.to_string()));
         }
-        let output =
-            ToolOutput { content: content(blocks), display: None, details: result.structured_content };
+        let output = ToolOutput {
+            content: join_text_blocks(blocks),
+            display: None,
+            details: result.structured_content,
+        };
         Self { output, is_error: result.is_error.unwrap_or(false) }
     }
 }
@@ -40,8 +43,8 @@ fn is_told(structured: &Value, blocks: &[Block]) -> bool {
         })
 }
 
-/// One text where there is only text.
-fn content(blocks: Vec<Block>) -> ToolContent {
+/// Joins blocks to one text where all of them are text.
+fn join_text_blocks(blocks: Vec<Block>) -> ToolContent {
     let texts: Option<Vec<&str>> = blocks.iter().map(Block::as_text).collect();
     match texts {
         Some(texts) if texts.is_empty() => ToolContent::Text("(no output)".to_owned()),
@@ -71,7 +74,7 @@ fn bare(media_type: &str) -> String {
 
 /// Whether a model is shown images of this type.
 pub(super) fn is_shown_image(media_type: &str) -> bool {
-    IMAGES.contains(&bare(media_type).as_str())
+    IMAGE_TYPES.contains(&bare(media_type).as_str())
 }
 
 /// Bytes as an image or a document where a model can read them, otherwise a line that says what is missing.
@@ -100,7 +103,7 @@ fn resource_block(resource: ResourceContents) -> Block {
 /// Returns the contents of a resource as the output of a tool.
 pub(crate) fn resource_output(result: ReadResourceResult) -> ToolOutput {
     let blocks = result.contents.into_iter().map(resource_block).collect();
-    ToolOutput { content: content(blocks), display: None, details: None }
+    ToolOutput { content: join_text_blocks(blocks), display: None, details: None }
 }
 
 /// A prompt of a server as one text for the model.
@@ -110,7 +113,7 @@ pub(crate) fn prompt_text(result: GetPromptResult) -> String {
         .messages
         .into_iter()
         .map(|message| {
-            let text = content(vec![block(message.content)]).to_text();
+            let text = join_text_blocks(vec![block(message.content)]).to_text();
             match message.role {
                 Role::Assistant if many => format!("(as an example of an answer)\n{text}"),
                 _ => text,

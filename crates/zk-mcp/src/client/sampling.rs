@@ -12,7 +12,7 @@ use zk_core::model::{Block, Image, Message};
 use super::result::is_shown_image;
 
 /// The longest answer that a server gets, in tokens.
-const MOST_TOKENS: u32 = 8192;
+const MAX_ANSWER_TOKENS: u32 = 8192;
 
 /// Request of a server to the model.
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ impl Sampling {
         if messages.is_empty() {
             return Err("it has no message");
         }
-        let max_tokens = params.max_tokens.clamp(1, MOST_TOKENS);
+        let max_tokens = params.max_tokens.clamp(1, MAX_ANSWER_TOKENS);
         Ok(Self { system: params.system_prompt.unwrap_or_default(), messages, max_tokens })
     }
 }
@@ -119,7 +119,7 @@ mod tests {
             ],
         }));
         let asked = asked.unwrap();
-        assert_eq!((asked.system.as_str(), asked.max_tokens), ("Be brief.", MOST_TOKENS));
+        assert_eq!((asked.system.as_str(), asked.max_tokens), ("Be brief.", MAX_ANSWER_TOKENS));
         assert_eq!(asked.messages.len(), 2);
         assert_eq!(asked.messages[0].content.len(), 2);
         let audio = json!({"type": "audio", "mimeType": "audio/wav", "data": "aGk="});

@@ -12,16 +12,16 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 use zk_core::kernel::Cx;
 
-use super::call::{CallEnd, LONGEST};
+use super::call::{CallEnd, MAX_CALL_TIME};
 use super::connect::Connection;
 use super::result::CallResult;
 use super::waiting::OnProgress;
 
 /// The pause between two questions for the state of a task: unless the server says otherwise, and at least and at most
 /// whatever it says.
-const USUAL: Duration = Duration::from_secs(1);
-const SHORTEST: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const DEFAULT_POLL_PAUSE: Duration = Duration::from_secs(1);
+const MIN_POLL_PAUSE: Duration = Duration::from_millis(50);
+const MAX_POLL_PAUSE: Duration = Duration::from_secs(30);
 
 impl Connection {
     /// The result of a task. A task that says nothing new for as long as `idle` is given up, and cancelled as one that
@@ -35,15 +35,15 @@ impl Connection {
     ) -> Result<CallResult, CallEnd> {
         let stop = cx.stop_token();
         let mut cancel = CancelTask { peer: Some(self.peer().clone()), id: task.task_id.clone() };
-        let mut give_up = Instant::now() + LONGEST.max(idle);
+        let mut give_up = Instant::now() + MAX_CALL_TIME.max(idle);
         let (mut heard, mut answered) = (Instant::now(), BTreeSet::new());
         loop {
             if let Some(message) = &task.status_message {
                 progress(&format!("{message}\n"));
             }
-            let pause = task.poll_interval_ms.map_or(USUAL, Duration::from_millis);
+            let pause = task.poll_interval_ms.map_or(DEFAULT_POLL_PAUSE, Duration::from_millis);
             tokio::select! {
-                () = sleep(pause.clamp(SHORTEST, LONGEST_PAUSE)) => {}
+                () = sleep(pause.clamp(MIN_POLL_PAUSE, MAX_POLL_PAUSE)) => {}
                 () = self.ended.cancelled() => return Err(CallEnd::Closed(self.fault())),
                 () = stop.cancelled() => return Err(CallEnd::Stopped),
             }

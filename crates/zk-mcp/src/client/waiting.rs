@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     const IDLE: Duration = Duration::from_secs(10);
-    const LONGEST: Duration = Duration::from_secs(25);
+    const MAX_CALL_TIME: Duration = Duration::from_secs(25);
 
     #[tokio::test(start_paused = true)]
     async fn a_clock_stands_still_while_a_question_is_open_and_begins_anew_behind_it() {
@@ -118,7 +118,7 @@ mod tests {
             sleep(Duration::from_secs(3600)).await;
             drop(second);
         };
-        let (limit, ()) = tokio::join!(questions.silence(IDLE, LONGEST, &heard), asking);
+        let (limit, ()) = tokio::join!(questions.silence(IDLE, MAX_CALL_TIME, &heard), asking);
         assert_eq!((limit, began.elapsed().as_secs()), (IDLE, 9 + 7200 + 10));
     }
 
@@ -133,9 +133,9 @@ mod tests {
             }
         };
         let limit = tokio::select! {
-            limit = questions.silence(IDLE, LONGEST, &heard) => limit,
+            limit = questions.silence(IDLE, MAX_CALL_TIME, &heard) => limit,
             () = telling => Duration::ZERO,
         };
-        assert_eq!((limit, began.elapsed()), (LONGEST, LONGEST));
+        assert_eq!((limit, began.elapsed()), (MAX_CALL_TIME, MAX_CALL_TIME));
     }
 }

@@ -18,9 +18,9 @@ use zk_core::service::Progress;
 use super::{ServedCall, ServedTool, ServedTools};
 
 /// The shortest time between two messages of progress of one call.
-const PROGRESS: Duration = Duration::from_millis(100);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 /// Longest excerpt of what a call shows in one message, in characters: its last line.
-const SHOWN: usize = 200;
+const MAX_QUOTED_CHARS: usize = 200;
 
 /// zk as a client sees it.
 #[derive(Clone)]
@@ -86,7 +86,7 @@ impl ServerHandler for Handler {
 
 fn last_line(text: &str) -> String {
     let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-    line.chars().filter(|c| !c.is_control()).take(SHOWN).collect()
+    line.chars().filter(|c| !c.is_control()).take(MAX_QUOTED_CHARS).collect()
 }
 
 /// Hands on what a call shows, never more often than a person can read.
@@ -99,7 +99,7 @@ async fn tell(peer: &Peer<RoleServer>, token: &ProgressToken, mut latest: watch:
         if peer.notify_progress(progress).await.is_err() {
             return;
         }
-        tokio::time::sleep(PROGRESS).await;
+        tokio::time::sleep(PROGRESS_INTERVAL).await;
     }
 }
 

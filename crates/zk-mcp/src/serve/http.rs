@@ -25,16 +25,16 @@ use tokio_util::task::TaskTracker;
 
 use super::McpServer;
 use super::handler::Handler;
-use crate::canonical::sha256_hex;
+use crate::config::canonical::sha256_hex;
 
 /// The path that answers.
 const PATH: &str = "/mcp";
 /// Most connections that are served at once.
-const CONNECTIONS: usize = 64;
+const MAX_CONNECTIONS: usize = 64;
 /// Time limit for the head of a request.
-const HEAD: Duration = Duration::from_secs(10);
+const HEAD_TIME_LIMIT: Duration = Duration::from_secs(10);
 /// Time limit for the end of connections.
-const CLOSING: Duration = Duration::from_secs(2);
+const CLOSING_TIME_LIMIT: Duration = Duration::from_secs(2);
 
 /// Token that a client of a server has to know: sent as `Authorization: Bearer TOKEN`.
 #[derive(Clone)]
@@ -120,7 +120,7 @@ impl McpServer {
             let make = move || Ok(handler.clone());
             let service = StreamableHttpService::new(make, Arc::new(LocalSessionManager::default()), config);
             let door = Arc::new(Door { service, token, address });
-            let room = Arc::new(Semaphore::new(CONNECTIONS));
+            let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
             let connections = TaskTracker::new();
             loop {
                 let accepted = tokio::select! {
@@ -143,7 +143,7 @@ impl McpServer {
                 }
             }
             connections.close();
-            let _ = tokio::time::timeout(CLOSING, connections.wait()).await;
+            let _ = tokio::time::timeout(CLOSING_TIME_LIMIT, connections.wait()).await;
             Ok(())
         })
     }
@@ -163,7 +163,7 @@ impl Door {
             async move { Ok::<_, Infallible>(door.answer(request).await) }
         });
         let mut http = http1::Builder::new();
-        http.timer(TokioTimer::new()).header_read_timeout(HEAD);
+        http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME_LIMIT);
         let connection = http.serve_connection(TokioIo::new(stream), answer);
         tokio::select! {
             _ = connection => {}

@@ -5,13 +5,13 @@ use std::sync::{Mutex, PoisonError};
 
 use zk_core::model::Disclosure;
 
-use crate::config::{ServerConfig, ServerDisclosure};
+use crate::config::server_config::{ServerConfig, ServerDisclosure};
 
 /// Most tokens of every request that the tools of all servers together may fill, unless a host says
 /// otherwise.
 pub(crate) const EAGER_TOKENS: u32 = 10_000;
 /// Bytes of a token, about.
-const TOKEN: usize = 4;
+const BYTES_PER_TOKEN: usize = 4;
 
 /// The budget that the tools of servers share, for those whose settings do not say when the model is told of them.
 ///
@@ -42,7 +42,7 @@ pub(super) struct Disclosed {
 
 impl Disclosures {
     pub(crate) fn new(usual: Option<ServerDisclosure>, tokens: u32) -> Self {
-        let budget = usize::try_from(tokens).unwrap_or(usize::MAX).saturating_mul(TOKEN);
+        let budget = usize::try_from(tokens).unwrap_or(usize::MAX).saturating_mul(BYTES_PER_TOKEN);
         Self { usual, budget, state: Mutex::default() }
     }
 

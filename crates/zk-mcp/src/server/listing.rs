@@ -14,31 +14,31 @@ use zk_core::service::{Command, Tool};
 use super::disclosure::Disclosed;
 use super::{Server, ServerRef, quarantined, upgrade_all};
 use crate::client::Connection;
-use crate::config::{ServerConfig, ServerPermission};
+use crate::config::exposure::ServerTrust;
+use crate::config::names::tool_name;
+use crate::config::server_config::{ServerConfig, ServerPermission};
 use crate::events::{McpQuarantine, McpSkills};
-use crate::exposure::ServerTrust;
-use crate::names::tool_name;
-use crate::pin::Listing;
-use crate::prompts::PromptCommand;
-use crate::resources::{ListResources, ReadResource};
-use crate::sanitize::clean_text;
-use crate::search;
-use crate::skills;
-use crate::status::ServerState;
-use crate::tool::{McpTool, spec_of};
+use crate::server::status::ServerState;
+use crate::store::pins::Listing;
+use crate::tools::prompts::PromptCommand;
+use crate::tools::resources::{ListResources, ReadResource};
+use crate::tools::sanitize::clean_text;
+use crate::tools::search;
+use crate::tools::skills;
+use crate::tools::tool::{McpTool, spec_of};
 
 /// Longest wait of a call for lists that changed.
-const LIST: Duration = Duration::from_secs(15);
-/// The most tools of one server, and the most bytes of their list.
-const MOST_TOOLS: usize = 2000;
+const LIST_TIME_LIMIT: Duration = Duration::from_secs(15);
+/// Limits of one server: tools, and bytes of their list.
+const MAX_TOOLS: usize = 2000;
 /// Notice about a list that was accepted for a command, not for a server.
-const SHARED: &str = "! an earlier version accepted one list for all servers with this command or address, and this server's \
+const SHARED_PIN_NOTICE: &str = "! an earlier version accepted one list for all servers with this command or address, and this server's \
                       differs from it; each server has its own from now on";
-/// The most prompts of one server.
-const MOST_PROMPTS: usize = 200;
-const MOST_BYTES: usize = 8 << 20;
+/// Limit of the prompts of one server.
+const MAX_PROMPTS: usize = 200;
+const MAX_LISTING_BYTES: usize = 8 << 20;
 /// The count of changed lists of a listing that failed.
-const UNKNOWN: u64 = u64::MAX;
+const UNKNOWN_COUNT: u64 = u64::MAX;
 
 /// The tools of a server as they are registered.
 #[derive(Default)]
@@ -74,9 +74,9 @@ impl Server {
         }
         let values: Vec<Value> = tools.iter().filter_map(|tool| serde_json::to_value(tool).ok()).collect();
         let listing = Listing::new(connection.instructions(), values);
-        if tools.len() > MOST_TOOLS || listing.bytes().len() > MOST_BYTES {
+        if tools.len() > MAX_TOOLS || listing.bytes().len() > MAX_LISTING_BYTES {
             return Err(format!(
-                "it has {} tools with {} bytes; at most {MOST_TOOLS} with {MOST_BYTES} bytes can be used",
+                "it has {} tools with {} bytes; at most {MAX_TOOLS} with {MAX_LISTING_BYTES} bytes can be used",
                 tools.len(),
                 listing.bytes().len()
             ));
@@ -135,7 +135,7 @@ impl Server {
         if let Some(shared) = pins.load(self.config.identity()).map_err(cannot)? {
             let mut changes = listing.changes_since(&shared).map_err(cannot)?;
             if !changes.is_empty() {
-                changes.insert(0, SHARED.to_owned());
+                changes.insert(0, SHARED_PIN_NOTICE.to_owned());
                 return Err(changes);
             }
         }
@@ -147,17 +147,17 @@ impl Server {
         if *self.applied.lock().await == connection.changed().tools() {
             return;
         }
-        let failed = match timeout(LIST, self.list(connection)).await {
+        let failed = match timeout(LIST_TIME_LIMIT, self.list(connection)).await {
             Ok(Ok(())) => return,
             Ok(Err(why)) => why,
-            Err(_) => format!("it did not list them within {} s", LIST.as_secs()),
+            Err(_) => format!("it did not list them within {} s", LIST_TIME_LIMIT.as_secs()),
         };
         if connection.ended.is_cancelled() {
             // The next connection is listed before anything uses it.
             return;
         }
         // Tools of the server are not known: nothing of it runs, and the next call asks for the list again.
-        *self.applied.lock().await = UNKNOWN;
+        *self.applied.lock().await = UNKNOWN_COUNT;
         let changes = vec![format!("! its tools may be others, and it does not list them: {failed}")];
         let digest = String::new();
         let state = ServerState::Quarantined { changes: changes.clone(), digest: digest.clone() };
@@ -248,7 +248,7 @@ impl Server {
         {
             return;
         }
-        let listed = match timeout(LIST, connection.skills()).await {
+        let listed = match timeout(LIST_TIME_LIMIT, connection.skills()).await {
             Ok(Ok(listed)) => listed,
             Ok(Err(why)) => return self.note(&format!("its skills are not known: {why}")),
             Err(_) => return self.note("its skills are not known: it did not list them in time"),
@@ -292,14 +292,14 @@ impl Server {
         if self.config.trust == ServerTrust::Untrusted {
             return;
         }
-        let prompts = match timeout(LIST, connection.prompts()).await {
+        let prompts = match timeout(LIST_TIME_LIMIT, connection.prompts()).await {
             Ok(Ok(prompts)) => prompts,
             Ok(Err(why)) => return self.note(&format!("its prompts are not known: {why}")),
             Err(_) => return self.note("its prompts are not known: it did not list them in time"),
         };
         let scope = bus.scope(format!("mcp:{}", self.name()));
         let mut taken = BTreeSet::new();
-        for prompt in prompts.into_iter().take(MOST_PROMPTS) {
+        for prompt in prompts.into_iter().take(MAX_PROMPTS) {
             let name = tool_name(self.name(), &prompt.name, &taken);
             let command = PromptCommand::new(&this, name.clone(), prompt);
             scope.provide_replacing::<dyn Command>(&name, Arc::new(command));

@@ -1,10 +1,15 @@
 //! One server for as long as its plugin is installed: started, listed, watched, started again.
 
 mod disclosure;
+pub(crate) mod forms;
 mod listing;
+pub(crate) mod model_sampling;
 mod request;
 mod run;
+pub(crate) mod servers;
 mod sign_in;
+pub(crate) mod status;
+pub(crate) mod status_command;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -19,17 +24,17 @@ use zk_core::kernel::{Event, Scope};
 use zk_core::service::{Exec, Redactor};
 
 use crate::client::{Answers, Connection};
-use crate::config::ServerConfig;
-use crate::era::EraStore;
-use crate::pin::PinStore;
-use crate::status::{FailureStage, ServerFailure, ServerState, ServerStatus};
-use crate::stdio::Said;
+use crate::config::server_config::ServerConfig;
+use crate::server::status::{FailureStage, ServerFailure, ServerState, ServerStatus};
+use crate::store::eras::EraStore;
+use crate::store::pins::PinStore;
+use crate::transport::stdio::Said;
 pub(crate) use disclosure::{Disclosures, EAGER_TOKENS};
 use listing::Listed;
 pub(crate) use request::RequestError;
 
 /// Longest quote of a program's words in a message, in characters.
-const QUOTED: usize = 300;
+const MAX_QUOTED_CHARS: usize = 300;
 
 /// Takes what the program of a server prints to standard error, by the server's name.
 pub(crate) type ServerLog = Arc<dyn Fn(&str, &[u8]) + Send + Sync>;
@@ -42,17 +47,9 @@ pub(crate) struct Shared {
     pub(crate) project: PathBuf,
     /// The directories that servers are told of.
     pub(crate) roots: Arc<[PathBuf]>,
-    pub(crate) exec: Option<Arc<dyn Exec>>,
-    /// Executor of the programs of sandboxed servers.
-    pub(crate) sandbox: Option<Arc<dyn Exec>>,
+    pub(crate) programs: Programs,
     #[cfg(feature = "http")]
-    pub(crate) http: zk_auth::Http,
-    /// Held while an HTTP client is made.
-    #[cfg(feature = "http")]
-    pub(crate) making: tokio::sync::Mutex<()>,
-    /// Store of the tokens.
-    #[cfg(feature = "http")]
-    pub(crate) credentials: Arc<dyn zk_auth::CredentialStore>,
+    pub(crate) http: HttpClients,
     pub(crate) pins: Arc<dyn PinStore>,
     pub(crate) eras: Arc<dyn EraStore>,
     pub(crate) check: Option<StartCheck>,
@@ -62,10 +59,6 @@ pub(crate) struct Shared {
     pub(crate) taken: Mutex<BTreeSet<String>>,
     /// Held by the server that begins to start.
     pub(crate) turns: tokio::sync::Mutex<()>,
-    /// Limit of programs that are started at once: more of them would keep everything else waiting.
-    pub(crate) starts: Semaphore,
-    /// The tasks that own programs: a host can wait until all of them are gone.
-    pub(crate) pumps: TaskTracker,
     /// All servers of the plugin.
     pub(crate) all: OnceLock<WeakServers>,
     /// Set once the tools for resources are registered.
@@ -78,6 +71,27 @@ pub(crate) struct Shared {
     pub(crate) has_search: bool,
     /// Set once the search for tools is registered.
     pub(crate) is_search_offered: OnceLock<()>,
+}
+
+/// Programs of servers: starts them, and waits for their end.
+pub(crate) struct Programs {
+    pub(crate) exec: Option<Arc<dyn Exec>>,
+    /// Executor of the programs of sandboxed servers.
+    pub(crate) sandbox: Option<Arc<dyn Exec>>,
+    /// Limit of programs that are started at once: more of them would keep everything else waiting.
+    pub(crate) starts: Semaphore,
+    /// The tasks that own programs: a host can wait until all of them are gone.
+    pub(crate) pumps: TaskTracker,
+}
+
+/// HTTP clients of servers, and their tokens.
+#[cfg(feature = "http")]
+pub(crate) struct HttpClients {
+    pub(crate) http: zk_auth::Http,
+    /// Held while a client is made.
+    pub(crate) making: tokio::sync::Mutex<()>,
+    /// Store of the tokens.
+    pub(crate) credentials: Arc<dyn zk_auth::CredentialStore>,
 }
 
 /// A server and what is known of it.
@@ -259,7 +273,7 @@ impl Server {
             let redactor = self.scope.bus().and_then(|bus| bus.service::<Redactor>());
             redactor.map_or_else(|| text.to_owned(), |redactor| redactor.redact(text).into_owned())
         };
-        let said = redact(&self.said.tail(QUOTED));
+        let said = redact(&self.said.tail(MAX_QUOTED_CHARS));
         ServerFailure { server: self.config.name.clone(), stage, elapsed, why: redact(why), said }
     }
 

@@ -8,26 +8,26 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::Server;
 use crate::client::{Callers, Connecting, Connection, Handler, ListChanged, OpenQuestions, Watched};
+use crate::config::exposure::ServerTrust;
 use crate::events::{McpBootstrapEnd, McpBootstrapStart, McpConnect, McpError};
-use crate::exposure::ServerTrust;
-use crate::status::{FailureStage, ServerFailure, ServerState};
-use crate::stdio::LogSink;
+use crate::server::status::{FailureStage, ServerFailure, ServerState};
+use crate::transport::stdio::LogSink;
 
 /// The first pause before a server is tried again, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(8);
+const MAX_PAUSE: Duration = Duration::from_secs(8);
 /// Pause between the first steps of servers: with many of them at once a conversation would wait for its
 /// thread.
-const TURN: Duration = Duration::from_millis(4);
+const START_TURN: Duration = Duration::from_millis(4);
 /// Most attempts to start a server by itself since it last worked for longer than the longest pause.
-const ATTEMPTS: u32 = 5;
+const MAX_ATTEMPTS: u32 = 5;
 /// Time for which a server has to be quiet about its lists before they are listed again, and the longest wait
 /// for that.
-const QUIET: Duration = Duration::from_millis(250);
-const LONGEST_QUIET: Duration = Duration::from_secs(2);
+const QUIET_BEFORE_LISTING: Duration = Duration::from_millis(250);
+const MAX_WAIT_FOR_QUIET: Duration = Duration::from_secs(2);
 /// Longest wait of a server that says again and again that a list is another one, which it is not, to be
 /// asked for it.
-const LONGEST_REST: Duration = Duration::from_secs(60);
+const MAX_REST: Duration = Duration::from_secs(60);
 
 impl Server {
     /// Starts the server, and again when it fails or ends. Never returns before the server is closed.
@@ -44,7 +44,7 @@ impl Server {
                     if matches!(self.live.borrow().state, ServerState::Closed) {
                         return;
                     }
-                    if began.elapsed() > LONGEST_PAUSE {
+                    if began.elapsed() > MAX_PAUSE {
                         (attempt, failures) = (0, 0);
                     }
                     let why = connection.fault();
@@ -64,9 +64,9 @@ impl Server {
                 Err(failure) => failure,
             };
             failures += 1;
-            let pause = pause(failures, LONGEST_PAUSE);
+            let pause = pause(failures, MAX_PAUSE);
             // No attempt is better than the last one before a person signed in.
-            let again = attempt < ATTEMPTS && failure.stage != FailureStage::Auth;
+            let again = attempt < MAX_ATTEMPTS && failure.stage != FailureStage::Auth;
             // One that worked is waited for; one that never did keeps nobody waiting.
             let state = if again && has_worked {
                 ServerState::Starting
@@ -112,7 +112,7 @@ impl Server {
     /// One attempt, with its events.
     async fn bootstrap(&self, attempt: u32) -> Result<Arc<Connection>, ServerFailure> {
         let turn = self.shared.turns.lock().await;
-        sleep(TURN).await;
+        sleep(START_TURN).await;
         drop(turn);
         if matches!(self.live.borrow().state, ServerState::Closed) {
             return Err(self.failure(FailureStage::Start, Duration::ZERO, "the conversation ended"));
@@ -200,22 +200,22 @@ impl Server {
             answers: self.shared.answers.clone().filter(|_| !is_sandboxed),
             log: log.clone(),
         };
-        let exec = if is_sandboxed { &self.shared.sandbox } else { &self.shared.exec };
+        let exec = if is_sandboxed { &self.shared.programs.sandbox } else { &self.shared.programs.exec };
         Connecting {
             server: &self.config,
             project: &self.shared.project,
             exec: exec.clone(),
             #[cfg(feature = "http")]
-            http: &self.shared.http,
+            http: &self.shared.http.http,
             #[cfg(feature = "http")]
-            making: &self.shared.making,
+            making: &self.shared.http.making,
             #[cfg(feature = "http")]
             auth: self.auth.clone(),
             handler,
             log,
             said: self.said.clone(),
-            starts: &self.shared.starts,
-            pumps: &self.shared.pumps,
+            starts: &self.shared.programs.starts,
+            pumps: &self.shared.programs.pumps,
         }
     }
 
@@ -229,7 +229,7 @@ impl Server {
                 let began = Instant::now();
                 quiet(connection.changed()).await;
                 // One that says so now and then is heard at once; a call asks for the tools before it in any case.
-                if began.elapsed() < LONGEST_REST {
+                if began.elapsed() < MAX_REST {
                     sleep(rest).await;
                 }
                 let before = self.listed().digest();
@@ -286,8 +286,8 @@ async fn subscribed(connection: &Connection) {
         // Changes that it would have told since are not known.
         note_all(connection.changed());
         is_again = true;
-        breaks = if began.elapsed() < LONGEST_REST { breaks + 1 } else { 1 };
-        sleep(pause(breaks, LONGEST_REST)).await;
+        breaks = if began.elapsed() < MAX_REST { breaks + 1 } else { 1 };
+        sleep(pause(breaks, MAX_REST)).await;
     }
 }
 
@@ -300,14 +300,14 @@ fn note_all(changed: &ListChanged) {
 /// messages about one change are one.
 async fn quiet(changed: &ListChanged) {
     changed.told().await;
-    let until = Instant::now() + LONGEST_QUIET;
-    while Instant::now() < until && timeout(QUIET, changed.told()).await.is_ok() {}
+    let until = Instant::now() + MAX_WAIT_FOR_QUIET;
+    while Instant::now() < until && timeout(QUIET_BEFORE_LISTING, changed.told()).await.is_ok() {}
 }
 
 /// Backoff of the next listing after a `list_changed`: none if the listing changed, twice as long if it did not.
 /// Listing can be what makes a server notify.
 fn next_rest(rest: Duration, was_another: bool) -> Duration {
-    if was_another { Duration::ZERO } else { (rest * 2).clamp(QUIET, LONGEST_REST) }
+    if was_another { Duration::ZERO } else { (rest * 2).clamp(QUIET_BEFORE_LISTING, MAX_REST) }
 }
 
 /// The pause after so many failures in a row: twice as long each time, and never the same for two servers.
@@ -324,7 +324,7 @@ mod tests {
     fn pauses_double_from_one_second_to_eight_and_differ() {
         for (failures, longest) in [(0, 1), (1, 1), (2, 2), (3, 4), (4, 8), (5, 8), (u32::MAX, 8)] {
             let longest = Duration::from_secs(longest);
-            let pauses: Vec<Duration> = (0..50).map(|_| pause(failures, LONGEST_PAUSE)).collect();
+            let pauses: Vec<Duration> = (0..50).map(|_| pause(failures, MAX_PAUSE)).collect();
             assert!(pauses.iter().all(|one| *one <= longest && *one >= longest.mul_f64(0.75)), "{pauses:?}");
             assert!(pauses.iter().any(|one| *one != pauses[0]), "{failures}");
         }
@@ -336,11 +336,7 @@ mod tests {
         let rests: Vec<u128> = rests.take(12).map(|rest| rest.as_millis()).collect();
         let expected = [0, 250, 500, 1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000, 60_000];
         assert_eq!(rests, expected);
-        assert_eq!(
-            next_rest(LONGEST_REST, true),
-            Duration::ZERO,
-            "one that is another one is believed again"
-        );
+        assert_eq!(next_rest(MAX_REST, true), Duration::ZERO, "one that is another one is believed again");
     }
 
     #[tokio::test(start_paused = true)]
@@ -359,11 +355,11 @@ mod tests {
         quiet(&changed).await;
         assert_eq!(changed.tools(), 200, "all of it is over");
         short.await.unwrap();
-        assert!(timeout(LONGEST_QUIET, quiet(&changed)).await.is_err(), "nothing more is due for it");
+        assert!(timeout(MAX_WAIT_FOR_QUIET, quiet(&changed)).await.is_err(), "nothing more is due for it");
         let endless = tokio::spawn(storm(u32::MAX, Duration::from_millis(100)));
         let began = Instant::now();
         quiet(&changed).await;
-        assert!(began.elapsed() <= LONGEST_QUIET + QUIET, "{:?}", began.elapsed());
+        assert!(began.elapsed() <= MAX_WAIT_FOR_QUIET + QUIET_BEFORE_LISTING, "{:?}", began.elapsed());
         endless.abort();
     }
 }

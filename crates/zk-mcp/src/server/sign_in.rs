@@ -5,7 +5,7 @@ use super::Server;
 
 /// Most times a person is asked to sign in before a call works.
 #[cfg(feature = "http")]
-const MOST: u32 = 3;
+const MAX_SIGN_INS: u32 = 3;
 
 #[cfg(feature = "http")]
 mod with_http {
@@ -18,11 +18,11 @@ mod with_http {
     use zk_core::kernel::Scope;
 
     use super::super::{Server, Shared};
-    use super::MOST;
+    use super::MAX_SIGN_INS;
     use crate::auth::{ServerAuth, SignInError, SignInOptions, SignInPage, sign_in};
-    use crate::config::ServerConfig;
+    use crate::config::server_config::ServerConfig;
+    use crate::config::server_transport::ServerTransport;
     use crate::events::{McpAuthError, McpAuthRequired, McpAuthSuccess, McpAuthUrl};
-    use crate::transport::ServerTransport;
 
     /// The sign-in of a server that can want one.
     pub(in crate::server) fn of(
@@ -31,7 +31,7 @@ mod with_http {
         scope: &Scope,
     ) -> Option<Arc<ServerAuth>> {
         let ServerTransport::Http { url, .. } = &config.transport else { return None };
-        let made = || ServerAuth::new(url, shared.credentials.clone(), &shared.http, scope.clone());
+        let made = || ServerAuth::new(url, shared.http.credentials.clone(), &shared.http.http, scope.clone());
         config.takes_sign_in().then(|| Arc::new(made()))
     }
 
@@ -82,9 +82,9 @@ mod with_http {
                     let why = format!("MCP server {name} has its credentials in its settings, or needs none");
                     return Err(SignInError::NotWanted(why));
                 };
-                if self.sign_ins.fetch_add(1, Ordering::AcqRel) >= MOST {
+                if self.sign_ins.fetch_add(1, Ordering::AcqRel) >= MAX_SIGN_INS {
                     let why = format!(
-                        "MCP server {name} wants another sign-in after {MOST} of them: it is given up"
+                        "MCP server {name} wants another sign-in after {MAX_SIGN_INS} of them: it is given up"
                     );
                     return Err(SignInError::NotWanted(why));
                 }

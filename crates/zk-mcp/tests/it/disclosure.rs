@@ -22,7 +22,7 @@ async fn asked_as(aliases: &[(&str, &str)], turns: fn(usize) -> Turn) -> Vec<Ask
     let mut definition = fake(&FakeMcpScript::default());
     definition["disclosure"] = json!("lazy");
     let server = ServerConfig::read("fake", &definition).unwrap();
-    let host = Host::new(McpPlugin::new([server], "/").waiting(LONG));
+    let host = Host::new(McpPlugin::new([server], "/").wait_for_servers(LONG));
     let seen: Arc<Mutex<Vec<Asked>>> = Arc::default();
     let sink = seen.clone();
     let script = Script::answering(move |asked: &Asked| {
@@ -30,7 +30,7 @@ async fn asked_as(aliases: &[(&str, &str)], turns: fn(usize) -> Turn) -> Vec<Ask
         turns(asked.number)
     });
     let provider = Arc::new(ScriptedProvider::new(script));
-    let mut agent = Agent::builder(provider).bus(host.bus.clone()).spawn(SpawnOptions::default());
+    let mut agent = Agent::builder(provider).unguarded().bus(host.bus.clone()).spawn(SpawnOptions::default());
     for (name, wire) in aliases {
         agent = agent.alias(*name, *wire);
     }
@@ -75,7 +75,7 @@ async fn a_search_in_one_server_finds_nothing_of_another_whose_name_begins_so() 
         definition["disclosure"] = json!("lazy");
         ServerConfig::read(name, &definition).unwrap()
     };
-    let host = Host::new(McpPlugin::new([server("a"), server("a_b")], "/").waiting(LONG));
+    let host = Host::new(McpPlugin::new([server("a"), server("a_b")], "/").wait_for_servers(LONG));
     let seen: Arc<Mutex<Vec<Asked>>> = Arc::default();
     let sink = seen.clone();
     let script = Script::answering(move |asked: &Asked| {
@@ -87,8 +87,11 @@ async fn a_search_in_one_server_finds_nothing_of_another_whose_name_begins_so() 
             _ => Turn::new().text("Done."),
         }
     });
-    let agent =
-        Agent::builder(Arc::new(ScriptedProvider::new(script))).bus(host.bus.clone()).build().unwrap();
+    let agent = Agent::builder(Arc::new(ScriptedProvider::new(script)))
+        .unguarded()
+        .bus(host.bus.clone())
+        .build()
+        .unwrap();
     agent.run("Echo x.").unwrap().wait().await.result.unwrap();
     host.bus.close().await;
     let result = |asked: usize| seen.lock().unwrap()[asked].results()[0].clone();

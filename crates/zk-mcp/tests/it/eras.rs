@@ -41,7 +41,7 @@ async fn a_server_whose_era_is_known_is_not_probed_and_a_wrong_guess_is_correcte
 #[tokio::test]
 async fn what_a_host_has_against_a_server_keeps_it_from_starting() {
     let plugin = McpPlugin::new([config("fake", &FakeMcpScript::default())], std::env::temp_dir());
-    let host = Host::new(plugin.checking(|server| Err(format!("{} changed", server.name))));
+    let host = Host::new(plugin.check_starts(|server| Err(format!("{} changed", server.name))));
     host.servers.warm_up(LONG).await;
     let ServerState::Failed { error } = host.state() else { panic!("{:?}", host.state()) };
     assert!(error.contains("start failed") && error.contains("fake changed"), "{error}");

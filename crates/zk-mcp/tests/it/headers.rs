@@ -175,7 +175,7 @@ async fn tools_that_are_left_out_for_their_headers_are_named_in_the_log() {
     let config = ServerConfig::read("far", &json!({"url": format!("{}/mcp", web.url)})).unwrap();
     let log: Arc<Mutex<String>> = Arc::default();
     let sink = log.clone();
-    let host = Host::new(McpPlugin::new([config], "/").logging(move |server, bytes| {
+    let host = Host::new(McpPlugin::new([config], "/").on_log(move |server, bytes| {
         sink.lock().unwrap().push_str(&format!("{server}: {}", String::from_utf8_lossy(bytes)));
     }));
     host.servers.warm_up(LONG).await;

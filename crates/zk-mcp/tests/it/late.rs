@@ -34,7 +34,7 @@ async fn a_server_that_is_ready_only_after_a_run_began_is_announced() {
     let told: Arc<Mutex<Vec<String>>> = Arc::default();
     let sink = told.clone();
     let plugin = McpPlugin::new([config("fake", &script)], "/");
-    let host = Host::new(plugin.telling(move |text| sink.lock().unwrap().push(text.to_owned())));
+    let host = Host::new(plugin.on_notice(move |text| sink.lock().unwrap().push(text.to_owned())));
     begin(&host).await;
     assert!(told.lock().unwrap().is_empty(), "the run did not wait for it");
     until("the announcement", || !told.lock().unwrap().is_empty()).await;
@@ -59,7 +59,7 @@ async fn a_server_that_never_worked_is_tried_again_by_itself_and_told_of_once() 
     let told: Arc<Mutex<Vec<String>>> = Arc::default();
     let sink = told.clone();
     let plugin = McpPlugin::new([config], "/");
-    let host = Host::new(plugin.telling(move |text| sink.lock().unwrap().push(text.to_owned())));
+    let host = Host::new(plugin.on_notice(move |text| sink.lock().unwrap().push(text.to_owned())));
     host.servers.warm_up(LONG).await;
     assert!(matches!(host.state(), ServerState::Failed { .. }), "nobody waits for the next attempt");
     begin(&host).await;

@@ -34,7 +34,7 @@ async fn a_task_shows_its_progress_and_is_cancelled_when_nobody_waits_for_it_any
     let script = FakeMcpScript { era: FakeMcpEra::Modern, ..FakeMcpScript::default() };
     let heard = said.clone();
     let plugin = McpPlugin::new([config("fake", &script)], std::env::temp_dir());
-    let host = Host::new(plugin.logging(move |_, bytes| {
+    let host = Host::new(plugin.on_log(move |_, bytes| {
         heard.lock().unwrap().push_str(&String::from_utf8_lossy(bytes));
     }));
     host.servers.warm_up(LONG).await;

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use super::{entries, hosts};
+use crate::classifier::PathClassifier;
 use crate::program::base_name;
 use crate::repository::read;
-use crate::surroundings::Surroundings;
 
 /// Hosts of registries that settings name.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(super) struct Configured {
 /// Settings that one look goes through.
 struct Sources<'a> {
     cwd: &'a Path,
-    here: &'a dyn Surroundings,
+    here: &'a dyn PathClassifier,
     /// Whether files of the project count, which a command could have written.
     of_project: bool,
 }
@@ -28,7 +28,7 @@ pub(super) fn of_manager(
     name: &str,
     args: &[String],
     cwd: &Path,
-    here: &dyn Surroundings,
+    here: &dyn PathClassifier,
     of_project: bool,
 ) -> Configured {
     let sources = Sources { cwd, here, of_project };

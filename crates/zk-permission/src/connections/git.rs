@@ -100,7 +100,7 @@ impl Configuration {
         let Some((root, git)) = dir.ancestors().find_map(with_git) else { return Self::default() };
         Self {
             config: read(&git.join("config")),
-            is_trusted: near.trusts_project || near.surroundings.protects_repository(&root),
+            is_trusted: near.trusts_project || near.classifier.protects_repository(&root),
             modules: read(&root.join(".gitmodules")),
         }
     }
@@ -118,7 +118,7 @@ impl Configuration {
 
 /// Rules about addresses of the person's git and of a repository, if no command can have written its configuration.
 fn rewrites(near: Vicinity<'_>, config: Option<&str>) -> GitRewrites {
-    let at_home = |name: &str| near.surroundings.home().and_then(|home| read(&home.join(name)));
+    let at_home = |name: &str| near.classifier.home().and_then(|home| read(&home.join(name)));
     let files = [read(Path::new("/etc/gitconfig")), at_home(".config/git/config"), at_home(".gitconfig")];
     let all = files.iter().flatten().map(String::as_str).chain(config);
     all.map(GitRewrites::parse).fold(GitRewrites::default(), GitRewrites::and)

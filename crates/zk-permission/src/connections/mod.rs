@@ -12,9 +12,9 @@ use std::path::Path;
 use zk_core::model::{Effect, Effects};
 use zk_core::service::Connections;
 
+use crate::classifier::PathClassifier;
 use crate::program::{Hazard, Leaf, base_name, git_subcommand, hazard_in, inspect, inspect_program};
 use crate::shell::{Script, quote_all};
-use crate::surroundings::Surroundings;
 
 pub use rewrites::{GitRewrite, GitRewrites};
 
@@ -25,11 +25,11 @@ const HOSTS_FROM_ELSEWHERE: [&str; 7] =
 /// Port of connections of ssh.
 const SSH_PORT: u16 = 22;
 
-/// Surroundings of a command that connects.
+/// Vicinity of a command that connects.
 #[derive(Clone, Copy)]
 pub(crate) struct Vicinity<'a> {
     pub(crate) cwd: &'a Path,
-    pub(crate) surroundings: &'a dyn Surroundings,
+    pub(crate) classifier: &'a dyn PathClassifier,
     /// Whether hosts count that files of the project name, which a command could have written: where a person is asked
     /// about them, or about nothing.
     pub(crate) trusts_project: bool,
@@ -57,7 +57,7 @@ pub(crate) fn of_effects(effects: &Effects, near: Vicinity<'_>) -> Option<Connec
 fn of_text(text: &str, near: Vicinity<'_>) -> Option<Connections> {
     match Script::parse(text) {
         Ok(script) => {
-            let leaves = script.commands.iter().flat_map(inspect);
+            let leaves = script.commands.iter().flat_map(|command| inspect(command, Vec::new()));
             leaves.filter_map(|leaf| of_leaf(&leaf, near)).reduce(join)
         }
         Err(_) => of_open_text(text),
@@ -112,7 +112,7 @@ fn of_leaf(leaf: &Leaf, near: Vicinity<'_>) -> Option<Connections> {
             if let Some(usual) = registries::hosts(name, args) {
                 hosts.extend(leaf.assignments.iter().filter_map(|variable| hosts::of_url(&variable.value)));
                 let of_settings =
-                    configured::of_manager(name, args, near.cwd, near.surroundings, near.trusts_project);
+                    configured::of_manager(name, args, near.cwd, near.classifier, near.trusts_project);
                 // A registry that the command or a setting names takes the place of the usual one.
                 if hosts.is_empty() && !of_settings.replaces_usual {
                     hosts.extend(usual.iter().map(|host| (*host).to_owned()));

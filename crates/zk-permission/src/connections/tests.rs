@@ -1,20 +1,20 @@
 use std::fs;
 
 use super::*;
-use crate::HostSurroundings;
-use crate::surroundings::AssumedSurroundings;
+use crate::HostPathClassifier;
+use crate::classifier::TextPathClassifier;
 
 fn of(command: &str, cwd: &Path) -> Option<String> {
-    of_here(command, cwd, &AssumedSurroundings::default(), true)
+    of_here(command, cwd, &TextPathClassifier::default(), true)
 }
 
 fn of_here(
     command: &str,
     cwd: &Path,
-    surroundings: &dyn Surroundings,
+    classifier: &dyn PathClassifier,
     trusts_project: bool,
 ) -> Option<String> {
-    let near = Vicinity { cwd, surroundings, trusts_project };
+    let near = Vicinity { cwd, classifier, trusts_project };
     of_effects(&Effects::executes(command), near).map(|found| found.to_string())
 }
 
@@ -109,7 +109,7 @@ fn registries_of_settings_take_the_place_of_the_usual_ones_with_their_ports() {
     write(&project.join("a/package.json"), "{}");
     let here = |variables: &[(&str, &str)]| {
         let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        HostSurroundings::new(std::slice::from_ref(&project), Some(&home), &[]).with_variables(variables)
+        HostPathClassifier::new(std::slice::from_ref(&project), Some(&home), &[]).with_variables(variables)
     };
     let cwd = project.join("a");
     let check = |rows: &[Row<'_>]| {
@@ -183,7 +183,7 @@ fn an_address_of_git_is_the_one_that_its_rules_put_in_its_place() {
     let config = "[remote \"origin\"]\n\turl = https://git.corp/a.git\n[url \"http://127.0.0.1:8801/\"]\n\tinsteadOf = \
                   https://near.example/\n";
     fs::write(project.join(".git/config"), config).unwrap();
-    let here = HostSurroundings::new(std::slice::from_ref(&project), Some(&home), &[]);
+    let here = HostPathClassifier::new(std::slice::from_ref(&project), Some(&home), &[]);
     for (command, hosts) in [
         ("git fetch", "git.corp"),
         ("git push origin main", "git.corp:2222"),
@@ -206,10 +206,10 @@ fn repositories_that_commands_can_have_written_name_no_hosts_where_nobody_is_ask
         fs::write(root.join(".git/config"), config).unwrap();
     };
     write_repository(&project, "git.corp");
-    let here = HostSurroundings::new(std::slice::from_ref(&project), None, &[]);
+    let here = HostPathClassifier::new(std::slice::from_ref(&project), None, &[]);
     let late = dir.path().canonicalize().unwrap().join("late");
     fs::create_dir(&late).unwrap();
-    let of_late = HostSurroundings::new(std::slice::from_ref(&late), None, &[]);
+    let of_late = HostPathClassifier::new(std::slice::from_ref(&late), None, &[]);
     write_repository(&late, "127.0.0.1:8801");
     write_repository(&project.join("sub"), "127.0.0.1:8801");
     fs::create_dir_all(project.join("src")).unwrap();

@@ -3,15 +3,16 @@ use std::path::Path;
 use zk_core::model::Effect;
 
 use super::place::Whereabouts;
+use super::private::private_use;
 use super::unseen::unseen;
-use super::{Bench, JudgedProgram, RuleRef};
+use super::{Evaluation, JudgedProgram, RuleRef};
+use crate::classifier::{PathPlace, ProgramPlace};
 use crate::mode::Mode;
 use crate::program::{
-    Form, Hazard, Leaf, Unseen, base_name, hazard_in, inspect, inspect_program, starts_nothing_by_itself,
+    Form, Hazard, Leaf, Unseen, base_name, inspect, inspect_program, printed_names, starts_nothing_by_itself,
 };
 use crate::rules::{Access, Decision, Likeness, Rule};
-use crate::shell::{Assignment, Redirect, Script, quote_all};
-use crate::surroundings::{PathPlace, ProgramPlace};
+use crate::shell::{Assignment, Command, Connector, Obstacle, Redirect, Script, quote_all};
 
 /// Variables that change how a program shows things, and nothing of what it does.
 const HARMLESS_VARIABLES: [&str; 15] = [
@@ -32,32 +33,20 @@ const HARMLESS_VARIABLES: [&str; 15] = [
     "RUST_TEST_THREADS",
 ];
 
-impl Bench<'_> {
+impl Evaluation<'_> {
     /// A shell text.
     pub(super) fn command(&mut self, text: &str) {
         let before = self.reasons.len();
         let exact = self.exact_allowance(text);
         match Script::parse(text) {
+            Err(why) if matches!(why.what, Obstacle::Glob(_)) && self.reads_matches(text) => {}
             Err(why) => {
                 self.effects.push(Effect::Executes { command: Some(text.to_owned()), argv: Vec::new() });
                 let why = format!("not understood: {why}");
                 self.not_known(text, &why);
             }
             Ok(script) => {
-                let mut place = Whereabouts::start(self.here.cwd);
-                for command in &script.commands {
-                    for leaf in inspect(command) {
-                        self.leaf(&leaf, &place);
-                        if let Some(target) = &leaf.goes_to {
-                            place.go(target);
-                        } else if leaf.changes_shell {
-                            place = Whereabouts::unknown();
-                        }
-                    }
-                    for redirect in &command.redirects {
-                        self.redirect(redirect, &place);
-                    }
-                }
+                self.commands(&script, false);
                 if let Some(argv) = script.argv() {
                     self.argv = Some(argv.to_vec());
                 }
@@ -76,6 +65,32 @@ impl Bench<'_> {
         }
     }
 
+    /// The commands of a text, one after the other.
+    pub(super) fn commands(&mut self, script: &Script, has_patterns: bool) {
+        let mut place = Whereabouts::start(self.here.cwd);
+        let mut before: Option<&Command> = None;
+        for command in &script.commands {
+            let has_input = |redirect: &Redirect| matches!(redirect, Redirect::Read { .. });
+            let is_fed = command.connector == Connector::Pipe && !command.redirects.iter().any(has_input);
+            let words = before.filter(|_| is_fed).and_then(printed_names).unwrap_or_default();
+            before = Some(command);
+            for leaf in inspect(command, words) {
+                self.leaf(&leaf, &place);
+                if has_patterns {
+                    self.check_matches(command, &leaf, &place);
+                }
+                if let Some(target) = &leaf.goes_to {
+                    place.go(target);
+                } else if leaf.changes_shell {
+                    place = Whereabouts::unknown();
+                }
+            }
+            for redirect in &command.redirects {
+                self.redirect(redirect, &place);
+            }
+        }
+    }
+
     /// A program with its arguments, without a shell.
     pub(super) fn program(&mut self, argv: &[String]) {
         let place = Whereabouts::start(self.here.cwd);
@@ -90,30 +105,6 @@ impl Bench<'_> {
             return None;
         }
         self.rules.saying(Decision::Allow).find(|rule| rule.is_exactly(text)).map(RuleRef::from)
-    }
-
-    /// A part of which nobody can tell what it runs, so that a rule could be about it unseen.
-    fn not_known(&mut self, subject: &str, why: &str) {
-        let contained = self.mode == Mode::Auto && self.here.is_contained;
-        let unseen = if self.mode == Mode::ReadOnly { Vec::new() } else { self.rules_unseen(Unseen::ALL) };
-        if !unseen.is_empty() {
-            for rule in unseen {
-                let why = format!("{why}; a rule restricts what it could do");
-                self.say(Decision::Ask, subject, why, Some(rule));
-            }
-        } else if contained {
-            // The words that a hazard begins with are seen in any text that does not hide them.
-            match hazard_in(subject) {
-                Some(hazard) => {
-                    self.say(Decision::Ask, subject, format!("{why}; {}", hazard.describe()), None)
-                }
-                None => self.say(Decision::Allow, subject, format!("{why}; the sandbox bounds it"), None),
-            }
-        } else if let Some(rule) = self.tool_allowance() {
-            self.say(Decision::Allow, subject, "a rule about this tool", Some(rule));
-        } else {
-            self.otherwise(subject, why);
-        }
     }
 
     fn leaf(&mut self, leaf: &Leaf, place: &Whereabouts) {
@@ -167,6 +158,10 @@ impl Bench<'_> {
             return;
         }
         let is_contained = self.mode == Mode::Auto && self.here.is_contained;
+        if let Some(why) = self.private_file(leaf, place).filter(|_| is_contained) {
+            self.say(Decision::Ask, &subject, why, None);
+            return;
+        }
         if let Some(hazard) = leaf.hazard.filter(|_| is_contained) {
             self.say(Decision::Ask, &subject, hazard.describe(), None);
             return;
@@ -260,7 +255,7 @@ impl Bench<'_> {
         }
         let elsewhere = leaf.git_directory.as_deref().filter(|directory| {
             let all = place.of(Path::new(directory)).unwrap_or_default();
-            all.is_empty() || all.iter().any(|full| crate::surroundings::normalise(full) != self.here.cwd)
+            all.is_empty() || all.iter().any(|full| crate::classifier::normalise(full) != self.here.cwd)
         });
         if let Some(directory) = elsewhere {
             return Some(format!("git runs programs that the configuration in `{directory}` names"));
@@ -271,17 +266,20 @@ impl Bench<'_> {
         for tree in &leaf.trees {
             let root = Path::new(&tree.root);
             let all = place.of(root).unwrap_or_default();
-            let mut places = all.iter().map(|full| self.here.surroundings.tree(full, tree.walk));
+            let mut places = all.iter().map(|full| self.here.classifier.tree(full, tree.walk));
             let root = root.display();
-            match places.find(|place| matches!(place, PathPlace::Secret | PathPlace::Outside)) {
+            match places.find(|place| !matches!(place, PathPlace::Inside | PathPlace::Protected)) {
                 None => {}
-                Some(PathPlace::Secret) => {
+                Some(PathPlace::Secret | PathPlace::Private) => {
                     return Some(format!("what is below `{root}` may hold credentials"));
                 }
                 Some(PathPlace::Inside | PathPlace::Protected | PathPlace::Outside) => {
                     return Some(format!("what is below `{root}` may lead out of the workspace"));
                 }
             }
+        }
+        if let Some(why) = self.private_file(leaf, place) {
+            return Some(why);
         }
         for effect in &leaf.effects {
             let Effect::Reads { paths } = effect else { continue };
@@ -290,7 +288,9 @@ impl Bench<'_> {
                 let shown = path.display();
                 match all.iter().map(|full| self.read_place(full)).find(|place| *place != PathPlace::Inside) {
                     None => {}
-                    Some(PathPlace::Secret) => return Some(format!("`{shown}` may hold credentials")),
+                    Some(PathPlace::Secret | PathPlace::Private) => {
+                        return Some(format!("`{shown}` may hold credentials"));
+                    }
                     Some(PathPlace::Inside | PathPlace::Protected | PathPlace::Outside) => {
                         return Some(format!("`{shown}` is outside of the workspace"));
                     }
@@ -298,17 +298,6 @@ impl Bench<'_> {
             }
         }
         None
-    }
-
-    fn read_place(&self, full: &Path) -> PathPlace {
-        if full == Path::new("/dev/null") || full == Path::new("/dev/stdin") {
-            return PathPlace::Inside;
-        }
-        match self.here.surroundings.path(full) {
-            // Everybody may look at it.
-            PathPlace::Protected => PathPlace::Inside,
-            place => place,
-        }
     }
 
     /// Returns the reason why the names of the programs do not say what runs; nothing if they do.
@@ -332,7 +321,7 @@ impl Bench<'_> {
         if name.is_empty() {
             return None;
         }
-        match self.here.surroundings.program(name) {
+        match self.here.classifier.program(name) {
             ProgramPlace::Trusted(path) if !word.contains('/') || Path::new(word) == path => Some(name),
             ProgramPlace::Trusted(_) | ProgramPlace::Writable(_) | ProgramPlace::Missing => None,
         }
@@ -346,7 +335,7 @@ impl Bench<'_> {
                     .iter()
                     .filter_map(|path| place.of(path))
                     .flatten()
-                    .any(|full| self.here.surroundings.path(&full) == PathPlace::Secret),
+                    .any(|full| self.here.classifier.path(&full) == PathPlace::Secret),
                 Effect::Executes { .. } | Effect::Network { .. } | Effect::LeavesContext { .. } => false,
             })
         };
@@ -435,6 +424,15 @@ impl Bench<'_> {
                 self.say(Decision::Allow, &subject, "a rule about this file", Some(rule));
                 return;
             }
+        }
+        if places.contains(&PathPlace::Private) {
+            let why = private_use(path);
+            match self.mode {
+                // The command only reads, and a person may want it to.
+                Mode::ReadOnly if access == Access::Read => self.say(Decision::Ask, &subject, why, None),
+                _ => self.otherwise(&subject, &why),
+            }
+            return;
         }
         if self.mode == Mode::Auto && self.here.is_contained {
             self.say(Decision::Allow, &subject, "the sandbox bounds it", None);

@@ -1,7 +1,9 @@
 //! The judge: from a call, a mode and rules to a verdict. It asks nobody.
 
 mod command;
+mod patterns;
 mod place;
+mod private;
 mod unseen;
 mod verdict;
 
@@ -12,10 +14,10 @@ use zk_core::model::{Effect, Effects};
 
 pub use verdict::{JudgedProgram, Reason, RuleRef, Verdict};
 
+use crate::classifier::{PathClassifier, PathPlace};
 use crate::connections;
 use crate::mode::Mode;
 use crate::rules::{Access, Decision, Rules};
-use crate::surroundings::{PathPlace, Surroundings};
 
 /// A call that wants to run.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +34,7 @@ pub struct Circumstances<'a> {
     /// Directory in which the call runs; absolute.
     pub cwd: &'a Path,
     /// Places that names and paths lead to.
-    pub surroundings: &'a dyn Surroundings,
+    pub classifier: &'a dyn PathClassifier,
     /// Whether it runs in a sandbox that was proven to hold.
     pub is_contained: bool,
     /// Whether a sandbox holds what runs as a read, or a person decided that nothing needs to. Otherwise only programs
@@ -60,17 +62,17 @@ impl fmt::Debug for Circumstances<'_> {
 /// ```
 /// use std::path::Path;
 /// use zk_core::model::Effects;
-/// use zk_permission::{AssumedSurroundings, Call, Circumstances, Decision, Layer, Mode, Rule, RuleBase, Rules, judge};
+/// use zk_permission::{TextPathClassifier, Call, Circumstances, Decision, Layer, Mode, Rule, RuleBase, Rules, judge};
 ///
 /// let mut rules = Rules::new();
 /// let base = RuleBase { root: "/p".into(), home: None };
 /// rules.push(Rule::parse(Layer::User, Decision::Allow, "cargo test **", &base)?);
 /// rules.push(Rule::parse(Layer::User, Decision::Deny, "git push **", &base)?);
 ///
-/// let surroundings = AssumedSurroundings::new(["/p"]);
+/// let classifier = TextPathClassifier::new(["/p"]);
 /// let here = Circumstances {
 ///     cwd: Path::new("/p"),
-///     surroundings: &surroundings,
+///     classifier: &classifier,
 ///     is_contained: false,
 ///     holds_reads: true,
 ///     trusts_repository: true,
@@ -89,7 +91,7 @@ pub fn judge(call: &Call<'_>, mode: Mode, rules: &Rules, here: &Circumstances<'_
     // The sandbox does not bound what leaves it.
     let here =
         Circumstances { is_contained: here.is_contained && !call.effects.leaves_context(), ..here.clone() };
-    let mut bench = Bench {
+    let mut evaluation = Evaluation {
         mode,
         rules,
         here: &here,
@@ -99,45 +101,45 @@ pub fn judge(call: &Call<'_>, mode: Mode, rules: &Rules, here: &Circumstances<'_
         argv: None,
         programs: Vec::new(),
     };
-    bench.tool_rules();
+    evaluation.tool_rules();
     let effects = match call.effects {
         Effects::Unknown => {
-            bench.unknown();
+            evaluation.unknown();
             Effects::Unknown
         }
         Effects::Known { list } => {
-            list.iter().for_each(|effect| bench.effect(effect));
+            list.iter().for_each(|effect| evaluation.effect(effect));
             if list.is_empty() {
-                bench.say(Decision::Allow, call.tool, "it has no effect", None);
+                evaluation.say(Decision::Allow, call.tool, "it has no effect", None);
             }
-            Effects::Known { list: std::mem::take(&mut bench.effects) }
+            Effects::Known { list: std::mem::take(&mut evaluation.effects) }
         }
     };
-    let decision = bench.reasons.iter().map(|reason| reason.decision).max().unwrap_or(Decision::Ask);
+    let decision = evaluation.reasons.iter().map(|reason| reason.decision).max().unwrap_or(Decision::Ask);
     let is_held = here.is_contained && mode != Mode::ReadOnly;
     let near = connections::Vicinity {
         cwd: here.cwd,
-        surroundings: here.surroundings,
+        classifier: here.classifier,
         trusts_project: decision == Decision::Ask || mode == Mode::All,
     };
     let connections = if is_held { connections::of_effects(call.effects, near) } else { None };
-    let asked = bench.reasons.iter_mut().find(|reason| reason.decision == Decision::Ask);
+    let asked = evaluation.reasons.iter_mut().find(|reason| reason.decision == Decision::Ask);
     if let (Some(connections), Some(reason)) = (&connections, asked.filter(|_| decision == Decision::Ask)) {
         // The person agrees to these, and to nothing outside of the sandbox.
         reason.why.push_str(&format!("; it would run in the sandbox, connected to {connections}"));
     }
     Verdict {
         decision,
-        reasons: bench.reasons,
+        reasons: evaluation.reasons,
         effects,
         connections,
-        argv: bench.argv,
-        programs: bench.programs,
+        argv: evaluation.argv,
+        programs: evaluation.programs,
     }
 }
 
 /// One judgement in the making.
-struct Bench<'a> {
+struct Evaluation<'a> {
     mode: Mode,
     rules: &'a Rules,
     here: &'a Circumstances<'a>,
@@ -148,7 +150,7 @@ struct Bench<'a> {
     programs: Vec<JudgedProgram>,
 }
 
-impl<'a> Bench<'a> {
+impl<'a> Evaluation<'a> {
     fn say(&mut self, decision: Decision, subject: &str, why: impl Into<String>, rule: Option<RuleRef>) {
         self.reasons.push(Reason { decision, subject: subject.to_owned(), why: why.into(), rule });
     }
@@ -300,10 +302,32 @@ impl<'a> Bench<'a> {
                 continue;
             }
             match access {
-                Access::Read => self.say(Decision::Allow, &subject, "it only reads", None),
+                Access::Read => self.file_read(&full, &subject),
                 Access::Write => self.file_write(&full, &subject),
             }
         }
+    }
+
+    fn file_read(&mut self, full: &Path, subject: &str) {
+        // The service of files refuses whatever no tool reads.
+        if self.here.classifier.path(full) != PathPlace::Private {
+            self.say(Decision::Allow, subject, "it only reads", None);
+            return;
+        }
+        let rule = self.read_allowance(full).or_else(|| self.tool_allowance());
+        let why = private::private_use(Path::new(subject));
+        match (rule, self.mode) {
+            (Some(rule), _) => self.say(Decision::Allow, subject, "a rule about this file", Some(rule)),
+            // A person may want it to be read.
+            (None, Mode::ReadOnly) => self.say(Decision::Ask, subject, why, None),
+            (None, _) => self.otherwise(subject, &why),
+        }
+    }
+
+    /// The rule that allows reading a file.
+    fn read_allowance(&self, full: &Path) -> Option<RuleRef> {
+        let mut rules = self.rules.saying(Decision::Allow).filter(|_| self.mode != Mode::ReadOnly);
+        rules.find(|rule| rule.matches_path(Access::Read, full)).map(RuleRef::from)
     }
 
     fn file_write(&mut self, full: &Path, subject: &str) {
@@ -315,7 +339,7 @@ impl<'a> Bench<'a> {
             self.say(Decision::Allow, subject, "a rule about this tool", Some(rule));
             return;
         }
-        let place = self.here.surroundings.path(full);
+        let place = self.here.classifier.path(full);
         let accepts = match self.mode {
             Mode::AcceptEdits => true,
             Mode::Auto => self.here.is_contained,
@@ -332,14 +356,16 @@ impl<'a> Bench<'a> {
             }
             PathPlace::Inside => self.otherwise(subject, "it changes a file"),
             PathPlace::Protected => self.otherwise(subject, "programs are started from what it changes"),
-            PathPlace::Secret => self.otherwise(subject, "it changes a file with credentials"),
+            PathPlace::Secret | PathPlace::Private => {
+                self.otherwise(subject, "it changes a file with credentials");
+            }
             PathPlace::Outside => self.otherwise(subject, "it changes a file outside of the workspace"),
         }
     }
 
     /// The rule that allows writing a file; what programs are started from is no matter of patterns.
     fn write_allowance(&self, full: &Path) -> Option<RuleRef> {
-        if self.mode == Mode::ReadOnly || self.here.surroundings.path(full) != PathPlace::Inside {
+        if self.mode == Mode::ReadOnly || self.here.classifier.path(full) != PathPlace::Inside {
             return None;
         }
         self.rules

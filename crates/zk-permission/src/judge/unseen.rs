@@ -4,11 +4,36 @@ use zk_core::model::Effect;
 
 use super::command::is_harmless;
 use super::place::Whereabouts;
-use super::{Bench, RuleRef};
-use crate::program::{Leaf, Unseen};
+use super::private::private_word;
+use super::{Evaluation, RuleRef};
+use crate::mode::Mode;
+use crate::program::{Leaf, Unseen, hazard_in};
 use crate::rules::{Access, Decision, Rule};
 
-impl Bench<'_> {
+impl Evaluation<'_> {
+    /// A part of which nobody can tell what it runs, so that a rule could be about it unseen.
+    pub(super) fn not_known(&mut self, subject: &str, why: &str) {
+        let contained = self.mode == Mode::Auto && self.here.is_contained;
+        let unseen = if self.mode == Mode::ReadOnly { Vec::new() } else { self.rules_unseen(Unseen::ALL) };
+        if !unseen.is_empty() {
+            for rule in unseen {
+                let why = format!("{why}; a rule restricts what it could do");
+                self.say(Decision::Ask, subject, why, Some(rule));
+            }
+        } else if contained {
+            // The words that a hazard begins with are seen in any text that does not hide them.
+            let hazard = hazard_in(subject).map(|hazard| hazard.describe().to_owned());
+            match hazard.or_else(|| private_word(subject)) {
+                Some(hazard) => self.say(Decision::Ask, subject, format!("{why}; {hazard}"), None),
+                None => self.say(Decision::Allow, subject, format!("{why}; the sandbox bounds it"), None),
+            }
+        } else if let Some(rule) = self.tool_allowance() {
+            self.say(Decision::Allow, subject, "a rule about this tool", Some(rule));
+        } else {
+            self.otherwise(subject, why);
+        }
+    }
+
     /// Rules that deny or ask about something that a command may do unseen. Files of a rule that the sandbox holds are out
     /// of reach of whatever runs in it.
     pub(super) fn rules_unseen(&self, unseen: Unseen) -> Vec<RuleRef> {

@@ -1,6 +1,6 @@
 use super::flags::{Until, scan};
 use super::{Inner, Outcome};
-use crate::surroundings::TreeWalk;
+use crate::classifier::TreeWalk;
 
 /// Programs whose arguments are a language of their own: conditions, directories, formats.
 pub(super) fn outcome(name: &str, args: &[String]) -> Option<Outcome> {
@@ -118,6 +118,7 @@ fn fd(args: &[String]) -> Outcome {
                 follows_links: scanned.has(&["L", "follow"]),
                 reads_contents: false,
                 skips_hidden: !scanned.has(&["H", "hidden", "u", "unrestricted"]),
+                splits_names: false,
             };
             Outcome { trees: super::trees(roots, walk), ..Outcome::reads(roots.iter().copied()) }
         }

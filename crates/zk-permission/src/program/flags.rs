@@ -72,6 +72,8 @@ pub(super) fn scan<'a>(spec: &str, args: &'a [String], until: Until) -> Result<S
             let value = args.get(at).map(String::as_str);
             at += 1;
             match value {
+                // Flag or value, the next word means the same: `head -n -5`.
+                Some(value) if is_number(value) && knows_numbers(spec) => Ok(value),
                 // A program of another version may take it for a flag.
                 Some(value) if value.len() > 1 && value.starts_with('-') => {
                     Err(format!("the value `{value}` of `{word}` looks like a flag"))
@@ -101,9 +103,7 @@ pub(super) fn scan<'a>(spec: &str, args: &'a [String], until: Until) -> Result<S
             scanned.push(word, Takes::Nothing, None);
         } else {
             let letters = word.get(1..).unwrap_or_default();
-            if letters.bytes().all(|byte| byte.is_ascii_digit())
-                && spec.split_ascii_whitespace().any(|w| w == "#")
-            {
+            if is_number(word) && knows_numbers(spec) {
                 continue;
             }
             for (offset, letter) in letters.char_indices() {
@@ -137,6 +137,17 @@ impl<'a> Scanned<'a> {
             self.reads.extend(value);
         }
     }
+}
+
+/// Whether a word is a number behind a dash.
+fn is_number(word: &str) -> bool {
+    let digits = word.strip_prefix('-').unwrap_or_default();
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Whether a number behind a dash is a flag of its own.
+fn knows_numbers(spec: &str) -> bool {
+    spec.split_ascii_whitespace().any(|word| word == "#")
 }
 
 fn unknown(word: &str) -> String {

@@ -1,6 +1,6 @@
 use super::flags::{Scanned, Until, scan};
 use super::{Hazard, Outcome, Tree, Unseen};
-use crate::surroundings::TreeWalk;
+use crate::classifier::TreeWalk;
 use zk_core::model::Effect;
 
 /// Operands that a subcommand may have.
@@ -228,7 +228,9 @@ pub(super) fn outcome(args: &[String]) -> Outcome {
         let unseen = if runs_no_argument(name, rest) { Unseen::FILES } else { Unseen::ALL };
         return Outcome { unseen, ..asks };
     };
-    let scanned = match scan(flags, rest, Until::Dashes) {
+    let permutes = super::table::permutes(&format!("git {name}"));
+    let until = if permutes { Until::Dashes } else { Until::Operand };
+    let scanned = match scan(flags, rest, until) {
         Ok(scanned) => scanned,
         Err(why) => return asks(&format!("`git {name}`: {why}"), hazard(name, rest)),
     };
@@ -266,16 +268,22 @@ pub(super) fn outcome(args: &[String]) -> Outcome {
     Outcome { reads_repository: true, trees, mentions, unseen, ..read }
 }
 
-/// Whether `git config` prints one value, of a section that holds no credentials.
+/// Whether `git config` prints values of one section, which holds no credentials.
 fn shows_plain_key(args: &[String]) -> bool {
     let scopes = ["--global", "--local", "--system", "--worktree"];
     let mut words = args.iter().map(String::as_str).filter(|word| !scopes.contains(word)).peekable();
-    words.next_if(|word| matches!(*word, "--get" | "--get-all" | "get"));
+    let is_pattern = words.next_if_eq(&"--get-regexp").is_some();
+    words.next_if(|word| !is_pattern && matches!(*word, "--get" | "--get-all" | "get"));
     let sections = [
         "branch", "color", "commit", "core", "diff", "fetch", "init", "merge", "pull", "push", "remote",
         "user",
     ];
     match (words.next(), words.next()) {
+        (Some(pattern), None) if is_pattern => pattern.strip_prefix('^').is_some_and(|pattern| {
+            let (section, name) = pattern.split_once('.').unwrap_or_default();
+            sections.contains(&section.strip_suffix('\\').unwrap_or(section))
+                && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-./_\\$".contains(&byte))
+        }),
         (Some(key), None) => key.split_once('.').is_some_and(|(section, name)| {
             sections.contains(&section)
                 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-./_".contains(&byte))

@@ -8,7 +8,9 @@ mod expressions;
 mod flags;
 mod git;
 mod known;
+mod operands;
 mod plain;
+mod processes;
 mod scripts;
 mod table;
 #[cfg(test)]
@@ -20,16 +22,17 @@ use std::collections::HashSet;
 
 use zk_core::model::Effect;
 
+use crate::classifier::TreeWalk;
 use crate::connections;
 use crate::shell::{Assignment, Command, Redirect, is_builtin};
-use crate::surroundings::TreeWalk;
 
 pub(crate) use git::subcommand as git_subcommand;
 pub(crate) use known::{Hazard, is_network_program};
+pub(crate) use operands::{printed_names, reads_whatever_it_names};
 pub(crate) use plain::starts_nothing_by_itself;
 
 /// Deepest level to which programs that start programs are followed.
-const MAX_DEPTH: usize = 6;
+const MAX_PROGRAM_DEPTH: usize = 6;
 
 /// One program that runs, behind all that starts it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,10 +139,12 @@ impl Outcome {
     }
 }
 
-/// The programs that a command of a script runs; never empty.
-pub(crate) fn inspect(command: &Command) -> Vec<Leaf> {
+/// The programs that a command of a script runs; never empty. `words` are the trees whose names its input consists of,
+/// empty where nobody knows its input.
+pub(crate) fn inspect(command: &Command, words: Vec<Tree>) -> Vec<Leaf> {
     let mut leaves = Vec::new();
-    let context = Context { forms: Vec::new(), assignments: command.assignments.clone(), in_shell: true };
+    let assignments = command.assignments.clone();
+    let context = Context { forms: Vec::new(), assignments, in_shell: true, words };
     inspect_argv(&command.words, context, false, &mut leaves);
     leaves
 }
@@ -147,18 +152,20 @@ pub(crate) fn inspect(command: &Command) -> Vec<Leaf> {
 /// The programs that run if this one is executed without a shell; never empty.
 pub(crate) fn inspect_program(argv: &[String]) -> Vec<Leaf> {
     let mut leaves = Vec::new();
-    let context = Context { forms: Vec::new(), assignments: Vec::new(), in_shell: false };
+    let context = Context { forms: Vec::new(), assignments: Vec::new(), in_shell: false, words: Vec::new() };
     inspect_argv(argv, context, false, &mut leaves);
     leaves
 }
 
-/// Surroundings of the program that is looked at.
+/// Context of the program that is looked at.
 #[derive(Clone)]
 struct Context {
     forms: Vec<Form>,
     assignments: Vec<Assignment>,
     /// Whether a shell starts it, which has commands of its own.
     in_shell: bool,
+    /// Trees whose names are all that the input consists of; empty where nobody knows it.
+    words: Vec<Tree>,
 }
 
 /// Program or text that a program which starts others starts.
@@ -216,7 +223,7 @@ fn inspect_argv(argv: &[String], context: Context, has_unknown_tail: bool, leave
     };
     let name = base_name(word);
     let args = argv.get(1..).unwrap_or_default();
-    if depth >= MAX_DEPTH {
+    if depth >= MAX_PROGRAM_DEPTH {
         leaves.push(leaf(Outcome::opaque("too many programs start one another"), context, form(None)));
         return;
     }
@@ -237,6 +244,8 @@ fn inspect_argv(argv: &[String], context: Context, has_unknown_tail: bool, leave
         }
         Some(Ok(Inner::Program { at, assignments, has_unknown_tail: tail, note, hazard })) => {
             let mut inside = context;
+            let words = std::mem::take(&mut inside.words);
+            let is_fed = name == "xargs" && depth == 0 && !words.is_empty() && tail;
             let is_mighty = matches!(name, "nohup" | "setsid" | "exec" | "sudo" | "doas" | "busybox");
             inside.forms.push(Form { has_to_be_named: is_mighty, ..form(Some(at)) });
             inside.assignments.extend(assignments);
@@ -254,13 +263,20 @@ fn inspect_argv(argv: &[String], context: Context, has_unknown_tail: bool, leave
                     leaf.changes = None;
                     continue;
                 }
+                if is_fed && leaf.forms.len() == depth + 2 && operands::reads_more(leaf.innermost()) {
+                    leaf.changes = None;
+                    leaf.trees.extend(words.iter().cloned());
+                    leaf.unseen.files = true;
+                    continue;
+                }
                 leaf.changes = note.clone().or(leaf.changes.take());
                 leaf.hazard = hazard.or(leaf.hazard);
                 if name == "xargs" {
                     leaf.unseen.files = true;
                     // A flag among what it reads can make most programs start another.
                     let word = leaf.forms.last().and_then(|form| form.argv.first());
-                    leaf.unseen.programs |= !word.is_some_and(|word| takes_any_words(base_name(word)));
+                    leaf.unseen.programs |=
+                        !word.is_some_and(|word| operands::takes_any_words(base_name(word)));
                 }
             }
         }
@@ -299,7 +315,7 @@ fn inspect_argv(argv: &[String], context: Context, has_unknown_tail: bool, leave
                     leaf.unseen.files = true;
                     if leaf.changes.is_none()
                         && leaf.forms.len() == depth + 2
-                        && reads_all_operands(leaf.innermost())
+                        && operands::reads_all_operands(leaf.innermost())
                     {
                         leaf.trees.extend(opened.iter().cloned());
                         continue;
@@ -319,50 +335,6 @@ fn keeps_output(redirect: &Redirect) -> bool {
         Redirect::Write { path, .. } => path != "/dev/null",
         Redirect::Read { .. } => true,
     }
-}
-
-/// Whether a program only reads what stands for `{}`, however many files that are. Their names begin with a directory, so
-/// that none looks like a flag.
-fn reads_all_operands(argv: &[String]) -> bool {
-    let Some((word, args)) = argv.split_first() else { return false };
-    let reads = table::find(base_name(word)).is_some_and(|row| match row.operands {
-        table::Operands::Files | table::Operands::PatternThenFiles(_) => {
-            !matches!(row.name, "strings" | "tree")
-        }
-        _ => false,
-    });
-    reads && args.iter().all(|arg| arg == "{}" || !arg.contains("{}"))
-}
-
-/// Whether a program starts no other whatever words it is given.
-fn takes_any_words(name: &str) -> bool {
-    matches!(
-        name,
-        "basename"
-            | "cat"
-            | "chmod"
-            | "chown"
-            | "cp"
-            | "cut"
-            | "dirname"
-            | "du"
-            | "echo"
-            | "file"
-            | "grep"
-            | "head"
-            | "ls"
-            | "md5sum"
-            | "mkdir"
-            | "mv"
-            | "realpath"
-            | "rm"
-            | "rmdir"
-            | "sha256sum"
-            | "stat"
-            | "tail"
-            | "touch"
-            | "wc"
-    )
 }
 
 /// The hazard of any part of a text that is not understood: of every word as if it were a program, with the words
@@ -423,7 +395,7 @@ fn outcome(name: &str, args: &[String], is_own: bool) -> Outcome {
     if let Some(special) = expressions::outcome(name, args).or_else(|| scripts::outcome(name, args)) {
         return special;
     }
-    if let Some(listed) = archives::outcome(name, args) {
+    if let Some(listed) = archives::outcome(name, args).or_else(|| processes::outcome(name, args)) {
         return listed;
     }
     if name == "git" {
@@ -455,7 +427,7 @@ fn outcome(name: &str, args: &[String], is_own: bool) -> Outcome {
 fn reader(row: &table::Row, args: &[String]) -> Outcome {
     use table::Operands;
     // `xxd F -p` writes a file named `-p`; the programs of binutils read their arguments from `@FILE`.
-    let until = if row.name == "xxd" { flags::Until::Operand } else { flags::Until::Dashes };
+    let until = if table::permutes(row.name) { flags::Until::Dashes } else { flags::Until::Operand };
     let is_of_binutils = matches!(row.name, "nm" | "objdump" | "readelf" | "size" | "strings");
     if is_of_binutils && args.iter().any(|arg| arg.starts_with('@')) {
         return Outcome::asks(format!("`{}` reads its arguments from a file", row.name));
@@ -484,8 +456,11 @@ fn reader(row: &table::Row, args: &[String]) -> Outcome {
             return Outcome::asks(format!("`{}` with an operand may set something", row.name));
         }
     };
+    // Which files it compares says the list that it reads.
+    let is_list = row.flags == table::HASH && scanned.has(&["c", "check"]);
+    let unseen = if is_list { Unseen::FILES } else { Unseen::default() };
     let trees = table::walk(row.name, &scanned).map(|walk| trees(files, walk)).unwrap_or_default();
-    Outcome { trees, ..Outcome::reads(files.iter().chain(&scanned.reads).copied()) }
+    Outcome { trees, unseen, ..Outcome::reads(files.iter().chain(&scanned.reads).copied()) }
 }
 
 /// Whether a program only prints its version or a few words about itself.

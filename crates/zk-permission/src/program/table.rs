@@ -1,4 +1,4 @@
-use crate::surroundings::TreeWalk;
+use crate::classifier::TreeWalk;
 
 /// Operands that a program has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(super) struct Row {
 pub(super) fn walk(name: &str, scanned: &super::flags::Scanned<'_>) -> Option<TreeWalk> {
     let has = |names: &[&str]| scanned.has(names);
     let walk = |follows_links, reads_contents, skips_hidden| {
-        Some(TreeWalk { follows_links, reads_contents, skips_hidden })
+        Some(TreeWalk { follows_links, reads_contents, skips_hidden, splits_names: false })
     };
     match name {
         "grep" | "egrep" | "fgrep" => {
@@ -55,6 +55,14 @@ pub(super) fn find(name: &str) -> Option<&'static Row> {
     READERS.binary_search_by(|row| row.name.cmp(name)).ok().and_then(|at| READERS.get(at))
 }
 
+/// Programs whose flags end at their first operand: what looks like one behind it is a file or text.
+const FLAGS_FIRST: [&str; 6] = ["basename", "git show-branch", "pathchk", "seq", "tr", "xxd"];
+
+/// Whether a program takes flags behind its operands.
+pub(super) fn permutes(name: &str) -> bool {
+    !FLAGS_FIRST.contains(&name)
+}
+
 const fn row(name: &'static str, flags: &'static str, operands: Operands) -> Row {
     Row { name, flags, operands }
 }
@@ -75,7 +83,9 @@ const LS: &str = "1aAbBcCdDfFgGhHiklLmnNopqQrRsStuUvxXZ ITw: --all --almost-all 
     --human-readable --si --dereference --indicator-style= --inode --ignore= --hide= --kibibytes \
     --numeric-uid-gid --literal --quote-name --quoting-style= --reverse --recursive --size --sort= --time= \
     --time-style= --width= --zero";
-const HASH: &str = "bt --binary --text --tag --zero z";
+/// Flags of programs that print checksums, and compare them with those in a list.
+pub(super) const HASH: &str =
+    "btzcw --binary --text --tag --zero --check --warn --quiet --status --strict --ignore-missing";
 const HEAD: &str = "qvz cn: # --bytes= --lines= --quiet --silent --verbose --zero-terminated";
 
 /// Sorted by name. A flag that is missing here is asked about; a wrong one here runs unasked.

@@ -2,7 +2,7 @@ use std::path::Path;
 
 use super::flags::{Scanned, Until, scan};
 use super::{Outcome, Tree, Unseen};
-use crate::surroundings::TreeWalk;
+use crate::classifier::TreeWalk;
 use zk_core::model::Effect;
 
 /// Roles of the operands of a program that writes files.

@@ -6,6 +6,7 @@ mod pattern;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use globset::{GlobBuilder, GlobMatcher};
 
@@ -13,7 +14,7 @@ pub use explain::Explanation;
 pub use pattern::CommandPattern;
 pub(crate) use pattern::Likeness;
 
-use crate::surroundings::normalise;
+use crate::classifier::normalise;
 use host::HostPattern;
 
 /// Decision on a call.
@@ -36,6 +37,22 @@ impl Decision {
             Self::Ask => "ask",
             Self::Deny => "deny",
         }
+    }
+}
+
+/// Text that is no [`Decision`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("use allow, ask or deny")]
+pub struct UnknownDecision;
+
+impl FromStr for Decision {
+    type Err = UnknownDecision;
+
+    fn from_str(name: &str) -> Result<Self, UnknownDecision> {
+        [Self::Allow, Self::Ask, Self::Deny]
+            .into_iter()
+            .find(|decision| decision.name() == name)
+            .ok_or(UnknownDecision)
     }
 }
 

@@ -1,7 +1,7 @@
 use super::{NotUnderstood, Obstacle};
 
 /// The longest text that is judged.
-pub(crate) const MAX_BYTES: usize = 4_096;
+pub(crate) const MAX_SCRIPT_BYTES: usize = 4_096;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Token {
@@ -41,8 +41,8 @@ pub(crate) struct Word {
 
 /// Refuses what makes a text look different from what it is, wherever it stands.
 fn check_characters(text: &str) -> Result<(), NotUnderstood> {
-    if text.len() > MAX_BYTES {
-        return Err(NotUnderstood { at: MAX_BYTES, what: Obstacle::TooLong });
+    if text.len() > MAX_SCRIPT_BYTES {
+        return Err(NotUnderstood { at: MAX_SCRIPT_BYTES, what: Obstacle::TooLong });
     }
     for (at, found) in text.char_indices() {
         let what = match found {
@@ -66,9 +66,18 @@ fn is_invisible(found: char) -> bool {
             | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-pub(super) fn tokens(text: &str) -> Result<Vec<Token>, NotUnderstood> {
+/// Stands for `*` where it is a pattern for file names.
+pub(crate) const ANY_TEXT: char = '\u{e000}';
+
+/// Stands for `?` where it is a pattern for file names.
+pub(crate) const ANY_CHARACTER: char = '\u{e001}';
+
+pub(super) fn tokens(text: &str, has_patterns: bool) -> Result<Vec<Token>, NotUnderstood> {
     check_characters(text)?;
-    let mut lexer = Lexer { text, at: 0, tokens: Vec::new(), has_stars: false };
+    if let Some(at) = text.find([ANY_TEXT, ANY_CHARACTER]).filter(|_| has_patterns) {
+        return Err(NotUnderstood { at, what: Obstacle::Invisible(ANY_TEXT) });
+    }
+    let mut lexer = Lexer { text, at: 0, tokens: Vec::new(), has_stars: false, has_patterns };
     while lexer.next()? {}
     Ok(lexer.tokens)
 }
@@ -76,7 +85,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, NotUnderstood> {
 /// The words of a pattern: as those of a command, with `*` and `**` as words of their own, unquoted.
 pub(crate) fn pattern_words(text: &str) -> Result<Vec<Word>, NotUnderstood> {
     check_characters(text)?;
-    let mut lexer = Lexer { text, at: 0, tokens: Vec::new(), has_stars: true };
+    let mut lexer = Lexer { text, at: 0, tokens: Vec::new(), has_stars: true, has_patterns: false };
     while lexer.next()? {}
     let word = |token: Token| match token.kind {
         TokenKind::Word(word) => Ok(word),
@@ -91,6 +100,8 @@ struct Lexer<'a> {
     tokens: Vec<Token>,
     /// Whether `*` and `**` are words.
     has_stars: bool,
+    /// Whether `*` and `?` without quotes are patterns for file names.
+    has_patterns: bool,
 }
 
 impl Lexer<'_> {
@@ -255,6 +266,10 @@ impl Lexer<'_> {
                     if self.peek().is_some_and(|next| !matches!(next, ' ' | '\t')) {
                         return refuse(Obstacle::Glob('*'));
                     }
+                }
+                '*' | '?' if self.has_patterns => {
+                    self.take();
+                    word.text.push(if found == '*' { ANY_TEXT } else { ANY_CHARACTER });
                 }
                 '*' | '?' | '[' => return refuse(Obstacle::Glob(found)),
                 '{' if self.text.get(here..).is_some_and(|rest| rest.starts_with("{}")) => {

@@ -6,7 +6,8 @@ pub(crate) mod parser;
 
 pub use obstacle::{NotUnderstood, Obstacle};
 
-use lexer::MAX_BYTES;
+use lexer::MAX_SCRIPT_BYTES;
+pub(crate) use lexer::{ANY_CHARACTER, ANY_TEXT};
 
 /// The most commands one text may have.
 pub const MAX_COMMANDS: usize = 50;
@@ -110,7 +111,13 @@ impl Script {
     /// # Errors
     /// [`NotUnderstood`] for everything outside the subset, also for what bash itself would refuse.
     pub fn parse(text: &str) -> Result<Self, NotUnderstood> {
-        parser::parse(text)
+        parser::parse(text, false)
+    }
+
+    /// As [`Script::parse`], with patterns for file names: [`lexer::ANY_TEXT`] and [`lexer::ANY_CHARACTER`] stand in the
+    /// words for what they match.
+    pub(crate) fn parse_with_patterns(text: &str) -> Result<Self, NotUnderstood> {
+        parser::parse(text, true)
     }
 
     /// Program and arguments if the whole text is one command without redirection or assignment, and not one

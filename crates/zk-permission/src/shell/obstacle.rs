@@ -1,6 +1,6 @@
 use std::fmt;
 
-use super::{MAX_BYTES, MAX_COMMANDS};
+use super::{MAX_COMMANDS, MAX_SCRIPT_BYTES};
 
 /// Obstacle to judging a shell text, and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -64,7 +64,7 @@ pub enum Obstacle {
 impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooLong => write!(f, "the command has more than {MAX_BYTES} bytes"),
+            Self::TooLong => write!(f, "the command has more than {MAX_SCRIPT_BYTES} bytes"),
             Self::TooManyCommands => write!(f, "more than {MAX_COMMANDS} commands"),
             Self::Empty => f.write_str("no command"),
             Self::Control(found) => write!(f, "the control character U+{:04X}", u32::from(*found)),

@@ -7,9 +7,9 @@ const RESERVED: [&str; 20] = [
     "in", "select", "then", "until", "while", "{}",
 ];
 
-pub(super) fn parse(text: &str) -> Result<Script, NotUnderstood> {
+pub(super) fn parse(text: &str, has_patterns: bool) -> Result<Script, NotUnderstood> {
     let mut parser = Parser { commands: Vec::new(), open: None, connector: Connector::First, operator: None };
-    let mut tokens = tokens(text)?.into_iter();
+    let mut tokens = tokens(text, has_patterns)?.into_iter();
     while let Some(token) = tokens.next() {
         parser.accept(token, &mut tokens)?;
     }

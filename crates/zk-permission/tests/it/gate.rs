@@ -7,7 +7,7 @@ use zk_core::model::{CallId, ModelRef, ThinkingRequest, TurnId};
 use zk_core::service::{Approval, CallPlace, Question, Questions, Tool, UiAnswer, Wider, WiderKind};
 use zk_exec::LocalStateFiles;
 use zk_permission::{
-    Approvals, AssumedSurroundings, Decision, Layer, Mode, PermissionJudge, Rule, RuleBase, Rules,
+    Approvals, Decision, Layer, Mode, PermissionJudge, Rule, RuleBase, Rules, TextPathClassifier,
 };
 use zk_tools::{PermissionGate, PermissionMode, ToolsOptions, ToolsPlugin};
 
@@ -33,10 +33,10 @@ impl Desk {
         bus.install(&ToolsPlugin::new(ToolsOptions::default())).unwrap();
         let gate_mode = if mode == Mode::All { PermissionMode::AllowAll } else { PermissionMode::Ask };
         bus.install(&PermissionGate::new(gate_mode)).unwrap();
-        let surroundings = Arc::new(AssumedSurroundings::new(["/p"]));
+        let classifier = Arc::new(TextPathClassifier::new(["/p"]));
         let judge = match approvals {
-            None => PermissionJudge::new(mode, rules, "/p", surroundings),
-            Some(approvals) => PermissionJudge::remembering(mode, rules, "/p", surroundings, approvals),
+            None => PermissionJudge::new(mode, rules, "/p", classifier),
+            Some(approvals) => PermissionJudge::with_approvals(mode, rules, "/p", classifier, approvals),
         };
         bus.install(&judge).unwrap();
         Self { bus, judge, asked: Arc::default() }

@@ -11,6 +11,7 @@ mod detours;
 mod gate;
 mod grammar;
 mod modes;
+mod patterns;
 mod properties;
 mod rules;
 mod support;

@@ -67,6 +67,26 @@ fn what_programs_are_started_from_is_asked_about_where_edits_are_accepted() {
 }
 
 #[test]
+fn file_tools_and_the_shell_agree_on_credentials_of_the_project() {
+    use Decision::{Allow, Ask};
+    for mode in Mode::ALL {
+        let mut own = setup(mode, true);
+        let wanted = if mode == Mode::All { Allow } else { Ask };
+        for (path, wanted) in [(".env", wanted), ("sub/id_ed25519", wanted), (".env.example", Allow)] {
+            let read = own.call("read_file", &Effects::reads([path]));
+            assert_eq!(read.decision, wanted, "{mode}: {path}: {read}");
+            for command in [format!("cat {path}"), format!("wc -l < {path}")] {
+                let shell = own.command(&command);
+                assert_eq!(shell.decision, wanted, "{mode}: {command}: {shell}");
+            }
+        }
+        own.rules.push(rule(Allow, "read(.env)"));
+        let allowed = if mode == Mode::ReadOnly { Ask } else { Allow };
+        assert_eq!(own.call("read_file", &Effects::reads([".env"])).decision, allowed, "{mode}");
+    }
+}
+
+#[test]
 fn read_only_is_a_limit_for_every_rule() {
     let mut read_only = setup(Mode::ReadOnly, true);
     for text in ["make **", "tool(write_file)", "write(**)"] {

@@ -2,8 +2,8 @@ use std::path::PathBuf;
 
 use zk_core::model::{Effect, Effects};
 use zk_permission::{
-    CommandPattern, Decision, Layer, Mode, PathPlace, ProgramPlace, Rule, RuleBase, Rules, Script,
-    Surroundings, by_name,
+    CommandPattern, Decision, Layer, Mode, PathClassifier, PathPlace, ProgramPlace, Rule, RuleBase, Rules,
+    Script, by_name,
 };
 
 use crate::support::{Setup, rule};
@@ -314,7 +314,7 @@ fn every_example_of_an_explained_rule_about_hosts_is_true() {
 /// A `PATH` whose first directory is writable for everybody.
 struct Poisoned;
 
-impl Surroundings for Poisoned {
+impl PathClassifier for Poisoned {
     fn program(&self, name: &str) -> ProgramPlace {
         match name {
             "ls" => ProgramPlace::Writable("/p/bin/ls".into()),

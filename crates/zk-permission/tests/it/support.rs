@@ -3,7 +3,7 @@ use std::sync::LazyLock;
 
 use zk_core::model::Effects;
 use zk_permission::{
-    AssumedSurroundings, Call, Circumstances, Decision, Layer, Mode, Rule, RuleBase, Rules, Surroundings,
+    Call, Circumstances, Decision, Layer, Mode, PathClassifier, Rule, RuleBase, Rules, TextPathClassifier,
     Verdict, judge,
 };
 
@@ -78,13 +78,23 @@ impl Setup {
     }
 
     pub(crate) fn call(&self, tool: &str, effects: &Effects) -> Verdict {
-        self.call_in(&AssumedSurroundings::new(["/p"]), tool, effects)
+        self.call_in(&TextPathClassifier::new(["/p"]), tool, effects)
     }
 
-    pub(crate) fn call_in(&self, surroundings: &dyn Surroundings, tool: &str, effects: &Effects) -> Verdict {
+    pub(crate) fn call_in(&self, classifier: &dyn PathClassifier, tool: &str, effects: &Effects) -> Verdict {
+        self.call_at(Path::new("/p"), classifier, tool, effects)
+    }
+
+    pub(crate) fn call_at(
+        &self,
+        cwd: &Path,
+        classifier: &dyn PathClassifier,
+        tool: &str,
+        effects: &Effects,
+    ) -> Verdict {
         let here = Circumstances {
-            cwd: Path::new("/p"),
-            surroundings,
+            cwd,
+            classifier,
             is_contained: self.is_contained,
             holds_reads: self.holds_reads,
             trusts_repository: self.trusts_repository,

@@ -1,6 +1,7 @@
 //! Helpers that dialects share in writing requests and reading answers: bodies that continue the one before,
 //! schemas, documents, levels of effort, arguments of calls.
 
+pub(crate) mod answered;
 pub(crate) mod args;
 pub(crate) mod block_label;
 pub(crate) mod compact_at;

@@ -47,6 +47,7 @@ mod responses;
 mod responses_requests;
 mod rows;
 mod run_updates;
+mod selection;
 mod server;
 mod signed_in;
 mod switching;

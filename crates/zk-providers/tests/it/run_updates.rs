@@ -42,6 +42,7 @@ async fn a_run_against_a_server_is_read_as_typed_updates() {
     let short = Duration::from_millis(1);
     let policy = RetryPolicy { base: short, floor: short, ..RetryPolicy::default() };
     let agent = Agent::builder(Arc::new(provider))
+        .unguarded()
         .model_id("any")
         .retry(policy)
         .tool(weather)

@@ -1,6 +1,7 @@
 //! Entries stored at each event.
 
-use std::sync::Arc;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use zk_core::events::{
@@ -10,11 +11,14 @@ use zk_core::events::{
 use zk_core::kernel::{Answer, Cx, Handler, Scope};
 use zk_core::model::{EntryId, Message, Role, TurnId, TurnUsage};
 use zk_core::service::{
-    CustomEntry, Durability, EntryKind, NewEntry, Redactor, SessionLog, SideCallOf, StoreError,
+    CustomEntry, Durability, Entry, EntryKind, MessageVisitor, NewEntry, Redactor, SessionLog, SideCallOf,
+    StoreError,
 };
 
 use super::log::Log;
+use crate::Earlier;
 use crate::find::is_prompt;
+use crate::history::Reader;
 use crate::redact::redact_entry;
 
 #[async_trait]
@@ -49,11 +53,37 @@ impl SessionLog for Log {
             let mut state = self.state.lock().await;
             self.settle(&mut state).await?;
         }
-        let own = |kind| match kind {
-            EntryKind::Custom(entry) if entry.source == scope.source().as_str() => Some(entry),
-            _ => None,
-        };
-        Ok(self.session.entries().await?.into_iter().filter_map(|entry| own(entry.kind)).collect())
+        let own: Arc<Mutex<Vec<CustomEntry>>> = Arc::default();
+        let (found, source) = (own.clone(), scope.source().to_string());
+        let visit = Box::new(move |entry: Entry, _: usize| {
+            if let EntryKind::Custom(entry) = entry.kind
+                && entry.source == source
+            {
+                found.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
+            }
+            ControlFlow::Continue(())
+        });
+        self.session.scan(visit).await?;
+        Ok(std::mem::take(&mut *own.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    fn earlier(&self) -> u64 {
+        self.earlier.as_ref().map_or(0, |earlier| earlier.messages)
+    }
+
+    async fn visit_earlier(&self, mut visit: MessageVisitor) -> Result<(), StoreError> {
+        let Some(Earlier { before, .. }) = self.earlier.clone() else { return Ok(()) };
+        let mut reader = Reader::default();
+        let visit = Box::new(move |entry: Entry, _: usize| {
+            if entry.id == before {
+                return ControlFlow::Break(());
+            }
+            reader.add(&entry);
+            reader.loaded.custom.clear();
+            reader.loaded.messages.drain(..).try_for_each(|message| visit(&message))
+        });
+        // Entries that cannot be read are told of by who shows all of the session.
+        self.session.scan(visit).await.map(drop)
     }
 }
 

@@ -9,10 +9,13 @@ use zk_core::model::{EntryId, Message, ModelRef, ThinkingLevel};
 use zk_core::service::{Durability, EntryKind, OpenSession, StoreError};
 
 use super::OnLost;
+use crate::Earlier;
 use crate::find::is_prompt;
 
 pub(super) struct Log {
     pub(super) session: Arc<dyn OpenSession>,
+    /// The beginning of the conversation that was not read.
+    pub(super) earlier: Option<Earlier>,
     pub(super) state: Mutex<State>,
     /// Filled before anything is waited for, so a handler that is dropped while it waits leaves its entries here.
     pub(super) queue: std::sync::Mutex<Queue>,

@@ -3,14 +3,15 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use rusqlite::{Connection, Row, Statement};
-use zk_core::service::Entry;
+use zk_core::service::{Entry, LiveEntries};
 
 use super::db::FORMAT;
 use super::error::is_damage;
 use super::files::with;
-use super::meta::Meta;
+use super::meta::{self, Meta};
 use super::row::{self, COLUMNS, KIND_COLUMN, Unreadable};
 use super::wal;
+use crate::index::Index;
 
 /// Result of checking an existing file.
 #[derive(Debug)]
@@ -42,6 +43,17 @@ pub(super) struct Log {
     pub(super) meta: Meta,
     pub(super) entries: Vec<Entry>,
     pub(super) unreadable: Vec<Unreadable>,
+    pub(super) index: Index,
+}
+
+/// The part of a log that a conversation goes on from, where its beginning was left out and is large.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) meta: Meta,
+    pub(super) index: Index,
+    /// Index that the file has not.
+    pub(super) is_new: bool,
+    pub(super) live: LiveEntries,
 }
 
 /// Visitor of the entries of a log, each with the bytes that its kind takes in the file.
@@ -55,15 +67,28 @@ pub(super) struct Rows<'a> {
     /// Entries among the rows.
     pub(super) entries: usize,
     pub(super) unreadable: Vec<Unreadable>,
+    /// The index of the rows, for who wants it.
+    index: Option<Index>,
 }
 
 impl<'a> Rows<'a> {
     pub(super) fn new(visit: &'a mut Visit<'a>) -> Self {
-        Self { visit, seq: 0, entries: 0, unreadable: Vec::new() }
+        Self { visit, seq: 0, entries: 0, unreadable: Vec::new(), index: None }
+    }
+
+    /// Rows from number `from` on, with an index that goes on from `index`.
+    fn indexed(visit: &'a mut Visit<'a>, from: i64, index: Index) -> Self {
+        Self { seq: from - 1, index: Some(index), ..Self::new(visit) }
     }
 
     fn take(&mut self, row: ReadRow) -> ControlFlow<()> {
         self.seq = row.seq;
+        if let Some(index) = &mut self.index {
+            match &row.read {
+                Ok(entry) => index.add(row.seq, &entry.kind),
+                Err(_) => index.skip(row.seq),
+            }
+        }
         match row.read {
             Ok(entry) => {
                 self.entries += 1;
@@ -122,7 +147,7 @@ const PAGE: u64 = 4096;
 /// … of which an empty first page uses these.
 const PAGE_HEAD: usize = 112;
 
-/// Reads everything there is, row by row, changing nothing.
+/// Reads everything there is behind the rows that were read, row by row, changing nothing.
 ///
 /// # Errors
 /// When the file cannot be read for a reason that is not in its bytes.
@@ -145,9 +170,9 @@ pub(super) fn check(
 pub(super) fn check_all(conn: &Connection, path: &Path, look: Look) -> rusqlite::Result<(Checked, Log)> {
     let mut log = Log::default();
     let mut visit = |entry, _| log.push(entry);
-    let mut rows = Rows::new(&mut visit);
+    let mut rows = Rows::indexed(&mut visit, 1, Index::default());
     let checked = check(conn, path, look, &mut rows)?;
-    log.unreadable = rows.unreadable;
+    (log.unreadable, log.index) = (rows.unreadable, rows.index.unwrap_or_default());
     if let Checked::Whole(meta) = &checked {
         log.meta = meta.clone();
     }
@@ -186,7 +211,8 @@ fn examine(conn: &Connection, path: &Path, look: Look, found: &mut Rows<'_>) -> 
     moment.finish()?;
     let query = format!("SELECT {COLUMNS} FROM entries WHERE seq > ?1 AND seq <= ?2 ORDER BY seq");
     let mut select = conn.prepare(&query)?;
-    let (mut seq, mut after) = (0, i64::MIN);
+    let mut seq = found.seq;
+    let mut after = if seq == 0 { i64::MIN } else { seq };
     loop {
         let (batch, end) = batch(&mut select, after, last.unwrap_or_default());
         let is_last = batch.is_empty();
@@ -216,6 +242,119 @@ fn examine(conn: &Connection, path: &Path, look: Look, found: &mut Rows<'_>) -> 
         return damaged("its write-ahead log was cut, so the last entries may be missing");
     }
     Ok(Checked::Whole(meta))
+}
+
+/// As [`check_all`], of no more than the conversation goes on from, as far as the beginning that was left out has more than
+/// `back` bytes: its rows are not looked at. Nothing where all has to be read, also because something is wrong, of which reading
+/// all of it tells.
+pub(super) fn check_part(conn: &Connection, path: &Path, look: Look, back: u64) -> Option<Part> {
+    if !is_large(path, back) {
+        return None;
+    }
+    examine_part(conn, path, look, back).ok().flatten()
+}
+
+/// Whether a session may have so much that a compaction left out.
+pub(super) fn is_large(path: &Path, back: u64) -> bool {
+    fs::metadata(path).map_or(0, |meta| meta.len()) > back
+}
+
+fn examine_part(conn: &Connection, path: &Path, look: Look, back: u64) -> rusqlite::Result<Option<Part>> {
+    let known = meta::read_index(conn)?;
+    let is_new = known.is_none();
+    let index = match known {
+        Some(index) => index,
+        // A session of an older program is read once, an entry at a time.
+        None => match read_index(conn, path, look)? {
+            Some(index) => index,
+            None => return Ok(None),
+        },
+    };
+    let Some(from) = begin_of(conn, &index, back)? else { return Ok(None) };
+    let mut tail = Log::default();
+    let mut visit = |entry, _| tail.push(entry);
+    let mut rows = Rows::indexed(&mut visit, from, index);
+    let checked = check(conn, path, look, &mut rows)?;
+    let Rows { unreadable, index: Some(index), seq, .. } = rows else { return Ok(None) };
+    let Checked::Whole(meta) = checked else { return Ok(None) };
+    // A compaction may have been taken back by a program that keeps no index.
+    let is_enough = index.begin().is_some_and(|begin| begin >= from) && index.to() == seq;
+    if !unreadable.is_empty() || !is_enough {
+        return Ok(None);
+    }
+    let Some(looked_up) = read_rows(conn, &index.looked_up(from))? else { return Ok(None) };
+    let live = index.live(looked_up, tail.entries);
+    Ok(Some(Part { meta, index, is_new, live }))
+}
+
+/// The index of all rows; nothing where something is wrong with them.
+fn read_index(conn: &Connection, path: &Path, look: Look) -> rusqlite::Result<Option<Index>> {
+    let mut visit = |_, _| ControlFlow::Continue(());
+    let mut rows = Rows::indexed(&mut visit, 1, Index::default());
+    let checked = check(conn, path, look, &mut rows)?;
+    let is_whole = matches!(checked, Checked::Whole(_)) && rows.unreadable.is_empty();
+    Ok(rows.index.filter(|_| is_whole))
+}
+
+/// The row that reading begins at: so many bytes before the one from which on the conversation is sent, as they have a
+/// meaning where a compaction is taken back, and cost little. Nothing for the first.
+fn begin_of(conn: &Connection, index: &Index, back: u64) -> rusqlite::Result<Option<i64>> {
+    let Some(mut from) = index.begin() else { return Ok(None) };
+    let mut select =
+        conn.prepare("SELECT seq, octet_length(kind) FROM entries WHERE seq < ?1 ORDER BY seq DESC")?;
+    let mut rows = select.query([from])?;
+    let mut bytes = 0;
+    while let Some(row) = rows.next()? {
+        bytes +=
+            row.get::<_, Option<i64>>(1)?.and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or_default();
+        if bytes > back {
+            return Ok(Some(from));
+        }
+        from = row.get(0)?;
+    }
+    Ok(None)
+}
+
+/// The entries of these rows; nothing where one cannot be read.
+fn read_rows(conn: &Connection, rows: &[i64]) -> rusqlite::Result<Option<Vec<Entry>>> {
+    let mut select = conn.prepare(&format!("SELECT {COLUMNS} FROM entries WHERE seq = ?1"))?;
+    let mut entries = Vec::with_capacity(rows.len());
+    for row in rows {
+        let mut found = select.query([row])?;
+        let Some(found) = found.next()? else { return Ok(None) };
+        let (_, Ok(entry)) = row::read(found)? else { return Ok(None) };
+        entries.push(entry);
+    }
+    Ok(Some(entries))
+}
+
+/// The entries that a conversation goes on from, of a log that was checked when it was opened.
+///
+/// # Errors
+/// SQLite's own.
+pub(super) fn read_live(conn: &Connection, index: &Index, back: u64) -> rusqlite::Result<LiveEntries> {
+    if let Some(from) = begin_of(conn, index, back)?
+        && let Some(looked_up) = read_rows(conn, &index.looked_up(from))?
+    {
+        return Ok(index.live(looked_up, read_from(conn, from)?));
+    }
+    Ok(LiveEntries::whole(read_from(conn, 1)?))
+}
+
+/// All entries from row `from` on. One that cannot be read was told of when the log was opened.
+///
+/// # Errors
+/// SQLite's own.
+pub(super) fn read_from(conn: &Connection, from: i64) -> rusqlite::Result<Vec<Entry>> {
+    let mut log = Log::default();
+    let mut select = conn.prepare(&format!("SELECT {COLUMNS} FROM entries WHERE seq >= ?1 ORDER BY seq"))?;
+    let mut rows = select.query([from])?;
+    while let Some(row) = rows.next()? {
+        if let (_, Ok(entry)) = row::read(row)? {
+            let _ = log.push(entry);
+        }
+    }
+    Ok(log.entries)
 }
 
 fn cut_short(acknowledged: i64, left: i64) -> String {

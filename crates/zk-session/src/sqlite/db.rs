@@ -4,10 +4,11 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Statement, Transaction, TransactionBehavior, params};
 use zk_core::model::EntryId;
-use zk_core::service::{Durability, EntryKind};
+use zk_core::service::{CompactionMark, Durability, EntryKind};
 
-use super::meta::Meta;
+use super::meta::{self, Meta};
 use super::row::checksum;
+use crate::index::Index;
 
 /// The newest layout of the file this program reads and writes, kept in SQLite's `user_version`. Format 1 had
 /// no open turns; it is read as it is.
@@ -111,6 +112,10 @@ impl Draft {
     pub(super) fn new(kind: EntryKind) -> Result<Self, serde_json::Error> {
         Ok(Self { id: EntryId::fresh(), json: serde_json::to_string(&kind)?, kind })
     }
+
+    fn is_compaction(&self) -> bool {
+        matches!(&self.kind, EntryKind::Custom(custom) if CompactionMark::of(custom).is_some())
+    }
 }
 
 /// The open log: where the next entry goes.
@@ -118,6 +123,7 @@ impl Draft {
 pub(super) struct Db {
     conn: Connection,
     meta: Meta,
+    index: Index,
     leaf: Option<EntryId>,
     /// The tables exist.
     born: bool,
@@ -132,13 +138,13 @@ impl Db {
     pub(super) fn unborn(conn: Connection, meta: Meta) -> Self {
         let mode = conn.pragma_query_value(None, "journal_mode", |row| row.get::<_, String>(0));
         let begins_log = mode.is_ok_and(|mode| mode == "wal");
-        Self { conn, meta, leaf: None, born: false, begins_log, format: FORMAT }
+        Self { conn, meta, index: Index::default(), leaf: None, born: false, begins_log, format: FORMAT }
     }
 
     /// A log that goes on after `leaf`.
-    pub(super) fn existing(conn: Connection, meta: Meta, leaf: Option<EntryId>) -> Self {
+    pub(super) fn existing(conn: Connection, meta: Meta, index: Index, leaf: Option<EntryId>) -> Self {
         let format = conn.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap_or(FORMAT);
-        Self { conn, meta, leaf, born: true, begins_log: false, format }
+        Self { conn, meta, index, leaf, born: true, begins_log: false, format }
     }
 
     pub(super) fn connection(&self) -> &Connection {
@@ -156,6 +162,10 @@ impl Db {
 
     pub(super) fn meta(&self) -> &Meta {
         &self.meta
+    }
+
+    pub(super) fn index(&self) -> &Index {
+        &self.index
     }
 
     /// Adds the entries in one transaction: all of them or none.
@@ -204,7 +214,14 @@ impl Db {
         }
         meta.updated_ms = now_ms;
         meta.update(&tx, &self.meta, !self.born)?;
+        // Whoever opens the log later reads it from what the last compaction left on: all rows behind the stored index.
+        if !self.born || drafts.iter().any(Draft::is_compaction) {
+            let mut index = self.index.clone();
+            add_all(&mut index, self.meta.entries, drafts);
+            meta::write_index(&tx, &index)?;
+        }
         tx.commit()?;
+        add_all(&mut self.index, self.meta.entries, drafts);
         self.meta = meta;
         self.leaf = leaf;
         self.born = true;
@@ -230,6 +247,11 @@ impl Db {
         }
         Ok(())
     }
+}
+
+/// Takes the drafts into an index, which were written behind row `last`.
+fn add_all(index: &mut Index, last: i64, drafts: &[Draft]) {
+    drafts.iter().zip(last + 1..).for_each(|(draft, row)| index.add(row, &draft.kind));
 }
 
 pub(super) fn create_tables(tx: &Transaction<'_>) -> rusqlite::Result<()> {

@@ -7,6 +7,7 @@ use rusqlite::{Connection, params};
 use zk_core::model::SessionId;
 
 use crate::digest::Digest;
+use crate::index::Index;
 
 /// Contents of a session's `meta` table: enough for a line in a listing, and how many entries there must be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -89,6 +90,20 @@ impl Meta {
         }
         Ok(())
     }
+}
+
+/// The index that the last compaction stored, unless there is none that this program can read.
+pub(super) fn read_index(conn: &Connection) -> rusqlite::Result<Option<Index>> {
+    let mut select = conn.prepare("SELECT value FROM meta WHERE key = 'index'")?;
+    let mut rows = select.query([])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    Ok(row.get_ref(0)?.as_str().ok().and_then(|text| serde_json::from_str(text).ok()))
+}
+
+pub(super) fn write_index(conn: &Connection, index: &Index) -> rusqlite::Result<()> {
+    let text = serde_json::to_string(index)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+    conn.prepare_cached(PUT)?.execute(params!["index", text]).map(drop)
 }
 
 fn integer(value: u64) -> i64 {

@@ -23,8 +23,8 @@ use async_trait::async_trait;
 use tokio::sync::oneshot;
 use zk_core::model::SessionId;
 use zk_core::service::{
-    Clock, Entry, EntryVisitor, NewSession, OpenSession, SessionFilter, SessionInfo, SessionScan,
-    SessionSnapshot, SessionStore, StoreError, SystemClock,
+    Clock, Entry, EntryVisitor, LiveEntries, NewSession, OpenSession, SessionFilter, SessionInfo,
+    SessionScan, SessionSnapshot, SessionStore, StoreError, SystemClock,
 };
 
 use self::files::Files;
@@ -62,7 +62,12 @@ use self::writer::Writer;
 pub struct SqliteStore {
     root: PathBuf,
     clock: Arc<dyn Clock>,
+    back: u64,
 }
+
+/// Bytes that opening a session reads of what a compaction left out. A conversation that fits into any window is read whole:
+/// taking a compaction back, or going on with a larger window, needs it.
+const READ_BACK_BYTES: u64 = 8 << 20;
 
 impl fmt::Debug for SqliteStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -74,13 +79,19 @@ impl SqliteStore {
     /// The sessions under `root`, which need not exist yet.
     #[must_use]
     pub fn new(root: PathBuf) -> Self {
-        Self { root, clock: Arc::new(SystemClock) }
+        Self { root, clock: Arc::new(SystemClock), back: READ_BACK_BYTES }
     }
 
     /// This store with another source of dates.
     #[must_use]
     pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
         Self { clock, ..self }
+    }
+
+    /// Has opening a session read at most so many bytes of what its last compaction left out, 8 MiB if it is not said.
+    #[must_use]
+    pub fn read_back(self, bytes: u64) -> Self {
+        Self { back: bytes, ..self }
     }
 }
 
@@ -91,12 +102,13 @@ impl SessionStore for SqliteStore {
         let cwd = new.cwd;
         let plan = Plan { root: self.root.clone(), id: id.clone(), cwd: cwd.clone(), parent: new.parent };
         let notices = Notices::default();
-        let writer = Writer::planned(plan, self.clock.clone(), notices.clone());
+        let writer = Writer::planned(plan, self.back, self.clock.clone(), notices.clone());
         let (commands, thread) = writer::spawn(move |queue| writer.run(&queue))?;
         Ok(Arc::new(SqliteSession {
             id,
             cwd: Some(cwd),
             notices,
+            root: self.root.clone(),
             commands: Some(commands),
             thread: Some(thread),
         }))
@@ -104,15 +116,15 @@ impl SessionStore for SqliteStore {
 
     async fn open(&self, id: &SessionId) -> Result<Arc<dyn OpenSession>, StoreError> {
         let (ready, opened) = oneshot::channel();
-        let (root, wanted, clock) = (self.root.clone(), id.clone(), self.clock.clone());
-        let (commands, thread) = writer::spawn(move |queue| match open::open(&root, &wanted) {
+        let (root, wanted, clock, back) = (self.root.clone(), id.clone(), self.clock.clone(), self.back);
+        let (commands, thread) = writer::spawn(move |queue| match open::open(&root, &wanted, back) {
             Err(error) => {
                 let _ = ready.send(Err(error));
             }
             Ok(mut opened) => {
                 let notices = Notices::of(std::mem::take(&mut opened.notices));
                 if ready.send(Ok((opened.cwd.clone(), notices.clone()))).is_ok() {
-                    Writer::opened(opened, clock, notices).run(&queue);
+                    Writer::opened(opened, back, clock, notices).run(&queue);
                 }
             }
         })?;
@@ -121,6 +133,7 @@ impl SessionStore for SqliteStore {
             id: id.clone(),
             cwd,
             notices,
+            root: self.root.clone(),
             commands: Some(commands),
             thread: Some(thread),
         }))
@@ -134,6 +147,11 @@ impl SessionStore for SqliteStore {
     async fn scan(&self, id: &SessionId, mut visit: EntryVisitor) -> Result<SessionScan, StoreError> {
         let (root, id) = (self.root.clone(), id.clone());
         offload(move || snapshot::scan(&root, &id, &mut visit)).await
+    }
+
+    async fn read_live(&self, id: &SessionId) -> Result<LiveEntries, StoreError> {
+        let (root, id, back) = (self.root.clone(), id.clone(), self.back);
+        offload(move || snapshot::read_live(&root, &id, back)).await
     }
 
     async fn last_entries(&self, id: &SessionId, most: usize) -> Result<Vec<Entry>, StoreError> {

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 use zk_core::model::SessionId;
-use zk_core::service::{Entry, StoreError};
+use zk_core::service::{LiveEntries, StoreError};
 
-use super::check::{self, Checked, Log, Look};
+use super::check::{self, Checked, Log, Look, Part};
 use super::db::{Db, connect, prepare};
 use super::error::store_error;
 use super::files::{self, Files, canonical, with};
 use super::lock::SessionLock;
-use super::meta::Meta;
+use super::meta::{self, Meta};
 use super::recovery;
 use super::row::Unreadable;
 use crate::find::near_match;
@@ -23,8 +23,8 @@ use crate::memory::exists;
 pub(super) struct Opened {
     pub(super) db: Db,
     pub(super) files: Files,
-    /// The entries as they were when it was opened.
-    pub(super) entries: Vec<Entry>,
+    /// The entries that a conversation goes on from, as they were when it was opened, until they are asked for.
+    pub(super) live: Option<LiveEntries>,
     pub(super) cwd: Option<PathBuf>,
     pub(super) notices: Vec<String>,
     /// The file that was opened, whatever its name leads to later: device and number.
@@ -74,7 +74,7 @@ pub(super) fn create(plan: &Plan) -> Result<Opened, StoreError> {
             db: Db::unborn(conn, meta),
             file: identity(&path),
             files,
-            entries: Vec::new(),
+            live: None,
             cwd: Some(plan.cwd.clone()),
             notices: Vec::new(),
             lock,
@@ -95,11 +95,12 @@ pub(super) fn discard(files: &Files) {
     }
 }
 
-/// Opens an existing session, after looking at every entry of it.
+/// Opens an existing session, after looking at every entry of it: where a compaction left out more than `back` bytes, at every
+/// one after that.
 ///
 /// # Errors
 /// [`StoreError`]. Whatever the error, no byte that was in the session's files is lost.
-pub(super) fn open(root: &Path, id: &SessionId) -> Result<Opened, StoreError> {
+pub(super) fn open(root: &Path, id: &SessionId, back: u64) -> Result<Opened, StoreError> {
     let Some(files) = Files::find(root, id)? else { return Err(not_found(root, id)) };
     let lock = SessionLock::take(&files)?;
     recovery::finish(&files)?;
@@ -126,6 +127,22 @@ pub(super) fn open(root: &Path, id: &SessionId) -> Result<Opened, StoreError> {
         return Err(io_error("open", &path, source));
     }
     let mut conn = reach(&path, id)?;
+    if let Some(part) = check::check_part(&conn, &path, look, back) {
+        let Part { meta, index, is_new, live } = part;
+        set_up(&conn, false, &path, id)?;
+        if is_new {
+            // Without it the next one to open the session reads all of it again.
+            let _ = meta::write_index(&conn, &index);
+        }
+        let _ = conn.execute_batch("PRAGMA shrink_memory");
+        let leaf = live.entries.last().map(|entry| entry.id.clone());
+        let cwd = known_cwd(&meta);
+        let db = Db::existing(conn, meta, index, leaf);
+        let (file, live) = (identity(&path), Some(live));
+        let mut opened = Opened { file, db, files, live, cwd, notices, lock };
+        opened.lock.note(opened.db.entries());
+        return Ok(opened);
+    }
     let (mut checked, mut log) = examine(&conn, &path, id, look)?;
     if let Checked::Damaged(why) = checked {
         drop(log);
@@ -136,31 +153,42 @@ pub(super) fn open(root: &Path, id: &SessionId) -> Result<Opened, StoreError> {
         conn = reach(&path, id)?;
         (checked, log) = examine(&conn, &path, id, Look { acknowledged: None, ..look })?;
     }
-    let (db, cwd, entries) = match checked {
+    let (db, cwd, live) = match checked {
         Checked::Empty => {
             set_up(&conn, true, &path, id)?;
             notices.push(format!("session `{id}` is empty: it was begun and nothing was written to it"));
-            (Db::unborn(conn, Meta::default()), None, Vec::new())
+            (Db::unborn(conn, Meta::default()), None, None)
         }
         Checked::TooNew(found) => {
             return Err(StoreError::TooNew { id: id.clone(), found, known: super::db::FORMAT });
         }
         Checked::Damaged(why) => return Err(damaged(id, &why, path)),
         Checked::Whole(_) => {
-            let Log { meta, entries, unreadable } = log;
+            let Log { meta, entries, unreadable, index } = log;
             recovery::quarantine(&files, &unreadable)?;
             notices.extend(left_out(id, &unreadable, Some(&files.quarantine())));
             set_up(&conn, false, &path, id)?;
+            if check::is_large(&path, back)
+                && unreadable.is_empty()
+                && matches!(meta::read_index(&conn), Ok(None))
+            {
+                // As above.
+                let _ = meta::write_index(&conn, &index);
+            }
             // Nothing is read any more but what is added.
             let _ = conn.execute_batch("PRAGMA shrink_memory");
             let leaf = entries.last().map(|entry| entry.id.clone());
-            let cwd = Some(meta.cwd.clone()).filter(|cwd| !cwd.as_os_str().is_empty());
-            (Db::existing(conn, meta, leaf), cwd, entries)
+            let cwd = known_cwd(&meta);
+            (Db::existing(conn, meta, index, leaf), cwd, Some(LiveEntries::whole(entries)))
         }
     };
-    let mut opened = Opened { file: identity(&path), db, files, entries, cwd, notices, lock };
+    let mut opened = Opened { file: identity(&path), db, files, live, cwd, notices, lock };
     opened.lock.note(opened.db.entries());
     Ok(opened)
+}
+
+fn known_cwd(meta: &Meta) -> Option<PathBuf> {
+    Some(meta.cwd.clone()).filter(|cwd| !cwd.as_os_str().is_empty())
 }
 
 /// Says that entries which had been acknowledged are missing, if any are.

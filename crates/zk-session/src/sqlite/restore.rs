@@ -12,6 +12,7 @@ use super::meta::Meta;
 use super::open::{Opened, identity, io_error, reach, set_up};
 use super::recovery;
 use super::row::{self, COLUMNS};
+use crate::index::Index;
 
 /// Writes the files of an open session again if they are gone: an open file can still be read when its name is
 /// not there any more. Returns the notice of it.
@@ -49,7 +50,8 @@ pub(super) fn files(open: &mut Opened) -> Result<Option<String>, StoreError> {
     let conn = reach(&path, &id)?;
     let meta = Meta::read(&conn).map_err(|error| store_error(&error, "read", &path, &id))?;
     set_up(&conn, false, &path, &id)?;
-    open.db = Db::existing(conn, meta, log.entries.last().map(|entry| entry.id.clone()));
+    let leaf = log.entries.last().map(|entry| entry.id.clone());
+    open.db = Db::existing(conn, meta, Index::of(&log.entries), leaf);
     open.file = identity(&path);
     open.lock.note(open.db.entries());
     Ok(Some(format!(

@@ -6,9 +6,10 @@ use std::thread::JoinHandle;
 use async_trait::async_trait;
 use tokio::sync::oneshot;
 use zk_core::model::{EntryId, SessionId};
-use zk_core::service::{Durability, Entry, EntryKind, OpenSession, StoreError};
+use zk_core::service::{Durability, Entry, EntryKind, EntryVisitor, LiveEntries, OpenSession, StoreError};
 
 use super::writer::Command;
+use super::{offload, snapshot};
 
 /// Notices for the person about a session's files.
 #[derive(Clone, Debug, Default)]
@@ -33,6 +34,8 @@ pub(super) struct SqliteSession {
     pub(super) id: SessionId,
     pub(super) cwd: Option<PathBuf>,
     pub(super) notices: Notices,
+    /// The folder of the store.
+    pub(super) root: PathBuf,
     /// Always there, until the handle is dropped.
     pub(super) commands: Option<Sender<Command>>,
     pub(super) thread: Option<JoinHandle<()>>,
@@ -82,6 +85,35 @@ impl OpenSession for SqliteSession {
 
     async fn entries(&self) -> Result<Vec<Entry>, StoreError> {
         self.ask(Command::Read).await
+    }
+
+    async fn live(&self) -> Result<LiveEntries, StoreError> {
+        self.ask(Command::ReadLive).await
+    }
+
+    async fn scan(&self, visit: EntryVisitor) -> Result<Vec<String>, StoreError> {
+        let (root, id) = (self.root.clone(), self.id.clone());
+        let visit = Arc::new(Mutex::new((visit, false)));
+        let own = visit.clone();
+        let scanned = offload(move || {
+            snapshot::scan(&root, &id, &mut |entry, bytes| {
+                let (visit, has_begun) = &mut *own.lock().unwrap_or_else(PoisonError::into_inner);
+                *has_begun = true;
+                visit(entry, bytes)
+            })
+        })
+        .await;
+        match scanned {
+            Ok(scan) => Ok(scan.notices),
+            // Nothing is on the disk yet, or somebody took its name away.
+            Err(_) if !visit.lock().unwrap_or_else(PoisonError::into_inner).1 => {
+                let entries = self.entries().await?;
+                let (visit, _) = &mut *visit.lock().unwrap_or_else(PoisonError::into_inner);
+                let _ = entries.into_iter().try_for_each(|entry| visit(entry, 0));
+                Ok(Vec::new())
+            }
+            Err(error) => Err(error),
+        }
     }
 
     async fn close(&self) -> Result<(), StoreError> {

@@ -2,7 +2,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use zk_core::model::SessionId;
-use zk_core::service::{Entry, SessionScan, SessionSnapshot, StoreError};
+use zk_core::service::{Entry, LiveEntries, SessionScan, SessionSnapshot, StoreError};
 
 use super::check::{self, Checked, Log, Look, Rows, Visit};
 use super::db::{BUSY, FORMAT, connect_read_only};
@@ -26,6 +26,30 @@ pub(super) fn read(root: &Path, id: &SessionId) -> Result<SessionSnapshot, Store
     Ok(SessionSnapshot { info, entries: log.entries, notices })
 }
 
+/// As [`read`], of what a conversation would go on from.
+///
+/// # Errors
+/// [`StoreError`].
+pub(super) fn read_live(root: &Path, id: &SessionId, back: u64) -> Result<LiveEntries, StoreError> {
+    let Some(files) = Files::find(root, id)? else { return Err(not_found(root, id)) };
+    let path = files.db();
+    if path.exists() && !files.has_lone_log() {
+        let fail = |error: rusqlite::Error| store_error(&error, "read", &path, id);
+        let conn = connect_read_only(&path, BUSY).map_err(fail)?;
+        if let Some(part) = check::check_part(&conn, &path, look(&files), back) {
+            return Ok(part.live);
+        }
+    }
+    Ok(LiveEntries::whole(read(root, id)?.entries))
+}
+
+/// Circumstances in which `files` are read without their lock.
+fn look(files: &Files) -> Look {
+    let beside_a_writer = lock::holder(files).is_some();
+    let acknowledged = lock::acknowledged(files).filter(|_| !beside_a_writer);
+    Look { writes: false, beside_a_writer, acknowledged }
+}
+
 /// As [`read`], entry by entry.
 ///
 /// # Errors
@@ -45,9 +69,7 @@ pub(super) fn scan<'a>(
         let kept = files.kept_last().unwrap_or(path);
         return Err(damaged(id, "it could not be read when it was last opened", kept));
     }
-    let beside_a_writer = lock::holder(&files).is_some();
-    let acknowledged = lock::acknowledged(&files).filter(|_| !beside_a_writer);
-    let look = Look { writes: false, beside_a_writer, acknowledged };
+    let look = look(&files);
     let fail = |error: rusqlite::Error| store_error(&error, "read", &path, id);
     let conn = connect_read_only(&path, BUSY).map_err(fail)?;
     let mut notices = Vec::new();

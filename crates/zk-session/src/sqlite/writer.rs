@@ -6,14 +6,14 @@ use std::thread::JoinHandle;
 
 use tokio::sync::oneshot;
 use zk_core::model::{EntryId, SessionId};
-use zk_core::service::{Clock, Durability, Entry, EntryKind, StoreError};
+use zk_core::service::{Clock, Durability, Entry, EntryKind, LiveEntries, StoreError};
 
+use super::check;
 use super::db::Draft;
 use super::error::{again, store_error};
 use super::files::Files;
 use super::open::{self, Opened, Plan};
 use super::restore;
-use super::row::{self, COLUMNS};
 use super::session::Notices;
 use crate::memory::millis;
 
@@ -22,6 +22,7 @@ pub(super) enum Command {
     Prepare,
     Append(Vec<EntryKind>, Durability, Reply<Vec<EntryId>>),
     Read(Reply<Vec<Entry>>),
+    ReadLive(Reply<LiveEntries>),
     Close(Reply<()>),
 }
 
@@ -42,6 +43,8 @@ pub(super) struct Writer {
     /// Plan of the open file, while it has no entry: nobody was told of it, so it may go again.
     empty: Option<Plan>,
     notices: Notices,
+    /// Bytes that are read of what a compaction left out.
+    back: u64,
 }
 
 enum State {
@@ -52,14 +55,14 @@ enum State {
 }
 
 impl Writer {
-    pub(super) fn planned(plan: Plan, clock: Arc<dyn Clock>, notices: Notices) -> Self {
+    pub(super) fn planned(plan: Plan, back: u64, clock: Arc<dyn Clock>, notices: Notices) -> Self {
         let (id, state) = (plan.id.clone(), State::Planned(plan));
-        Self { id, state, clock, unsynced: false, new_file: false, empty: None, notices }
+        Self { id, state, clock, unsynced: false, new_file: false, empty: None, notices, back }
     }
 
-    pub(super) fn opened(opened: Opened, clock: Arc<dyn Clock>, notices: Notices) -> Self {
+    pub(super) fn opened(opened: Opened, back: u64, clock: Arc<dyn Clock>, notices: Notices) -> Self {
         let (id, state) = (opened.files.id().clone(), State::Open(Box::new(opened)));
-        Self { id, state, clock, unsynced: false, new_file: false, empty: None, notices }
+        Self { id, state, clock, unsynced: false, new_file: false, empty: None, notices, back }
     }
 
     /// Serves commands until the session is closed or every handle is gone.
@@ -95,6 +98,9 @@ impl Writer {
                 }
                 Command::Read(reply) => {
                     let _ = reply.send(self.entries());
+                }
+                Command::ReadLive(reply) => {
+                    let _ = reply.send(self.live());
                 }
                 Command::Close(reply) => {
                     let kept = self.end();
@@ -236,7 +242,7 @@ impl Writer {
         let State::Open(open) = &mut self.state else {
             return Err(StoreError::Failed(format!("session `{}` is not open", self.id)));
         };
-        open.entries = Vec::new();
+        open.live = None;
         // Before the entries where that is possible: once they are written they count as stored.
         let early = durability == Durability::Disk && open.db.is_born();
         let mut written = if early { self.sync_new_file() } else { Ok(()) };
@@ -263,23 +269,23 @@ impl Writer {
         if !open.db.is_born() {
             return Ok(Vec::new());
         }
-        if !open.entries.is_empty() {
-            return Ok(std::mem::take(&mut open.entries));
+        if let Some(live) = open.live.take_if(|live| live.is_whole()) {
+            return Ok(live.entries);
         }
-        let read = || {
-            let mut entries = Vec::new();
-            let mut select =
-                open.db.connection().prepare(&format!("SELECT {COLUMNS} FROM entries ORDER BY seq"))?;
-            let mut rows = select.query([])?;
-            while let Some(row) = rows.next()? {
-                // An unreadable one was reported when the session was opened.
-                if let (_, Ok(entry)) = row::read(row)? {
-                    entries.push(entry);
-                }
-            }
-            Ok(entries)
-        };
-        read().map_err(|error| store_error(&error, "read", &open.files.db(), &self.id))
+        check::read_from(open.db.connection(), 1)
+            .map_err(|error| store_error(&error, "read", &open.files.db(), &self.id))
+    }
+
+    fn live(&mut self) -> Result<LiveEntries, StoreError> {
+        let State::Open(open) = &mut self.state else { return Ok(LiveEntries::default()) };
+        if !open.db.is_born() {
+            return Ok(LiveEntries::default());
+        }
+        if let Some(live) = open.live.take() {
+            return Ok(live);
+        }
+        check::read_live(open.db.connection(), open.db.index(), self.back)
+            .map_err(|error| store_error(&error, "read", &open.files.db(), &self.id))
     }
 }
 

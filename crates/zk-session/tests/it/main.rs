@@ -11,6 +11,8 @@ mod kill;
 #[cfg(test)]
 mod listing;
 #[cfg(test)]
+mod live;
+#[cfg(test)]
 mod prepare;
 #[cfg(test)]
 mod processes;

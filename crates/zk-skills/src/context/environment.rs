@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use zk_core::kernel::{BoxError, Cx};
 use zk_core::service::{Clock, ContextMode, ContextProducer, HostFiles, HostRead, SystemClock, TurnCwd};
 
-use crate::workplace::Workplace;
+use crate::context::workplace::Workplace;
 
 /// Environment of the agent's work: directory, operating system and date.
 #[derive(Clone, Debug)]
@@ -102,7 +102,7 @@ fn head(root: &Path, files: &dyn HostFiles) -> Option<String> {
         None => format!("commit {}, on no branch", head.get(..12)?),
     };
     // A name may have anything in it that git allows.
-    Some(crate::catalog::escape(&text.chars().take(200).collect::<String>()))
+    Some(crate::discovery::catalog::escape(&text.chars().take(200).collect::<String>()))
 }
 
 #[cfg(test)]

@@ -13,8 +13,8 @@ use zk_core::service::{
 };
 
 use super::{Instruction, Instructions, MAX_BYTES, Skipped, instructions, nearest, own, shell};
-use crate::catalog::escape;
-use crate::workplace::Workplace;
+use crate::context::workplace::Workplace;
+use crate::discovery::catalog::escape;
 
 /// The most calls whose directories are remembered until they have a result.
 const MAX_CALLS: usize = 64;

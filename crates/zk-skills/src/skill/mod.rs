@@ -5,7 +5,10 @@ mod bundle;
 mod diagnostic;
 pub(crate) mod frontmatter;
 mod manifest;
+pub(crate) mod markdown_fields;
+pub(crate) mod scan;
 mod strict;
+pub(crate) mod tool_patterns;
 mod yaml;
 
 use std::collections::BTreeMap;
@@ -16,10 +19,11 @@ use serde::Serialize;
 use serde_json::Value;
 use zk_core::service::{FileOwner, HostFiles, HostRead, Overflow};
 
-use crate::served::Served;
+use crate::discovery::served_skills::Served;
 
-pub use body::{BodyError, body};
-pub use bundle::{Bundle, BundleError};
+pub use body::body;
+pub use bundle::Bundle;
+pub(crate) use bundle::BundleError;
 pub use diagnostic::{Diagnostic, DiagnosticLevel};
 pub use manifest::{MAX_DESCRIPTION, Manifest};
 pub use strict::{name_faults, validate};
@@ -51,7 +55,7 @@ pub(crate) fn has_fields(yaml: &str, fields: &Value) -> bool {
 pub const SKILL_FILE: &str = "SKILL.md";
 
 /// Bytes that are read to find the end of a frontmatter: first, and where that was too little.
-const HEAD: [usize; 2] = [4 * 1024, 64 * 1024];
+const HEAD_BYTES: [usize; 2] = [4 * 1024, 64 * 1024];
 
 /// Source of a skill. In this order the first of a name is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -171,7 +175,7 @@ pub(crate) fn read_skill(file: &SkillFile, files: &dyn HostFiles) -> Result<Skil
         diagnostics.push(Diagnostic::warning(format!("its file is called {}, not {SKILL_FILE}", file.name)));
     }
     let mut head: Vec<u8> = Vec::new();
-    for limit in HEAD {
+    for limit in HEAD_BYTES {
         let how = HostRead {
             max_bytes: limit,
             overflow: Overflow::Cut,
@@ -204,7 +208,7 @@ pub(crate) fn read_skill(file: &SkillFile, files: &dyn HostFiles) -> Result<Skil
             return Err(no_frontmatter());
         }
     }
-    Err(Diagnostic::error(format!("its frontmatter has no end within {} bytes", HEAD[1])))
+    Err(Diagnostic::error(format!("its frontmatter has no end within {} bytes", HEAD_BYTES[1])))
 }
 
 fn no_frontmatter() -> Diagnostic {
@@ -216,4 +220,13 @@ fn no_frontmatter() -> Diagnostic {
 /// Whether a directory belongs to the person, or to nobody else.
 pub(crate) fn is_own(dir: &std::path::Path, files: &dyn HostFiles) -> bool {
     matches!(files.owner(dir), Ok(FileOwner::Trusted))
+}
+
+/// Returns the place of a skill, for messages.
+#[must_use]
+pub fn place(skill: &Skill) -> String {
+    match &skill.dir {
+        Some(dir) => dir.display().to_string(),
+        None => format!("({})", skill.source.as_str()),
+    }
 }

@@ -7,7 +7,7 @@ use zk_core::service::{HostFiles, HostRead};
 
 use super::yaml::{self, Node};
 
-const MAX_NAME: usize = 64;
+const MAX_NAME_CHARS: usize = 64;
 const MAX_DESCRIPTION: usize = 1024;
 const MAX_COMPATIBILITY: usize = 500;
 
@@ -105,7 +105,7 @@ pub fn name_faults(name: &str, directory: &str) -> Vec<String> {
     let (name, directory): (&str, &str) =
         (&name.nfkc().collect::<String>(), &directory.nfkc().collect::<String>());
     let mut faults = Vec::new();
-    faults.extend(too_long("name", name, MAX_NAME));
+    faults.extend(too_long("name", name, MAX_NAME_CHARS));
     if name != name.to_lowercase() {
         faults.push(format!("its name `{name}` is not in lower case"));
     }

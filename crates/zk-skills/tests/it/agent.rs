@@ -48,6 +48,7 @@ fn rig_with(
     let recorder = Recorder::new();
     let provider = ScriptedProvider::new(script);
     let agent = Agent::builder(Arc::new(provider.clone()))
+        .unguarded()
         .bus(bus.clone())
         .plugin(recorder.clone())
         .cwd(at.path("project"))
@@ -403,6 +404,7 @@ async fn skills_of_a_run_that_ended_do_not_bound_the_tools_of_a_conversation_tha
     };
     let entries: Vec<Entry> = history.iter().map(entry).collect();
     let again = Agent::builder(Arc::new(rig.provider.clone()))
+        .unguarded()
         .bus(rig.bus.clone())
         .cwd(at.path("project"))
         .history(history)
@@ -436,6 +438,7 @@ async fn skills_of_an_interrupted_run_are_in_use_again_for_the_run_that_goes_on(
     };
     let entries: Vec<Entry> = history.iter().map(entry).collect();
     let again = Agent::builder(Arc::new(rig.provider.clone()))
+        .unguarded()
         .bus(rig.bus.clone())
         .cwd(at.path("project"))
         .history(history)

@@ -43,7 +43,8 @@ fn rig_with(at: &Place, script: Script, tools: ToolsOptions, install: impl FnOnc
     install(&bus);
     let recorder = Recorder::new();
     let provider = ScriptedProvider::new(script);
-    let builder = Agent::builder(Arc::new(provider.clone())).bus(bus.clone()).plugin(recorder.clone());
+    let builder =
+        Agent::builder(Arc::new(provider.clone())).unguarded().bus(bus.clone()).plugin(recorder.clone());
     let agent = builder.cwd(at.path("project")).build().unwrap();
     Rig { agent, bus, provider, recorder }
 }

@@ -206,7 +206,7 @@ fn working(at: &Place) -> (Bus, FrontEnd) {
 async fn allowed_then_refused(at: &Place, script: Script) -> (Agent, [String; 2]) {
     let (bus, person) = working(at);
     let provider = Arc::new(ScriptedProvider::new(script));
-    let agent = Agent::builder(provider).bus(bus).cwd(at.path("project")).build().unwrap();
+    let agent = Agent::builder(provider).unguarded().bus(bus).cwd(at.path("project")).build().unwrap();
     let answers = async {
         [answer(&person, UiAnswer::Once).await, answer(&person, UiAnswer::No { message: None }).await]
     };

@@ -86,7 +86,12 @@ async fn skills_that_a_server_lists_while_a_run_is_at_work_wait_for_its_end() {
         .turn(|turn| turn.text("Hi."))
         .turn(|turn| turn.text("Hi."));
     let provider = ScriptedProvider::new(script);
-    let agent = Agent::builder(Arc::new(provider.clone())).bus(bus).cwd(at.path("project")).build().unwrap();
+    let agent = Agent::builder(Arc::new(provider.clone()))
+        .unguarded()
+        .bus(bus)
+        .cwd(at.path("project"))
+        .build()
+        .unwrap();
     for _ in 0..2 {
         agent.run("Go").unwrap().wait().await.result.unwrap();
     }

@@ -37,6 +37,7 @@ async fn a_skill_that_a_run_is_steered_with_counts_from_there_on() {
         .turn(|turn| turn.text("Done."));
     let (provider, recorder) = (ScriptedProvider::new(script), Recorder::new());
     let agent = Agent::builder(Arc::new(provider.clone()))
+        .unguarded()
         .bus(bus)
         .plugin(recorder.clone())
         .cwd(at.path("project"))

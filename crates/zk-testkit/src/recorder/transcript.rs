@@ -25,7 +25,7 @@ const LEFT_OUT: &[&str] = &[
     "wire",
 ];
 
-const LONGEST: usize = 72;
+const MAX_LINE_CHARS: usize = 72;
 
 pub(super) fn tell(events: &[Recorded]) -> String {
     let mut ids = Ids::default();
@@ -170,7 +170,7 @@ fn quoted(text: &str) -> String {
 }
 
 fn cut(text: &str) -> String {
-    match text.char_indices().nth(LONGEST) {
+    match text.char_indices().nth(MAX_LINE_CHARS) {
         Some((at, _)) => format!("{}…", text.get(..at).unwrap_or(text)),
         None => text.to_owned(),
     }

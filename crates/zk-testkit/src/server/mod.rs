@@ -1,24 +1,13 @@
 //! A fake LLM server on a real socket.
 
-mod admit;
-mod anthropic;
-mod breaking;
-mod bulk;
-mod chat;
-mod decode;
 mod fault;
-mod frames;
-mod gemini;
-mod ledger;
+mod formats;
 mod lists;
-mod ollama;
+mod next_reply;
 mod raw;
-mod received;
 mod refusal;
 mod reply;
-mod responses;
-mod route;
-mod said;
+mod requests;
 mod serve;
 mod shared;
 mod socket;
@@ -39,10 +28,10 @@ use tokio_util::sync::CancellationToken;
 use crate::Script;
 use crate::rules::{Strictness, Violation};
 use crate::script::Playback;
-use bulk::Bulk;
 pub use fault::{Fault, RetryAfter};
+use formats::bulk::Bulk;
 pub use raw::RawReply;
-pub use received::Received;
+pub use requests::received::Received;
 use shared::{Options, Shared};
 use socket::Socket;
 

@@ -9,12 +9,12 @@ use hyper::header::HeaderMap;
 use hyper::{Request, Response};
 use serde_json::{Value, json};
 
-use super::admit::{Brief, Sent, admitted, authorised, known};
 use super::lists;
-use super::received::Received;
+use super::next_reply::{at_once, said};
 use super::reply::{Answer, Body, Broken, Reply};
-use super::route::{Route, route};
-use super::said::{at_once, said};
+use super::requests::admission::{Brief, Sent, admitted, authorised, known};
+use super::requests::received::Received;
+use super::requests::route::{Route, route};
 use super::shared::Shared;
 use super::socket::Socket;
 use crate::rules::{Dialect, Violation};

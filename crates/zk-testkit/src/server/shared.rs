@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
-use super::bulk::Bulk;
-use super::decode;
 use super::fault::Fault;
-use super::ledger::Ledger;
+use super::formats::bulk::Bulk;
 use super::raw::RawReply;
-use super::received::Received;
+use super::requests::decode;
+use super::requests::ledger::Ledger;
+use super::requests::received::Received;
 use crate::rules::{Dialect, Reasoning, Strictness};
 use crate::script::{Playback, Turn};
 

@@ -9,11 +9,11 @@ use super::{InteractionTool, ask, interaction, parse};
 use crate::args;
 use crate::text::one_line;
 
-/// The most choices of a question.
-const MOST: usize = 10;
+/// Limit of the choices of a question.
+const MAX_CHOICES: usize = 10;
 
-/// The most bytes of a question, and of all its choices.
-const LONGEST: usize = 4_000;
+/// Size limit of a question, and of all its choices, in bytes.
+const MAX_QUESTION_BYTES: usize = 4_000;
 
 /// The choice beside those of the model.
 const OTHER: &str = "Something else";
@@ -63,8 +63,10 @@ async fn ask_user(args: Value, cx: ToolCx) -> Result<ToolOutput, ToolError> {
     if question.trim().is_empty() || options.iter().any(|option| option.trim().is_empty()) {
         return Err(ToolError::invalid("neither the question nor an option may be empty"));
     }
-    if bytes > LONGEST || options.len() > MOST {
-        let text = format!("a question may have {MOST} options and {LONGEST} bytes with them; ask for less");
+    if bytes > MAX_QUESTION_BYTES || options.len() > MAX_CHOICES {
+        let text = format!(
+            "a question may have {MAX_CHOICES} options and {MAX_QUESTION_BYTES} bytes with them; ask for less"
+        );
         return Err(ToolError::invalid(text));
     }
     let answer = if options.is_empty() {

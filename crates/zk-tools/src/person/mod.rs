@@ -17,7 +17,7 @@ pub use interaction::InteractionTool;
 use interaction::interaction;
 pub use plan::{PlanModes, PresentPlan};
 
-use crate::work::stopped;
+use crate::tool_support::stopped;
 
 /// Time limit for a person to answer one question.
 const PATIENCE: Duration = Duration::from_secs(3_600);

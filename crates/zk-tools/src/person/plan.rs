@@ -8,8 +8,8 @@ use super::{InteractionTool, ask, interaction, parse};
 use crate::args;
 use crate::text::one_line;
 
-/// The most bytes of a plan.
-const LONGEST: usize = 32_000;
+/// Size limit of a plan, in bytes.
+const MAX_PLAN_BYTES: usize = 32_000;
 
 /// Advice to a model whose plan nobody reads.
 const NEXT: &str = "end your turn with the plan as your answer, and carry nothing of it out";
@@ -70,8 +70,8 @@ enum Verdict {
 
 async fn present_plan(args: Value, cx: ToolCx) -> Result<ToolOutput, ToolError> {
     let Args { plan } = parse("present_plan", args)?;
-    if plan.trim().is_empty() || plan.len() > LONGEST {
-        let text = format!("a plan has 1 to {LONGEST} bytes, this one has {}", plan.len());
+    if plan.trim().is_empty() || plan.len() > MAX_PLAN_BYTES {
+        let text = format!("a plan has 1 to {MAX_PLAN_BYTES} bytes, this one has {}", plan.len());
         return Err(ToolError::invalid(text));
     }
     let modes = cx.cx.service::<dyn PlanModes>();

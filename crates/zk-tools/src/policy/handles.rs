@@ -9,7 +9,7 @@ use zk_core::events::ToolPrepare;
 use zk_core::kernel::{Answer, BoxError, Cx, Handler, HookOptions, Plugin, Reach, Scope, Stage};
 
 use crate::text::size;
-use crate::{OutputDir, caps};
+use crate::{OutputDir, limits};
 
 /// Prefix of every handle.
 pub(super) const PREFIX: &str = "output:";
@@ -230,7 +230,7 @@ fn file(name: &str, dir: &Path) -> Option<PathBuf> {
 fn content(path: &Path) -> Result<String, String> {
     let fail = |why: String| format!("the output {} cannot be given as an argument: {why}", path.display());
     let file = File::open(path).map_err(|error| fail(error.to_string()))?;
-    let most = caps::RESULT_BYTES as u64;
+    let most = limits::RESULT_BYTES as u64;
     let length = file.metadata().map_err(|error| fail(error.to_string()))?.len();
     if length > most {
         let (length, most) = (size(length), size(most));

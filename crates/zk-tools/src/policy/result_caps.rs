@@ -6,7 +6,7 @@ use zk_core::kernel::{Answer, Cx, Handler, HookOptions, Reach, Scope, Stage};
 use zk_core::model::{Block, ToolContent, TurnId};
 use zk_core::service::{ContextId, ContextWindow};
 
-use crate::caps;
+use crate::limits;
 use crate::text::{head, size};
 
 /// Most turns that are counted at a time: those of agents that work side by side.
@@ -16,7 +16,7 @@ const TURNS: usize = 64;
 const BYTES_OF_A_TOKEN: u64 = 2;
 
 /// Bytes that a result may always have, so that a full window is told of in words.
-const LEAST: usize = 4 << 10;
+const MIN_RESULT_BYTES: usize = 4 << 10;
 
 /// Cuts what exceeds the caps of a result and of a turn, or does not fit what is left of the model's window, before it
 /// joins the history, and says which cap it was.
@@ -39,8 +39,9 @@ impl ResultCaps {
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         let at = turns.iter().position(|(known, _)| known == turn);
         let (_, used) = at.and_then(|at| turns.remove(at)).unwrap_or_else(|| (turn.clone(), 0));
-        let in_window = room.saturating_sub(used).max(LEAST);
-        let granted = bytes.min(caps::RESULT_BYTES).min(caps::TURN_BYTES.saturating_sub(used)).min(in_window);
+        let in_window = room.saturating_sub(used).max(MIN_RESULT_BYTES);
+        let granted =
+            bytes.min(limits::RESULT_BYTES).min(limits::TURN_BYTES.saturating_sub(used)).min(in_window);
         turns.push_back((turn.clone(), used + granted));
         if turns.len() > TURNS {
             turns.pop_front();
@@ -56,7 +57,7 @@ impl Handler<ToolTransform> for ResultCaps {
         if granted == bytes {
             return Ok(None);
         }
-        let is_window = room(cx) < caps::TURN_BYTES && granted < caps::RESULT_BYTES;
+        let is_window = room(cx) < limits::TURN_BYTES && granted < limits::RESULT_BYTES;
         let content = cut(event.content.clone(), granted, bytes, is_window);
         Ok(Some(ResultPatch { content: Some(content), ..ResultPatch::default() }))
     }
@@ -88,12 +89,12 @@ fn counted(block: &Block) -> usize {
 }
 
 fn cut(content: ToolContent, granted: usize, bytes: usize, is_window: bool) -> ToolContent {
-    let limit = if granted == caps::RESULT_BYTES {
-        format!("one result may have {}", size(caps::RESULT_BYTES as u64))
+    let limit = if granted == limits::RESULT_BYTES {
+        format!("one result may have {}", size(limits::RESULT_BYTES as u64))
     } else if is_window {
         format!("the context window has room for {} more", size(granted as u64))
     } else {
-        format!("all results of one turn may have {} together", size(caps::TURN_BYTES as u64))
+        format!("all results of one turn may have {} together", size(limits::TURN_BYTES as u64))
     };
     let note = format!("\n[cut: {limit}, this one had {}; ask for less at a time]", size(bytes as u64));
     match content {

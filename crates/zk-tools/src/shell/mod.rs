@@ -1,9 +1,14 @@
 mod classify;
+pub(crate) mod command_output;
 mod credentials;
+pub(crate) mod jobs;
 mod lost;
+pub(crate) mod output;
+pub(crate) mod recall;
 mod tail;
 #[cfg(test)]
 mod tests;
+mod unasked;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,15 +26,16 @@ use zk_core::service::{
     OutputStream, OutsideExec, ReadExec, RunControl, Tool, ToolCx, TurnEnv,
 };
 
-use crate::jobs::{JobStart, Jobs};
-use crate::output::OutputPlace;
 use crate::policy::CutOutput;
+use crate::shell::jobs::{JobStart, Jobs};
+use crate::shell::output::OutputPlace;
 use crate::text::one_line;
 use crate::tool_names::ToolNames;
-use crate::work::exec;
+use crate::tool_support::exec;
 use crate::{Compression, ToolsOptions, args};
 pub use lost::LostSandbox;
 use tail::{Printed, Tail};
+pub(crate) use unasked::UnaskedCalls;
 
 /// Runs a command with bash and gives back the end of what it printed.
 ///
@@ -410,18 +416,26 @@ async fn place_of(call: &Approved, cx: &ToolCx) -> Result<ExecPlace, ToolError> 
     let Some(judge) = cx.cx.service::<dyn CallJudge>() else {
         return Ok(ExecPlace { exec: usual, connections: None });
     };
+    let was_unasked = cx.cx.service::<UnaskedCalls>().is_some_and(|calls| calls.contains(&cx.call_id));
+    // Before the judge is asked: where a read is allowed because something holds it, that is found.
     let reads = cx.cx.service::<ReadExec>();
     let (effects, cwd, has_reads) = (call.effects().clone(), cx.cwd.clone(), reads.is_some());
     let judged = tokio::task::spawn_blocking(move || {
-        let is_read = has_reads && judge.allows_as_read("shell", &effects, &cwd);
+        let is_read = judge.allows_as_read("shell", &effects, &cwd);
+        let lost_hold = was_unasked && !is_read && judge.would_allow_as_read("shell", &effects, &cwd);
+        if lost_hold {
+            return Err(ToolError::failed(
+                "the sandbox of commands that only read was lost before this one started, so it did not run; call it again",
+            ));
+        }
         // The call was approved, by whoever was told of its connections or has allowed it without a question.
-        (is_read, judge.connections("shell", &effects, &cwd))
+        Ok((has_reads && is_read, judge.connections("shell", &effects, &cwd)))
     });
-    Ok(match (judged.await, reads) {
-        (Ok((false, connections)), _) => ExecPlace { exec: usual, connections },
+    Ok(match (judged.await.map_or(Ok(None), |judged| judged.map(Some))?, reads) {
+        (Some((false, connections)), _) => ExecPlace { exec: usual, connections },
         // A judge that fails has not found that a person allowed it.
-        (Ok((true, _)) | Err(_), Some(reads)) => ExecPlace { exec: reads.0.clone(), connections: None },
-        (Ok((true, _)) | Err(_), None) => ExecPlace { exec: usual, connections: None },
+        (Some((true, _)) | None, Some(reads)) => ExecPlace { exec: reads.0.clone(), connections: None },
+        (Some((true, _)) | None, None) => ExecPlace { exec: usual, connections: None },
     })
 }
 

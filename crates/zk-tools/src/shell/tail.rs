@@ -2,9 +2,9 @@ use std::path::Path;
 
 use zk_core::service::{OutputSink, OutputStream, Progress};
 
-use crate::caps::{RESULT_BYTES, WATCHED_BYTES};
-use crate::output::{Output, OutputPlace, Since};
+use crate::limits::{RESULT_BYTES, WATCHED_BYTES};
 use crate::policy::CutOutput;
+use crate::shell::output::{Output, OutputPlace, Since};
 
 /// Returns the bytes of an output that are kept for a result of `max`; as many as a result may have if 0.
 pub(super) fn memory(max: usize) -> usize {

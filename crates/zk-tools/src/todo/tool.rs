@@ -12,11 +12,11 @@ use super::{Todo, Todos};
 use crate::args;
 use crate::text::count;
 
-/// The most to-dos of a list.
-const MOST: usize = 100;
+/// Limit of the to-dos of a list.
+const MAX_TODOS: usize = 100;
 
-/// The most bytes of one to-do.
-const LONGEST: usize = 1_000;
+/// Size limit of one to-do, in bytes.
+const MAX_TODO_BYTES: usize = 1_000;
 
 /// Replaces the to-do list of the conversation.
 ///
@@ -74,13 +74,13 @@ impl Tool for TodoWrite {
 
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let WriteArgs { todos } = call.parse()?;
-        if todos.len() > MOST {
-            let text = format!("a list may have {MOST} to-dos, this one has {}; join some", todos.len());
+        if todos.len() > MAX_TODOS {
+            let text = format!("a list may have {MAX_TODOS} to-dos, this one has {}; join some", todos.len());
             return Err(ToolError::invalid(text));
         }
         for (todo, number) in todos.iter().zip(1..) {
-            if todo.content.trim().is_empty() || todo.content.len() > LONGEST {
-                let text = format!("to-do {number} must have a `content` of 1 to {LONGEST} bytes");
+            if todo.content.trim().is_empty() || todo.content.len() > MAX_TODO_BYTES {
+                let text = format!("to-do {number} must have a `content` of 1 to {MAX_TODO_BYTES} bytes");
                 return Err(ToolError::invalid(text));
             }
         }

@@ -1,13 +1,14 @@
 //! Commands that ask to leave the context of all others.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use zk_core::model::{Display, Effect, Effects};
 use zk_core::service::{
-    Denial, DeniedAct, Exec, ExecError, ExecRequest, KillSignal, OutsideExec, Process, ProcessEvent,
-    Questions, TerminalSize, UiAnswer,
+    CallDecision, CallJudge, CallJudgement, CallOffer, Denial, DeniedAct, Exec, ExecError, ExecRequest,
+    KillSignal, OutsideExec, Process, ProcessEvent, Questions, TerminalSize, UiAnswer,
 };
 use zk_exec::{Environment, ProcessExec};
 use zk_tools::{PermissionGate, PermissionMode, ToolsOptions};
@@ -165,4 +166,39 @@ async fn a_single_command_that_needs_credentials_asks_to_leave_a_sandbox_by_itse
         |command: &str| desk.tool("shell").effects(&json!({ "command": command }), &place).leaves_context();
     assert!(leaves("gh pr list") && leaves("git push git@example.org:a/b.git"));
     assert!(!leaves("gh pr list; touch made") && !leaves("cargo build"));
+}
+
+/// A judge that lets a call through as a read, and finds at its start that nothing holds what it starts any more.
+struct Losing;
+
+impl CallJudge for Losing {
+    fn judge(&self, _: &str, _: &Effects, _: &Path) -> CallJudgement {
+        CallJudgement { decision: CallDecision::Allow, reasons: Vec::new(), offer: None, allowed_by: None }
+    }
+
+    fn would_allow_as_read(&self, _: &str, _: &Effects, _: &Path) -> bool {
+        true
+    }
+
+    fn remember(&self, _: &CallOffer, _: bool) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn forget_session(&self) {}
+}
+
+#[tokio::test]
+async fn a_call_that_was_allowed_as_a_read_does_not_run_once_nothing_holds_reads() {
+    let desk = Desk::new();
+    desk.bus.scope("judge").provide_service::<dyn CallJudge>(Arc::new(Losing));
+    let made = || desk.root.join("made").exists();
+    let command = json!({ "command": "touch made" });
+    // Without a gate a person, or whoever made the bus, has let it run.
+    desk.ok("shell", command.clone()).await;
+    assert!(made());
+    std::fs::remove_file(desk.root.join("made")).unwrap();
+    desk.bus.install(&PermissionGate::new(PermissionMode::Ask)).unwrap();
+    let error = desk.err("shell", command).await;
+    assert!(error.message.contains("did not run; call it again"), "{}", error.message);
+    assert!(!made());
 }

@@ -3,12 +3,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
+use zk_agent::Agent;
 use zk_core::events::{CallRef, Passed, SessionLoaded, ToolGate, TurnBefore};
 use zk_core::kernel::Bus;
-use zk_core::model::{CallId, Effects, ModelRef, ThinkingRequest, TurnId};
+use zk_core::model::{AgentError, CallId, Effects, ModelRef, ThinkingRequest, TurnId};
 use zk_core::service::{
     Approval, CallPlace, PendingQuestion, Question, Questions, Tool, Trust, TrustError, TrustItem, UiAnswer,
 };
+use zk_testkit::{Script, ScriptedProvider};
 use zk_tools::{PermissionGate, PermissionMode, Shell, ToolsOptions};
 
 use crate::support::Desk;
@@ -379,4 +381,19 @@ async fn an_edit_shows_its_difference_and_the_arguments_whole() {
     };
     assert_eq!(lines("new_string"), "⟨U+001B⟩[2Jthree");
     assert!(lines("diff of").contains("-two") && lines("diff of").contains("+⟨U+001B⟩[2Jthree"));
+}
+
+#[tokio::test]
+async fn an_agent_takes_tools_that_change_files_with_the_gate_in_any_mode_and_not_without_it() {
+    let built = |gate: Option<PermissionMode>| {
+        let desk = Desk::new();
+        if let Some(mode) = gate {
+            desk.bus.install(&PermissionGate::new(mode)).unwrap();
+        }
+        Agent::builder(Arc::new(ScriptedProvider::new(Script::new()))).bus(desk.bus.clone()).build()
+    };
+    let error = built(None).unwrap_err();
+    assert!(matches!(error, AgentError::Unguarded { .. }), "{error}");
+    built(Some(PermissionMode::Ask)).unwrap();
+    built(Some(PermissionMode::AllowAll)).unwrap();
 }

@@ -1,67 +1,65 @@
 use std::time::Duration;
 
 use super::App;
+use super::layout::live_rows;
+use crate::full::{ENTER, FullScreen, LEAVE, Pager, PagerKey, copy_sequence};
+use crate::inline::Caret;
 use crate::keys::{Direction, Key};
-use crate::layout::live_rows;
-use crate::pager::{Pager, PagerKey, copy_sequence};
-use crate::paint::Caret;
-use crate::paint_full::{ENTER, FullScreen, LEAVE};
-use crate::row::Row;
-use crate::style::Style;
+use crate::row::{Row, Style};
 
 /// The conversation on the alternate screen.
 impl App {
     /// Draws the conversation on the alternate screen from now on, or below what the terminal shows already. What closed
     /// meanwhile is printed there when this one is left.
     pub fn set_full(&mut self, is_full: bool) {
-        (self.is_full, self.is_paging) = (is_full, false);
-        self.is_dirty = true;
+        (self.alternate.is_full, self.alternate.is_paging) = (is_full, false);
+        self.output.is_dirty = true;
     }
 
     /// Shows all of the conversation from now on: the next key is for that already.
     pub(super) fn open_pager(&mut self) {
-        self.is_paging = true;
+        self.alternate.is_paging = true;
         let size = self.screen.size();
-        let pager = self.pager.get_or_insert_with(|| Pager::new(size.width, self.mask));
+        let pager = self.alternate.pager.get_or_insert_with(|| Pager::new(size.width, self.host.mask));
         pager.set_height(size.height.saturating_sub(1));
     }
 
     /// Whether the alternate screen is in use, or is to be with the next frame.
     #[must_use]
     pub fn is_alternate(&self) -> bool {
-        !self.is_left && (self.is_full || self.is_paging)
+        !self.output.is_left && (self.alternate.is_full || self.alternate.is_paging)
     }
 
     /// Whether the bytes that were given so far leave the alternate screen in use.
     #[must_use]
     pub fn is_drawn_alternate(&self) -> bool {
-        self.alternate.is_some()
+        self.alternate.screen.is_some()
     }
 
     /// Puts a text into the clipboard of the terminal, with the next frame. False if it is too long for that.
     pub fn copy(&mut self, text: &str) -> bool {
         let copy = copy_sequence(text, self.screen.abilities().tmux);
-        self.is_dirty = true;
-        self.pending.extend(copy.as_deref());
+        self.output.is_dirty = true;
+        self.output.pending.extend(copy.as_deref());
         copy.is_some()
     }
 
     /// The bytes that go to the screen that is wanted, if another one is there.
     pub(super) fn change_screens(&mut self) -> String {
-        match (self.is_alternate(), &self.alternate) {
+        match (self.is_alternate(), &self.alternate.screen) {
             (true, None) => {
                 let closed = self.transcript.take_closed(usize::MAX);
                 let closed = self.masked(closed);
                 let out = self.screen.frame(&closed, &[], Some(Caret::default())) + &self.screen.clear();
-                self.alternate = Some(FullScreen::default());
+                self.alternate.screen = Some(FullScreen::default());
                 out + ENTER
             }
             (false, Some(_)) => {
-                self.pager = None;
+                self.alternate.pager = None;
                 self.leave_alternate()
             }
             (false, None) => {
-                self.pager = None;
+                self.alternate.pager = None;
                 String::new()
             }
             (true, Some(_)) => String::new(),
@@ -69,7 +67,7 @@ impl App {
     }
 
     pub(super) fn leave_alternate(&mut self) -> String {
-        match self.alternate.take() {
+        match self.alternate.screen.take() {
             Some(_) => format!("{LEAVE}\u{1b}[?25h"),
             None => String::new(),
         }
@@ -77,18 +75,18 @@ impl App {
 
     pub(super) fn resize_alternate(&mut self) {
         let width = self.screen.size().width;
-        if let Some(screen) = &mut self.alternate {
+        if let Some(screen) = &mut self.alternate.screen {
             screen.forget();
         }
-        if let Some(pager) = &mut self.pager {
+        if let Some(pager) = &mut self.alternate.pager {
             pager.set_width(width);
         }
     }
 
     /// Another conversation is shown from now on.
     pub(super) fn renew_pager(&mut self) {
-        let (size, mask) = (self.screen.size(), self.mask);
-        if let Some(pager) = &mut self.pager {
+        let (size, mask) = (self.screen.size(), self.host.mask);
+        if let Some(pager) = &mut self.alternate.pager {
             *pager = Pager::new(size.width, mask);
             pager.set_height(size.height.saturating_sub(1));
         }
@@ -96,11 +94,12 @@ impl App {
 
     /// The bytes of a frame of the alternate screen.
     pub(super) fn alternate_frame(&mut self) -> String {
-        let Some(mut screen) = self.alternate.take() else { return String::new() };
-        let mask = self.mask;
-        let mut pager = self.pager.take().unwrap_or_else(|| Pager::new(self.screen.size().width, mask));
+        let Some(mut screen) = self.alternate.screen.take() else { return String::new() };
+        let mask = self.host.mask;
+        let mut pager =
+            self.alternate.pager.take().unwrap_or_else(|| Pager::new(self.screen.size().width, mask));
         let size = self.screen.size();
-        let (below, caret) = if self.is_paging {
+        let (below, caret) = if self.alternate.is_paging {
             let waits = (!self.transcript.view().cards.is_empty()).then_some("a question waits: q");
             (vec![self.masked_row(pager.hint(waits)).clipped(size.width)], None)
         } else {
@@ -124,7 +123,7 @@ impl App {
             column: caret.column.min(size.width.saturating_sub(1)),
         });
         let frame = screen.frame(&rows, caret, size, self.screen.abilities());
-        (self.alternate, self.pager) = (Some(screen), Some(pager));
+        (self.alternate.screen, self.alternate.pager) = (Some(screen), Some(pager));
         frame
     }
 
@@ -132,18 +131,18 @@ impl App {
     pub(super) fn press_alternate(&mut self, key: &Key, now: Duration) -> bool {
         let page = self.screen.size().height / 2;
         let pages = self.agent_pages();
-        let Some(pager) = &mut self.pager else { return false };
+        let Some(pager) = &mut self.alternate.pager else { return false };
         let (log, view) = match &pages {
             Some((log, view)) => (log, view),
             None => (self.transcript.log(), self.transcript.view()),
         };
-        if self.is_paging {
+        if self.alternate.is_paging {
             match pager.press(key, log, view) {
                 PagerKey::Done => {}
                 PagerKey::Leave => {
                     pager.follow();
-                    self.is_paging = false;
-                    if self.agent.take().is_some() {
+                    self.alternate.is_paging = false;
+                    if self.alternate.agent.take().is_some() {
                         self.renew_pager();
                     }
                     // A question that a person turns back to is not answered by keys that were meant for the
@@ -156,7 +155,7 @@ impl App {
                 PagerKey::Copy { text, done } => {
                     let said =
                         if self.copy(&text) { done } else { "too long for the clipboard of a terminal" };
-                    if let Some(pager) = &mut self.pager {
+                    if let Some(pager) = &mut self.alternate.pager {
                         pager.say(said);
                     }
                 }

@@ -3,12 +3,11 @@ use std::time::Duration;
 use zk_core::service::Question;
 use zk_view::{Card, sanitise};
 
+use super::layout::card_room;
 use super::{Action, App};
 use crate::keys::Key;
-use crate::layout::card_room;
 use crate::question::{CardState, Outcome};
-use crate::row::Row;
-use crate::style::Style;
+use crate::row::{Row, Style};
 
 /// Questions, and the keys that may answer them.
 impl App {
@@ -16,7 +15,7 @@ impl App {
         let size = self.screen.size();
         let has_draft = !self.composer.is_empty();
         self.card = card.map(|card| CardState::new(card, has_draft, size.width, card_room(size), now));
-        self.is_dirty = true;
+        self.output.is_dirty = true;
     }
 
     pub(super) fn outcome(&mut self, outcome: Outcome, actions: &mut Vec<Action>) {

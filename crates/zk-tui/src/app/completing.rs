@@ -10,7 +10,7 @@ impl App {
         let is_live = |asked: &Asked| !matches!(asked, Asked::Program | Asked::ShellWord);
         let before = self.composer.before_caret();
         if asked(before).is_some_and(|(asked, _, _)| is_live(&asked)) {
-            self.list = List::of(before, old, &self.completer);
+            self.list = List::of(before, old, &self.host.completer);
         }
     }
 
@@ -31,7 +31,7 @@ impl App {
     /// Completes what stands before the caret, or queues the text while something runs.
     pub(super) fn tab(&mut self, actions: &mut Vec<Action>) {
         let before = self.composer.before_caret();
-        match List::of(before, None, &self.completer) {
+        match List::of(before, None, &self.host.completer) {
             Some(list) if !list.is_empty() => {
                 let is_only = list.is_only();
                 self.list = Some(list);
@@ -47,7 +47,7 @@ impl App {
     /// Lists the names that were asked for with a key and not known then.
     pub(super) fn list_awaited_names(&mut self) {
         if self.awaits_names && self.list.is_none() {
-            self.list = List::of(self.composer.before_caret(), None, &self.completer);
+            self.list = List::of(self.composer.before_caret(), None, &self.host.completer);
             self.awaits_names = self.list.is_none();
         }
     }

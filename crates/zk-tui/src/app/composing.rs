@@ -2,59 +2,59 @@ use std::time::Duration;
 
 use zk_view::{Content, Intent};
 
+use super::layout::list_room;
 use super::{AGAIN, Action, App};
 use crate::edit::{Buffer, Vim};
+use crate::inline::Size;
 use crate::keys::{Direction, Key};
-use crate::layout::list_room;
-use crate::paint::Size;
-use crate::pick::Place;
+use crate::pick::PickerKind;
 use crate::question::press_buffer;
 use crate::row::Row;
 use crate::view::key_table;
 
 impl App {
     /// Returns the key that a key counts as, by the keys of the person; nothing if it did its work already.
-    pub(super) fn turned(&mut self, key: &Key) -> Option<Key> {
+    pub(super) fn apply_keymap(&mut self, key: &Key) -> Option<Key> {
         // The pager, the picker and a search have keys of their own.
-        if self.is_paging || self.picker.is_some() || self.search.is_some() {
+        if self.alternate.is_paging || self.picker.is_some() || self.search.is_some() {
             return Some(key.clone());
         }
-        let key = self.keymap.turn(key)?;
-        let is_for_text = self.keymap.is_vim() && self.card.is_none() && self.list.is_none();
+        let key = self.keyboard.keymap.turn(key)?;
+        let is_for_text = self.keyboard.keymap.is_vim() && self.card.is_none() && self.list.is_none();
         if !is_for_text {
             return Some(key);
         }
-        if key == Key::Char('?') && self.vim.is_ready() {
+        if key == Key::Char('?') && self.keyboard.vim.is_ready() {
             self.shows_keys = true;
             return None;
         }
-        self.vim.press(&key, &mut self.composer)
+        self.keyboard.vim.press(&key, &mut self.composer)
     }
 
     /// Runs the command of a key, and leaves what is typed as it is; false if it has none now.
     pub(super) fn press_shortcut(&mut self, key: &Key, actions: &mut Vec<Action>) -> bool {
-        // As in [`turned`](Self::turned).
-        if self.is_paging || self.picker.is_some() || self.search.is_some() {
+        // As in [`apply_keymap`](Self::apply_keymap).
+        if self.alternate.is_paging || self.picker.is_some() || self.search.is_some() {
             return false;
         }
-        let Some(line) = self.keymap.command(key) else { return false };
+        let Some(line) = self.keyboard.keymap.command(key) else { return false };
         let mut command = Buffer::default();
         command.set(line);
         self.hint = None;
         let draft = std::mem::replace(&mut self.composer, command);
-        let (vim, recalled) = (self.vim.clone(), self.history.recalled());
+        let (vim, recalled) = (self.keyboard.vim.clone(), self.history.recalled());
         self.enter_text(true, actions);
-        (self.composer, self.vim) = (draft, vim);
+        (self.composer, self.keyboard.vim) = (draft, vim);
         self.history.recall_again(recalled);
         true
     }
 
     /// The keys that work now, and what each does.
     pub(super) fn key_rows(&self, size: Size) -> Vec<Row> {
-        if self.vim.is_normal() {
+        if self.keyboard.vim.is_normal() {
             return key_table(&Vim::help(), size.width, list_room(size));
         }
-        key_table(&self.keymap.help(), size.width, list_room(size))
+        key_table(&self.keyboard.keymap.help(), size.width, list_room(size))
     }
 
     pub(super) fn escape(&mut self, actions: &mut Vec<Action>) {
@@ -78,10 +78,10 @@ impl App {
             let text = self.composer.take();
             self.history.push(&text);
             self.draft_changed();
-        } else if self.interrupted.is_some_and(|at| now < at + AGAIN) {
+        } else if self.timing.interrupted.is_some_and(|at| now < at + AGAIN) {
             actions.push(Action::Quit);
         } else {
-            self.interrupted = Some(now);
+            self.timing.interrupted = Some(now);
             self.hint = Some("Ctrl-C again, or Ctrl-D, ends the conversation");
         }
     }
@@ -92,7 +92,7 @@ impl App {
         if self.search.is_some() && self.press_search(key) {
             return;
         }
-        let is_prefixed = std::mem::take(&mut self.is_prefixed);
+        let is_prefixed = std::mem::take(&mut self.keyboard.is_prefixed);
         if self.press_list(key) {
             return;
         }
@@ -100,7 +100,7 @@ impl App {
             Key::Enter => self.enter_text(true, actions),
             Key::Tab => self.tab(actions),
             Key::Ctrl('d') if self.composer.is_empty() => self.end_of_input(actions),
-            Key::Ctrl('x') => self.is_prefixed = true,
+            Key::Ctrl('x') => self.keyboard.is_prefixed = true,
             Key::Ctrl('e') if is_prefixed => actions.push(Action::Edit(self.composer.expanded())),
             Key::Ctrl('g') => actions.push(Action::Edit(self.composer.expanded())),
             Key::Ctrl('r') => {
@@ -173,28 +173,28 @@ impl App {
             }
             return;
         }
-        if let Some(place) = Place::of_line(self.composer.text().trim())
-            && (place != Place::Jobs || !self.transcript.view().jobs.is_empty())
+        if let Some(kind) = PickerKind::of_line(self.composer.text().trim())
+            && (kind != PickerKind::Jobs || !self.transcript.view().jobs.is_empty())
         {
             self.composer.take();
             self.list = None;
-            self.open_picker(place);
+            self.open_picker(kind);
             return;
         }
         if is_running && self.run_at_once() {
             return;
         }
-        if is_running && (self.is_harmless)(self.composer.text().trim()) {
+        if is_running && (self.host.is_harmless)(self.composer.text().trim()) {
             let text = self.composer.take().trim().to_owned();
-            self.vim.insert();
+            self.keyboard.vim.insert();
             self.list = None;
             self.history.push(&text);
             actions.extend([Action::Remember(text.clone()), Action::Beside(text)]);
             return;
         }
-        if is_running && !self.is_busy && (self.makes_prompt)(self.composer.text().trim()) {
+        if is_running && !self.is_busy && (self.host.makes_prompt)(self.composer.text().trim()) {
             let line = self.composer.take().trim().to_owned();
-            self.vim.insert();
+            self.keyboard.vim.insert();
             self.list = None;
             self.history.push(&line);
             actions.extend([Action::Remember(line.clone()), Action::PromptCommand { line, steers }]);
@@ -209,7 +209,7 @@ impl App {
             return;
         }
         let text = self.composer.take().trim().to_owned();
-        self.vim.insert();
+        self.keyboard.vim.insert();
         self.list = None;
         self.history.push(&text);
         actions.push(Action::Remember(text.clone()));

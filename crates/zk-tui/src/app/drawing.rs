@@ -1,11 +1,10 @@
 use std::time::Duration;
 
-use super::{ANSWER, App, FRAME, FRAMES, SETTLED, SETTLED_TMUX};
-use crate::layout::{Parts, Rooms, list_room, live_rows};
-use crate::paint::{Caret, Size};
+use super::layout::{Parts, Rooms, list_room, live_rows};
+use super::{App, FRAME_INTERVAL, MAX_FRAMES_PER_SECOND, RESIZE_PAUSE, SIZE_ANSWER_WAIT, TMUX_RESIZE_PAUSE};
+use crate::inline::{Caret, Size};
 use crate::question::CardState;
-use crate::row::Row;
-use crate::style::Style;
+use crate::row::{Row, Style};
 use crate::view::{agent_rows, job_rows, queue_rows, status_row};
 
 /// Contents of a frame.
@@ -14,16 +13,16 @@ impl App {
     #[must_use]
     pub fn frame(&mut self, now: Duration) -> String {
         let is_early = self.is_resting(now) || self.waits_until().is_some_and(|until| now < until);
-        if !self.is_dirty || is_early || self.is_left {
+        if !self.output.is_dirty || is_early || self.output.is_left {
             return String::new();
         }
-        (self.is_dirty, self.is_pressed, self.drawn) = (false, false, Some(now));
-        if self.frames.len() >= FRAMES {
-            self.frames.pop_front();
+        (self.output.is_dirty, self.timing.is_pressed, self.timing.drawn) = (false, false, Some(now));
+        if self.timing.frames.len() >= MAX_FRAMES_PER_SECOND {
+            self.timing.frames.pop_front();
         }
-        self.frames.push_back(now);
-        let change = std::mem::take(&mut self.pending) + &self.change_screens();
-        if self.alternate.is_some() {
+        self.timing.frames.push_back(now);
+        let change = std::mem::take(&mut self.output.pending) + &self.change_screens();
+        if self.alternate.screen.is_some() {
             return change + &self.alternate_frame();
         }
         let size = self.screen.size();
@@ -42,28 +41,29 @@ impl App {
     /// Whether the last frame was a moment ago: what changed since is drawn at [`App::next_tick`].
     #[must_use]
     pub fn is_resting(&self, now: Duration) -> bool {
-        self.is_dirty
-            && !self.is_left
+        self.output.is_dirty
+            && !self.output.is_left
             && !self.may_show_key(now)
-            && self.drawn.is_some_and(|drawn| now < drawn + FRAME)
+            && self.timing.drawn.is_some_and(|drawn| now < drawn + FRAME_INTERVAL)
     }
 
     /// Whether a key is shown at once: there is a frame left of those of a second.
     fn may_show_key(&self, now: Duration) -> bool {
         let is_left = || {
-            let first = self.frames.front().filter(|_| self.frames.len() >= FRAMES);
+            let first =
+                self.timing.frames.front().filter(|_| self.timing.frames.len() >= MAX_FRAMES_PER_SECOND);
             first.is_none_or(|first| now >= *first + Duration::from_secs(1))
         };
-        self.is_pressed && is_left()
+        self.timing.is_pressed && is_left()
     }
 
     /// The earliest time of the next frame while the size of the terminal is not settled.
     pub(super) fn waits_until(&self) -> Option<Duration> {
-        let asked = self.asked?;
+        let asked = self.timing.asked?;
         if self.screen.is_asking() {
-            Some(asked + ANSWER)
+            Some(asked + SIZE_ANSWER_WAIT)
         } else {
-            let settled = if self.screen.abilities().tmux { SETTLED_TMUX } else { SETTLED };
+            let settled = if self.screen.abilities().tmux { TMUX_RESIZE_PAUSE } else { RESIZE_PAUSE };
             self.screen.is_settling().then(|| asked + settled)
         }
     }
@@ -73,7 +73,7 @@ impl App {
     }
 
     pub(super) fn masked_row(&self, row: Row) -> Row {
-        match (self.mask)(&row.text()) {
+        match (self.host.mask)(&row.text()) {
             Some(masked) => Row::of(Style::PLAIN, &masked),
             None => row,
         }
@@ -130,7 +130,9 @@ impl App {
                 (vec![row], Caret { row: 0, column })
             }
             (None, Some(answer)) => answer.rows("> ", size.width),
-            (None, None) => self.composer.rows(if self.vim.is_normal() { "◆ " } else { "› " }, size.width),
+            (None, None) => {
+                self.composer.rows(if self.keyboard.vim.is_normal() { "◆ " } else { "› " }, size.width)
+            }
         };
         if let Some(picker) = &self.picker {
             let (row, caret) = picker.composer();

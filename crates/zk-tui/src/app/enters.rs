@@ -4,17 +4,17 @@ use super::{Action, App};
 use crate::keys::Key;
 
 /// Time in which more has to come behind Enter for it to be a line end of a paste: nobody types that fast.
-const PASTING: Duration = Duration::from_millis(8);
+const PASTE_PAUSE: Duration = Duration::from_millis(8);
 
 impl App {
     /// Makes line ends of the Enters of a paste that the terminal does not mark. One at the end is held back for a moment
     /// if it came with other keys, or right behind them: more of the paste may come.
     pub(super) fn settle_enters(&mut self, keys: Vec<Key>, is_burst: bool, now: Duration) -> Vec<Key> {
-        let is_behind_text = self.text_came.is_some_and(|came| now < came + PASTING);
+        let is_behind_text = self.timing.text_came.is_some_and(|came| now < came + PASTE_PAUSE);
         let mut settled = self.settle_all_enters(keys, now);
         if (is_burst || is_behind_text) && settled.last() == Some(&Key::Enter) {
             settled.pop();
-            self.held_enter = Some(now);
+            self.timing.held_enter = Some(now);
         }
         settled
     }
@@ -25,12 +25,12 @@ impl App {
             matches!(key, Some(Key::Char(_) | Key::Enter | Key::Newline | Key::Tab | Key::Paste(_)))
         };
         let mut settled = Vec::with_capacity(keys.len() + 1);
-        if let Some(held) = self.held_enter.take() {
-            let goes_on = now < held + PASTING && is_text(keys.first());
+        if let Some(held) = self.timing.held_enter.take() {
+            let goes_on = now < held + PASTE_PAUSE && is_text(keys.first());
             settled.push(if goes_on { Key::Newline } else { Key::Enter });
         }
         if !keys.is_empty() {
-            self.text_came = Some(now);
+            self.timing.text_came = Some(now);
         }
         let mut rest = keys.into_iter().peekable();
         while let Some(key) = rest.next() {
@@ -44,13 +44,13 @@ impl App {
 
     /// When an Enter that is held back counts.
     pub(super) fn enter_due(&self) -> Option<Duration> {
-        self.held_enter.map(|held| held + PASTING)
+        self.timing.held_enter.map(|held| held + PASTE_PAUSE)
     }
 
     /// Presses an Enter behind which nothing came.
     pub(super) fn press_held_enter(&mut self, now: Duration, actions: &mut Vec<Action>) {
         if self.enter_due().is_some_and(|due| due <= now) {
-            self.held_enter = None;
+            self.timing.held_enter = None;
             self.press_typed(&[Key::Enter], false, now, actions);
         }
     }

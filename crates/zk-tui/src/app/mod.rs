@@ -4,51 +4,50 @@ mod completing;
 mod composing;
 mod drawing;
 mod enters;
+mod layout;
 mod notifying;
 mod picking;
 mod pressing;
+mod state;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use zk_view::{Activity, Block, Intent, Patch, View, sanitise};
 
 use self::asking::describe_card;
-use crate::edit::{Buffer, History, Recall, Vim};
-use crate::keymap::Keymap;
-use crate::layout::card_room;
-use crate::pager::Pager;
-use crate::paint::{Abilities, Caret, InlineScreen, Size};
-use crate::paint_full::FullScreen;
+use self::layout::card_room;
+use self::state::{Alternate, Host, Keyboard, Output, Timing};
+use crate::edit::{Buffer, History, Recall};
+use crate::inline::{Abilities, Caret, InlineScreen, Size};
+use crate::keys::Keymap;
 use crate::pick::{Completer, List, Picker};
 use crate::question::CardState;
-use crate::row::Row;
-use crate::style::Style;
+use crate::row::{Row, Style};
 use crate::text::wrap;
 use crate::transcript::Transcript;
 use crate::view::ModelFacts;
 
 /// The least time between two frames of what streams: 50 a second.
-const FRAME: Duration = Duration::from_millis(20);
+const FRAME_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The most frames in a second: those that show a key at once are among them.
-const FRAMES: usize = 60;
+const MAX_FRAMES_PER_SECOND: usize = 60;
 
 /// Time that a terminal may take to say how large it is after a resize.
-const ANSWER: Duration = Duration::from_millis(250);
+const SIZE_ANSWER_WAIT: Duration = Duration::from_millis(250);
 
 /// Time after a resize in which nothing is drawn: dragging a border resizes many times.
-const SETTLED: Duration = Duration::from_millis(60);
+const RESIZE_PAUSE: Duration = Duration::from_millis(60);
 
 /// Time after a resize in which nothing is drawn in tmux, which waits 250 ms before it tells of the next one.
-const SETTLED_TMUX: Duration = Duration::from_millis(300);
+const TMUX_RESIZE_PAUSE: Duration = Duration::from_millis(300);
 
 /// Time after Ctrl-C in which another one ends the conversation.
 const AGAIN: Duration = Duration::from_secs(2);
 
 /// Shortest run whose end is worth a notice, in milliseconds.
-const LONG_RUN: u64 = 10_000;
+const LONG_RUN_MS: u64 = 10_000;
 
 /// Action that a host has to take for the person.
 #[derive(Clone, Debug, PartialEq)]
@@ -112,61 +111,29 @@ pub struct App {
     transcript: Transcript,
     screen: InlineScreen,
     composer: Buffer,
-    keymap: Keymap,
-    /// The keys of vi, while they are wanted.
-    vim: Vim,
+    keyboard: Keyboard,
     history: History,
     /// The words of a search in the history, and how many hits were passed over.
     search: Option<(String, usize)>,
-    completer: Completer,
     /// Names that fit what is typed.
     list: Option<List>,
     /// Whether names were asked for that were not known: they are listed once they are, unless a key comes before.
     awaits_names: bool,
     /// Picker, in the place of the composer.
     picker: Option<Picker>,
-    /// The sub-agent whose conversation the pager shows.
-    agent: Option<String>,
-    /// Whether Ctrl-X was pressed, which makes another key of the next one.
-    is_prefixed: bool,
     card: Option<CardState>,
     /// Whether the keys are listed until the next one.
     shows_keys: bool,
     /// The host runs something of its own.
     is_busy: bool,
     hint: Option<&'static str>,
-    interrupted: Option<Duration>,
-    /// When Enter came behind keys that came just before: more may follow.
-    held_enter: Option<Duration>,
-    /// When text was typed last.
-    text_came: Option<Duration>,
-    drawn: Option<Duration>,
-    /// When the last frames were drawn, oldest first.
-    frames: VecDeque<Duration>,
-    /// A key was pressed since.
-    is_pressed: bool,
-    /// When the terminal was asked how large it is.
-    asked: Option<Duration>,
-    is_dirty: bool,
-    is_left: bool,
-    mask: Mask,
-    is_harmless: IsHarmless,
-    makes_prompt: IsHarmless,
-    /// The alternate screen, while it is in use.
-    alternate: Option<FullScreen>,
-    /// Part of the conversation that the alternate screen shows, while it is wanted.
-    pager: Option<Pager>,
-    /// The person wants the alternate screen for all of the conversation.
-    is_full: bool,
-    /// The person looks at the conversation on the alternate screen.
-    is_paging: bool,
+    timing: Timing,
+    output: Output,
+    host: Host,
+    alternate: Alternate,
     model: ModelFacts,
     /// Whether the person looks at this terminal; nothing as long as it does not tell.
     is_focused: Option<bool>,
-    /// Notice for a person who presses no key until then, where nobody knows whether they look.
-    late_notice: Option<(Duration, String)>,
-    /// Bytes for the terminal itself, to be written with the next frame.
-    pending: String,
 }
 
 impl std::fmt::Debug for App {
@@ -191,68 +158,50 @@ impl App {
             transcript,
             screen: InlineScreen::new(size, abilities),
             composer: Buffer::default(),
-            keymap: Keymap::default(),
-            vim: Vim::default(),
+            keyboard: Keyboard::default(),
             history: History::new(history),
             search: None,
-            completer,
             list: None,
             awaits_names: false,
             picker: None,
-            agent: None,
-            is_prefixed: false,
-            model: ModelFacts::default(),
-            is_focused: None,
-            late_notice: None,
             card: None,
             shows_keys: false,
             is_busy: false,
             hint: None,
-            interrupted: None,
-            held_enter: None,
-            text_came: None,
-            drawn: None,
-            frames: VecDeque::with_capacity(FRAMES),
-            is_pressed: false,
-            asked: None,
-            is_dirty: true,
-            is_left: false,
-            mask: |_| None,
-            is_harmless: |_| false,
-            makes_prompt: |_| false,
-            alternate: None,
-            pager: None,
-            is_full: false,
-            is_paging: false,
-            pending: String::new(),
+            timing: Timing::default(),
+            output: Output { is_dirty: true, is_left: false, pending: String::new() },
+            host: Host { completer, mask: |_| None, is_harmless: |_| false, makes_prompt: |_| false },
+            alternate: Alternate::default(),
+            model: ModelFacts::default(),
+            is_focused: None,
         }
     }
 
     /// Has every line that is drawn masked, but what is being typed and what is to be approved.
     #[must_use]
     pub fn masked_by(mut self, mask: Mask) -> Self {
-        self.mask = mask;
+        self.host.mask = mask;
         self
     }
 
     /// Has commands that `is_harmless` knows done at once while a run goes on; the others wait for its end.
     #[must_use]
     pub fn with_commands_beside_runs(mut self, is_harmless: IsHarmless) -> Self {
-        self.is_harmless = is_harmless;
+        self.host.is_harmless = is_harmless;
         self
     }
 
     /// Has commands that `makes_prompt` knows handed to the host during a run, as prompts are.
     #[must_use]
     pub fn with_prompt_commands(mut self, makes_prompt: IsHarmless) -> Self {
-        self.makes_prompt = makes_prompt;
+        self.host.makes_prompt = makes_prompt;
         self
     }
 
     /// Has keys do what a person wants them to.
     #[must_use]
     pub fn with_keys(mut self, keymap: Keymap) -> Self {
-        self.keymap = keymap;
+        self.keyboard.keymap = keymap;
         self
     }
 
@@ -267,18 +216,18 @@ impl App {
     pub fn patches(&mut self, patches: &[Patch], now: Duration) {
         let before = self.transcript.view().status.run_ms;
         patches.iter().for_each(|patch| self.transcript.patch(patch));
-        self.is_dirty = true;
+        self.output.is_dirty = true;
         let lists = |patch: &Patch| matches!(patch, Patch::Jobs { .. } | Patch::Agents { .. });
         if let Some(picker) = self.picker.as_mut().filter(|_| patches.iter().any(lists)) {
-            picker.refresh(&self.completer, self.transcript.view());
+            picker.refresh(&self.host.completer, self.transcript.view());
         }
         let view = self.transcript.view();
-        let is_over = before.is_some_and(|ms| ms >= LONG_RUN) && view.status.run_ms.is_none();
+        let is_over = before.is_some_and(|ms| ms >= LONG_RUN_MS) && view.status.run_ms.is_none();
         let first = view.cards.first();
         if self.card.as_ref().map(|card| card.card().id) != first.map(|card| card.id) {
             let card = first.cloned();
             // The question that the notice was about is answered.
-            self.late_notice = None;
+            self.timing.late_notice = None;
             if let Some(card) = &card {
                 let text = describe_card(card);
                 self.notify(text, now);
@@ -295,7 +244,7 @@ impl App {
     pub fn set_model(&mut self, model: ModelFacts) {
         if self.model != model {
             self.model = model;
-            self.is_dirty = true;
+            self.output.is_dirty = true;
         }
     }
 
@@ -314,19 +263,19 @@ impl App {
         // As a whole: a sequence may go on in the next line.
         let rows = sanitise(text).lines().flat_map(row).collect();
         self.transcript.print(rows);
-        self.is_dirty = true;
+        self.output.is_dirty = true;
     }
 
     /// Shows the last exchange of a session that is being opened: its last blocks are there before all of it is read.
     pub fn announce(&mut self, blocks: &[Arc<Block>]) {
         self.transcript.announce(blocks);
-        self.is_dirty = true;
+        self.output.is_dirty = true;
     }
 
     /// Whether the host runs something of its own: lines wait meanwhile.
     pub fn set_busy(&mut self, is_busy: bool) {
         self.is_busy = is_busy;
-        self.is_dirty = true;
+        self.output.is_dirty = true;
     }
 
     /// Puts a text before what is being typed.
@@ -340,7 +289,7 @@ impl App {
     /// Says something in the place of the status, until the next key.
     pub fn set_hint(&mut self, hint: &'static str) {
         self.hint = Some(hint);
-        self.is_dirty = true;
+        self.output.is_dirty = true;
     }
 
     /// Something else than keys changed the draft, which a question has to know.
@@ -348,7 +297,7 @@ impl App {
         if let Some(card) = &mut self.card {
             card.set_typing(!self.composer.is_empty());
         }
-        self.is_dirty = true;
+        self.output.is_dirty = true;
     }
 
     /// Puts `edited` in the place of `before`, which an editor was given. What was given back meanwhile stands before it.
@@ -378,27 +327,30 @@ impl App {
     /// Names were found that a [`Completer`] gives now.
     pub fn names_changed(&mut self) {
         if let Some(picker) = &mut self.picker {
-            picker.refresh(&self.completer, self.transcript.view());
-            self.is_dirty = true;
+            picker.refresh(&self.host.completer, self.transcript.view());
+            self.output.is_dirty = true;
         }
         if self.list.is_some() || self.card.is_none() {
             self.list = None;
             self.list_names();
             self.list_awaited_names();
-            self.is_dirty = true;
+            self.output.is_dirty = true;
         }
     }
 
     /// When [`tick`](Self::tick) or [`frame`](Self::frame) has something to do; nothing while nothing changes.
     #[must_use]
     pub fn next_tick(&self) -> Option<Duration> {
-        if self.is_left {
+        if self.output.is_left {
             return None;
         }
-        let frame = self.is_dirty.then(|| self.drawn.map_or(Duration::ZERO, |drawn| drawn + FRAME));
-        let frame = frame.max(self.waits_until().filter(|_| self.is_dirty));
+        let frame = self
+            .output
+            .is_dirty
+            .then(|| self.timing.drawn.map_or(Duration::ZERO, |drawn| drawn + FRAME_INTERVAL));
+        let frame = frame.max(self.waits_until().filter(|_| self.output.is_dirty));
         let card = self.card.as_ref().and_then(CardState::next_tick);
-        let notice = self.late_notice.as_ref().map(|(due, _)| *due);
+        let notice = self.timing.late_notice.as_ref().map(|(due, _)| *due);
         frame.into_iter().chain(card).chain(self.enter_due()).chain(notice).min()
     }
 
@@ -406,12 +358,12 @@ impl App {
     pub fn tick(&mut self, now: Duration) -> Vec<Action> {
         let mut actions = Vec::new();
         self.tell_late(now);
-        if self.held_enter.is_some() {
-            self.is_dirty = true;
+        if self.timing.held_enter.is_some() {
+            self.output.is_dirty = true;
             self.press_held_enter(now, &mut actions);
         }
         if let Some(outcome) = self.card.as_mut().and_then(|card| card.tick(now)) {
-            self.is_dirty = true;
+            self.output.is_dirty = true;
             self.outcome(outcome, &mut actions);
         }
         actions
@@ -421,14 +373,14 @@ impl App {
     #[must_use]
     pub fn resize(&mut self, size: Size, now: Duration) -> String {
         let bytes = self.screen.resize(size);
-        self.asked = self.screen.is_asking().then_some(now);
+        self.timing.asked = self.screen.is_asking().then_some(now);
         self.transcript.set_width(size.width);
         self.transcript.set_room(size.live_rows());
         self.resize_alternate();
         if let Some(card) = &mut self.card {
             card.resize(size.width, card_room(size), now);
         }
-        self.is_dirty = true;
+        self.output.is_dirty = true;
         bytes
     }
 
@@ -447,10 +399,10 @@ impl App {
     /// Takes the live rows away and leaves what is closed, so that something else can use the terminal.
     #[must_use]
     pub fn leave(&mut self) -> String {
-        self.is_left = true;
-        self.asked = None;
+        self.output.is_left = true;
+        self.timing.asked = None;
         self.screen.doubt();
-        let back = std::mem::take(&mut self.pending) + &self.leave_alternate();
+        let back = std::mem::take(&mut self.output.pending) + &self.leave_alternate();
         let closed = self.transcript.take_closed(0);
         let closed = self.masked(closed);
         let shown = self.screen.frame(&closed, &[], Some(Caret::default()));
@@ -459,19 +411,19 @@ impl App {
 
     /// Draws nothing any more: somebody else has the terminal, and what stands there is not known.
     pub fn abandon(&mut self) {
-        self.is_left = true;
+        self.output.is_left = true;
     }
 
     /// The terminal is this screen's again, and its cursor stands at the beginning of an empty row.
     pub fn enter(&mut self, now: Duration) {
-        (self.is_left, self.alternate) = (false, None);
+        (self.output.is_left, self.alternate.screen) = (false, None);
         self.screen.forget();
         let size = self.screen.size();
         if let Some(card) = &mut self.card {
             card.resize(size.width, card_room(size), now);
             card.redrawn(size.width, now);
         }
-        self.is_dirty = true;
+        self.output.is_dirty = true;
     }
 
     /// Returns the text that is being typed.

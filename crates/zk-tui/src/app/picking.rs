@@ -3,30 +3,30 @@ use std::sync::Arc;
 use zk_view::{Block, View};
 
 use super::{Action, App};
+use crate::full::Log;
 use crate::keys::Key;
-use crate::pager::Log;
-use crate::pick::{Picked, Picker, PickerKey, Place};
+use crate::pick::{Picked, Picker, PickerKey, PickerKind};
 
 impl App {
     /// Lets the person choose the session to go on with.
     pub fn choose_session(&mut self) {
-        self.open_picker(Place::Sessions);
-        self.is_dirty = true;
+        self.open_picker(PickerKind::Sessions);
+        self.output.is_dirty = true;
     }
 
-    pub(super) fn open_picker(&mut self, place: Place) {
+    pub(super) fn open_picker(&mut self, kind: PickerKind) {
         if self.card.is_some() {
             self.hint = Some("a question waits: answer it first");
             return;
         }
         self.list = None;
-        self.picker = Some(Picker::new(place, &self.completer, self.transcript.view()));
+        self.picker = Some(Picker::new(kind, &self.host.completer, self.transcript.view()));
     }
 
     /// Whether a key is for what is chosen from.
     pub(super) fn press_picker(&mut self, key: &Key, actions: &mut Vec<Action>) -> bool {
-        let Some(picker) = self.picker.as_mut().filter(|_| !self.is_paging) else { return false };
-        match picker.press(key, &self.completer, self.transcript.view()) {
+        let Some(picker) = self.picker.as_mut().filter(|_| !self.alternate.is_paging) else { return false };
+        match picker.press(key, &self.host.completer, self.transcript.view()) {
             PickerKey::Done => {}
             PickerKey::Leave => self.picker = None,
             PickerKey::Picked(picked) => self.picked(picked, actions),
@@ -50,7 +50,7 @@ impl App {
                 }
             }
             Picked::Agent(name) => {
-                self.agent = Some(name);
+                self.alternate.agent = Some(name);
                 self.open_pager();
                 self.renew_pager();
             }
@@ -61,7 +61,7 @@ impl App {
     /// Returns the conversation of the sub-agent that the pager shows; nothing where it shows the whole
     /// conversation.
     pub(super) fn agent_pages(&self) -> Option<(Log, View)> {
-        let name = self.agent.as_ref()?;
+        let name = self.alternate.agent.as_ref()?;
         let all = self.transcript.view();
         let is_its =
             |block: &&Arc<Block>| block.agent.as_ref().is_some_and(|agent| agent.name.as_str() == name);

@@ -2,17 +2,17 @@ use std::time::Duration;
 
 use super::{Action, App};
 use crate::keys::Key;
-use crate::pick::Place;
+use crate::pick::PickerKind;
 
 /// Keys, each of them in its turn.
 impl App {
     /// Takes in keys that were read at once.
     pub fn keys(&mut self, keys: &[Key], now: Duration) -> Vec<Action> {
         let mut actions = Vec::new();
-        (self.is_dirty, self.is_pressed) = (true, true);
+        (self.output.is_dirty, self.timing.is_pressed) = (true, true);
         let mut text = Vec::new();
         if keys.iter().any(|key| !key.is_reply()) {
-            self.late_notice = None;
+            self.timing.late_notice = None;
         }
         let is_burst = keys.iter().filter(|key| !key.is_reply()).count() > 1;
         for key in keys {
@@ -28,12 +28,12 @@ impl App {
             if self.press_shortcut(key, &mut actions) {
                 continue;
             }
-            let Some(key) = self.turned(key) else { continue };
+            let Some(key) = self.apply_keymap(key) else { continue };
             match &key {
                 Key::Ctrl('z') => actions.push(Action::Suspend),
                 key if self.press_picker(key, &mut actions) => {}
                 key if self.press_alternate(key, now) => {}
-                Key::Ctrl('o') => self.open_picker(Place::Commands),
+                Key::Ctrl('o') => self.open_picker(PickerKind::Commands),
                 Key::Ctrl('t') => self.open_pager(),
                 Key::Escape => self.escape(&mut actions),
                 Key::Ctrl('c') => self.interrupt(now, &mut actions),
@@ -64,8 +64,8 @@ impl App {
 
     /// Whether a key is a part of a text, whatever else came with it.
     fn is_text(&self, key: &Key) -> bool {
-        let is_taken = self.is_paging || self.picker.is_some() || self.vim.is_normal();
-        !is_taken && self.keymap.turn(key).is_some_and(|key| is_part_of_text(&key))
+        let is_taken = self.alternate.is_paging || self.picker.is_some() || self.keyboard.vim.is_normal();
+        !is_taken && self.keyboard.keymap.turn(key).is_some_and(|key| is_part_of_text(&key))
     }
 
     /// Presses text behind which something else came: an Enter at its end is one.

@@ -4,23 +4,22 @@ mod vi;
 use unicode_segmentation::UnicodeSegmentation;
 
 use self::marks::Marks;
-use crate::paint::Caret;
-use crate::row::{Row, Span};
-use crate::style::Style;
+use crate::inline::Caret;
+use crate::row::{Row, Span, Style};
 use crate::text::graphemes;
 
 /// A paste with more lines is shown as one mark.
-const FOLDED: usize = 10;
+const MAX_UNFOLDED_LINES: usize = 10;
 
 /// Bytes of a paste above which it is folded: each key draws all of what is not.
-const FOLDED_BYTES: usize = 4096;
+const MAX_UNFOLDED_BYTES: usize = 4096;
 
 /// Bytes that all steps back may take.
-const UNDO_BYTES: usize = 1024 * 1024;
+const MAX_UNDO_BYTES: usize = 1024 * 1024;
 /// Killed texts that are kept.
-const KILLED: usize = 20;
+const MAX_KILLS: usize = 20;
 /// Edits that can be undone.
-const UNDO: usize = 200;
+const MAX_UNDO_STEPS: usize = 200;
 
 /// A text that is being edited, by grapheme.
 #[derive(Clone, Debug, Default)]
@@ -85,7 +84,7 @@ impl Buffer {
     pub(crate) fn paste(&mut self, text: &str) {
         let text = harmless(text);
         let lines = text.lines().count();
-        if lines <= FOLDED && text.len() <= FOLDED_BYTES {
+        if lines <= MAX_UNFOLDED_LINES && text.len() <= MAX_UNFOLDED_BYTES {
             self.insert(&text);
             return;
         }
@@ -246,12 +245,12 @@ impl Buffer {
     fn keep(&mut self, typing: bool) {
         (self.was_killing, self.yanked) = (false, None);
         self.was_typing = typing;
-        if self.undo.len() >= UNDO {
+        if self.undo.len() >= MAX_UNDO_STEPS {
             self.undo.remove(0);
         }
         self.undo.push((self.text.clone(), self.caret));
         let mut bytes: usize = self.undo.iter().map(|(text, _)| text.len()).sum();
-        while bytes > UNDO_BYTES && self.undo.len() > 1 {
+        while bytes > MAX_UNDO_BYTES && self.undo.len() > 1 {
             bytes -= self.undo.remove(0).0.len();
         }
     }
@@ -280,7 +279,7 @@ impl Buffer {
             Some(last) => last.push_str(&killed),
             None => self.killed.push(killed),
         }
-        if self.killed.len() > KILLED {
+        if self.killed.len() > MAX_KILLS {
             self.killed.remove(0);
         }
         self.remove(from, to);

@@ -159,12 +159,12 @@ fn nothing_in_a_paste_is_a_key() {
 fn a_paste_whose_end_never_comes_is_over_after_a_while_and_keys_are_keys_again() {
     let mut decoder = KeyDecoder::default();
     assert_eq!(decoder.push(b"\x1b[200~half\r"), []);
-    assert!(decoder.is_within());
+    assert!(decoder.awaits_more_bytes());
     for _ in 1..PASTE_WAITS {
         assert_eq!(decoder.idle(), None);
     }
     assert_eq!(decoder.idle(), Some(Key::Paste("half\n".to_owned())));
-    assert!(!decoder.is_within());
+    assert!(!decoder.awaits_more_bytes());
     assert_eq!(decoder.push(b"\x03"), [Key::Ctrl('c')]);
     // One that goes on slowly stays whole.
     assert_eq!(decoder.push(b"\x1b[200~a"), []);

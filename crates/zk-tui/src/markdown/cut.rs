@@ -6,7 +6,7 @@ use crate::text::graphemes;
 
 /// Number of rows by which a block is rather cut further up than within something that is marked up as a
 /// whole.
-const FURTHER_UP: usize = 8;
+const MAX_CUT_SHIFT_ROWS: usize = 8;
 
 /// Bytes of a line after which it is what it began as.
 const SURE: usize = 4;
@@ -106,7 +106,7 @@ impl Markdown {
             let rest = super::render::Item { is_rest: true, ..self.item() };
             ink(&self.head_rows(cut)) + ink(&render(&self.rest(cut), self.width, rest)) == whole
         };
-        let further_up = (room.saturating_sub(FURTHER_UP).max(1)..=room).rev();
+        let further_up = (room.saturating_sub(MAX_CUT_SHIFT_ROWS).max(1)..=room).rev();
         let best = further_up
             .filter_map(|room| fitting(&cuts, room).checked_sub(1))
             .find(|at| cuts.get(*at).is_some_and(is_neutral))

@@ -1,6 +1,5 @@
 use super::render::table_of;
-use crate::row::Row;
-use crate::style::Style;
+use crate::row::{Row, Style};
 
 /// A table whose columns are fixed: each of its further lines is drawn as it comes.
 #[derive(Debug)]

@@ -3,8 +3,7 @@
 //! A line is coloured by itself and by what is still open before it, in one pass, so that neither the pieces in which an
 //! answer comes nor the time they take change a row.
 
-use crate::row::Row;
-use crate::style::{Style, Tone};
+use crate::row::{Row, Style, Tone};
 
 /// Parts of a language that have a colour.
 #[derive(Debug)]
@@ -138,7 +137,7 @@ const LANGUAGES: &[Language] = &[
 ];
 
 /// Bytes up to which a line is coloured: what a frame spends on it is bounded by that.
-const LONGEST: usize = 4096;
+const MAX_COLOURED_LINE_BYTES: usize = 4096;
 
 /// Bytes of code that are coloured in one answer: one that comes at once costs its frame about two milliseconds. It depends
 /// on the text alone, so that the same answer has the same rows however it comes.
@@ -205,7 +204,7 @@ impl Highlighter {
             Kind::Unknown => Row::of(Style::CYAN, line),
             Kind::Diff => Row::of(diff_style(line), line),
             // A line that no person reads is not worth the time of a frame.
-            Kind::Known(_) if line.len() > LONGEST => Row::of(Style::PLAIN, line),
+            Kind::Known(_) if line.len() > MAX_COLOURED_LINE_BYTES => Row::of(Style::PLAIN, line),
             Kind::Known(_) if line.len() > self.left => {
                 self.left = 0;
                 Row::of(Style::PLAIN, line)
@@ -377,7 +376,7 @@ mod tests {
 
     #[test]
     fn a_line_beyond_the_budget_stays_plain_and_whole_and_the_next_one_has_its_colours() {
-        let fits = "let x = 1; ".repeat(LONGEST / 11);
+        let fits = "let x = 1; ".repeat(MAX_COLOURED_LINE_BYTES / 11);
         let long = format!("{fits}let y = 2; // more");
         let mut highlighter = Highlighter::of("rust");
         assert!(highlighter.line(&fits).spans().len() > 100);

@@ -18,8 +18,7 @@ use self::growing_table::GrowingTable;
 use self::highlight::{COLOURED, Highlighter};
 use self::lines::{Fence, Starts, indent_of, starts};
 use self::render::{Item, render};
-use crate::row::Row;
-use crate::style::Style;
+use crate::row::{Row, Style};
 use crate::view::counted;
 
 /// Bytes of an open block after which it is cut: what one frame may have to draw.

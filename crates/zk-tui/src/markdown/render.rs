@@ -2,8 +2,7 @@ use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
 use super::highlight::Highlighter;
 use super::table::Table;
-use crate::row::{Row, Span};
-use crate::style::{Style, Tone};
+use crate::row::{Row, Span, Style, Tone};
 use crate::text::wrap;
 
 /// The item of a list that a block is, if it is one.

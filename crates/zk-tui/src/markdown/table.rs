@@ -1,7 +1,6 @@
 use pulldown_cmark::Alignment;
 
-use crate::row::Row;
-use crate::style::Style;
+use crate::row::{Row, Style};
 use crate::text::{columns, soft_split, wrap};
 
 /// Between two columns.
@@ -9,7 +8,7 @@ const GAP: &str = " │ ";
 const GAP_COLUMNS: usize = 3;
 
 /// The least columns of a cell; a table with less room becomes a list.
-const NARROWEST: usize = 4;
+const MIN_CELL_COLUMNS: usize = 4;
 
 /// A table; its first row is the head.
 #[derive(Debug, Default)]
@@ -38,7 +37,7 @@ impl Table {
     pub(super) fn widths(&self, width: usize) -> Option<Vec<usize>> {
         let count = self.cells.iter().map(Vec::len).max().unwrap_or_default();
         let room = width.saturating_sub(GAP_COLUMNS * count.saturating_sub(1));
-        if count == 0 || room < NARROWEST * count {
+        if count == 0 || room < MIN_CELL_COLUMNS * count {
             return None;
         }
         let widths = fit(self.natural(count), room);
@@ -158,11 +157,16 @@ fn fit(mut widths: Vec<usize>, room: usize) -> Vec<usize> {
         let total: usize = widths.iter().sum();
         let over = total.saturating_sub(room);
         let widest = widths.iter().copied().max().unwrap_or_default();
-        if over == 0 || widest <= NARROWEST {
+        if over == 0 || widest <= MIN_CELL_COLUMNS {
             return widths;
         }
-        let next =
-            widths.iter().copied().filter(|width| *width < widest).max().unwrap_or(NARROWEST).max(NARROWEST);
+        let next = widths
+            .iter()
+            .copied()
+            .filter(|width| *width < widest)
+            .max()
+            .unwrap_or(MIN_CELL_COLUMNS)
+            .max(MIN_CELL_COLUMNS);
         let count = widths.iter().filter(|width| **width == widest).count();
         let down = (widest - next).min(over.div_ceil(count)).max(1);
         widths.iter_mut().filter(|width| **width == widest).for_each(|width| *width -= down);

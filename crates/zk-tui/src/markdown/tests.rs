@@ -146,7 +146,7 @@ fn a_table_fits_the_screen_and_wide_characters_keep_its_columns() {
 
 #[test]
 fn a_link_says_where_it_leads_and_only_safe_ones_can_be_opened() {
-    let looks = crate::row::Looks { theme: crate::style::Theme::Mono, links: true };
+    let looks = crate::row::Looks { theme: crate::row::Theme::Mono, links: true };
     let encoded = |source: &str| {
         rows_of(&[source], 80).iter().map(|row| row.encode(looks, Some("/w"))).collect::<String>()
     };

@@ -1,14 +1,13 @@
 use std::sync::Arc;
 
 use super::fuzzy::best;
-use crate::row::Row;
-use crate::style::Style;
+use crate::row::{Row, Style};
 
 /// Rows of a list that are shown at once.
-const SHOWN: usize = 8;
+const MAX_LIST_ROWS: usize = 8;
 
 /// Names that are ranked: who wants others types another letter.
-const RANKED: usize = 200;
+const MAX_RANKED: usize = 200;
 
 /// Kind of word that a person may be about to type.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -98,7 +97,7 @@ impl List {
             Some(old) if old.asked == asked && old.from == from && asked != Asked::File => old.offered,
             Some(_) | None => completer(&asked),
         };
-        let found = best(query, &offered.names, RANKED);
+        let found = best(query, &offered.names, MAX_RANKED);
         let is_complete =
             matches!(found.as_slice(), [only] if offered.names.get(*only).is_some_and(|name| name == query));
         // A name that fits may be one of those that are not offered.
@@ -142,8 +141,9 @@ impl List {
     }
 
     pub(crate) fn rows(&self, width: usize) -> Vec<Row> {
-        let first = self.chosen.saturating_sub(SHOWN - 1);
-        let shown: Vec<(usize, &usize)> = self.found.iter().enumerate().skip(first).take(SHOWN).collect();
+        let first = self.chosen.saturating_sub(MAX_LIST_ROWS - 1);
+        let shown: Vec<(usize, &usize)> =
+            self.found.iter().enumerate().skip(first).take(MAX_LIST_ROWS).collect();
         let name = |at: &usize| self.offered.names.get(*at).map_or("", String::as_str);
         // As it is drawn: what is not harmless has no columns.
         let columns = |text: &str| Row::of(Style::PLAIN, text).columns();
@@ -165,9 +165,9 @@ impl List {
                 row
             })
             .collect();
-        if self.found.len() > SHOWN {
+        if self.found.len() > MAX_LIST_ROWS {
             let more =
-                if self.found.len() >= RANKED { "many".to_owned() } else { self.found.len().to_string() };
+                if self.found.len() >= MAX_RANKED { "many".to_owned() } else { self.found.len().to_string() };
             rows.push(Row::of(
                 Style::DIM,
                 &format!("  {more} fit `{}` · ↑↓ chooses · Tab takes it", self.query),

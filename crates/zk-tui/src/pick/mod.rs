@@ -7,4 +7,4 @@ mod picker;
 pub use list::{Asked, Completer, Offered};
 pub(crate) use list::{List, asked};
 pub use picker::opens_picker;
-pub(crate) use picker::{Picked, Picker, PickerKey, Place};
+pub(crate) use picker::{Picked, Picker, PickerKey, PickerKind};

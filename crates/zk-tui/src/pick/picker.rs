@@ -5,22 +5,21 @@ use zk_view::{JobRow, JobState, View, sanitise};
 use super::fuzzy::best;
 use super::list::quoted;
 use super::{Asked, Completer, Offered};
+use crate::inline::Caret;
 use crate::keys::{Direction, Key};
-use crate::paint::Caret;
-use crate::row::Row;
-use crate::style::Style;
+use crate::row::{Row, Style};
 use crate::text::{clip, columns};
 use crate::view::{agent_facts, key_table};
 
 /// Entries that are ranked: who wants others types another letter.
-const RANKED: usize = 500;
+const MAX_RANKED: usize = 500;
 
 /// Rows of the list at most.
-const SHOWN: usize = 12;
+const MAX_PICKER_ROWS: usize = 12;
 
 /// Entries that a [`Picker`] chooses among.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum PickerKind {
     Commands,
     Models,
     Sessions,
@@ -31,7 +30,7 @@ pub(crate) enum Place {
     Jobs,
 }
 
-impl Place {
+impl PickerKind {
     const ALL: [Self; 7] =
         [Self::Commands, Self::Models, Self::Sessions, Self::Tree, Self::Files, Self::Agents, Self::Jobs];
 
@@ -83,7 +82,7 @@ impl Place {
         }
     }
 
-    /// The place that a line without arguments opens.
+    /// The kind of list that a line without arguments opens.
     pub(crate) fn of_line(line: &str) -> Option<Self> {
         match line {
             "/" => Some(Self::Commands),
@@ -100,7 +99,7 @@ impl Place {
 /// Whether a line of a drawn screen opens a list to choose from instead of running a command.
 #[must_use]
 pub fn opens_picker(line: &str) -> bool {
-    Place::of_line(line.trim()).is_some()
+    PickerKind::of_line(line.trim()).is_some()
 }
 
 /// Choice that was made in a picker.
@@ -130,7 +129,7 @@ pub(crate) enum PickerKey {
 /// Chooses one of many by a few letters.
 #[derive(Debug)]
 pub(crate) struct Picker {
-    place: Place,
+    kind: PickerKind,
     offered: Offered,
     /// Text that is searched for each of the names.
     searched: Arc<[String]>,
@@ -153,10 +152,10 @@ const KEYS: [(&str, &str); 7] = [
 ];
 
 impl Picker {
-    pub(crate) fn new(place: Place, completer: &Completer, view: &View) -> Self {
+    pub(crate) fn new(kind: PickerKind, completer: &Completer, view: &View) -> Self {
         let (offered, searched) = (Offered::default(), Arc::default());
         let mut picker = Self {
-            place,
+            kind,
             offered,
             searched,
             query: String::new(),
@@ -164,12 +163,12 @@ impl Picker {
             chosen: 0,
             shows_keys: false,
         };
-        picker.go_to(place, completer, view);
+        picker.go_to(kind, completer, view);
         picker
     }
 
-    fn go_to(&mut self, place: Place, completer: &Completer, view: &View) {
-        self.place = place;
+    fn go_to(&mut self, kind: PickerKind, completer: &Completer, view: &View) {
+        self.kind = kind;
         self.refresh(completer, view);
         self.chosen = 0;
     }
@@ -177,9 +176,9 @@ impl Picker {
     /// Takes in what there is by now. What was chosen stays, if it is still there.
     pub(crate) fn refresh(&mut self, completer: &Completer, view: &View) {
         let before = self.name().map(str::to_owned);
-        self.offered = match self.place.asked() {
+        self.offered = match self.kind.asked() {
             Some(asked) => completer(&asked),
-            None if self.place == Place::Agents => agents(view),
+            None if self.kind == PickerKind::Agents => agents(view),
             None => jobs(&view.jobs),
         };
         let notes = &self.offered.notes;
@@ -198,7 +197,7 @@ impl Picker {
     }
 
     fn find(&mut self) {
-        self.found = best(&self.query, &self.searched, RANKED);
+        self.found = best(&self.query, &self.searched, MAX_RANKED);
         self.chosen = 0;
     }
 
@@ -209,25 +208,27 @@ impl Picker {
     pub(crate) fn press(&mut self, key: &Key, completer: &Completer, view: &View) -> PickerKey {
         let count = self.found.len().max(1);
         let step = |by: usize| {
-            let at = Place::ALL.iter().position(|place| *place == self.place).unwrap_or_default();
-            Place::ALL.get((at + by) % Place::ALL.len()).copied().unwrap_or(self.place)
+            let at = PickerKind::ALL.iter().position(|kind| *kind == self.kind).unwrap_or_default();
+            PickerKind::ALL.get((at + by) % PickerKind::ALL.len()).copied().unwrap_or(self.kind)
         };
         let showed_keys = std::mem::take(&mut self.shows_keys);
         match key {
             Key::Char('?') if self.query.is_empty() => self.shows_keys = !showed_keys,
             Key::Escape | Key::Ctrl('c' | 'o' | 'd') => return PickerKey::Leave,
             Key::Tab => self.go_to(step(1), completer, view),
-            Key::BackTab => self.go_to(step(Place::ALL.len() - 1), completer, view),
+            Key::BackTab => self.go_to(step(PickerKind::ALL.len() - 1), completer, view),
             Key::Move { to: Direction::Up, .. } | Key::Ctrl('p') => {
                 self.chosen = (self.chosen + count - 1) % count;
             }
             Key::Move { to: Direction::Down, .. } | Key::Ctrl('n') => self.chosen = (self.chosen + 1) % count,
-            Key::Move { to: Direction::PageUp, .. } => self.chosen = self.chosen.saturating_sub(SHOWN),
+            Key::Move { to: Direction::PageUp, .. } => {
+                self.chosen = self.chosen.saturating_sub(MAX_PICKER_ROWS)
+            }
             Key::Move { to: Direction::PageDown, .. } => {
-                self.chosen = (self.chosen + SHOWN).min(self.found.len().saturating_sub(1));
+                self.chosen = (self.chosen + MAX_PICKER_ROWS).min(self.found.len().saturating_sub(1));
             }
             Key::Enter => return self.pick(false),
-            Key::Ctrl('k') if self.place == Place::Jobs => return self.pick(true),
+            Key::Ctrl('k') if self.kind == PickerKind::Jobs => return self.pick(true),
             Key::Back => {
                 self.query.pop();
                 self.find();
@@ -251,14 +252,14 @@ impl Picker {
 
     fn pick(&self, kill: bool) -> PickerKey {
         let Some(name) = self.name() else { return PickerKey::Done };
-        PickerKey::Picked(match self.place {
-            Place::Commands => Picked::Text(format!("/{name} ")),
-            Place::Files => Picked::Text(format!("@{} ", quoted(name))),
-            Place::Models => Picked::Line(format!("/model {name}")),
-            Place::Sessions => Picked::Line(format!("/resume {name}")),
-            Place::Tree => Picked::Line(format!("/tree {name}")),
-            Place::Agents => Picked::Agent(name.to_owned()),
-            Place::Jobs => Picked::Job { id: name.to_owned(), kill },
+        PickerKey::Picked(match self.kind {
+            PickerKind::Commands => Picked::Text(format!("/{name} ")),
+            PickerKind::Files => Picked::Text(format!("@{} ", quoted(name))),
+            PickerKind::Models => Picked::Line(format!("/model {name}")),
+            PickerKind::Sessions => Picked::Line(format!("/resume {name}")),
+            PickerKind::Tree => Picked::Line(format!("/tree {name}")),
+            PickerKind::Agents => Picked::Agent(name.to_owned()),
+            PickerKind::Jobs => Picked::Job { id: name.to_owned(), kill },
         })
     }
 
@@ -273,27 +274,27 @@ impl Picker {
     pub(crate) fn rows(&self, width: usize, room: usize) -> Vec<Row> {
         if self.shows_keys {
             let keys = KEYS.iter().map(|(keys, what)| ((*keys).to_owned(), *what));
-            let keys: Vec<_> = [("Enter".to_owned(), self.place.hint())].into_iter().chain(keys).collect();
+            let keys: Vec<_> = [("Enter".to_owned(), self.kind.hint())].into_iter().chain(keys).collect();
             return key_table(&keys, width, room);
         }
         let mut title = Row::default();
-        for place in Place::ALL {
-            let style = if place == self.place { Style { bold: true, ..Style::CYAN } } else { Style::DIM };
+        for kind in PickerKind::ALL {
+            let style = if kind == self.kind { Style { bold: true, ..Style::CYAN } } else { Style::DIM };
             let mark =
-                if place == self.place { format!("[{}]", place.title()) } else { place.title().to_owned() };
+                if kind == self.kind { format!("[{}]", kind.title()) } else { kind.title().to_owned() };
             title = title.with(style, &mark).with(Style::PLAIN, " ");
         }
         let mut rows = vec![title];
-        let shown = SHOWN.min(room.saturating_sub(2)).max(1);
+        let shown = MAX_PICKER_ROWS.min(room.saturating_sub(2)).max(1);
         let first = self.chosen.saturating_sub(shown - 1);
         for (place, at) in self.found.iter().enumerate().skip(first).take(shown) {
             rows.push(self.row(*at, place == self.chosen, width));
         }
         let hint = match self.found.len() {
-            0 if self.searched.is_empty() => self.place.empty().to_owned(),
+            0 if self.searched.is_empty() => self.kind.empty().to_owned(),
             0 => format!("nothing fits `{}`", self.query),
-            RANKED => format!("many fit · {}", self.place.hint()),
-            count => format!("{count} fit · {}", self.place.hint()),
+            MAX_RANKED => format!("many fit · {}", self.kind.hint()),
+            count => format!("{count} fit · {}", self.kind.hint()),
         };
         rows.push(Row::of(Style::DIM, &format!("  {hint} · Tab: others · ?: keys · Esc closes")));
         rows
@@ -303,22 +304,22 @@ impl Picker {
         let name = self.offered.names.get(at).map_or("", String::as_str);
         let note = self.offered.notes.get(at).map_or("", String::as_str);
         // Nobody knows a session or a prompt by its id.
-        let (label, note) = match self.place {
-            Place::Sessions | Place::Tree if !note.is_empty() => (note, name),
-            Place::Commands
-            | Place::Models
-            | Place::Sessions
-            | Place::Tree
-            | Place::Files
-            | Place::Agents
-            | Place::Jobs => (name, note),
+        let (label, note) = match self.kind {
+            PickerKind::Sessions | PickerKind::Tree if !note.is_empty() => (note, name),
+            PickerKind::Commands
+            | PickerKind::Models
+            | PickerKind::Sessions
+            | PickerKind::Tree
+            | PickerKind::Files
+            | PickerKind::Agents
+            | PickerKind::Jobs => (name, note),
         };
         let style = if is_chosen { Style { bold: true, ..Style::CYAN } } else { Style::CYAN };
         let label = clip(&sanitise(label), width.saturating_sub(4).max(1));
         let row = Row::of(style, if is_chosen { "❯ " } else { "  " }).with(style, &label);
         let pad = 2 + 22usize.saturating_sub(columns(&label));
         let room = width.saturating_sub(row.columns() + pad);
-        if note.is_empty() || room < 8 || self.place == Place::Tree {
+        if note.is_empty() || room < 8 || self.kind == PickerKind::Tree {
             return row;
         }
         row.with(Style::DIM, &" ".repeat(pad)).with(Style::DIM, &clip(&sanitise(note), room))

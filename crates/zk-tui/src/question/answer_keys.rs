@@ -105,9 +105,9 @@ pub struct Offer {
     pub more: bool,
 }
 
-/// Effect of a key on a question.
+/// Meaning of a key for a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect<K = Key> {
+pub enum KeyMeaning<K = Key> {
     /// The key belongs to the draft.
     Draft(K),
     /// A choice was made and waits to be confirmed.
@@ -192,20 +192,20 @@ impl<K: AnswerKey> AnswerKeys<K> {
         self.is_typing
     }
 
-    /// Returns the effects of keys that were read at once, at `now`.
-    pub fn press(&mut self, keys: &[K], now: Duration) -> Vec<Effect<K>> {
+    /// Returns the meanings of keys that were read at once, at `now`.
+    pub fn press(&mut self, keys: &[K], now: Duration) -> Vec<KeyMeaning<K>> {
         self.press_part(keys, keys.len() > 1, now)
     }
 
     /// As [`press`](Self::press); `is_burst` if others were read with them.
-    pub(crate) fn press_part(&mut self, keys: &[K], is_burst: bool, now: Duration) -> Vec<Effect<K>> {
+    pub(crate) fn press_part(&mut self, keys: &[K], is_burst: bool, now: Duration) -> Vec<KeyMeaning<K>> {
         match keys {
             [] => Vec::new(),
             [key] if !is_burst && now >= self.deaf_until => self.press_one(key, now),
             keys => {
-                let mut effects = self.unchoose(now);
-                effects.extend(keys.iter().map(|key| self.draft(key, now)));
-                effects
+                let mut meanings = self.unchoose(now);
+                meanings.extend(keys.iter().map(|key| self.draft(key, now)));
+                meanings
             }
         }
     }
@@ -218,14 +218,14 @@ impl<K: AnswerKey> AnswerKeys<K> {
     }
 
     /// The answer of a choice after which nothing came.
-    pub fn tick(&mut self, now: Duration) -> Option<Effect<K>> {
+    pub fn tick(&mut self, now: Duration) -> Option<KeyMeaning<K>> {
         if self.next_tick().is_none_or(|at| now < at) {
             return None;
         }
-        self.chosen.take().map(|chosen| Effect::Answer(chosen.choice))
+        self.chosen.take().map(|chosen| KeyMeaning::Answer(chosen.choice))
     }
 
-    fn press_one(&mut self, key: &K, now: Duration) -> Vec<Effect<K>> {
+    fn press_one(&mut self, key: &K, now: Duration) -> Vec<KeyMeaning<K>> {
         if let Some(chosen) = self.chosen.clone() {
             let lasts = chosen.choice.is_lasting();
             let confirms = key.is_enter() || (lasts && self.choice(key) == Some(chosen.choice));
@@ -233,22 +233,22 @@ impl<K: AnswerKey> AnswerKeys<K> {
             let is_early = lasts && now < chosen.at + QUIET;
             if confirms && !is_early {
                 self.chosen = None;
-                return vec![Effect::Answer(chosen.choice)];
+                return vec![KeyMeaning::Answer(chosen.choice)];
             }
-            let mut effects = self.unchoose(now);
-            effects.push(self.draft(key, now));
-            return effects;
+            let mut meanings = self.unchoose(now);
+            meanings.push(self.draft(key, now));
+            return meanings;
         }
         if self.is_typing {
             return vec![self.draft(key, now)];
         }
         if key.letter() == Some(' ') && self.offer.more {
-            return vec![Effect::NextPage];
+            return vec![KeyMeaning::NextPage];
         }
         match self.choice(key) {
             Some(choice) => {
                 self.chosen = Some(Chosen { choice, key: key.clone(), at: now });
-                vec![Effect::Chosen(choice)]
+                vec![KeyMeaning::Chosen(choice)]
             }
             None => vec![self.draft(key, now)],
         }
@@ -279,18 +279,18 @@ impl<K: AnswerKey> AnswerKeys<K> {
     }
 
     /// Gives the key of a choice to the draft, if there is one.
-    fn unchoose(&mut self, now: Duration) -> Vec<Effect<K>> {
+    fn unchoose(&mut self, now: Duration) -> Vec<KeyMeaning<K>> {
         match self.chosen.take() {
-            Some(chosen) => vec![Effect::Unchosen, self.draft(&chosen.key, now)],
+            Some(chosen) => vec![KeyMeaning::Unchosen, self.draft(&chosen.key, now)],
             None => Vec::new(),
         }
     }
 
-    fn draft(&mut self, key: &K, now: Duration) -> Effect<K> {
+    fn draft(&mut self, key: &K, now: Duration) -> KeyMeaning<K> {
         self.deaf_until = now + DEAF;
         // A line that was ended, or emptied, leaves nothing to go on with.
         self.is_typing = !(key.is_enter() || key.empties_draft());
-        Effect::Draft(key.clone())
+        KeyMeaning::Draft(key.clone())
     }
 }
 

@@ -3,13 +3,12 @@ use std::time::Duration;
 use zk_core::service::{Question, UiAnswer, WiderKind, visible_lines};
 use zk_view::{Card, Intent};
 
-use super::answer_keys::{AnswerKeys, Choice, Effect, LineFocus, Offer};
+use super::answer_keys::{AnswerKeys, Choice, KeyMeaning, LineFocus, Offer};
 use super::frame::{Frame, key_rows};
 use super::line_choice::LineChoice;
 use crate::edit::Buffer;
 use crate::keys::{Direction, Key};
-use crate::row::Row;
-use crate::style::Style;
+use crate::row::{Row, Style};
 
 /// Hint at how to see the rows above.
 const ABOVE: &str = ": Page Up shows them";
@@ -137,8 +136,8 @@ impl CardState {
         if self.line.is_some() {
             return self.press_line(keys, is_burst, now);
         }
-        let effects = self.keys.press_part(keys, is_burst, now);
-        effects.into_iter().filter_map(|effect| self.effect(effect, now)).collect()
+        let meanings = self.keys.press_part(keys, is_burst, now);
+        meanings.into_iter().filter_map(|meaning| self.take(meaning, now)).collect()
     }
 
     /// When [`tick`](Self::tick) has something to do.
@@ -148,8 +147,8 @@ impl CardState {
 
     pub(crate) fn tick(&mut self, now: Duration) -> Option<Outcome> {
         self.next_tick()?;
-        let effect = self.keys.tick(now)?;
-        self.effect(effect, now)
+        let meaning = self.keys.tick(now)?;
+        self.take(meaning, now)
     }
 
     /// The rows of the question.
@@ -226,19 +225,19 @@ impl CardState {
         self.line.is_some() && matches!(self.card.question, Question::Approve(_))
     }
 
-    fn effect(&mut self, effect: Effect, now: Duration) -> Option<Outcome> {
-        match effect {
-            Effect::Draft(key) => Some(Outcome::Draft(key)),
-            Effect::Chosen(_) | Effect::Unchosen => None,
-            Effect::NextPage => {
+    fn take(&mut self, meaning: KeyMeaning, now: Duration) -> Option<Outcome> {
+        match meaning {
+            KeyMeaning::Draft(key) => Some(Outcome::Draft(key)),
+            KeyMeaning::Chosen(_) | KeyMeaning::Unchosen => None,
+            KeyMeaning::NextPage => {
                 self.scroll(self.next().unwrap_or(self.from), now);
                 None
             }
-            Effect::Answer(Choice::NoWithWords) => {
+            KeyMeaning::Answer(Choice::NoWithWords) => {
                 self.line = Some(Line::new(LineFocus::wanted()));
                 None
             }
-            Effect::Answer(choice) => {
+            KeyMeaning::Answer(choice) => {
                 let is_plain = matches!(self.card.question, Question::Confirm { .. });
                 let answer = match choice {
                     Choice::Session | Choice::Always | Choice::WiderSession | Choice::WiderAlways

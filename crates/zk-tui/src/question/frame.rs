@@ -1,7 +1,6 @@
 use zk_core::service::{Approval, Section, SectionKind, WiderKind, visible_lines};
 
-use crate::row::Row;
-use crate::style::Style;
+use crate::row::{Row, Style};
 use crate::view::whole_diff;
 
 /// The left edge of every row of the call itself. No text can stand without it, so none can look like an edge, a

@@ -1,5 +1,4 @@
-use crate::row::Row;
-use crate::style::Style;
+use crate::row::{Row, Style};
 
 /// Meaning of a line for a question with numbered options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

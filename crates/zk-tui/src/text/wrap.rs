@@ -109,7 +109,7 @@ fn words(line: &Row) -> Vec<Word> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::style::Style;
+    use crate::row::Style;
 
     fn wrapped(text: &str, width: usize) -> Vec<String> {
         let (line, indent) = (Row::of(Style::PLAIN, text), Row::of(Style::PLAIN, "  "));

@@ -3,8 +3,7 @@ use std::sync::Arc;
 use zk_view::{Block, Content, View};
 
 use super::Transcript;
-use crate::row::Row;
-use crate::style::Style;
+use crate::row::{Row, Style};
 
 /// The most rows of the last exchange that are shown of a session that is gone on with.
 const EXCHANGE: usize = 60;

@@ -2,14 +2,13 @@ use zk_core::service::RunStatus;
 use zk_view::{Block, Body, Call, CallState, Content, Form, NoteLevel, PluginBlock, RunEnd, Text};
 
 use super::counted;
-use crate::row::Row;
-use crate::style::Style;
+use crate::row::{Row, Style};
 use crate::text::{clip, wrap};
 
 /// Lines of a diff that are shown in short, of an output that ended well, and of one that failed.
-const DIFF: usize = 20;
-const OUTPUT: usize = 5;
-const FAILED_OUTPUT: usize = 15;
+const MAX_DIFF_ROWS: usize = 20;
+const MAX_OUTPUT_ROWS: usize = 5;
+const MAX_FAILED_OUTPUT_ROWS: usize = 15;
 
 /// Extent to which a block is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -282,12 +281,12 @@ fn result(body: &Body, elapsed_ms: Option<u64>, failed: bool, detail: Detail) ->
     let first = |text: &str| Row::of(style, &format!("  {sign} {}", clip(text, LINE)));
     let long = elapsed_ms.filter(|ms| *ms >= 1000);
     let took = long.map_or(String::new(), |ms| format!(" · {:.1} s", ms as f64 / 1e3));
-    let shown = detail.at_most(if failed { FAILED_OUTPUT } else { OUTPUT });
+    let shown = detail.at_most(if failed { MAX_FAILED_OUTPUT_ROWS } else { MAX_OUTPUT_ROWS });
     match (&body.form, &body.lines[..]) {
         (Form::Line | Form::Lines, [line]) => vec![first(line.as_str())],
         (Form::Diff { added, removed, .. }, _) if !failed => {
             let mut rows = vec![first(&format!("+{added} -{removed}"))];
-            rows.extend(diff(body, added + removed, detail.at_most(DIFF)));
+            rows.extend(diff(body, added + removed, detail.at_most(MAX_DIFF_ROWS)));
             rows
         }
         (Form::Table | Form::Lines, _) if detail == Detail::All => {

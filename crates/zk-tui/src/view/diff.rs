@@ -1,10 +1,9 @@
 use zk_view::{DiffLine, DiffReader};
 
-use crate::row::Row;
-use crate::style::Style;
+use crate::row::{Row, Style};
 
 /// Words of a line that are compared: longer lines are shown without emphasis.
-const WORDS: usize = 200;
+const MAX_COMPARED_WORDS: usize = 200;
 
 /// A changed line: whether it was added, its number, and its text without its sign.
 #[derive(Clone, Debug)]
@@ -100,7 +99,7 @@ fn flush(block: &mut Vec<Change<'_>>, rows: &mut Vec<Row>) {
 /// The parts of `text`, and whether each is missing in `other`. Nothing where too little is the same for that to help.
 fn emphasis<'a>(text: &'a str, other: &str) -> Option<Vec<(&'a str, bool)>> {
     let (ours, theirs) = (words(text), words(other));
-    if ours.len() > WORDS || theirs.len() > WORDS {
+    if ours.len() > MAX_COMPARED_WORDS || theirs.len() > MAX_COMPARED_WORDS {
         return None;
     }
     let kept = common(&ours, &theirs);

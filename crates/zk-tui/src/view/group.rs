@@ -5,8 +5,7 @@ use zk_view::{Block, Call, CallState, Content};
 
 use super::block::{LINE, block_rows, indented};
 use super::{Detail, counted};
-use crate::row::Row;
-use crate::style::Style;
+use crate::row::{Row, Style};
 use crate::text::clip;
 
 /// Reads and searches of one agent that follow each other and ended well: they share one row.

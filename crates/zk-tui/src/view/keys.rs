@@ -1,5 +1,4 @@
-use crate::row::Row;
-use crate::style::Style;
+use crate::row::{Row, Style};
 use crate::text::columns;
 
 /// The rows of keys and what each does, in `room` rows at most: short ones share a row where there are too many.

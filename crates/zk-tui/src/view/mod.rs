@@ -10,8 +10,8 @@ pub(crate) use block::{Detail, Kind, block_rows, kind, open_rows, thought_row};
 pub(crate) use diff::whole_diff;
 pub(crate) use group::Reads;
 pub(crate) use keys::key_table;
-pub use status::ModelFacts;
-pub(crate) use status::{agent_facts, agent_rows, job_rows, queue_rows, status_row};
+pub use status::{ModelFacts, status_line};
+pub(crate) use status::{agent_facts, agent_rows, job_rows, queue_rows, silence, status_row};
 
 /// A number of things.
 pub(crate) fn counted(count: u64, what: &str) -> String {

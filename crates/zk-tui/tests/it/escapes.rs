@@ -8,7 +8,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{RngAlgorithm, TestRng};
 use serde_json::{Value, json};
 use zk_core::model::Effects;
-use zk_tui::{Abilities, App, Asked, Direction, Key, Looks, ModelFacts, Notices, Offered, Size, Theme};
+use zk_tui::{Abilities, App, Asked, Direction, Key, Looks, ModelFacts, NoticeForm, Offered, Size, Theme};
 use zk_view::{Patch, View};
 
 use crate::emulator::Emulator;
@@ -377,7 +377,7 @@ fn a_notice_says_the_harmless_text() {
         TestRng::from_seed(RngAlgorithm::ChaCha, &[43; 32]),
     );
     let notice = |tool: &str| {
-        let abilities = Abilities { notices: Notices::Osc777, ..Abilities::PLAIN };
+        let abilities = Abilities { notices: NoticeForm::Osc777, ..Abilities::PLAIN };
         let mut app = App::new(
             View::default(),
             Size::new(60, 16),

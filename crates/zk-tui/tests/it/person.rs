@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use zk_tui::{
-    Abilities, Action, App, Asked, Key, KeyDecoder, Looks, ModelFacts, Notices, Offered, Size, Style, Theme,
+    Abilities, Action, App, Asked, Key, KeyDecoder, Looks, ModelFacts, NoticeForm, Offered, Size, Style,
+    Theme,
 };
 use zk_view::{Card, Intent, Patch, Queued, Status, View};
 
@@ -592,7 +593,7 @@ fn what_is_masked_is_not_drawn() {
 fn who_looks_elsewhere_is_told_of_a_question_once_and_who_looks_is_not() {
     for (keys, expected) in [("\x1b[I", 0), ("\x1b[O", 1), ("\x1b[O\x1b[I", 0)] {
         let size = Size::new(60, 16);
-        let abilities = Abilities { notices: Notices::Osc9, ..Abilities::PLAIN };
+        let abilities = Abilities { notices: NoticeForm::Osc9, ..Abilities::PLAIN };
         let mut app =
             App::new(View::default(), size, abilities, Vec::new(), Box::new(|_| Offered::default()));
         let mut decoder = KeyDecoder::default();

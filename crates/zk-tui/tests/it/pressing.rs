@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use zk_tui::{Abilities, Action, App, Direction, Key, Keymap, Notices, Offered, Size, Style};
+use zk_tui::{Abilities, Action, App, Direction, Key, Keymap, NoticeForm, Offered, Size, Style};
 use zk_view::{Patch, View};
 
 use crate::person::{Desk, card, desk_of};
@@ -278,7 +278,7 @@ fn the_wheel_of_a_mouse_is_not_arrow_keys_on_the_full_screen() {
 /// Returns what a terminal is sent within so many seconds after a question came, keys pressed at some of
 /// them.
 fn sent_after_a_question(name: &str, keys: &[(u64, Key)], seconds: u64) -> String {
-    let abilities = Abilities { notices: Notices::Osc9, ..Abilities::PLAIN };
+    let abilities = Abilities { notices: NoticeForm::Osc9, ..Abilities::PLAIN };
     let mut app =
         App::new(View::default(), Size::new(60, 16), abilities, Vec::new(), Box::new(|_| Offered::default()));
     let at = Duration::from_millis;

@@ -2,7 +2,7 @@ use zk_core::model::{Block, Message};
 use zk_core::service::Conversation;
 
 use super::ViewDriver;
-use crate::{Effect, In, NoteLevel};
+use crate::{Effect, EngineInput, NoteLevel};
 
 /// Reason for the end of a run that the person stopped.
 const STOPPED: &str = "the person stopped it";
@@ -89,7 +89,7 @@ impl ViewDriver {
         let mut front_end = answering.questions.attach();
         loop {
             let pending = front_end.pending();
-            self.shared.apply(In::Questions(&pending));
+            self.shared.apply(EngineInput::Questions(&pending));
             front_end.changed().await;
         }
     }

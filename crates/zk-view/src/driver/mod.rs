@@ -20,7 +20,10 @@ pub use self::reader::{Drained, Reader};
 use self::reader::Backlog;
 use crate::engine::events::with_events;
 use crate::record::SOURCE;
-use crate::{BlockId, Effect, Engine, In, Intent, JobRow, Kept, Lines, NoteLevel, Out, Patch, Seen, View};
+use crate::{
+    BlockId, Effect, Engine, EngineInput, EngineOutput, Intent, JobRow, Kept, Lines, NoteLevel,
+    ObservedEvent, Patch, View,
+};
 
 /// The view of one bus: a plugin that reduces its events, answers its questions and feeds readers. Clones are the
 /// same view. Once its bus is closed it can be installed on another one, which goes on with the same conversation.
@@ -114,8 +117,9 @@ impl State {
     fn settle(&mut self, now: u64) {
         let Some(text) = self.text.take() else { return };
         // Text has no effects.
-        let Out { patches, .. } =
-            self.engine.apply(now, In::Event(Seen { event: &text, origin: &Origin::default() }));
+        let EngineOutput { patches, .. } = self
+            .engine
+            .apply(now, EngineInput::Event(ObservedEvent { event: &text, origin: &Origin::default() }));
         self.push(&patches);
     }
 
@@ -180,28 +184,28 @@ impl ViewDriver {
     /// [`ViewDriver::drive`] carries out; answers of a view that [answers](ViewDriver::answering) go to its questions at
     /// once.
     pub fn intent(&self, intent: &Intent) {
-        self.shared.apply(In::Intent(intent));
+        self.shared.apply(EngineInput::Intent(intent));
     }
 
     /// Shows the commands in the background as they are now, the oldest first.
     pub fn set_jobs(&self, jobs: &[JobRow]) {
-        self.shared.apply(In::Jobs(jobs));
+        self.shared.apply(EngineInput::Jobs(jobs));
     }
 
     /// Shows a notice of the program.
     pub fn note(&self, level: NoteLevel, text: &str) {
-        self.shared.apply(In::Note(level, text));
+        self.shared.apply(EngineInput::Note(level, text));
     }
 
     /// Shows another session in the place of the one shown: its entries from the first to the leaf; none of a new one.
     /// A conversation that is switched says so itself, with `session:switch`.
     pub fn begin(&self, entries: &[Entry]) {
-        self.shared.apply(In::Begin(entries));
+        self.shared.apply(EngineInput::Begin(entries));
     }
 
     /// Hands in the lines that [`Effect::LoadBody`] asked for.
     pub fn body(&self, id: &BlockId, lines: &Lines) {
-        self.shared.apply(In::Body(id, lines));
+        self.shared.apply(EngineInput::Body(id, lines));
     }
 
     /// The next thing the host has to do.
@@ -336,15 +340,15 @@ impl Shared {
         if self.lock().gather(event, origin) {
             return;
         }
-        self.apply(In::Event(Seen { event, origin }));
+        self.apply(EngineInput::Event(ObservedEvent { event, origin }));
     }
 
     /// Reduces one input and hands the patches to the readers, who are never waited for.
-    fn apply(&self, input: In<'_>) {
+    fn apply(&self, input: EngineInput<'_>) {
         let mut replies = Vec::new();
         {
             let mut state = self.state();
-            let Out { patches, effects } = state.engine.apply(self.now(), input);
+            let EngineOutput { patches, effects } = state.engine.apply(self.now(), input);
             state.push(&patches);
             for effect in effects {
                 match effect {
@@ -377,7 +381,7 @@ impl Shared {
         for (id, digest, answer) in replies {
             let Some(answering) = &self.answering else { continue };
             if let Err(error) = answering.front_end.answer(id, digest, answer) {
-                self.apply(In::Note(NoteLevel::Warning, &error.to_string()));
+                self.apply(EngineInput::Note(NoteLevel::Warning, &error.to_string()));
             }
         }
     }
@@ -395,7 +399,7 @@ impl Shared {
                 };
                 let Some(next) = next else { break };
                 sleep(Duration::from_millis(next)).await;
-                self.apply(In::Tick);
+                self.apply(EngineInput::Tick);
             }
         }
     }

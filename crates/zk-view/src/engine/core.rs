@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::body::FullBody;
+use crate::blocks::body::FullBody;
 use crate::{Block, BlockId, Body, Content, Effect, IndexedView, Lines, Patch, Status};
 
 /// Bytes of full bodies that are kept; older ones are read from the stored session.

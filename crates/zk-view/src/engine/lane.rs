@@ -16,7 +16,7 @@ use zk_core::service::QUERY_CONTEXT;
 use self::turn::{Open, Tag, TurnBlocks};
 use super::core::Core;
 use super::parts::{Part, parts};
-use crate::body::FullBody;
+use crate::blocks::body::FullBody;
 use crate::facts::Facts;
 use crate::queues::Queues;
 use crate::record::{CallFact, RunRecord, TurnRecord};
@@ -24,15 +24,15 @@ use crate::text::Growing;
 use crate::{AnswerEnd, Block, BlockId, Call, CallState, Content, RunEnd, SubAgent, Text};
 
 /// Messages that are remembered, so that one which is announced again is not shown twice.
-const RECENT: usize = 64;
+const REMEMBERED_MESSAGES: usize = 64;
 
 /// The blocks of one agent, in order.
 #[derive(Debug, Default)]
-pub(super) struct Lane {
+pub(super) struct AgentBlocks {
     agent: Option<Arc<SubAgent>>,
-    /// Number of blocks that the lane has, and had when its run began.
-    count: u64,
-    base: u64,
+    block_count: u64,
+    /// Number of blocks when its run began.
+    count_at_run_start: u64,
     /// The blocks of the answer that is arriving or whose calls run.
     pub(super) turn: TurnBlocks,
     /// Text that streamed in, for each text of the answer.
@@ -53,7 +53,7 @@ pub(super) struct Lane {
     pub(super) record: RunRecord,
 }
 
-impl Lane {
+impl AgentBlocks {
     pub(super) fn of(origin: &Origin) -> Self {
         Self::of_agent(Arc::new(SubAgent { name: Text::line(&origin.agent), depth: origin.depth }))
     }
@@ -64,10 +64,10 @@ impl Lane {
 
     fn next_id(&mut self) -> BlockId {
         let id = match &self.agent {
-            None => format!("b{}", self.count),
-            Some(agent) => format!("{}/b{}", agent.name, self.count),
+            None => format!("b{}", self.block_count),
+            Some(agent) => format!("{}/b{}", agent.name, self.block_count),
         };
-        self.count += 1;
+        self.block_count += 1;
         BlockId::new(&id)
     }
 
@@ -89,7 +89,7 @@ impl Lane {
 
     pub(super) fn begin_run(&mut self, run_id: &RunId) {
         self.record = RunRecord { run_id: Some(run_id.clone()), ..RunRecord::default() };
-        (self.base, self.answers) = (self.count, 0);
+        (self.count_at_run_start, self.answers) = (self.block_count, 0);
     }
 
     pub(super) fn is_in_run(&self, run_id: &RunId) -> bool {
@@ -154,7 +154,7 @@ impl Lane {
     /// Removes the blocks from `at` on: the last ones of this lane.
     fn remove_from(&mut self, core: &mut Core, at: usize) {
         for open in self.turn.split_off(at).into_iter().rev() {
-            self.count -= 1;
+            self.block_count -= 1;
             core.emit(crate::Patch::Remove { id: open.id });
         }
     }
@@ -380,7 +380,7 @@ impl Lane {
     }
 
     fn remember(&mut self, message: &Arc<Message>) {
-        if self.recent.len() == RECENT {
+        if self.recent.len() == REMEMBERED_MESSAGES {
             self.recent.pop_front();
         }
         self.recent.push_back(message.clone());
@@ -431,7 +431,7 @@ impl Lane {
     /// Goes on after the blocks of a stored session, of which `id` is one.
     pub(super) fn go_on_after(&mut self, id: &BlockId) {
         let number = id.as_str().rsplit_once("/b").and_then(|(_, number)| number.parse::<u64>().ok());
-        self.count = self.count.max(number.map_or(0, |number| number + 1));
+        self.block_count = self.block_count.max(number.map_or(0, |number| number + 1));
     }
 
     /// Whether the record of a stored run has the answer that comes next.

@@ -16,7 +16,7 @@ use zk_core::model::RunId;
 use zk_core::service::{Entry, PendingQuestion};
 
 use self::core::Core;
-use self::lane::Lane;
+use self::lane::AgentBlocks;
 use self::run::{Compaction, Run};
 use crate::{
     Block, BlockId, Card, Content, Effect, Intent, JobRow, Lines, NoteLevel, Patch, Queued, Text, View,
@@ -27,9 +27,9 @@ pub use restore::{body_of, rebuild};
 
 /// Input of a view.
 #[derive(Clone, Copy)]
-pub enum In<'a> {
+pub enum EngineInput<'a> {
     /// An event of the agent or of a sub-agent.
-    Event(Seen<'a>),
+    Event(ObservedEvent<'a>),
     /// Intent of the person.
     Intent(&'a Intent),
     /// Everything that is asked now.
@@ -49,20 +49,23 @@ pub enum In<'a> {
 
 /// An event, and whose it is.
 #[derive(Clone, Copy)]
-pub struct Seen<'a> {
+pub struct ObservedEvent<'a> {
     /// The event.
     pub event: &'a dyn AnyEvent,
     /// The agent.
     pub origin: &'a Origin,
 }
 
-impl std::fmt::Debug for Seen<'_> {
+impl std::fmt::Debug for ObservedEvent<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Seen").field("event", &self.event.name()).field("origin", &self.origin).finish()
+        f.debug_struct("ObservedEvent")
+            .field("event", &self.event.name())
+            .field("origin", &self.origin)
+            .finish()
     }
 }
 
-impl std::fmt::Debug for In<'_> {
+impl std::fmt::Debug for EngineInput<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Event(seen) => seen.fmt(f),
@@ -79,7 +82,7 @@ impl std::fmt::Debug for In<'_> {
 
 /// Outcome of an input.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Out {
+pub struct EngineOutput {
     /// Changes of the view, already made in [`Engine::view`].
     pub patches: Vec<Patch>,
     /// Effects that the host has to carry out.
@@ -92,19 +95,19 @@ pub struct Out {
 /// ```
 /// use zk_core::events::StreamText;
 /// use zk_core::kernel::Origin;
-/// use zk_view::{Content, Engine, In, Seen};
+/// use zk_view::{Content, Engine, EngineInput, ObservedEvent};
 ///
 /// let mut engine = Engine::new();
 /// let event = StreamText { turn_id: "t".into(), delta: "Hello\u{1b}[2J.".into() };
-/// engine.apply(0, In::Event(Seen { event: &event, origin: &Origin::default() }));
+/// engine.apply(0, EngineInput::Event(ObservedEvent { event: &event, origin: &Origin::default() }));
 /// let Content::Answer { text, .. } = &engine.view().blocks[0].content else { panic!() };
 /// assert_eq!(text.as_str(), "Hello.");
 /// ```
 #[derive(Debug, Default)]
 pub struct Engine {
     core: Core,
-    own: Lane,
-    children: BTreeMap<Arc<str>, Lane>,
+    own: AgentBlocks,
+    children: BTreeMap<Arc<str>, AgentBlocks>,
     run: Option<Run>,
     /// Compaction that a person asked for between two runs.
     compaction: Option<Compaction>,
@@ -126,21 +129,21 @@ impl Engine {
     }
 
     /// Takes something in at `now`, in milliseconds since some fixed moment; it never goes back.
-    pub fn apply(&mut self, now: u64, input: In<'_>) -> Out {
+    pub fn apply(&mut self, now: u64, input: EngineInput<'_>) -> EngineOutput {
         self.core.now = now.max(self.core.now);
         match input {
-            In::Event(seen) => self.event(seen),
-            In::Intent(intent) => self.intent(intent),
-            In::Questions(pending) => self.questions(pending),
-            In::Begin(entries) => self.begin(entries),
-            In::Body(id, lines) => {
+            EngineInput::Event(seen) => self.event(seen),
+            EngineInput::Intent(intent) => self.intent(intent),
+            EngineInput::Questions(pending) => self.questions(pending),
+            EngineInput::Begin(entries) => self.begin(entries),
+            EngineInput::Body(id, lines) => {
                 self.core.patches.push(Patch::Body { id: id.clone(), lines: lines.clone() });
             }
-            In::Jobs(jobs) => self.set_jobs(jobs),
-            In::Note(level, text) => self.note(level, text),
-            In::Tick => self.tick(),
+            EngineInput::Jobs(jobs) => self.set_jobs(jobs),
+            EngineInput::Note(level, text) => self.note(level, text),
+            EngineInput::Tick => self.tick(),
         }
-        Out {
+        EngineOutput {
             patches: std::mem::take(&mut self.core.patches),
             effects: std::mem::take(&mut self.core.effects),
         }
@@ -160,10 +163,10 @@ impl Engine {
         self.ending = None;
     }
 
-    fn lane(&mut self, origin: &Origin) -> (&mut Lane, &mut Core) {
+    fn lane(&mut self, origin: &Origin) -> (&mut AgentBlocks, &mut Core) {
         let lane = match origin.depth {
             0 => &mut self.own,
-            _ => self.children.entry(origin.agent.clone()).or_insert_with(|| Lane::of(origin)),
+            _ => self.children.entry(origin.agent.clone()).or_insert_with(|| AgentBlocks::of(origin)),
         };
         (lane, &mut self.core)
     }

@@ -2,10 +2,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use zk_core::model::{CallId, Message, Role, ToolCall, ToolResult, TurnId, TurnUsage};
-use zk_core::service::{Audience, CustomEntry, Entry, EntryKind};
+use zk_core::service::{Audience, CustomEntry, Entry, EntryKind, LiveEntries};
 
-use super::lane::{CutOff, Lane};
-use super::{Engine, In};
+use super::lane::{AgentBlocks, CutOff};
+use super::{Engine, EngineInput};
 use crate::queues::Queues;
 use crate::record::{AgentRecord, Records, RunRecord, StoredCall};
 use crate::{Block, BlockId, CallState, Effect, Lines, Patch, View};
@@ -15,7 +15,7 @@ use crate::{Block, BlockId, CallState, Effect, Lines, Patch, View};
 #[must_use]
 pub fn rebuild(entries: &[Entry]) -> Vec<Arc<Block>> {
     let mut engine = Engine::new();
-    engine.apply(0, In::Begin(entries));
+    engine.apply(0, EngineInput::Begin(entries));
     engine.core.view.into_view().blocks
 }
 
@@ -24,7 +24,7 @@ pub fn rebuild(entries: &[Entry]) -> Vec<Arc<Block>> {
 pub fn body_of(entries: &[Entry], id: &BlockId) -> Option<Lines> {
     let mut engine = Engine::new();
     engine.core.keep_all_bodies();
-    engine.apply(0, In::Begin(entries));
+    engine.apply(0, EngineInput::Begin(entries));
     engine.core.expand(id);
     engine.core.patches.into_iter().find_map(|patch| match patch {
         Patch::Body { lines, .. } => Some(lines),
@@ -102,7 +102,7 @@ impl Engine {
         let given_back = queue.iter().map(|queued| queued.text.unsanitised().to_owned());
         self.core.effects.extend(given_back.map(|text| Effect::GiveBack { text }));
         self.core.forget_bodies();
-        (self.own, self.run, self.compaction) = (Lane::default(), None, None);
+        (self.own, self.run, self.compaction) = (AgentBlocks::default(), None, None);
         self.agents_kept.clear();
         self.children.clear();
         self.restore(entries);
@@ -113,6 +113,8 @@ impl Engine {
     }
 
     fn restore(&mut self, entries: &[Entry]) {
+        // Entries that were looked up in what is left out are no part of what is shown.
+        let entries = entries.get(LiveEntries::looked_up(entries).len()..).unwrap_or_default();
         let mut state = Restoring { records: Records::of(entries), ..Restoring::default() };
         for entry in entries {
             match &entry.kind {
@@ -228,7 +230,7 @@ impl Engine {
             }
             if let Some(agent) = &block.agent {
                 let lane = self.children.entry(agent.name.as_str().into());
-                lane.or_insert_with(|| Lane::of_agent(agent.clone())).go_on_after(&block.id);
+                lane.or_insert_with(|| AgentBlocks::of_agent(agent.clone())).go_on_after(&block.id);
             }
             if let Some(lines) = lines {
                 self.core.restore_body(&block.id, lines);

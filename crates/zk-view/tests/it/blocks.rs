@@ -209,7 +209,7 @@ async fn a_refused_call_says_why_in_words_for_a_person() {
     use zk_core::events::{CallRef, DecidedBy, PermissionDecided, StreamToolArgs, ToolBlocked};
     use zk_core::kernel::Origin;
     use zk_core::model::Effects;
-    use zk_view::{Content, Engine, In, Seen};
+    use zk_view::{Content, Engine, EngineInput, ObservedEvent};
 
     let model = "the user declined this call";
     for (by, reasons, reason, expected) in [
@@ -226,7 +226,7 @@ async fn a_refused_call_says_why_in_words_for_a_person() {
     ] {
         let mut engine = Engine::new();
         let mut see = |event: &dyn zk_core::kernel::AnyEvent| {
-            engine.apply(0, In::Event(Seen { event, origin: &Origin::default() }));
+            engine.apply(0, EngineInput::Event(ObservedEvent { event, origin: &Origin::default() }));
         };
         let call = Arc::new(CallRef {
             turn_id: "t".into(),

@@ -17,7 +17,7 @@ use zk_core::service::{
     SessionStore, StoreError,
 };
 use zk_session::MemoryStore;
-use zk_view::{Engine, In, Kept, Seen, ViewDriver, rebuild};
+use zk_view::{Engine, EngineInput, Kept, ObservedEvent, ViewDriver, rebuild};
 
 const CHILDREN: usize = 3;
 
@@ -67,7 +67,7 @@ struct Rig {
 
 impl Rig {
     fn tell(&mut self, event: &impl Event, origin: &Origin) {
-        self.engine.apply(0, In::Event(Seen { event, origin }));
+        self.engine.apply(0, EngineInput::Event(ObservedEvent { event, origin }));
     }
 
     fn origin(child: usize) -> Origin {

@@ -14,7 +14,8 @@ use zk_core::service::{
 use zk_session::load_history;
 use zk_testkit::Script;
 use zk_view::{
-    CallState, Content, Effect, Engine, In, Intent, Patch, Seen, View, ViewDriver, body_of, rebuild,
+    CallState, Content, Effect, Engine, EngineInput, Intent, ObservedEvent, Patch, View, ViewDriver, body_of,
+    rebuild,
 };
 
 use crate::support::{call, rig, rig_with};
@@ -93,10 +94,10 @@ fn texts_that_wait_are_given_back_when_another_session_is_shown() {
     let mut engine = Engine::new();
     let origin = Origin::default();
     let start = SessionStart { session_id: None, run_id: "r".into(), messages: 0 };
-    engine.apply(0, In::Event(Seen { event: &start, origin: &origin }));
-    engine.apply(1, In::Intent(&Intent::Submit { text: "later".into() }));
+    engine.apply(0, EngineInput::Event(ObservedEvent { event: &start, origin: &origin }));
+    engine.apply(1, EngineInput::Intent(&Intent::Submit { text: "later".into() }));
     assert_eq!(engine.view().queue.len(), 1);
-    let out = engine.apply(2, In::Begin(&[]));
+    let out = engine.apply(2, EngineInput::Begin(&[]));
     assert_eq!(out.effects, [Effect::GiveBack { text: "later".into() }]);
     assert_eq!(out.patches.len(), 1);
     assert_eq!(engine.view(), &View { switches: 1, ..View::default() });

@@ -6,7 +6,7 @@ use zk_core::events::{
 };
 use zk_core::kernel::{BoxError, Cx, Origin};
 use zk_testkit::Script;
-use zk_view::{Activity, BatchCounts, Engine, In, Patch, Seen, Status};
+use zk_view::{Activity, BatchCounts, Engine, EngineInput, ObservedEvent, Patch, Status};
 
 use crate::support::rig;
 
@@ -137,7 +137,7 @@ fn a_compaction_between_two_runs_is_shown_with_its_seconds_until_it_ends() {
         let mut engine = Engine::new();
         let mut happen = |at: u64, stage: CompactionStage| {
             let (event, origin) = (compaction(stage), Origin::default());
-            engine.apply(at, In::Event(Seen { event: &event, origin: &origin }));
+            engine.apply(at, EngineInput::Event(ObservedEvent { event: &event, origin: &origin }));
             (engine.view().status.clone(), engine.next_tick())
         };
         let (begun, next_tick) = happen(500, CompactionStage::Began);
@@ -148,7 +148,7 @@ fn a_compaction_between_two_runs_is_shown_with_its_seconds_until_it_ends() {
     }
     let mut engine = Engine::new();
     let (event, origin) = (compaction(CompactionStage::Began), Origin::default());
-    engine.apply(500, In::Event(Seen { event: &event, origin: &origin }));
-    engine.apply(3600, In::Tick);
+    engine.apply(500, EngineInput::Event(ObservedEvent { event: &event, origin: &origin }));
+    engine.apply(3600, EngineInput::Tick);
     assert_eq!(engine.view().status.activity_ms, 3000);
 }

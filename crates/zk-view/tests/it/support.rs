@@ -61,6 +61,7 @@ pub(crate) async fn rig_of(
     bus.install(&Recorder::new(session.clone())).unwrap();
     bus.install(&driver).unwrap();
     let builder = Agent::builder(Arc::new(ScriptedProvider::new(script)))
+        .unguarded()
         .bus(bus)
         .tool(TestTool::arc("echo", true))
         .tool(TestTool::arc("run", false))

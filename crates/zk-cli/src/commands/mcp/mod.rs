@@ -17,7 +17,7 @@ use super::print;
 use crate::app::{AppContext, runtime};
 use crate::args::actions::McpAction;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::mcp::{Records, Session};
+use crate::mcp::{Session, server_records};
 use crate::own_files;
 
 /// Most that is printed of a log, in bytes.
@@ -44,7 +44,7 @@ pub(crate) fn mcp(app: &AppContext, action: McpAction) -> Outcome<Exit> {
 /// The servers with their state in the program that used them last. None is started for that.
 fn list(app: &AppContext) -> Outcome<Exit> {
     let (servers, wrong) = app.settings.mcp_servers();
-    let records = app.dirs.mcp().map(|dir| Records::new(dir, app));
+    let records = app.dirs.mcp().map(|dir| server_records(app, dir));
     let row = |server: &ServerConfig, state: &str| {
         let ServerConfig { name, transport, .. } = server;
         let how = visible_line(&server.summary());
@@ -204,7 +204,7 @@ async fn accept(app: &AppContext, server: &str, digest: Option<&str>) -> Outcome
 
 fn logs(app: &AppContext, server: &str) -> Outcome<Exit> {
     chosen(app, Some(server))?;
-    let path = app.dirs.mcp().map(|dir| Records::new(dir, app).log_path(server));
+    let path = app.dirs.mcp().map(|dir| server_records(app, dir).log_path(server));
     let Some(path) = path.filter(|path| path.exists()) else {
         return print(app, &[format!("MCP server {server} has printed nothing to standard error yet")]);
     };

@@ -13,15 +13,15 @@ use zk_core::kernel::Bus;
 use zk_core::model::{Concurrency, ToolError, ToolOutput};
 use zk_core::service::{Tool, ToolCx};
 use zk_mcp::{McpServer, ServeToken, ServedCall, ServedTool, ServedTools};
+use zk_tui::term::print_stderr;
 
 use super::run_tool::{RUN, RunTool};
 use crate::app::{AppContext, runtime};
 use crate::commands::exec_server::pipes;
 use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::place::Place;
+use crate::place::ExecutionTarget;
 use crate::sessions::Session;
-use crate::term::print_stderr;
 
 /// The variable with the token that clients have to know.
 const TOKEN: &str = "ZK_MCP_TOKEN";
@@ -114,7 +114,7 @@ impl ProgramTools {
         let ServedCall { args, progress, stop, .. } = call;
         let cx = ToolCx {
             progress,
-            ..ToolCx::new(self.bus.cx().with_stop(stop), Place::cwd(&self.app, &self.bus))
+            ..ToolCx::new(self.bus.cx().with_stop(stop), ExecutionTarget::cwd(&self.app, &self.bus))
         };
         cx.run(tool, args).await?.into_output()
     }

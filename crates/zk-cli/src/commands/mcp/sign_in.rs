@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use zk_auth::{AuthError, AuthorizationCode, Login};
 use zk_mcp::{ServerState, SignInError, SignInOptions, SignInPage};
+use zk_tui::term::print_stderr;
 
 use super::{chosen, problem};
 use crate::app::AppContext;
@@ -11,7 +12,6 @@ use crate::commands::print;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mcp::Session;
 use crate::stdin;
-use crate::term::print_stderr;
 
 /// The person's terminal and browser.
 struct Terminal<'a> {
@@ -23,7 +23,7 @@ struct Terminal<'a> {
 impl SignInPage for Terminal<'_> {
     async fn code(&self, login: &Login) -> Result<AuthorizationCode, AuthError> {
         print_stderr(&format!("Open this address and sign in:\n\n{}\n", login.url()));
-        let opener = self.app.settings.texts("mcp.opener");
+        let opener = self.app.settings.mcp.opener.clone();
         if (self.browser || !opener.is_empty()) && !open(self.app, &opener, login.url()).await {
             print_stderr("zk: no browser could be opened; open the address yourself");
         }
@@ -66,7 +66,7 @@ async fn signed_in(
             Some(lines) => (lines, Exit::Failed),
         });
     }
-    let client_metadata_url = app.settings.text("mcp.client_metadata_url").map(str::to_owned);
+    let client_metadata_url = app.settings.mcp.client_metadata_url.clone();
     let page = Terminal { app, browser };
     let signed_in = session.servers.sign_in(server, &page, &SignInOptions { client_metadata_url }).await;
     signed_in.map_err(|error| match error {

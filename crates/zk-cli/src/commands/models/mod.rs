@@ -3,14 +3,14 @@ mod list;
 use list::Listed;
 use zk_core::kernel::Bus;
 use zk_core::model::Model;
+use zk_providers::select::SelectedEndpoint;
 use zk_providers::{Overrides, known_efforts, known_model, known_models, known_providers};
+use zk_tui::term;
 
 use super::print;
 use crate::app::{AppContext, runtime};
 use crate::compose;
-use crate::endpoint::{Endpoint, NamedProvider};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::term;
 
 /// Prints the models of the provider that would be asked, or of every provider when there is none.
 pub(crate) fn models(app: &AppContext, filter: &[String], json: bool) -> Outcome<Exit> {
@@ -42,8 +42,13 @@ pub(crate) fn models(app: &AppContext, filter: &[String], json: bool) -> Outcome
 /// The models by provider.
 fn all(app: &AppContext) -> Outcome<Vec<(String, Vec<Listed>)>> {
     let runtime = runtime()?;
-    let named =
-        app.settings.text("provider").map(|name| NamedProvider::find(&app.settings, name)).transpose()?;
+    let named = app
+        .settings
+        .program
+        .provider
+        .as_deref()
+        .map(|name| app.settings.known_providers().find(name))
+        .transpose()?;
     let endpoint = match (runtime.block_on(app.endpoint()), named) {
         (Ok(endpoint), _) => endpoint,
         (Err(failure), Some(named)) if failure.exit == Exit::Auth => {
@@ -66,7 +71,7 @@ fn all(app: &AppContext) -> Outcome<Vec<(String, Vec<Listed>)>> {
 }
 
 /// The models of an endpoint: those it lists, and at the vendor's own address those of the catalogue, too.
-async fn of(app: &AppContext, endpoint: &Endpoint) -> Outcome<Vec<Listed>> {
+async fn of(app: &AppContext, endpoint: &SelectedEndpoint) -> Outcome<Vec<Listed>> {
     let provider = compose::provider(app, endpoint).await?;
     let name = &endpoint.provider.name;
     let live = provider.list_models(&Bus::new().cx()).await;

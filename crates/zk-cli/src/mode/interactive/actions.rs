@@ -3,19 +3,17 @@
 use zk_core::model::Message;
 use zk_core::service::Conversation;
 use zk_tools::Jobs;
-use zk_tui::{Action, App, Modes, Queries};
+use zk_tui::plain::LineEditor;
+use zk_tui::{Action, App, Modes, Queries, ScreenKind, Style};
 use zk_view::{Effect, Intent, NoteLevel};
 
-use super::beside;
 use super::editor::Editing;
+use super::host_messages::{HostRequest, Made, OpenConversation};
 use super::inline::{Edited, InlineScreen};
-use super::job_commands;
 use super::line::load_body;
-use super::line_editor::LineEditor;
-use super::screen_kind::ScreenKind;
-use super::worker::{Made, Opened, Work};
+use super::{commands_during_run, job_commands};
 use crate::exit::{Failure, Outcome};
-use crate::place::Place;
+use crate::place::ExecutionTarget;
 
 impl InlineScreen {
     pub(super) async fn act(
@@ -25,10 +23,10 @@ impl InlineScreen {
         editor: &mut LineEditor,
     ) -> Outcome<()> {
         match action {
-            Action::Line(line) => self.work(Work::Line(line)),
+            Action::Line(line) => self.work(HostRequest::Line(line)),
             Action::Beside(line) => match self.opened.get() {
-                Some(opened) => beside::run(opened, line, self.notes.clone()),
-                None => self.work(Work::Line(line)),
+                Some(opened) => commands_during_run::run(opened, line, self.notes.clone()),
+                None => self.work(HostRequest::Line(line)),
             },
             Action::PromptCommand { line, steers } => match (self.opened.get(), self.keyboard.running()) {
                 (Some(opened), Some(run)) => {
@@ -36,7 +34,7 @@ impl InlineScreen {
                     app.set_hint("the command makes its prompt: Esc stops it with the run");
                 }
                 // The run is over by now.
-                (_, _) => self.work(Work::Line(line)),
+                (_, _) => self.work(HostRequest::Line(line)),
             },
             Action::Intent(intent) => match self.commands.behind(intent, self.keyboard.running()) {
                 Some(intent) => self.take_prompt(&intent).await,
@@ -55,7 +53,7 @@ impl InlineScreen {
             Action::Suspend => self.suspend(app, true).map_err(|error| {
                 Failure::failed(format!("cannot use the terminal after zk was stopped: {error}"))
             })?,
-            Action::Quit => self.work(Work::Quit),
+            Action::Quit => self.work(HostRequest::Quit),
             // The loop does it, since what is typed goes elsewhere then.
             Action::Edit(_) => {}
         }
@@ -76,7 +74,7 @@ impl InlineScreen {
             (line, Made::Later(does)) => {
                 let text = format!("{does} follows at the end of this run");
                 self.show_beside(&line, &text, app).await;
-                self.work(Work::Line(does.to_owned()));
+                self.work(HostRequest::Line(does.to_owned()));
             }
             (_, Made::Stopped) => {}
         }
@@ -90,7 +88,7 @@ impl InlineScreen {
         let Some(opened) = self.opened.get() else { return app.insert(path) };
         let model = opened.agent.model();
         let added = if model.capabilities.vision {
-            let cwd = Place::now(&self.app, &opened.agent.bus().cx());
+            let cwd = ExecutionTarget::now(&self.app, &opened.agent.bus().cx());
             opened.attachments.add(&self.app, &cwd, path)
         } else {
             Err(format!("{} does not see images: the path stays text", model.reference()))
@@ -99,13 +97,13 @@ impl InlineScreen {
             Ok(mark) => app.attach(&mark),
             Err(why) => {
                 app.insert(path);
-                app.print(zk_tui::Style::YELLOW, &why);
+                app.print(Style::YELLOW, &why);
             }
         }
     }
 
     /// Steers the run with a text; with the images of its marks.
-    async fn steer(&self, opened: &Opened, effect: Effect) {
+    async fn steer(&self, opened: &OpenConversation, effect: Effect) {
         if let Effect::Steer { text } = &effect {
             let images = opened.attachments.of(text);
             if !images.is_empty() {
@@ -147,8 +145,8 @@ impl InlineScreen {
 
     /// Shows what a command said that was done beside a run.
     pub(super) async fn show_beside(&mut self, line: &str, text: &str, app: &mut App) {
-        app.print(zk_tui::Style::BOLD, &format!("› {line}"));
-        app.print(zk_tui::Style::PLAIN, text);
+        app.print(Style::BOLD, &format!("› {line}"));
+        app.print(Style::PLAIN, text);
         self.follow_view().await;
         let Some(opened) = self.opened.get() else { return };
         match opened.wanted.peek() {
@@ -174,12 +172,12 @@ impl InlineScreen {
                         self.view.note(NoteLevel::Warning, "this output is not kept any more");
                     }
                 }
-                (_, _) => self.work(Work::Effect(effect)),
+                (_, _) => self.work(HostRequest::Effect(effect)),
             }
         }
     }
 
-    pub(super) fn work(&self, work: Work) {
+    pub(super) fn work(&self, work: HostRequest) {
         // The conversation may have ended.
         let _ = self.todo.send(work);
     }
@@ -211,7 +209,7 @@ impl InlineScreen {
         app.enter(self.began.elapsed());
         match edited {
             Ok((before, text)) => app.end_edit(&before, &text),
-            Err(why) => app.print(zk_tui::Style::YELLOW, &why),
+            Err(why) => app.print(Style::YELLOW, &why),
         }
         Ok(())
     }

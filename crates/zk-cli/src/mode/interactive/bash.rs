@@ -4,12 +4,12 @@ use zk_core::events::{BashOutput, UserBash};
 use zk_core::model::Message;
 use zk_core::service::{Conversation, Exec, ExecRequest, Exit, OutputSink, OutputStream};
 use zk_tools::CommandOutput;
+use zk_tui::Style;
+use zk_tui::plain::{Backlog, SharedScreen};
+use zk_tui::term::{Utf8Decoder, redacted};
 
 use super::chat::{Chat, LineOutcome};
-use crate::behavior;
-use crate::mode::shared_screen::SharedScreen;
 use crate::place::PersonExec;
-use crate::term::{Backlog, Style, Utf8Decoder, redacted};
 
 /// A command of the person's own: `!command` tells the model, `!!command` does not.
 pub(super) async fn run(chat: &Chat, command: &str, private: bool, stop: CancellationToken) -> LineOutcome {
@@ -18,11 +18,10 @@ pub(super) async fn run(chat: &Chat, command: &str, private: bool, stop: Cancell
     }
     let cx = chat.agent.bus().cx();
     // Nothing is kept of what the model is not to see: its tools may read the files of outputs.
-    let mut kept = (!private)
-        .then(|| CommandOutput::new(&cx, behavior::tools_options(&chat.app.settings).output_file_bytes));
+    let mut kept = (!private).then(|| CommandOutput::new(&cx, chat.app.settings.tools.output_file_bytes));
     let exit_code = match cx.emit(UserBash { command: command.to_owned(), private }).await {
         Ok(Some(BashOutput { output, exit_code })) => {
-            chat.screen.line(Style::Plain, &output);
+            chat.screen.line(Style::PLAIN, &output);
             if let Some(kept) = &mut kept {
                 kept.write(output.as_bytes());
             }
@@ -35,7 +34,7 @@ pub(super) async fn run(chat: &Chat, command: &str, private: bool, stop: Cancell
         Err(error) => return failed(chat, &error.to_string()),
     };
     if exit_code != 0 {
-        chat.screen.line(Style::Red, &format!("exit code {exit_code}"));
+        chat.screen.line(Style::RED, &format!("exit code {exit_code}"));
     }
     let Some(kept) = kept else { return LineOutcome::Done };
     let output = kept.finish();
@@ -48,7 +47,7 @@ pub(super) async fn run(chat: &Chat, command: &str, private: bool, stop: Cancell
 }
 
 fn failed(chat: &Chat, why: &str) -> LineOutcome {
-    chat.screen.line(Style::Red, why);
+    chat.screen.line(Style::RED, why);
     LineOutcome::Failed
 }
 

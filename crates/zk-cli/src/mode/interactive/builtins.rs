@@ -1,20 +1,23 @@
 use std::sync::Arc;
 
-use super::help::help;
-use super::models;
-use super::screen_kind::{ScreenKind, WantedScreen};
-use crate::app::AppContext;
-use crate::exit::{Failure, Outcome};
-use crate::mode::permission_modes::{PermissionModes, explain};
-use crate::place::Place;
-use crate::term::terminal_size;
-use crate::{commands, compose, model_name, sessions};
+use crate::place::ExecutionTarget;
+use crate::select;
 use async_trait::async_trait;
 use zk_agent::Agent;
 use zk_core::kernel::{BoxError, Cx};
 use zk_core::model::{Model, ThinkingLevel, ThinkingRequest, ThinkingSupport};
 use zk_core::service::{Command, CommandOutcome, Provider, SessionFilter, SessionStore, Tool};
+use zk_providers::select::{lists_model, split_thinking_level};
+use zk_tui::plain::help;
+use zk_tui::{Modes, ScreenKind};
 use zk_view::{Block, Content, Intent, ViewDriver};
+
+use super::models;
+use super::wanted_screen::WantedScreen;
+use crate::app::AppContext;
+use crate::exit::{Failure, Outcome};
+use crate::mode::permission_modes::{PermissionModes, explain};
+use crate::{commands, compose, sessions};
 
 /// The commands every conversation has.
 pub(crate) fn all(
@@ -127,7 +130,7 @@ impl Command for Builtin {
             BuiltinKind::Quit => return Ok(CommandOutcome::Quit),
             BuiltinKind::Reload => return Ok(CommandOutcome::Reload),
             BuiltinKind::Copy => self.context.copy(),
-            BuiltinKind::Help => help(cx, self.context.wanted.is_drawn(), terminal_size().0),
+            BuiltinKind::Help => help(cx, self.context.wanted.is_drawn(), Modes::size().width),
             BuiltinKind::Permissions => permissions(args, cx)?,
             BuiltinKind::Model => self.context.model(args).await?,
             BuiltinKind::Models => models::list(args, &self.context.agent.model().reference(), cx).await?,
@@ -147,9 +150,9 @@ impl CommandContext {
         let before = self.agent.model();
         if !name.is_empty() {
             let provider = self.provider_of(name).await?;
-            let id = model_name::id_at(&self.app.settings, provider.name(), name);
+            let id = self.app.settings.known_providers().model_id(provider.name(), name);
             self.agent.set_model(compose::describe_model(&*provider, &id).await).await?;
-            if let Some(level) = model_name::split_level(name).1 {
+            if let Some(level) = split_thinking_level(name).1 {
                 self.agent.set_thinking(ThinkingRequest { level, budget: None }).await?;
             }
         }
@@ -166,7 +169,7 @@ impl CommandContext {
         if let Some(provider) = prefix.and_then(|prefix| self.registered(prefix)) {
             return Ok(provider);
         }
-        let other = model_name::other_provider(&self.app.settings, Some(&current), name);
+        let other = self.app.settings.known_providers().other_provider(Some(&current), name);
         let Some(other) = other else { return Ok(here) };
         if let Some(provider) = self.registered(&other.name) {
             return Ok(provider);
@@ -174,7 +177,7 @@ impl CommandContext {
         match self.open(&other.name).await {
             Ok(provider) => Ok(provider),
             // At an address of one's own, a name with a slash may be an id.
-            Err(_) if !other.is_explicit || model_name::lists(&*here, name).await => Ok(here),
+            Err(_) if !other.is_explicit || lists_model(&*here, name).await => Ok(here),
             Err(failure) => Err(failure.message.into()),
         }
     }
@@ -189,7 +192,7 @@ impl CommandContext {
             };
             let model = match words.next() {
                 Some(name) => {
-                    let id = model_name::id_at(&self.app.settings, provider.name(), name);
+                    let id = self.app.settings.known_providers().model_id(provider.name(), name);
                     compose::describe_model(&*provider, &id).await
                 }
                 None => {
@@ -218,8 +221,8 @@ impl CommandContext {
     fn describe_model(&self) -> String {
         let model = self.agent.model();
         let window = model.window.map_or(String::new(), |tokens| format!(", window {tokens} tokens"));
-        let note = model_name::unknown_note(&self.app.settings, &model);
-        let note = note.map_or(String::new(), |note| format!(" ({note})"));
+        let unknown = self.app.settings.known_providers().unknown_model(&model);
+        let note = unknown.map_or(String::new(), |unknown| format!(" ({})", select::note(&unknown)));
         format!("{}{window}{note}", model.reference())
     }
 
@@ -294,7 +297,7 @@ impl CommandContext {
     /// Has the host go on with another screen.
     fn screen(&self, name: &str) -> Result<String, BoxError> {
         let kind = name.parse()?;
-        if kind != ScreenKind::Plain && ScreenKind::is_plain_only(&self.app) {
+        if kind != ScreenKind::Plain && ScreenKind::is_plain_only(&self.app.env.terminal()) {
             return Err("this terminal cannot move its cursor (TERM=dumb): only plain lines work here".into());
         }
         self.wanted.set(kind);
@@ -330,8 +333,11 @@ impl CommandContext {
 
     async fn sessions(&self, cx: &Cx) -> Result<String, BoxError> {
         let store = sessions::store(&self.app).map_err(|failure| failure.message)?;
-        let filter =
-            SessionFilter { cwd: Some(Place::now(&self.app, cx)), limit: Some(20), unanswered: false };
+        let filter = SessionFilter {
+            cwd: Some(ExecutionTarget::now(&self.app, cx)),
+            limit: Some(20),
+            unanswered: false,
+        };
         let lines = commands::session_lines(&store.list(&filter).await?, false);
         Ok(if lines.is_empty() { "there are none yet".to_owned() } else { lines.join("\n") })
     }

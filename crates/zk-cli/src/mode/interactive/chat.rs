@@ -4,35 +4,32 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 use zk_agent::{Agent, AgentConversation};
 use zk_core::service::{Provider, Questions};
+use zk_tui::Style;
+use zk_tui::plain::{Keyboard, LineEditor, Screen, SharedScreen, TerminalUi, Waiting};
 use zk_view::ViewDriver;
 
 use super::attachments::Attachments;
-use super::desk::{Attending, Desk, Lines, attend};
-use super::keyboard::{Keyboard, Waiting};
-use super::line_editor::LineEditor;
-use super::question::TerminalUi;
-use super::reload::Carried;
-use super::screen_kind::WantedScreen;
-use super::{beside, builtins, directory, job_commands, session_commands, trust_question};
+use super::carried::Carried;
+use super::front_end::{AbortOnDrop, ConsoleFrontEnd, Lines, attend};
+use super::wanted_screen::WantedScreen;
+use super::{builtins, directory, job_commands, session_commands, trust_question};
 use crate::app::AppContext;
 use crate::args::Prompt;
 use crate::commands::window_commands;
 use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::mode::own_commands::provide_own;
+use crate::mode::own_commands::{is_harmless, provide_own};
 use crate::mode::permission_modes::{PermissionModes, explain};
-use crate::mode::shared_screen::SharedScreen;
 use crate::session_switch::SessionSwitch;
 use crate::sessions::{self, Kept, Session};
 use crate::signals::Signals;
-use crate::term::{Screen, Style};
 
 /// Told when a command begins and ends.
 type OnBusy = Arc<dyn Fn(bool) + Send + Sync>;
 
 /// Beginning of a conversation.
 #[derive(Clone, Copy)]
-pub(super) enum Opens<'a> {
+pub(super) enum ConversationSource<'a> {
     /// Prompt of the command line.
     Prompt(&'a Prompt),
     /// The conversation before it, with settings that were read anew and may need the person's trust, unless `stop` ends
@@ -40,7 +37,7 @@ pub(super) enum Opens<'a> {
     Carried { carried: &'a Carried, stop: Option<&'a CancellationToken> },
 }
 
-impl<'a> Opens<'a> {
+impl<'a> ConversationSource<'a> {
     fn stop(self) -> Option<&'a CancellationToken> {
         match self {
             Self::Prompt(_) => None,
@@ -76,7 +73,7 @@ pub(super) struct Chat {
     pub(super) lines: Mutex<Option<Lines>>,
     /// Told when a command begins and ends of which the view knows nothing.
     on_busy: Mutex<Option<OnBusy>>,
-    _following: Attending,
+    _following: AbortOnDrop,
     /// Images that were attached to what is typed.
     pub(super) attachments: Attachments,
     /// The screen to go on with.
@@ -92,7 +89,7 @@ pub(super) enum LineOutcome {
     Failed,
     /// The conversation was to be opened anew, which cannot be done: text typed behind that was typed for
     /// another state of things.
-    Stays,
+    ReloadRejected,
     /// The conversation is over.
     Quit(Exit),
     /// The conversation goes on with what was read anew.
@@ -102,47 +99,50 @@ pub(super) enum LineOutcome {
 /// Goes on with the next permission mode, and shows which.
 fn show_next_mode(modes: &PermissionModes, screen: &SharedScreen) {
     let mode = modes.cycle();
-    screen.line(Style::Yellow, &format!("mode {mode}: {}", explain(mode)));
+    screen.line(Style::YELLOW, &format!("mode {mode}: {}", explain(mode)));
 }
 
 impl Chat {
     /// Opens the conversation. The settings of the project count if the person says so.
     pub(super) async fn open(
         app: &AppContext,
-        opens: Opens<'_>,
-        desk: Desk,
+        opens: ConversationSource<'_>,
+        front_end: ConsoleFrontEnd,
         signals: Signals,
     ) -> Outcome<Self> {
-        let Desk { screen, keyboard, asking, view, draws_lines } = desk;
+        let ConsoleFrontEnd { screen, keyboard, asking, view, draws_lines } = front_end;
         screen.take_notices(&app.notices);
         let ui = Arc::new(TerminalUi::new(screen.clone(), keyboard.clone()));
         // A question may come before there is a conversation.
         let following = view.clone();
         let following = tokio::spawn(async move { following.follow_questions().await });
-        let following = Attending(following);
+        let following = AbortOnDrop(following);
         let attending = draws_lines.then(|| attend(&view, &ui));
         let app = match opens {
-            Opens::Carried { stop: None, .. } => app.clone(),
-            Opens::Carried { .. } | Opens::Prompt(_) => {
+            ConversationSource::Carried { stop: None, .. } => app.clone(),
+            ConversationSource::Carried { .. } | ConversationSource::Prompt(_) => {
                 trust_question::ask(app, &asking, &keyboard, &signals, opens.stop()).await?
             }
         };
         let provider = opens.unless_stopped(async {
             let endpoint = match opens {
-                Opens::Prompt(_) => app.endpoint().await?,
-                Opens::Carried { carried, .. } => carried.endpoint(&app).await?,
+                ConversationSource::Prompt(_) => app.endpoint().await?,
+                ConversationSource::Carried { carried, .. } => carried.endpoint(&app).await?,
             };
             compose::provider(&app, &endpoint).await
         });
         let provider = provider.await?;
         let session = match opens {
-            Opens::Prompt(prompt) => sessions::begin(&app, prompt.resume.as_ref()).await?,
-            Opens::Carried { carried, .. } => carried.session(&app).await?,
+            ConversationSource::Prompt(prompt) => sessions::begin(&app, prompt.resume.as_ref()).await?,
+            ConversationSource::Carried { carried, .. } => carried.session(&app).await?,
         };
-        let allow_all = app.settings.flag("permissions.allow_all");
+        let allow_all = app.settings.permissions.allow_all;
         // A conversation that is carried over is shown already.
-        if let (Opens::Prompt(_), Some(entries)) = (opens, session.restored()) {
+        if let (ConversationSource::Prompt(_), Some(entries)) = (opens, session.restored()) {
             view.begin(&entries);
+            if let Some(line) = session.not_shown() {
+                screen.line(Style::DIM, &line);
+            }
         }
         let lines = attending.map(|attending| Lines::draw(&view, &screen, &ui, attending));
         let options = HostOptions {
@@ -155,7 +155,7 @@ impl Chat {
         let bus = match compose::bus(&app, &Session::default(), options).await {
             Ok(bus) => bus,
             Err(failure) => {
-                if matches!(opens, Opens::Carried { .. }) {
+                if matches!(opens, ConversationSource::Carried { .. }) {
                     session.keep_outputs();
                 }
                 // Another conversation may be opened on it instead.
@@ -167,8 +167,8 @@ impl Chat {
         let first = sessions.current();
         let opened = async {
             let model = match opens {
-                Opens::Prompt(_) => compose::model(&app, &*provider, &first).await?,
-                Opens::Carried { carried, .. } => {
+                ConversationSource::Prompt(_) => compose::model(&app, &*provider, &first).await?,
+                ConversationSource::Carried { carried, .. } => {
                     compose::describe_model(&*provider, &carried.model.id).await
                 }
             };
@@ -192,8 +192,8 @@ impl Chat {
                 keyboard.on_back_tab(move || show_next_mode(&modes, &screen));
             }
             let attachments = match opens {
-                Opens::Prompt(_) => Attachments::default(),
-                Opens::Carried { carried, .. } => {
+                ConversationSource::Prompt(_) => Attachments::default(),
+                ConversationSource::Carried { carried, .. } => {
                     carried.restore(&conversation, &app.notices).await?;
                     carried.attachments.clone()
                 }
@@ -202,7 +202,7 @@ impl Chat {
             let (sender, beside) = unbounded_channel();
             keyboard.on_line(move |line| {
                 let line = line.trim();
-                beside::is_harmless(line) && sender.send(line.to_owned()).is_ok()
+                is_harmless(line) && sender.send(line.to_owned()).is_ok()
             });
             Ok::<_, Failure>(Self {
                 app: app.clone(),
@@ -225,7 +225,7 @@ impl Chat {
         };
         let opened = opens.unless_stopped(opened).await;
         if opened.is_err() {
-            if matches!(opens, Opens::Carried { .. }) {
+            if matches!(opens, ConversationSource::Carried { .. }) {
                 first.keep_outputs();
             }
             // Another conversation may be opened instead, beside which nothing of this one is to run.
@@ -246,20 +246,20 @@ impl Chat {
             Some(_) => "session saved".to_owned(),
             None => "session not saved".to_owned(),
         };
-        self.screen.line(Style::Dim, &format!("zk {} · {model} · {kept}", env!("CARGO_PKG_VERSION")));
-        if self.app.settings.flag("permissions.allow_all") {
-            self.screen.line(Style::Yellow, "every tool runs without asking (--allow-all)");
+        self.screen.line(Style::DIM, &format!("zk {} · {model} · {kept}", env!("CARGO_PKG_VERSION")));
+        if self.app.settings.permissions.allow_all {
+            self.screen.line(Style::YELLOW, "every tool runs without asking (--allow-all)");
         }
         if let Some(modes) = self.agent.bus().service::<PermissionModes>() {
             let mode = modes.chosen();
             let text = format!("mode {mode}: {} · Shift-Tab changes it", explain(mode));
-            self.screen.line(Style::Dim, &text);
+            self.screen.line(Style::DIM, &text);
         }
-        self.screen.line(Style::Dim, "/help lists the commands, !command runs one of your own, Ctrl-D ends");
+        self.screen.line(Style::DIM, "/help lists the commands, !command runs one of your own, Ctrl-D ends");
         // The drawn screen shows it as it was drawn when it took place.
         if session.resumed && self.lines().is_some() {
             for line in session_commands::last_exchange(&self.view.view().blocks) {
-                self.screen.line(Style::Dim, &line);
+                self.screen.line(Style::DIM, &line);
             }
         }
     }
@@ -283,7 +283,7 @@ impl Chat {
     /// Shows a text of the person that is being dealt with.
     pub(super) fn echo(&self, text: &str) {
         let label = if self.screen.lock().is_labelled() { "you:" } else { "›" };
-        self.screen.line(Style::Plain, &format!("{label} {text}"));
+        self.screen.line(Style::PLAIN, &format!("{label} {text}"));
     }
 
     /// The next of the texts that were typed during a run.
@@ -325,10 +325,10 @@ impl Chat {
         self.agent.bus().close().await;
         for left in self.sessions.take_left() {
             match left {
-                Err(error) => self.screen.line(Style::Red, &format!("session not saved: {error}")),
-                Ok(Kept::All(id)) => self.screen.line(Style::Dim, &format!("to go on: zk --resume {id}")),
+                Err(error) => self.screen.line(Style::RED, &format!("session not saved: {error}")),
+                Ok(Kept::All(id)) => self.screen.line(Style::DIM, &format!("to go on: zk --resume {id}")),
                 Ok(Kept::Part { id, missing }) => self.screen.line(
-                    Style::Yellow,
+                    Style::YELLOW,
                     &format!("session saved but for its last {missing} entries; to go on: zk --resume {id}"),
                 ),
                 Ok(Kept::Nothing) => {}

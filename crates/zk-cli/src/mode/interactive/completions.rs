@@ -10,12 +10,13 @@ use tokio::sync::mpsc::UnboundedSender;
 use zk_core::events::ModelsQuery;
 use zk_core::kernel::Cx;
 use zk_core::service::{Command, Files, SessionFilter, SessionStore, WalkOptions};
+use zk_exec::ContextName;
 use zk_tui::{Asked, Offered};
 
+use super::host_messages::{HostEvent, OpenConversation};
 use super::session_commands::prompts;
-use super::worker::{Note, Opened};
 use crate::app::AppContext;
-use crate::place::{ContextName, Place};
+use crate::place::ExecutionTarget;
 use crate::sessions;
 
 /// Paths that are offered at most.
@@ -33,10 +34,10 @@ const SESSIONS: usize = 100;
 /// Names of commands, their arguments and files, for whoever types. What takes time is found in the background.
 #[derive(Clone)]
 pub(super) struct Completions {
-    pub(super) opened: Arc<OnceLock<Opened>>,
+    pub(super) opened: Arc<OnceLock<OpenConversation>>,
     pub(super) app: AppContext,
     /// Told when names were found.
-    pub(super) notes: UnboundedSender<Note>,
+    pub(super) notes: UnboundedSender<HostEvent>,
     pub(super) known: Arc<Mutex<Known>>,
 }
 
@@ -91,8 +92,8 @@ impl Completions {
 
     /// Returns the directory where the conversation works by now. Files and sessions of another directory are
     /// forgotten.
-    fn cwd(&self, opened: &Opened) -> PathBuf {
-        let cwd = Place::now(&self.app, &opened.agent.bus().cx());
+    fn cwd(&self, opened: &OpenConversation) -> PathBuf {
+        let cwd = ExecutionTarget::now(&self.app, &opened.agent.bus().cx());
         let mut known = self.known();
         if known.cwd != cwd {
             (known.files, known.sessions) = (Names::default(), Names::default());
@@ -101,7 +102,7 @@ impl Completions {
         cwd
     }
 
-    fn files(&self, opened: &Opened, cwd: &Path) -> Offered {
+    fn files(&self, opened: &OpenConversation, cwd: &Path) -> Offered {
         let mut known = self.known();
         if known.files.is_due()
             && let Some(files) = opened.agent.bus().service::<dyn Files>()
@@ -117,7 +118,7 @@ impl Completions {
 
     /// The programs that a command may begin with; none where commands run on another machine or in a container.
     fn programs(&self) -> Offered {
-        let is_here = matches!(ContextName::of(&self.app), ContextName::Process | ContextName::Sandbox);
+        let is_here = matches!(self.app.settings.context(), ContextName::Process | ContextName::Sandbox);
         let mut known = self.known();
         if is_here && known.programs.is_due() {
             let (completions, path) = (self.clone(), self.app.env.get("PATH").map(ToOwned::to_owned));
@@ -130,7 +131,7 @@ impl Completions {
         known.programs.offered.clone()
     }
 
-    fn models(&self, opened: &Opened) -> Offered {
+    fn models(&self, opened: &OpenConversation) -> Offered {
         let mut known = self.known();
         if known.models.is_due() {
             let (completions, cx) = (self.clone(), opened.agent.bus().cx());
@@ -155,7 +156,7 @@ impl Completions {
     }
 
     /// The prompts of the present session: another one may be the present one by now, so they are found each time.
-    fn prompts(&self, opened: &Opened) -> Offered {
+    fn prompts(&self, opened: &OpenConversation) -> Offered {
         let mut known = self.known();
         if known.prompts.asked.is_none_or(|asked| asked.elapsed() > CURRENT) {
             known.prompts.asked = Some(Instant::now());
@@ -188,7 +189,7 @@ impl Completions {
     fn found(&self, place: impl FnOnce(&mut Known) -> &mut Names, offered: Offered) {
         *place(&mut self.known()) = Names { offered, asked: Some(Instant::now()) };
         // The screen may have ended.
-        let _ = self.notes.send(Note::Names);
+        let _ = self.notes.send(HostEvent::Names);
     }
 
     fn known(&self) -> std::sync::MutexGuard<'_, Known> {
@@ -200,7 +201,7 @@ fn fixed(names: &[&str]) -> Offered {
     Offered { names: names.iter().map(ToString::to_string).collect(), ..Offered::default() }
 }
 
-fn commands(opened: &Opened) -> Offered {
+fn commands(opened: &OpenConversation) -> Offered {
     let commands = opened.agent.bus().cx().items::<dyn Command>();
     Offered {
         names: commands.iter().map(|command| command.name.to_string()).collect(),

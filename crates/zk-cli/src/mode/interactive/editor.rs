@@ -10,7 +10,7 @@ use zk_core::service::{
 use zk_exec::LocalStateFiles;
 use zk_tui::{Input, Modes, Typed};
 
-use super::worker::Opened;
+use super::host_messages::OpenConversation;
 use crate::app::AppContext;
 use crate::own_files;
 
@@ -42,7 +42,11 @@ pub(super) struct Editing {
 
 impl Editing {
     /// Opens `text` in `$VISUAL` or `$EDITOR`, or `vi`. The terminal gives bytes already, and nobody else reads it.
-    pub(super) async fn begin(app: &AppContext, opened: &Opened, text: &str) -> Result<Self, String> {
+    pub(super) async fn begin(
+        app: &AppContext,
+        opened: &OpenConversation,
+        text: &str,
+    ) -> Result<Self, String> {
         let editor = ["VISUAL", "EDITOR"].into_iter().find_map(|name| app.env.text(name)).unwrap_or("vi");
         let state = app.dirs.state.as_ref().ok_or("there is no home directory to keep the draft in")?;
         let file = state.join(format!("draft-{}.md", std::process::id()));

@@ -8,28 +8,28 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
-use zk_tui::{Action, App, Completer, Input, Key, Keymap, ModelFacts, Modes, Queries, Typed};
+use zk_tui::plain::{Backlog, Keyboard, LineEditor, Screen, SharedScreen, Sink};
+use zk_tui::term::{TerminalGuard, queries, redacted, stop_process};
+use zk_tui::{
+    Action, App, Completer, DRAFT_PAUSE, Drafts, Input, Key, Keymap, ModelFacts, Modes, Queries, ScreenKind,
+    Style, Typed,
+};
 use zk_view::{Reader, ViewDriver};
 
-use super::abilities::{abilities, queries};
-use super::beside::{self, PromptCommands};
+use super::commands_during_run::PromptCommands;
 use super::completions::Completions;
-use super::desk::Desk;
-use super::drafts::{DRAFT, Drafts};
+use super::draft_files::draft_files;
+use super::front_end::ConsoleFrontEnd;
+use super::host_messages::{HostEvent, HostRequest, OpenConversation};
 use super::key_file;
-use super::keyboard::Keyboard;
-use super::line_editor::LineEditor;
-use super::screen_kind::ScreenKind;
-use super::terminal_guard::TerminalGuard;
-use super::unfinished::Unfinished;
-use super::worker::{Begin, Note, Opened, Opening, Work, WorkEnd, Worker};
-use super::{Ended, Seat, Start};
+use super::pending_input::PendingInput;
+use super::terminal::drawn_abilities;
+use super::terminal_session::{ScreenExit, ScreenStart, TerminalSession};
+use super::worker::{Begin, Opening, WorkEnd, Worker};
 use crate::app::AppContext;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::mode::own_commands::{is_harmless, makes_prompt};
 use crate::mode::permission_modes::PermissionModes;
-use crate::mode::shared_screen::SharedScreen;
-use crate::signals::stop_process;
-use crate::term::{Backlog, Screen, Sink, Style, redacted};
 
 /// Longest wait of the screen for what is still to be drawn at the end.
 const LAST: Duration = Duration::from_millis(30);
@@ -49,35 +49,44 @@ const CONTINUED: i32 = rustix::process::Signal::CONT.as_raw();
 
 /// A conversation on the inline screen: what is closed scrolls away, what is typed stays below it. Or on all of the
 /// terminal, for as long as that is wanted.
-pub(super) fn run(seat: &mut Seat, start: Start, kind: ScreenKind) -> Outcome<Ended> {
-    let Seat { app, tty, guard, signals, runtime, editor } = seat;
+pub(super) fn run(
+    session: &mut TerminalSession,
+    start: ScreenStart,
+    kind: ScreenKind,
+) -> Outcome<ScreenExit> {
+    let TerminalSession { app, tty, guard, signals, runtime, editor } = session;
     let suspending = guard.clone();
     signals.on_suspend(move || suspending.suspend());
     guard.hold_panics();
     let (sender, printed) = unbounded_channel();
     let backlog = Backlog::default();
-    let drawn = Screen::drawn_by(Sink { sender, backlog: backlog.clone() }, &app.env);
-    let (start, desk, unfinished) = match start {
-        Start::Open(prompt) => {
-            let desk = Desk::of(app, tty.clone(), SharedScreen::new(drawn), false);
-            let shared = (desk.keyboard.clone(), desk.view.clone());
+    let drawn = Screen::drawn_by(Sink { sender, backlog: backlog.clone() }, &app.env.terminal());
+    let (start, front_end, pending) = match start {
+        ScreenStart::Open(prompt) => {
+            let front_end = ConsoleFrontEnd::of(app, tty.clone(), SharedScreen::new(drawn), false);
+            let shared = (front_end.keyboard.clone(), front_end.view.clone());
             (
-                Begin::Open(Box::new(Opening { app: app.clone(), prompt, desk, signals: signals.clone() })),
+                Begin::Open(Box::new(Opening {
+                    app: app.clone(),
+                    prompt,
+                    front_end,
+                    signals: signals.clone(),
+                })),
                 shared,
-                Unfinished::default(),
+                PendingInput::default(),
             )
         }
-        Start::GoOn { chat, unfinished, said } => {
+        ScreenStart::GoOn { chat, pending, said } => {
             chat.draw_elsewhere(drawn);
-            said.iter().for_each(|said| chat.screen.line(Style::Dim, said));
+            said.iter().for_each(|said| chat.screen.line(Style::DIM, said));
             let shared = (chat.keyboard.clone(), chat.view.clone());
-            (Begin::GoOn(chat), shared, unfinished)
+            (Begin::GoOn(chat), shared, pending)
         }
     };
     let (todo, work) = unbounded_channel();
     let (notes, told) = unbounded_channel();
     let opened = Arc::new(OnceLock::new());
-    let (keyboard, view) = desk;
+    let (keyboard, view) = front_end;
     let reader = view.reader();
     let mut screen = InlineScreen {
         app: app.clone(),
@@ -96,8 +105,8 @@ pub(super) fn run(seat: &mut Seat, start: Start, kind: ScreenKind) -> Outcome<En
     };
     let (keymap, said) = key_file::read(app);
     let shortcuts = keymap.commands().map(str::to_owned).collect();
-    let text = unfinished.text();
-    let Unfinished { work: before, draft } = unfinished;
+    let text = pending.text();
+    let PendingInput { work: before, draft } = pending;
     before.into_iter().for_each(|work| screen.work(work));
     let composing = Composing { keymap, said, draft, text };
     let worker = Worker { work, notes, opened, shortcuts };
@@ -126,9 +135,9 @@ pub(super) struct InlineScreen {
     is_full: bool,
     /// Whether the terminal is somebody else's: the process was stopped, or runs in the background.
     is_away: bool,
-    pub(super) opened: Arc<OnceLock<Opened>>,
-    pub(super) todo: UnboundedSender<Work>,
-    pub(super) notes: UnboundedSender<Note>,
+    pub(super) opened: Arc<OnceLock<OpenConversation>>,
+    pub(super) todo: UnboundedSender<HostRequest>,
+    pub(super) notes: UnboundedSender<HostEvent>,
     /// Printed part of a line that is not complete.
     partial: String,
     /// Printed text that is not drawn yet.
@@ -144,24 +153,24 @@ impl InlineScreen {
         working: impl Future<Output = Outcome<WorkEnd>>,
         mut reader: Reader,
         mut printed: UnboundedReceiver<(Style, String)>,
-        mut told: UnboundedReceiver<Note>,
+        mut told: UnboundedReceiver<HostEvent>,
         Composing { keymap, said, draft, text }: Composing,
         editor: &mut LineEditor,
-    ) -> Outcome<Ended> {
+    ) -> Outcome<ScreenExit> {
         let cannot = |error: std::io::Error| Failure::failed(format!("cannot use the terminal: {error}"));
         let mut resized = signal(SignalKind::window_change()).map_err(cannot)?;
         let mut hung_up = signal(SignalKind::hangup()).map_err(cannot)?;
         let mut continued = signal(SignalKind::from_raw(CONTINUED)).map_err(cannot)?;
-        let abilities = abilities(&self.app);
-        self.guard.begin_drawing(queries(&self.app, &abilities)).map_err(cannot)?;
+        let abilities = drawn_abilities(&self.app);
+        self.guard.begin_drawing(queries(&self.app.env.terminal(), &abilities)).map_err(cannot)?;
         let mut input = Some(Input::read().map_err(cannot)?);
         let mut editing: Option<Edited> = None;
-        let mut drafts = Drafts::new(&self.app, DRAFT).holding(text);
+        let mut drafts = Drafts::new(draft_files(&self.app), DRAFT_PAUSE).holding(text);
         let completer = self.completer();
         let app = App::new(self.view.view(), Modes::size(), abilities, editor.history(), completer);
         let mut app = app.masked_by(mask).with_keys(keymap).with_recall(editor.recall());
-        app = app.with_commands_beside_runs(beside::is_harmless).with_prompt_commands(beside::makes_prompt);
-        said.iter().chain(&Modes::size_remark()).for_each(|line| app.print(zk_tui::Style::YELLOW, line));
+        app = app.with_commands_beside_runs(is_harmless).with_prompt_commands(makes_prompt);
+        said.iter().chain(&Modes::size_remark()).for_each(|line| app.print(Style::YELLOW, line));
         app.give_back(&draft);
         if let Some(lost) = drafts.take_lost() {
             app.give_back(&lost);
@@ -202,15 +211,15 @@ impl InlineScreen {
                 },
                 Some((style, text)) = printed.recv() => self.print(&mut app, style, &text),
                 Some(note) = told.recv() => match note {
-                    Note::Busy(is_busy) => app.set_busy(is_busy),
-                    Note::GiveBack(text) => app.give_back(&text),
-                    Note::Full(is_full) => self.set_full(is_full, &mut app),
-                    Note::Announce(blocks) => app.announce(&blocks),
-                    Note::Names => app.names_changed(),
-                    Note::Beside { line, text } => self.show_beside(&line, &text, &mut app).await,
-                    Note::Made(made) => self.made(made, &mut app).await,
-                    Note::ChooseSession => app.choose_session(),
-                    Note::Copy(text) => copy(&text, &mut app),
+                    HostEvent::Busy(is_busy) => app.set_busy(is_busy),
+                    HostEvent::GiveBack(text) => app.give_back(&text),
+                    HostEvent::Full(is_full) => self.set_full(is_full, &mut app),
+                    HostEvent::Announce(blocks) => app.announce(&blocks),
+                    HostEvent::Names => app.names_changed(),
+                    HostEvent::Beside { line, text } => self.show_beside(&line, &text, &mut app).await,
+                    HostEvent::Made(made) => self.made(made, &mut app).await,
+                    HostEvent::ChooseSession => app.choose_session(),
+                    HostEvent::Copy(text) => copy(&text, &mut app),
                 },
                 edited = edited(editing.as_mut()) => {
                     editing = None;
@@ -269,7 +278,7 @@ impl InlineScreen {
             self.print(&mut app, style, &text);
         }
         if !self.partial.is_empty() {
-            app.print(zk_tui::Style::PLAIN, &std::mem::take(&mut self.partial));
+            app.print(Style::PLAIN, &std::mem::take(&mut self.partial));
         }
         if matches!(exit, Ok(WorkEnd::Screen(..) | WorkEnd::Reload(..))) {
             let keys = match input.take() {
@@ -285,22 +294,22 @@ impl InlineScreen {
         }
         drop((input, editing));
         let ended = exit.map(|end| match end {
-            WorkEnd::Exit(exit) => Ended::Exit(exit),
+            WorkEnd::Exit(exit) => ScreenExit::Exit(exit),
             WorkEnd::Screen(next, chat, queued) => {
-                Ended::Screen { next, chat, unfinished: Unfinished::of_screen(queued, app.draft()) }
+                ScreenExit::Screen { next, chat, pending: PendingInput::of_screen(queued, app.draft()) }
             }
-            WorkEnd::Reload(read, chat, queued) => Ended::Reload {
+            WorkEnd::Reload(read, chat, queued) => ScreenExit::Reload {
                 app: read,
                 chat,
-                unfinished: Unfinished::of_screen(queued, app.draft()),
+                pending: PendingInput::of_screen(queued, app.draft()),
                 kind: if self.is_full { ScreenKind::Full } else { ScreenKind::Inline },
             },
         });
         match &ended {
-            Ok(Ended::Screen { unfinished, .. } | Ended::Reload { unfinished, .. }) => {
-                drafts.hand_on(unfinished.text());
+            Ok(ScreenExit::Screen { pending, .. } | ScreenExit::Reload { pending, .. }) => {
+                drafts.hand_on(pending.text());
             }
-            Ok(Ended::Exit(_)) | Err(_) => drafts.close(),
+            Ok(ScreenExit::Exit(_)) | Err(_) => drafts.close(),
         }
         self.guard.end_drawing();
         ended
@@ -310,22 +319,22 @@ impl InlineScreen {
     async fn take_last(
         &mut self,
         keys: &[Key],
-        told: &mut UnboundedReceiver<Note>,
+        told: &mut UnboundedReceiver<HostEvent>,
         app: &mut App,
         editor: &mut LineEditor,
     ) -> Outcome<()> {
         while let Ok(note) = told.try_recv() {
             match note {
-                Note::Busy(is_busy) => app.set_busy(is_busy),
-                Note::GiveBack(text) => app.give_back(&text),
-                Note::Beside { line, text } => self.show_beside(&line, &text, app).await,
-                Note::Made(made) => self.made(made, app).await,
-                Note::Copy(text) => copy(&text, app),
+                HostEvent::Busy(is_busy) => app.set_busy(is_busy),
+                HostEvent::GiveBack(text) => app.give_back(&text),
+                HostEvent::Beside { line, text } => self.show_beside(&line, &text, app).await,
+                HostEvent::Made(made) => self.made(made, app).await,
+                HostEvent::Copy(text) => copy(&text, app),
                 // The next screen begins as this one would have gone on.
-                Note::Full(is_full) => self.is_full = is_full,
+                HostEvent::Full(is_full) => self.is_full = is_full,
                 // There the command does without a list to choose from.
-                Note::ChooseSession => self.work(Work::Line("/resume".to_owned())),
-                Note::Announce(_) | Note::Names => {}
+                HostEvent::ChooseSession => self.work(HostRequest::Line("/resume".to_owned())),
+                HostEvent::Announce(_) | HostEvent::Names => {}
             }
         }
         if let Some(text) = self.commands.end() {
@@ -338,7 +347,9 @@ impl InlineScreen {
         for action in actions {
             match action {
                 // Nothing more is done beside a conversation that goes.
-                Action::Beside(line) | Action::PromptCommand { line, .. } => self.work(Work::Line(line)),
+                Action::Beside(line) | Action::PromptCommand { line, .. } => {
+                    self.work(HostRequest::Line(line))
+                }
                 // The text stays the draft.
                 Action::Edit(_) | Action::Suspend => {}
                 action => self.act(action, app, editor).await?,
@@ -358,7 +369,7 @@ impl InlineScreen {
         self.is_away = true;
         // The signal stops all threads; this one goes on here when it does.
         if !stop_process(with_group) {
-            app.print(zk_tui::Style::DIM, "zk was not stopped: no shell waits to continue it");
+            app.print(Style::DIM, "zk was not stopped: no shell waits to continue it");
         }
         Ok(())
     }
@@ -408,24 +419,15 @@ impl InlineScreen {
     }
 
     fn print(&mut self, app: &mut App, style: Style, text: &str) {
-        let look = match style {
-            Style::Plain => zk_tui::Style::PLAIN,
-            Style::Dim => zk_tui::Style::DIM,
-            Style::Bold => zk_tui::Style::BOLD,
-            Style::Red => zk_tui::Style::RED,
-            Style::Green => zk_tui::Style::GREEN,
-            Style::Yellow => zk_tui::Style::YELLOW,
-            Style::Cyan => zk_tui::Style::CYAN,
-        };
         let Some((lines, rest)) = text.rsplit_once('\n') else {
             self.partial.push_str(text);
             // A line without an end is shown in parts.
             if self.partial.len() > PART {
-                app.print(look, &std::mem::take(&mut self.partial));
+                app.print(style, &std::mem::take(&mut self.partial));
             }
             return;
         };
-        app.print(look, &(std::mem::take(&mut self.partial) + lines));
+        app.print(style, &(std::mem::take(&mut self.partial) + lines));
         self.partial = rest.to_owned();
     }
 
@@ -437,7 +439,7 @@ impl InlineScreen {
 
     /// Returns what the row of the status says of the conversation itself.
     fn model(&self) -> ModelFacts {
-        let Some(Opened { agent, .. }) = self.opened.get() else { return ModelFacts::default() };
+        let Some(OpenConversation { agent, .. }) = self.opened.get() else { return ModelFacts::default() };
         let model = agent.model();
         let mode = agent.bus().service::<PermissionModes>().map(|modes| modes.chosen().to_string());
         ModelFacts { name: model.reference().to_string(), mode: mode.unwrap_or_default() }
@@ -474,7 +476,7 @@ fn copy(text: &str, app: &mut App) {
     } else {
         "the last answer is too long for the clipboard of a terminal"
     };
-    app.print(zk_tui::Style::DIM, said);
+    app.print(Style::DIM, said);
 }
 
 fn mask(line: &str) -> Option<String> {

@@ -10,23 +10,20 @@ use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, Block, Message, Role, StopReason};
 use zk_core::service::{Command, CommandOutcome, Conversation, UiAnswer, match_command};
 use zk_skills::{CommandFilesPlugin, Skills};
+use zk_tui::Style;
+use zk_tui::plain::FOLLOW_UP_WAIT;
 use zk_view::{BlockId, Effect, Intent, ViewDriver, body_of};
 
 use super::chat::{Chat, LineOutcome};
-use super::question::FOLLOW_UP;
 use super::{bash, session_commands};
 use crate::exit::Exit;
 use crate::mode::summary;
 use crate::session_switch::SessionSwitch;
-use crate::suggest;
-use crate::term::Style;
+use zk_settings::suggest;
 
 /// Hands all lines of a result to the view; false if they are not kept any more.
 pub(super) async fn load_body(view: &ViewDriver, sessions: &SessionSwitch, id: &BlockId) -> bool {
-    let entries = match &sessions.current().open {
-        Some(open) => open.entries().await.unwrap_or_default(),
-        None => Vec::new(),
-    };
+    let entries = sessions.current().shown_entries().await.unwrap_or_default();
     let lines = body_of(&entries, id);
     if let Some(lines) = &lines {
         view.body(id, lines);
@@ -71,7 +68,7 @@ impl Chat {
     /// Waits for the turn to read a line: a question that is asked is answered first. Escape and Ctrl-C decline it.
     pub(super) async fn turn(&self) -> Result<OwnedMutexGuard<()>, LineOutcome> {
         // Keys are for the line where nothing is asked any more.
-        if let Ok(turn) = timeout(2 * FOLLOW_UP, self.keyboard.turn()).await {
+        if let Ok(turn) = timeout(2 * FOLLOW_UP_WAIT, self.keyboard.turn()).await {
             return Ok(turn);
         }
         let waited = self
@@ -114,7 +111,7 @@ impl Chat {
     /// follows.
     pub(super) async fn run_text(&self, text: &str) -> LineOutcome {
         let Some(command) = text.strip_prefix('!') else { return self.run_prompt(text).await };
-        self.screen.line(Style::Bold, &format!("› {text}"));
+        self.screen.line(Style::BOLD, &format!("› {text}"));
         self.tell_busy(true);
         let outcome = self.run_own(command).await;
         self.tell_busy(false);
@@ -145,7 +142,7 @@ impl Chat {
                 Effect::Run { text } => outcome = self.run_text(&text).await,
                 Effect::LoadBody { id } => {
                     if !load_body(&self.view, &self.sessions, &id).await {
-                        self.screen.line(Style::Yellow, "this output is not kept any more");
+                        self.screen.line(Style::YELLOW, "this output is not kept any more");
                     }
                 }
                 Effect::GiveBack { text } => self.keyboard.give_back(&text),
@@ -183,7 +180,7 @@ impl Chat {
         match outcome {
             Some(CommandOutcome::Done) => LineOutcome::Done,
             Some(CommandOutcome::Show(text)) => {
-                text.lines().for_each(|line| self.screen.line(Style::Plain, line));
+                text.lines().for_each(|line| self.screen.line(Style::PLAIN, line));
                 LineOutcome::Done
             }
             Some(CommandOutcome::Prompt(text)) => self.submit(text).await,
@@ -192,8 +189,8 @@ impl Chat {
                 Ok(app) => LineOutcome::Reload(Box::new(app)),
                 Err(why) => {
                     let text = format!("nothing is read anew, everything stays as it is: {why}");
-                    text.lines().for_each(|line| self.screen.line(Style::Yellow, line));
-                    LineOutcome::Stays
+                    text.lines().for_each(|line| self.screen.line(Style::YELLOW, line));
+                    LineOutcome::ReloadRejected
                 }
             },
             None => self.submit(line.to_owned()).await,
@@ -227,7 +224,7 @@ impl Chat {
         let run = async |stop: CancellationToken| {
             let ran = stop.run_until_cancelled(command.run(args, &cx)).await;
             if ran.is_none() {
-                self.screen.line(Style::Yellow, "stopped");
+                self.screen.line(Style::YELLOW, "stopped");
             }
             self.end_of_run(&stop).await;
             ran
@@ -251,7 +248,7 @@ impl Chat {
         }
         for left in self.sessions.take_left() {
             if let Some(line) = session_commands::describe_left(&left, "/resume") {
-                self.screen.line(Style::Dim, &line);
+                self.screen.line(Style::DIM, &line);
             }
         }
     }
@@ -270,7 +267,7 @@ impl Chat {
         let run = match self.conversation.run(options).await {
             Ok(run) => run,
             Err(error) => {
-                self.screen.line(Style::Red, &error.to_string());
+                self.screen.line(Style::RED, &error.to_string());
                 return LineOutcome::Failed;
             }
         };
@@ -290,19 +287,19 @@ impl Chat {
             match &outcome.result {
                 Ok(()) if is_told && outcome.stop == Some(StopReason::MaxTokens) => {
                     let what = format!("hit the output limit: {}", summary::RAISE_OUTPUT_LIMIT);
-                    self.screen.line(Style::Yellow, &what);
+                    self.screen.line(Style::YELLOW, &what);
                 }
                 _ if is_told => {}
                 Ok(()) => {
                     if let Some(note) = summary::incomplete(&outcome, &outcome.text) {
-                        self.screen.line(Style::Yellow, &note);
+                        self.screen.line(Style::YELLOW, &note);
                     }
                 }
-                Err(AgentError::Aborted) => self.screen.line(Style::Yellow, "stopped"),
-                Err(error) => self.screen.line(Style::Red, &summary::run_error(error)),
+                Err(AgentError::Aborted) => self.screen.line(Style::YELLOW, "stopped"),
+                Err(error) => self.screen.line(Style::RED, &summary::run_error(error)),
             }
             if let Some(choices) = outcome.result.as_ref().err().and_then(summary::choices) {
-                self.screen.line(Style::Yellow, choices);
+                self.screen.line(Style::YELLOW, choices);
             }
             self.sessions.current().print_notices();
             let failed = matches!(&outcome.result, Err(error) if !matches!(error, AgentError::Aborted));
@@ -315,7 +312,7 @@ impl Chat {
                 if let Some(context) = summary::context(&self.view.view().status) {
                     totals.push_str(&format!(" · {context}"));
                 }
-                self.screen.line(Style::Dim, &totals);
+                self.screen.line(Style::DIM, &totals);
             }
             if outcome.result.is_ok() { LineOutcome::Done } else { LineOutcome::Failed }
         })
@@ -332,11 +329,11 @@ impl Chat {
         self.signals.arm_run(stop.clone());
         let watching = self.keyboard.watch(stop.clone());
         if let Err(error) = &watching {
-            self.screen.line(Style::Yellow, &format!("only Ctrl-C stops this: cannot read keys: {error}"));
+            self.screen.line(Style::YELLOW, &format!("only Ctrl-C stops this: cannot read keys: {error}"));
         }
-        let worked = self.do_beside(&stop, work(stop.clone())).await;
+        let worked = self.run_with_commands(&stop, work(stop.clone())).await;
         drop(watching);
-        self.do_left().await;
+        self.drain_commands().await;
         let seen = self.signals.seen();
         self.signals.disarm();
         match seen {

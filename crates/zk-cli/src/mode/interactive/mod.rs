@@ -1,124 +1,86 @@
 //! A conversation on a terminal.
 
-mod abilities;
 mod actions;
 mod attachments;
 mod bash;
-mod beside;
 mod builtins;
+mod carried;
 mod chat;
+mod commands_during_run;
 mod completions;
-mod desk;
 mod directory;
-mod drafts;
+mod draft_files;
 mod editor;
-mod help;
+mod front_end;
+mod host_messages;
 mod inline;
 mod job_commands;
 mod key_file;
-mod keyboard;
 mod line;
-mod line_editor;
 mod models;
+mod pending_input;
 mod plain;
-mod question;
 mod reload;
-mod screen_kind;
 mod session_commands;
-mod terminal_guard;
+mod terminal;
+mod terminal_session;
 mod trust_question;
-mod tty;
-mod unfinished;
+mod wanted_screen;
 mod worker;
 
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 
-use self::chat::Chat;
-use self::line_editor::LineEditor;
-use self::screen_kind::ScreenKind;
-use self::terminal_guard::{Restored, TerminalGuard};
-use self::tty::Tty;
-use self::unfinished::Unfinished;
-use crate::app::{AppContext, Runtime, runtime};
+use zk_exec::LocalStateFiles;
+use zk_tui::ScreenKind;
+use zk_tui::plain::{LineEditor, Screen};
+use zk_tui::term::{Restored, TerminalGuard, Tty};
+
+use self::terminal_session::{ScreenExit, ScreenStart, TerminalSession};
+use crate::app::{AppContext, runtime};
 use crate::args::Prompt;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::signals::Signals;
-use crate::term::Screen;
 
 /// A conversation: on the inline screen, or in lines where those are asked for or the terminal can do no more.
 pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
     let cannot = |error: std::io::Error| Failure::failed(format!("cannot use the terminal: {error}"));
-    let tty = Tty::of_stdin(Screen::new(&app.env).is_capable()).map_err(cannot)?;
+    let tty = Tty::of_stdin(Screen::stdout(&app.env.terminal()).is_capable()).map_err(cannot)?;
     let guard = TerminalGuard::of_stdin(tty.clone()).map_err(cannot)?;
     let _restored = Restored(guard.clone());
     let leaving = guard.clone();
     let signals = Signals::watch(move || leaving.leave()).map_err(cannot)?;
     signals.disarm();
-    let editor = LineEditor::new(app.dirs.line_history()).map_err(Failure::failed)?;
-    let mut seat = Seat { app: app.clone(), tty, guard, signals, runtime: runtime()?, editor };
-    let mut kind = ScreenKind::chosen(app);
-    let mut start = Start::Open(prompt);
+    let editor = LineEditor::new(line_history(app))?;
+    let mut session = TerminalSession { app: app.clone(), tty, guard, signals, runtime: runtime()?, editor };
+    let mut kind = terminal::screen_kind(app);
+    let mut start = ScreenStart::Open(prompt);
     loop {
         let ended = match kind {
-            ScreenKind::Plain => plain::run(&mut seat, start)?,
-            ScreenKind::Inline | ScreenKind::Full => inline::run(&mut seat, start, kind)?,
+            ScreenKind::Plain => plain::run(&mut session, start)?,
+            ScreenKind::Inline | ScreenKind::Full => inline::run(&mut session, start, kind)?,
         };
         match ended {
-            Ended::Exit(exit) => return Ok(exit),
-            Ended::Screen { next, chat, unfinished } => {
+            ScreenExit::Exit(exit) => return Ok(exit),
+            ScreenExit::Screen { next, chat, pending } => {
                 kind = next;
-                start = Start::GoOn { chat, unfinished, said: None };
+                start = ScreenStart::GoOn { chat, pending, said: None };
             }
-            Ended::Reload { app, chat, unfinished, kind: shown } => {
-                let before = seat.app.clone();
-                start = match reload::open(&mut seat, *app, *chat, unfinished)? {
+            ScreenExit::Reload { app, chat, pending, kind: shown } => {
+                let before = session.app.clone();
+                start = match reload::open(&mut session, *app, *chat, pending)? {
                     ControlFlow::Continue(start) => start,
                     ControlFlow::Break(exit) => return Ok(exit),
                 };
-                kind = reload::kind(shown, &before, &seat.app);
+                kind = reload::kind(shown, &before, &session.app);
             }
         }
     }
 }
 
-/// State that stays while a conversation goes from one screen to another.
-struct Seat {
-    app: AppContext,
-    tty: Tty,
-    guard: TerminalGuard,
-    signals: Signals,
-    runtime: Runtime,
-    editor: LineEditor,
-}
-
-/// Beginning of a screen.
-enum Start {
-    /// With a new conversation.
-    Open(Prompt),
-    /// With one that another screen drew, and what was being typed there.
-    GoOn {
-        chat: Box<Chat>,
-        unfinished: Unfinished,
-        /// Message about the conversation.
-        said: Option<String>,
-    },
-}
-
-/// End of a screen.
-enum Ended {
-    Exit(Exit),
-    /// Another one goes on.
-    Screen {
-        next: ScreenKind,
-        chat: Box<Chat>,
-        unfinished: Unfinished,
-    },
-    /// The conversation is opened anew, with these settings.
-    Reload {
-        app: Box<AppContext>,
-        chat: Box<Chat>,
-        unfinished: Unfinished,
-        /// The screen that it was drawn on.
-        kind: ScreenKind,
-    },
+/// The file of the lines that were typed before, in a directory that is made where it is absent.
+fn line_history(app: &AppContext) -> Option<PathBuf> {
+    let can_keep =
+        |path: &PathBuf| path.parent().is_some_and(|dir| LocalStateFiles::make_private_dir(dir).is_ok());
+    app.dirs.line_history().filter(can_keep)
 }

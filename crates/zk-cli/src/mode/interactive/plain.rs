@@ -1,48 +1,49 @@
 //! A conversation in plain lines.
 
 use tokio_util::sync::CancellationToken;
+use zk_tui::plain::{LineEditor, ReadLine, Waiting};
+use zk_tui::{DRAFT_PAUSE, KeptDrafts, ScreenKind, Style};
+use zk_view::Effect;
 
-use super::chat::{Chat, LineOutcome, Opens};
-use super::desk::Desk;
-use super::drafts::{DRAFT, KeptDrafts};
-use super::keyboard::Waiting;
-use super::line_editor::{LineEditor, ReadLine};
-use super::screen_kind::ScreenKind;
-use super::unfinished::{Unfinished, split_line};
-use super::worker::Work;
-use super::{Ended, Seat, Start, abilities};
-use crate::app::{AppContext, Runtime};
+use super::chat::{Chat, ConversationSource, LineOutcome};
+use super::draft_files::draft_files;
+use super::front_end::ConsoleFrontEnd;
+use super::host_messages::HostRequest;
+use super::pending_input::{PendingInput, join, split_line};
+use super::terminal::plain_screen;
+use super::terminal_session::{ScreenExit, ScreenStart, TerminalSession};
+use crate::app::Runtime;
 use crate::args::Resume;
 use crate::exit::{Exit, Outcome};
-use crate::term::{Screen, Style};
 
 /// Message on the way back from plain lines.
 const BACK: &str = "plain lines from now on; /screen inline goes back";
 
-pub(super) fn run(seat: &mut Seat, start: Start) -> Outcome<Ended> {
-    let Seat { app, runtime, editor, .. } = seat;
+pub(super) fn run(session: &mut TerminalSession, start: ScreenStart) -> Outcome<ScreenExit> {
+    let TerminalSession { app, runtime, editor, .. } = session;
     let mut carried = None;
     let (chat, given) = match start {
-        Start::Open(prompt) => {
-            let desk = Desk::of_lines(app, seat.tty.clone());
-            let opening = Chat::open(app, Opens::Prompt(&prompt), desk, seat.signals.clone());
+        ScreenStart::Open(prompt) => {
+            let front_end = ConsoleFrontEnd::of_lines(app, session.tty.clone());
+            let opening =
+                Chat::open(app, ConversationSource::Prompt(&prompt), front_end, session.signals.clone());
             let chat = runtime.block_on(opening)?;
             chat.greet();
             let choice = (prompt.resume == Some(Resume::Choose)).then(|| "/resume".to_owned());
             (Box::new(chat), prompt.text.or(choice))
         }
-        Start::GoOn { chat, unfinished, said } => {
-            let text = unfinished.text();
+        ScreenStart::GoOn { chat, pending, said } => {
+            let text = pending.text();
             runtime.block_on(async {
                 chat.draw_lines(plain_screen(app));
-                chat.screen.line(Style::Dim, said.as_deref().unwrap_or(BACK));
-                unfinished.queue_in_lines(&chat).await;
+                chat.screen.line(Style::DIM, said.as_deref().unwrap_or(BACK));
+                queue_in_lines(pending, &chat).await;
             });
             carried = Some(text);
             (chat, None)
         }
     };
-    let mut drafts = KeptDrafts::new(app, DRAFT);
+    let mut drafts = KeptDrafts::new(draft_files(app), DRAFT_PAUSE);
     // The file of the draft is that of the screen before.
     carried.iter().for_each(|text| drafts.noting()(text));
     if let Some(lost) = drafts.take_lost() {
@@ -52,9 +53,9 @@ pub(super) fn run(seat: &mut Seat, start: Start) -> Outcome<Ended> {
     editor.on_change(Some(drafts.noting()));
     let ended = converse(chat, runtime, editor, given);
     editor.on_change(None);
-    if let Ok(Ended::Screen { unfinished, .. } | Ended::Reload { unfinished, .. }) = &ended {
+    if let Ok(ScreenExit::Screen { pending, .. } | ScreenExit::Reload { pending, .. }) = &ended {
         // The text is kept until another screen keeps it.
-        drafts.noting()(&unfinished.text());
+        drafts.noting()(&pending.text());
     }
     ended
 }
@@ -65,7 +66,7 @@ fn converse(
     runtime: &Runtime,
     editor: &mut LineEditor,
     mut given: Option<String>,
-) -> Outcome<Ended> {
+) -> Outcome<ScreenExit> {
     let mut interrupted = false;
     // Kept at the end: nothing is asked while the conversation closes.
     let mut turn = None;
@@ -92,12 +93,12 @@ fn converse(
                 ReadLine::Interrupt if interrupted => break Exit::Done,
                 ReadLine::Interrupt => {
                     interrupted = true;
-                    chat.screen.line(Style::Dim, "Ctrl-C again, or Ctrl-D, ends the conversation");
+                    chat.screen.line(Style::DIM, "Ctrl-C again, or Ctrl-D, ends the conversation");
                     continue;
                 }
                 ReadLine::End => break Exit::Done,
                 ReadLine::Failed(why) => {
-                    chat.screen.line(Style::Red, &format!("cannot read the terminal: {why}"));
+                    chat.screen.line(Style::RED, &format!("cannot read the terminal: {why}"));
                     break Exit::Failed;
                 }
             },
@@ -111,27 +112,27 @@ fn converse(
         });
         match outcome {
             LineOutcome::Done => {}
-            LineOutcome::Failed | LineOutcome::Stays => {
+            LineOutcome::Failed | LineOutcome::ReloadRejected => {
                 given.take().iter().for_each(|behind| chat.keyboard.give_back(behind));
                 chat.keyboard.queue_to_draft();
             }
             LineOutcome::Quit(exit) => break exit,
             LineOutcome::Reload(app) => {
-                let unfinished = unfinished(&chat, given);
-                return Ok(Ended::Reload { app, chat, unfinished, kind: ScreenKind::Plain });
+                let pending = pending(&chat, given);
+                return Ok(ScreenExit::Reload { app, chat, pending, kind: ScreenKind::Plain });
             }
         }
         if chat.wanted.take_copy().is_some() {
-            chat.screen.line(Style::Yellow, "plain lines cannot use the clipboard; /screen inline can");
+            chat.screen.line(Style::YELLOW, "plain lines cannot use the clipboard; /screen inline can");
         }
         if let Some(next) = chat.wanted.take().filter(|kind| *kind != ScreenKind::Plain) {
-            let unfinished = unfinished(&chat, given);
-            return Ok(Ended::Screen { next, chat, unfinished });
+            let pending = pending(&chat, given);
+            return Ok(ScreenExit::Screen { next, chat, pending });
         }
     };
     chat.keyboard.on_change(None);
     runtime.block_on(chat.close());
-    Ok(Ended::Exit(exit))
+    Ok(ScreenExit::Exit(exit))
 }
 
 /// Reads a line while the tasks of the conversation go on. Lines that they print come behind it, and questions wait: the
@@ -152,15 +153,32 @@ fn read_line(chat: &Chat, runtime: &Runtime, editor: &mut LineEditor) -> ReadLin
 }
 
 /// All that was typed and not sent, which goes on elsewhere.
-fn unfinished(chat: &Chat, given: Option<String>) -> Unfinished {
+fn pending(chat: &Chat, given: Option<String>) -> PendingInput {
     chat.keyboard.on_change(None);
-    let work = given.into_iter().map(Work::Line).collect();
-    let mut unfinished = Unfinished { work, ..Unfinished::default() };
-    unfinished.take_from(&chat.keyboard);
-    unfinished
+    let work = given.into_iter().map(HostRequest::Line).collect();
+    let mut pending = PendingInput { work, ..PendingInput::default() };
+    pending.take_from(&chat.keyboard);
+    pending
 }
 
-/// The screen of a conversation in plain lines.
-pub(super) fn plain_screen(app: &AppContext) -> Screen {
-    Screen::new(&app.env).with_theme(abilities::wanted_theme(app))
+/// Has plain lines do the work of another screen, and the next line begin with the draft. A prompt stays one, however it begins.
+async fn queue_in_lines(pending: PendingInput, chat: &Chat) {
+    let mut draft = pending.draft;
+    for work in pending.work {
+        match work {
+            HostRequest::Line(text) => chat.keyboard.queue(text.into()),
+            // A command of the person's own is run as one.
+            HostRequest::Effect(Effect::Run { text }) => {
+                chat.keyboard.queue(Waiting { is_prompt: !text.starts_with('!'), text });
+            }
+            HostRequest::Quit => chat.keyboard.queue("/quit".to_owned().into()),
+            HostRequest::Effect(effect) => {
+                if let Some(Effect::GiveBack { text }) = chat.view.carry_out(&chat.conversation, effect).await
+                {
+                    draft = join([text, draft]);
+                }
+            }
+        }
+    }
+    chat.keyboard.set_draft(draft);
 }

@@ -1,6 +1,7 @@
 //! The commands that go on with another session: `/new`, `/clear` and `/resume`.
 
-use std::sync::Arc;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use zk_agent::AgentConversation;
@@ -10,18 +11,17 @@ use zk_core::service::{
     Command, CommandOutcome, Conversation, Entry, EntryKind, SessionFilter, SessionStore, StoreError,
     SwitchTarget,
 };
+use zk_tui::Style;
+use zk_tui::plain::lines::shorten;
+use zk_tui::plain::{Keyboard, lines};
 use zk_view::{Block, Content, ViewDriver};
 
-use super::keyboard::Keyboard;
-use super::screen_kind::WantedScreen;
+use super::wanted_screen::WantedScreen;
 use crate::app::AppContext;
 use crate::commands::session_lines;
-use crate::mode::lines;
-use crate::mode::summary::shorten;
-use crate::place::Place;
+use crate::place::ExecutionTarget;
 use crate::session_switch::SessionSwitch;
 use crate::sessions::{self, Kept};
-use crate::term::Style;
 
 /// Most of the last exchange that is shown when a session is resumed, in lines beside the prompt.
 const GREETING_LINES: usize = 12;
@@ -109,7 +109,7 @@ impl Command for SessionCommand {
 impl SessionCommand {
     async fn list(&self, cx: &Cx) -> Result<Vec<String>, BoxError> {
         let store = sessions::store(&self.app).map_err(|failure| failure.message)?;
-        let cwd = Some(Place::now(&self.app, cx));
+        let cwd = Some(ExecutionTarget::now(&self.app, cx));
         let mut listed = store.list(&SessionFilter { cwd, limit: Some(LISTED), unanswered: false }).await?;
         let present = self.conversation.state().session;
         listed.retain(|info| Some(&info.id) != present.as_ref());
@@ -135,14 +135,18 @@ impl SessionCommand {
 
     /// Goes on before an earlier prompt, which is typed anew.
     async fn go_back_to(&self, id: &str) -> Result<Vec<String>, BoxError> {
-        let entries = stored(&self.switch).await?;
-        let at = entries.iter().position(|entry| entry.id.as_str() == id && prompt(entry).is_some());
-        let at = at.ok_or_else(|| format!("this session has no prompt `{id}`; /tree lists them"))?;
-        let text = entries.get(at).and_then(prompt).unwrap_or_default();
-        // A run begins with its prompt.
-        let before =
-            entries.iter().take(at).rev().find(|entry| !matches!(entry.kind, EntryKind::RunStart { .. }));
-        let target = before.map_or(SwitchTarget::New, |entry| SwitchTarget::Fork(entry.id.clone()));
+        let wanted = id.to_owned();
+        let (before, text) = visit(&self.switch, move |entry, (before, text): &mut (_, Option<String>)| {
+            *text = prompt(&entry).filter(|_| entry.id.as_str() == wanted);
+            // A run begins with its prompt.
+            if text.is_none() && !matches!(entry.kind, EntryKind::RunStart { .. }) {
+                *before = Some(entry.id);
+            }
+            if text.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })
+        .await?;
+        let text = text.ok_or_else(|| format!("this session has no prompt `{id}`; /tree lists them"))?;
+        let target = before.map_or(SwitchTarget::New, SwitchTarget::Fork);
         let mut lines = self.go_on_with(target).await?;
         self.keyboard.set_draft(text);
         lines.push("the prompt is typed again below: change it, and send it".to_owned());
@@ -169,7 +173,10 @@ impl SessionCommand {
             (SwitchTarget::New, None) => {
                 lines.push("a new conversation begins, which is not saved".to_owned())
             }
-            (_, Some(id)) => lines.push(format!("session {id} continues")),
+            (_, Some(id)) => {
+                lines.push(format!("session {id} continues"));
+                lines.extend(self.switch.current().not_shown());
+            }
             (_, None) => {}
         }
         // The drawn screen shows it as it was drawn when it took place.
@@ -180,12 +187,19 @@ impl SessionCommand {
     }
 }
 
-/// Reads the stored entries of the present session.
-async fn stored(switch: &SessionSwitch) -> Result<Vec<Entry>, StoreError> {
-    match &switch.current().open {
-        Some(open) => open.entries().await,
-        None => Ok(Vec::new()),
+/// Visits the stored entries of the present session, one in memory at a time, and gives what the visitor left.
+async fn visit<T: Default + Send + 'static>(
+    switch: &SessionSwitch,
+    mut visit: impl FnMut(Entry, &mut T) -> ControlFlow<()> + Send + 'static,
+) -> Result<T, StoreError> {
+    let found = Arc::<Mutex<T>>::default();
+    let left = found.clone();
+    let visit =
+        Box::new(move |entry, _| visit(entry, &mut left.lock().unwrap_or_else(PoisonError::into_inner)));
+    if let Some(open) = &switch.current().open {
+        open.scan(visit).await?;
     }
+    Ok(std::mem::take(&mut *found.lock().unwrap_or_else(PoisonError::into_inner)))
 }
 
 /// The text of a user message.
@@ -197,9 +211,16 @@ fn prompt(entry: &Entry) -> Option<String> {
 
 /// The prompts of the present session, newest first: their ids, and what they begin with.
 pub(super) async fn prompts(switch: &SessionSwitch) -> Result<Vec<(String, String)>, StoreError> {
-    let line = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let found = |entry: &Entry| Some((entry.id.as_str().to_owned(), line(prompt(entry)?)));
-    Ok(stored(switch).await?.iter().rev().filter_map(found).collect())
+    let mut prompts: Vec<(String, String)> = visit(switch, |entry, prompts: &mut Vec<_>| {
+        if let Some(text) = prompt(&entry) {
+            let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            prompts.push((entry.id.as_str().to_owned(), line));
+        }
+        ControlFlow::Continue(())
+    })
+    .await?;
+    prompts.reverse();
+    Ok(prompts)
 }
 
 /// Describes a session that was left; `back` is how to return to it.

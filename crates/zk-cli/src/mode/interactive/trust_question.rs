@@ -5,14 +5,13 @@ use tokio_util::sync::CancellationToken;
 use zk_core::kernel::Bus;
 use zk_core::service::{Question, Questions, Trust, UiAnswer};
 use zk_skills::{Bundle, Skill, place};
+use zk_tui::plain::Keyboard;
 
-use super::keyboard::Keyboard;
-use crate::agents;
 use crate::app::AppContext;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::settings::ProjectFile;
 use crate::signals::Signals;
-use crate::skills;
+use crate::{agents, skills};
 
 /// Longest time for a person to read what a project sets.
 const PATIENCE: Duration = Duration::from_secs(600);

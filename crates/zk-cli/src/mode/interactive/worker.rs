@@ -4,20 +4,18 @@ use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
-use zk_view::{Block, Effect, Intent};
+use zk_tui::{ScreenKind, Style};
+use zk_view::Effect;
 
-use super::attachments::Attachments;
-use super::chat::{Chat, LineOutcome, Opens};
-use super::desk::Desk;
-use super::screen_kind::{ScreenKind, WantedScreen};
-use super::unfinished::{Unfinished, split_line};
+use super::chat::{Chat, ConversationSource, LineOutcome};
+use super::front_end::ConsoleFrontEnd;
+use super::host_messages::{HostEvent, HostRequest, OpenConversation, Queued};
+use super::pending_input::{PendingInput, split_line};
 use crate::app::AppContext;
 use crate::args::{Prompt, Resume};
 use crate::exit::{Exit, Outcome};
-use crate::session_switch::SessionSwitch;
 use crate::sessions;
 use crate::signals::Signals;
-use crate::term::Style;
 
 /// Beginning of the conversation.
 pub(super) enum Begin {
@@ -29,7 +27,7 @@ pub(super) enum Begin {
 pub(super) struct Opening {
     pub(super) app: AppContext,
     pub(super) prompt: Prompt,
-    pub(super) desk: Desk,
+    pub(super) front_end: ConsoleFrontEnd,
     pub(super) signals: Signals,
 }
 
@@ -42,69 +40,11 @@ pub(super) enum WorkEnd {
     Reload(Box<AppContext>, Box<Chat>, Queued),
 }
 
-/// The work that was not begun when a conversation left its screen.
-pub(super) struct Queued {
-    /// Work that was typed with the command that had the conversation leave.
-    pub(super) first: VecDeque<Work>,
-    pub(super) rest: UnboundedReceiver<Work>,
-}
-
-/// Work of the conversation.
-pub(super) enum Work {
-    Line(String),
-    Effect(Effect),
-    Quit,
-}
-
-/// Note of the conversation to the screen.
-pub(super) enum Note {
-    /// The conversation runs a command, of which the view knows nothing.
-    Busy(bool),
-    GiveBack(String),
-    /// The end of a session that is being opened.
-    Announce(Vec<Arc<Block>>),
-    /// Draw on all of the terminal, or below what it shows.
-    Full(bool),
-    /// Names were found that may be typed.
-    Names,
-    /// A text for the clipboard.
-    Copy(String),
-    /// Which session to go on with is to be chosen.
-    ChooseSession,
-    /// Output of a command that was done beside a run.
-    Beside {
-        line: String,
-        text: String,
-    },
-    /// The next command that makes prompts is done.
-    Made(Made),
-}
-
-/// Outcome of a command that was typed during a run.
-#[derive(Debug, PartialEq)]
-pub(super) enum Made {
-    Prompt(Intent),
-    Said(String),
-    /// The line that does at the end of the run what the command wants.
-    Later(&'static str),
-    /// The command did not come to its end.
-    Stopped,
-}
-
-/// The part of a conversation that both sides use.
-pub(super) struct Opened {
-    pub(super) agent: zk_agent::Agent,
-    pub(super) conversation: zk_agent::AgentConversation,
-    pub(super) sessions: Arc<SessionSwitch>,
-    pub(super) attachments: Attachments,
-    pub(super) wanted: WantedScreen,
-}
-
 /// Runs prompts and commands, one after the other.
 pub(super) struct Worker {
-    pub(super) work: UnboundedReceiver<Work>,
-    pub(super) notes: UnboundedSender<Note>,
-    pub(super) opened: Arc<OnceLock<Opened>>,
+    pub(super) work: UnboundedReceiver<HostRequest>,
+    pub(super) notes: UnboundedSender<HostEvent>,
+    pub(super) opened: Arc<OnceLock<OpenConversation>>,
     /// Commands that keys run.
     pub(super) shortcuts: Vec<String>,
 }
@@ -114,18 +54,18 @@ impl Worker {
         let mut chooses = false;
         let (chat, mut given) = match begin {
             Begin::Open(opening) => {
-                let Opening { app, prompt, desk, signals } = *opening;
+                let Opening { app, prompt, front_end, signals } = *opening;
                 if let Some(resume) = &prompt.resume {
-                    self.tell(Note::Announce(sessions::end_of(&app, resume).await));
+                    self.tell(HostEvent::Announce(sessions::end_of(&app, resume).await));
                 }
-                let chat = Chat::open(&app, Opens::Prompt(&prompt), desk, signals).await?;
+                let chat = Chat::open(&app, ConversationSource::Prompt(&prompt), front_end, signals).await?;
                 chat.greet();
                 chooses = prompt.resume == Some(Resume::Choose);
-                (Box::new(chat), prompt.text.map(Work::Line).into_iter().collect())
+                (Box::new(chat), prompt.text.map(HostRequest::Line).into_iter().collect())
             }
             Begin::GoOn(chat) => (chat, VecDeque::new()),
         };
-        let opened = Opened {
+        let opened = OpenConversation {
             agent: chat.agent.clone(),
             conversation: chat.conversation.clone(),
             sessions: chat.sessions.clone(),
@@ -136,13 +76,13 @@ impl Worker {
         let notes = self.notes.clone();
         chat.on_busy(move |is_busy| {
             // The screen may have ended.
-            let _ = notes.send(Note::Busy(is_busy));
+            let _ = notes.send(HostEvent::Busy(is_busy));
         });
         // Choices and names that were asked for meanwhile are known from now on.
-        self.tell(if chooses { Note::ChooseSession } else { Note::Names });
+        self.tell(if chooses { HostEvent::ChooseSession } else { HostEvent::Names });
         for name in chat.unknown_commands(&self.shortcuts).await {
             let text = format!("keys.toml: there is no command {name} to give a key to");
-            chat.screen.line(Style::Yellow, &text);
+            chat.screen.line(Style::YELLOW, &text);
         }
         let exit = loop {
             let work = match given.pop_front() {
@@ -150,45 +90,45 @@ impl Worker {
                 None => self.work.recv().await,
             };
             let work = match work {
-                Some(Work::Line(line)) => {
+                Some(HostRequest::Line(line)) => {
                     let (line, behind) = split_line(&line);
                     if let Some(behind) = behind {
-                        given.push_front(Work::Line(behind.to_owned()));
+                        given.push_front(HostRequest::Line(behind.to_owned()));
                     }
-                    Some(Work::Line(line.to_owned()))
+                    Some(HostRequest::Line(line.to_owned()))
                 }
                 work => work,
             };
             let outcome = match work {
-                None | Some(Work::Quit) => break Exit::Done,
-                Some(Work::Line(line)) => self.line(&chat, line.trim()).await,
-                Some(Work::Effect(Effect::Run { text })) => chat.run_waiting(&text).await,
-                Some(Work::Effect(effect)) => {
+                None | Some(HostRequest::Quit) => break Exit::Done,
+                Some(HostRequest::Line(line)) => self.line(&chat, line.trim()).await,
+                Some(HostRequest::Effect(Effect::Run { text })) => chat.run_waiting(&text).await,
+                Some(HostRequest::Effect(effect)) => {
                     if let Some(Effect::GiveBack { text }) =
                         chat.view.carry_out(&chat.conversation, effect).await
                     {
-                        self.tell(Note::GiveBack(text));
+                        self.tell(HostEvent::GiveBack(text));
                     }
                     LineOutcome::Done
                 }
             };
             while let Some(waiting) = chat.keyboard.next_queued() {
-                self.tell(Note::GiveBack(waiting.text));
+                self.tell(HostEvent::GiveBack(waiting.text));
             }
             let draft = chat.keyboard.take_draft();
             if !draft.is_empty() {
-                self.tell(Note::GiveBack(draft));
+                self.tell(HostEvent::GiveBack(draft));
             }
             match outcome {
                 LineOutcome::Done | LineOutcome::Failed => {}
-                LineOutcome::Stays => {
+                LineOutcome::ReloadRejected => {
                     let waiting = std::iter::from_fn(|| self.work.try_recv().ok());
                     let work = std::mem::take(&mut given).into_iter().chain(waiting).collect();
-                    let mut unfinished = Unfinished { work, ..Unfinished::default() };
-                    if unfinished.give_back(usize::MAX) {
-                        self.tell(Note::GiveBack(unfinished.draft));
+                    let mut pending = PendingInput { work, ..PendingInput::default() };
+                    if pending.give_back(usize::MAX) {
+                        self.tell(HostEvent::GiveBack(pending.draft));
                     }
-                    given.extend(unfinished.work);
+                    given.extend(pending.work);
                 }
                 LineOutcome::Quit(exit) => break exit,
                 LineOutcome::Reload(app) => {
@@ -196,14 +136,14 @@ impl Worker {
                 }
             }
             if let Some(text) = chat.wanted.take_copy() {
-                self.tell(Note::Copy(text));
+                self.tell(HostEvent::Copy(text));
             }
             match chat.wanted.take() {
                 Some(ScreenKind::Plain) => {
                     let queued = Queued { first: given, rest: self.work };
                     return Ok(WorkEnd::Screen(ScreenKind::Plain, chat, queued));
                 }
-                Some(kind) => self.tell(Note::Full(kind == ScreenKind::Full)),
+                Some(kind) => self.tell(HostEvent::Full(kind == ScreenKind::Full)),
                 None => {}
             }
         };
@@ -214,17 +154,17 @@ impl Worker {
     async fn line(&self, chat: &Chat, line: &str) -> LineOutcome {
         let is_command = line.starts_with(['/', '!']);
         if is_command {
-            chat.screen.line(Style::Bold, &format!("› {line}"));
-            self.tell(Note::Busy(true));
+            chat.screen.line(Style::BOLD, &format!("› {line}"));
+            self.tell(HostEvent::Busy(true));
         }
         let outcome = chat.handle_line(line).await;
         if is_command {
-            self.tell(Note::Busy(false));
+            self.tell(HostEvent::Busy(false));
         }
         outcome
     }
 
-    fn tell(&self, note: Note) {
+    fn tell(&self, note: HostEvent) {
         // The screen may have ended.
         let _ = self.notes.send(note);
     }

@@ -176,6 +176,10 @@ fn without_abandoned(drafts: Vec<Draft>, rules: &WireRules) -> Vec<Draft> {
         if abandoned && has(|block| matches!(block, Block::Provider(_))) {
             draft.edit().retain(|block| !matches!(block, Block::Provider(_)));
         }
+        if abandoned {
+            // The pause is over. It does not hold of a response that this one is joined to.
+            draft.stop = None;
+        }
         if draft.says_something() {
             push(&mut kept, draft);
         }

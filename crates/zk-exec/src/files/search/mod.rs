@@ -32,7 +32,7 @@ pub(super) fn search(
     stop: &CancellationToken,
 ) -> Result<SearchFound, PathError> {
     let matcher = matcher(&query.pattern, query.ignore_case)?;
-    let task = Task { files, query, matcher: &matcher, stop };
+    let task = Task { files, from, query, matcher: &matcher, stop };
     std::thread::scope(|scope| {
         let mut search = Search::new(task, scope);
         let report = files.walk(from, &query.walk, &mut |entry| match entry.kind {
@@ -56,6 +56,8 @@ pub(super) fn search(
 #[derive(Clone, Copy)]
 struct Task<'a> {
     files: &'a WorkspaceFiles,
+    /// Start of the search, which was named.
+    from: &'a Resolved,
     query: &'a SearchQuery,
     matcher: &'a RegexMatcher,
     stop: &'a CancellationToken,
@@ -279,13 +281,15 @@ fn searcher(query: &SearchQuery) -> Searcher {
 }
 
 fn part(task: Task<'_>, batch: &[Resolved], searcher: &mut Searcher, found: &mut Found) {
-    let Task { files, query, matcher, stop } = task;
+    let Task { files, from, query, matcher, stop } = task;
     let mut reading = Reading::new(&files.protection);
     for file in batch {
         if found.results.is_full() || stop.is_cancelled() {
             break;
         }
-        match files.open_listed(file, &mut reading) {
+        let is_named = file.path == from.path;
+        let opened = if is_named { files.open_file(file) } else { files.open_listed(file, &mut reading) };
+        match opened {
             Ok(reader) => {
                 let reader = Stoppable { reader, stop };
                 if one(reader, file, (query, matcher), searcher, &mut found.results).is_err() {

@@ -2,6 +2,7 @@
 
 mod aside;
 mod commands;
+mod gitlinks;
 mod settings;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -21,6 +22,7 @@ use super::git;
 use super::plan::Plan;
 use aside::{Common, Directory, SetAside};
 use commands::Commands;
+use gitlinks::Gitlinks;
 
 /// Entries of directories that are looked through where a name may have been made unseen.
 const MAX_ENTRIES: usize = 300_000;
@@ -54,6 +56,8 @@ struct State {
     /// Repositories that the sandbox protects from the next command on, with how far that is.
     roots: BTreeMap<PathBuf, Stage>,
     commands: Commands,
+    /// Gitlinks of the repositories that were there when the sandbox was set up.
+    gitlinks: Vec<Gitlinks>,
     /// Directories that are left to look through, the next one at the end.
     unfinished: Vec<PathBuf>,
     found: Vec<Denial>,
@@ -75,10 +79,13 @@ impl Repositories {
     pub(super) fn of(plan: &Plan, reports: ReportReader) -> Self {
         let is_config = |path: &&PathBuf| path.file_name() == Some(OsStr::new("config"));
         let protected = plan.read_only.iter().filter(is_config);
-        let protected = protected.filter_map(|path| path.parent()).map(Path::to_owned).collect();
+        let protected: HashSet<PathBuf> =
+            protected.filter_map(|path| path.parent()).map(Path::to_owned).collect();
+        let trees = protected.iter().filter(|path| path.ends_with(".git")).filter_map(|path| path.parent());
+        let gitlinks = trees.map(|tree| Gitlinks::of(tree.to_owned())).collect();
         let absent = plan.guarded.iter().filter(|path| path.ends_with(".git"));
         let roots = absent.map(|path| (path.clone(), Stage::Absent)).collect();
-        let state = Mutex::new(State { protected, roots, ..State::default() });
+        let state = Mutex::new(State { protected, roots, gitlinks, ..State::default() });
         // A repository that is made at the root has that name from then on.
         let read_only = plan.read_only.iter().filter(|path| !path.ends_with(".git")).cloned().collect();
         let (roots, most_entries) = (plan.writable.clone(), MAX_ENTRIES);
@@ -106,11 +113,12 @@ impl Repositories {
             made.extend((*stage != Stage::Absent).then(|| path.clone()));
         }
         shared.note(shared.reports.take(), &mut state, &mut found);
+        shared.look_at_gitlinks(&mut state, &mut found);
         let mut made = std::mem::take(&mut state.made);
         made.retain(|path| {
             let is_there = fs::symlink_metadata(path).is_ok();
             if is_there {
-                shared.look(path, &state.protected, MAX_HOPS, &mut found);
+                shared.look(path, Closed::All(&state.protected), MAX_HOPS, &mut found);
             }
             is_there
         });
@@ -179,6 +187,30 @@ impl Drop for Starting {
     }
 }
 
+/// Directories of git that a look leaves as they are.
+#[derive(Clone, Copy)]
+enum Closed<'a> {
+    /// All of these: commands have changed none.
+    All(&'a HashSet<PathBuf>),
+    /// These as the common directory of another one, and the repository of the index itself.
+    Common { protected: &'a HashSet<PathBuf>, own: &'a Path },
+}
+
+impl<'a> Closed<'a> {
+    fn has(self, path: &Path) -> bool {
+        match self {
+            Self::All(protected) => protected.contains(path),
+            Self::Common { own, .. } => path == own,
+        }
+    }
+
+    fn protected(self) -> &'a HashSet<PathBuf> {
+        match self {
+            Self::All(protected) | Self::Common { protected, .. } => protected,
+        }
+    }
+}
+
 impl Shared {
     fn note(&self, reported: Reported, state: &mut State, found: &mut Vec<SetAside>) {
         let Reported { named, moved, is_cut } = reported;
@@ -208,19 +240,45 @@ impl Shared {
         }
     }
 
+    /// Looks at directories that commands made gitlinks of, whoever made the repositories there: git starts programs by their
+    /// settings where it did not before.
+    fn look_at_gitlinks(&self, state: &mut State, found: &mut Vec<SetAside>) {
+        let mut added = Vec::new();
+        for gitlinks in &mut state.gitlinks {
+            match gitlinks.added() {
+                Ok(paths) => {
+                    let own = gitlinks.directory();
+                    added.extend(paths.into_iter().map(|path| (path.join(".git"), own.clone())));
+                }
+                Err(path) => found.push(SetAside {
+                    path,
+                    why: "it cannot be read, and may have gitlinks that commands made; look before you run git there"
+                        .to_owned(),
+                }),
+            }
+        }
+        for (path, own) in added.into_iter().filter(|(path, _)| self.root_of(path).is_some()) {
+            let closed = Closed::Common { protected: &state.protected, own: &own };
+            self.look(&path, closed, MAX_HOPS, found);
+            if !state.protected.contains(&path) {
+                state.made.insert(path);
+            }
+        }
+    }
+
     fn root_of(&self, path: &Path) -> Option<&PathBuf> {
         let roots = self.roots.iter().filter(|root| path.starts_with(root));
         roots.max_by_key(|root| root.components().count())
     }
 
     /// Looks at what a name leads git to: a directory of git, or a file or link that names one.
-    fn look(&self, path: &Path, protected: &HashSet<PathBuf>, hops: usize, found: &mut Vec<SetAside>) {
+    fn look(&self, path: &Path, closed: Closed<'_>, hops: usize, found: &mut Vec<SetAside>) {
         let Some(hops) = hops.checked_sub(1) else { return };
         let (Some(root), Some(above), Some(name)) = (self.root_of(path), path.parent(), path.file_name())
         else {
             return;
         };
-        if protected.contains(path) {
+        if closed.has(path) {
             return;
         }
         let go_on = |target: PathBuf, found: &mut Vec<SetAside>| {
@@ -228,15 +286,15 @@ impl Shared {
             if let Ok(target) = target.canonicalize()
                 && self.root_of(&target).is_some()
             {
-                self.look(&target, protected, hops, found);
+                self.look(&target, closed, hops, found);
             }
         };
         if path == root {
-            return self.look_into(root, path, protected, found);
+            return self.look_into(root, path, closed, found);
         }
         let Ok(parent) = Directory::open(root, above) else { return };
         match parent.kind(name) {
-            Some(FileType::Directory) => self.look_into(root, path, protected, found),
+            Some(FileType::Directory) => self.look_into(root, path, closed, found),
             Some(FileType::Symlink) => go_on(path.to_owned(), found),
             Some(_) => {
                 if let Some(target) =
@@ -249,7 +307,7 @@ impl Shared {
         }
     }
 
-    fn look_into(&self, root: &Path, path: &Path, protected: &HashSet<PathBuf>, found: &mut Vec<SetAside>) {
+    fn look_into(&self, root: &Path, path: &Path, closed: Closed<'_>, found: &mut Vec<SetAside>) {
         let directory = match Directory::open(root, path) {
             Ok(directory) => directory,
             Err(error) => return found.push(unseen(path.to_owned(), error)),
@@ -260,7 +318,9 @@ impl Shared {
         directory.clean(found);
         match directory.common() {
             Common::Own => {}
-            Common::Other(target) => self.clean_common(&path.join(named_path(&target)), protected, found),
+            Common::Other(target) => {
+                self.clean_common(&path.join(named_path(&target)), closed.protected(), found);
+            }
             Common::Unreadable(told) => found.push(told),
         }
     }

@@ -57,6 +57,29 @@ async fn a_policy_that_denies_writes_hides_credentials_in_the_project_too() {
 }
 
 #[tokio::test]
+async fn credentials_of_the_project_are_hidden_only_where_writes_are_denied() {
+    let (project, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::create_dir_all(project.path().join("sub")).unwrap();
+    let files = [".env", "sub/.env.local", "sub/id_rsa"];
+    for file in files {
+        fs::write(project.path().join(file), "secret").unwrap();
+    }
+    fs::write(project.path().join(".env.example"), "example").unwrap();
+    let writable = SandboxPolicy::new(project.path()).state(state.path());
+    for (policy, is_hidden) in [(writable.clone().deny_writes(), true), (writable, false)] {
+        let Some(exec) = sandboxed(&policy) else { return };
+        for file in files {
+            let (_, out) = run(&exec, &format!("cat {file}"), project.path()).await;
+            assert_eq!(!out.contains("secret"), is_hidden, "{file}: {out}");
+        }
+        let (_, out) = run(&exec, "grep -rls secret . || true", project.path()).await;
+        assert_eq!(out.is_empty(), is_hidden, "{out}");
+        assert_eq!(run(&exec, "cat .env.example", project.path()).await, (0, "example".to_owned()));
+        exec.close().await;
+    }
+}
+
+#[tokio::test]
 async fn git_that_reads_starts_no_monitor_and_needs_no_lock_of_its_index() {
     if !has("git") {
         return;

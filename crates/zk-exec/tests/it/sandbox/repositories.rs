@@ -471,3 +471,39 @@ async fn run_alone(project: &Project, command: &str) -> (i32, String) {
         other => (-1, format!("{out}{other:?}")),
     }
 }
+
+/// The repositories are the project's: they were there before, where git in the tree around them did not look into them.
+#[tokio::test]
+async fn repositories_that_a_command_makes_gitlinks_of_start_nothing_for_whoever_looks_at_the_tree() {
+    for version in ["2", "4"] {
+        let [tree, outside, state] = [(); 3].map(|()| tempfile::tempdir().unwrap());
+        let (tree, mark) = (tree.path().canonicalize().unwrap(), outside.path().join("mark"));
+        repository(&tree);
+        fs::create_dir(tree.join("sub")).unwrap();
+        repository(&tree.join("sub"));
+        git(&tree, &["config", "alias.kept", "!true"]);
+        git(&tree, &["worktree", "add", "-q", "linked"]);
+        git(&tree, &["config", "extensions.worktreeConfig", "true"]);
+        let monitor = format!("touch {}; false", mark.display());
+        git(&tree.join("sub"), &["config", "core.fsmonitor", &monitor]);
+        git(&tree.join("linked"), &["config", "--worktree", "core.fsmonitor", &monitor]);
+        git(&tree, &["status"]);
+        assert!(!mark.exists(), "git does not look into what is no gitlink");
+        let policy = SandboxPolicy::new(&tree).state(state.path()).readable(outside.path());
+        let Some(exec) = sandboxed(&policy).filter(|_| has("git")) else { return };
+        let command = format!("git update-index --index-version {version} && git add -A");
+        let (outcome, out) = bash_in(&exec, &command, &tree, None).await;
+        let outcome = outcome.unwrap();
+        for name in ["sub/.git/config", ".git/worktrees/linked/config.worktree"] {
+            let target = tree.join(name).display().to_string();
+            let is_told = |denial: &zk_core::service::Denial| {
+                denial.act == DeniedAct::SetAside && denial.target == target
+            };
+            assert!(outcome.denials.iter().any(is_told), "{name}: {out} {outcome:?}");
+        }
+        git(&tree, &["status"]);
+        assert!(!mark.exists(), "index of version {version}: {out}");
+        assert_eq!(git(&tree, &["config", "alias.kept"]), "!true\n", "its own settings stay");
+        exec.close().await;
+    }
+}

@@ -3,7 +3,7 @@ use fastrand::Rng;
 use crate::program::{expressions, git, scripts, table};
 
 /// Words that can stand anywhere: files, revisions, patterns, and some that look like flags.
-const WORDS: [&str; 64] = [
+const WORDS: [&str; 68] = [
     "a",
     "b",
     "a.txt",
@@ -68,6 +68,10 @@ const WORDS: [&str; 64] = [
     "'a b'",
     "'*.rs'",
     "@a.txt",
+    "*.txt",
+    "src/*.rs",
+    "a*",
+    "-5",
 ];
 
 /// Flags that make some programs write, delete, connect or start others.
@@ -440,6 +444,12 @@ fn program(random: &mut Rng) -> String {
             format!("find {roots} {}", tests.join(" "))
         }
         12 => format!("{} {}", one(random, &["fd", "fdfind"]), words(random, expressions::FD_FLAGS, &[])),
+        13 if random.u8(..4) == 0 => {
+            format!(
+                "ps {}",
+                words(random, "abcefhjlmnorstuvwxzATENOUkp --sort= --format= --forest", &["aux".to_owned()])
+            )
+        }
         13 => format!(
             "{} {}",
             one(random, &OTHERS),
@@ -469,6 +479,18 @@ pub(super) fn command(random: &mut Rng) -> String {
         5 => format!("bash -c \"{own}\""),
         6 => format!("{own} < {}", one(random, &WORDS)),
         7 => format!("command {own}"),
+        8 => {
+            let names = [
+                "find src -type f",
+                "find . -type f -print0",
+                "grep -rl one .",
+                "rg --files src",
+                "ls",
+                "cat a",
+            ];
+            let flags = one(random, &["", "", "-0", "-n 1", "-r", "-I{}"]);
+            format!("{} | xargs {flags} {own}", one(random, &names))
+        }
         _ => own,
     }
 }

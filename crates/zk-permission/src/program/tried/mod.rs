@@ -2,19 +2,20 @@
 
 mod generator;
 mod throwaway;
+mod walled;
 
 use std::path::Path;
 
 use zk_core::model::Effects;
 
+use crate::classifier::TextPathClassifier;
 use crate::judge::{Call, Circumstances, judge};
 use crate::mode::Mode;
 use crate::rules::{Decision, Rules};
-use crate::surroundings::AssumedSurroundings;
 use throwaway::{changes, skipped};
 
 /// Generated commands that run with the other tests; the variable `ZK_JUDGE_COMMANDS` says another number.
-const USUAL_COMMANDS: usize = 1_000;
+const TESTED_COMMANDS: usize = 1_000;
 
 /// Seed of the generated commands.
 const SEED: u64 = 26;
@@ -23,11 +24,11 @@ const SEED: u64 = 26;
 const ROUND_COMMANDS: usize = 2_000;
 
 /// Whether a command runs unasked where nothing is allowed but reading.
-fn is_read(command: &str) -> bool {
-    let surroundings = AssumedSurroundings::new(["/p"]);
+pub(super) fn is_read(command: &str) -> bool {
+    let classifier = TextPathClassifier::new(["/p"]);
     let here = Circumstances {
         cwd: Path::new("/p"),
-        surroundings: &surroundings,
+        classifier: &classifier,
         is_contained: false,
         holds_reads: true,
         trusts_repository: true,
@@ -37,8 +38,18 @@ fn is_read(command: &str) -> bool {
         == Decision::Allow
 }
 
+/// Generated commands that are judged reads, and how many had to be judged for them.
+fn reads(random: &mut fastrand::Rng, wanted: usize) -> (Vec<String>, usize) {
+    let (mut commands, mut judged) = (Vec::new(), 0);
+    while commands.len() < wanted {
+        judged += 1;
+        commands.extend(Some(generator::command(random)).filter(|command| is_read(command)));
+    }
+    (commands, judged)
+}
+
 /// Returns the changes that commands made, in words; nothing where they cannot be run.
-fn told_changes(commands: &[String]) -> Option<Vec<String>> {
+pub(super) fn told_changes(commands: &[String]) -> Option<Vec<String>> {
     match changes(commands) {
         Err(why) => {
             skipped(&why);
@@ -76,20 +87,14 @@ fn every_row_that_reads_leaves_all_files_refs_and_sockets_untouched() {
 #[expect(clippy::disallowed_methods, reason = "how a whole campaign is asked for")]
 fn generated_commands_that_are_judged_reads_leave_all_files_refs_and_sockets_untouched() {
     let wanted =
-        std::env::var("ZK_JUDGE_COMMANDS").ok().and_then(|text| text.parse().ok()).unwrap_or(USUAL_COMMANDS);
+        std::env::var("ZK_JUDGE_COMMANDS").ok().and_then(|text| text.parse().ok()).unwrap_or(TESTED_COMMANDS);
     let seed = std::env::var("ZK_JUDGE_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(SEED);
     let kept = std::env::var_os("ZK_JUDGE_KEEP");
     let mut random = fastrand::Rng::with_seed(seed);
     let (mut ran, mut judged, mut found) = (0, 0, Vec::new());
     while ran < wanted {
-        let mut commands = Vec::new();
-        while commands.len() < ROUND_COMMANDS.min(wanted - ran) {
-            judged += 1;
-            let command = generator::command(&mut random);
-            if is_read(&command) {
-                commands.push(command);
-            }
-        }
+        let (commands, tries) = reads(&mut random, ROUND_COMMANDS.min(wanted - ran));
+        judged += tries;
         ran += commands.len();
         if let Some(file) = &kept {
             use std::io::Write as _;

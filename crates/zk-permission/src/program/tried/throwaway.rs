@@ -39,7 +39,7 @@ find layers/up -mindepth 2 ! -path layers/up/p/socket
 
 /// Files of the workspace, its home and a directory beside them.
 #[expect(clippy::disallowed_methods, reason = "the repository is made by git itself, without the harness")]
-fn fill(template: &Path) {
+pub(super) fn fill(template: &Path) {
     let write = |name: &str, text: &str| {
         let path = template.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();

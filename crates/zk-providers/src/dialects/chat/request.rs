@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use zk_core::model::{Block, CallId, Document, Image, Message, Role, ThinkingSupport, ToolContent, ToolSpec};
+use zk_core::model::{Block, Document, Image, Message, Role, ThinkingSupport, ToolContent, ToolSpec};
 use zk_core::service::Request;
 
+use crate::encode::answered::AnsweredCalls;
 use crate::encode::documents;
 use crate::encode::effort::Efforts;
 use crate::encode::prefix::Encode;
@@ -79,6 +80,7 @@ impl Body<'_> {
     fn user(&self, message: &Message, earlier: &[Arc<Message>], marked: bool) -> Vec<Value> {
         let mut out = Vec::new();
         let mut parts = Vec::new();
+        let calls = self.profile.tool_result_name.then(|| AnsweredCalls::of(message, earlier));
         for block in &message.content {
             match block {
                 Block::ToolResult(result) => {
@@ -91,10 +93,8 @@ impl Body<'_> {
                         "tool_call_id": result.call_id.as_str(),
                         "content": content,
                     });
-                    if self.profile.tool_result_name
-                        && let (Some(name), Some(fields)) =
-                            (name_of(&result.call_id, earlier), fields.as_object_mut())
-                    {
+                    let name = calls.as_ref().and_then(|calls| calls.name(&result.call_id));
+                    if let (Some(name), Some(fields)) = (name, fields.as_object_mut()) {
                         fields.insert("name".into(), name.into());
                     }
                     out.push(fields);
@@ -284,9 +284,4 @@ fn document_part(document: &Document) -> Value {
     let data = format!("data:{};base64,{}", document.media_type, document.data);
     let name = document.name.as_deref().unwrap_or("document");
     json!({"type": "file", "file": {"filename": name, "file_data": data}})
-}
-
-fn name_of<'a>(call: &CallId, earlier: &'a [Arc<Message>]) -> Option<&'a str> {
-    let last = earlier.last()?;
-    last.calls().find(|made| made.id == *call).map(|made| made.name.as_str())
 }

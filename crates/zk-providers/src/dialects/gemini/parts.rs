@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::Serialize;
-use zk_core::model::{Block, CallId, Image, Message, Thinking, ToolCall, ToolContent, ToolResult, WireData};
+use zk_core::model::{Block, Image, Message, Thinking, ToolCall, ToolContent, ToolResult, WireData};
 
 use super::{text_run, tool_names};
+use crate::encode::answered::AnsweredCalls;
 
 /// Signature that the provider's documentation gives for calls that Gemini did not make.
 const NOT_MINE: &str = "skip_thought_signature_validator";
@@ -98,9 +99,12 @@ pub(super) fn of_user<'a>(
 ) -> (Vec<Part<'a>>, Vec<Part<'a>>) {
     let mut answers = Vec::new();
     let mut rest = Vec::new();
+    let calls = AnsweredCalls::of(message, earlier);
     for block in &message.content {
         match block {
-            Block::ToolResult(result) => answers.push(function_response(result, earlier)),
+            Block::ToolResult(result) => {
+                answers.push(function_response(result, calls.call(&result.call_id)));
+            }
             Block::Text(text) => rest.extend(texts(&text.text, None, false)),
             Block::Compaction(compaction) => rest.extend(texts(&compaction.summary, None, false)),
             Block::Image(image) => rest.push(data(&image.media_type, &image.data)),
@@ -160,8 +164,7 @@ fn id(call: &ToolCall) -> Option<&str> {
     given.then(|| call.id.as_str())
 }
 
-fn function_response<'a>(result: &'a ToolResult, earlier: &'a [Arc<Message>]) -> Part<'a> {
-    let call = made(&result.call_id, earlier);
+fn function_response<'a>(result: &'a ToolResult, call: Option<&'a ToolCall>) -> Part<'a> {
     let (text, parts) = match &result.content {
         ToolContent::Text(text) => (Cow::Borrowed(text.as_str()), Vec::new()),
         ToolContent::Blocks(blocks) => {
@@ -196,9 +199,4 @@ fn media(block: &Block) -> Option<Part<'_>> {
 
 fn data<'a>(mime_type: &'a str, data: &'a str) -> Part<'a> {
     Part { inline_data: Some(InlineData { mime_type, data }), ..Part::default() }
-}
-
-/// The call a result answers: it stands in the message before.
-fn made<'a>(id: &CallId, earlier: &'a [Arc<Message>]) -> Option<&'a ToolCall> {
-    earlier.last()?.calls().find(|call| call.id == *id)
 }

@@ -4,10 +4,11 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use zk_core::model::{Block, CallId, Message, Role, ToolSpec};
+use zk_core::model::{Block, Message, Role, ToolSpec};
 use zk_core::service::Request;
 
 use super::think::think;
+use crate::encode::answered::AnsweredCalls;
 use crate::encode::documents;
 use crate::encode::prefix::Encode;
 
@@ -126,12 +127,13 @@ fn user(message: &Message, earlier: &[Arc<Message>]) -> Vec<Value> {
     let mut out = Vec::new();
     let mut texts: Vec<Cow<'_, str>> = Vec::new();
     let mut images: Vec<&str> = Vec::new();
+    let calls = AnsweredCalls::of(message, earlier);
     for block in &message.content {
         match block {
             Block::ToolResult(result) => out.push(json!({
                 "role": "tool",
                 "content": result.content.to_text(),
-                "tool_name": name_of(&result.call_id, earlier),
+                "tool_name": calls.name(&result.call_id),
                 "tool_call_id": result.call_id.as_str(),
             })),
             Block::Text(block) => texts.push(Cow::Borrowed(&block.text)),
@@ -151,9 +153,4 @@ fn user(message: &Message, earlier: &[Arc<Message>]) -> Vec<Value> {
         out.push(Value::Object(fields));
     }
     out
-}
-
-/// The tool a result is of: its call stands in the message before.
-fn name_of<'a>(id: &CallId, earlier: &'a [Arc<Message>]) -> Option<&'a str> {
-    earlier.last()?.calls().find(|call| call.id == *id).map(|call| call.name.as_str())
 }

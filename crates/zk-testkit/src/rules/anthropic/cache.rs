@@ -2,7 +2,7 @@ use serde_json::Value;
 
 use super::super::{Checked, Rule, broken, is_blank, text_of};
 
-const MOST: usize = 4;
+const MAX_BREAKPOINTS: usize = 4;
 
 /// Checks where cache markers stand, and how many there are.
 pub(super) fn check(body: &Value) -> Checked {
@@ -21,10 +21,12 @@ pub(super) fn check(body: &Value) -> Checked {
             }
         }
     }
-    if count > MOST {
+    if count > MAX_BREAKPOINTS {
         return broken(
             Rule::TooManyCacheMarkers,
-            format!("A maximum of {MOST} blocks with cache_control may be provided. Found {count}."),
+            format!(
+                "A maximum of {MAX_BREAKPOINTS} blocks with cache_control may be provided. Found {count}."
+            ),
         );
     }
     Ok(())

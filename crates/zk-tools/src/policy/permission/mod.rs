@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use zk_core::events::{DecidedBy, PermissionDecided, Ruling, SessionLoaded, ToolGate, TurnBefore};
 use zk_core::kernel::{Answer, BoxError, Cx, Handler, HookOptions, Plugin, Scope, Stage};
 use zk_core::model::Effects;
-use zk_core::service::{CallDecision, CallJudge, CallJudgement, Files};
+use zk_core::service::{CallDecision, CallGuard, CallJudge, CallJudgement, Files};
 
 use exact_rule::call_bytes;
 use grant::{CallKey, Grant, commands_beside};
@@ -198,6 +198,7 @@ impl Plugin for PermissionGate {
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
         let last = HookOptions { time_limit: Some(PATIENCE + MARGIN), ..HookOptions::from(Stage::Late) };
         scope.handle_at::<ToolGate, _>(last, self.granted.clone());
+        scope.provide_service(Arc::new(CallGuard));
         let granted = self.granted.clone();
         scope.on_sync(move |_: &TurnBefore, _: &Cx| {
             let mut mode = granted.mode();

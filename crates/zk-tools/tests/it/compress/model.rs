@@ -80,6 +80,7 @@ async fn run(prints: &str, by_person: bool, side: fn() -> Turn) -> Ended {
     let spec = ToolSpec::new("shell", "Run a command.", schema);
     let shell = Shell { spec, prints: prints.to_owned() };
     let agent = Agent::builder(Arc::new(ScriptedProvider::new(script)))
+        .unguarded()
         .bus(bus)
         .tool(Arc::new(shell))
         .build()

@@ -22,10 +22,13 @@ fn typed(offer: Offer, has_draft: bool, keys: &[(u64, &[Key])]) -> (Option<(Choi
         effects.extend(state.tick(ms(now)));
         for effect in effects {
             match effect {
-                Effect::Draft(Key::Char(c)) => draft.push(c),
-                Effect::Draft(Key::Enter) => draft.push('⏎'),
-                Effect::Draft(_) | Effect::Chosen(_) | Effect::Unchosen | Effect::NextPage => {}
-                Effect::Answer(choice) => return (Some((choice, now)), draft),
+                KeyMeaning::Draft(Key::Char(c)) => draft.push(c),
+                KeyMeaning::Draft(Key::Enter) => draft.push('⏎'),
+                KeyMeaning::Draft(_)
+                | KeyMeaning::Chosen(_)
+                | KeyMeaning::Unchosen
+                | KeyMeaning::NextPage => {}
+                KeyMeaning::Answer(choice) => return (Some((choice, now)), draft),
             }
         }
     }
@@ -119,8 +122,8 @@ fn with_a_draft_a_letter_and_enter_answer_nothing_however_long_nothing_was_typed
 fn who_turned_to_the_question_answers_it_and_keeps_the_draft() {
     let mut keys = AnswerKeys::new(ALL, true, Duration::ZERO);
     keys.focus(ms(1000));
-    assert_eq!(keys.press(&[Key::Char('y')], ms(1400)), [Effect::Chosen(Choice::Once)]);
-    assert_eq!(keys.tick(ms(1800)), Some(Effect::Answer(Choice::Once)));
+    assert_eq!(keys.press(&[Key::Char('y')], ms(1400)), [KeyMeaning::Chosen(Choice::Once)]);
+    assert_eq!(keys.tick(ms(1800)), Some(KeyMeaning::Answer(Choice::Once)));
 }
 
 #[test]
@@ -128,19 +131,19 @@ fn a_draft_that_was_emptied_keeps_no_more_keys() {
     let mut keys = AnswerKeys::new(ALL, true, Duration::ZERO);
     keys.press(&[Key::Back], ms(1000));
     keys.set_typing(false);
-    assert_eq!(keys.press(&[Key::Char('y')], ms(1499)), [Effect::Draft(Key::Char('y'))]);
+    assert_eq!(keys.press(&[Key::Char('y')], ms(1499)), [KeyMeaning::Draft(Key::Char('y'))]);
     keys.set_typing(false);
-    assert_eq!(keys.press(&[Key::Char('y')], ms(2000)), [Effect::Chosen(Choice::Once)]);
+    assert_eq!(keys.press(&[Key::Char('y')], ms(2000)), [KeyMeaning::Chosen(Choice::Once)]);
 }
 
 #[test]
 fn scrolling_leaves_a_draft_its_keys() {
     let mut keys = AnswerKeys::new(ALL, true, Duration::ZERO);
     keys.scrolled(ms(1000));
-    assert_eq!(keys.press(&[Key::Char('y')], ms(2000)), [Effect::Draft(Key::Char('y'))]);
+    assert_eq!(keys.press(&[Key::Char('y')], ms(2000)), [KeyMeaning::Draft(Key::Char('y'))]);
     let mut keys = AnswerKeys::new(ALL, false, Duration::ZERO);
     keys.scrolled(ms(400));
-    assert_eq!(keys.press(&[Key::Char('y')], ms(699)), [Effect::Draft(Key::Char('y'))]);
+    assert_eq!(keys.press(&[Key::Char('y')], ms(699)), [KeyMeaning::Draft(Key::Char('y'))]);
 }
 
 #[test]
@@ -173,11 +176,11 @@ fn keys_that_come_together_answer_nothing() {
 fn the_blank_turns_pages_only_where_there_are_some() {
     let more = Offer { more: true, ..ALL };
     let mut state = AnswerKeys::new(more, false, Duration::ZERO);
-    assert_eq!(state.press(&[Key::Char(' ')], ms(400)), [Effect::Draft(Key::Char(' '))]);
+    assert_eq!(state.press(&[Key::Char(' ')], ms(400)), [KeyMeaning::Draft(Key::Char(' '))]);
     let mut state = AnswerKeys::new(more, false, Duration::ZERO);
-    assert_eq!(state.press(&[Key::Char(' ')], ms(600)), [Effect::NextPage]);
+    assert_eq!(state.press(&[Key::Char(' ')], ms(600)), [KeyMeaning::NextPage]);
     let mut state = AnswerKeys::new(ALL, false, Duration::ZERO);
-    assert_eq!(state.press(&[Key::Char(' ')], ms(600)), [Effect::Draft(Key::Char(' '))]);
+    assert_eq!(state.press(&[Key::Char(' ')], ms(600)), [KeyMeaning::Draft(Key::Char(' '))]);
 }
 
 /// A small generator with a fixed seed, so that a failure can be repeated.
@@ -244,17 +247,17 @@ fn a_question_that_the_person_turned_to_hears_sooner() {
         keys.focus(Duration::ZERO);
         keys
     };
-    assert!(matches!(keys().press(&[Key::Char('y')], at(299))[..], [Effect::Draft(_)]));
-    assert!(matches!(keys().press(&[Key::Char('y')], at(300))[..], [Effect::Chosen(Choice::Once)]));
+    assert!(matches!(keys().press(&[Key::Char('y')], at(299))[..], [KeyMeaning::Draft(_)]));
+    assert!(matches!(keys().press(&[Key::Char('y')], at(300))[..], [KeyMeaning::Chosen(Choice::Once)]));
     let mut drawn = AnswerKeys::new(offer, false, Duration::ZERO);
-    assert!(matches!(drawn.press(&[Key::Char('y')], at(300))[..], [Effect::Draft(_)]));
+    assert!(matches!(drawn.press(&[Key::Char('y')], at(300))[..], [KeyMeaning::Draft(_)]));
 }
 
 #[test]
 fn turning_to_the_next_part_is_turning_to_the_question() {
     let mut keys = AnswerKeys::new(ALL, true, Duration::ZERO).turned(Duration::ZERO);
-    assert_eq!(keys.press(&[Key::Char('y')], ms(299)), [Effect::Draft(Key::Char('y'))]);
+    assert_eq!(keys.press(&[Key::Char('y')], ms(299)), [KeyMeaning::Draft(Key::Char('y'))]);
     let mut keys = AnswerKeys::new(ALL, true, Duration::ZERO).turned(Duration::ZERO);
-    assert_eq!(keys.press(&[Key::Char('y')], ms(300)), [Effect::Chosen(Choice::Once)]);
-    assert_eq!(keys.press(&[Key::Enter], ms(310)), [Effect::Answer(Choice::Once)]);
+    assert_eq!(keys.press(&[Key::Char('y')], ms(300)), [KeyMeaning::Chosen(Choice::Once)]);
+    assert_eq!(keys.press(&[Key::Enter], ms(310)), [KeyMeaning::Answer(Choice::Once)]);
 }

@@ -8,7 +8,7 @@ use zk_core::kernel::Origin;
 use zk_core::model::{CallId, ToolResult};
 
 use super::{Engine, Reduce};
-use crate::call::paths;
+use crate::blocks::call::paths;
 use crate::engine::lane::CallBlock;
 use crate::{CallState, Content, NoteLevel, Patch, Text};
 

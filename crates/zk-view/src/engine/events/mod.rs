@@ -16,7 +16,7 @@ use zk_core::events::{
 };
 use zk_core::kernel::Origin;
 
-use super::{Engine, Seen};
+use super::{Engine, ObservedEvent};
 use crate::Activity;
 
 /// Calls a macro with the events that a view is made of.
@@ -80,7 +80,7 @@ trait Reduce {
 }
 
 impl Engine {
-    pub(super) fn event(&mut self, Seen { event, origin }: Seen<'_>) {
+    pub(super) fn event(&mut self, ObservedEvent { event, origin }: ObservedEvent<'_>) {
         macro_rules! dispatch {
             ($($event:ty),+) => {
                 $(if let Some(event) = event.downcast::<$event>() {

@@ -2,8 +2,8 @@ use zk_core::events::ViewBlock;
 use zk_core::model::Display;
 use zk_core::service::CustomEntry;
 
-use super::{Core, Lane};
-use crate::body::FullBody;
+use super::{AgentBlocks, Core};
+use crate::blocks::body::FullBody;
 use crate::record::{PluginRecord, RunRecord};
 use crate::{BlockId, Content, PluginBlock, Text};
 
@@ -13,7 +13,7 @@ const ENTRY_KEY: &str = "\0entry ";
 /// Bytes that a plugin may show in one block.
 const PLUGIN_BYTES: usize = 256 * 1024;
 
-impl Lane {
+impl AgentBlocks {
     /// Shows a block of a plugin, or the new state of one. Gives why it is left out, if it is.
     pub(in crate::engine) fn plugin(&mut self, core: &mut Core, block: &ViewBlock) -> Result<(), String> {
         let bytes = serde_json::to_string(&block.body).map_or(usize::MAX, |json| json.len());
@@ -52,7 +52,7 @@ impl Lane {
         let (id, record) = match known.map(|at| self.plugins.remove(at)) {
             Some((id, _, record)) => (id, record),
             None => {
-                let at = self.count - self.base;
+                let at = self.block_count - self.count_at_run_start;
                 let body = Display::Line { text: String::new() };
                 let [source, kind, title] = [&block.source, &block.kind, &block.title].map(String::clone);
                 let is_entry = block.key.starts_with(ENTRY_KEY);
@@ -78,7 +78,11 @@ impl Lane {
 
     /// Shows the blocks of plugins that stood at this place in a stored run.
     pub(in crate::engine) fn restore_plugins(&mut self, core: &mut Core, record: &mut RunRecord) {
-        while record.plugins.first().is_some_and(|plugin| plugin.at <= self.count - self.base) {
+        while record
+            .plugins
+            .first()
+            .is_some_and(|plugin| plugin.at <= self.block_count - self.count_at_run_start)
+        {
             let plugin = record.plugins.remove(0);
             let id = self.next_id();
             let PluginRecord { source, kind, title, body, .. } = plugin;

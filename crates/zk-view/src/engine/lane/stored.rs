@@ -1,6 +1,6 @@
 use zk_core::model::{Message, ToolCall, ToolResult};
 
-use super::{Core, Lane, parts};
+use super::{AgentBlocks, Core, parts};
 use crate::facts::Facts;
 use crate::record::{CallFact, RunRecord, StoredCall};
 use crate::{CallState, Content, RunEnd};
@@ -13,7 +13,7 @@ pub(in crate::engine) struct CutOff {
 }
 
 /// The blocks of a stored run.
-impl Lane {
+impl AgentBlocks {
     /// Shows the end of a stored run.
     pub(in crate::engine) fn restore_end(&mut self, core: &mut Core, end: RunEnd) {
         self.add(core, None, Content::End(end));

@@ -36,3 +36,16 @@ fn a_paused_response_is_the_last_message_where_the_provider_goes_on_with_it() {
         assert_eq!(ready.messages().last().expect("a message").role, Role::User);
     }
 }
+
+#[test]
+fn a_pause_that_was_given_up_does_not_hold_of_the_response_it_is_joined_to() {
+    let found = Message::assistant(vec![hosted(&own())]);
+    let refused = Message { stop: Some(StopReason::Refusal(None)), ..calls(&["c1"]) };
+    let paused = Message { stop: Some(StopReason::PauseTurn), ..assistant("so") };
+    // A result whose call was refused is left out, and the responses around it become one.
+    let history = vec![found, refused, Message::user(vec![result("c1", "listed")]), paused];
+    let ready = normalise(history, &rules());
+    assert_eq!(said(&ready)[1], [hosted(&own()), Block::text("so")]);
+    let again = WireReady::normalise(ready.messages(), &rules());
+    assert_eq!(again.messages(), ready.messages());
+}

@@ -1,0 +1,74 @@
+use std::fmt::Write as _;
+
+use clap::{Command, CommandFactory};
+
+use super::cli::Cli;
+
+/// Options of every command that only these commands use; the help of the others leaves them out.
+const USERS: [(&str, &[&str]); 8] = [
+    ("provider", &["models", "doctor", "context", "prompt", "auth"]),
+    ("model", &["doctor", "context", "prompt"]),
+    ("base_url", &["models", "doctor"]),
+    ("api_key", &["models", "doctor"]),
+    ("preset", &["context", "prompt"]),
+    ("permission_mode", &["policy", "doctor"]),
+    ("mcp_config", &["mcp"]),
+    ("verbose", &[]),
+];
+
+/// Help of the subcommand that the words of a command line name; nothing if they name none.
+pub(crate) fn of_words(words: impl IntoIterator<Item = String>) -> Option<String> {
+    let mut command = command();
+    let (mut at, mut is_below) = (&mut command, false);
+    for word in words {
+        if at.find_subcommand(&word).is_none() {
+            continue;
+        }
+        at = at.find_subcommand_mut(&word)?;
+        is_below = true;
+    }
+    is_below.then(|| at.render_long_help().to_string())
+}
+
+/// The command line, whose subcommands list the options that belong to them.
+fn command() -> Command {
+    let mut command = Cli::command();
+    // Only then its subcommands have the options of every command.
+    command.build();
+    let names: Vec<String> = command.get_subcommands().map(|one| one.get_name().to_owned()).collect();
+    for name in names {
+        command = command.mut_subcommand(&name, |one| belonging(one, &name));
+    }
+    command
+}
+
+fn belonging(mut command: Command, name: &str) -> Command {
+    for (id, users) in USERS {
+        if !users.contains(&name) && command.get_arguments().any(|arg| arg.get_id() == id) {
+            command = command.mut_arg(id, |arg| arg.hide(true));
+        }
+    }
+    let inner: Vec<String> = command.get_subcommands().map(|one| one.get_name().to_owned()).collect();
+    for one in inner {
+        command = command.mut_subcommand(one, |inner| belonging(inner, name));
+    }
+    command
+}
+
+/// Reference of the command line in Markdown: the help of each command.
+pub(crate) fn reference() -> String {
+    let mut page = "# Command line\n\nThe help of each command, as `--help` prints it.\n".to_owned();
+    describe(&mut command(), "zk", &mut page);
+    page
+}
+
+fn describe(command: &mut Command, path: &str, page: &mut String) {
+    let help = command.render_long_help().to_string();
+    let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
+    // A page that can be written never fails.
+    let _ = write!(page, "\n## `{path}`\n\n```text\n{}\n```\n", lines.join("\n").trim_end());
+    for inner in command.get_subcommands_mut().filter(|inner| inner.get_name() != "help") {
+        let path = format!("{path} {}", inner.get_name());
+        describe(inner, &path, page);
+    }
+}

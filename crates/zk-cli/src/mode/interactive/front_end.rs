@@ -1,0 +1,79 @@
+use std::sync::Arc;
+
+use tokio::task::JoinHandle;
+use zk_core::service::Questions;
+use zk_tui::plain::{self, Keyboard, Painting, SharedScreen, TerminalUi};
+use zk_tui::term::Tty;
+use zk_view::ViewDriver;
+
+use super::terminal::plain_screen;
+use crate::app::AppContext;
+
+/// Place of the person: what is shown, and what is typed.
+pub(super) struct ConsoleFrontEnd {
+    pub(super) screen: SharedScreen,
+    pub(super) keyboard: Keyboard,
+    pub(super) asking: Arc<Questions>,
+    pub(super) view: ViewDriver,
+    /// Whether blocks and questions are drawn in lines here; somebody else draws them otherwise.
+    pub(super) draws_lines: bool,
+}
+
+impl ConsoleFrontEnd {
+    pub(super) fn of_lines(app: &AppContext, tty: Tty) -> Self {
+        Self::of(app, tty, SharedScreen::with_keys(plain_screen(app)), true)
+    }
+
+    pub(super) fn of(app: &AppContext, tty: Tty, screen: SharedScreen, draws_lines: bool) -> Self {
+        let asking = Arc::new(Questions::new());
+        let view = ViewDriver::answering(&asking);
+        Self::showing(app, tty, screen, (asking, view), draws_lines)
+    }
+
+    /// A front end where what `view` has goes on, with what asks there.
+    pub(super) fn showing(
+        app: &AppContext,
+        tty: Tty,
+        screen: SharedScreen,
+        (asking, view): (Arc<Questions>, ViewDriver),
+        draws_lines: bool,
+    ) -> Self {
+        let limits = app.limits.clone();
+        let keyboard = Keyboard::new(tty, screen.clone(), move || limits.skip_waits());
+        Self { screen, keyboard, asking, view, draws_lines }
+    }
+}
+
+/// A task that goes on for as long as this is kept.
+pub(super) struct AbortOnDrop(pub(super) JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Drawing of a conversation in lines.
+pub(super) struct Lines {
+    pub(super) painting: Painting,
+    /// Draws the questions, and answers them.
+    _attending: AbortOnDrop,
+}
+
+impl Lines {
+    pub(super) fn draw(
+        view: &ViewDriver,
+        screen: &SharedScreen,
+        ui: &Arc<TerminalUi>,
+        attending: AbortOnDrop,
+    ) -> Self {
+        let painting = Painting::begin(view, screen);
+        ui.wait_for(painting.drained());
+        Self { painting, _attending: attending }
+    }
+}
+
+/// Draws the questions of a view in lines.
+pub(super) fn attend(view: &ViewDriver, ui: &Arc<TerminalUi>) -> AbortOnDrop {
+    AbortOnDrop(tokio::spawn(plain::attend(view.clone(), ui.clone())))
+}

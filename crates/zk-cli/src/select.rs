@@ -1,0 +1,187 @@
+//! Selection of the provider: the values that it takes, and its answers in the program's words.
+
+use zk_providers::Vendor;
+use zk_providers::select::{
+    CredentialError, CredentialOrigin, CredentialSource, GivenValues, LocalServer, LocalServerState,
+    NamedProvider, RequestedName, SelectError, SelectedEndpoint, Selection, SelectionReason,
+    StoredCredentials, UnknownModel,
+};
+
+use crate::app::AppContext;
+use crate::credentials;
+use crate::exit::{Exit, Explain, Outcome};
+use crate::settings::Settings;
+use zk_settings::suggest;
+
+#[cfg(test)]
+mod tests;
+
+impl AppContext {
+    /// The endpoint that the settings, the keys or a local server lead to.
+    pub(crate) async fn endpoint(&self) -> Outcome<SelectedEndpoint> {
+        let stored = credentials::all_stored(self).await;
+        Ok(selection(&self.settings, self.given(), stored).endpoint().await?)
+    }
+
+    /// The endpoint of a provider that is named in the middle of a conversation: what the command line said
+    /// was about the one it began with.
+    pub(crate) async fn endpoint_of(&self, name: &str) -> Outcome<SelectedEndpoint> {
+        let stored = credentials::all_stored(self).await;
+        let reason = SelectionReason::Named { origin: format!("/provider {name}") };
+        Ok(selection(&self.settings, GivenValues::default(), stored).endpoint_of(name, reason)?)
+    }
+
+    /// The source of the credential used for a provider, and its origin.
+    pub(crate) fn credential(
+        &self,
+        provider: &NamedProvider,
+        stored: &StoredCredentials,
+    ) -> Option<(CredentialSource, String)> {
+        let selection = selection(&self.settings, self.given(), stored.clone());
+        let (source, origin) = selection.credential(provider)?;
+        let origin = match origin {
+            CredentialOrigin::Given => "--api-key".to_owned(),
+            CredentialOrigin::Set(origin) => origin,
+            CredentialOrigin::Stored => "stored".to_owned(),
+        };
+        Some((source, origin))
+    }
+
+    fn given(&self) -> GivenValues {
+        GivenValues { base_url: self.base_url.clone(), api_key: self.api_key.clone() }
+    }
+}
+
+/// The selection by these settings, and by the values and credentials beside them.
+fn selection(settings: &Settings, given: GivenValues, stored: StoredCredentials) -> Selection {
+    let requested = |key: &str, name: Option<String>| {
+        let origin = settings.origin(key).map(ToString::to_string).unwrap_or_default();
+        name.map(|name| RequestedName { name, origin })
+    };
+    let layer = |key: &str| settings.origin(key).map(|origin| origin.layer);
+    Selection {
+        known: settings.known_providers(),
+        stored,
+        given,
+        provider: requested("provider", settings.program.provider.clone()),
+        model: requested("model", settings.program.model.clone()),
+        keeps_provider: layer("provider").is_some() && layer("provider") >= layer("model"),
+    }
+}
+
+/// The reason for a provider, in words.
+pub(crate) fn reason(endpoint: &SelectedEndpoint) -> String {
+    let name = &endpoint.provider.name;
+    match &endpoint.reason {
+        SelectionReason::Named { origin } => origin.clone(),
+        SelectionReason::Set { setting, origin } => format!("{setting} is set ({origin})"),
+        SelectionReason::Stored => format!("`zk auth login {name}` stored a credential"),
+        SelectionReason::GivenAddress => "--base-url".to_owned(),
+        SelectionReason::GivenKey => "--api-key".to_owned(),
+        SelectionReason::Model { model, origin } => format!("the model {model} is its ({origin})"),
+        SelectionReason::LocalServer { port } => {
+            format!("nothing is configured, and {name} runs on port {port}")
+        }
+    }
+}
+
+/// A note on a model that the table of its provider lacks.
+pub(crate) fn note(unknown: &UnknownModel) -> String {
+    let hint = match unknown.near.as_slice() {
+        [] => String::new(),
+        near => format!("; did you mean {}?", suggest::either(near)),
+    };
+    format!("zk does not know this model{hint}")
+}
+
+impl Explain for SelectError {
+    fn exit(&self) -> Exit {
+        if self.lacks_credential() { Exit::Auth } else { Exit::Usage }
+    }
+
+    fn explain(&self) -> String {
+        match self {
+            Self::UnknownProvider { name, known } => {
+                let hint = match Vendor::also_called(name) {
+                    Some(vendor) => format!("; did you mean `{vendor}`?"),
+                    None => suggest::did_you_mean(name, known.iter().map(String::as_str)),
+                };
+                format!(
+                    "unknown provider `{name}`{hint} (zk knows {}; one of your own needs a `base_url` under \
+                     [providers.{name}]; a server named with --base-url alone is `{}`)",
+                    suggest::either(known),
+                    Vendor::COMPATIBLE
+                )
+            }
+            Self::UnknownVendor { provider, vendor, known } => {
+                let hint = suggest::did_you_mean(vendor, known.iter().copied());
+                format!("providers.{provider}.like: unknown provider `{vendor}`{hint}")
+            }
+            Self::NoAddress { provider } => format!(
+                "nobody says where {provider} is: use --base-url, or set `base_url` under [providers.{provider}]"
+            ),
+            Self::NotSignedIn { provider } => {
+                format!("not signed in to {provider}: run `zk auth login {provider}`")
+            }
+            Self::NoKey { provider, variable } => format!(
+                "no key for {provider}: run `zk auth login {provider}`, set {variable}, or `api_key` under \
+                 [providers.{provider}] in your settings; a server that needs none is named with --base-url"
+            ),
+            Self::NothingConfigured { services, servers } => nothing_configured(services, servers),
+            Self::Model { model, source } => format!("the model {model}: {}", source.explain()),
+        }
+    }
+}
+
+impl Explain for CredentialError {
+    fn exit(&self) -> Exit {
+        match self {
+            Self::NoStore => Exit::Usage,
+            Self::Store(_) | Self::Key(_) | Self::Replaced { .. } | Self::NoClient { .. } => Exit::Auth,
+        }
+    }
+
+    fn explain(&self) -> String {
+        match self {
+            Self::NoStore => credentials::NO_STORE.to_owned(),
+            Self::NoClient { provider } => format!(
+                "the stored sign-in to {provider} cannot be used without [providers.{provider}.oauth] in your settings: put \
+                 it back, or run `zk auth login {provider}`"
+            ),
+            Self::Store(_) | Self::Key(_) | Self::Replaced { .. } => self.to_string(),
+        }
+    }
+}
+
+fn nothing_configured(services: &[(&str, &str)], servers: &[LocalServer]) -> String {
+    let mut services = services.iter();
+    let usual = services.next().map(|(name, key)| format!(" Run `zk auth login {name}`, or set {key}."));
+    let another = services.next().map(|(name, key)| format!(", such as `zk auth login {name}` or {key}"));
+    let (usual, another) = (usual.unwrap_or_default(), another.unwrap_or_default());
+    let seen: String = servers.iter().filter_map(seen).collect();
+    let all: Vec<String> =
+        servers.iter().map(|server| format!("{} (port {})", server.name, server.port)).collect();
+    format!(
+        "no API key found.{usual}{seen}\n\
+         Other providers work the same way{another}. A local model \
+         server needs no key: start {}, or name one with --base-url.\n\
+         `zk demo` needs no key; `zk doctor` shows what is configured.",
+        suggest::or(&all)
+    )
+}
+
+/// A line on what was found instead of a local server that can be used.
+fn seen(server: &LocalServer) -> Option<String> {
+    let LocalServer { name, port, state } = server;
+    Some(match state {
+        LocalServerState::Absent | LocalServerState::Ready => return None,
+        LocalServerState::Other => format!("\nWhat listens on port {port} is not {name}."),
+        LocalServerState::Locked => format!(
+            "\nWhat listens on port {port} wants a key: if it is {name}, use --provider {name} and --api-key."
+        ),
+        LocalServerState::Busy => format!(
+            "\nWhat listens on port {port} does not answer yet: if it is {name} and loads its model, try again soon."
+        ),
+        LocalServerState::Empty => format!("\n{name} runs on port {port} and has no model yet."),
+    })
+}

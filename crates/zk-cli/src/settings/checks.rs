@@ -1,0 +1,82 @@
+use std::sync::Arc;
+
+use zk_providers::Vendors;
+use zk_settings::{Check, Layer, Schema, dotted};
+
+use super::rules::wrong_rule;
+use super::sections::Sections;
+
+/// Endpoint keys that people look for at the top level.
+const ENDPOINT_KEYS: [&str; 3] = ["base_url", "api_key", "auth_token"];
+
+/// The settings that there are, of a program with these vendors.
+pub(super) fn schema(vendors: &Vendors) -> Schema {
+    // Two sections with one key would be told by the test below; a program without checks would be worse than one without a key.
+    let schema = Sections::schema().unwrap_or_default();
+    let vendors = vendors.clone();
+    schema
+        .free("plugins", "Settings of a plugin, which checks them itself.")
+        .reserved("policy")
+        .rule(Arc::new(endpoint))
+        .rule(Arc::new(move |path, value, _| provider(path, value, &vendors)))
+        .rule(Arc::new(model))
+        .rule(Arc::new(rules))
+}
+
+/// Keys of an endpoint at the top level, where they mean nothing.
+fn endpoint(path: &[String], _: &toml::Value, layer: Layer) -> Option<Check> {
+    let [name] = path else { return None };
+    if !ENDPOINT_KEYS.contains(&name.as_str()) {
+        return None;
+    }
+    Some(match layer.is_project() {
+        true => Check::not_by_projects(name),
+        false => Check::Warn(format!(
+            "unknown setting `{name}`; put it under its provider, such as providers.anthropic.{name}"
+        )),
+    })
+}
+
+/// A provider about which nothing is said.
+fn provider(path: &[String], value: &toml::Value, vendors: &Vendors) -> Option<Check> {
+    let [table, name] = path else { return None };
+    if table != "providers" || !value.is_table() || vendors.named(name).is_some() {
+        return None;
+    }
+    Some(Check::Warn(format!(
+        "[{}] is empty: a provider of your own needs a `base_url`, or whom it is `like`",
+        dotted(path)
+    )))
+}
+
+/// A model without its provider.
+fn model(path: &[String], _: &toml::Value, _: Layer) -> Option<Check> {
+    let [table, model, _] = path else { return None };
+    let is_named = model.split_once('/').is_some_and(|(provider, id)| !provider.is_empty() && !id.is_empty());
+    if table != "models" || is_named {
+        return None;
+    }
+    Some(Check::Warn(format!(
+        "`{}` is about no model: name it with its provider, such as [models.\"anthropic/{model}\"]",
+        dotted(path)
+    )))
+}
+
+/// Permission rules that cannot be meant as they stand.
+fn rules(path: &[String], value: &toml::Value, _: Layer) -> Option<Check> {
+    if path.first().is_none_or(|table| table != "permissions") {
+        return None;
+    }
+    let why = value.as_array()?.iter().find_map(|rule| wrong_rule(path, rule))?;
+    Some(Check::Invalid(format!("`{}`: {why}", dotted(path))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_key_has_one_owner() {
+        assert_eq!(Sections::schema().map(|_| ()), Ok(()));
+    }
+}

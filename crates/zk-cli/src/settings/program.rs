@@ -1,0 +1,143 @@
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer};
+use zk_core::model::ThinkingLevel;
+
+use zk_exec::ContextName;
+use zk_tui::ScreenKind;
+
+/// The program itself: model, prompt, screen and directories.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(crate) struct ProgramSettings {
+    /// Provider of the model.
+    pub(crate) provider: Option<String>,
+    /// Model by its id, `PROVIDER/ID` or a part of it, with `:LEVEL` for its reasoning.
+    pub(crate) model: Option<String>,
+    /// System prompt in place of zk's.
+    pub(crate) system: Option<String>,
+    /// Text at the end of the system prompt.
+    pub(crate) append_system: Option<String>,
+    /// Amount of reasoning.
+    #[schemars(with = "ThinkingName")]
+    pub(crate) thinking: ThinkingLevel,
+    /// Settings that are chosen together: `build`, `plan`, `explore`, or a file of your own.
+    pub(crate) preset: String,
+    /// Text that a preset adds to the system prompt.
+    pub(crate) preset_system: Option<String>,
+    /// Context of the model's commands.
+    #[serde(deserialize_with = "context")]
+    #[schemars(
+        with = "String",
+        regex(pattern = ContextName::PATTERN)
+    )]
+    #[schemars(extend(
+        "x-by-projects" = false,
+        "x-expected" = ContextName::CHOICES
+    ))]
+    pub(crate) context: Option<ContextName>,
+    /// Directory in which requests and answers are kept, without keys.
+    #[schemars(extend("x-by-projects" = false))]
+    pub(crate) debug_dump: Option<String>,
+    /// Screen of a conversation.
+    #[schemars(extend("x-by-projects" = false, "x-lenient" = true))]
+    pub(crate) screen: Option<ScreenName>,
+    /// Colours.
+    #[schemars(extend("x-lenient" = true))]
+    pub(crate) theme: Option<ThemeName>,
+    /// Directories to work in beside the first one.
+    #[schemars(inner(regex(pattern = "^(/|~/)")))]
+    #[schemars(extend(
+        "x-by-projects" = false,
+        "x-expected" = "a list of paths that begin with / or ~/, such as [\"~/.cache/pip\"]"
+    ))]
+    pub(crate) add_dirs: Vec<String>,
+    /// Whether conversations are kept.
+    pub(crate) sessions: bool,
+    /// Whether a conversation that fills the window is made smaller.
+    pub(crate) shorten: bool,
+}
+
+impl Default for ProgramSettings {
+    fn default() -> Self {
+        Self {
+            provider: None,
+            model: None,
+            system: None,
+            append_system: None,
+            thinking: ThinkingLevel::Adaptive,
+            preset: "build".to_owned(),
+            preset_system: None,
+            context: None,
+            debug_dump: None,
+            screen: None,
+            theme: None,
+            add_dirs: Vec::new(),
+            sessions: true,
+            shorten: true,
+        }
+    }
+}
+
+/// Screen of a conversation, as it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ScreenName {
+    Inline,
+    Full,
+    Plain,
+}
+
+impl ScreenName {
+    /// The screen of this name.
+    pub(crate) fn kind(self) -> ScreenKind {
+        match self {
+            Self::Inline => ScreenKind::Inline,
+            Self::Full => ScreenKind::Full,
+            Self::Plain => ScreenKind::Plain,
+        }
+    }
+}
+
+/// Colours, as they are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ThemeName {
+    Auto,
+    Dark,
+    Light,
+    ColourBlind,
+    Mono,
+}
+
+impl ThemeName {
+    /// As it is written.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Dark => "dark",
+            Self::Light => "light",
+            Self::ColourBlind => "colour-blind",
+            Self::Mono => "mono",
+        }
+    }
+}
+
+/// Amount of reasoning, as it is written.
+#[derive(JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[expect(dead_code, reason = "only its schema is used")]
+enum ThinkingName {
+    Off,
+    Minimal,
+    Low,
+    Medium,
+    High,
+    XHigh,
+    Max,
+    Adaptive,
+}
+
+fn context<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ContextName>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    text.parse().map(Some).map_err(serde::de::Error::custom)
+}

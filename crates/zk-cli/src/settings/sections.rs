@@ -1,0 +1,59 @@
+use std::collections::BTreeMap;
+
+use zk_agent::settings::{CallSettings, RunSettings, SpawnSettings};
+use zk_compaction::settings::CompactionSettings;
+use zk_exec::settings::{DockerSettings, LimitSettings, SandboxSettings};
+use zk_mcp::settings::McpSettings;
+use zk_permission::settings::PermissionSettings;
+use zk_providers::settings::{ModelSettings, ProviderSettings};
+use zk_settings::{DuplicateKey, MergedSettings, Schema, SettingsError};
+use zk_skills::settings::SkillSettings;
+use zk_tools::ToolsOptions;
+use zk_tools::settings::ResultSettings;
+
+use super::program::ProgramSettings;
+
+/// Declares the sections once: as fields, as a schema and as what is read.
+macro_rules! sections {
+    ($($(#[$attribute:meta])* $field:ident: $section:ty = $table:literal,)*) => {
+        /// The sections of all crates, read from the merged layers.
+        #[derive(Clone, Debug, Default)]
+        pub(crate) struct Sections {
+            $($(#[$attribute])* pub(crate) $field: $section,)*
+        }
+
+        impl Sections {
+            /// Keys of all sections.
+            pub(super) fn schema() -> Result<Schema, DuplicateKey> {
+                let schema = Schema::default();
+                $($(#[$attribute])* let schema = schema.section::<$section>($table)?;)*
+                Ok(schema)
+            }
+
+            /// Values of all sections.
+            pub(super) fn read(merged: &MergedSettings) -> Result<Self, SettingsError> {
+                Ok(Self { $($(#[$attribute])* $field: merged.section($table)?,)* })
+            }
+        }
+    };
+}
+
+sections! {
+    program: ProgramSettings = "",
+    run: RunSettings = "",
+    tools: ToolsOptions = "tools",
+    calls: CallSettings = "tools",
+    results: ResultSettings = "tools",
+    agents: SpawnSettings = "agents",
+    skills: SkillSettings = "skills",
+    compaction: CompactionSettings = "compaction",
+    permissions: PermissionSettings = "permissions",
+    sandbox: SandboxSettings = "sandbox",
+    limits: LimitSettings = "limits",
+    docker: DockerSettings = "docker",
+    mcp: McpSettings = "mcp",
+    models: BTreeMap<String, ModelSettings> = "models",
+    providers: BTreeMap<String, ProviderSettings> = "providers",
+    #[cfg(feature = "fetch")]
+    fetch: zk_tools::FetchOptions = "fetch",
+}

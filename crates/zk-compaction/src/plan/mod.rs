@@ -1,0 +1,9 @@
+//! One preparation of a request: the strategies are asked, and their plans carried out.
+
+pub(crate) mod ask_strategies;
+pub(crate) mod background;
+pub(crate) mod compaction_result;
+pub(crate) mod cut;
+pub(crate) mod pins;
+pub(crate) mod plugin_summary;
+pub(crate) mod prepare;

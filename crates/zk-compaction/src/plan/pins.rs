@@ -1,0 +1,162 @@
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+use tokio::time::{Instant, timeout};
+use zk_core::kernel::{BoxError, Cx};
+use zk_core::model::{Block, Message};
+use zk_core::service::{PinnedContext, asks_to_remember};
+
+use crate::plan::cut::is_prompt;
+use crate::window::report::SKILL_TOOL;
+use crate::window::view::{PINNED, is_pinned};
+
+/// Time limit of a plugin to say its text.
+const COLLECT_TIME_LIMIT: Duration = Duration::from_secs(5);
+
+/// Size limit of all skills together, in bytes.
+const MAX_SKILLS_BYTES: usize = 64_000;
+
+/// Introduction, for the model, of lines that a person wanted to be kept.
+const REMEMBER: &str = "[Said earlier in this conversation, word for word; still to be heeded]";
+
+/// Text that outlives what was left out.
+pub(crate) struct Pin {
+    /// Name of the text, for a person.
+    pub(crate) name: String,
+    pub(crate) message: Arc<Message>,
+}
+
+impl Pin {
+    fn new(name: impl Into<String>, text: String) -> Self {
+        Self { name: name.into(), message: Message::injected(text, PINNED).shared() }
+    }
+}
+
+/// About how many bytes of what is sent will be pinned once all of `history` left, as far as that is known before.
+pub(crate) fn expected(history: &[Arc<Message>], sent: &[Arc<Message>]) -> usize {
+    let before = sent.iter().filter(|message| is_pinned(message)).map(|message| message.size()).sum();
+    let lines: usize = remembered(history, &[]).iter().map(String::len).sum();
+    let skills: usize = skills(history, &[]).iter().map(|(_, text)| text.len()).sum();
+    (lines + skills).max(before)
+}
+
+/// One that said no text.
+pub(crate) struct Failed {
+    pub(crate) name: String,
+    pub(crate) source: String,
+    pub(crate) error: BoxError,
+}
+
+/// Collects the texts that outlive what was left out of `history`: lines that a person asked to remember, and
+/// skills in use, which are not sent any more, and what plugins pin, in the order of their names. All are
+/// asked at once; none is waited for beyond `until`.
+pub(crate) async fn collect(
+    history: &[Arc<Message>],
+    sent: &[Arc<Message>],
+    until: Option<Instant>,
+    cx: &Cx,
+) -> (Vec<Pin>, Vec<Failed>) {
+    let mut pinned = Vec::new();
+    let lines = remembered(history, sent);
+    if !lines.is_empty() {
+        pinned.push(Pin::new("lines to remember", format!("{REMEMBER}\n{}", lines.join("\n"))));
+    }
+    let skills = skills(history, sent).into_iter();
+    pinned.extend(skills.map(|(name, text)| Pin::new(format!("the skill {name}"), text)));
+    let mut failed = Vec::new();
+    let begun = Instant::now();
+    let limit = until.map_or(COLLECT_TIME_LIMIT, |until| COLLECT_TIME_LIMIT.min(until.duration_since(begun)));
+    let asked = cx.items::<dyn PinnedContext>().into_iter().map(async |item| {
+        let asked = AssertUnwindSafe(async { item.value.text(cx).await }).catch_unwind();
+        let text = match timeout(limit, asked).await {
+            Ok(Ok(text)) => text,
+            Ok(Err(_)) => Err("it panicked".into()),
+            Err(_) => Err(format!("it took longer than {} s", limit.as_secs()).into()),
+        };
+        (item, text)
+    });
+    for (item, text) in join_all(asked).await {
+        match text {
+            Ok(Some(text)) if !text.trim().is_empty() => {
+                pinned.push(Pin::new(&*item.name, text));
+            }
+            Ok(_) => {}
+            Err(error) => {
+                failed.push(Failed { name: item.name.to_string(), source: item.source.to_string(), error });
+            }
+        }
+    }
+    (pinned, failed)
+}
+
+/// The lines of prompts that begin with "remember", where the prompt is not sent any more.
+fn remembered(history: &[Arc<Message>], sent: &[Arc<Message>]) -> Vec<String> {
+    let prompts = history.iter().filter(|message| is_prompt(message));
+    let lines: Vec<_> = prompts
+        .filter_map(|prompt| {
+            let text = prompt.text();
+            let lines: Vec<String> =
+                text.lines().filter(|line| asks_to_remember(line)).map(str::to_owned).collect();
+            (!lines.is_empty()).then_some((prompt, lines))
+        })
+        .collect();
+    let is_sent = |prompt: &Arc<Message>| {
+        sent.iter().any(|sent| Arc::ptr_eq(sent, prompt) || (sent.id.is_some() && sent.id == prompt.id))
+    };
+    lines.into_iter().filter(|(prompt, _)| !is_sent(prompt)).flat_map(|(_, lines)| lines).collect()
+}
+
+/// The skills that were given and are not sent any more, by name: as they were given last, the newest that have room.
+fn skills(history: &[Arc<Message>], sent: &[Arc<Message>]) -> Vec<(String, String)> {
+    let is_sent = |text: &str| {
+        // Pinned messages are replaced by what is given here.
+        let blocks = sent.iter().filter(|message| !is_pinned(message)).flat_map(|message| &message.content);
+        blocks.into_iter().any(|block| match block {
+            Block::Text(sent) => sent.text == text,
+            Block::ToolResult(result) => result.content.to_text() == text,
+            Block::Image(_)
+            | Block::Document(_)
+            | Block::ToolCall(_)
+            | Block::Thinking(_)
+            | Block::Compaction(_)
+            | Block::Provider(_) => false,
+        })
+    };
+    let mut asked = HashMap::new();
+    let mut given: Vec<(String, String)> = Vec::new();
+    let mut note = |name: &str, text: String| {
+        given.retain(|(other, _)| other != name);
+        given.push((name.to_owned(), text));
+    };
+    for message in history {
+        for call in message.calls().filter(|call| call.name == SKILL_TOOL) {
+            let name = call.args.get("skill").and_then(|name| name.as_str()).unwrap_or_default();
+            asked.insert(&call.id, name);
+        }
+        if let Some(name) = message.injected_by.as_deref().and_then(|by| by.strip_prefix("skill:")) {
+            note(name, message.text());
+        }
+        for result in message.results().filter(|result| !result.is_error) {
+            if let Some(name) = asked.get(&result.call_id) {
+                note(name, result.content.to_text());
+            }
+        }
+    }
+    given.retain(|(_, text)| !is_sent(text));
+    let mut room = MAX_SKILLS_BYTES;
+    let mut kept: Vec<_> = given
+        .into_iter()
+        .rev()
+        .take_while(|(_, text)| {
+            let fits = text.len() <= room;
+            room = room.saturating_sub(text.len());
+            fits
+        })
+        .collect();
+    kept.reverse();
+    kept
+}

@@ -1,0 +1,346 @@
+//! One preparation of what is sent, top to bottom: what is known of the conversation, the decision, the strategies'
+//! plans, what has to outlive them, and what is said of it.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use tokio::time::Instant;
+use zk_core::events::{CompactionStage, CompactionTrigger, ContextCompaction, ContextTransform};
+use zk_core::kernel::{Answer, Cx, Handler};
+use zk_core::model::Message;
+use zk_core::service::{ContextId, Reduction, RunTools, WindowCause, WindowLevel, WindowPlan, WindowView};
+
+use crate::plan::ask_strategies::{AskedStrategies, PREPARATION_TIME};
+use crate::plan::background::BackgroundPlan;
+use crate::plan::pins::{self, Pin};
+use crate::window::budget::Budget;
+use crate::window::conversation::count_to;
+use crate::window::owner::{WindowOwner, now_ms};
+use crate::window::recall::RECALL;
+use crate::window::report::spec_tokens;
+use crate::window::trigger::CompactionResult;
+
+/// State and decisions at the beginning of a preparation.
+pub(crate) struct Preparation<'a> {
+    pub(crate) sent: Cow<'a, [Arc<Message>]>,
+    /// Size of `sent`, in bytes.
+    pub(crate) bytes: usize,
+    pub(crate) left_out: usize,
+    /// Number of sent messages that a person took back.
+    pub(crate) taken_back: usize,
+    was_whole: bool,
+    /// Reason to make the request smaller, if there is one.
+    pub(crate) trigger: Option<CompactionTrigger>,
+    /// Whether the request may be sent as it is while a plan is made.
+    pub(crate) may_wait: bool,
+    /// Whether a plan is being made, for what is sent now: no other may change that.
+    pub(crate) is_planned_for: bool,
+    pub(crate) target: usize,
+    keep: usize,
+    reserve: u64,
+    pub(crate) before: Size,
+    instructions: Option<String>,
+    /// Summary of the messages that leave, where a plugin supplied one.
+    pub(crate) summary: Option<String>,
+    /// Stage by which messages that had left are sent again, and the tokens of the request before that.
+    again: Option<(CompactionStage, u64)>,
+}
+
+/// A compaction that a person asked for, until its end is announced: one that breaks off says so.
+struct Unfinished<'a> {
+    cx: &'a Cx,
+    /// The announcement of its end, without the reason; nothing once the end is announced.
+    cancelled: Option<ContextCompaction>,
+    /// Error that it broke off with.
+    error: Option<String>,
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        let Some(cancelled) = self.cancelled.take() else { return };
+        let note = match self.error.take() {
+            Some(error) if !self.cx.is_stopped() => error,
+            // Without an error the work was dropped by whoever waited for it.
+            Some(_) | None => "it was stopped".to_owned(),
+        };
+        // The context of what was stopped delivers nothing any more. Who shows the end listens without waiting.
+        let _ = self.cx.bus().cx().emit(ContextCompaction { note: Some(note), ..cancelled }).now_or_never();
+    }
+}
+
+/// Size of a request.
+#[derive(Clone, Copy)]
+pub(crate) struct Size {
+    pub(crate) tokens: u64,
+    pub(crate) bytes: usize,
+}
+
+impl Preparation<'_> {
+    /// Returns the cause for which the strategies are asked.
+    pub(crate) fn cause(&self) -> WindowCause {
+        match self.trigger {
+            None => WindowCause::Turn,
+            Some(CompactionTrigger::Soft) => WindowCause::Soft,
+            Some(CompactionTrigger::Hard | CompactionTrigger::Overflow | CompactionTrigger::Manual) => {
+                WindowCause::Full
+            }
+        }
+    }
+
+    /// Has more leave, for what is pinned in its place.
+    fn make_room_for(&mut self, pinned: &[Pin]) {
+        let size: usize = pinned.iter().map(|pin| pin.message.size()).sum();
+        (self.target, self.may_wait) = (self.target.saturating_sub(size), false);
+    }
+
+    /// The conversation as a strategy sees it.
+    pub(crate) fn view(&self, window: Option<u64>, cause: WindowCause, target: usize) -> WindowView<'_> {
+        WindowView {
+            cause,
+            messages: &self.sent,
+            bytes: self.bytes,
+            left_out: self.left_out,
+            window,
+            reserve: self.reserve,
+            target,
+            keep: self.keep,
+            instructions: self.instructions.as_deref(),
+            taken_back: self.taken_back,
+        }
+    }
+
+    /// The plan without what it does to messages that a person took back; nothing if that was all.
+    pub(crate) fn without_taken_back(&self, mut plan: WindowPlan) -> Option<WindowPlan> {
+        if self.taken_back == 0 {
+            return Some(plan);
+        }
+        let results = |replaced: &[(usize, Arc<Message>)]| {
+            replaced.iter().map(|(_, new)| new.results().count()).sum::<usize>()
+        };
+        let all = results(&plan.replace);
+        plan.replace.retain(|(at, _)| *at >= self.taken_back);
+        plan.results = plan.results.saturating_sub(all - results(&plan.replace));
+        plan.cut = plan.cut.filter(|(range, _)| range.start >= self.taken_back);
+        (!plan.replace.is_empty() || plan.cut.is_some()).then_some(plan)
+    }
+}
+
+impl Handler<ContextTransform> for WindowOwner {
+    async fn call(&self, event: &ContextTransform, cx: &Cx) -> Answer<ContextTransform> {
+        let mut unfinished = None;
+        let prepared = self.prepare(event, cx, &mut unfinished).await;
+        if let (Err(error), Some(unfinished)) = (&prepared, &mut unfinished) {
+            unfinished.error = Some(error.to_string());
+        }
+        prepared
+    }
+}
+
+impl WindowOwner {
+    async fn prepare<'a>(
+        &self,
+        event: &ContextTransform,
+        cx: &'a Cx,
+        unfinished: &mut Option<Unfinished<'a>>,
+    ) -> Answer<ContextTransform> {
+        let context = cx.service::<ContextId>();
+        let context = context.as_deref();
+        let deadline = Instant::now() + PREPARATION_TIME;
+        let budget = Budget::new(&self.options, event.window);
+        self.count_exactly(context).await;
+        let mut preparation = self.begin(event, context, &budget, cx);
+        let stage = |stage, preparation: &Preparation<'_>, after: u64, strategies: &[String], note| {
+            ContextCompaction {
+                turn_id: event.turn_id.clone(),
+                trigger: preparation.trigger.unwrap_or(CompactionTrigger::Soft),
+                stage,
+                before: preparation.before.tokens,
+                after,
+                strategies: strategies.to_vec(),
+                note,
+            }
+        };
+        if let Some((stage, before)) = preparation.again.take() {
+            cx.emit(ContextCompaction {
+                turn_id: event.turn_id.clone(),
+                trigger: CompactionTrigger::Manual,
+                stage,
+                before,
+                after: preparation.before.tokens,
+                strategies: Vec::new(),
+                note: None,
+            })
+            .await?;
+        }
+        if let Some(reason) = self.ask_plugins(context, &mut preparation, cx).await? {
+            cx.emit(stage(
+                CompactionStage::Cancelled,
+                &preparation,
+                preparation.before.tokens,
+                &[],
+                Some(reason),
+            ))
+            .await?;
+            preparation.trigger = None;
+        }
+        let is_full = preparation.cause() == WindowCause::Full;
+        if is_full {
+            cx.emit(stage(CompactionStage::Began, &preparation, preparation.before.tokens, &[], None))
+                .await?;
+            let cancelled =
+                stage(CompactionStage::Cancelled, &preparation, preparation.before.tokens, &[], None);
+            // Whatever a run was stopped in, its end says so.
+            let is_manual = preparation.trigger == Some(CompactionTrigger::Manual) && cx.origin().depth == 0;
+            *unfinished = is_manual.then(|| Unfinished { cx, cancelled: Some(cancelled), error: None });
+        }
+        let AskedStrategies { mut strategies, deferred } =
+            self.ask_all(event, context, &mut preparation, deadline, cx).await?;
+        let mut pinned = Vec::new();
+        let mut after = preparation.before;
+        if is_full && !strategies.is_empty() {
+            pinned = self.pin(event, context, &mut preparation, deadline, cx).await?;
+            after = self.measure(event, context, &preparation.sent, &budget);
+            // Pinned content takes room as well: more has to leave for it.
+            let is_no_less = preparation.trigger == Some(CompactionTrigger::Overflow)
+                && after.bytes >= preparation.before.bytes;
+            let is_too_much = is_no_less || budget.level(after.tokens, after.bytes) == WindowLevel::Hard;
+            if is_too_much && deferred.is_none() && !pinned.is_empty() {
+                preparation.make_room_for(&pinned);
+                let more = self.ask_all(event, context, &mut preparation, deadline, cx).await?.strategies;
+                if !more.is_empty() {
+                    pinned = self.pin(event, context, &mut preparation, deadline, cx).await?;
+                    after = self.measure(event, context, &preparation.sent, &budget);
+                }
+                strategies.extend(more);
+            }
+        } else if !strategies.is_empty() {
+            after = self.measure(event, context, &preparation.sent, &budget);
+        }
+        if let Some(strategy) = deferred {
+            let note = format!("`{strategy}` takes long: it goes on while the conversation does");
+            cx.emit(stage(CompactionStage::Deferred, &preparation, after.tokens, &strategies, Some(note)))
+                .await?;
+        } else if is_full {
+            let took_all = self.describe_too_much_pinned(context, &budget, event.window, &pinned);
+            let result = self.judge(context, &budget, &preparation, after, now_ms(cx));
+            let (reached, note) = match (took_all, result) {
+                // Whoever asked sees what it gave, and no request is about to be sent.
+                (Some(note), _) if preparation.trigger == Some(CompactionTrigger::Manual) => {
+                    (CompactionStage::Failed, Some(note))
+                }
+                (Some(note), _) => {
+                    self.stop(context, note.clone());
+                    (CompactionStage::Stopped, Some(note))
+                }
+                (None, CompactionResult::Enough) => (CompactionStage::Done, None),
+                (None, CompactionResult::TooLittle) => {
+                    (CompactionStage::Failed, Some(self.too_little(preparation.before, after)))
+                }
+                (None, CompactionResult::Stopped) if self.accepts_pinned(context, &pinned, after) => {
+                    (CompactionStage::Failed, Some(self.too_little(preparation.before, after)))
+                }
+                (None, CompactionResult::Stopped) => {
+                    let note =
+                        self.breakdown(context, event.window, &pinned, (preparation.before, after), cx).await;
+                    if preparation.trigger == Some(CompactionTrigger::Hard) {
+                        self.note_told_pinned(context, &pinned, after);
+                        self.stop(context, note.clone());
+                    }
+                    (CompactionStage::Stopped, Some(note))
+                }
+            };
+            cx.emit(stage(reached, &preparation, after.tokens, &strategies, note)).await?;
+        } else if preparation.trigger.is_some() && !strategies.is_empty() {
+            cx.emit(stage(CompactionStage::Done, &preparation, after.tokens, &strategies, None)).await?;
+        }
+        if let Some(unfinished) = unfinished {
+            unfinished.cancelled = None;
+        }
+        self.refuse_oversized(context, event.window);
+        if let Err(error) = self.store(context, cx).await {
+            let name = "the record of what is sent";
+            self.leave_out(name, self.scope.source().as_str(), &error, cx).await?;
+        }
+        if self.options.recall
+            && (preparation.left_out > 0 || !strategies.is_empty())
+            && let Some(tools) = cx.service::<dyn RunTools>()
+        {
+            // A run that has no such tool does without.
+            let _ = tools.unlock(RECALL);
+        }
+        self.tell_fill(&event.turn_id, context, cx).await?;
+        let is_same = strategies.is_empty() && preparation.was_whole;
+        Ok((!is_same).then(|| preparation.sent.into_owned()))
+    }
+
+    fn begin<'a>(
+        &self,
+        event: &'a ContextTransform,
+        context: Option<&ContextId>,
+        budget: &Budget,
+        cx: &Cx,
+    ) -> Preparation<'a> {
+        let mut state = self.lock();
+        let overflow = state.targets.remove(&event.turn_id);
+        let conversation = state.conversation(context);
+        conversation.turn = Some(event.turn_id.clone());
+        conversation.refusal = None;
+        if conversation.overhead.is_none() {
+            conversation.overhead = Some(self.count_beside(conversation.sections, cx));
+        }
+        let last = conversation.fill.estimate;
+        conversation.widen(&event.messages, budget);
+        let sent = conversation.sync(&event.messages, self.counter());
+        conversation.measure(budget, event.window);
+        let before = Size { tokens: conversation.fill.estimate, bytes: conversation.fill.bytes };
+        let exceeds = budget.is_exceeded(before.tokens, before.bytes);
+        let decided = conversation.trigger.decide(conversation.fill.level, exceeds, overflow.is_some());
+        let may_wait = decided == Some(CompactionTrigger::Hard) && !exceeds;
+        let is_small = matches!(decided, None | Some(CompactionTrigger::Soft));
+        let is_pending = conversation.background.as_ref().is_some_and(BackgroundPlan::is_pending);
+        let is_planned_for = is_pending && (may_wait || is_small);
+        let trigger = decided.filter(|_| !is_planned_for);
+        let target = overflow.unwrap_or_else(|| budget.target(event.window, before.bytes));
+        let target = match trigger {
+            None | Some(CompactionTrigger::Soft) => target,
+            // Content that outlives the messages that leave counts as well.
+            Some(CompactionTrigger::Hard | CompactionTrigger::Overflow | CompactionTrigger::Manual) => {
+                target - pins::expected(&conversation.history.known(&event.messages), &sent).min(target / 2)
+            }
+        };
+        if trigger.is_some_and(|trigger| trigger != CompactionTrigger::Soft) {
+            conversation.plans.taken_back = None;
+        }
+        let asked = match trigger {
+            Some(CompactionTrigger::Manual) => std::mem::take(&mut conversation.wishes),
+            Some(CompactionTrigger::Soft | CompactionTrigger::Hard | CompactionTrigger::Overflow) | None => {
+                Reduction::default()
+            }
+        };
+        Preparation {
+            bytes: before.bytes,
+            left_out: conversation.left_out(&event.messages),
+            taken_back: count_to(conversation.plans.taken_back.as_ref(), &sent),
+            was_whole: conversation.view.is_whole(),
+            trigger,
+            may_wait,
+            is_planned_for,
+            target,
+            keep: budget.keep(target),
+            reserve: budget.reserve(),
+            before,
+            instructions: asked.instructions,
+            summary: asked.summary,
+            again: conversation.plans.resend_stage.take().map(|stage| (stage, last)),
+            sent,
+        }
+    }
+
+    /// Tokens of what is sent beside the messages, as far as it is known before a provider has counted it.
+    fn count_beside(&self, sections: usize, cx: &Cx) -> u64 {
+        let tools = cx.service::<dyn RunTools>().map(|tools| tools.tools()).unwrap_or_default();
+        let tools = tools.iter().filter(|tool| tool.unlocked).map(|tool| spec_tokens(&tool.spec));
+        (sections as u64).div_ceil(4) + tools.sum::<u64>()
+    }
+}

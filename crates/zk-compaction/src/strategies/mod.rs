@@ -1,0 +1,9 @@
+//! Strategies: each plans which messages leave.
+
+pub(crate) mod focus;
+pub(crate) mod rolling;
+pub(crate) mod shorten;
+pub(crate) mod subgoal;
+pub(crate) mod summary;
+pub(crate) mod tail;
+pub(crate) mod tool_pairs;

@@ -1,0 +1,404 @@
+//! Strategies that know what the agent works on: what belongs to it stays longest.
+
+mod extract;
+mod registry;
+mod score;
+mod stored;
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use zk_core::events::SessionLoaded;
+use zk_core::kernel::{BoxError, Cx, Plugin, Reach, Scope};
+use zk_core::model::{Message, MessageId, Role};
+use zk_core::service::{
+    ContextId, DebugDump, RunControl, SessionLog, WindowCause, WindowPlan, WindowStrategy, WindowView,
+};
+
+use self::extract::Extracted;
+use self::registry::{Registry, Tier};
+use self::score::Block;
+use self::stored::Record;
+use crate::plan::cut::{self, is_prompt};
+use crate::strategies::summary::{self, is_from_before};
+use crate::text::short_results::{answer_before, without_results};
+use crate::window::plugin;
+
+/// Turns after which the agent may work on something else without having been asked to.
+const MAX_TURNS_BETWEEN_QUESTIONS: usize = 6;
+
+/// Answers in a row that say nothing, after which nobody asks before the person says something.
+const MAX_FAILURES: u32 = 3;
+
+/// The room that a summary is expected to take, in bytes.
+const EXPECTED_SUMMARY_BYTES: usize = 16_000;
+
+/// Conversations whose subgoals are remembered.
+const MAX_CONVERSATIONS: usize = 64;
+
+/// Keeps what belongs to the present subgoal, and leaves out first what belongs to none, then what belongs to finished
+/// ones.
+///
+/// Which subgoal that is the model of the run is asked now and then, about the newest messages, in a request that nobody
+/// waits for. When the conversation has to become smaller, results leave by what they belong to. If that is not enough, a
+/// summary takes the place of the oldest messages, as few as suffice; of what is worked on now only where it fills the
+/// window alone. What is known of subgoals is stored with the conversation, and so is there when it is resumed.
+///
+/// [`Subgoal::by_gain`] also counts what a result says that no more relevant one says.
+///
+/// It contradicts [`Tail`](crate::Tail), which leaves results out by their age alone: both on one bus are refused.
+///
+/// ```
+/// use zk_compaction::{Shorten, Subgoal, Window};
+/// use zk_core::kernel::Bus;
+///
+/// let bus = Bus::new();
+/// bus.install(&Window::default())?;
+/// bus.install(&Subgoal::default())?;
+/// bus.install(&Shorten)?;
+/// # Ok::<(), zk_core::kernel::InstallError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Subgoal {
+    gain: bool,
+}
+
+impl Subgoal {
+    /// Returns the strategy where of two results that say the same the less relevant leaves first
+    /// (`subgoal_mig`).
+    #[must_use]
+    pub fn by_gain() -> Self {
+        Self { gain: true }
+    }
+}
+
+/// Name of the strategies on a bus.
+pub(crate) const SUBGOAL: &str = "subgoal";
+
+impl Plugin for Subgoal {
+    fn name(&self) -> &'static str {
+        "compaction-subgoal"
+    }
+
+    fn register(&self, scope: &Scope) -> Result<(), BoxError> {
+        plugin::refuse_beside(scope, SUBGOAL, crate::strategies::tail::TAIL)?;
+        let state = Arc::<Mutex<Conversations>>::default();
+        let (known, source) = (state.clone(), scope.source().to_string());
+        scope.on_sync_at(Reach::Own, move |event: &SessionLoaded, cx: &Cx| {
+            let registry = stored::restore(&event.entries, &source);
+            let context = cx.service::<ContextId>().map(|context| (*context).clone());
+            lock(&known).insert(context, ConversationState::going_on_with(registry));
+        });
+        plugin::register(scope, SUBGOAL, Subgoals { gain: self.gain, scope: scope.clone(), state })
+    }
+}
+
+struct Subgoals {
+    gain: bool,
+    scope: Scope,
+    state: Arc<Mutex<Conversations>>,
+}
+
+type Conversations = HashMap<Option<ContextId>, ConversationState>;
+
+/// State of one conversation.
+#[derive(Default)]
+struct ConversationState {
+    registry: Registry,
+    /// The position and the number of turns when somebody was asked last.
+    asked: Option<usize>,
+    /// Turns since then.
+    turns: usize,
+    failures: u32,
+    at_work: bool,
+    /// Records that are not stored yet.
+    unstored: Vec<Record>,
+}
+
+impl ConversationState {
+    /// A stored conversation: whoever knows what is worked on need not ask at once.
+    fn going_on_with(registry: Registry) -> Self {
+        let asked = registry.active().map(|_| registry.position());
+        Self { registry, asked, ..Self::default() }
+    }
+}
+
+fn lock(state: &Mutex<Conversations>) -> MutexGuard<'_, Conversations> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[async_trait]
+impl WindowStrategy for Subgoals {
+    fn order(&self) -> i32 {
+        500
+    }
+
+    async fn plan(&self, view: &WindowView<'_>, cx: &Cx) -> Result<Option<WindowPlan>, BoxError> {
+        let context = cx.service::<ContextId>().map(|context| (*context).clone());
+        self.note(view.messages, context.clone(), cx);
+        match view.cause {
+            WindowCause::Turn | WindowCause::Soft => Ok(None),
+            WindowCause::Full => {
+                let known = lock(&self.state)
+                    .get(&context)
+                    .map(|conversation| Known::of(&conversation.registry, view.messages));
+                self.compact(view, known.unwrap_or_default(), cx).await
+            }
+        }
+    }
+}
+
+/// Parts of the registry that matter for one plan.
+#[derive(Default)]
+struct Known {
+    tiers: Vec<Tier>,
+    active_from: Option<usize>,
+    notes: Option<String>,
+    dump: String,
+}
+
+impl Known {
+    fn of(registry: &Registry, messages: &[Arc<Message>]) -> Self {
+        Self {
+            tiers: (0..messages.len()).map(|index| registry.tier(index)).collect(),
+            active_from: registry.active_from(),
+            notes: notes(registry),
+            dump: registry.dump(),
+        }
+    }
+}
+
+impl Subgoals {
+    /// Takes the messages in, and has somebody asked what the agent works on if that may be another thing by now.
+    fn note(&self, messages: &[Arc<Message>], context: Option<ContextId>, cx: &Cx) {
+        let mut state = lock(&self.state);
+        if state.len() >= MAX_CONVERSATIONS && !state.contains_key(&context) {
+            state.retain(|_, conversation| conversation.at_work);
+        }
+        let conversation = state.entry(context.clone()).or_default();
+        let before = conversation.registry.position();
+        conversation.registry.extend(messages);
+        let new = conversation.registry.position().saturating_sub(before).min(messages.len());
+        let new = messages.get(messages.len() - new..).unwrap_or_default();
+        conversation.turns += extract::turns(new);
+        let is_asked = new.iter().any(|message| is_prompt(message));
+        if is_asked {
+            conversation.failures = 0;
+        }
+        let is_due =
+            conversation.asked.is_none() || is_asked || conversation.turns >= MAX_TURNS_BETWEEN_QUESTIONS;
+        // One prompt says by itself what is worked on.
+        let is_answered = messages.iter().any(|message| message.role == Role::Assistant);
+        let is_worth = is_answered && conversation.failures < MAX_FAILURES;
+        if is_due
+            && is_worth
+            && !conversation.at_work
+            && let Some(run) = cx.service::<dyn RunControl>()
+        {
+            let position = conversation.registry.position();
+            (conversation.asked, conversation.turns, conversation.at_work) = (Some(position), 0, true);
+            let active = conversation.registry.active().map(|active| active.text.clone());
+            let call = extract::request(self.scope.source(), messages, active.as_deref());
+            let at = At { position, after: messages.last().and_then(|last| last.id.clone()) };
+            let work = AtWork { state: self.state.clone(), context };
+            let (log, scope) = (cx.service::<dyn SessionLog>(), self.scope.clone());
+            self.scope.spawn(async move {
+                let answer = run.side_call(call).await;
+                let extracted =
+                    answer.map_or_else(|_| Extracted::default(), |answer| extract::parse(&answer.text));
+                work.take(extracted, &at);
+                work.store(log.as_deref(), &scope).await;
+            });
+        }
+    }
+
+    async fn compact(
+        &self,
+        view: &WindowView<'_>,
+        known: Known,
+        cx: &Cx,
+    ) -> Result<Option<WindowPlan>, BoxError> {
+        if let Some(dump) = cx.service::<dyn DebugDump>() {
+            dump.write("subgoal-registry", &known.dump);
+        }
+        let messages = view.messages;
+        let Some(old) = cut::find(messages, view.keep) else { return Ok(None) };
+        let mut plan = WindowPlan::default();
+        let mut size = view.bytes;
+        for index in self.leave_first(messages, old.end, &known.tiers).await? {
+            if size <= view.target {
+                break;
+            }
+            if let Some(message) = messages.get(index)
+                && let Some((new, results)) = without_results(message, answer_before(messages, index))
+            {
+                size = size.saturating_sub(message.size().saturating_sub(new.size()));
+                plan.results += results;
+                plan.replace.push((index, new));
+            }
+        }
+        if size <= view.target {
+            return Ok((plan.results > 0).then_some(plan));
+        }
+        let limit = old.end.min(protected_from(messages, known.active_from, view.target));
+        let Some(cut) = oldest(messages, &plan, limit, view.target) else {
+            return Ok((plan.results > 0).then_some(plan));
+        };
+        match summary::of(self.scope.source(), view, cut.clone(), known.notes.as_deref(), cx).await {
+            Ok(Some(summary)) => {
+                plan.replace.retain(|(index, _)| *index >= cut.end);
+                plan.results = plan.replace.iter().map(|(_, new)| new.results().count()).sum();
+                Ok(Some(plan.cut(cut, vec![summary])))
+            }
+            Ok(None) => Ok((plan.results > 0).then_some(plan)),
+            Err(error) if plan.results == 0 => Err(error),
+            // Results leave without a summary, too; the next strategy sees to the rest.
+            Err(_) => Ok(Some(plan)),
+        }
+    }
+
+    /// Returns the indices of the messages before `end` whose results may leave, the first to leave first.
+    async fn leave_first(
+        &self,
+        messages: &[Arc<Message>],
+        end: usize,
+        tiers: &[Tier],
+    ) -> Result<Vec<usize>, BoxError> {
+        let gain = self.gain;
+        let blocks = messages.iter().zip(tiers).enumerate().filter(|(_, (message, _))| {
+            // A message put in for what left earlier is no result.
+            !is_from_before(message) && message.results().next().is_some()
+        });
+        let block = |(index, (message, tier)): (usize, (&Arc<Message>, &Tier))| {
+            let mut text = String::new();
+            if gain {
+                for result in message.results() {
+                    text.push_str(&result.content.to_text());
+                    text.push('\n');
+                }
+            }
+            Block { index, tier: *tier, text }
+        };
+        let blocks: Vec<Block> = blocks.map(block).collect();
+        let mut order = if gain {
+            tokio::task::spawn_blocking(move || score::by_gain(&blocks)).await?
+        } else {
+            score::by_tier(&blocks)
+        };
+        order.retain(|index| *index < end);
+        Ok(order)
+    }
+}
+
+/// The oldest messages, as few as leave room for what comes after them as `plan` sends it, and for a summary: at most
+/// those before `limit`.
+fn oldest(messages: &[Arc<Message>], plan: &WindowPlan, limit: usize, target: usize) -> Option<Range<usize>> {
+    let room = target.saturating_sub(EXPECTED_SUMMARY_BYTES.min(target / 4));
+    let mut sizes: Vec<usize> = messages.iter().map(|message| message.size()).collect();
+    for (index, new) in &plan.replace {
+        if let Some(size) = sizes.get_mut(*index) {
+            *size = new.size();
+        }
+    }
+    let mut rest: usize = sizes.iter().sum();
+    let too_much = sizes.iter().take_while(|size| {
+        let is_too_much = rest > room;
+        rest = rest.saturating_sub(**size);
+        is_too_much
+    });
+    let end = too_much.count().max(1);
+    // Rather a message more than a conversation that is still too large.
+    let is_cut = |at: &usize| messages.get(*at).is_some_and(|message| message.results().next().is_none());
+    let first = (end..=limit).find(is_cut).unwrap_or(limit);
+    // And rather a whole request than one whose beginning has to be told.
+    let size = |from: usize, to: usize| sizes.iter().take(to).skip(from).sum::<usize>();
+    let asked = (first..=limit).find(|at| messages.get(*at).is_some_and(|message| is_prompt(message)));
+    let end = asked.filter(|at| size(first, *at) <= target / 8).unwrap_or(first);
+    cut::up_to(messages, end)
+}
+
+/// Returns the index of the first message that stays for belonging to the active subgoal: all of them stay,
+/// and as many as have room where they are more.
+fn protected_from(messages: &[Arc<Message>], active_from: Option<usize>, target: usize) -> usize {
+    let Some(active_from) = active_from else { return messages.len() };
+    let room = target / 4 * 3;
+    let mut size = 0;
+    let newest = messages.iter().enumerate().rev().take_while(|(_, message)| {
+        size += message.size();
+        size <= room
+    });
+    let fitting = newest.last().map_or(messages.len(), |(at, _)| at);
+    active_from.max(fitting)
+}
+
+/// Returns the notes on subgoals for the summariser; nothing if there are none.
+fn notes(registry: &Registry) -> Option<String> {
+    let done: Vec<&str> = registry.completed().collect();
+    let active = registry.active().map(|active| active.text.as_str());
+    if done.is_empty() && active.is_none() {
+        return None;
+    }
+    let newest = done.get(done.len().saturating_sub(20)..).unwrap_or_default().join("; ");
+    let done =
+        if newest.is_empty() { String::new() } else { format!("Finished steps, oldest first: {newest}. ") };
+    let active = active.map(|active| format!("The present step, whose newest part stays: {active}."));
+    Some(format!("{done}{}", active.unwrap_or_default()))
+}
+
+/// Place in a conversation where somebody was asked.
+struct At {
+    position: usize,
+    /// The last message before it, where it has an id.
+    after: Option<MessageId>,
+}
+
+/// A request about a conversation, which is over however it ends.
+struct AtWork {
+    state: Arc<Mutex<Conversations>>,
+    context: Option<ContextId>,
+}
+
+impl AtWork {
+    fn take(&self, extracted: Extracted, at: &At) {
+        let mut state = lock(&self.state);
+        let Some(conversation) = state.get_mut(&self.context) else { return };
+        if extracted == Extracted::default() {
+            conversation.failures += 1;
+            return;
+        }
+        conversation.failures = 0;
+        if extracted.is_completed && conversation.registry.active().is_some() {
+            conversation.registry.complete(at.position);
+            conversation.unstored.push(Record::Completed { after: at.after.clone() });
+        }
+        let Some(subgoal) = extracted.subgoal else { return };
+        let is_same =
+            conversation.registry.active().is_some_and(|active| active.text.eq_ignore_ascii_case(&subgoal));
+        if !is_same {
+            conversation.registry.begin(subgoal.clone(), at.position);
+            conversation.unstored.push(Record::Preparation { text: subgoal, after: at.after.clone() });
+        }
+    }
+
+    /// Stores what is not stored yet; what cannot be is tried again with the next change.
+    async fn store(&self, log: Option<&dyn SessionLog>, scope: &Scope) {
+        let records = lock(&self.state)
+            .get_mut(&self.context)
+            .map(|conversation| std::mem::take(&mut conversation.unstored));
+        let (Some(log), Some(records)) = (log, records) else { return };
+        let left = stored::append(records, log, scope).await;
+        if let Some(conversation) = lock(&self.state).get_mut(&self.context) {
+            conversation.unstored.splice(0..0, left);
+        }
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        if let Some(conversation) = lock(&self.state).get_mut(&self.context) {
+            conversation.at_work = false;
+        }
+    }
+}

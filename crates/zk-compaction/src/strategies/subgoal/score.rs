@@ -1,0 +1,94 @@
+use crate::text::word_overlap::WordSet;
+
+use super::registry::Tier;
+
+/// Results that are compared with each other; older ones count as said again later.
+const COMPARED_RESULTS: usize = 400;
+
+/// Limit of what a repetition takes from the active subgoal's score, which stays above all others.
+const MAX_ACTIVE_PENALTY: f64 = 0.5;
+
+/// Results of one message.
+#[derive(Debug)]
+pub(super) struct Block {
+    /// Index of the message.
+    pub(super) index: usize,
+    pub(super) tier: Tier,
+    /// Text of the results; empty where that does not matter.
+    pub(super) text: String,
+}
+
+/// The places of the messages whose results may leave, the first to leave first: by what they belong to, and among those
+/// the oldest first.
+pub(super) fn by_tier(blocks: &[Block]) -> Vec<usize> {
+    order(blocks.iter().map(|block| (block, block.tier.relevance())).collect())
+}
+
+/// Orders as [`by_tier`] does, where a result also counts for less the more of it a result with a higher
+/// score says too. Compares each with each: not for a thread that others wait for.
+pub(super) fn by_gain(blocks: &[Block]) -> Vec<usize> {
+    let mut sorted: Vec<&Block> = blocks.iter().collect();
+    // The newest say what still holds.
+    sorted.sort_by(|one, other| {
+        let by_relevance = other.tier.relevance().total_cmp(&one.tier.relevance());
+        by_relevance.then_with(|| other.index.cmp(&one.index))
+    });
+    let mut higher: Vec<WordSet> = Vec::new();
+    let mut scored = Vec::new();
+    for (at, block) in sorted.into_iter().enumerate() {
+        let redundancy = if at < COMPARED_RESULTS {
+            let words = WordSet::of(&block.text);
+            let most = higher.iter().map(|other| words.part_in(other)).fold(0.0, f64::max);
+            higher.push(words);
+            most
+        } else {
+            1.0
+        };
+        let redundancy =
+            if block.tier == Tier::Active { redundancy.min(MAX_ACTIVE_PENALTY) } else { redundancy };
+        scored.push((block, block.tier.relevance() - redundancy));
+    }
+    order(scored)
+}
+
+fn order(mut scored: Vec<(&Block, f64)>) -> Vec<usize> {
+    scored.retain(|(block, _)| block.tier != Tier::Active);
+    scored.sort_by(|(one, score), (other, other_score)| {
+        score.total_cmp(other_score).then_with(|| one.index.cmp(&other.index))
+    });
+    scored.into_iter().map(|(block, _)| block.index).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(index: usize, tier: Tier, text: &str) -> Block {
+        Block { index, tier, text: text.to_owned() }
+    }
+
+    #[test]
+    fn what_belongs_to_nothing_leaves_first_then_what_is_done_and_never_what_is_active() {
+        let blocks = [
+            block(1, Tier::Completed, ""),
+            block(3, Tier::Outdated, ""),
+            block(5, Tier::Completed, ""),
+            block(7, Tier::Outdated, ""),
+            block(9, Tier::Active, ""),
+        ];
+        assert_eq!(by_tier(&blocks), [3, 7, 1, 5]);
+    }
+
+    #[test]
+    fn what_a_newer_or_more_relevant_result_says_too_leaves_before_what_only_it_says() {
+        let blocks = [
+            block(1, Tier::Completed, "alpha beta gamma delta"),
+            block(3, Tier::Completed, "alpha beta gamma delta"),
+            block(5, Tier::Outdated, "lone words nobody repeats"),
+            block(7, Tier::Outdated, "omega sigma kappa"),
+            block(9, Tier::Active, "omega sigma kappa"),
+            block(11, Tier::Active, "omega sigma kappa"),
+        ];
+        assert_eq!(by_gain(&blocks), [7, 1, 5, 3], "both active ones stay, though they say the same");
+    }
+}

@@ -1,0 +1,73 @@
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+use zk_core::kernel::Scope;
+use zk_core::model::MessageId;
+use zk_core::service::{Audience, Entry, EntryKind, NewEntry, SessionLog};
+
+use super::registry::Registry;
+use crate::store::record::{custom_of, message_of};
+
+/// Kind of these entries in a session.
+const KIND: &str = "subgoal";
+/// The version of their shape.
+const VERSION: u32 = 1;
+
+/// Record that a session keeps of subgoals: entries that are only ever added.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+pub(super) enum Record {
+    /// The active subgoal was reached.
+    Completed {
+        /// The last message that belongs to it, where it has an id.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after: Option<MessageId>,
+    },
+    /// The agent works on something else.
+    Preparation {
+        /// Text of the new subgoal.
+        text: String,
+        /// The last message before it, where it has an id.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after: Option<MessageId>,
+    },
+}
+
+/// Appends `records` to the session, oldest first. Gives back what could not be stored.
+pub(super) async fn append(records: Vec<Record>, log: &dyn SessionLog, scope: &Scope) -> Vec<Record> {
+    let mut left = records.into_iter();
+    while let Some(record) = left.next() {
+        let Ok(data) = serde_json::to_value(&record) else { continue };
+        if log.append(scope, NewEntry::hidden(KIND, VERSION, data)).await.is_err() {
+            return std::iter::once(record).chain(left).collect();
+        }
+    }
+    Vec::new()
+}
+
+/// The registry as it was when the conversation of `entries` was left. What a newer version wrote is left out.
+pub(super) fn restore(entries: &[Entry], source: &str) -> Registry {
+    let mut registry = Registry::default();
+    let mut positions: HashMap<&MessageId, usize> = HashMap::new();
+    // A text of a plugin for the model is sent as a message, too.
+    let mut told = 0;
+    for entry in entries {
+        if let EntryKind::Custom(custom) = &entry.kind {
+            told += usize::from(custom.audience == Audience::Model);
+        }
+        if let Some(message) = message_of(entry) {
+            registry.see(message, std::mem::take(&mut told));
+            positions.extend(message.id.as_ref().map(|id| (id, registry.position())));
+        }
+        let Some(data) = custom_of(entry, source, KIND, VERSION) else { continue };
+        let position = |after: Option<MessageId>, registry: &Registry| {
+            after.and_then(|id| positions.get(&id).copied()).unwrap_or(registry.position())
+        };
+        match data.read() {
+            Ok(Record::Completed { after }) => registry.complete(position(after, &registry)),
+            Ok(Record::Preparation { text, after }) => registry.begin(text, position(after, &registry)),
+            Err(_) => {}
+        }
+    }
+    registry
+}

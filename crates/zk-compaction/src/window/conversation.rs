@@ -1,0 +1,211 @@
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use zk_core::events::CompactionStage;
+use zk_core::model::{Message, MessageId, ModelRef, TurnId, Usage, context_size};
+use zk_core::service::{Reduction, WindowFill, WindowLevel};
+
+use crate::plan::background::BackgroundPlan;
+use crate::store::record::{self, Planned, Record};
+use crate::text::count::{ByteCounter, TokenCounter, count_message};
+use crate::window::budget::Budget;
+use crate::window::ledger::Ledger;
+use crate::window::trigger::Trigger;
+use crate::window::view::View;
+
+/// State of one conversation, as the owner of the window knows it.
+#[derive(Default)]
+pub(crate) struct ConversationWindow {
+    pub(crate) view: View,
+    pub(crate) ledger: Ledger,
+    pub(crate) trigger: Trigger,
+    pub(crate) fill: WindowFill,
+    pub(crate) plans: PlanLog,
+    pub(crate) model: AskedModel,
+    pub(crate) announced: Announced,
+    /// Wishes for the next compaction, where somebody asked for it.
+    pub(crate) wishes: Reduction,
+    /// Reason why the present request must not be sent.
+    pub(crate) refusal: Option<String>,
+    /// A plan that takes longer than a request waits.
+    pub(crate) background: Option<BackgroundPlan>,
+    pub(crate) history: History,
+    /// Bytes of the system prompt's sections.
+    pub(crate) sections: usize,
+    /// Tokens sent beside the messages, counted here.
+    pub(crate) overhead: Option<u64>,
+    /// The turn of the request that was last prepared.
+    pub(crate) turn: Option<TurnId>,
+    /// Whether twice as many tokens in what no provider has counted would exceed a threshold.
+    pub(crate) hinges_on_count: bool,
+}
+
+/// Plans of one conversation, and the records of them that its session lacks.
+#[derive(Default)]
+pub(crate) struct PlanLog {
+    /// The plans that hold.
+    pub(crate) held: Vec<Planned>,
+    /// Records that are not stored yet.
+    pub(crate) unstored: Vec<Record>,
+    /// The number of the last compaction.
+    pub(crate) number: u32,
+    /// The turn in which that number was given.
+    pub(crate) numbered_turn: Option<TurnId>,
+    /// The last of the messages that a person took back from a compaction.
+    pub(crate) taken_back: Option<MessageId>,
+    /// Stage by which messages that had left are sent again, where that was not announced yet.
+    pub(crate) resend_stage: Option<CompactionStage>,
+}
+
+/// The model of a conversation, and usage of it from before.
+#[derive(Default)]
+pub(crate) struct AskedModel {
+    /// The model that is asked, where a run said so.
+    pub(crate) current: Option<ModelRef>,
+    /// Another model was chosen since the last request.
+    pub(crate) has_changed: bool,
+    /// Usage that a provider had counted when the conversation was left, with its model and answer.
+    pub(crate) restored_usage: Option<(ModelRef, Usage, Arc<Message>)>,
+}
+
+/// Last announcements to the person.
+#[derive(Default)]
+pub(crate) struct Announced {
+    /// Token count of pinned messages when a stop told a person of them: the lowest count since then.
+    pub(crate) pinned_tokens: Option<u64>,
+    /// Fill of the window: estimate, usable tokens, level and compactions.
+    pub(crate) fill: Option<(u64, Option<u64>, WindowLevel, u32)>,
+}
+
+/// Messages of a conversation.
+#[derive(Default)]
+pub(crate) struct History {
+    /// Messages that were read, as they were last asked about.
+    pub(crate) messages: Vec<Arc<Message>>,
+    /// Number of those before them, which were not read.
+    pub(crate) earlier: u64,
+    /// Earlier messages that still mean something: they are sent, or what they say is pinned.
+    pub(crate) looked_up: Vec<Arc<Message>>,
+}
+
+impl History {
+    /// All that is known of `history` with what is before it.
+    pub(crate) fn known<'a>(&self, history: &'a [Arc<Message>]) -> Cow<'a, [Arc<Message>]> {
+        if self.looked_up.is_empty() {
+            return Cow::Borrowed(history);
+        }
+        self.looked_up.iter().chain(history).cloned().collect()
+    }
+}
+
+impl ConversationWindow {
+    /// Takes `history` in, and gives what is sent of it now.
+    pub(crate) fn sync<'a>(
+        &mut self,
+        history: &'a [Arc<Message>],
+        counter: &dyn TokenCounter,
+    ) -> Cow<'a, [Arc<Message>]> {
+        self.remember(history);
+        let sent = self.view.sent(history);
+        if let Some((_, usage, answer)) = self.take_restored_usage()
+            && let Some(at) = sent.iter().position(|message| is_same(message, &answer))
+        {
+            self.ledger.sync(sent.get(..at).unwrap_or_default(), self.view.version(), counter);
+            self.ledger.anchor(&usage, self.overhead.unwrap_or_default());
+        }
+        self.ledger.sync(&sent, self.view.version(), counter);
+        sent
+    }
+
+    fn remember(&mut self, history: &[Arc<Message>]) {
+        let messages = &mut self.history.messages;
+        let known = messages.len();
+        let goes_on = history.len() >= known
+            && messages
+                .last()
+                .zip(history.get(known.wrapping_sub(1)))
+                .is_none_or(|(one, other)| Arc::ptr_eq(one, other));
+        if !goes_on {
+            messages.clear();
+        }
+        messages.extend(history.iter().skip(messages.len()).cloned());
+    }
+
+    /// Counts the messages of the conversation that are not sent in any form.
+    pub(crate) fn left_out(&mut self, history: &[Arc<Message>]) -> usize {
+        let earlier = usize::try_from(self.history.earlier).unwrap_or(usize::MAX);
+        let of = &self.history.looked_up;
+        let is_earlier = |message: &&Arc<Message>| of.iter().any(|earlier| is_same(message, earlier));
+        let sent = self.view.head(history).iter().filter(is_earlier).count();
+        self.view.left_out(history).saturating_add(earlier.saturating_sub(sent))
+    }
+
+    /// Usage from before the conversation was left counts for the model it is of.
+    fn take_restored_usage(&mut self) -> Option<(ModelRef, Usage, Arc<Message>)> {
+        let model = self.model.current.as_ref()?;
+        self.model.restored_usage.take().filter(|(of, _, _)| of == model)
+    }
+
+    /// Tokens of the request as it would be sent now.
+    pub(crate) fn estimate(&self) -> u64 {
+        self.ledger.estimate(self.overhead.unwrap_or_default())
+    }
+
+    /// Brings the figures up to what is sent now.
+    pub(crate) fn measure(&mut self, budget: &Budget, window: Option<u64>) {
+        let (estimate, bytes) = (self.estimate(), self.ledger.bytes());
+        let level = budget.level(estimate, bytes);
+        let usable = budget.usable();
+        // Without a known context window the budget is in bytes, and no count of tokens decides anything.
+        self.hinges_on_count =
+            usable.is_some() && budget.level(estimate + self.ledger.uncounted(), bytes) != WindowLevel::Low;
+        self.fill = WindowFill { window, bytes, estimate, usable, level, ..self.fill };
+    }
+
+    /// Restores the full `history` if it fits the window of the new model.
+    pub(crate) fn widen(&mut self, history: &[Arc<Message>], budget: &Budget) {
+        // A conversation whose beginning was not read is larger than any window.
+        if !std::mem::take(&mut self.model.has_changed) || self.view.is_whole() || self.history.earlier > 0 {
+            return;
+        }
+        self.remember(history);
+        let tokens: u64 =
+            self.history.messages.iter().map(|message| count_message(message, &ByteCounter)).sum();
+        let tokens = tokens + self.overhead.unwrap_or_default();
+        let fits = budget.level(tokens, context_size(&self.history.messages)) == WindowLevel::Low;
+        if fits {
+            self.view.clear();
+            self.plans.held.clear();
+            self.plans.taken_back = None;
+            self.plans.unstored.push(Record::Whole);
+            self.plans.resend_stage = Some(CompactionStage::Restored);
+        }
+    }
+
+    /// Takes the last compaction of the first `count` plans back, as its record was stored when there were no more.
+    pub(crate) fn undo(&mut self, count: usize) {
+        let later = self.plans.held.split_off(count.min(self.plans.held.len()));
+        let undone = record::undo(&mut self.plans.held);
+        self.plans.held.extend(later);
+        let known = &self.history.messages;
+        let ids = known.iter().filter_map(|message| message.id.as_ref());
+        self.plans.taken_back = record::last_of(&undone, ids);
+        self.fill.compactions = record::compactions(&self.plans.held);
+        self.fill.last = None;
+        let messages = known.iter().filter_map(|message| Some((message.id.clone()?, message.clone())));
+        record::replay(&self.plans.held, &mut self.view, &messages.collect());
+        self.plans.resend_stage = Some(CompactionStage::Undone);
+        self.trigger.hold();
+    }
+}
+
+/// Counts the sent messages up to and with `last`; none where it is not sent.
+pub(crate) fn count_to(last: Option<&MessageId>, sent: &[Arc<Message>]) -> usize {
+    let at = last.and_then(|last| sent.iter().rposition(|message| message.id.as_ref() == Some(last)));
+    at.map_or(0, |at| at + 1)
+}
+
+/// Whether both are the same message: by their id, or as they are.
+pub(crate) fn is_same(one: &Arc<Message>, other: &Arc<Message>) -> bool {
+    Arc::ptr_eq(one, other) || (one.id.is_some() && one.id == other.id)
+}

@@ -1,0 +1,151 @@
+use zk_core::events::CompactionTrigger;
+use zk_core::service::WindowLevel;
+
+use crate::WindowOptions;
+
+/// Failures in a row after which no more is tried.
+const MAX_FAILURES: u32 = 2;
+
+/// When one conversation is made smaller. Nobody else decides that.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Trigger {
+    /// Turns left in which a threshold does nothing.
+    rest: u32,
+    failures: u32,
+    /// Thresholds do nothing until a person does something: they did not help, or a person took one back.
+    held: bool,
+    /// Thresholds do nothing for the sake of a person: as long as there is room.
+    is_taken_back: bool,
+    /// Somebody asked for less.
+    asked: bool,
+}
+
+/// Outcome of a compaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CompactionResult {
+    Enough,
+    TooLittle,
+    /// Too little again.
+    Stopped,
+}
+
+impl Trigger {
+    /// Has the next request made smaller.
+    pub(crate) fn ask(&mut self) {
+        *self = Self { asked: true, rest: self.rest, ..Self::default() };
+    }
+
+    /// Leaves the conversation as a person wants it until it does not fit or somebody asks.
+    pub(crate) fn hold(&mut self) {
+        (self.held, self.is_taken_back) = (true, true);
+    }
+
+    /// Gives up until somebody does something: nothing that could be tried would help.
+    pub(crate) fn stop(&mut self) {
+        (self.failures, self.held, self.is_taken_back) = (0, true, false);
+    }
+
+    /// Leaves the conversation as it is for as long as after a compaction.
+    pub(crate) fn pause(&mut self, options: &WindowOptions) {
+        self.rest = options.cooldown;
+    }
+
+    /// Begins anew: what was tried was tried for another model.
+    pub(crate) fn reset(&mut self) {
+        *self = Self { asked: self.asked, ..Self::default() };
+    }
+
+    /// Whether a request at `level` is made smaller, and why. One that `exceeds` all there is does not wait.
+    pub(crate) fn decide(
+        &mut self,
+        level: WindowLevel,
+        exceeds: bool,
+        overflows: bool,
+    ) -> Option<CompactionTrigger> {
+        let asked = std::mem::take(&mut self.asked);
+        let rests = self.rest > 0 && !exceeds;
+        self.rest = self.rest.saturating_sub(1);
+        if overflows {
+            return Some(CompactionTrigger::Overflow);
+        }
+        if asked {
+            return Some(CompactionTrigger::Manual);
+        }
+        if self.held && !(self.is_taken_back && exceeds) {
+            // With room again there is nothing left of what was held.
+            self.held = level == WindowLevel::Hard;
+            return None;
+        }
+        (self.held, self.is_taken_back) = (false, false);
+        match level {
+            WindowLevel::Hard if !rests => Some(CompactionTrigger::Hard),
+            WindowLevel::Hard | WindowLevel::Soft => Some(CompactionTrigger::Soft),
+            WindowLevel::Low => None,
+        }
+    }
+
+    /// Takes what a compaction freed, of sizes in the same unit.
+    pub(crate) fn done(&mut self, options: &WindowOptions, before: u64, after: u64) -> CompactionResult {
+        self.rest = options.cooldown;
+        let freed = before.saturating_sub(after) as f64;
+        if before > 0 && freed / before as f64 >= options.least_freed {
+            self.failures = 0;
+            return CompactionResult::Enough;
+        }
+        self.failures += 1;
+        if self.failures < MAX_FAILURES {
+            return CompactionResult::TooLittle;
+        }
+        self.stop();
+        CompactionResult::Stopped
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use CompactionTrigger as T;
+    use WindowLevel as L;
+
+    #[test]
+    fn a_person_and_an_overflow_come_before_every_rest() {
+        let (mut trigger, options) = (Trigger::default(), WindowOptions::default());
+        assert_eq!(trigger.decide(L::Hard, false, false), Some(T::Hard));
+        assert_eq!(trigger.done(&options, 100, 50), CompactionResult::Enough);
+        assert_eq!(trigger.decide(L::Hard, false, false), Some(T::Soft), "it rests");
+        assert_eq!(trigger.decide(L::Hard, false, true), Some(T::Overflow));
+        assert_eq!(trigger.done(&options, 100, 50), CompactionResult::Enough);
+        assert_eq!(trigger.decide(L::Hard, true, false), Some(T::Hard), "it would not fit at all");
+        trigger.ask();
+        assert_eq!(trigger.decide(L::Low, false, false), Some(T::Manual));
+        assert_eq!(trigger.decide(L::Low, false, false), None, "asked once");
+        assert_eq!(trigger.decide(L::Hard, false, false), Some(T::Hard), "the rest is over");
+    }
+
+    #[test]
+    fn what_a_person_took_back_stays_until_it_does_not_fit_and_what_did_not_help_also_then() {
+        let mut trigger = Trigger::default();
+        trigger.hold();
+        assert_eq!(trigger.decide(L::Hard, false, false), None);
+        assert_eq!(trigger.decide(L::Hard, true, false), Some(T::Hard));
+        assert_eq!(trigger.decide(L::Hard, false, false), Some(T::Hard), "it is as any other by now");
+        trigger.stop();
+        assert_eq!(trigger.decide(L::Hard, true, false), None);
+        assert_eq!(trigger.decide(L::Low, false, false), None);
+        assert_eq!(trigger.decide(L::Hard, false, false), Some(T::Hard), "there was room meanwhile");
+    }
+
+    #[test]
+    fn twice_too_little_in_a_row_stops_until_there_is_room_or_somebody_asks() {
+        let (mut trigger, options) = (Trigger::default(), WindowOptions::default());
+        assert_eq!(trigger.done(&options, 100, 81), CompactionResult::TooLittle);
+        assert_eq!(trigger.done(&options, 100, 80), CompactionResult::Enough);
+        assert_eq!(trigger.done(&options, 100, 100), CompactionResult::TooLittle);
+        assert_eq!(trigger.done(&options, 100, 90), CompactionResult::Stopped);
+        for _ in 0..10 {
+            assert_eq!(trigger.decide(L::Hard, false, false), None);
+        }
+        trigger.ask();
+        assert_eq!(trigger.decide(L::Hard, false, false), Some(T::Manual));
+    }
+}

@@ -1,0 +1,131 @@
+//! Sections of the settings that bound commands: `[limits]`, `[sandbox]` and `[docker]`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::limits::Limits;
+#[cfg(feature = "sandbox")]
+use crate::sandbox::HostRules;
+
+/// Limits of one command, in every context.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(extend("x-guarded" = true, "x-by-projects" = false))]
+pub struct LimitSettings {
+    /// Memory of a command's processes together, in MB.
+    #[schemars(range(min = 1))]
+    pub memory_mb: Option<u32>,
+    /// Processes that a command may have at once.
+    #[schemars(range(min = 1))]
+    pub processes: Option<u32>,
+    /// Output of a command, in MB.
+    #[schemars(range(min = 1))]
+    pub output_mb: Option<u32>,
+    /// Time of a command, also of one in the background, in seconds.
+    #[schemars(range(min = 1))]
+    pub seconds: Option<u32>,
+}
+
+impl LimitSettings {
+    /// Memory, processes and output.
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        let bytes = |size: Option<u32>| size.map(|mebibytes| u64::from(mebibytes) << 20);
+        Limits { memory: bytes(self.memory_mb), processes: self.processes, output: bytes(self.output_mb) }
+    }
+
+    /// Time of a command.
+    #[must_use]
+    pub fn time(&self) -> Option<Duration> {
+        self.seconds.map(|seconds| Duration::from_secs(seconds.into()))
+    }
+}
+
+/// Places and hosts that commands in the sandbox may reach beside the usual ones.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(extend("x-guarded" = true, "x-by-projects" = false))]
+pub struct SandboxSettings {
+    /// Directories that commands may write to, beside the project.
+    #[schemars(inner(regex(pattern = "^(/|~/)")))]
+    #[schemars(extend(
+        "x-expected" = "a list of paths that begin with / or ~/, such as [\"~/.cache/pip\"]"
+    ))]
+    pub writable: Vec<String>,
+    /// Files and directories that commands see nothing of, in every context.
+    #[schemars(inner(regex(pattern = "^(/|~/)")))]
+    #[schemars(extend(
+        "x-expected" = "a list of paths that begin with / or ~/, such as [\"~/.cache/pip\"]"
+    ))]
+    pub hidden: Vec<String>,
+    /// Hosts that commands reach without being asked about.
+    #[schemars(with = "NetworkText", extend(
+        "x-expected" = "`none`, `loopback` or `all` or a list of hosts, such as [\"crates.io\", \"*.npmjs.org\"]"
+    ))]
+    pub network: NetworkSetting,
+    /// Processes of all commands together.
+    #[schemars(range(min = 1))]
+    pub processes: Option<u32>,
+}
+
+/// Hosts that commands reach.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "NetworkText")]
+pub enum NetworkSetting {
+    /// None.
+    #[default]
+    None,
+    /// Other commands in the sandbox.
+    Loopback,
+    /// All.
+    All,
+    /// Hosts of these names; each is a rule of [`HostRules`].
+    Hosts(Vec<String>),
+}
+
+/// Value of `network` as it is written.
+#[derive(Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum NetworkText {
+    Word(NetworkWord),
+    Hosts(Vec<String>),
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum NetworkWord {
+    None,
+    Loopback,
+    All,
+}
+
+impl TryFrom<NetworkText> for NetworkSetting {
+    type Error = String;
+
+    fn try_from(text: NetworkText) -> Result<Self, String> {
+        Ok(match text {
+            NetworkText::Word(NetworkWord::None) => Self::None,
+            NetworkText::Word(NetworkWord::Loopback) => Self::Loopback,
+            NetworkText::Word(NetworkWord::All) => Self::All,
+            NetworkText::Hosts(hosts) => {
+                #[cfg(feature = "sandbox")]
+                HostRules::parse(&hosts).map_err(|error| error.to_string())?;
+                Self::Hosts(hosts)
+            }
+        })
+    }
+}
+
+/// Containers that commands run in.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(extend("x-guarded" = true, "x-by-projects" = false))]
+pub struct DockerSettings {
+    /// Socket of the container engine.
+    pub socket: Option<PathBuf>,
+    /// Whether commands have the engine's usual network.
+    pub network: bool,
+}

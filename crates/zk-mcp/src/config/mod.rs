@@ -1,0 +1,10 @@
+//! Definition of a server: as settings and `.mcp.json` have it, and as it is meant.
+
+pub(crate) mod canonical;
+pub(crate) mod expand;
+pub(crate) mod exposure;
+pub(crate) mod names;
+pub(crate) mod oauth_config;
+pub(crate) mod secret_values;
+pub(crate) mod server_config;
+pub(crate) mod server_transport;

@@ -1,0 +1,58 @@
+use std::collections::BTreeSet;
+
+use crate::config::canonical::sha256_hex;
+
+/// The longest name of a tool that every provider takes.
+const MAX_TOOL_NAME_BYTES: usize = 64;
+/// The longest name of a server: so much is left for the tool.
+const MAX_SERVER_NAME_BYTES: usize = 32;
+
+/// Whether a server can have this name.
+pub(crate) fn is_server_name(name: &str) -> bool {
+    (1..=MAX_SERVER_NAME_BYTES).contains(&name.len())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
+}
+
+/// The canonical name of the tool `tool` of `server`: `mcp_{server}_{tool}`. What is no letter, digit, `-` or `_` in
+/// it becomes `_`; a name that is changed by that, too long or already `taken` ends with a part of its hash, which is
+/// the same at every start.
+pub(crate) fn tool_name(server: &str, tool: &str, taken: &BTreeSet<String>) -> String {
+    let plain: String = tool
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '_' })
+        .collect();
+    let name = format!("mcp_{server}_{plain}");
+    if plain == tool && !plain.is_empty() && name.len() <= MAX_TOOL_NAME_BYTES && !taken.contains(&name) {
+        return name;
+    }
+    let hash: String = sha256_hex(tool.as_bytes()).chars().take(8).collect();
+    let kept: String = name.chars().take(MAX_TOOL_NAME_BYTES - 1 - hash.len()).collect();
+    format!("{kept}_{hash}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_legal_everywhere_and_different_for_different_tools() {
+        let long = "x".repeat(80);
+        let mut taken = BTreeSet::new();
+        for tool in ["read", "read.file", "read file", "read_file", "ünïcode", "", &long, &format!("{long}y")]
+        {
+            let name = tool_name("docs", tool, &taken);
+            assert!(name.starts_with("mcp_docs_") && name.len() <= MAX_TOOL_NAME_BYTES, "{name}");
+            assert!(name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_'), "{name}");
+            assert!(taken.insert(name), "{tool}");
+        }
+        assert!(taken.contains("mcp_docs_read") && taken.contains("mcp_docs_read_file"));
+    }
+
+    #[test]
+    fn a_server_cannot_take_the_name_of_a_tool_of_another_one() {
+        // `a` with the tool `b_c`, and `a_b` with the tool `c`.
+        let taken = BTreeSet::from([tool_name("a", "b_c", &BTreeSet::new())]);
+        let other = tool_name("a_b", "c", &taken);
+        assert!(other.starts_with("mcp_a_b_c_"), "{other}");
+    }
+}

@@ -1,0 +1,492 @@
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::config::canonical::{canonical, sha256_hex};
+use crate::config::expand::expand;
+use crate::config::exposure::{ServerTrust, ToolFilter};
+use crate::config::names::is_server_name;
+use crate::config::oauth_config::OAuthConfig;
+use crate::config::secret_values::SecretValues;
+use crate::config::server_transport::ServerTransport;
+
+/// Longest time of a request without an answer and without progress, unless its settings say otherwise.
+const REQUEST_IDLE_LIMIT: Duration = Duration::from_secs(120);
+
+/// One MCP server as settings or a project's `.mcp.json` define it.
+///
+/// ```
+/// use serde_json::json;
+/// use zk_mcp::{ServerConfig, ServerTransport};
+///
+/// let server = ServerConfig::read("docs", &json!({ "command": "docs-server", "args": ["--stdio"] })).unwrap();
+/// assert!(matches!(server.transport, ServerTransport::Stdio { .. }));
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerConfig {
+    /// The name: part of the names of its tools.
+    pub name: String,
+    /// Transport by which the server is reached.
+    pub transport: ServerTransport,
+    /// Whether it is to be started at all.
+    pub enabled: bool,
+    /// Time limit from the start to the list of tools.
+    pub start_cap: Duration,
+    /// Longest time of a request without an answer and without progress.
+    pub request_idle: Duration,
+    /// Longest time of a call without an answer and without progress, for some of its tools by its own names.
+    pub tool_idle: BTreeMap<String, Duration>,
+    /// Whether the model is told of its tools at once, or only of those it asks for. Nothing: as for all servers.
+    pub disclosure: Option<ServerDisclosure>,
+    /// Whether another list of tools than the one that was accepted stops its use until a person accepts it.
+    pub pin: bool,
+    /// Trust of the person in the server.
+    pub trust: ServerTrust,
+    /// Which of its tools are used.
+    pub tools: ToolFilter,
+    /// Whether it may ask the model in the middle of a call.
+    pub sampling: ServerPermission,
+    /// Whether its skills may be taken into use.
+    pub skills: ServerPermission,
+    /// Tools, by the server's own names, whose calls change nothing, as the person says who set it up: they
+    /// run beside each other. What the server says of itself decides nothing.
+    pub read_only: Vec<String>,
+    /// Settings of the sign-in, for a server that is reached by HTTP.
+    pub oauth: OAuthConfig,
+    /// The definition as it was written, before variables are expanded: what a person approves.
+    definition: Definition,
+    /// Digest of the program and its arguments, or of the address, as they are written.
+    identity: String,
+    /// Whether its definition says that it speaks the transport of revision 2024-11-05.
+    pub(crate) is_event_stream: bool,
+}
+
+/// A definition as it was written, which may have keys in it.
+#[derive(Clone, PartialEq)]
+struct Definition(Value);
+
+impl fmt::Debug for Definition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(not shown)")
+    }
+}
+
+/// When the model is told of the tools of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ServerDisclosure {
+    /// With every request.
+    Eager,
+    /// Once it searched for them.
+    Lazy,
+}
+
+/// Whether a server may do what a person should know of: ask the model in the middle of a call, or have its skills used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ServerPermission {
+    /// A person is asked each time; without one it is refused.
+    #[default]
+    Ask,
+    /// Always.
+    Allow,
+    /// Never; the server is told that it cannot.
+    Deny,
+}
+
+/// Error that makes the definition of a server unusable.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ServerConfigError {
+    /// The name cannot be part of the name of a tool.
+    #[error("a server cannot be called `{name}`: use 1 to 32 letters, digits, `-` and `_`")]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// The definition has another shape.
+    #[error("MCP server `{name}`: {why}")]
+    Shape {
+        /// The server.
+        name: String,
+        /// Description of the fault, and what to write instead.
+        why: String,
+    },
+}
+
+/// Keys of a definition that say how the server is reached, those of other programs included.
+#[derive(Deserialize)]
+struct WrittenTransport {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    command: Option<String>,
+    #[serde(default)]
+    args: Vec<String>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    cwd: Option<String>,
+    url: Option<String>,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+}
+
+/// Keys of a definition that say how the server is used, those of other programs included.
+#[derive(Deserialize)]
+struct WrittenOptions {
+    enabled: Option<bool>,
+    disabled: Option<bool>,
+    /// Milliseconds.
+    timeout: Option<u64>,
+    /// Milliseconds, by the tool.
+    #[serde(default)]
+    tool_timeouts: BTreeMap<String, u64>,
+    /// Milliseconds.
+    start_timeout: Option<u64>,
+    disclosure: Option<ServerDisclosure>,
+    #[serde(rename = "alwaysLoad")]
+    always_load: Option<bool>,
+    pin: Option<bool>,
+    #[serde(default)]
+    trust: ServerTrust,
+    allow_tools: Option<Vec<String>>,
+    #[serde(default)]
+    deny_tools: Vec<String>,
+    #[serde(default)]
+    sampling: ServerPermission,
+    #[serde(default)]
+    skills: ServerPermission,
+    #[serde(default)]
+    read_only: Vec<String>,
+    #[serde(default)]
+    oauth: OAuthConfig,
+}
+
+impl ServerConfig {
+    /// The server called `name` of a table of settings or of `.mcp.json`. Keys that zk does not know are left alone.
+    ///
+    /// # Errors
+    /// [`ServerConfigError`] when it has no usable name, or is neither a command nor an address.
+    pub fn read(name: &str, definition: &Value) -> Result<Self, ServerConfigError> {
+        let shape = |why: String| ServerConfigError::Shape { name: name.to_owned(), why };
+        if !is_server_name(name) {
+            return Err(ServerConfigError::Name { name: name.to_owned() });
+        }
+        if let Some(key) = key_that_is_no_table_of_texts(definition) {
+            return Err(shape(format!("its `{key}` must be a table of texts")));
+        }
+        let wrong = |error: serde_json::Error| shape(error.to_string());
+        let reached = WrittenTransport::deserialize(definition).map_err(wrong)?;
+        let written = WrittenOptions::deserialize(definition).map_err(wrong)?;
+        let transport = reached.transport().map_err(|why| shape(why.to_owned()))?;
+        let identity = transport.identity();
+        let millis =
+            |said: Option<u64>, usual| said.filter(|ms| *ms > 0).map_or(usual, Duration::from_millis);
+        let always = written.always_load.filter(|always| *always).map(|_| ServerDisclosure::Eager);
+        let only_trusted = |permission| match written.trust {
+            ServerTrust::Trusted => permission,
+            ServerTrust::Untrusted | ServerTrust::Sandboxed => ServerPermission::Deny,
+        };
+        let skills = match written.trust {
+            ServerTrust::Untrusted => ServerPermission::Deny,
+            ServerTrust::Trusted | ServerTrust::Sandboxed => written.skills,
+        };
+        let tool_idle = written
+            .tool_timeouts
+            .into_iter()
+            .filter(|(_, ms)| *ms > 0)
+            .map(|(tool, ms)| (tool, Duration::from_millis(ms)))
+            .collect();
+        let start_cap = millis(written.start_timeout, transport.usual_start());
+        Ok(Self {
+            name: name.to_owned(),
+            transport,
+            enabled: written.enabled.unwrap_or(true) && !written.disabled.unwrap_or(false),
+            start_cap,
+            request_idle: millis(written.timeout, REQUEST_IDLE_LIMIT),
+            tool_idle,
+            disclosure: written.disclosure.or(always),
+            pin: written.pin.unwrap_or(true),
+            trust: written.trust,
+            sampling: only_trusted(written.sampling),
+            tools: ToolFilter { allow: written.allow_tools, deny: written.deny_tools },
+            skills,
+            read_only: written.read_only,
+            oauth: written.oauth,
+            definition: Definition(definition.clone()),
+            identity,
+            is_event_stream: reached.kind.as_deref() == Some("sse"),
+        })
+    }
+
+    /// The servers of a `.mcp.json`, each by itself: one that cannot be used does not take the others with it.
+    ///
+    /// # Errors
+    /// In words, when the file is no JSON or has no object `mcpServers`.
+    pub fn read_file(bytes: &[u8]) -> Result<Vec<Result<Self, ServerConfigError>>, String> {
+        let file: Value = serde_json::from_slice(bytes).map_err(|error| format!("invalid JSON: {error}"))?;
+        let servers = file.get("mcpServers").ok_or("it has no `mcpServers`")?;
+        let servers = servers.as_object().ok_or("`mcpServers` is no object")?;
+        Ok(servers.iter().map(|(name, definition)| Self::read(name, definition)).collect())
+    }
+
+    /// The keys that a definition may have.
+    pub const KEYS: [&str; 22] = [
+        "allow_tools",
+        "alwaysLoad",
+        "args",
+        "command",
+        "cwd",
+        "deny_tools",
+        "disabled",
+        "disclosure",
+        "enabled",
+        "env",
+        "headers",
+        "oauth",
+        "pin",
+        "read_only",
+        "sampling",
+        "skills",
+        "start_timeout",
+        "timeout",
+        "tool_timeouts",
+        "trust",
+        "type",
+        "url",
+    ];
+
+    /// The keys of the definition that are none of those: they have no effect.
+    pub fn unknown_keys(&self) -> impl Iterator<Item = &str> {
+        let keys = self.definition.0.as_object().into_iter().flat_map(Map::keys);
+        keys.map(String::as_str).filter(|key| !Self::KEYS.contains(key))
+    }
+
+    /// The definition as it was written, as canonical JSON: what a person approves.
+    #[must_use]
+    pub fn definition(&self) -> Vec<u8> {
+        canonical(&self.definition.0)
+    }
+
+    /// Returns the digest that marks the same server whatever it is called: of its program and arguments, or
+    /// its address, as they are written. The values of variables and headers are left out: they are often
+    /// secrets that change.
+    #[must_use]
+    pub fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    /// Returns the key of its accepted list of tools: a digest of its name and its identity. Two servers of
+    /// one command may be given other variables, and have other tools then.
+    #[must_use]
+    pub fn pin_key(&self) -> String {
+        sha256_hex(&canonical(&json!({ "name": self.name, "server": self.identity })))
+    }
+
+    /// This server with the variables in it expanded; one that is not set stays as it is written.
+    #[must_use]
+    pub fn expanded(mut self, lookup: &dyn Fn(&str) -> Option<String>) -> Self {
+        let texts = |texts: &mut SecretValues| texts.replace(|text| expand(text, lookup));
+        match &mut self.transport {
+            ServerTransport::Stdio { command, args, env, cwd } => {
+                *command = expand(command, lookup);
+                args.iter_mut().chain(cwd).for_each(|text| *text = expand(text, lookup));
+                texts(env);
+            }
+            ServerTransport::Http { url, headers } => {
+                *url = expand(url, lookup);
+                texts(headers);
+                let OAuthConfig { client_id, client_secret, issuer, client_metadata_url, .. } =
+                    &mut self.oauth;
+                for text in [client_id, client_secret, issuer, client_metadata_url].into_iter().flatten() {
+                    *text = expand(text, lookup);
+                }
+            }
+        }
+        self
+    }
+
+    /// Values that are probably secret: those of headers, and of variables whose names say so.
+    pub fn secrets(&self) -> impl Iterator<Item = &str> {
+        let words = ["KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL", "AUTH"];
+        let is_secret = move |name: &str| words.iter().any(|word| name.to_ascii_uppercase().contains(word));
+        let (named, headers) = match &self.transport {
+            ServerTransport::Stdio { env, .. } => (Some(env), None),
+            ServerTransport::Http { headers, .. } => (None, Some(headers)),
+        };
+        let named = named.into_iter().flat_map(SecretValues::iter).filter(move |(name, _)| is_secret(name));
+        let all = named.chain(headers.into_iter().flat_map(SecretValues::iter));
+        let values = all.map(|(_, value)| value.strip_prefix("Bearer ").unwrap_or(value));
+        values.chain(self.oauth.client_secret.as_deref())
+    }
+
+    /// Whether a person can sign in to it: it is reached by HTTP, and nobody set a header `Authorization`.
+    #[must_use]
+    pub fn takes_sign_in(&self) -> bool {
+        match &self.transport {
+            ServerTransport::Stdio { .. } => false,
+            ServerTransport::Http { headers, .. } => {
+                headers.names().all(|name| !name.eq_ignore_ascii_case("authorization"))
+            }
+        }
+    }
+
+    /// One line for a person: the command line or the address, without the values of variables and headers.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        match &self.transport {
+            ServerTransport::Stdio { command, args, .. } => {
+                let words = std::iter::once(command).chain(args);
+                words.map(String::as_str).collect::<Vec<_>>().join(" ")
+            }
+            ServerTransport::Http { url, .. } => url.clone(),
+        }
+    }
+}
+
+impl WrittenTransport {
+    fn transport(&self) -> Result<ServerTransport, &'static str> {
+        let kind = self.kind.as_deref();
+        match (kind, &self.command, &self.url) {
+            (None | Some("stdio"), Some(command), None) if !command.trim().is_empty() => {
+                Ok(ServerTransport::Stdio {
+                    command: command.clone(),
+                    args: self.args.clone(),
+                    env: self.env.clone().into_iter().collect(),
+                    cwd: self.cwd.clone(),
+                })
+            }
+            (None | Some("http" | "streamable-http" | "streamableHttp" | "sse"), None, Some(url)) => {
+                let headers = self.headers.clone().into_iter().collect();
+                Ok(ServerTransport::Http { url: url.clone(), headers })
+            }
+            (_, Some(_), Some(_)) => Err("it has both a `command` and a `url`; keep one of them"),
+            (_, None, None) => Err("it needs a `command` (a program) or a `url` (an address)"),
+            (_, _, _) => Err("its `type` must be `stdio` with a `command`, or `http` or `sse` with a `url`"),
+        }
+    }
+}
+
+/// The values of `env` or `headers` are left out of what is said of a wrong one: they may be keys.
+fn key_that_is_no_table_of_texts(definition: &Value) -> Option<&'static str> {
+    ["env", "headers"].into_iter().find(|key| {
+        definition
+            .get(key)
+            .is_some_and(|value| !value.as_object().is_some_and(|table| table.values().all(Value::is_string)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(definition: &Value) -> Result<ServerConfig, ServerConfigError> {
+        ServerConfig::read("s", definition)
+    }
+
+    #[test]
+    fn commands_and_addresses_are_told_apart_and_anything_else_is_an_error_that_says_what_to_write() {
+        assert_eq!(read(&json!({"command": "a", "args": ["b"]})).unwrap().transport.as_str(), "stdio");
+        assert_eq!(read(&json!({"type": "http", "url": "http://h"})).unwrap().transport.as_str(), "http");
+        assert_eq!(read(&json!({"url": "http://h"})).unwrap().transport.as_str(), "http");
+        assert!(read(&json!({"type": "sse", "url": "http://h"})).unwrap().is_event_stream);
+        for (wrong, part) in [
+            (json!({}), "needs a `command`"),
+            (json!({"command": " "}), "must be `stdio`"),
+            (json!({"command": "a", "url": "b"}), "both"),
+            (json!({"type": "sse", "command": "b"}), "`sse` with a `url`"),
+            (json!({"type": "pigeon", "url": "b"}), "must be `stdio`"),
+            (json!({"command": 1}), "invalid type"),
+            (json!({"command": "a", "trust": "blindly"}), "`trusted`, `untrusted`, `sandboxed`"),
+        ] {
+            let error = read(&wrong).unwrap_err().to_string();
+            assert!(error.contains(part), "{wrong}: {error}");
+        }
+        assert!(ServerConfig::read("a b", &json!({"command": "a"})).is_err());
+    }
+
+    #[test]
+    fn variables_expand_in_command_arguments_environment_address_and_headers() {
+        let lookup = |name: &str| (name == "T").then(|| "secret".to_owned());
+        let server = read(&json!({"command": "${T}", "args": ["${T}", "${NO}"], "env": {"K": "a${T}"}}));
+        let ServerTransport::Stdio { command, args, env, .. } = server.unwrap().expanded(&lookup).transport
+        else {
+            panic!()
+        };
+        assert_eq!((command.as_str(), args[0].as_str(), args[1].as_str()), ("secret", "secret", "${NO}"));
+        assert_eq!(env.get("K"), Some("asecret"));
+        let server = read(&json!({"url": "http://${H:-host}", "headers": {"A": "Bearer ${T}"}}));
+        let ServerTransport::Http { url, headers } = server.unwrap().expanded(&lookup).transport else {
+            panic!()
+        };
+        assert_eq!((url.as_str(), headers.get("A")), ("http://host", Some("Bearer secret")));
+    }
+
+    #[test]
+    fn the_approved_definition_is_the_written_one_and_the_identity_ignores_name_and_values() {
+        let definition = json!({"command": "a", "env": {"K": "${T}"}});
+        let server = read(&definition).unwrap().expanded(&|_| Some("secret".to_owned()));
+        assert_eq!(server.definition(), br#"{"command":"a","env":{"K":"${T}"}}"#);
+        let other = ServerConfig::read("other", &json!({"command": "a", "env": {"K": "x"}})).unwrap();
+        assert_eq!(server.identity(), other.identity());
+        let changed = read(&json!({"command": "a", "args": ["x"], "env": {"K": "x"}})).unwrap();
+        assert_ne!(changed.identity(), other.identity());
+    }
+
+    #[test]
+    fn what_was_accepted_of_one_server_holds_for_no_other_name_and_for_new_values_of_its_variables() {
+        let key = |name: &str, definition: Value| ServerConfig::read(name, &definition).unwrap().pin_key();
+        let one = json!({"command": "a", "env": {"K": "x"}});
+        assert_eq!(key("one", one.clone()), key("one", json!({"command": "a", "env": {"K": "renewed"}})));
+        assert_ne!(key("one", one.clone()), key("two", one.clone()));
+        assert_ne!(key("one", one), key("one", json!({"command": "a", "env": {"L": "x"}})));
+    }
+
+    #[test]
+    fn the_values_of_variables_headers_and_secrets_are_in_no_debug_text_and_no_error() {
+        let canary = "sk-canary";
+        let program = json!({"command": "a", "env": {"K": "${T}", "L": canary}});
+        let far = json!({"url": "http://h", "headers": {"A": canary}, "oauth": {"client_secret": canary}});
+        for definition in [program, far] {
+            let server = read(&definition).unwrap().expanded(&|_| Some(canary.to_owned()));
+            let shown = format!("{server:?} {:?} {}", server.transport, server.summary());
+            assert!(!shown.contains(canary), "{shown}");
+            assert!(server.definition().windows(canary.len()).any(|part| part == canary.as_bytes()));
+        }
+        for wrong in [json!({"command": "a", "env": canary}), json!({"url": "h", "headers": [canary]})] {
+            let error = read(&wrong).unwrap_err().to_string();
+            assert!(error.contains("must be a table of texts") && !error.contains(canary), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_program_has_longer_to_start_than_an_address_and_the_definition_has_the_last_word() {
+        let seconds = |definition: Value| read(&definition).unwrap().start_cap.as_secs();
+        assert_eq!(seconds(json!({"command": "a"})), 30);
+        assert_eq!(seconds(json!({"url": "http://h"})), 10);
+        assert_eq!(seconds(json!({"url": "http://h", "start_timeout": 60_000})), 60);
+        assert_eq!(seconds(json!({"command": "a", "start_timeout": 5_000})), 5);
+    }
+
+    #[test]
+    fn a_server_that_is_not_trusted_cannot_ask_the_model_whatever_else_is_set() {
+        for (trust, sampling, skills) in [
+            ("trusted", ServerPermission::Allow, ServerPermission::Allow),
+            ("untrusted", ServerPermission::Deny, ServerPermission::Deny),
+            ("sandboxed", ServerPermission::Deny, ServerPermission::Allow),
+        ] {
+            let definition = json!({"command": "a", "trust": trust, "sampling": "allow", "skills": "allow"});
+            let server = read(&definition).unwrap();
+            assert_eq!((server.sampling, server.skills), (sampling, skills), "{trust}");
+        }
+    }
+
+    #[test]
+    fn one_unusable_server_of_a_file_does_not_take_the_others_with_it() {
+        let file = br#"{"mcpServers":{"a":{"command":"x"},"b":{}}}"#;
+        let servers = ServerConfig::read_file(file).unwrap();
+        assert!(servers[0].is_ok() && servers[1].is_err());
+        assert!(ServerConfig::read_file(b"[]").is_err() && ServerConfig::read_file(b"{").is_err());
+    }
+}

@@ -1,0 +1,9 @@
+//! Tools, resources, prompts and skills of servers, as the agent has them.
+
+pub(crate) mod catalogue;
+pub(crate) mod prompts;
+pub(crate) mod resources;
+pub(crate) mod sanitize;
+pub(crate) mod search;
+pub(crate) mod skills;
+pub(crate) mod tool;

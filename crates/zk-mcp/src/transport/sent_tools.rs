@@ -1,0 +1,21 @@
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The names of the tools that answers to requests for them had: the library leaves out some of those, and says so to nobody.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SentTools(Arc<Mutex<BTreeSet<String>>>);
+
+impl SentTools {
+    #[cfg(feature = "http")]
+    pub(crate) fn note(&self, names: impl IntoIterator<Item = String>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(names);
+    }
+
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    pub(crate) fn clear(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}

@@ -1,0 +1,106 @@
+//! The bound on how many values a message of a server has: a value takes a hundred times the memory of its two bytes.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+
+/// Size limit of an answer, in bytes.
+#[cfg(feature = "http")]
+pub(crate) const MAX_ANSWER_BYTES: usize = 16 << 20;
+
+/// Values in a message at most: a list of 500 tools has some 20,000.
+pub(crate) const MAX_VALUES: usize = 250_000;
+/// Length of the id of a response at most, in bytes as JSON.
+const MAX_ID_BYTES: usize = 256;
+
+/// The message as it came, if it has few enough values. A response that has more is replaced by an error with its id,
+/// so that nobody waits for it; another message that has more is none.
+pub(crate) fn bound(message: &[u8]) -> Option<Cow<'_, [u8]>> {
+    if message.len() <= MAX_VALUES || count(message) <= MAX_VALUES {
+        return Some(Cow::Borrowed(message));
+    }
+    let Response { id, method: None } = serde_json::from_slice(message).ok()? else { return None };
+    let id = id.get();
+    (id.len() <= MAX_ID_BYTES).then(|| {
+        let why = format!("its answer has more than {MAX_VALUES} values; ask for less at once");
+        let error = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32603,"message":"{why}"}}}}"#);
+        Cow::Owned(error.into_bytes())
+    })
+}
+
+/// As [`bound`], of a message that is text.
+#[cfg(feature = "http")]
+pub(crate) fn bound_text(message: String) -> Option<String> {
+    match bound(message.as_bytes())? {
+        Cow::Borrowed(_) => Some(message),
+        Cow::Owned(error) => String::from_utf8(error).ok(),
+    }
+}
+
+/// About how many values a text has if it is JSON, and no fewer.
+fn count(text: &[u8]) -> usize {
+    let (mut values, mut bytes) = (1_usize, text.iter());
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b',' | b'[' | b'{' => values += 1,
+            b'"' => {
+                while let Some(byte) = bytes.next() {
+                    match byte {
+                        b'"' => break,
+                        b'\\' => drop(bytes.next()),
+                        _ => {}
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    values
+}
+
+/// A message, as far as it has to be known to answer in its place. Nothing of it is held.
+#[derive(Deserialize)]
+struct Response<'a> {
+    #[serde(borrow)]
+    id: &'a RawValue,
+    method: Option<IgnoredAny>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn many(head: &str, tail: &str) -> Vec<u8> {
+        format!("{head}{}0{tail}", "0,".repeat(MAX_VALUES)).into_bytes()
+    }
+
+    #[test]
+    fn a_response_of_too_many_values_becomes_an_error_with_its_id() {
+        for id in ["7", "\"seven\""] {
+            let answer = many(r#"{"jsonrpc":"2.0","result":{"x":["#, &format!(r#"]}},"id":{id}}}"#));
+            let error: Value = serde_json::from_slice(&bound(&answer).unwrap()).unwrap();
+            let expected: Value = serde_json::from_str(id).unwrap();
+            assert_eq!((&error["id"], &error["error"]["code"]), (&expected, &json!(-32603)));
+        }
+    }
+
+    #[test]
+    fn another_message_of_too_many_values_is_none() {
+        let note = many(r#"{"jsonrpc":"2.0","method":"notifications/message","params":["#, "]}");
+        let request = many(r#"{"id":1,"method":"roots/list","params":["#, "]}");
+        let id = many(r#"{"jsonrpc":"2.0","result":{},"id":["#, "]}");
+        for message in [note, request, id, many("", "")] {
+            assert_eq!(bound(&message), None);
+        }
+    }
+
+    #[test]
+    fn a_long_text_is_one_value_whatever_is_in_it() {
+        let text = serde_json::to_vec(&json!({"id": 1, "result": r#"[,"\,{"#.repeat(MAX_VALUES)})).unwrap();
+        assert_eq!(bound(&text), Some(Cow::Borrowed(&*text)));
+    }
+}

@@ -1,0 +1,218 @@
+use std::ffi::OsStr;
+use std::path::{Component, Path, PathBuf};
+
+use zk_core::model::Effect;
+
+use super::command::is_harmless;
+use super::place::Whereabouts;
+use super::{Evaluation, JudgedProgram, Reason};
+use crate::classifier::PathPlace;
+use crate::mode::Mode;
+use crate::program::{Leaf, Unseen, reads_whatever_it_names};
+use crate::rules::Decision;
+use crate::shell::{ANY_CHARACTER, ANY_TEXT, Command, Script};
+
+/// Paths that one pattern may match.
+const MAX_MATCHES: usize = 10_000;
+
+impl Evaluation<'_> {
+    /// Allows a text with patterns for file names whose commands only read, whatever the patterns match now; whether it did.
+    pub(super) fn reads_matches(&mut self, text: &str) -> bool {
+        let is_decided_without = match self.mode {
+            Mode::ReadOnly | Mode::Ask | Mode::AcceptEdits => false,
+            Mode::Auto => self.here.is_contained,
+            Mode::All => true,
+        };
+        if is_decided_without || !self.rules_unseen(Unseen::ALL).is_empty() {
+            return false;
+        }
+        let Ok(script) = Script::parse_with_patterns(text) else { return false };
+        let mut inner = Evaluation {
+            mode: self.mode,
+            rules: self.rules,
+            here: self.here,
+            tool: self.tool,
+            reasons: Vec::new(),
+            effects: Vec::new(),
+            argv: None,
+            programs: Vec::new(),
+        };
+        inner.commands(&script, true);
+        let is_read = |reason: &Reason| reason.decision == Decision::Allow && reason.rule.is_none();
+        if !inner.reasons.iter().all(is_read) {
+            return false;
+        }
+        let reasons = inner.reasons.into_iter();
+        self.reasons.extend(reasons.map(|reason| Reason { subject: as_written(&reason.subject), ..reason }));
+        self.effects.extend(inner.effects.into_iter().map(effect_as_written));
+        self.programs.extend(inner.programs.into_iter().map(|program| JudgedProgram {
+            has_more: program.has_more || program.argv.iter().any(|word| has_pattern(word)),
+            argv: program.argv.iter().map(|word| as_written(word)).collect(),
+            ..program
+        }));
+        true
+    }
+
+    /// Asks about a command with patterns for file names, unless it only reads all that they match.
+    pub(super) fn check_matches(&mut self, command: &Command, leaf: &Leaf, place: &Whereabouts) {
+        if let Some(why) = self.doubt_of_matches(command, leaf, place) {
+            self.say(Decision::Ask, "a pattern for file names", why, None);
+        }
+    }
+
+    fn doubt_of_matches(&self, command: &Command, leaf: &Leaf, place: &Whereabouts) -> Option<String> {
+        let elsewhere = command.assignments.iter().map(|assignment| assignment.value.as_str());
+        let elsewhere = elsewhere.chain(command.redirects.iter().filter_map(|redirect| redirect.path()));
+        if elsewhere.into_iter().any(has_pattern) {
+            return Some("a pattern stands where no file is read".to_owned());
+        }
+        let words: Vec<&str> =
+            command.words.iter().map(String::as_str).filter(|word| has_pattern(word)).collect();
+        if words.is_empty() {
+            return None;
+        }
+        let reads = leaf.effects.iter().flat_map(|effect| match effect {
+            Effect::Reads { paths } => paths.as_slice(),
+            _ => &[],
+        });
+        let mut read: Vec<&str> =
+            reads.filter_map(|path| path.to_str()).filter(|path| has_pattern(path)).collect();
+        read.sort_unstable();
+        let mut wanted = words.clone();
+        wanted.sort_unstable();
+        let is_plain = leaf.forms.len() == 1 && command.assignments.iter().all(is_harmless);
+        if !is_plain || read != wanted || !reads_whatever_it_names(leaf.innermost()) {
+            return Some("a pattern stands where no file is read".to_owned());
+        }
+        for word in words {
+            let shown = as_written(word);
+            let directories = place.of(Path::new("")).unwrap_or_default();
+            if directories.is_empty() {
+                return Some("nobody can tell in which directory it runs".to_owned());
+            }
+            for directory in directories {
+                let Some(found) = self.matches(&directory, Path::new(word)) else {
+                    return Some(format!("nobody can tell what `{shown}` matches"));
+                };
+                for path in found {
+                    if !is_no_flag(&path) {
+                        return Some(format!("`{shown}` matches a name that may be taken for a flag"));
+                    }
+                    let full = directory.join(path);
+                    let walks = leaf.trees.iter().filter(|tree| tree.root == word);
+                    let places = walks.map(|tree| self.here.classifier.tree(&full, tree.walk));
+                    let mut places = std::iter::once(self.read_place(&full)).chain(places);
+                    if places.any(|place| !matches!(place, PathPlace::Inside | PathPlace::Protected)) {
+                        return Some(format!("`{shown}` matches what it may not read unasked"));
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// Paths that a pattern matches, relative to the directory where the pattern is; more rather than fewer.
+    fn matches(&self, directory: &Path, pattern: &Path) -> Option<Vec<PathBuf>> {
+        let mut found = vec![PathBuf::new()];
+        for part in pattern.components() {
+            let Component::Normal(name) = part else {
+                found.iter_mut().for_each(|path| path.push(part));
+                continue;
+            };
+            let Some(wanted) = name.to_str().filter(|name| has_pattern(name)) else {
+                found.iter_mut().for_each(|path| path.push(name));
+                continue;
+            };
+            let mut next = Vec::new();
+            for path in &found {
+                let above = ["..", "."].map(OsStr::new).map(ToOwned::to_owned);
+                let names = self.here.classifier.names_in(&directory.join(path))?;
+                let names = names.into_iter().chain(above);
+                next.extend(
+                    names
+                        .filter(|name| is_match(wanted, &name.to_string_lossy()))
+                        .map(|name| path.join(name)),
+                );
+                if next.len() > MAX_MATCHES {
+                    return None;
+                }
+            }
+            found = next;
+        }
+        Some(found)
+    }
+}
+
+/// Whether a word has a pattern for file names in it.
+fn has_pattern(word: &str) -> bool {
+    word.contains([ANY_TEXT, ANY_CHARACTER])
+}
+
+/// Whether a name can match: both signs stand for any text, so that no encoding matters.
+fn is_match(pattern: &str, name: &str) -> bool {
+    if name.starts_with('.') && !pattern.starts_with('.') {
+        return false;
+    }
+    let mut pieces = pattern.split([ANY_TEXT, ANY_CHARACTER]);
+    let first = pieces.next().unwrap_or_default();
+    let last = pieces.next_back().unwrap_or_default();
+    let Some(mut rest) = name.strip_prefix(first).and_then(|rest| rest.strip_suffix(last)) else {
+        return false;
+    };
+    pieces.all(|piece| match rest.split_once(piece) {
+        Some((_, behind)) => {
+            rest = behind;
+            true
+        }
+        None => false,
+    })
+}
+
+/// Whether no program takes a path that was matched for a flag.
+fn is_no_flag(path: &Path) -> bool {
+    let first = path.as_os_str().as_encoded_bytes().first();
+    first.is_none_or(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'.' | b'_'))
+}
+
+/// A text with the signs that were written for patterns.
+fn as_written(text: &str) -> String {
+    text.replace(ANY_TEXT, "*").replace(ANY_CHARACTER, "?")
+}
+
+fn effect_as_written(effect: Effect) -> Effect {
+    let paths_as_written = |paths: Vec<PathBuf>| {
+        let path_as_written =
+            |path: PathBuf| path.to_str().map(as_written).map_or(path.clone(), PathBuf::from);
+        paths.into_iter().map(path_as_written).collect()
+    };
+    match effect {
+        Effect::Reads { paths } => Effect::Reads { paths: paths_as_written(paths) },
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_matches_all_that_bash_matches() {
+        let pattern =
+            |text: &str| text.replace('*', &ANY_TEXT.to_string()).replace('?', &ANY_CHARACTER.to_string());
+        for (text, name, matches) in [
+            ("*", "a", true),
+            ("*", ".env", false),
+            (".*", ".env", true),
+            (".*", "..", true),
+            ("*.rs", "a.rs", true),
+            ("*.rs", "a.rst", false),
+            ("a?c", "abc", true),
+            ("a*b*c", "axxbyyc", true),
+            ("a*b*c", "acb", false),
+            ("ab*ba", "aba", false),
+            ("", "", true),
+        ] {
+            assert_eq!(is_match(&pattern(text), name), matches, "{text} {name}");
+        }
+    }
+}

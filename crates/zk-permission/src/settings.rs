@@ -1,0 +1,60 @@
+//! Section of the settings that decides about calls: `[permissions]`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer};
+
+use crate::mode::Mode;
+
+/// Calls that run without a question, and rules about them.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(extend("x-guarded" = true, "x-by-projects" = false))]
+pub struct PermissionSettings {
+    /// Range of calls that run without a question.
+    #[serde(deserialize_with = "mode")]
+    #[schemars(with = "ModeName")]
+    pub mode: Option<Mode>,
+    /// Whether everything runs that no rule forbids.
+    pub allow_all: bool,
+    /// Whether each decision is written to a file.
+    pub audit: bool,
+    /// Rules about calls that run without a question.
+    #[schemars(extend(
+        "x-by-projects" = true, "x-merge" = "append", "x-expected" = "a list of rules, such as [\"cargo test **\"]"
+    ))]
+    pub allow: Vec<String>,
+    /// Rules about calls that a person is asked about.
+    #[schemars(extend(
+        "x-by-projects" = true, "x-merge" = "append", "x-expected" = "a list of rules, such as [\"cargo test **\"]"
+    ))]
+    pub ask: Vec<String>,
+    /// Rules about calls that are refused.
+    #[schemars(extend(
+        "x-by-projects" = true, "x-merge" = "append", "x-expected" = "a list of rules, such as [\"cargo test **\"]"
+    ))]
+    pub deny: Vec<String>,
+}
+
+/// Name of a mode, as settings write it.
+#[derive(JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[expect(dead_code, reason = "only its schema is used")]
+enum ModeName {
+    ReadOnly,
+    Ask,
+    AcceptEdits,
+    Auto,
+    All,
+}
+
+impl Default for PermissionSettings {
+    fn default() -> Self {
+        let none = Vec::new;
+        Self { mode: None, allow_all: false, audit: true, allow: none(), ask: none(), deny: none() }
+    }
+}
+
+fn mode<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Mode>, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    name.parse().map(Some).map_err(serde::de::Error::custom)
+}

@@ -1,0 +1,87 @@
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+
+use zk_core::model::Effects;
+use zk_permission::{Decision, HostPathClassifier, Mode, Rules};
+
+use crate::support::Setup;
+
+/// Temporary directories are shared with everybody, so the tests make theirs beside the program they are in.
+struct Project {
+    _dir: tempfile::TempDir,
+    root: PathBuf,
+    here: HostPathClassifier,
+}
+
+impl Project {
+    fn new() -> Self {
+        let own = std::env::current_exe().unwrap();
+        let dir = tempfile::tempdir_in(own.parent().unwrap()).unwrap();
+        let root = dir.path().canonicalize().unwrap().join("work");
+        fs::create_dir_all(root.join("src")).unwrap();
+        for name in ["a.txt", "b.txt", "src/a.rs", ".env", "../outside"] {
+            fs::write(root.join(name), "x\n").unwrap();
+        }
+        let path = ["/usr/bin".into(), "/bin".into()];
+        let here = HostPathClassifier::new(std::slice::from_ref(&root), None, &path);
+        Self { _dir: dir, root, here }
+    }
+
+    fn decide(&self, here: &HostPathClassifier, command: &str) -> Decision {
+        let setup = Setup::new(Mode::Ask, Rules::new());
+        setup.call_at(&self.root, here, "shell", &Effects::executes(command)).decision
+    }
+}
+
+#[test]
+fn a_pattern_is_read_unasked_while_all_that_it_matches_may_be_read() {
+    let project = Project::new();
+    let decide = |command: &str| project.decide(&project.here, command);
+    for command in ["cat *.txt", "cat src/*.rs", "ls *", "grep -n x */*.rs", "wc -l *.none", "cat ./*"] {
+        assert_eq!(decide(command), Decision::Allow, "{command}");
+    }
+    for command in ["cat .e*", "cat .*", "ls .?", "cat ../*", "cat src/../../out*"] {
+        assert_eq!(decide(command), Decision::Ask, "{command}");
+    }
+    symlink("../outside", project.root.join("c.txt")).unwrap();
+    assert_eq!(decide("cat *.txt"), Decision::Ask);
+    assert_eq!(decide("cat a.tx? b.t*"), Decision::Allow);
+    assert_eq!(decide("cat src/*.rs"), Decision::Allow);
+    fs::remove_file(project.root.join("c.txt")).unwrap();
+    fs::write(project.root.join("-R.txt"), "").unwrap();
+    assert_eq!(decide("grep x *.txt"), Decision::Ask);
+    assert_eq!(decide("grep x ./*.txt"), Decision::Allow);
+}
+
+#[test]
+fn names_become_words_only_where_each_is_one() {
+    let project = Project::new();
+    let hiding = project.here.clone().hiding_private();
+    let decide = |command: &str| project.decide(&hiding, command);
+    for command in
+        ["find . -type f | xargs cat", "grep -rl x . | xargs grep -n y", "rg --files src | xargs wc -l"]
+    {
+        // A machine without the programs has nothing to start.
+        let name = command.split(' ').next().unwrap();
+        if !std::path::Path::new("/usr/bin").join(name).exists() {
+            continue;
+        }
+        assert_eq!(decide(command), Decision::Allow, "{command}");
+        assert_eq!(
+            project.decide(&project.here, command) == Decision::Allow,
+            command.contains("src"),
+            "{command}"
+        );
+        for name in ["a /etc/passwd", "-R", "quoted'"] {
+            let file = project.root.join("src").join(name.replace('/', "_"));
+            fs::write(&file, "").unwrap();
+            assert_eq!(decide(command), Decision::Ask, "{command}: {name}");
+            fs::remove_file(file).unwrap();
+        }
+        let link = project.root.join("src/out");
+        symlink("/etc/passwd", &link).unwrap();
+        assert_eq!(decide(command), Decision::Allow, "{command}: no such program prints a link");
+        fs::remove_file(link).unwrap();
+    }
+}

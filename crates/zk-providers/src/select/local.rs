@@ -1,0 +1,56 @@
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::time::Duration;
+
+use zk_core::kernel::Bus;
+use zk_core::model::ErrorKind;
+
+use crate::facts::vendors::Vendor;
+
+/// Time limit of a local server to accept a connection before it counts as absent.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(25);
+/// Time limit of a local server that accepted one to list its models.
+const LIST_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Model server that was looked for at its usual port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocalServer {
+    /// Name of its vendor.
+    pub name: &'static str,
+    /// Port of this machine.
+    pub port: u16,
+    /// Result of the look.
+    pub state: LocalServerState,
+}
+
+/// Result of a look at a local server's usual port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LocalServerState {
+    /// Nothing accepts connections.
+    Absent,
+    /// Something that does not list models the way this server does.
+    Other,
+    /// Something that answers nobody without a key.
+    Locked,
+    /// Something that does not answer now: the server may still load its model.
+    Busy,
+    /// The server, without a model.
+    Empty,
+    /// The server, with models.
+    Ready,
+}
+
+/// Looks at a port of this machine. Only where something accepts connections is it asked for its models.
+pub async fn probe_local_server(vendor: Vendor, port: u16) -> LocalServerState {
+    if TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), CONNECT_TIMEOUT).is_err() {
+        return LocalServerState::Absent;
+    }
+    let Ok(provider) = vendor.provider(vendor.connection()) else { return LocalServerState::Other };
+    match tokio::time::timeout(LIST_TIMEOUT, provider.list_models(&Bus::new().cx())).await {
+        Ok(Ok(Some(models))) if models.is_empty() => LocalServerState::Empty,
+        Ok(Ok(Some(_))) => LocalServerState::Ready,
+        Ok(Err(error)) if error.kind == ErrorKind::Auth => LocalServerState::Locked,
+        Ok(Err(error)) if error.status == Some(503) => LocalServerState::Busy,
+        Ok(Ok(None) | Err(_)) => LocalServerState::Other,
+        Err(_) => LocalServerState::Busy,
+    }
+}

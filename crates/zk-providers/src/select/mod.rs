@@ -1,0 +1,24 @@
+//! The provider, the credential and the model that a program talks to, by what people set and request.
+//!
+//! Values come in as plain data, with their origins in words; nothing here reads settings, variables or a command line.
+
+mod credentials;
+mod endpoint;
+mod error;
+mod known;
+mod local;
+mod model_name;
+mod provider_map;
+
+pub use credentials::{
+    CredentialAccess, CredentialError, CredentialSource, StoredCredentials, stored_credentials,
+};
+pub use endpoint::{
+    CredentialOrigin, GivenValues, RequestedName, SelectedEndpoint, Selection, SelectionReason,
+    first_local_server,
+};
+pub use error::SelectError;
+pub use known::{KnownProviders, NamedProvider, ProviderSettings, SetValue, ValueRank};
+pub use local::{LocalServer, LocalServerState, probe_local_server};
+pub use model_name::{OtherProvider, UnknownModel, lists_model, split_thinking_level};
+pub use provider_map::ProviderMap;

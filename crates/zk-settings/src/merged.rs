@@ -1,0 +1,215 @@
+use std::fmt;
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+
+use crate::error::SettingsError;
+use crate::layers::{Entry, Layer, Layers, Origin, dotted};
+use crate::schema::{Check, Schema};
+use crate::values::LayerValues;
+
+/// The settings of all layers, each with its origin. Each value was checked when its layer was read.
+#[derive(Clone, Default)]
+pub struct MergedSettings {
+    schema: Arc<Schema>,
+    layers: Layers,
+    appended: Vec<Appended>,
+}
+
+/// A value that no other layer outranks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Appended {
+    /// Path of the key.
+    pub path: Vec<String>,
+    /// Layer that has it.
+    pub layer: Layer,
+    /// The list of that layer.
+    pub value: toml::Value,
+}
+
+impl MergedSettings {
+    /// Settings of which nothing was read yet.
+    #[must_use]
+    pub fn new(schema: Arc<Schema>) -> Self {
+        Self { schema, layers: Layers::default(), appended: Vec::new() }
+    }
+
+    /// The settings that there are.
+    #[must_use]
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// Sets the values of a layer.
+    ///
+    /// # Errors
+    /// The first value that cannot be used.
+    pub fn give(
+        &mut self,
+        layer: Layer,
+        values: LayerValues,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), SettingsError> {
+        for (key, from, value) in values.0 {
+            let key = key.split('.').map(str::to_owned).collect();
+            self.set(key, value, &Origin { layer, place: from }, warnings)?;
+        }
+        Ok(())
+    }
+
+    /// Sets a value over those of the layers before.
+    ///
+    /// # Errors
+    /// A value that cannot be used.
+    pub fn set(
+        &mut self,
+        key: Vec<String>,
+        value: toml::Value,
+        origin: &Origin,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), SettingsError> {
+        let told = |what: String| format!("{}: {what}", origin.place);
+        match self.schema.check(&key, &value, origin.layer) {
+            Check::Valid => {}
+            Check::Warn(what) => warnings.push(told(what)),
+            Check::Ignored(what) => {
+                warnings.push(told(what));
+                return Ok(());
+            }
+            Check::Invalid(what) => return Err(SettingsError(told(what))),
+        }
+        // As a leaf it would take the place of what lower layers say there.
+        if self.schema.is_empty_table(&key, &value) {
+            return Ok(());
+        }
+        if let Some(old) = self.layers.at(&key)
+            && old.origin.layer == Layer::CommandLine
+            && origin.layer == Layer::Managed
+            && old.value != value
+        {
+            warnings.push(told(format!("this file overrules {}", old.origin.place)));
+        }
+        self.append(&key, &value, origin.layer);
+        let is_credential = self.schema.is_credential(&key);
+        self.layers.set(key, value, origin.clone(), is_credential);
+        Ok(())
+    }
+
+    /// Sets a value unless a higher layer says something about it.
+    ///
+    /// # Errors
+    /// A value that cannot be used.
+    pub fn set_below(
+        &mut self,
+        key: Vec<String>,
+        value: toml::Value,
+        origin: &Origin,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), SettingsError> {
+        if self.layers.is_outranked(&key, origin.layer) {
+            self.append(&key, &value, origin.layer);
+            return Ok(());
+        }
+        self.set(key, value, origin, warnings)
+    }
+
+    fn append(&mut self, key: &[String], value: &toml::Value, layer: Layer) {
+        if self.schema.is_appended(key) {
+            self.appended.push(Appended { path: key.to_vec(), layer, value: value.clone() });
+        }
+    }
+
+    /// The lists that hold beside each other, as they were read.
+    #[must_use]
+    pub fn appended(&self) -> &[Appended] {
+        &self.appended
+    }
+
+    /// Reads the section at a table; its defaults hold for what no layer says.
+    ///
+    /// # Errors
+    /// Values of several layers that cannot be together.
+    pub fn section<T: DeserializeOwned>(&self, table: &str) -> Result<T, SettingsError> {
+        let name: Vec<&str> = table.split('.').filter(|name| !name.is_empty()).collect();
+        let table = self.table(&name).unwrap_or_default();
+        table.try_into().map_err(|error: toml::de::Error| {
+            let place = if name.is_empty() { String::new() } else { format!("[{}]: ", name.join(".")) };
+            SettingsError(format!("{place}{}", error.message()))
+        })
+    }
+
+    /// Everything below a table, if there is something.
+    #[must_use]
+    pub fn table(&self, name: &[&str]) -> Option<toml::Table> {
+        let mut table = toml::Table::new();
+        for (path, entry) in self.layers.iter() {
+            let mut path = path.iter();
+            if !name.iter().all(|part| path.next().is_some_and(|at| at == *part)) {
+                continue;
+            }
+            let Some(last) = path.next_back() else { continue };
+            let inner = path.try_fold(&mut table, |table, part| {
+                table.entry(part).or_insert_with(|| toml::Table::new().into()).as_table_mut()
+            });
+            inner?.insert(last.clone(), entry.value.clone());
+        }
+        (!table.is_empty()).then_some(table)
+    }
+
+    /// The entry at a path.
+    #[must_use]
+    pub fn at(&self, path: &[String]) -> Option<&Entry> {
+        self.layers.at(path)
+    }
+
+    /// All entries with their paths.
+    pub fn iter(&self) -> impl Iterator<Item = (&[String], &Entry)> {
+        self.layers.iter()
+    }
+
+    /// Returns the origin of a key that is written with dots.
+    #[must_use]
+    pub fn origin(&self, key: &str) -> Option<&Origin> {
+        self.layers.get(key).map(|entry| &entry.origin)
+    }
+
+    /// Returns the origin of the first value below a table.
+    #[must_use]
+    pub fn origin_below(&self, name: &[&str]) -> Option<&Origin> {
+        let is_below =
+            |path: &[String]| path.iter().map(String::as_str).take(name.len()).eq(name.iter().copied());
+        self.layers.iter().find(|(path, _)| is_below(path)).map(|(_, entry)| &entry.origin)
+    }
+
+    /// Every setting as a line of TOML, secrets left out, with its origin as a comment if wanted.
+    #[must_use]
+    pub fn lines(&self, with_origin: bool) -> Vec<String> {
+        let line = |(key, entry): (&[String], &Entry)| {
+            let value = if self.schema.is_secret(key) {
+                "\"(set, not shown)\"".to_owned()
+            } else {
+                entry.value.to_string()
+            };
+            let name = dotted(key);
+            if with_origin {
+                format!("{name} = {value}  # {}", entry.origin)
+            } else {
+                format!("{name} = {value}")
+            }
+        };
+        self.layers.iter().map(line).collect()
+    }
+}
+
+impl fmt::Debug for MergedSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |(key, entry): (&[String], &Entry)| {
+            let value = match self.schema.is_secret(key) {
+                true => "(not shown)".to_owned(),
+                false => entry.value.to_string(),
+            };
+            (dotted(key), (value, entry.origin.to_string()))
+        };
+        f.debug_map().entries(self.layers.iter().map(shown)).finish()
+    }
+}

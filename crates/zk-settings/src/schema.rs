@@ -1,0 +1,404 @@
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::expect::{expected, words, wrong};
+use crate::layers::{Layer, dotted};
+use crate::node::{Key, Marks, Node, Table};
+use crate::suggest::{did_you_mean, either};
+
+/// Letters in which a misspelt guarded table may differ from the one that was meant.
+const MAX_TABLE_ERRORS: usize = 2;
+
+/// Settings that there are: the sections of all crates under their tables.
+///
+/// A section is a documented struct with [`DeserializeOwned`], [`JsonSchema`] and a default for each field. Its field names are
+/// keys, its doc comments the reference, its types and bounds the checks; [`mark`](crate::mark) has what more it can declare.
+#[derive(Clone, Default)]
+pub struct Schema {
+    root: Table,
+    probes: Vec<Probe>,
+    rules: Vec<CheckRule>,
+}
+
+/// A check that no type describes, of the program that composes the sections. It decides before all others where it has something to
+/// say.
+pub type CheckRule = Arc<dyn Fn(&[String], &toml::Value, Layer) -> Option<Check> + Send + Sync>;
+
+/// Reads a table as the section that owns it.
+#[derive(Clone, Copy, Debug)]
+struct Probe {
+    table: &'static str,
+    read: fn(toml::Table) -> Result<(), toml::de::Error>,
+}
+
+/// Two sections have one key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("two sections have the key `{key}` in the table `{table}`: each key has one owner")]
+pub struct DuplicateKey {
+    /// Table of the second section.
+    pub table: &'static str,
+    /// Key in it.
+    pub key: String,
+}
+
+/// Result of checking one value of a layer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// The value counts.
+    Valid,
+    /// The value is kept, with a warning.
+    Warn(String),
+    /// The value is left out, with a warning that says why.
+    Ignored(String),
+    /// The value ends the program.
+    Invalid(String),
+}
+
+impl Check {
+    /// Verdict on a key that files of a project cannot set.
+    #[must_use]
+    pub fn not_by_projects(name: &str) -> Self {
+        Self::Ignored(format!(
+            "`{name}` is ignored: a project's files cannot say where requests go or what may run; \
+             put it into your own settings"
+        ))
+    }
+}
+
+impl fmt::Debug for Schema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.names()).finish()
+    }
+}
+
+impl Schema {
+    /// Adds the section of a crate at a table, `""` being the top level and `"providers.*"` any table below `providers`.
+    ///
+    /// # Errors
+    /// [`DuplicateKey`] if another section has one of its keys.
+    pub fn section<T: JsonSchema + DeserializeOwned>(
+        mut self,
+        table: &'static str,
+    ) -> Result<Self, DuplicateKey> {
+        let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+        let schema = settings.into_generator().into_root_schema_for::<T>();
+        let mut node = Node::of_schema(schema.to_value());
+        for name in table.split('.').rev().filter(|name| !name.is_empty()) {
+            let mut outer = Table::default();
+            if name == "*" {
+                outer.any = Some(Box::new(node));
+            } else {
+                outer.named = BTreeMap::from([(name.to_owned(), node)]);
+            }
+            node = Node::Table(outer);
+        }
+        if let Node::Table(added) = node {
+            self.root.merge(added).map_err(|key| DuplicateKey { table, key })?;
+        }
+        self.probes.push(Probe { table, read: |table| table.try_into::<T>().map(|_| ()) });
+        Ok(self)
+    }
+
+    /// Adds a table of tables, each of which is checked by whoever uses it: `[plugins.NAME]`.
+    #[must_use]
+    pub fn free(self, table: &'static str, description: &str) -> Self {
+        let any = Some(Box::new(Node::Free(String::new())));
+        let description = description.to_owned();
+        self.put(table, Node::Table(Table { description, any, ..Table::default() }))
+    }
+
+    /// Adds a check that no type describes.
+    #[must_use]
+    pub fn rule(mut self, rule: CheckRule) -> Self {
+        self.rules.push(rule);
+        self
+    }
+
+    /// Reserves a table: whatever a file has in it is an error.
+    #[must_use]
+    pub fn reserved(self, table: &'static str) -> Self {
+        let marks = Marks { is_guarded: true, by_projects: Some(false), ..Marks::default() };
+        self.put(table, Node::Table(Table { marks, ..Table::default() }))
+    }
+
+    fn put(mut self, table: &'static str, node: Node) -> Self {
+        self.root.named.insert(table.to_owned(), node);
+        self
+    }
+
+    fn key(&self, path: &[String]) -> Option<&Key> {
+        match self.at(path)? {
+            Node::Key(key) => Some(key),
+            Node::Table(_) | Node::Free(_) => None,
+        }
+    }
+
+    fn at(&self, path: &[String]) -> Option<&Node> {
+        let (last, tables) = path.split_last()?;
+        let table = tables.iter().try_fold(&self.root, |table, name| match table.at(name)? {
+            Node::Table(table) => Some(table),
+            Node::Key(_) | Node::Free(_) => None,
+        })?;
+        table.at(last)
+    }
+
+    /// Whether it lies in a table whose content is checked by whoever uses it.
+    pub fn is_free(&self, path: &[String]) -> bool {
+        (1..path.len())
+            .any(|length| matches!(path.get(..length).and_then(|path| self.at(path)), Some(Node::Free(_))))
+    }
+
+    /// Whether a value is never shown: one that is marked or in a marked table, and whatever has the name of a credential.
+    #[must_use]
+    pub fn is_secret(&self, path: &[String]) -> bool {
+        let is_marked = |length| match path.get(..length).and_then(|path| self.at(path)) {
+            Some(Node::Key(key)) => key.marks.is_secret || key.marks.is_credential,
+            Some(Node::Table(table)) => table.marks.is_secret,
+            Some(Node::Free(_)) | None => false,
+        };
+        (1..=path.len()).any(is_marked) || path.last().is_some_and(|last| has_credential(&self.root, last))
+    }
+
+    /// Whether a value is kept apart from every table.
+    #[must_use]
+    pub fn is_credential(&self, path: &[String]) -> bool {
+        self.key(path).is_some_and(|key| key.marks.is_credential)
+    }
+
+    /// Whether the lists of all layers hold.
+    #[must_use]
+    pub fn is_appended(&self, path: &[String]) -> bool {
+        self.key(path).is_some_and(|key| key.marks.appends)
+    }
+
+    /// Whether an empty table says nothing: one with known keys, of which none is given.
+    #[must_use]
+    pub fn is_empty_table(&self, path: &[String], value: &toml::Value) -> bool {
+        value.as_table().is_some_and(toml::Table::is_empty)
+            && matches!(self.at(path), Some(Node::Table(table)) if !table.named.is_empty() || table.marks.is_guarded)
+            || value.as_table().is_some_and(toml::Table::is_empty) && self.is_map_of_keys(path)
+    }
+
+    fn is_map_of_keys(&self, path: &[String]) -> bool {
+        matches!(self.at(path), Some(Node::Table(table)) if matches!(table.any.as_deref(), Some(Node::Key(_))))
+    }
+
+    /// Whether files of a project may set it. The nearest declaration counts: of the key, then of the tables around it.
+    fn is_by_projects(&self, path: &[String]) -> bool {
+        let marks = (1..=path.len()).rev().filter_map(|length| match self.at(path.get(..length)?)? {
+            Node::Key(key) => key.marks.by_projects,
+            Node::Table(table) => table.marks.by_projects,
+            Node::Free(_) => None,
+        });
+        marks.into_iter().next().unwrap_or(true)
+    }
+
+    /// Checks one value of a layer.
+    #[must_use]
+    pub fn check(&self, path: &[String], value: &toml::Value, layer: Layer) -> Check {
+        let name = dotted(path);
+        if layer.is_project() && !self.is_by_projects(path) {
+            return Check::not_by_projects(&name);
+        }
+        if let Some(check) = self.rules.iter().find_map(|rule| rule(path, value, layer)) {
+            return check;
+        }
+        if self.is_free(path) {
+            return Check::Valid;
+        }
+        let key = match self.at(path) {
+            None => return self.unknown(&name, path),
+            // With keys that it has: those are checked each by itself.
+            Some(Node::Free(_) | Node::Table(_)) if value.is_table() => return Check::Valid,
+            Some(Node::Free(_) | Node::Table(_)) => {
+                return Check::Invalid(format!("`{name}` must be a table: [{name}]"));
+            }
+            Some(Node::Key(key)) => key,
+        };
+        if key.marks.is_lenient && layer != Layer::CommandLine && wrong(key, value).is_some() {
+            return Check::Ignored(format!(
+                "`{name}` cannot be {value}: what it is without this line holds; use {}",
+                words(&key.schema).map_or_else(|| expected(key), |words| either(&words))
+            ));
+        }
+        if let Some(why) = wrong(key, value) {
+            return Check::Invalid(format!("`{name}` {why}"));
+        }
+        self.probe(path, value).map_or(Check::Valid, |why| {
+            let why = why.trim();
+            Check::Invalid(match value {
+                toml::Value::String(text) => format!("`{name}` cannot be `{text}`: {why}"),
+                _ => format!("`{name}`: {why}"),
+            })
+        })
+    }
+
+    /// Reason for which the owner of a key does not take a value of its shape.
+    fn probe(&self, path: &[String], value: &toml::Value) -> Option<String> {
+        self.probes.iter().find_map(|probe| {
+            let inside = below(path, probe.table)?;
+            let (last, tables) = inside.split_last()?;
+            let leaf = toml::Table::from_iter([(last.clone(), value.clone())]);
+            let table = tables.iter().rev().fold(leaf, |inner, name| {
+                toml::Table::from_iter([(name.clone(), toml::Value::Table(inner))])
+            });
+            (probe.read)(table).err().map(|error| error.message().to_owned())
+        })
+    }
+
+    fn unknown(&self, name: &str, path: &[String]) -> Check {
+        let table = path.first().map_or("", String::as_str);
+        // A part that stands for any name is not the one that is misspelt.
+        let pattern = match path {
+            [table, _, rest @ ..] if !rest.is_empty() => {
+                dotted(&[&[table.clone(), "*".to_owned()], rest].concat())
+            }
+            _ => name.to_owned(),
+        };
+        let pattern = pattern.replace("\"*\"", "*");
+        let keys = self.names();
+        let near = keys.iter().map(String::as_str).filter(|path| path.contains('*') == pattern.contains('*'));
+        let text = format!("unknown setting `{name}`{}", did_you_mean(&pattern, near));
+        if self.is_nearly_guarded(table) { Check::Invalid(text) } else { Check::Warn(text) }
+    }
+
+    /// Whether a table is one in which a misspelt key leaves a door open, or the misspelt name of one.
+    fn is_nearly_guarded(&self, name: &str) -> bool {
+        let is_guarded = |node: &Node| matches!(node, Node::Table(table) if table.marks.is_guarded);
+        match self.root.at(name) {
+            Some(node) => is_guarded(node),
+            None => self.root.named.iter().any(|(guarded, node)| {
+                is_guarded(node) && strsim::osa_distance(&name.to_lowercase(), guarded) <= MAX_TABLE_ERRORS
+            }),
+        }
+    }
+
+    /// Names of all keys, `*` standing for any one name.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        let mut visit = |path: &str, node: &Node| {
+            if matches!(node, Node::Key(_)) {
+                names.push(path.to_owned());
+            }
+        };
+        walk("", &self.root, &mut visit);
+        names
+    }
+
+    /// JSON Schema of a settings file.
+    #[must_use]
+    pub fn json(&self, title: &str, version: &str) -> Value {
+        let mut schema = Node::Table(self.root.clone()).json();
+        if let Value::Object(schema) = &mut schema {
+            schema.insert("$schema".into(), json!("https://json-schema.org/draft/2020-12/schema"));
+            schema.insert("title".into(), title.into());
+            schema.insert("version".into(), version.into());
+        }
+        schema
+    }
+
+    /// Reference of all settings in Markdown: for each table its keys with values, defaults and descriptions.
+    #[must_use]
+    pub fn reference(&self) -> String {
+        let mut tables: BTreeMap<String, (String, Vec<String>)> = BTreeMap::new();
+        let mut visit = |path: &str, node: &Node| {
+            let (table, name) = path.rsplit_once('.').unwrap_or(("", path));
+            let table = table.to_owned();
+            match node {
+                Node::Table(inner) => match inner.any.as_deref().filter(|_| inner.named.is_empty()) {
+                    Some(Node::Key(key)) => {
+                        let key = Key { description: inner.description.clone(), ..(**key).clone() };
+                        let row = self.row(path, &format!("{name}.NAME"), &key);
+                        tables.entry(table).or_default().1.push(row);
+                    }
+                    Some(Node::Table(_) | Node::Free(_)) | None => {
+                        tables.entry(path.to_owned()).or_default().0.clone_from(&inner.description);
+                    }
+                },
+                Node::Free(description) => {
+                    let row = format!("| `{name}` | a table | | {} |", cell(description));
+                    tables.entry(table).or_default().1.push(row);
+                }
+                Node::Key(_) if name == "*" => {}
+                Node::Key(key) => {
+                    tables.entry(table).or_default().1.push(self.row(path, name, key));
+                }
+            }
+        };
+        walk("", &self.root, &mut visit);
+        let mut page = String::new();
+        for (table, (description, rows)) in tables {
+            if rows.is_empty() {
+                continue;
+            }
+            if !table.is_empty() {
+                page.push_str(&format!("\n## `[{table}]`\n"));
+            }
+            if !description.is_empty() {
+                page.push_str(&format!("\n{description}\n"));
+            }
+            page.push_str("\n| key | value | default | meaning |\n|---|---|---|---|\n");
+            page.push_str(&rows.join("\n"));
+            page.push('\n');
+        }
+        page
+    }
+
+    fn row(&self, path: &str, name: &str, key: &Key) -> String {
+        let parts: Vec<String> = path.split('.').map(str::to_owned).collect();
+        let default = key.default.as_ref().map_or(String::new(), |value| format!("`{value}`"));
+        let mut meaning = cell(&key.description);
+        if !self.is_by_projects(&parts) {
+            meaning.push_str(" Not by a project's files.");
+        }
+        if key.marks.appends {
+            meaning.push_str(" The lists of all files hold.");
+        }
+        format!("| `{name}` | {} | {default} | {meaning} |", cell(&expected(key)))
+    }
+}
+
+/// Whether a table has a credential of this name.
+fn has_credential(table: &Table, name: &str) -> bool {
+    table.named.iter().any(|(key, node)| match node {
+        Node::Key(own) => own.marks.is_credential && key == name,
+        Node::Table(inner) => has_credential(inner, name),
+        Node::Free(_) => false,
+    }) || matches!(table.any.as_deref(), Some(Node::Table(inner)) if has_credential(inner, name))
+}
+
+/// Text of a cell of a Markdown table.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+/// The part of a path below a table, whose `*` are any name.
+fn below<'a>(path: &'a [String], table: &str) -> Option<&'a [String]> {
+    let mut rest = path;
+    for part in table.split('.').filter(|part| !part.is_empty()) {
+        let (first, others) = rest.split_first()?;
+        if part != "*" && part != first {
+            return None;
+        }
+        rest = others;
+    }
+    Some(rest)
+}
+
+fn walk(path: &str, table: &Table, visit: &mut dyn FnMut(&str, &Node)) {
+    let named = table.named.iter().map(|(name, node)| (name.as_str(), node));
+    for (name, node) in named.chain(table.any.as_deref().map(|node| ("*", node))) {
+        let path = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+        visit(&path, node);
+        if let Node::Table(inner) = node {
+            walk(&path, inner, visit);
+        }
+    }
+}

@@ -1,0 +1,55 @@
+/// The candidates that look like `word`, the nearest first.
+#[must_use]
+pub fn near<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    nearest(word, &mut candidates.into_iter())
+}
+
+/// Apart, so that the sorting is compiled once for all kinds of lists.
+fn nearest<'a>(word: &str, candidates: &mut dyn Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut scored: Vec<(f64, &str)> = candidates
+        .map(|candidate| (strsim::jaro_winkler(word, candidate), candidate))
+        .filter(|(score, _)| *score > 0.8)
+        .collect();
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0));
+    scored.into_iter().map(|(_, candidate)| candidate).take(3).collect()
+}
+
+/// `; did you mean …?`, or nothing.
+#[must_use]
+pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+    let near = near(word, candidates);
+    if near.is_empty() { String::new() } else { format!("; did you mean {}?", either(&near)) }
+}
+
+/// `a, b or c`, each in backticks.
+#[must_use]
+pub fn either(words: &[impl AsRef<str>]) -> String {
+    or(&words.iter().map(|word| format!("`{}`", word.as_ref())).collect::<Vec<_>>())
+}
+
+/// `a, b or c`, as they are.
+#[must_use]
+pub fn or(words: &[String]) -> String {
+    match words {
+        [] => String::new(),
+        [only] => only.clone(),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_word_comes_first_and_strangers_do_not_come() {
+        assert_eq!(near("antropic", ["openai_compat", "anthropic"]), ["anthropic"]);
+        assert_eq!(did_you_mean("xyz", ["anthropic"]), "");
+    }
+
+    #[test]
+    fn choices_read_as_a_sentence() {
+        assert_eq!(either(&["a"]), "`a`");
+        assert_eq!(either(&["a", "b", "c"]), "`a`, `b` or `c`");
+    }
+}

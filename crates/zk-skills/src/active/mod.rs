@@ -1,0 +1,8 @@
+//! Skills in use: given to a model, with its tools for them.
+
+pub(crate) mod plugin;
+pub(crate) mod relevant_skills;
+pub(crate) mod skill_text;
+pub(crate) mod skills;
+pub(crate) mod suspicious_text;
+pub(crate) mod tools;

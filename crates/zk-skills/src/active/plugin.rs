@@ -1,0 +1,272 @@
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use zk_core::events::{
+    AgentBeforeStart, AgentDone, BeforeStart, ContextReduced, Input, InputReply, ProviderRequest,
+    RequestPatch, Ruling, SessionLoaded, SessionStart, SessionSwitch, ToolGate,
+};
+use zk_core::kernel::{BoxError, Cx, HookOptions, Plugin, Reach, Scope, Stage};
+use zk_core::model::{Message, ModelRef, Role, ThinkingRequest, ToolContent};
+use zk_core::service::{Command, Entry, EntryKind, PromptSection, Tool, ToolCx, TurnEnv, section_order};
+
+use crate::active::skill_text::TAG;
+use crate::active::skills::{Skills, SkillsOptions};
+use crate::active::suspicious_text::ask_meanwhile;
+use crate::active::{relevant_skills, tools};
+use crate::commands::prompt_command::PromptCommand;
+use crate::discovery::catalog::description;
+use crate::discovery::discover::SkillSet;
+use crate::discovery::watch;
+use crate::events::SkillsResolved;
+use crate::events::{ActivatedBy, DeactivatedBecause};
+
+/// The most characters of a description in a list of commands.
+const MAX_HELP_CHARS: usize = 100;
+
+/// Prefix with which a person asks for a skill: `/skill:NAME arguments`.
+pub const PREFIX: &str = "/skill:";
+
+/// Agent Skills: a section of the system prompt that names them, three tools to use them, and a command for each. Without
+/// any skill it registers nothing but its handlers.
+///
+/// It reads files with `dyn HostFiles` and asks `dyn Trust` about those of a project; both are services of the bus.
+#[derive(Debug)]
+pub struct SkillsPlugin {
+    skills: Skills,
+}
+
+impl SkillsPlugin {
+    /// The skills that `options` describe.
+    #[must_use]
+    pub fn new(options: SkillsOptions) -> Self {
+        Self { skills: Skills::new(options) }
+    }
+
+    /// The skills, for a host that uses them itself.
+    #[must_use]
+    pub fn skills(&self) -> Skills {
+        self.skills.clone()
+    }
+}
+
+impl Plugin for SkillsPlugin {
+    fn name(&self) -> &'static str {
+        "skills"
+    }
+
+    fn register(&self, scope: &Scope) -> Result<(), BoxError> {
+        let skills = self.skills.clone();
+        scope.provide_service(Arc::new(skills.clone()));
+        scope.provide::<dyn PromptSection>("skills", Arc::new(Catalog(skills.clone())))?;
+        let everywhere = HookOptions { reach: Some(Reach::Descendants), ..HookOptions::default() };
+        let offered = Offered { scope: scope.clone(), commands: Mutex::default() };
+        let resolved = skills.clone();
+        scope.on_sync_at(everywhere, move |_: &SkillsResolved, _: &Cx| offered.update(&resolved));
+        // Looked for before anybody asks, so that a person can complete their names.
+        let early = (skills.clone(), scope.clone());
+        scope.spawn(async move {
+            if let Some(bus) = early.1.bus() {
+                // A failing handler is reported by the bus.
+                let _ = early.0.resolve(&bus.cx()).await;
+            }
+        });
+        scope.on_async_with_at(
+            Stage::Early,
+            skills.clone(),
+            async |skills: &Skills, _: &SessionStart, cx: &Cx| {
+                skills.note_run(true);
+                // The skills with which a run began stay until its end.
+                skills.begin_run(cx).await?;
+                Ok::<_, BoxError>(())
+            },
+        );
+        scope.on_async_with(skills.clone(), async |skills: &Skills, loaded: &SessionLoaded, cx: &Cx| {
+            skills.forget(cx);
+            skills.restore(used_in(&loaded.entries), is_interrupted(&loaded.entries), cx).await?;
+            Ok::<_, BoxError>(())
+        });
+        scope.on_async_with(skills.clone(), async |skills: &Skills, _: &SessionSwitch, cx: &Cx| {
+            skills.deactivate(DeactivatedBecause::Reset, cx).await?;
+            Ok::<_, BoxError>(())
+        });
+        scope.on_async_with(skills.clone(), before_start);
+        scope.on_async_with(skills.clone(), during_run);
+        scope.on_async_with_at(
+            everywhere,
+            skills.clone(),
+            async |skills: &Skills, _: &AgentDone, cx: &Cx| {
+                skills.deactivate(DeactivatedBecause::RunEnd, cx).await?;
+                if cx.origin().depth > 0 {
+                    skills.forget(cx);
+                } else {
+                    skills.note_run(false);
+                }
+                Ok::<_, BoxError>(())
+            },
+        );
+        let reduced = skills.clone();
+        scope.on_sync_at(everywhere, move |_: &ContextReduced, cx: &Cx| reduced.forget_delivered(cx));
+        relevant_skills::register(scope, &skills);
+        if skills.is_watched() {
+            watch::register(scope, &skills);
+        }
+        let gate = skills.clone();
+        scope.on_sync_at(Stage::Framework, move |gate_event: &ToolGate, cx: &Cx| {
+            if gate_event.is_decided() {
+                return None;
+            }
+            gate.forbids(&gate_event.call.name, &gate_event.args, cx).map(Ruling::refuse)
+        });
+        scope.on_async_with_at(Stage::Framework, skills.clone(), ask_meanwhile);
+        scope.on_sync_at(everywhere, move |request: &ProviderRequest, cx: &Cx| {
+            let level = skills.thinking(cx).filter(|level| *level != request.thinking.level);
+            let thinking = level.map(|level| ThinkingRequest { level, budget: None });
+            let model = skills.model(cx).map(|model| ModelRef::new(&*request.model.provider, model));
+            let asks = thinking.is_some() || model.is_some();
+            asks.then(|| RequestPatch { thinking, model, ..RequestPatch::default() })
+        });
+        Ok(())
+    }
+}
+
+/// The section of the system prompt.
+struct Catalog(Skills);
+
+#[async_trait]
+impl PromptSection for Catalog {
+    fn order(&self) -> i32 {
+        section_order::SKILLS
+    }
+
+    async fn text(&self, cx: &Cx) -> Result<String, BoxError> {
+        let set = self.0.resolve(cx).await?;
+        Ok(self.0.catalog_of(&set).as_ref().to_owned())
+    }
+}
+
+/// The tools and commands that are there because there are skills.
+struct Offered {
+    scope: Scope,
+    /// Commands of the present set; nothing before there was one. No guard: this is dropped with a handler,
+    /// while the bus that a guard would change is being changed.
+    commands: Mutex<Option<Scope>>,
+}
+
+impl Offered {
+    fn update(&self, skills: &Skills) -> Result<(), BoxError> {
+        let (Some(set), Some(bus)) = (skills.found(), self.scope.bus()) else { return Ok(()) };
+        if set.skills.is_empty() && self.lock().is_none() {
+            return Ok(());
+        }
+        // Once there, the tools stay: without them the beginning of every request would be another one.
+        if self.lock().is_none() {
+            for (name, tool) in tools::all(skills) {
+                self.scope.provide::<dyn Tool>(name, tool)?;
+            }
+        }
+        let scope = bus.scope(self.scope.source().as_str());
+        for command in commands(&set) {
+            scope.provide_replacing::<dyn Command>(&command.name.clone(), Arc::new(command));
+        }
+        let before = self.lock().replace(scope);
+        drop(before.map(Scope::close_on_drop));
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Scope>> {
+        self.commands.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn commands(set: &SkillSet) -> impl Iterator<Item = PromptCommand> {
+    let offered = set.skills.iter().filter(|skill| skill.manifest.user_invocable);
+    offered.map(|skill| {
+        let hint = skill.manifest.argument_hint.as_ref().map(|hint| format!("{hint}: ")).unwrap_or_default();
+        let about: String = description(skill).chars().take(MAX_HELP_CHARS).collect();
+        PromptCommand { name: format!("skill:{}", skill.name()), help: format!("{hint}{about}") }
+    })
+}
+
+/// Gives the text of a skill that the prompt begins with, behind the prompt as the person wrote it.
+async fn before_start(
+    skills: &Skills,
+    start: &AgentBeforeStart,
+    cx: &Cx,
+) -> Result<Option<BeforeStart>, BoxError> {
+    let Some(prompt) = &start.prompt else { return Ok(None) };
+    let message = asked_for(skills, &prompt.text(), cx).await;
+    Ok(message.map(|message| BeforeStart { messages: vec![message], system: None }))
+}
+
+/// Gives the text of a skill that an input begins with which a person types into a run: it counts from where
+/// that is delivered.
+async fn during_run(skills: &Skills, input: &Input, cx: &Cx) -> Result<Option<InputReply>, BoxError> {
+    if !skills.is_running() {
+        return Ok(None);
+    }
+    let message = asked_for(skills, &input.text, cx).await;
+    Ok(message.map(|message| InputReply::Add { messages: vec![message] }))
+}
+
+/// The text of the skill that a text begins with, or why there is none; nothing where the conversation has it.
+async fn asked_for(skills: &Skills, text: &str, cx: &Cx) -> Option<Message> {
+    let rest = text.strip_prefix(PREFIX)?;
+    let (name, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    let tool_cx = ToolCx::new(cx.with_service(Arc::new(TurnEnv::default())), skills.cwd(cx));
+    let given = skills.activate(name, arguments, ActivatedBy::Explicit, &tool_cx).await;
+    let text = match given {
+        Ok(Some(text)) => text,
+        Ok(None) => return None,
+        // The person sees it, and the model does not guess at it.
+        Err(error) => {
+            format!("The user asked for the skill `{name}`, which cannot be used: {}", error.message)
+        }
+    };
+    Some(Message::injected(text, format!("skill:{name}")))
+}
+
+/// Whether the last run of a stored conversation did not come to its answer.
+fn is_interrupted(entries: &[Entry]) -> bool {
+    let last = entries.iter().rev().find_map(|entry| match &entry.kind {
+        EntryKind::Message { message, .. } => Some(message),
+        _ => None,
+    });
+    last.is_some_and(|last| last.role == Role::User || last.calls().next().is_some())
+}
+
+/// The names and texts of the skills that a stored conversation used, the last one last.
+fn used_in(entries: &[Entry]) -> Vec<(String, String)> {
+    let mut used: Vec<(String, String)> = Vec::new();
+    let mut note = |name: &str, text: String| {
+        used.retain(|(other, _)| other != name);
+        used.push((name.to_owned(), text));
+    };
+    let mut calls: Vec<(String, String)> = Vec::new();
+    for entry in entries {
+        let EntryKind::Message { message, .. } = &entry.kind else { continue };
+        match message.role {
+            Role::Assistant => {
+                let asked = message.calls().filter(|call| call.name == "skills_use");
+                let name = |value: &serde_json::Value| value.get("skill")?.as_str().map(str::to_owned);
+                calls.extend(asked.filter_map(|call| Some((call.id.to_string(), name(&call.args)?))));
+            }
+            Role::User => {
+                if let Some(name) = message.injected_by.as_deref().and_then(|by| by.strip_prefix("skill:"))
+                    && message.text().starts_with(&format!("<{TAG}"))
+                {
+                    note(name, message.text());
+                }
+                for result in message.results().filter(|result| !result.is_error) {
+                    let name = calls.iter().find(|(id, _)| *id == result.call_id.to_string());
+                    let ToolContent::Text(text) = &result.content else { continue };
+                    if let Some((_, name)) = name
+                        && text.starts_with(&format!("<{TAG}"))
+                    {
+                        note(name, text.clone());
+                    }
+                }
+            }
+        }
+    }
+    used
+}

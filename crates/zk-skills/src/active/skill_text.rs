@@ -1,0 +1,42 @@
+//! The text that a model gets of a skill it uses.
+
+use crate::discovery::catalog::escape;
+use crate::skill::{Bundle, Skill};
+
+/// The most resources that are named.
+const MAX_RESOURCES: usize = 100;
+
+/// The tag around a skill's text.
+pub(crate) const TAG: &str = "skill_content";
+
+/// The body of a skill, where its files are and which there are, in a tag.
+pub(crate) fn deliver(skill: &Skill, body: &str, bundle: &Bundle) -> String {
+    // A text cannot end its own frame.
+    let body = body.replace(&format!("</{TAG}"), &format!("&lt;/{TAG}"));
+    let mut text = format!("<{TAG} name=\"{}\">\n{body}\n", escape(skill.name()));
+    if let Some(needs) = &skill.manifest.compatibility {
+        text.push_str(&format!("\nIt needs: {}\n", escape(needs)));
+    }
+    if let Some(tools) = &skill.manifest.allowed_tools {
+        let tools = if tools.is_empty() { "none".to_owned() } else { escape(&tools.join(", ")) };
+        text.push_str(&format!("\nTools that may be called while it is in use: {tools}\n"));
+    }
+    if let Some(dir) = &skill.dir {
+        text.push_str(&format!("\nDirectory of the skill: {}\n", escape(&dir.display().to_string())));
+    }
+    if skill.dir.is_some() || skill.served.is_some() {
+        let resources = bundle.resources();
+        if !resources.is_empty() {
+            let run = if skill.dir.is_some() { " and to run with skills_run_script" } else { "" };
+            text.push_str(&format!("Its files, to read with skills_read{run}:\n"));
+            for name in resources.iter().take(MAX_RESOURCES) {
+                text.push_str(&format!("- {}\n", escape(name)));
+            }
+            if let Some(more) = resources.len().checked_sub(MAX_RESOURCES).filter(|more| *more > 0) {
+                text.push_str(&format!("- and {more} more\n"));
+            }
+        }
+    }
+    text.push_str(&format!("</{TAG}>"));
+    text
+}

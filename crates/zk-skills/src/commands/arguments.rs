@@ -1,0 +1,291 @@
+//! Arguments in the text of a command or a skill.
+
+use std::iter::Peekable;
+use std::str::CharIndices;
+
+/// The words of a line, where quotes hold words together.
+pub(crate) fn words(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let (mut word, mut quote) = (None::<String>, None::<char>);
+    for c in line.chars() {
+        match quote {
+            Some(sign) if c == sign => quote = None,
+            Some(_) => word.get_or_insert_default().push(c),
+            None if c == '"' || c == '\'' => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            None if c.is_whitespace() => words.extend(word.take()),
+            None => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+/// The arguments of a call: the line, and its words.
+pub(crate) struct Arguments<'a> {
+    line: &'a str,
+    words: Vec<String>,
+}
+
+/// Value of a place for arguments.
+enum Value<'a> {
+    Line(&'a str),
+    Words(&'a [String]),
+}
+
+/// An argument stands in a command where no quotes keep it apart from code for sure.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an argument stands where quotes cannot keep it apart from the command; give it a plain place")]
+pub(crate) struct UnclearPlace;
+
+impl<'a> Arguments<'a> {
+    pub(crate) fn new(line: &'a str) -> Self {
+        Self { line: line.trim(), words: words(line) }
+    }
+
+    /// Puts the arguments in the places that `text` has for them: `$ARGUMENTS` and `$@` for all of them, `$1` to `$9` for
+    /// one, `${@:2}` for those from the second on and `${@:2:3}` for three of them. `$$` stays as it is written.
+    ///
+    /// Gives also whether there was a place for them.
+    pub(crate) fn substitute(&self, text: &str) -> (String, bool) {
+        let mut out = String::with_capacity(text.len() + self.line.len());
+        let (mut rest, mut used) = (text, false);
+        while let Some(at) = rest.find('$') {
+            let (before, from) = rest.split_at(at);
+            out.push_str(before);
+            match self.parse_placeholder(from) {
+                Some((value, length)) => {
+                    used = true;
+                    out.push_str(&value.text());
+                    rest = from.get(length..).unwrap_or_default();
+                }
+                None => {
+                    // Two in a row are no place, whatever follows.
+                    let length = if from.starts_with("$$") { 2 } else { 1 };
+                    out.push_str(from.get(..length).unwrap_or_default());
+                    rest = from.get(length..).unwrap_or_default();
+                }
+            }
+        }
+        out.push_str(rest);
+        (out, used)
+    }
+
+    /// As [`Arguments::substitute`], in a line for the shell, which reads every argument as a word and no code.
+    ///
+    /// # Errors
+    /// [`UnclearPlace`].
+    pub(crate) fn substitute_quoted(&self, command: &str) -> Result<(String, bool), UnclearPlace> {
+        let mut out = String::with_capacity(command.len() + self.line.len());
+        let (mut quotes, mut used) = (Quotes::new(command), false);
+        let mut chars = command.char_indices().peekable();
+        while let Some((at, c)) = chars.next() {
+            let place =
+                if c == '$' { self.parse_placeholder(command.get(at..).unwrap_or_default()) } else { None };
+            if let Some((value, length)) = place {
+                if quotes.is_unclear {
+                    return Err(UnclearPlace);
+                }
+                used = true;
+                out.push_str(&quotes.keep(&value));
+                while chars.next_if(|(next, _)| *next < at + length).is_some() {}
+                quotes.before = None;
+                continue;
+            }
+            out.push(c);
+            if quotes.skips_next(c) || (c == '$' && chars.peek().is_some_and(|(_, next)| *next == '$')) {
+                out.extend(next(&mut chars));
+                quotes.before = None;
+            } else {
+                quotes.read(c);
+            }
+        }
+        Ok((out, used))
+    }
+
+    /// The value of the placeholder at the beginning of `text`, and its length.
+    fn parse_placeholder(&self, text: &str) -> Option<(Value<'_>, usize)> {
+        if text.starts_with("$ARGUMENTS") {
+            return Some((Value::Line(self.line), "$ARGUMENTS".len()));
+        }
+        if text.starts_with("$@") {
+            return Some((Value::Words(&self.words), 2));
+        }
+        let from = |from: usize, count: usize| {
+            let begin = (from.max(1) - 1).min(self.words.len());
+            let end = begin.saturating_add(count).min(self.words.len());
+            Value::Words(self.words.get(begin..end).unwrap_or_default())
+        };
+        if let Some(rest) = text.strip_prefix("${@:") {
+            let (inner, _) = rest.split_once('}')?;
+            let (first, count) = match inner.split_once(':') {
+                Some((first, count)) => (first.parse::<usize>().ok()?, count.parse::<usize>().ok()?),
+                None => (inner.parse::<usize>().ok()?, usize::MAX),
+            };
+            return Some((from(first, count), "${@:".len() + inner.len() + 1));
+        }
+        let mut digits = text.chars().skip(1);
+        let number = digits.next()?.to_digit(10).filter(|number| *number > 0)?;
+        // `$10` and prices such as `$100` are none.
+        if digits.next().is_some_and(|c| c.is_ascii_digit()) {
+            return None;
+        }
+        Some((from(number as usize, 1), 2))
+    }
+}
+
+fn next(chars: &mut Peekable<CharIndices<'_>>) -> Option<char> {
+    chars.next().map(|(_, c)| c)
+}
+
+impl Value<'_> {
+    fn text(&self) -> String {
+        match self {
+            Self::Line(line) => (*line).to_owned(),
+            Self::Words(words) => words.join(" "),
+        }
+    }
+}
+
+/// Which quotes are open at a place of a command, as POSIX shells read it.
+struct Quotes {
+    /// The open ones, the innermost last: `'`, `"`, and `(` for a command in a command.
+    open: Vec<char>,
+    /// The character before, if it was no quoted one.
+    before: Option<char>,
+    /// Something begun before has rules of its own.
+    is_unclear: bool,
+}
+
+impl Quotes {
+    fn new(command: &str) -> Self {
+        // The branches of a `case` have brackets without a partner.
+        let has_case = command.split(|c: char| !c.is_alphanumeric()).any(|word| word == "case");
+        Self { open: Vec::new(), before: Some(' '), is_unclear: has_case }
+    }
+
+    /// Whether the shell takes the next character as it is.
+    fn skips_next(&self, c: char) -> bool {
+        c == '\\' && self.open.last() != Some(&'\'')
+    }
+
+    fn read(&mut self, c: char) {
+        let before = self.before.replace(c);
+        match (self.open.last().copied(), c) {
+            (Some('\''), '\'') | (Some('"'), '"') | (Some('('), ')') => {
+                self.open.pop();
+            }
+            (Some('\''), _) => {}
+            // `${x:-…}`, arithmetic.
+            (_, '{' | '[') if before == Some('$') => self.is_unclear = true,
+            (Some('"'), '(') if before == Some('$') => self.open.push(c),
+            (Some('"'), _) => {}
+            (_, '(') => {
+                // `((` is arithmetic.
+                self.is_unclear |= before == Some('(');
+                self.open.push(c);
+            }
+            (_, '"') => self.open.push(c),
+            (_, '\'') => {
+                // `$'…'` knows escapes.
+                self.is_unclear |= before == Some('$');
+                self.open.push(c);
+            }
+            (_, ')') => self.is_unclear = true,
+            // A document in the command.
+            (_, '<') => self.is_unclear |= before == Some('<'),
+            // A comment, in which quotes are none.
+            (_, '#') => {
+                self.is_unclear |= before.is_none_or(|c| c.is_whitespace() || ";&|()<>".contains(c));
+            }
+            _ => {}
+        }
+    }
+
+    /// A value as the shell reads it here.
+    fn keep(&self, value: &Value<'_>) -> String {
+        let all = |words: &[String]| words.iter().map(|word| in_quotes(word)).collect::<Vec<_>>().join(" ");
+        match (self.open.last(), value) {
+            (Some('\''), value) => value.text().replace('\'', r"'\''"),
+            (Some('"'), Value::Line(line)) => format!("\"{}\"", in_quotes(line)),
+            (Some('"'), Value::Words(words)) => format!("\"{}\"", all(words)),
+            (_, Value::Line(line)) => all(&words(line)),
+            (_, Value::Words(words)) => all(words),
+        }
+    }
+}
+
+/// A word as the shell reads it.
+pub(crate) fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) { word.to_owned() } else { in_quotes(word) }
+}
+
+fn in_quotes(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotes_hold_words_together() {
+        assert_eq!(words(r#"a "b c" d'e f'g "" "#), ["a", "b c", "de fg", ""]);
+        assert_eq!(words("  "), Vec::<String>::new());
+    }
+
+    #[test]
+    fn arguments_come_to_their_places() {
+        let given = Arguments::new(r#"a "b c" d"#);
+        for (text, wanted) in [
+            ("do $1 then $2.", "do a then b c."),
+            ("all: $ARGUMENTS", r#"all: a "b c" d"#),
+            ("all: $@", "all: a b c d"),
+            ("from 2: ${@:2}", "from 2: b c d"),
+            ("one from 2: ${@:2:1}!", "one from 2: b c!"),
+            ("none: $9", "none: "),
+            ("costs $100, $$1, $x ${@:z}", "costs $100, $$1, $x ${@:z}"),
+        ] {
+            assert_eq!(given.substitute(text).0, wanted);
+        }
+        assert!(!Arguments::new("a").substitute("nothing here: $100").1);
+        assert!(Arguments::new("").substitute("$1").1);
+    }
+
+    #[test]
+    fn a_shell_reads_arguments_in_a_command_as_words_whatever_they_are() {
+        let evil = "'; echo 1; $(echo 2) \"`echo 3`\" \\";
+        let line = format!("\"{}\" b", evil.replace('"', ""));
+        let given = Arguments::new(&line);
+        let word = evil.replace('"', "");
+        for (command, wanted) in [
+            ("printf '[%s]' $1", format!("[{word}]")),
+            ("printf '[%s]' \"$1\"", format!("[{word}]")),
+            ("printf '[%s]' 'x$1'y", format!("[x{word}y]")),
+            ("printf '[%s]' \"$@\" \\$1 $9", format!("[{word}][b][$1]")),
+            ("printf '[%s]' \"$(printf %s \"<$1>\")\"", format!("[<{word}>]")),
+            ("printf '[%s]' \"$ARGUMENTS\"", format!("[{line}]")),
+            ("printf '[%s]' ${@:2}", "[b]".to_owned()),
+        ] {
+            let (command, used) = given.substitute_quoted(command).unwrap();
+            #[expect(clippy::disallowed_methods, reason = "the shell itself says how it reads a line")]
+            let ran = std::process::Command::new("/bin/sh").args(["-c", &command]).output().unwrap();
+            assert_eq!(String::from_utf8_lossy(&ran.stdout), wanted, "{command}");
+            assert!(used && ran.stderr.is_empty(), "{command}: {ran:?}");
+        }
+        for command in [
+            "echo x # $1",
+            "echo $'a' $1",
+            "echo \"${x:-$1}\"",
+            "echo $(($1))",
+            "cat <<x $1",
+            "case x in y) echo $1;; esac",
+        ] {
+            assert_eq!(given.substitute_quoted(command), Err(UnclearPlace), "{command}");
+        }
+        assert_eq!(given.substitute_quoted("echo $x ${y}").unwrap(), ("echo $x ${y}".to_owned(), false));
+    }
+}

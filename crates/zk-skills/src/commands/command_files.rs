@@ -1,0 +1,329 @@
+//! Slash commands as files: a prompt with places for arguments.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::Serialize;
+use zk_core::events::{Input, InputReply};
+use zk_core::kernel::{BoxError, Cx, Event, Item, Notify, Plugin, Scope};
+use zk_core::service::{Command, HostFiles, HostRead, ToolCx, Trust, TrustItem, TurnCwd, match_command};
+
+use crate::commands::arguments::Arguments;
+use crate::commands::interpolate;
+use crate::commands::prompt_command::PromptCommand;
+use crate::context::workplace::Workplace;
+use crate::skill::{Manifest, SkillSource, frontmatter, is_own};
+
+/// The kind that commands of a project are approved as; only then commands in their text run.
+pub const TRUST_COMMAND: &str = "command";
+
+/// The most a file may have, in bytes.
+const MAX_BYTES: usize = 256 * 1024;
+
+/// The most files of one directory of commands.
+const MAX_FILES: usize = 500;
+
+/// Deepest level of command files below a directory of commands.
+const MAX_DEPTH: usize = 4;
+
+/// Directories of a project that hold commands.
+const PROJECT_DIRS: [&str; 2] = [".zk/commands", ".claude/commands"];
+
+/// A slash command that is a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandFile {
+    /// Name of the command: the file's, below its directories with colons between, without `.md`.
+    pub name: String,
+    /// The file, canonical.
+    pub path: PathBuf,
+    /// Source of the file.
+    pub source: SkillSource,
+    /// Description of the command, for a list.
+    pub help: String,
+    /// Files of the same name that are not used for it.
+    pub shadowed: Vec<PathBuf>,
+}
+
+/// The commands that are files were looked for, and are others than before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CommandFilesFound {
+    /// Their names.
+    pub commands: Vec<String>,
+    /// Files that are not used, because something else has their name.
+    pub conflicts: Vec<String>,
+}
+
+impl Event for CommandFilesFound {
+    const NAME: &'static str = "commands:found";
+    const CANCELLABLE: bool = false;
+    type Reply = ();
+    type Mode = Notify;
+}
+
+/// Finds the commands of the person in `user`, and those of the project `root` for work in `cwd`. The first of a name
+/// counts: the person's, so that no project takes their place, then those of the project from the working directory up. Calls
+/// block for as long as the file system does.
+#[must_use]
+pub fn command_files(cwd: &Path, root: &Path, user: &[PathBuf], files: &dyn HostFiles) -> Vec<CommandFile> {
+    let mut found = BTreeMap::new();
+    for dir in user {
+        look(dir, SkillSource::User, None, files, &mut found);
+    }
+    let top = if cwd.starts_with(root) { root } else { cwd };
+    for dir in cwd.ancestors().take_while(|dir| dir.starts_with(top)) {
+        for kind in PROJECT_DIRS {
+            look(&dir.join(kind), SkillSource::Project, Some(top), files, &mut found);
+        }
+    }
+    found.into_values().collect()
+}
+
+fn look(
+    dir: &Path,
+    source: SkillSource,
+    fence: Option<&Path>,
+    files: &dyn HostFiles,
+    found: &mut BTreeMap<String, CommandFile>,
+) {
+    let Ok(real) = dir.canonicalize() else { return };
+    let leads_out = fence.is_some_and(|fence| !real.starts_with(fence));
+    if leads_out || (source == SkillSource::Project && !is_own(&real, files)) {
+        return;
+    }
+    let mut paths = Vec::new();
+    list(&real, 0, &mut paths);
+    paths.sort();
+    for path in paths {
+        let Some(name) = name_of(&path, &real) else { continue };
+        let how = HostRead { beneath: fence.map(Path::to_path_buf), ..HostRead::whole(MAX_BYTES).own_only() };
+        let Ok(file) = files.read(&path, &how) else { continue };
+        let text = String::from_utf8_lossy(&file.bytes);
+        match found.entry(name.clone()) {
+            Entry::Vacant(place) => {
+                let help = help(&text);
+                place.insert(CommandFile { name, path, source, help, shadowed: Vec::new() });
+            }
+            Entry::Occupied(mut first) if first.get().path != path => first.get_mut().shadowed.push(path),
+            Entry::Occupied(_) => {}
+        }
+    }
+}
+
+fn list(dir: &Path, depth: usize, paths: &mut Vec<PathBuf>) {
+    let Ok(entries) = std::fs::read_dir(dir) else { return };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        let Ok(kind) = entry.file_type() else { continue };
+        if kind.is_dir() && depth < MAX_DEPTH {
+            list(&path, depth + 1, paths);
+        } else if path.extension().is_some_and(|extension| extension == "md") && paths.len() < MAX_FILES {
+            paths.push(path);
+        }
+    }
+}
+
+/// `git/commit.md` is `git:commit`; nothing for a name that cannot be typed.
+fn name_of(path: &Path, dir: &Path) -> Option<String> {
+    let below = path.strip_prefix(dir).ok()?.with_extension("");
+    let name = below.iter().map(|part| part.to_str()).collect::<Option<Vec<_>>>()?.join(":");
+    let is_typed = |c: char| c.is_alphanumeric() || "-_:.".contains(c);
+    (!name.is_empty() && name.chars().all(is_typed)).then_some(name)
+}
+
+/// The description of a command, or its first line.
+fn help(text: &str) -> String {
+    let (fields, body) = parts(text);
+    let first = || {
+        body.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim_start_matches(['#', ' '])
+    };
+    let about = if fields.description.is_empty() { first().to_owned() } else { fields.description };
+    let hint = fields.argument_hint.map(|hint| format!("{hint}: ")).unwrap_or_default();
+    format!("{hint}{about}").split_whitespace().collect::<Vec<_>>().join(" ").chars().take(100).collect()
+}
+
+/// The fields of a command's frontmatter, if it has one, and its text.
+fn parts(text: &str) -> (Manifest, &str) {
+    match frontmatter::split(text) {
+        Some(parts) => (Manifest::fields(parts.yaml), parts.body),
+        None => (Manifest::default(), text.trim_start_matches('\u{feff}')),
+    }
+}
+
+/// Source under which the commands of files are offered.
+const SOURCE: &str = "command-files";
+
+/// Makes the files commands of the conversation: `/NAME arguments`, typed or given as a prompt.
+#[derive(Clone, Debug)]
+pub struct CommandFilesPlugin {
+    begun: Workplace,
+    user: Vec<PathBuf>,
+    /// Names that are the program's.
+    reserved: Arc<[String]>,
+    /// The commands that a person is offered, with what takes them away.
+    offered: Arc<tokio::sync::Mutex<Option<Offered>>>,
+}
+
+type Offered = (Vec<CommandFile>, Scope);
+
+/// The files of all names, and where they were looked for.
+#[derive(Default)]
+struct Found {
+    files: Vec<CommandFile>,
+    at: Workplace,
+}
+
+impl CommandFilesPlugin {
+    /// The commands for work in `cwd` of the project `root`, or where the conversation works by now, and those of the person in
+    /// `user`.
+    #[must_use]
+    pub fn new(cwd: &Path, root: &Path, user: Vec<PathBuf>) -> Self {
+        Self { begun: Workplace::new(cwd, root), user, reserved: Arc::default(), offered: Arc::default() }
+    }
+
+    /// Leaves out files with these names, which are the program's.
+    #[must_use]
+    pub fn reserving(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.reserved = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Looks for the files again, and offers the commands that they are now.
+    pub async fn refresh(&self, cx: &Cx) {
+        let mut offered = self.offered.lock().await;
+        let found = self.find(cx).await.files;
+        if offered.as_ref().is_some_and(|(before, _)| *before == found) {
+            return;
+        }
+        if let Some((_, before)) = offered.take() {
+            before.close().await;
+        }
+        let scope = cx.bus().scope(SOURCE);
+        let (mut commands, mut conflicts) = (Vec::new(), Vec::new());
+        for command in &found {
+            let CommandFile { name, path, help, shadowed, .. } = command;
+            let unused =
+                |path: &Path, why: String| format!("/{name} of {} is not used: {why}", path.display());
+            let has = |path: &Path| format!("{} has that name, too", path.display());
+            conflicts.extend(shadowed.iter().map(|other| unused(other, has(path))));
+            if self.is_reserved(name) {
+                conflicts.push(unused(path, format!("zk has a command /{name} of its own")));
+                continue;
+            }
+            let item = Arc::new(PromptCommand { name: name.clone(), help: help.clone() });
+            match scope.provide::<dyn Command>(name, item) {
+                Ok(()) => commands.push(name.clone()),
+                Err(taken) => conflicts.push(unused(path, taken.to_string())),
+            }
+        }
+        *offered = Some((found, scope));
+        drop(offered);
+        // A failing handler is reported by the bus.
+        let _ = cx.emit(CommandFilesFound { commands, conflicts }).await;
+    }
+
+    /// Whether there may be any: a look at the directories alone.
+    fn may_have_some(&self, at: &Workplace) -> bool {
+        let top = if at.cwd.starts_with(&at.project) { &at.project } else { &at.cwd };
+        let dirs = at.cwd.ancestors().take_while(|dir| dir.starts_with(top));
+        let project = dirs.flat_map(|dir| PROJECT_DIRS.iter().map(move |kind| dir.join(kind)));
+        project.chain(self.user.iter().cloned()).any(|dir| dir.is_dir())
+    }
+
+    fn is_reserved(&self, name: &str) -> bool {
+        self.reserved.iter().any(|reserved| reserved == name)
+    }
+
+    async fn find(&self, cx: &Cx) -> Found {
+        let Some(files) = cx.service::<dyn HostFiles>() else { return Found::default() };
+        let (plugin, cwd) = (self.clone(), TurnCwd::of(cx));
+        let found = tokio::task::spawn_blocking(move || {
+            let at = plugin.begun.moved(cwd, &*files);
+            let any = plugin.may_have_some(&at);
+            let find = || command_files(&at.cwd, &at.project, &plugin.user, &*files);
+            let files = if any { find() } else { Vec::new() };
+            Found { files, at }
+        });
+        found.await.unwrap_or_default()
+    }
+
+    /// The prompt that a line asks for, with the arguments in their places; nothing if it is no command of a file. The handler of
+    /// `input` does this with a prompt that begins a run; a host does it with one that steers a run.
+    ///
+    /// # Errors
+    /// In words, when the file cannot be read, or a command in its text cannot be run.
+    pub async fn prompt_of(&self, text: &str, cx: &Cx) -> Result<Option<String>, BoxError> {
+        let Some(rest) = text.strip_prefix('/') else { return Ok(None) };
+        // Read now: a file may have come since the last prompt.
+        let found = self.find(cx).await;
+        let named = |name: &str| {
+            let command = found.files.iter().find(|command| command.name == name)?;
+            let is_free = !self.is_reserved(name) && !is_taken(name, cx);
+            is_free.then(|| command.clone())
+        };
+        let Some((command, given)) = match_command(rest, named) else { return Ok(None) };
+        let files = cx.service::<dyn HostFiles>().ok_or("nothing here reads files")?;
+        let path = command.path.clone();
+        let read = move || files.read(&path, &HostRead::whole(MAX_BYTES).own_only());
+        let bytes = tokio::task::spawn_blocking(read).await??.bytes;
+        let text = String::from_utf8_lossy(&bytes).replace("\r\n", "\n");
+        let (_, body) = parts(&text);
+        let arguments = Arguments::new(given);
+        let (mut prompt, placed) = if may_run(&command, &bytes, &found.at.project, cx) {
+            let place = ToolCx::new(cx.clone(), TurnCwd::of(cx).unwrap_or(found.at.cwd));
+            interpolate::interpolate(body.trim(), &arguments, &place).await
+        } else {
+            arguments.substitute(body.trim())
+        };
+        if !placed && !given.trim().is_empty() {
+            prompt.push_str(&format!("\n\n{}", given.trim()));
+        }
+        Ok(Some(prompt))
+    }
+}
+
+/// Whether something else than a file has the command `name`.
+fn is_taken(name: &str, cx: &Cx) -> bool {
+    let has_name = |item: &Item<dyn Command>| &*item.name == name && item.source.as_str() != SOURCE;
+    cx.items::<dyn Command>().iter().any(has_name)
+}
+
+/// Whether commands in a text may be run, through the gates: those of a project once it was approved.
+fn may_run(command: &CommandFile, bytes: &[u8], project: &Path, cx: &Cx) -> bool {
+    if command.source != SkillSource::Project {
+        return true;
+    }
+    let name = command_trust_name(command, project);
+    let item = TrustItem { project, kind: TRUST_COMMAND, name: &name, bytes };
+    cx.service::<dyn Trust>().is_some_and(|trust| trust.is_trusted(&item))
+}
+
+/// Returns the name of a project's command in the trust store: its file below the project.
+#[must_use]
+pub fn command_trust_name(command: &CommandFile, root: &Path) -> String {
+    command.path.strip_prefix(root).unwrap_or(&command.path).to_string_lossy().into_owned()
+}
+
+impl Plugin for CommandFilesPlugin {
+    fn name(&self) -> &'static str {
+        "command-files"
+    }
+
+    fn register(&self, scope: &Scope) -> Result<(), BoxError> {
+        let plugin = self.clone();
+        let names = scope.clone();
+        // So that a person can complete their names.
+        scope.spawn(async move {
+            if let Some(bus) = names.bus() {
+                plugin.refresh(&bus.cx()).await;
+            }
+        });
+        scope.provide_service(Arc::new(self.clone()));
+        scope.on_async_with(self.clone(), async |plugin: &Self, input: &Input, cx: &Cx| {
+            let text = plugin.prompt_of(&input.text, cx).await?;
+            Ok::<_, BoxError>(text.map(|text| InputReply::Transform { text, images: None }))
+        });
+        Ok(())
+    }
+}

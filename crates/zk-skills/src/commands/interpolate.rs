@@ -1,0 +1,132 @@
+//! Commands in the text of a skill, `` !`git status` ``, whose output takes their place.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use zk_core::service::{NotRun, Tool, ToolCx};
+
+use crate::commands::arguments::Arguments;
+
+/// The most commands that a text may have.
+const MAX_COMMANDS: usize = 20;
+
+/// A piece of a text.
+#[derive(Debug, PartialEq, Eq)]
+enum Piece<'a> {
+    Text(&'a str),
+    Command(&'a str),
+}
+
+/// Runs the commands of `text` with the tool `shell`, each whole as a call of its own, and puts their outputs in their
+/// places, and `arguments` in theirs. One that does not run leaves a note that says why.
+///
+/// Only what the text itself has as commands runs: arguments and outputs are text, and stand in a command as words.
+/// Gives also whether there was a place for the arguments.
+pub(crate) async fn interpolate(text: &str, arguments: &Arguments<'_>, cx: &ToolCx) -> (String, bool) {
+    let shell = cx.cx.item::<dyn Tool>("shell");
+    let mut out = String::with_capacity(text.len());
+    let (mut count, mut placed) = (0, false);
+    for piece in pieces(text) {
+        match piece {
+            Piece::Text(text) => {
+                let (text, used) = arguments.substitute(text);
+                placed |= used;
+                out.push_str(&text);
+            }
+            Piece::Command(command) => {
+                count += 1;
+                let given = arguments.substitute_quoted(command);
+                placed |= given.as_ref().map_or(true, |(_, used)| *used);
+                let (command, output) = match (given, &shell) {
+                    (Err(why), _) => (command.to_owned(), Err(why.to_string())),
+                    (Ok((command, _)), _) if count > MAX_COMMANDS => {
+                        (command, Err(format!("only {MAX_COMMANDS} commands of a text run")))
+                    }
+                    (Ok((command, _)), None) => (command, Err("nothing here runs commands".to_owned())),
+                    (Ok((command, _)), Some(shell)) => {
+                        let output = run(shell, &command, cx).await;
+                        (command, output)
+                    }
+                };
+                match output {
+                    Ok(output) => out.push_str(output.trim_end()),
+                    Err(why) => out.push_str(&format!("(`{command}` was not run: {why})")),
+                }
+            }
+        }
+    }
+    (out, placed)
+}
+
+async fn run(shell: &Arc<dyn Tool>, command: &str, cx: &ToolCx) -> Result<String, String> {
+    let end = cx.run(shell.clone(), json!({ "command": command })).await.map_err(|why| match why {
+        NotRun::Blocked { reason } | NotRun::Parked { reason } => reason,
+        NotRun::Invalid { .. } | NotRun::Stopped => why.to_string(),
+    });
+    match end?.into_output() {
+        Ok(output) => Ok(output.content.to_text()),
+        // A command that fails has an output as well.
+        Err(error) => Ok(error.message),
+    }
+}
+
+/// Commands begin at the start of a line or after a blank, and end in the same line; those inside of fenced code are
+/// examples.
+fn pieces(text: &str) -> Vec<Piece<'_>> {
+    let mut pieces = Vec::new();
+    let mut is_code = false;
+    let (mut begun, mut at) = (0, 0);
+    for line in text.split_inclusive('\n') {
+        if line.trim_start().starts_with("```") {
+            is_code = !is_code;
+        }
+        let mut from = 0;
+        while !is_code && let Some(found) = line.get(from..).and_then(|rest| rest.find("!`")) {
+            let sign = from + found;
+            let after = sign + 2;
+            let opens = line
+                .get(..sign)
+                .is_none_or(|before| before.is_empty() || before.ends_with(char::is_whitespace));
+            let length = line.get(after..).and_then(|rest| rest.find('`'));
+            match length.filter(|length| opens && *length > 0) {
+                Some(length) => {
+                    pieces.extend(text.get(begun..at + sign).map(Piece::Text));
+                    pieces.extend(line.get(after..after + length).map(Piece::Command));
+                    from = after + length + 1;
+                    begun = at + from;
+                }
+                None => from = after,
+            }
+        }
+        at += line.len();
+    }
+    pieces.extend(text.get(begun..).map(Piece::Text));
+    pieces.retain(|piece| *piece != Piece::Text(""));
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_found_outside_of_code_only() {
+        let text = "State: !`git status` and !`date`\n```\n!`not this`\n```\nnor`!`x`, wow!`y`\n!`last`";
+        let commands: Vec<&str> = pieces(text)
+            .into_iter()
+            .filter_map(|piece| match piece {
+                Piece::Command(command) => Some(command),
+                Piece::Text(_) => None,
+            })
+            .collect();
+        assert_eq!(commands, ["git status", "date", "last"]);
+        let whole: String = pieces(text)
+            .into_iter()
+            .map(|piece| match piece {
+                Piece::Command(command) => format!("!`{command}`"),
+                Piece::Text(text) => text.to_owned(),
+            })
+            .collect();
+        assert_eq!(whole, text);
+    }
+}

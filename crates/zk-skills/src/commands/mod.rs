@@ -1,0 +1,6 @@
+//! Slash commands that are files.
+
+pub(crate) mod arguments;
+pub(crate) mod command_files;
+pub(crate) mod interpolate;
+pub(crate) mod prompt_command;

@@ -1,0 +1,192 @@
+//! A turn as Gemini tells it.
+
+use serde_json::{Map, Value, json};
+use zk_core::model::{CallId, StopReason, Usage};
+
+use super::pieces::{Part, Piece, Pieces, Telling};
+use crate::rules::{SIGNED, generation};
+use crate::script::{Step, Turn, parse_args};
+
+/// The parts of an answer, in pieces as a stream has them.
+struct Speaker<'a> {
+    telling: Telling<'a>,
+    /// A signature on its way to the part that will carry it.
+    signature: Option<String>,
+    has_called: bool,
+    /// Reason why a call could not be made.
+    malformed: Option<String>,
+}
+
+impl<'a> Speaker<'a> {
+    fn new(telling: Telling<'a>) -> Self {
+        Self { telling, signature: None, has_called: false, malformed: None }
+    }
+
+    /// The parts of one step. A proof of thinking goes with the first call after it, else with the end.
+    fn parts(&mut self, step: &Step) -> Vec<Value> {
+        match step {
+            Step::Text(chunks) => chunks.iter().map(|text| json!({ "text": text })).collect(),
+            Step::Thinking { chunks, signature } => {
+                self.signature = signature.clone().or(self.signature.take());
+                chunks.iter().map(|text| json!({"text": text, "thought": true})).collect()
+            }
+            Step::Redacted(payload) => {
+                self.signature = Some(payload.clone());
+                Vec::new()
+            }
+            Step::Call { id, name, args } => self.call(id.as_ref(), name, &args.concat()),
+            Step::Usage(_) | Step::Stop(_) | Step::Delay(_) | Step::Fail(_) | Step::Hang => Vec::new(),
+        }
+    }
+
+    fn call(&mut self, id: Option<&CallId>, name: &str, args: &str) -> Vec<Value> {
+        let (args, malformed) = parse_args(args);
+        if malformed.is_some() {
+            self.malformed = malformed;
+            return Vec::new();
+        }
+        let signs = generation(self.telling.model) >= SIGNED;
+        let mut call = Map::new();
+        // Older models name no ids.
+        if let Some(id) = id.filter(|_| signs) {
+            call.insert("id".into(), id.as_str().into());
+        }
+        call.insert("name".into(), name.into());
+        call.insert("args".into(), args);
+        let mut part = Map::new();
+        part.insert("functionCall".into(), call.into());
+        let is_first = !std::mem::replace(&mut self.has_called, true);
+        let own = (is_first && signs).then(|| format!("c2lnbmF0dXJl{}", self.telling.number));
+        if let Some(signature) = self.signature.take().or(own) {
+            part.insert("thoughtSignature".into(), signature.into());
+        }
+        vec![part.into()]
+    }
+
+    /// The last part, if it has something to carry.
+    fn rest(&mut self) -> Option<Value> {
+        self.signature.take().map(|signature| json!({"text": "", "thoughtSignature": signature}))
+    }
+
+    fn finish(&self, turn: &Turn) -> Map<String, Value> {
+        let why = turn.stop_reason();
+        let mut fields = Map::new();
+        let (reason, message) = match (&self.malformed, stop(&why)) {
+            (Some(raw), _) => ("MALFORMED_FUNCTION_CALL", Some(format!("Malformed function call: {raw}"))),
+            (None, reason) => (reason, None),
+        };
+        fields.insert("finishReason".into(), reason.into());
+        if let Some(message) = message {
+            fields.insert("finishMessage".into(), message.into());
+        }
+        fields
+    }
+
+    /// A response, or a piece of one.
+    fn response(&self, parts: &[Value], finish: Option<Map<String, Value>>) -> Value {
+        let mut candidate = Map::new();
+        candidate.insert("content".into(), json!({"parts": parts, "role": "model"}));
+        candidate.insert("index".into(), 0.into());
+        let is_last = finish.is_some();
+        candidate.extend(finish.unwrap_or_default());
+        let mut response = json!({
+            "candidates": [candidate],
+            "modelVersion": self.telling.model,
+            "responseId": format!("resp_{}", self.telling.number),
+        });
+        if let (Some(usage), Some(fields)) = (self.telling.usage, response.as_object_mut()) {
+            fields.insert("usageMetadata".into(), usage_of(&usage, is_last));
+        }
+        response
+    }
+}
+
+pub(crate) fn stream(turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
+    let mut out = Pieces::new(telling.pace);
+    let mut speaker = Speaker::new(telling);
+    for step in &turn.steps {
+        if out.interrupt(step).is_break() {
+            return out.all;
+        }
+        match step {
+            Step::Delay(_) | Step::Fail(_) | Step::Hang => {}
+            Step::Text(_)
+            | Step::Thinking { .. }
+            | Step::Redacted(_)
+            | Step::Call { .. }
+            | Step::Usage(_)
+            | Step::Stop(_) => {
+                for part in speaker.parts(step) {
+                    out.delta(event(&speaker.response(&[part], None)));
+                }
+            }
+        }
+    }
+    let last = speaker.rest().unwrap_or_else(|| json!({"text": ""}));
+    let finish = speaker.finish(turn);
+    out.event(Part::Finish, event(&speaker.response(&[last], Some(finish))));
+    out.all
+}
+
+pub(crate) fn whole(turn: &Turn, telling: Telling<'_>) -> Value {
+    let mut speaker = Speaker::new(telling);
+    let mut parts = Vec::new();
+    for step in &turn.steps {
+        let said = speaker.parts(step);
+        match step {
+            Step::Text(chunks) => parts.push(json!({"text": chunks.concat()})),
+            Step::Thinking { chunks, .. } => parts.push(json!({"text": chunks.concat(), "thought": true})),
+            Step::Redacted(_)
+            | Step::Call { .. }
+            | Step::Usage(_)
+            | Step::Stop(_)
+            | Step::Delay(_)
+            | Step::Fail(_)
+            | Step::Hang => parts.extend(said),
+        }
+    }
+    parts.extend(speaker.rest());
+    let finish = speaker.finish(turn);
+    speaker.response(&parts, Some(finish))
+}
+
+/// One response as the wire has it.
+fn event(data: &Value) -> String {
+    format!("data: {data}\n\n")
+}
+
+/// Before the end, only the input has been counted.
+fn usage_of(usage: &Usage, is_last: bool) -> Value {
+    let output = if is_last { usage.output } else { 0 };
+    let mut counts = json!({
+        "promptTokenCount": usage.read(),
+        "totalTokenCount": usage.read() + output,
+    });
+    if let Some(fields) = counts.as_object_mut() {
+        if usage.cache_read > 0 {
+            fields.insert("cachedContentTokenCount".into(), usage.cache_read.into());
+        }
+        if is_last {
+            // Thoughts are counted apart.
+            let said = usage.output.saturating_sub(usage.reasoning);
+            fields.insert("candidatesTokenCount".into(), said.into());
+            fields.insert("thoughtsTokenCount".into(), usage.reasoning.into());
+        }
+    }
+    counts
+}
+
+fn stop(reason: &StopReason) -> &str {
+    match reason {
+        // Calls end it as everything else does.
+        StopReason::EndTurn
+        | StopReason::ToolUse
+        | StopReason::StopSequence(_)
+        | StopReason::PauseTurn
+        | StopReason::Compaction => "STOP",
+        StopReason::MaxTokens | StopReason::ContextExceeded => "MAX_TOKENS",
+        StopReason::Refusal(_) => "SAFETY",
+        StopReason::Aborted | StopReason::Error => "OTHER",
+        StopReason::Other(raw) => raw,
+    }
+}

@@ -1,0 +1,9 @@
+pub(crate) mod anthropic;
+pub(crate) mod breaking;
+pub(crate) mod bulk;
+pub(crate) mod chat;
+pub(crate) mod frames;
+pub(crate) mod gemini;
+pub(crate) mod ollama;
+pub(crate) mod pieces;
+pub(crate) mod responses;

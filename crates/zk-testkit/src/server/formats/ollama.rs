@@ -1,0 +1,136 @@
+//! A turn as Ollama's native API tells it: one JSON object on each line.
+
+use serde_json::{Map, Value, json};
+use zk_core::model::{CallId, StopReason, Usage};
+
+use super::pieces::{Part, Piece, Pieces, Telling};
+use crate::script::{Step, Turn, parse_args};
+
+/// Answers have no clock in them, so that they are the same every time.
+const CREATED: &str = "2026-01-01T00:00:00Z";
+
+pub(crate) fn stream(turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
+    let mut out = Pieces::new(telling.pace);
+    let say = |message: Value| line(&object(telling, &message));
+    let mut index = 0_u64;
+    for step in &turn.steps {
+        if out.interrupt(step).is_break() {
+            return out.all;
+        }
+        match step {
+            Step::Text(chunks) => {
+                for text in chunks {
+                    out.delta(say(json!({"role": "assistant", "content": text})));
+                }
+            }
+            Step::Thinking { chunks, .. } => {
+                for text in chunks {
+                    out.delta(say(json!({"role": "assistant", "content": "", "thinking": text})));
+                }
+            }
+            Step::Call { id, name, args } => {
+                // A call comes whole.
+                let call = call(id.as_ref(), name, &args.concat(), index);
+                out.delta(say(json!({"role": "assistant", "content": "", "tool_calls": [call]})));
+                index += 1;
+            }
+            // This format has no word for the first.
+            Step::Redacted(_)
+            | Step::Usage(_)
+            | Step::Stop(_)
+            | Step::Delay(_)
+            | Step::Fail(_)
+            | Step::Hang => {}
+        }
+    }
+    let last = finish(turn, telling, &json!({"role": "assistant", "content": ""}));
+    out.event(Part::Finish, line(&last));
+    out.all
+}
+
+pub(crate) fn whole(turn: &Turn, telling: Telling<'_>) -> Value {
+    let mut message = Map::new();
+    let (mut text, mut thought) = (String::new(), String::new());
+    let mut calls: Vec<Value> = Vec::new();
+    let mut index = 0_u64;
+    for step in &turn.steps {
+        match step {
+            Step::Text(chunks) => text.push_str(&chunks.concat()),
+            Step::Thinking { chunks, .. } => thought.push_str(&chunks.concat()),
+            Step::Call { id, name, args } => {
+                calls.push(call(id.as_ref(), name, &args.concat(), index));
+                index += 1;
+            }
+            Step::Redacted(_)
+            | Step::Usage(_)
+            | Step::Stop(_)
+            | Step::Delay(_)
+            | Step::Fail(_)
+            | Step::Hang => {}
+        }
+    }
+    message.insert("role".into(), "assistant".into());
+    message.insert("content".into(), text.into());
+    if !thought.is_empty() {
+        message.insert("thinking".into(), thought.into());
+    }
+    if !calls.is_empty() {
+        message.insert("tool_calls".into(), calls.into());
+    }
+    finish(turn, telling, &message.into())
+}
+
+/// A sign of life: a line that says nothing.
+pub(crate) fn ping() -> String {
+    line(&json!({"created_at": CREATED, "message": {"role": "assistant", "content": ""}, "done": false}))
+}
+
+/// One object as the wire has it.
+pub(crate) fn line(data: &Value) -> String {
+    format!("{data}\n")
+}
+
+fn object(telling: Telling<'_>, message: &Value) -> Value {
+    json!({"model": telling.model, "created_at": CREATED, "message": message, "done": false})
+}
+
+fn finish(turn: &Turn, telling: Telling<'_>, message: &Value) -> Value {
+    let mut last = object(telling, message);
+    let why = turn.stop_reason();
+    if let Some(fields) = last.as_object_mut() {
+        fields.insert("done".into(), true.into());
+        fields.insert("done_reason".into(), stop(&why).into());
+        fields.insert("total_duration".into(), 1_000_000.into());
+        if let Some(usage) = telling.usage {
+            fields.extend(counts(&usage));
+        }
+    }
+    last
+}
+
+fn counts(usage: &Usage) -> [(String, Value); 2] {
+    [("prompt_eval_count".to_owned(), usage.read().into()), ("eval_count".to_owned(), usage.output.into())]
+}
+
+/// Arguments of the model that are no object are passed on as text.
+fn call(id: Option<&CallId>, name: &str, raw: &str, index: u64) -> Value {
+    let (args, malformed) = parse_args(raw);
+    let args = malformed.map_or(args, Value::String);
+    let id = id.map_or("call_0", CallId::as_str);
+    json!({"id": id, "function": {"index": index, "name": name, "arguments": args}})
+}
+
+fn stop(reason: &StopReason) -> &str {
+    match reason {
+        // Calls end it as everything else does.
+        StopReason::EndTurn
+        | StopReason::ToolUse
+        | StopReason::StopSequence(_)
+        | StopReason::PauseTurn
+        | StopReason::Refusal(_)
+        | StopReason::Compaction => "stop",
+        StopReason::MaxTokens | StopReason::ContextExceeded => "length",
+        StopReason::Aborted | StopReason::Error => "unload",
+        StopReason::Other(raw) => raw,
+    }
+}

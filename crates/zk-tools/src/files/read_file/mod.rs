@@ -1,0 +1,305 @@
+mod page;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::io::{Cursor, Read};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use encoding_rs::{Encoding, UTF_16BE, UTF_16LE};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use zk_core::model::{
+    Approved, Block, CallId, CallLocation, Concurrency, Display, Effects, ToolContent, ToolError, ToolOutput,
+    ToolSpec,
+};
+use zk_core::service::{CachedFile, CallPlace, FileStat, Redactor, Resolved, Tool, ToolCx};
+
+use crate::files::fingerprint::Fingerprint;
+use crate::files::media::{self, Media};
+use crate::files::notebook;
+use crate::files::read_state::{Flaw, Shown, Slice, reader};
+use crate::policy::visible_tags;
+use crate::text::{count, size};
+use crate::tool_names::ToolNames;
+use crate::tool_support::{blocking, files, io_error, path_error};
+use crate::{ReadState, ToolsOptions, args};
+use page::{Content, page};
+
+/// The most bytes of a file in UTF-16 that is decoded.
+const UTF_16_BYTES: u64 = 16 << 20;
+
+/// The most bytes of a file that is read and shown on the thread of the run where it is in memory: going to another
+/// thread takes longer than that.
+const QUICK_BYTES: usize = 32 << 10;
+
+/// Pages through a text file; shows images and PDFs as they are, and notebooks by their cells.
+///
+/// ```
+/// use std::sync::Arc;
+/// use zk_core::kernel::Bus;
+/// use zk_core::service::{CallPlace, Tool};
+/// use zk_tools::{ReadFile, ReadState, ToolsOptions};
+///
+/// let tool = ReadFile::new(&ToolsOptions::default(), Arc::new(ReadState::new()));
+/// let args = serde_json::json!({ "path": "src/main.rs", "offset": 10 });
+/// let place = CallPlace { cx: Bus::new().cx(), cwd: "/".into() };
+/// assert!(tool.effects(&args, &place).is_read_only());
+/// assert_eq!(tool.summary(&args), "read src/main.rs from line 10");
+/// ```
+#[derive(Debug)]
+pub struct ReadFile {
+    spec: Arc<ToolSpec>,
+    state: Arc<ReadState>,
+    options: ToolsOptions,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Args {
+    path: String,
+    /// First line, from 1
+    offset: Option<u64>,
+    /// Lines; 0 = all
+    limit: Option<u64>,
+    /// 0 = all
+    max_bytes: Option<u64>,
+    /// A notebook as its source
+    raw: Option<bool>,
+}
+
+impl ReadFile {
+    /// The tool, noting in `state` what the model saw.
+    #[must_use]
+    pub fn new(options: &ToolsOptions, state: Arc<ReadState>) -> Self {
+        let about = if options.line_numbers {
+            "Read a file: text, image, PDF or notebook. Each line is shown as number, tab, text."
+        } else {
+            "Read a file: text, image, PDF or notebook."
+        };
+        Self { spec: args::spec::<Args>("read_file", about), state, options: options.clone() }
+    }
+}
+
+#[async_trait]
+impl Tool for ReadFile {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.spec
+    }
+
+    async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
+        let args: Args = call.parse()?;
+        let slice = Slice {
+            offset: args.offset.unwrap_or(1).max(1),
+            limit: args.limit.unwrap_or(self.options.read_lines),
+            max_bytes: args.max_bytes.unwrap_or(self.options.read_bytes),
+            raw: args.raw == Some(true),
+        };
+        let files = files(&cx.cx)?;
+        let reading = Reading {
+            slice,
+            in_parts: args.offset.is_some() || args.limit.is_some() || args.max_bytes.is_some(),
+            tools: ToolNames::of(&cx.cx),
+            call_id: cx.call_id.clone(),
+            reader: reader(&cx.cx),
+            redactor: cx.cx.service::<Redactor>(),
+            state: self.state.clone(),
+            numbers: self.options.line_numbers,
+            dedup: self.options.dedup_reads,
+        };
+        // Many such reads in a row let others have their turn.
+        tokio::task::consume_budget().await;
+        let stop = cx.cx.stop_token();
+        if !stop.is_cancelled()
+            && let Some(CachedFile { at, stat, bytes }) = files.read_cached(&cx.cwd, &args.path, QUICK_BYTES)
+            && !is_slow(&at, &bytes)
+        {
+            return reading.show(&at, &stat, Box::new(Cursor::new(bytes)), stop);
+        }
+        let cwd = cx.cwd.clone();
+        blocking(&cx.cx, move |stop| {
+            let at = files.resolve(&cwd, &args.path).map_err(|error| path_error(&error, &reading.tools))?;
+            let file = files.open(&at, None).map_err(|error| path_error(&error, &reading.tools))?;
+            let stat = files.stat(&at).map_err(|error| path_error(&error, &reading.tools))?;
+            reading.show(&at, &stat, file, stop)
+        })
+        .await
+    }
+
+    fn concurrency(&self, _: &Value) -> Concurrency {
+        Concurrency::Shared
+    }
+
+    fn effects(&self, args: &Value, _: &CallPlace) -> Effects {
+        args::reads(args)
+    }
+
+    fn locations(&self, args: &Value) -> Vec<CallLocation> {
+        let path = args::text(args, "path").into();
+        vec![CallLocation { path, line: args.get("offset").and_then(Value::as_u64) }]
+    }
+
+    fn summary(&self, args: &Value) -> String {
+        let path = args::text(args, "path");
+        match args.get("offset").and_then(Value::as_u64) {
+            Some(from) if from > 1 => format!("read {path} from line {from}"),
+            Some(_) | None => format!("read {path}"),
+        }
+    }
+}
+
+/// One call, and what its result depends on beside the file.
+struct Reading {
+    slice: Slice,
+    in_parts: bool,
+    tools: ToolNames,
+    call_id: CallId,
+    reader: String,
+    redactor: Option<Arc<Redactor>>,
+    state: Arc<ReadState>,
+    numbers: bool,
+    dedup: bool,
+}
+
+impl Reading {
+    /// Shows what the call asks for of an opened file, and notes that the model saw it.
+    fn show(
+        self,
+        at: &Resolved,
+        stat: &FileStat,
+        mut file: Box<dyn Read + Send>,
+        stop: &CancellationToken,
+    ) -> Result<ToolOutput, ToolError> {
+        let Self { slice, in_parts, tools, call_id, reader, redactor, state, numbers, dedup } = self;
+        let mut start = Vec::with_capacity(media::START);
+        file.by_ref()
+            .take(media::START as u64)
+            .read_to_end(&mut start)
+            .map_err(|error| io_error("read", &at.shown, &error))?;
+        let (kind, encoding) = (Media::of(&start), utf_16(&start));
+        let mut file: Box<dyn Read + Send> = Box::new(Cursor::new(start).chain(file));
+        let unchanged = || {
+            let text = format!(
+                "`{}` is unchanged since you read these lines; the earlier result still holds",
+                at.shown
+            );
+            ToolOutput::text(text.clone()).with_display(Display::Line { text })
+        };
+        if let Some(kind) = kind {
+            let (output, bytes) = kind.show(&at.shown, stat.len, &mut *file, &tools)?;
+            let note = state.note_read(&reader, &at.path, Fingerprint::of(&bytes), slice, UNSEEN);
+            return Ok(if note.repeats && dedup && !bytes.is_empty() { unchanged() } else { output });
+        }
+        if !slice.raw && at.shown.ends_with(".ipynb") && stat.len <= notebook::MAX_NOTEBOOK_BYTES {
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes).map_err(|error| io_error("read", &at.shown, &error))?;
+            if let Some((text, images)) = notebook::render(&bytes) {
+                // Before it is noted: a page that fails was not shown.
+                let (text, output) = cells(text, images, stat, &at.shown, slice, &tools, stop)?;
+                let note = state.note_read(&reader, &at.path, Fingerprint::of(&bytes), slice, UNSEEN);
+                if note.repeats && dedup {
+                    return Ok(unchanged());
+                }
+                state.await_result(&call_id, note, &text);
+                return Ok(output);
+            }
+            file = Box::new(Cursor::new(bytes));
+        }
+        let mut decoded = None;
+        if let Some(encoding) = encoding.filter(|_| stat.len <= UTF_16_BYTES) {
+            let mut bytes = Vec::new();
+            file.take(UTF_16_BYTES)
+                .read_to_end(&mut bytes)
+                .map_err(|error| io_error("read", &at.shown, &error))?;
+            let (text, _, has_errors) = encoding.decode(&bytes);
+            let is_text = !has_errors && text.chars().all(|c| !c.is_control() || c.is_ascii_whitespace());
+            file = if is_text && !text.contains('\u{feff}') {
+                decoded = Some(Fingerprint::of(&bytes));
+                Box::new(Cursor::new(text.into_owned().into_bytes()))
+            } else {
+                drop(text);
+                Box::new(Cursor::new(bytes))
+            };
+        }
+        let page = match page(file, stat, &at.shown, (slice, in_parts), &tools, stop)? {
+            Content::Text(page) => match decoded {
+                Some(fingerprint) => page.decoded(fingerprint),
+                None => page,
+            },
+            Content::Binary => {
+                let next = tools
+                    .advise("shell", |shell| format!("; use {shell} (file, xxd, strings) to look into it"));
+                let text =
+                    format!("[`{}` is a binary file of {}, not shown{next}]", at.shown, size(stat.len));
+                return Ok(ToolOutput::text(text.clone()).with_display(Display::Line { text }));
+            }
+        };
+        page.check(&at.shown, slice)?;
+        let text = page.render(numbers, &tools);
+        let mut shown = page.shown();
+        // Text that is taken out of the result, or made visible in it, the model does not know as it is.
+        let clean = redactor.as_ref().map_or(Cow::Borrowed(&*text), |redactor| redactor.redact(&text));
+        let seen = visible_tags(&clean);
+        let is_hidden = matches!(clean, Cow::Owned(_)) || matches!(seen, Cow::Owned(_));
+        shown.flaw = shown.flaw.or(is_hidden.then_some(Flaw::Hidden));
+        let note = state.note_read(&reader, &at.path, page.fingerprint, slice, shown);
+        if note.repeats && dedup {
+            return Ok(unchanged());
+        }
+        state.await_result(&call_id, note, &seen);
+        drop(seen);
+        drop(clean);
+        let lines = count(usize::try_from(page.lines).unwrap_or(usize::MAX), "line");
+        let line = Display::Line { text: format!("read {lines} of {}", at.shown) };
+        Ok(ToolOutput::text(text).with_display(line))
+    }
+}
+
+/// Whether a small file takes more than a moment to show: images are measured, documents and notebooks taken apart.
+fn is_slow(at: &Resolved, bytes: &[u8]) -> bool {
+    Media::of(bytes).is_some() || at.shown.ends_with(".ipynb")
+}
+
+/// Extent of a read that shows no lines of the file as they are.
+const UNSEEN: Shown = Shown { lines: None, to_the_end: false, flaw: Some(Flaw::Form) };
+
+/// The encoding of a text in UTF-16 that says so at its beginning.
+fn utf_16(start: &[u8]) -> Option<&'static Encoding> {
+    match start {
+        // Followed by zeros it is UTF-32.
+        [0xff, 0xfe, 0, 0, ..] => None,
+        [0xff, 0xfe, ..] => Some(UTF_16LE),
+        [0xfe, 0xff, ..] => Some(UTF_16BE),
+        _ => None,
+    }
+}
+
+/// A page of a notebook's cells as text, and with the images that stand in it.
+fn cells(
+    text: String,
+    images: Vec<Block>,
+    stat: &FileStat,
+    shown: &str,
+    slice: Slice,
+    tools: &ToolNames,
+    stop: &CancellationToken,
+) -> Result<(String, ToolOutput), ToolError> {
+    let content = page(Box::new(Cursor::new(text.into_bytes())), stat, shown, (slice, true), tools, stop)?;
+    let text = match content {
+        Content::Text(page) => {
+            page.check(shown, slice)?;
+            page.render(false, tools)
+        }
+        Content::Binary => format!("[the cells of `{shown}` are no text]"),
+    };
+    let line = Display::Line { text: format!("read the cells of {shown}") };
+    let kept = images.into_iter().zip(1..).filter(|(_, number)| text.contains(&format!("[image {number}]")));
+    let images: Vec<Block> = kept.map(|(image, _)| image).collect();
+    if images.is_empty() {
+        return Ok((text.clone(), ToolOutput::text(text).with_display(line)));
+    }
+    let content = ToolContent::Blocks([vec![Block::text(text.clone())], images].concat());
+    Ok((text, ToolOutput { content, display: Some(line), details: None }))
+}

@@ -1,0 +1,88 @@
+//! Sections of the settings that describe results of tools: the rest of `[tools]`, beside [`ToolsOptions`](crate::ToolsOptions).
+
+use std::path::Path;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use zk_core::kernel::Plugin;
+
+use crate::{Compress, Spill};
+
+/// Treatment of long results, in `[tools]`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ResultSettings {
+    /// Shortening of known kinds of output.
+    pub compress: Compression,
+    /// Bytes above which a result is moved to a file.
+    #[schemars(range(min = 1))]
+    pub spill_bytes: Option<u32>,
+    /// Tools whose results are never moved to files.
+    #[schemars(extend("x-expected" = "a list of names, such as [\"pdf\"]"))]
+    pub spill_except: Vec<String>,
+}
+
+/// Shortening of known kinds of output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Compression {
+    /// None.
+    Off,
+    /// By rules.
+    #[default]
+    Rules,
+    /// By rules, and a model writes a summary of what is still long.
+    Model,
+}
+
+impl ResultSettings {
+    /// The policies for results, in their order.
+    #[must_use]
+    pub fn policies(&self) -> Vec<Arc<dyn Plugin>> {
+        match self.compress {
+            Compression::Off => Vec::new(),
+            Compression::Model => vec![Arc::new(Compress::new().asking_model())],
+            Compression::Rules => vec![Arc::new(Compress::new())],
+        }
+    }
+
+    /// The policy that moves huge results to files of `dir`.
+    #[must_use]
+    pub fn spill(&self, dir: &Path) -> Spill {
+        let spill = Spill::new(dir);
+        let spill = match self.spill_bytes {
+            Some(bytes) => spill.threshold(bytes as usize),
+            None => spill,
+        };
+        self.spill_except.iter().cloned().fold(spill, Spill::except)
+    }
+}
+
+/// Time limits as whole seconds.
+pub(crate) mod seconds {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(time.as_secs())
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        u32::deserialize(deserializer).map(|seconds| Duration::from_secs(seconds.into()))
+    }
+}
+
+/// Sizes as mebibytes.
+pub(crate) mod mebibytes {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(bytes: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(bytes >> 20)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+        u32::deserialize(deserializer).map(|size| u64::from(size) << 20)
+    }
+}

@@ -1,0 +1,319 @@
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU32;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{mpsc, watch};
+use tokio::time::{sleep_until, timeout};
+use zk_core::service::{Denial, ExecError, Exit, KillSignal, OutputStream, Process, ProcessEvent};
+
+use crate::shell::output::{Output, Since, read_since};
+
+/// Grace period between `TERM` and `KILL`; the process tree is gone within two seconds.
+const END_GRACE: Duration = Duration::from_millis(1_750);
+/// Time limit for the end of a job after the kill.
+const KILL_WAIT: Duration = Duration::from_millis(1_000);
+/// Time for which output is still read that something held open after the command ended.
+const DRAIN: Duration = Duration::from_millis(200);
+/// The longest pause between two looks at what a command left behind.
+const LEFT_BEHIND: Duration = Duration::from_secs(2);
+
+/// A command in the background.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) id: String,
+    pub(crate) command: String,
+    pub(crate) began: Instant,
+    /// The file that a detached one prints to: it goes on without this process.
+    pub(crate) detached: Option<Detached>,
+    state: Mutex<State>,
+    kill: mpsc::UnboundedSender<()>,
+    phase: watch::Sender<JobPhase>,
+    /// Number of calls of the model that wait for its end, or ended it; they say it.
+    pub(super) awaited: AtomicU32,
+}
+
+/// Place of the output of a job that goes on without this process.
+#[derive(Clone, Debug)]
+pub(crate) struct Detached {
+    /// Nothing if what it prints is lost.
+    pub(crate) file: Option<PathBuf>,
+}
+
+#[derive(Debug)]
+struct State {
+    output: Output,
+    /// Bytes of it that the model was given.
+    read: u64,
+    last: Option<OutputStream>,
+}
+
+/// Phase of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JobPhase {
+    /// Job that runs.
+    Running,
+    /// Job that was asked to end and has not ended yet.
+    Ending,
+    /// Nothing of it is left, but for `survivors`.
+    Ended {
+        /// Cause of its end.
+        exit: Exit,
+        /// Time for which it ran.
+        elapsed: Duration,
+        /// Processes of it that are still there.
+        survivors: Vec<u32>,
+        /// Denials of its context that it has probably met.
+        denials: Vec<Denial>,
+    },
+    /// Nothing is known of it any more.
+    Lost {
+        /// Cause of the loss.
+        why: String,
+    },
+}
+
+impl JobPhase {
+    /// Whether nothing more happens.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        match self {
+            Self::Running | Self::Ending => false,
+            Self::Ended { .. } | Self::Lost { .. } => true,
+        }
+    }
+}
+
+impl Job {
+    /// A job without its process yet, and what kills it.
+    pub(super) fn new(
+        id: String,
+        command: String,
+        output: Output,
+        detached: Option<Detached>,
+    ) -> (Self, mpsc::UnboundedReceiver<()>) {
+        let (kill, killed) = mpsc::unbounded_channel();
+        let state = Mutex::new(State { output, read: 0, last: None });
+        let phase = watch::Sender::new(JobPhase::Running);
+        (
+            Self {
+                id,
+                command,
+                began: Instant::now(),
+                detached,
+                state,
+                kill,
+                phase,
+                awaited: AtomicU32::new(0),
+            },
+            killed,
+        )
+    }
+
+    pub(crate) fn phase(&self) -> JobPhase {
+        self.phase.borrow().clone()
+    }
+
+    /// Returns what was printed since this was last asked, and where all of it is.
+    pub(crate) fn read_new(&self, max: usize) -> (Since, Option<String>) {
+        let mut state = self.state();
+        if let Some(Detached { file }) = &self.detached {
+            let found = file.as_ref().map(|file| read_since(file, state.read, max));
+            return match found {
+                Some(Ok((read, since))) => {
+                    state.read = read;
+                    let place = file.as_ref().map(|file| format!("all of it is in {}", file.display()));
+                    (since, place)
+                }
+                Some(Err(error)) => {
+                    let why = format!("its output cannot be read: {error}");
+                    (Since { cut: 0, text: String::new() }, Some(why))
+                }
+                None => (Since { cut: 0, text: String::new() }, Some("its output is not kept".to_owned())),
+            };
+        }
+        let since = state.output.since(state.read);
+        state.read = state.output.total();
+        if since.cut > 0 {
+            state.output.flush_file();
+        }
+        let place = state.output.whereabouts();
+        (since, place)
+    }
+
+    /// The end of what was printed, and where all of it is; nothing of it counts as read.
+    pub(crate) fn tail(&self, max: usize) -> String {
+        let total = self.printed().0;
+        let from = total.saturating_sub(max as u64);
+        let state = self.state();
+        let (since, place) = match &self.detached {
+            Some(Detached { file: Some(file) }) => match read_since(file, from, max) {
+                Ok((_, since)) => (since, Some(format!("all of it is in {}", file.display()))),
+                Err(error) => return format!("(its output cannot be read: {error})"),
+            },
+            Some(Detached { file: None }) => return "(its output is not kept)".to_owned(),
+            None => (state.output.since(from), state.output.whereabouts()),
+        };
+        match place.filter(|_| from > 0) {
+            Some(place) => format!("({place})\n{}", since.text),
+            None => since.text,
+        }
+    }
+
+    /// Sees how far it is.
+    pub(super) fn phases(&self) -> watch::Receiver<JobPhase> {
+        self.phase.subscribe()
+    }
+
+    /// Counts the bytes that were printed, and those of them that nobody has read.
+    pub(crate) fn printed(&self) -> (u64, u64) {
+        let state = self.state();
+        let file = self.detached.as_ref().and_then(|detached| detached.file.as_ref());
+        let total = match file {
+            Some(file) => std::fs::metadata(file).map_or(state.read, |found| found.len()),
+            None => state.output.total(),
+        };
+        (total, total.saturating_sub(state.read))
+    }
+
+    /// Has everything it started ended: `TERM`, and `KILL` to what is left.
+    pub(crate) fn kill(&self) {
+        let _ = self.kill.send(());
+    }
+
+    /// Waits until it is over.
+    pub(crate) async fn ended(&self) -> JobPhase {
+        let mut phase = self.phase.subscribe();
+        match phase.wait_for(JobPhase::is_over).await {
+            Ok(phase) => phase.clone(),
+            Err(_) => self.phase(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Follows its process to the end.
+    pub(super) async fn follow(
+        &self,
+        process: Box<dyn Process>,
+        killed: mpsc::UnboundedReceiver<()>,
+        deadline: Option<Instant>,
+    ) {
+        let over = match self.watch(process, killed, deadline).await {
+            Ok(over) => over,
+            Err(error) => JobPhase::Lost { why: error.to_string() },
+        };
+        self.state().output.flush();
+        self.phase.send_replace(over);
+    }
+
+    async fn watch(
+        &self,
+        mut process: Box<dyn Process>,
+        mut killed: mpsc::UnboundedReceiver<()>,
+        deadline: Option<Instant>,
+    ) -> Result<JobPhase, ExecError> {
+        let mut late = std::pin::pin!(async {
+            match deadline {
+                Some(deadline) => sleep_until(deadline.into()).await,
+                None => std::future::pending().await,
+            }
+        });
+        let mut exit = loop {
+            let event = tokio::select! {
+                event = process.next() => event?,
+                _ = killed.recv() => break Exit::Stopped,
+                () = &mut late => break Exit::TimedOut,
+            };
+            match event {
+                Some(ProcessEvent::Exited(exit)) => break exit,
+                Some(event) => self.note(event),
+                None => break Exit::Code(-1),
+            }
+        };
+        match exit {
+            Exit::Stopped | Exit::TimedOut => {
+                self.phase.send_replace(JobPhase::Ending);
+                process.kill(KillSignal::Terminate).await?;
+                if !self.gone_within(&mut *process, END_GRACE).await?.is_empty() {
+                    process.kill(KillSignal::Kill).await?;
+                }
+            }
+            Exit::Code(_) | Exit::Signal(_) => {
+                self.drain(&mut *process, DRAIN).await?;
+                // Processes that the command left in the background are the job too: they end with the job's
+                // own end.
+                let mut left = process.members().await?;
+                let mut pause = DRAIN;
+                while !left.is_empty() {
+                    // Nothing says that the last of them ended: the longer it takes, the more seldom it is looked.
+                    let is_to_end = tokio::select! {
+                        done = async {
+                            self.drain(&mut *process, pause).await?;
+                            tokio::time::sleep(pause).await;
+                            Ok::<_, ExecError>(())
+                        } => { done?; false }
+                        _ = killed.recv() => true,
+                        () = &mut late => { exit = Exit::TimedOut; true }
+                    };
+                    if is_to_end {
+                        process.kill(KillSignal::Terminate).await?;
+                        if !self.gone_within(&mut *process, END_GRACE).await?.is_empty() {
+                            process.kill(KillSignal::Kill).await?;
+                        }
+                        break;
+                    }
+                    left = process.members().await?;
+                    pause = (pause * 2).min(LEFT_BEHIND);
+                }
+            }
+        }
+        let survivors = self.gone_within(&mut *process, KILL_WAIT).await?;
+        let (elapsed, denials) = (self.began.elapsed(), process.denials());
+        Ok(JobPhase::Ended { exit, elapsed, survivors, denials })
+    }
+
+    /// Reads on for `patience`, or until its outputs are at their end.
+    async fn drain(&self, process: &mut dyn Process, patience: Duration) -> Result<(), ExecError> {
+        let reading = async {
+            while let Some(event) = process.next().await? {
+                self.note(event);
+            }
+            Ok(())
+        };
+        timeout(patience, reading).await.unwrap_or(Ok(()))
+    }
+
+    /// Reads on until nothing of it is left; says what is after `patience`.
+    async fn gone_within(
+        &self,
+        process: &mut dyn Process,
+        patience: Duration,
+    ) -> Result<Vec<u32>, ExecError> {
+        let until = Instant::now() + patience;
+        let mut pause = Duration::from_millis(2);
+        loop {
+            self.drain(process, pause).await?;
+            let left = process.members().await?;
+            if left.is_empty() || Instant::now() >= until {
+                return Ok(left);
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_millis(50));
+        }
+    }
+
+    fn note(&self, event: ProcessEvent) {
+        if let ProcessEvent::Output(stream, bytes) = event {
+            let mut state = self.state();
+            // Two outputs share the text; one does not go on in the middle of the other's line.
+            if state.last.is_some_and(|last| last != stream) && !state.output.ends_in_line() {
+                state.output.write(b"\n");
+            }
+            state.last = Some(stream);
+            state.output.write(&bytes);
+        }
+    }
+}

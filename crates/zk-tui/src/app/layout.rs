@@ -1,0 +1,82 @@
+use crate::inline::{Caret, Size};
+use crate::row::Row;
+use crate::text::soft_split;
+
+/// Parts of the rows that are redrawn, top to bottom.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
+    /// Rows that may still grow: their end is shown.
+    pub(crate) open: Vec<Row>,
+    /// A question.
+    pub(crate) card: Vec<Row>,
+    /// Names to choose from, texts that wait, sub-agents, and jobs.
+    pub(crate) queue: Vec<Row>,
+    pub(crate) status: Option<Row>,
+    /// Text that is being typed.
+    pub(crate) composer: Vec<Row>,
+    /// Place of the caret in the composer.
+    pub(crate) caret: Option<Caret>,
+}
+
+/// Number of rows that each part may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rooms {
+    pub(crate) open: usize,
+    card: usize,
+    queue: usize,
+    status: usize,
+    composer: usize,
+}
+
+/// Screens with fewer rows have none to spare for what waits beside a question.
+const SPARE: usize = 10;
+
+/// Rows a question may have on a screen, beside one row to type in, and one for what waits.
+pub(crate) fn card_room(size: Size) -> usize {
+    let rows = size.live_rows();
+    rows.saturating_sub(if rows < SPARE { 2 } else { 3 }).max(1)
+}
+
+/// Rows that names to choose from, or keys, may have, beside one row to type in: nothing else waits then.
+pub(crate) fn list_room(size: Size) -> usize {
+    size.live_rows().saturating_sub(2).max(1)
+}
+
+impl Rooms {
+    /// Shares out the rows: who types sees what is typed; then comes the question, then the rest.
+    pub(crate) fn of(parts: &Parts, size: Size) -> Self {
+        let mut left = size.live_rows();
+        let mut take = |wanted: usize, most: usize| {
+            let taken = wanted.min(most).min(left);
+            left -= taken;
+            taken
+        };
+        let height = size.live_rows();
+        let composer_most = if parts.card.is_empty() { (height / 2).max(1) } else { (height / 4).max(1) };
+        let composer = take(parts.composer.len(), composer_most);
+        let spare = usize::from(!parts.queue.is_empty() && height >= SPARE);
+        let card = take(parts.card.len(), height.saturating_sub(composer + spare));
+        let status = take(usize::from(parts.status.is_some()), 1);
+        let queue = take(parts.queue.len(), height / 3);
+        Self { open: left, card, queue, status, composer }
+    }
+}
+
+/// The rows to redraw, each one row of the screen, and the caret in them.
+pub(crate) fn live_rows(parts: &Parts, size: Size) -> (Vec<Row>, Option<Caret>) {
+    let rooms = Rooms::of(parts, size);
+    let mut rows: Vec<Row> = parts.open.iter().flat_map(|row| soft_split(row, size.width)).collect();
+    rows.drain(..rows.len().saturating_sub(rooms.open));
+    let clipped = |row: &Row| row.clipped(size.width);
+    rows.extend(parts.card.iter().take(rooms.card).map(clipped));
+    rows.extend(parts.queue.iter().take(rooms.queue).map(clipped));
+    rows.extend(parts.status.iter().take(rooms.status).map(clipped));
+    // The part of what is typed that holds the caret.
+    let caret_row = parts.caret.map_or(0, |caret| caret.row);
+    let first = (caret_row + 1).saturating_sub(rooms.composer);
+    let above = rows.len();
+    rows.extend(parts.composer.iter().skip(first).take(rooms.composer).map(clipped));
+    let caret =
+        parts.caret.map(|caret| Caret { row: above + caret.row.saturating_sub(first), column: caret.column });
+    (rows, caret)
+}

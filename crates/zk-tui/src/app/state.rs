@@ -1,0 +1,69 @@
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::{IsHarmless, Mask};
+use crate::edit::Vim;
+use crate::full::{FullScreen, Pager};
+use crate::keys::Keymap;
+use crate::pick::Completer;
+
+/// Keys of the composer.
+#[derive(Default)]
+pub(super) struct Keyboard {
+    pub(super) keymap: Keymap,
+    /// The keys of vi, while they are wanted.
+    pub(super) vim: Vim,
+    /// Whether Ctrl-X was pressed, which makes another key of the next one.
+    pub(super) is_prefixed: bool,
+}
+
+/// Times of keys and frames.
+#[derive(Default)]
+pub(super) struct Timing {
+    pub(super) interrupted: Option<Duration>,
+    /// When Enter came behind keys that came just before: more may follow.
+    pub(super) held_enter: Option<Duration>,
+    /// When text was typed last.
+    pub(super) text_came: Option<Duration>,
+    pub(super) drawn: Option<Duration>,
+    /// When the last frames were drawn, oldest first.
+    pub(super) frames: VecDeque<Duration>,
+    /// A key was pressed since.
+    pub(super) is_pressed: bool,
+    /// When the terminal was asked how large it is.
+    pub(super) asked: Option<Duration>,
+    /// Notice for a person who presses no key until then, where nobody knows whether they look.
+    pub(super) late_notice: Option<(Duration, String)>,
+}
+
+/// State of drawing.
+pub(super) struct Output {
+    pub(super) is_dirty: bool,
+    /// Nothing is drawn: the terminal is somebody else's.
+    pub(super) is_left: bool,
+    /// Bytes for the terminal itself, to be written with the next frame.
+    pub(super) pending: String,
+}
+
+/// Functions of the host.
+pub(super) struct Host {
+    pub(super) completer: Completer,
+    pub(super) mask: Mask,
+    pub(super) is_harmless: IsHarmless,
+    pub(super) makes_prompt: IsHarmless,
+}
+
+/// Use of the alternate screen.
+#[derive(Default)]
+pub(super) struct Alternate {
+    /// The alternate screen, while it is in use.
+    pub(super) screen: Option<FullScreen>,
+    /// Part of the conversation that the alternate screen shows, while it is wanted.
+    pub(super) pager: Option<Pager>,
+    /// The sub-agent whose conversation the pager shows.
+    pub(super) agent: Option<String>,
+    /// The person wants the alternate screen for all of the conversation.
+    pub(super) is_full: bool,
+    /// The person looks at the conversation on the alternate screen.
+    pub(super) is_paging: bool,
+}

@@ -1,0 +1,158 @@
+use std::fmt;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::plain::OnChange;
+use crate::term::redacted;
+
+/// Time after the last key until a draft is stored.
+pub const DRAFT_PAUSE: Duration = Duration::from_millis(500);
+
+/// Files in which processes keep the draft of their prompt, each in its own.
+pub trait DraftFiles: Send + fmt::Debug {
+    /// Takes the text that was being typed in this directory when another process broke off; it is not kept any more
+    /// then.
+    fn take_lost(&self) -> Option<String>;
+
+    /// Keeps `text` in the place of what was kept; an empty one is forgotten. A draft that cannot be kept is lost in a crash,
+    /// and only then.
+    fn store(&self, text: &str);
+}
+
+/// The draft of the prompt in a file of this process, which survives a crash and is removed at its end.
+#[derive(Debug)]
+pub struct Drafts {
+    files: Option<Box<dyn DraftFiles>>,
+    after: Duration,
+    text: String,
+    /// When the text is to be stored.
+    due: Option<Instant>,
+}
+
+impl Drafts {
+    /// Drafts of this process in `files`, stored some time `after` the last change.
+    pub fn new(files: Option<Box<dyn DraftFiles>>, after: Duration) -> Self {
+        Self { files, after, text: String::new(), due: None }
+    }
+
+    /// Goes on with a file in which the screen before stored `text`.
+    pub fn holding(self, text: String) -> Self {
+        Self { text, ..self }
+    }
+
+    /// Takes the text that was being typed in this directory when another process broke off; it is not kept
+    /// any more then.
+    pub fn take_lost(&self) -> Option<String> {
+        self.files.as_ref()?.take_lost()
+    }
+
+    /// Keeps the draft, and saves it to the file at intervals.
+    pub fn note(&mut self, draft: impl FnOnce() -> String) {
+        let draft = draft();
+        if draft != self.text {
+            self.text = draft;
+            self.due.get_or_insert_with(|| Instant::now() + self.after);
+        }
+        if self.due.is_some_and(|due| due <= Instant::now()) {
+            self.due = None;
+            self.store();
+        }
+    }
+
+    /// When something is to be stored.
+    pub fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// The conversation ends: what was not sent is given back to the next one of this directory.
+    pub fn close(&self) {
+        self.store();
+    }
+
+    /// Stores what goes on with the conversation elsewhere, until that keeps it.
+    pub fn hand_on(self, text: String) {
+        self.holding(text).store();
+    }
+
+    fn store(&self) {
+        if let Some(files) = &self.files {
+            files.store(&redacted(&self.text));
+        }
+    }
+}
+
+/// Drafts that a thread stores, for a screen that waits for keys elsewhere. It sleeps while nothing changes.
+#[derive(Debug)]
+pub struct KeptDrafts {
+    shared: Arc<(Mutex<Kept>, Condvar)>,
+    thread: Option<JoinHandle<()>>,
+    lost: Option<String>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    /// The draft since it was stored.
+    changed: Option<String>,
+    is_over: bool,
+}
+
+impl KeptDrafts {
+    /// Drafts of this process; the thread ends with them, and what it had not stored is stored then.
+    pub fn new(files: Option<Box<dyn DraftFiles>>, after: Duration) -> Self {
+        let mut drafts = Drafts::new(files, after);
+        let lost = drafts.take_lost();
+        let shared = Arc::<(Mutex<Kept>, Condvar)>::default();
+        let theirs = shared.clone();
+        let storing = move || {
+            let (kept, changes) = &*theirs;
+            let idle = |kept: &mut Kept| kept.changed.is_none() && !kept.is_over;
+            let mut kept = changes.wait_while(lock(kept), idle).unwrap_or_else(PoisonError::into_inner);
+            loop {
+                let pausing = changes.wait_timeout_while(kept, after, |kept| !kept.is_over);
+                kept = pausing.unwrap_or_else(PoisonError::into_inner).0;
+                if let Some(text) = kept.changed.take() {
+                    drafts.text = text;
+                    drafts.store();
+                }
+                if kept.is_over {
+                    return;
+                }
+                kept = changes.wait_while(kept, idle).unwrap_or_else(PoisonError::into_inner);
+            }
+        };
+        // Without a thread a draft is lost in a crash, and only then.
+        let thread = std::thread::Builder::new().name("drafts".to_owned()).spawn(storing).ok();
+        Self { shared, thread, lost }
+    }
+
+    /// Takes the text that was being typed in this directory when another process broke off.
+    pub fn take_lost(&mut self) -> Option<String> {
+        self.lost.take()
+    }
+
+    /// Takes note of what is being typed.
+    pub fn noting(&self) -> OnChange {
+        let shared = self.shared.clone();
+        Box::new(move |draft| {
+            lock(&shared.0).changed = Some(draft.to_owned());
+            shared.1.notify_all();
+        })
+    }
+}
+
+impl Drop for KeptDrafts {
+    fn drop(&mut self) {
+        lock(&self.shared.0).is_over = true;
+        self.shared.1.notify_all();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
+    kept.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,335 @@
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use zk_view::{Block, BlockId, Content, View};
+
+use crate::app::Mask;
+use crate::markdown::Markdown;
+use crate::row::{Row, Style};
+use crate::text::soft_split;
+use crate::view::{Detail, Kind, Reads, block_rows, kind, open_rows, thought_row};
+
+/// Rows of the program that are kept: the last ones.
+const MAX_PRINTED_ROWS: usize = 2000;
+
+/// Blocks whose rows are kept.
+const MAX_CACHED_ENTRIES: usize = 400;
+
+/// Bytes of an answer that are made rows at a time.
+const MAX_FED_BYTES: usize = 64 * 1024;
+
+/// One piece of a conversation, in its order.
+#[derive(Clone, Debug)]
+pub(crate) enum Entry {
+    Block(BlockId),
+    /// Rows of the program.
+    Rows(Arc<[Row]>),
+}
+
+/// All of a conversation, in its order, for whoever wants to see it again.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    /// By their place, which stays theirs when others are dropped.
+    entries: BTreeMap<usize, Entry>,
+    next: usize,
+    known: HashSet<BlockId>,
+    /// The places of rows of the program, oldest first, and how many rows they have.
+    printed: VecDeque<usize>,
+    printed_rows: usize,
+    /// Seconds that reasoning took.
+    thought: HashMap<BlockId, u64>,
+}
+
+impl Log {
+    pub(crate) fn of(view: &View) -> Self {
+        let mut log = Self::default();
+        view.blocks.iter().for_each(|block| log.block(&block.id));
+        log
+    }
+
+    pub(crate) fn block(&mut self, id: &BlockId) {
+        if self.known.insert(id.clone()) {
+            self.push(Entry::Block(id.clone()));
+        }
+    }
+
+    pub(crate) fn rows(&mut self, rows: &[Row]) {
+        if rows.is_empty() {
+            return;
+        }
+        self.printed.push_back(self.next);
+        self.printed_rows += rows.len();
+        self.push(Entry::Rows(rows.into()));
+        while self.printed_rows > MAX_PRINTED_ROWS && self.printed.len() > 1 {
+            let oldest = self.printed.pop_front().and_then(|oldest| self.entries.remove(&oldest));
+            if let Some(Entry::Rows(rows)) = oldest {
+                self.printed_rows -= rows.len();
+            }
+        }
+    }
+
+    fn push(&mut self, entry: Entry) {
+        self.entries.insert(self.next, entry);
+        self.next += 1;
+    }
+
+    /// Takes note of how long reasoning took by now.
+    pub(crate) fn note_thought(&mut self, id: &BlockId, seconds: u64) {
+        self.thought.insert(id.clone(), seconds);
+    }
+
+    /// Seconds that reasoning took, where somebody watched.
+    pub(crate) fn thought(&self, id: &BlockId) -> Option<u64> {
+        self.thought.get(id).copied()
+    }
+
+    /// One place more than the last entry has. Places before it may be empty.
+    pub(crate) fn len(&self) -> usize {
+        self.next
+    }
+
+    pub(crate) fn get(&self, at: usize) -> Option<&Entry> {
+        self.entries.get(&at)
+    }
+
+    /// The entries before a place, the nearest first.
+    fn before(&self, at: usize) -> impl Iterator<Item = &Entry> {
+        self.entries.range(..at).rev().map(|(_, entry)| entry)
+    }
+
+    fn block_at<'a>(&self, at: usize, view: &'a View) -> Option<&'a Arc<Block>> {
+        match self.get(at)? {
+            Entry::Block(id) => view.block(id),
+            Entry::Rows(_) => None,
+        }
+    }
+
+    /// Whether an entry is a prompt of the person.
+    pub(crate) fn is_prompt(&self, at: usize, view: &View) -> bool {
+        self.block_at(at, view).is_some_and(|block| matches!(block.content, Content::User { .. }))
+    }
+
+    /// The text of the answer at or before an entry.
+    pub(crate) fn answer_before(&self, at: usize, view: &View) -> Option<String> {
+        (0..=at).rev().find_map(|at| match &self.block_at(at, view)?.content {
+            Content::Answer { text, .. } if !text.is_empty() => Some(text.as_str().to_owned()),
+            _ => None,
+        })
+    }
+}
+
+/// The rows of an entry. Those of an answer that are complete are shared from frame to frame: the work of one depends on
+/// what is open, not on all of the answer.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Drawn {
+    complete: Rc<Vec<Row>>,
+    open: Rc<[Row]>,
+}
+
+impl Drawn {
+    pub(crate) fn len(&self) -> usize {
+        self.complete.len() + self.open.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(crate) fn get(&self, at: usize) -> Option<&Row> {
+        self.complete.get(at).or_else(|| self.open.get(at.checked_sub(self.complete.len())?))
+    }
+
+    /// The rows from one of them on, with their places.
+    pub(crate) fn rows_from(&self, from: usize) -> impl Iterator<Item = (usize, &Row)> {
+        (from..self.len()).filter_map(|at| Some((at, self.get(at)?)))
+    }
+}
+
+/// Draws entries of a log, each row one of the screen.
+#[derive(Debug)]
+pub(crate) struct Drawer {
+    width: usize,
+    detail: Detail,
+    mask: Mask,
+    /// Rows of closed entries.
+    cache: HashMap<usize, Drawn>,
+    /// An answer that grows: what is complete of it is drawn once.
+    growing: Option<Growing>,
+}
+
+#[derive(Debug)]
+struct Growing {
+    id: BlockId,
+    markdown: Markdown,
+    fed: usize,
+    /// As they are drawn.
+    rows: Rc<Vec<Row>>,
+}
+
+impl Drawer {
+    pub(crate) fn new(width: usize, detail: Detail, mask: Mask) -> Self {
+        Self { width: width.max(1), detail, mask, cache: HashMap::new(), growing: None }
+    }
+
+    /// The rows of an entry; a blank one first where it stands apart from what is above.
+    pub(crate) fn rows(&mut self, at: usize, log: &Log, view: &View) -> Drawn {
+        if let Some(rows) = self.cache.get(&at) {
+            return rows.clone();
+        }
+        let Some(entry) = log.get(at) else { return Drawn::default() };
+        let block = if let Entry::Block(id) = entry { view.block(id).cloned() } else { None };
+        let (drawn, is_closed) = match (entry, block) {
+            (Entry::Rows(rows), _) => (self.drawn(at, rows.to_vec(), log, view), true),
+            // The block came to nothing.
+            (Entry::Block(_), None) => (Drawn::default(), false),
+            (Entry::Block(_), Some(block)) => match &block.content {
+                Content::Answer { text, .. } if block.agent.is_none() => {
+                    (self.answer(&block, text.as_str(), is_apart(at, log, view)), block.closed)
+                }
+                content => {
+                    let (rows, is_closed) = self.reads(at, &block, log, view).unwrap_or_else(|| {
+                        let rows = match (content, log.thought(&block.id)) {
+                            (Content::Thinking { text }, Some(seconds)) if block.closed => {
+                                let mut rows = block_rows(&block, self.width, self.detail);
+                                if let Some(first) = rows.first_mut() {
+                                    *first = thought_row(text, Some(seconds));
+                                }
+                                rows
+                            }
+                            _ if block.closed => block_rows(&block, self.width, self.detail),
+                            _ => open_rows(&block),
+                        };
+                        (rows, block.closed)
+                    });
+                    (self.drawn(at, rows, log, view), is_closed)
+                }
+            },
+        };
+        if is_closed {
+            if self.cache.len() >= MAX_CACHED_ENTRIES {
+                self.cache.clear();
+            }
+            self.cache.insert(at, drawn.clone());
+        }
+        drawn
+    }
+
+    fn drawn(&self, at: usize, rows: Vec<Row>, log: &Log, view: &View) -> Drawn {
+        let mut drawn: Vec<Row> = Vec::new();
+        if !rows.is_empty() && is_apart(at, log, view) {
+            drawn.push(Row::default());
+        }
+        drawn.extend(self.split(rows));
+        Drawn { complete: Rc::new(drawn), open: Rc::default() }
+    }
+
+    /// Rows masked, and split where the screen ends.
+    fn split(&self, rows: Vec<Row>) -> Vec<Row> {
+        let masked = |row: &Row| (self.mask)(&row.text()).map(|masked| Row::of(Style::PLAIN, &masked));
+        let mask = |row: Row| masked(&row).unwrap_or(row);
+        rows.into_iter().map(mask).flat_map(|row| soft_split(&row, self.width)).collect()
+    }
+
+    /// The rows of a read that has others beside it: the first of them has the row of all. Whether they stay so.
+    fn reads(&self, at: usize, block: &Arc<Block>, log: &Log, view: &View) -> Option<(Vec<Row>, bool)> {
+        let mut reads = Reads::default();
+        if self.detail == Detail::All || !reads.take_in(block) {
+            return None;
+        }
+        if at.checked_sub(1).and_then(|at| log.block_at(at, view)).is_some_and(|before| reads.take_in(before))
+        {
+            return Some((Vec::new(), true));
+        }
+        let mut next = at + 1;
+        while let Some(block) = log.block_at(next, view) {
+            if !reads.take_in(block) {
+                break;
+            }
+            next += 1;
+        }
+        let is_open = match log.block_at(next, view) {
+            Some(block) => reads.may_take_in(block),
+            None => next >= log.len(),
+        };
+        Some((Reads::rows(&reads.take(), self.width), !is_open))
+    }
+
+    fn answer(&mut self, block: &Block, text: &str, is_apart: bool) -> Drawn {
+        let width = self.width;
+        let mut growing = self.growing.take().filter(|growing| growing.id == block.id).unwrap_or_else(|| {
+            Growing { id: block.id.clone(), markdown: Markdown::new(width), fed: 0, rows: Rc::default() }
+        });
+        let mut ready = Vec::new();
+        // In pieces: the rows of all of a long text, before they are split, would need several times its memory.
+        while let Some(piece) = text.get(growing.fed..).filter(|rest| !rest.is_empty()) {
+            let piece = piece.get(..piece.floor_char_boundary(MAX_FED_BYTES)).unwrap_or(piece);
+            growing.markdown.push(piece);
+            growing.fed += piece.len();
+            ready.extend(self.split(growing.markdown.take_ready()));
+        }
+        if block.closed {
+            growing.markdown.finish();
+            let mut last = growing.markdown.take_ready();
+            last.extend(block_rows(block, self.width, self.detail));
+            ready.extend(self.split(last));
+        }
+        let open = self.split(growing.markdown.open_rows());
+        if is_apart && growing.rows.is_empty() && !(ready.is_empty() && open.is_empty()) {
+            Rc::make_mut(&mut growing.rows).push(Row::default());
+        }
+        if !ready.is_empty() {
+            // Nobody has the rows of the frame before any more.
+            Rc::make_mut(&mut growing.rows).extend(ready);
+        }
+        let drawn = Drawn { complete: growing.rows.clone(), open: open.into() };
+        if !block.closed {
+            self.growing = Some(growing);
+        }
+        drawn
+    }
+}
+
+/// Whether a blank row stands before an entry.
+fn is_apart(at: usize, log: &Log, view: &View) -> bool {
+    let kind_of = |entry: &Entry| match entry {
+        Entry::Rows(_) => Kind::Log,
+        Entry::Block(id) => view.block(id).map_or(Kind::Hidden, |block| kind(block)),
+    };
+    let before = log.before(at).map(kind_of).find(|kind| *kind != Kind::Hidden);
+    match (before, log.get(at).map_or(Kind::Hidden, kind_of)) {
+        (None, _) | (_, Kind::Hidden) | (Some(Kind::Log), Kind::Log) => false,
+        (Some(_), _) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_rows_of_the_program_are_dropped_and_places_stay() {
+        let mut log = Log::default();
+        for n in 0..MAX_PRINTED_ROWS + 500 {
+            log.rows(&[Row::of(Style::PLAIN, &n.to_string())]);
+        }
+        let mut drawer = Drawer::new(80, Detail::Short, |_| None);
+        let view = View::default();
+        let mut texts =
+            |at| drawer.rows(at, &log, &view).rows_from(0).map(|(_, row)| row.text()).collect::<Vec<_>>();
+        assert_eq!(texts(499), Vec::<String>::new());
+        assert_eq!(
+            (texts(500), texts(MAX_PRINTED_ROWS + 499)),
+            (vec!["500".to_owned()], vec![(MAX_PRINTED_ROWS + 499).to_string()])
+        );
+        assert_eq!(log.entries.len(), MAX_PRINTED_ROWS);
+        let long: Vec<Row> =
+            (0..3 * MAX_PRINTED_ROWS).map(|n| Row::of(Style::PLAIN, &n.to_string())).collect();
+        log.rows(&long);
+        assert_eq!(
+            (log.entries.len(), log.printed_rows),
+            (1, 3 * MAX_PRINTED_ROWS),
+            "the newest is shown whole"
+        );
+    }
+}

@@ -1,0 +1,71 @@
+use std::fmt::Write;
+
+use crate::inline::{Abilities, Caret, Size};
+use crate::row::Row;
+
+/// Draws on the alternate screen of a terminal: every row has its place, and those that changed are written.
+#[derive(Debug, Default)]
+pub(crate) struct FullScreen {
+    shown: Vec<String>,
+    caret: Option<Caret>,
+    /// Whether the screen is known to show `shown`.
+    is_known: bool,
+}
+
+/// Goes to the alternate screen, and back. Terminals keep what is asked of their keys for each screen apart. The wheel of a
+/// mouse shall not count as arrow keys (mode 1007), which would move in what is typed: how that was is saved and restored;
+/// it is on where a terminal cannot save it.
+pub(crate) const ENTER: &str = "\u{1b}[?1049h\u{1b}[>1u\u{1b}[?1007s\u{1b}[?1007l";
+pub(crate) const LEAVE: &str = "\u{1b}[<u\u{1b}[?1007h\u{1b}[?1007r\u{1b}[?1049l";
+
+impl FullScreen {
+    /// Forgets what the screen shows.
+    pub(crate) fn forget(&mut self) {
+        self.is_known = false;
+    }
+
+    /// The bytes that show `rows` from the top, each one row of the screen, and the caret, which is hidden where there is
+    /// none. Empty if nothing changed.
+    pub(crate) fn frame(
+        &mut self,
+        rows: &[Row],
+        caret: Option<Caret>,
+        size: Size,
+        abilities: &Abilities,
+    ) -> String {
+        let (mut out, workspace) = (String::new(), abilities.workspace.as_deref());
+        if !self.is_known {
+            out.push_str("\u{1b}[m\u{1b}[H\u{1b}[2J");
+            (self.shown, self.is_known) = (vec![String::new(); size.height], true);
+            self.caret = None;
+            out.push_str("\u{1b}[?25l");
+        }
+        let is_shown = self.caret.is_some();
+        let mut moved = !out.is_empty();
+        for (at, old) in self.shown.iter_mut().enumerate() {
+            let new = rows.get(at).map(|row| row.encode(abilities.looks, workspace)).unwrap_or_default();
+            if *old != new {
+                let _ = write!(out, "\u{1b}[{};1H{new}", at + 1);
+                // After a full row the cursor stands in its last column, which would be erased.
+                if rows.get(at).map_or(0, Row::columns) < size.width {
+                    out.push_str("\u{1b}[K");
+                }
+                *old = new;
+                moved = true;
+            }
+        }
+        if moved || caret != self.caret {
+            if let Some(caret) = caret {
+                let _ = write!(out, "\u{1b}[{};{}H", caret.row + 1, caret.column + 1);
+            }
+            if caret.is_some() != is_shown {
+                out.push_str(if caret.is_some() { "\u{1b}[?25h" } else { "\u{1b}[?25l" });
+            }
+            self.caret = caret;
+        }
+        if out.is_empty() || !abilities.synchronized {
+            return out;
+        }
+        format!("\u{1b}[?2026h{out}\u{1b}[?2026l")
+    }
+}

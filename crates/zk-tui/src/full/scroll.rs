@@ -1,0 +1,385 @@
+use zk_view::View;
+
+use super::log::{Drawer, Log};
+use crate::app::Mask;
+use crate::keys::{Direction, Key};
+use crate::row::{Row, Style, Tone};
+use crate::view::{Detail, key_table};
+
+/// Position in a log: an entry, and one of its rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Position {
+    pub(super) entry: usize,
+    pub(super) row: usize,
+}
+
+/// Outcome of a key of a pager.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum PagerKey {
+    /// The key was for the pager.
+    Done,
+    /// Closes the pager.
+    Leave,
+    /// A text to copy, and what to say once it is.
+    Copy { text: String, done: &'static str },
+}
+
+/// Part of a conversation that is in sight. It shows the end until the person goes elsewhere.
+#[derive(Debug)]
+pub(crate) struct Pager {
+    pub(super) drawer: Drawer,
+    width: usize,
+    pub(super) height: usize,
+    detail: Detail,
+    mask: Mask,
+    /// The first row in sight; nothing while the end is shown.
+    pub(super) top: Option<Position>,
+    /// Rows that are selected: where that began, and where it is now.
+    pub(super) selected: Option<(Position, Position)>,
+    /// The words of a search that is being typed.
+    typing: Option<String>,
+    /// The words that were searched for.
+    words: String,
+    /// Outcome of the last search.
+    pub(super) note: Option<String>,
+    /// Whether its keys are listed until the next one.
+    shows_keys: bool,
+}
+
+/// The keys of a pager, and what each does.
+const KEYS: [(&str, &str); 12] = [
+    ("q Esc Ctrl-C Ctrl-T", "back to the conversation"),
+    ("↑ ↓ k j", "a row up or down"),
+    ("PgUp PgDn b Space", "a page up or down"),
+    ("Ctrl-U", "half a page up"),
+    ("Home End g G", "to the beginning or the end"),
+    ("[ ]", "to the prompt above or below"),
+    ("/", "search upwards"),
+    ("n N", "the next hit above, or below"),
+    ("e", "more of each block, or less"),
+    ("v", "select lines, which y copies"),
+    ("y", "copy the answer in sight"),
+    ("Ctrl-Z", "stop zk itself; `fg` goes on"),
+];
+
+impl Pager {
+    pub(crate) fn new(width: usize, mask: Mask) -> Self {
+        let detail = Detail::Short;
+        Self {
+            drawer: Drawer::new(width, detail, mask),
+            mask,
+            width,
+            height: 1,
+            detail,
+            top: None,
+            selected: None,
+            typing: None,
+            words: String::new(),
+            note: None,
+            shows_keys: false,
+        }
+    }
+
+    pub(crate) fn set_width(&mut self, width: usize) {
+        if width != self.width {
+            self.width = width;
+            self.draw_anew();
+        }
+    }
+
+    /// Rows that are to be in sight, before the first of them is drawn.
+    pub(crate) fn set_height(&mut self, height: usize) {
+        self.height = height.max(1);
+    }
+
+    /// Says something until the next key.
+    pub(crate) fn say(&mut self, text: &str) {
+        self.note = Some(text.to_owned());
+    }
+
+    fn draw_anew(&mut self) {
+        self.drawer = Drawer::new(self.width, self.detail, self.mask);
+        self.selected = None;
+        // Rows of an entry are others now: its first one is in it whatever happened.
+        if let Some(top) = &mut self.top {
+            top.row = 0;
+        }
+    }
+
+    /// Whether the end is in sight and stays there.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.top.is_none()
+    }
+
+    /// Shows the end again.
+    pub(crate) fn follow(&mut self) {
+        self.top = None;
+    }
+
+    /// The rows in sight, at most `height`.
+    pub(crate) fn rows(&mut self, height: usize, log: &Log, view: &View) -> Vec<Row> {
+        self.height = height.max(1);
+        if self.shows_keys {
+            let keys: Vec<_> = KEYS.iter().map(|(keys, what)| ((*keys).to_owned(), *what)).collect();
+            return key_table(&keys, self.width, height);
+        }
+        let top = match self.top {
+            Some(top) => top,
+            None => self.last_top(log, view),
+        };
+        let mut rows = Vec::new();
+        let (mut entry, mut from) = (top.entry, top.row);
+        while rows.len() < height && entry < log.len() {
+            let drawn = self.drawer.rows(entry, log, view);
+            let in_sight = drawn.rows_from(from).take(height - rows.len());
+            rows.extend(in_sight.map(|(row, drawn)| self.marked_if_selected(Position { entry, row }, drawn)));
+            (entry, from) = (entry + 1, 0);
+        }
+        if !self.words.is_empty() {
+            rows = rows.into_iter().map(|row| marked(row, &self.words)).collect();
+        }
+        rows
+    }
+
+    /// Returns the last row of a pager.
+    pub(crate) fn hint(&self, more: Option<&str>) -> Row {
+        if let Some(words) = &self.typing {
+            return Row::of(Style::BOLD, "/").with(Style::PLAIN, words);
+        }
+        if let Some(hint) = self.selection_hint() {
+            return hint;
+        }
+        let mut row = Row::default();
+        for text in more.into_iter().chain(self.note.as_deref()) {
+            row = row.with(Style::YELLOW, text).with(Style::DIM, " · ");
+        }
+        let place = if self.is_at_end() { "end" } else { "above the end" };
+        let detail = match self.detail {
+            Detail::Short => "e more",
+            Detail::All => "e less",
+        };
+        row.with(
+            Style::DIM,
+            &format!("q returns · ? keys · / search · [ ] prompts · {detail} · v select · y copy · {place}"),
+        )
+    }
+
+    /// A key, which changes what is in sight.
+    pub(crate) fn press(&mut self, key: &Key, log: &Log, view: &View) -> PagerKey {
+        self.note = None;
+        if std::mem::take(&mut self.shows_keys) && *key == Key::Char('?') {
+            return PagerKey::Done;
+        }
+        if let Some(words) = &mut self.typing {
+            match key {
+                Key::Char(c) => words.push(*c),
+                Key::Paste(text) => words.push_str(text.lines().next().unwrap_or_default()),
+                Key::Back => drop(words.pop()),
+                Key::Enter => {
+                    self.words = self.typing.take().unwrap_or_default();
+                    self.search(true, log, view);
+                }
+                Key::Escape | Key::Ctrl('c') => self.typing = None,
+                _ => {}
+            }
+            return PagerKey::Done;
+        }
+        if self.selected.is_some() {
+            return self.press_selecting(key, log, view);
+        }
+        let page = self.height.saturating_sub(1).max(1);
+        match key {
+            Key::Escape | Key::Char('q') | Key::Ctrl('t' | 'c' | 'd') => return PagerKey::Leave,
+            Key::Move { to: Direction::Up, .. } | Key::Char('k') | Key::Ctrl('p') => self.up(1, log, view),
+            Key::Move { to: Direction::Down, .. } | Key::Char('j') | Key::Ctrl('n') | Key::Enter => {
+                self.down(1, log, view);
+            }
+            Key::Move { to: Direction::PageUp, .. } | Key::Char('b') | Key::Ctrl('b') => {
+                self.up(page, log, view);
+            }
+            Key::Move { to: Direction::PageDown, .. } | Key::Char(' ' | 'f') | Key::Ctrl('f') => {
+                self.down(page, log, view);
+            }
+            Key::Ctrl('u') => self.up(page / 2, log, view),
+            Key::Move { to: Direction::Home, .. } | Key::Char('g') => {
+                self.top = Some(Position { entry: 0, row: 0 });
+                self.down(0, log, view);
+            }
+            Key::Move { to: Direction::End, .. } | Key::Char('G') => self.follow(),
+            Key::Char('[') => self.jump_to_prompt(true, log, view),
+            Key::Char(']') => self.jump_to_prompt(false, log, view),
+            Key::Char('/') => self.typing = Some(String::new()),
+            Key::Char('n') => self.search(true, log, view),
+            Key::Char('N') => self.search(false, log, view),
+            Key::Char('e') => {
+                self.detail = match self.detail {
+                    Detail::Short => Detail::All,
+                    Detail::All => Detail::Short,
+                };
+                self.draw_anew();
+            }
+            Key::Char('?') => self.shows_keys = true,
+            Key::Char('v') => self.begin_selecting(log, view),
+            Key::Char('y') => {
+                let bottom = self.bottom(log, view);
+                if let Some(text) = log.answer_before(bottom, view) {
+                    return PagerKey::Copy { text, done: "the answer is copied" };
+                }
+                self.note = Some("there is no answer to copy".to_owned());
+            }
+            _ => {}
+        }
+        PagerKey::Done
+    }
+
+    /// Goes up by rows.
+    pub(crate) fn up(&mut self, rows: usize, log: &Log, view: &View) {
+        let mut position = self.top.unwrap_or_else(|| self.last_top(log, view));
+        let mut left = rows;
+        while left > 0 {
+            if position.row >= left {
+                position.row -= left;
+                break;
+            }
+            left -= position.row;
+            let Some(entry) = position.entry.checked_sub(1) else {
+                position.row = 0;
+                break;
+            };
+            position = Position { entry, row: self.drawer.rows(entry, log, view).len() };
+        }
+        self.set_top(position, log, view);
+    }
+
+    /// Goes down by rows.
+    pub(crate) fn down(&mut self, rows: usize, log: &Log, view: &View) {
+        let Some(mut position) = self.top else { return };
+        let mut left = rows;
+        while position.entry < log.len() {
+            let here = self.drawer.rows(position.entry, log, view).len();
+            if position.row + left < here {
+                position.row += left;
+                break;
+            }
+            left -= here.saturating_sub(position.row);
+            position = Position { entry: position.entry + 1, row: 0 };
+            if left == 0 {
+                break;
+            }
+        }
+        self.set_top(position, log, view);
+    }
+
+    pub(super) fn set_top(&mut self, position: Position, log: &Log, view: &View) {
+        self.top = (position < self.last_top(log, view)).then_some(position);
+    }
+
+    /// The first row in sight when the end is.
+    pub(super) fn last_top(&mut self, log: &Log, view: &View) -> Position {
+        let mut left = self.height;
+        for entry in (0..log.len()).rev() {
+            let here = self.drawer.rows(entry, log, view).len();
+            if here >= left {
+                return Position { entry, row: here - left };
+            }
+            left -= here;
+        }
+        Position { entry: 0, row: 0 }
+    }
+
+    /// The last entry in sight.
+    fn bottom(&mut self, log: &Log, view: &View) -> usize {
+        let Some(top) = self.top else { return log.len().saturating_sub(1) };
+        let mut left = self.height + top.row;
+        for entry in top.entry..log.len() {
+            let here = self.drawer.rows(entry, log, view).len();
+            if here >= left {
+                return entry;
+            }
+            left -= here;
+        }
+        log.len().saturating_sub(1)
+    }
+
+    fn jump_to_prompt(&mut self, back: bool, log: &Log, view: &View) {
+        let top = self.top.unwrap_or_else(|| self.last_top(log, view));
+        let is_prompt = |at: &usize| log.is_prompt(*at, view);
+        let found = if back {
+            let last = if top.row > 1 { top.entry + 1 } else { top.entry };
+            (0..last).rev().find(is_prompt)
+        } else {
+            (top.entry + 1..log.len()).find(is_prompt)
+        };
+        match found {
+            // The blank row above a prompt is not part of it.
+            Some(entry) => {
+                let first = self.drawer.rows(entry, log, view).get(0).is_some_and(Row::is_blank);
+                self.set_top(Position { entry, row: usize::from(first) }, log, view);
+            }
+            None if back => self.note = Some("no prompt above".to_owned()),
+            None => self.follow(),
+        }
+    }
+
+    /// Goes to the next row above, or below, that holds the words.
+    fn search(&mut self, back: bool, log: &Log, view: &View) {
+        if self.words.is_empty() {
+            self.note = Some("type / and what to look for".to_owned());
+            return;
+        }
+        let words = self.words.to_lowercase();
+        let top = self.top.unwrap_or_else(|| {
+            let mut last = self.last_top(log, view);
+            last.row += self.height;
+            last
+        });
+        let entries: Box<dyn Iterator<Item = usize>> = if back {
+            Box::new((0..=top.entry.min(log.len().saturating_sub(1))).rev())
+        } else {
+            Box::new(top.entry..log.len())
+        };
+        // From the end, every row in sight is a hit as well.
+        let is_at_end = self.top.is_none();
+        let last = log.len().saturating_sub(1);
+        let entries: Box<dyn Iterator<Item = usize>> =
+            if back && is_at_end { Box::new((0..=last).rev()) } else { entries };
+        for entry in entries {
+            let rows = self.drawer.rows(entry, log, view);
+            let holds = |row: &Row| row.text().to_lowercase().contains(&words);
+            let is_wanted = |at: usize| match (is_at_end, entry == top.entry, back) {
+                (true, _, true) | (_, false, _) => true,
+                (_, true, true) => at < top.row,
+                (_, true, false) => at > top.row,
+            };
+            let is_hit = |at: &usize| is_wanted(*at) && rows.get(*at).is_some_and(holds);
+            let mut places = 0..rows.len();
+            let hit = if back { places.rfind(is_hit) } else { places.find(is_hit) };
+            if let Some(row) = hit {
+                // A hit near the end is in sight already; it stays the place to go on from.
+                self.top = Some(Position { entry, row });
+                return;
+            }
+        }
+        self.note = Some(format!("`{}` is not {}", self.words, if back { "above" } else { "below" }));
+    }
+}
+
+/// The row with its hits marked.
+fn marked(row: Row, words: &str) -> Row {
+    let text = row.text();
+    // Lower case may have other lengths; then nothing is marked.
+    let (lower, words) = (text.to_lowercase(), words.to_lowercase());
+    if lower.len() != text.len() || !lower.contains(&words) {
+        return row;
+    }
+    let mut out = Row::default();
+    let mark = Style { tone: Tone::Yellow, bold: true, underline: true, ..Style::PLAIN };
+    let mut from = 0;
+    for (at, hit) in lower.match_indices(&words) {
+        out.append(&row.cut(from, at));
+        out = out.with(mark, text.get(at..at + hit.len()).unwrap_or_default());
+        from = at + hit.len();
+    }
+    out.append(&row.cut(from, text.len()));
+    out
+}

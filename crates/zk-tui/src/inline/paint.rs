@@ -1,0 +1,351 @@
+mod resizing;
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use self::resizing::Resizing;
+use crate::row::{Looks, Row, Theme};
+use crate::term::{KnownTerminal, NoticeForm};
+use crate::text::{columns, graphemes, soft_split};
+
+/// Size of a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Columns, at least 1.
+    pub width: usize,
+    /// Rows, at least 1.
+    pub height: usize,
+}
+
+impl Size {
+    /// A size, of which nothing is less than 1.
+    #[must_use]
+    pub fn new(width: usize, height: usize) -> Self {
+        Self { width: width.max(1), height: height.max(1) }
+    }
+
+    /// Rows that may be redrawn: one less than there are, so that what is redrawn never scrolls away.
+    #[must_use]
+    pub fn live_rows(self) -> usize {
+        self.height.saturating_sub(1).max(1)
+    }
+}
+
+/// Abilities of a terminal to show what it is sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Abilities {
+    /// Colours and links.
+    pub looks: Looks,
+    /// Whether it can show a frame all at once (mode 2026).
+    pub synchronized: bool,
+    /// Whether it breaks lines anew when it gets narrower.
+    pub reflows: bool,
+    /// Whether tmux stands between, which hands on what is wrapped for it.
+    pub tmux: bool,
+    /// Way in which it tells a person who looks elsewhere.
+    pub notices: NoticeForm,
+    /// Whether its ground is asked for, and chooses the theme.
+    pub follows_ground: bool,
+    /// The directory whose files links may open, absolute; without one only pages are links.
+    pub workspace: Option<Arc<str>>,
+}
+
+impl Abilities {
+    /// Abilities that every terminal has.
+    pub const PLAIN: Self = Self {
+        looks: Looks { theme: Theme::Mono, links: false },
+        synchronized: false,
+        reflows: false,
+        tmux: false,
+        notices: NoticeForm::Bell,
+        follows_ground: false,
+        workspace: None,
+    };
+}
+
+/// Place of the caret in the rows that are redrawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Caret {
+    /// The row, from 0.
+    pub row: usize,
+    /// The column, from 0.
+    pub column: usize,
+}
+
+/// Draws below what a terminal already shows: closed rows are written once and scroll away with the terminal's own
+/// scrolling; the live rows below them are redrawn where they changed.
+///
+/// It moves only relative to the cursor, never sets a scroll region, and erases nothing above its first live row.
+#[derive(Debug)]
+pub struct InlineScreen {
+    size: Size,
+    abilities: Abilities,
+    live: Vec<Drawn>,
+    caret: Caret,
+    is_caret_shown: bool,
+    resizing: Resizing,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Drawn {
+    encoded: String,
+    columns: usize,
+    /// Whether a character of it takes two columns, of which a terminal breaks none.
+    has_wide: bool,
+}
+
+impl InlineScreen {
+    /// A screen whose cursor stands at the beginning of an empty row.
+    #[must_use]
+    pub fn new(size: Size, abilities: Abilities) -> Self {
+        Self {
+            size,
+            abilities,
+            live: Vec::new(),
+            caret: Caret::default(),
+            is_caret_shown: true,
+            resizing: Resizing::default(),
+        }
+    }
+
+    /// Returns the size of the terminal.
+    #[must_use]
+    pub fn size(&self) -> Size {
+        self.size
+    }
+
+    /// The terminal said its name and version: what is known of it holds, whatever its environment says.
+    pub(crate) fn set_version(&mut self, version: &str) {
+        let Some(known) = KnownTerminal::of(version) else { return };
+        self.abilities.reflows = known.reflows;
+        if self.abilities.notices != NoticeForm::None {
+            self.abilities.notices = known.notices.unwrap_or(self.abilities.notices);
+        }
+        self.abilities.tmux |= known.is_tmux;
+    }
+
+    /// Returns the abilities of the terminal.
+    #[must_use]
+    pub fn abilities(&self) -> &Abilities {
+        &self.abilities
+    }
+
+    /// The terminal said what its ground is like; where that chooses the theme, what is drawn from now on fits it.
+    pub(crate) fn set_ground(&mut self, is_light: bool) {
+        if self.abilities.follows_ground {
+            self.abilities.looks.theme = if is_light { Theme::Light } else { Theme::Dark };
+        }
+    }
+
+    /// The terminal agreed to synchronized output, or does not know it.
+    pub fn set_synchronized(&mut self, synchronized: bool) {
+        self.abilities.synchronized = synchronized;
+    }
+
+    /// The bytes of one frame: `closed` rows as they stay, `live` rows below them, and the caret, which is hidden where
+    /// there is none. Empty if nothing changed.
+    #[must_use]
+    pub fn frame(&mut self, closed: &[Row], live: &[Row], caret: Option<Caret>) -> String {
+        let mut rows: Vec<Drawn> =
+            live.iter().take(self.size.live_rows()).map(|row| self.draw(row)).collect();
+        if rows.is_empty() {
+            rows.push(Drawn::default());
+        }
+        let mut out = self.take_resized();
+        if closed.is_empty() {
+            self.redraw(&mut out, rows);
+        } else {
+            self.resizing.keep_hidden();
+            self.erase(&mut out);
+            for row in closed {
+                out.push_str(&self.encode(row));
+                out.push_str("\r\n");
+            }
+            self.live.clear();
+            self.redraw(&mut out, rows);
+        }
+        self.place_caret(&mut out, caret);
+        self.finish(out)
+    }
+
+    /// The bytes that take the live rows away and leave the cursor where they began.
+    #[must_use]
+    pub fn clear(&mut self) -> String {
+        let mut out = self.take_resized();
+        self.erase(&mut out);
+        (self.live, self.caret) = (Vec::new(), Caret::default());
+        self.resizing.keep_hidden();
+        self.show_caret(&mut out, true);
+        out
+    }
+
+    /// The terminal shows something else at the cursor, which stands at the beginning of an empty row: the next frame
+    /// begins there.
+    pub fn forget(&mut self) {
+        (self.live, self.caret, self.is_caret_shown) = (Vec::new(), Caret::default(), true);
+        self.resizing = Resizing::default();
+    }
+
+    fn encode(&self, row: &Row) -> String {
+        row.encode(self.abilities.looks, self.abilities.workspace.as_deref())
+    }
+
+    fn draw(&self, row: &Row) -> Drawn {
+        let row = soft_split(row, self.size.width).into_iter().next().unwrap_or_default();
+        let text = row.text();
+        Drawn {
+            encoded: self.encode(&row),
+            columns: columns(text.trim_end_matches(' ')),
+            has_wide: graphemes(&text).any(|(_, columns)| columns > 1),
+        }
+    }
+
+    /// Erases from the first live row down, and leaves the cursor there. The first row is erased by itself: tmux would
+    /// keep a copy of everything below if a screen were erased from its first cell.
+    fn erase(&mut self, out: &mut String) {
+        up(out, self.caret.row);
+        out.push_str("\r\u{1b}[K");
+        if self.live.len() > 1 || self.caret.row > 0 {
+            // After a resize there may be no row below: the cursor is put back where it was, not one row up.
+            out.push_str("\u{1b}7\u{1b}[B\r\u{1b}[J\u{1b}8");
+        }
+        self.caret = Caret::default();
+    }
+
+    /// Writes the rows that changed. The cursor ends in the last row that was written.
+    fn redraw(&mut self, out: &mut String, rows: Vec<Drawn>) {
+        let mut at = self.caret.row;
+        let common = self.live.len().min(rows.len());
+        for (row, (old, new)) in self.live.iter().zip(&rows).enumerate() {
+            if old == new {
+                continue;
+            }
+            go(out, at, row);
+            at = row;
+            rewrite(out, old, new, self.size.width);
+        }
+        for (row, new) in rows.iter().enumerate().skip(common) {
+            if row > 0 {
+                go(out, at, row - 1);
+                out.push_str("\r\n");
+            } else {
+                out.push('\r');
+            }
+            out.push_str(&new.encoded);
+            at = row;
+        }
+        for row in rows.len()..self.live.len() {
+            go(out, at, row);
+            out.push_str("\r\u{1b}[K");
+            at = row;
+        }
+        // Wherever that was, the caret is put in its place next.
+        if !out.is_empty() {
+            self.caret = Caret { row: at, column: usize::MAX };
+        }
+        self.live = rows;
+    }
+
+    fn place_caret(&mut self, out: &mut String, caret: Option<Caret>) {
+        let last = self.live.len().saturating_sub(1);
+        // Without a caret the cursor stands at the end, where a shell would go on.
+        let wanted = caret.unwrap_or(Caret { row: last, column: 0 });
+        let wanted =
+            Caret { row: wanted.row.min(last), column: wanted.column.min(self.size.width.saturating_sub(1)) };
+        if wanted != self.caret {
+            go(out, self.caret.row, wanted.row);
+            out.push('\r');
+            if wanted.column > 0 {
+                let _ = write!(out, "\u{1b}[{}C", wanted.column);
+            }
+            self.caret = wanted;
+        }
+        self.show_caret(out, caret.is_some());
+    }
+
+    fn show_caret(&mut self, out: &mut String, show: bool) {
+        if std::mem::replace(&mut self.is_caret_shown, show) != show {
+            out.push_str(if show { "\u{1b}[?25h" } else { "\u{1b}[?25l" });
+        }
+    }
+
+    fn finish(&self, out: String) -> String {
+        if out.is_empty() || !self.abilities.synchronized {
+            return out;
+        }
+        format!("\u{1b}[?2026h{out}\u{1b}[?2026l")
+    }
+}
+
+fn up(out: &mut String, rows: usize) {
+    if rows > 0 {
+        let _ = write!(out, "\u{1b}[{rows}A");
+    }
+}
+
+/// Moves between two live rows, to the beginning or the same column. Downwards by line ends: on a terminal that is
+/// lower by now than this process knows a movement would end too early, and the way back up above the first live row.
+fn go(out: &mut String, from: usize, to: usize) {
+    if to > from {
+        (from..to).for_each(|_| out.push('\n'));
+    } else {
+        up(out, from - to);
+    }
+}
+
+/// Writes a row over another one: what both begin with stays.
+fn rewrite(out: &mut String, old: &Drawn, new: &Drawn, width: usize) {
+    let (kept, start) = common_start(&old.encoded, &new.encoded);
+    out.push('\r');
+    if start > 0 {
+        let _ = write!(out, "\u{1b}[{start}C");
+    }
+    out.push_str(new.encoded.get(kept..).unwrap_or_default());
+    // After a full row the cursor stands in its last column, which would be erased.
+    if new.columns < old.columns && new.columns < width {
+        out.push_str("\u{1b}[K");
+    }
+}
+
+/// Bytes and columns that two rows begin with, which surely take the same columns on every terminal, up to where no style
+/// is on.
+fn common_start(old: &str, new: &str) -> (usize, usize) {
+    let is_sure = |grapheme: &str| {
+        let mut chars = grapheme.chars();
+        let first = chars.next().unwrap_or_default();
+        // Kana, Chinese characters and Hangul are two columns everywhere; emoji are not.
+        let is_wide =
+            matches!(first, '\u{3041}'..='\u{30ff}' | '\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}');
+        let is_narrow = matches!(first, ' '..='~' | '\u{a0}'..='\u{2ff}' | '›' | '│' | '•');
+        chars.next().is_none() && (is_wide || is_narrow)
+    };
+    let (mut bytes, mut columns, mut kept) = (0, 0, (0, 0));
+    // The codes of a style sequence, within one.
+    let mut codes: Option<String> = None;
+    let mut is_styled = false;
+    for ((a, _), (b, wide)) in graphemes(old).zip(graphemes(new)) {
+        if a != b {
+            break;
+        }
+        bytes += a.len();
+        match (&mut codes, a) {
+            (Some(codes), "[") if codes.is_empty() => codes.push('['),
+            (Some(begun), "m") => {
+                is_styled = begun != "[";
+                codes = None;
+            }
+            (Some(codes), digit) if digit.bytes().all(|byte| byte.is_ascii_digit() || byte == b';') => {
+                codes.push_str(digit);
+            }
+            // A link, which is written whole.
+            (Some(_), _) => break,
+            (None, "\u{1b}") => codes = Some(String::new()),
+            (None, sure) if is_sure(sure) => columns += wide,
+            (None, _) => break,
+        }
+        if codes.is_none() && !is_styled {
+            kept = (bytes, columns);
+        }
+    }
+    kept
+}

@@ -1,0 +1,441 @@
+mod keymap;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+pub use self::keymap::Keymap;
+
+/// Key, or anything else that comes from a terminal.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Key {
+    /// A character.
+    Char(char),
+    /// Text that was pasted, its line ends included.
+    Paste(String),
+    /// Enter: submits the prompt.
+    Enter,
+    /// Breaks a line: Alt-Enter, Shift-Enter or Ctrl-J.
+    Newline,
+    /// Completes, or queues.
+    Tab,
+    /// Shift-Tab.
+    BackTab,
+    /// Takes the grapheme before the caret.
+    Back,
+    /// Takes the grapheme behind the caret.
+    Delete,
+    /// An arrow, or a key that moves far; `word` with Ctrl or Alt.
+    Move {
+        /// Direction of the move.
+        to: Direction,
+        /// By words, or otherwise as with Alt held.
+        word: bool,
+    },
+    /// Ctrl and a letter, lower case; `\\` for Ctrl-\.
+    Ctrl(char),
+    /// Alt and a character.
+    Alt(char),
+    /// Escape.
+    Escape,
+    /// The terminal said whether it knows synchronized output.
+    Synchronized(bool),
+    /// The terminal said what its ground is like.
+    Ground {
+        /// Whether it is light.
+        is_light: bool,
+    },
+    /// The terminal said how large it is.
+    Size {
+        /// Rows of the terminal.
+        rows: usize,
+        /// Columns of the terminal.
+        columns: usize,
+    },
+    /// The terminal said its name and its version.
+    Version(String),
+    /// The terminal said what it is: what it was asked before is answered too, or never will be.
+    Answered,
+    /// The person turned to this terminal, or away from it.
+    Focus(bool),
+}
+
+impl Key {
+    /// Whether the terminal said it, and no person.
+    #[must_use]
+    pub fn is_reply(&self) -> bool {
+        matches!(
+            self,
+            Self::Synchronized(_)
+                | Self::Ground { .. }
+                | Self::Size { .. }
+                | Self::Version(_)
+                | Self::Answered
+                | Self::Focus(_)
+        )
+    }
+}
+
+/// Direction in which a key moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// One to the left.
+    Left,
+    /// One to the right.
+    Right,
+    /// One up.
+    Up,
+    /// One down.
+    Down,
+    /// To the beginning.
+    Home,
+    /// To the end.
+    End,
+    /// A page up.
+    PageUp,
+    /// A page down.
+    PageDown,
+}
+
+/// The most bytes of a sequence that is looked at.
+const MAX_PARAMETER_BYTES: usize = 32;
+/// The most bytes of a string that is looked at.
+const STRING: usize = 64;
+/// Beginning of the string that says what colour the ground has.
+const GROUND: &[u8] = b"11;";
+/// Beginning of the string that says what the terminal is called.
+const VERSION: &[u8] = b">|";
+/// The most bytes of a paste: what is more is left out.
+const MAX_PASTE_BYTES: usize = 16 * 1024 * 1024;
+const PASTE_END: &[u8] = b"\x1b[201~";
+/// Moments without a byte after which a paste counts as complete whose end never came: about a second.
+const PASTE_WAITS: u8 = 33;
+/// Moments for which `ESC` is held back while the terminal owes an answer, whose beginning it may be.
+const ESCAPE_WAITS: u8 = 3;
+/// Time for which an answer of the terminal is awaited: one that never comes shall not delay Escape for good.
+const REPLY: Duration = Duration::from_secs(1);
+
+/// Makes keys of the bytes a terminal sends, in whatever pieces they come. What a terminal answers to a query is never a
+/// key.
+#[derive(Debug, Default)]
+pub struct KeyDecoder {
+    state: State,
+    /// The beginning of a character.
+    partial: Vec<u8>,
+    parameters: Vec<u8>,
+    /// A string that the terminal sends, as far as it is looked at, and what began it.
+    string: Vec<u8>,
+    string_begin: u8,
+    /// Keys of what looked like the beginning of a string, and was none.
+    taken_back: Vec<Key>,
+    /// A paste that has begun, and for how many moments nothing of it has come.
+    paste: Option<Vec<u8>>,
+    waits: u8,
+    /// For how many moments an `ESC` has been held back.
+    held: u8,
+    /// Whether the terminal still owes an answer: `ESC` that stood alone may have been its beginning.
+    is_owed: bool,
+    escaped: bool,
+    now: Duration,
+    /// When the terminal was asked last.
+    asked: Duration,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Ground,
+    Escape,
+    Control,
+    Single,
+    String,
+    StringEscape,
+    /// `]` or `P` after an `ESC` that stood alone: a string that comes late, if it goes on like one.
+    Late,
+}
+
+impl KeyDecoder {
+    /// A query was sent that the terminal may answer late.
+    pub fn expect_reply(&mut self) {
+        (self.is_owed, self.asked) = (true, self.now);
+    }
+
+    /// Sets the time of what is taken in from now on, on a clock of the caller's: an answer is not awaited
+    /// for ever.
+    pub fn set_time(&mut self, now: Duration) {
+        self.now = now;
+        self.is_owed = self.is_owed && now < self.asked + REPLY;
+    }
+
+    /// The keys that end within `bytes`.
+    pub fn push(&mut self, bytes: &[u8]) -> Vec<Key> {
+        let mut keys = Vec::new();
+        for byte in bytes {
+            if let Some(paste) = &mut self.paste {
+                self.waits = 0;
+                paste.push(*byte);
+                if paste.ends_with(PASTE_END) {
+                    paste.truncate(paste.len() - PASTE_END.len());
+                    keys.extend(self.end_paste());
+                } else if paste.len() > MAX_PASTE_BYTES {
+                    paste.drain(MAX_PASTE_BYTES / 2..paste.len() - PASTE_END.len());
+                }
+                continue;
+            }
+            let key = self.byte(*byte);
+            keys.append(&mut self.taken_back);
+            keys.extend(key);
+        }
+        keys
+    }
+
+    fn end_paste(&mut self) -> Option<Key> {
+        let pasted = self.paste.take()?;
+        let text = String::from_utf8_lossy(&pasted).replace("\r\n", "\n").replace('\r', "\n");
+        (!text.is_empty()).then_some(Key::Paste(text))
+    }
+
+    /// Whether more bytes may follow at once: [`idle`](Self::idle) has something to do if none do.
+    #[must_use]
+    pub fn awaits_more_bytes(&self) -> bool {
+        self.state == State::Escape || self.paste.is_some()
+    }
+
+    /// Nothing came for a moment: what looked like the beginning of a sequence was the Escape key, and a paste whose end
+    /// does not come is over after some of them.
+    pub fn idle(&mut self) -> Option<Key> {
+        if self.paste.is_some() {
+            self.waits += 1;
+            return if self.waits < PASTE_WAITS { None } else { self.end_paste() };
+        }
+        if self.state != State::Escape {
+            return None;
+        }
+        if self.is_owed && self.held < ESCAPE_WAITS {
+            self.held += 1;
+            return None;
+        }
+        (self.state, self.escaped) = (State::Ground, true);
+        Some(Key::Escape)
+    }
+
+    fn byte(&mut self, byte: u8) -> Option<Key> {
+        let escaped = std::mem::take(&mut self.escaped);
+        self.held = 0;
+        let (state, key) = match (self.state, byte) {
+            (State::Ground, b'[') if escaped && self.is_owed => {
+                self.parameters.clear();
+                (State::Control, None)
+            }
+            (State::Ground, b']' | b'P') if escaped && self.is_owed => {
+                self.string.clear();
+                self.string_begin = byte;
+                (State::Late, None)
+            }
+            (State::Late, _) => return self.late(byte),
+            (State::Ground | State::Single | State::Control, 0x1b) => (State::Escape, None),
+            (State::Ground, _) => (State::Ground, self.plain(byte)),
+            (State::Escape, 0x1b) => (State::Escape, Some(Key::Escape)),
+            (State::Escape, b'[') => {
+                self.parameters.clear();
+                (State::Control, None)
+            }
+            (State::Escape, b'O') => (State::Single, None),
+            (State::Escape, b']' | b'P' | b'_' | b'^' | b'X') => {
+                self.string.clear();
+                self.string_begin = byte;
+                (State::String, None)
+            }
+            (State::Escape, b'\r' | b'\n') => (State::Ground, Some(Key::Newline)),
+            (State::Escape, 0x7f | 0x08) => (State::Ground, Some(Key::Ctrl('w'))),
+            (State::Escape, 0x20..0x7f) => (State::Ground, Some(Key::Alt(byte.into()))),
+            (State::Escape, _) => (State::Ground, self.plain(byte)),
+            (State::Single, _) => (State::Ground, direction(byte).map(|to| Key::Move { to, word: false })),
+            (State::Control, 0x40..=0x7e) => (State::Ground, self.sequence(byte)),
+            (State::Control, _) => {
+                if self.parameters.len() < MAX_PARAMETER_BYTES {
+                    self.parameters.push(byte);
+                }
+                (State::Control, None)
+            }
+            (State::String, 0x07) | (State::StringEscape, b'\\') => (State::Ground, self.end_string()),
+            (State::String | State::StringEscape, 0x1b) => (State::StringEscape, None),
+            (State::String | State::StringEscape, _) => {
+                if self.string.len() < STRING {
+                    self.string.push(byte);
+                }
+                (State::String, None)
+            }
+        };
+        self.state = state;
+        key
+    }
+
+    /// A key that comes as a control sequence, which `last` ends.
+    fn sequence(&mut self, last: u8) -> Option<Key> {
+        let text = String::from_utf8_lossy(&self.parameters).into_owned();
+        if text.starts_with(['?', '>', '<', '=']) {
+            return self.reply(&text, last);
+        }
+        let mut numbers =
+            text.split(';').map(|part| part.split(':').next().unwrap_or_default().parse::<u32>().ok());
+        let first = numbers.next().flatten().unwrap_or(1);
+        let modifiers = numbers.next().flatten().unwrap_or(1).saturating_sub(1);
+        let (shift, alt, ctrl) = (modifiers & 1 != 0, modifiers & 2 != 0, modifiers & 4 != 0);
+        let moved = |to| Some(Key::Move { to, word: alt || ctrl });
+        match last {
+            b'~' => match first {
+                1 | 7 => moved(Direction::Home),
+                4 | 8 => moved(Direction::End),
+                3 => Some(Key::Delete),
+                5 => moved(Direction::PageUp),
+                6 => moved(Direction::PageDown),
+                200 => {
+                    (self.paste, self.waits) = (Some(Vec::new()), 0);
+                    None
+                }
+                _ => None,
+            },
+            b'Z' => Some(Key::BackTab),
+            b'I' if text.is_empty() => Some(Key::Focus(true)),
+            b'O' if text.is_empty() => Some(Key::Focus(false)),
+            b'u' => kitty(first, shift, alt, ctrl),
+            b't' => size(&text),
+            b'A'..=b'D' | b'F' | b'H' => direction(last).and_then(moved),
+            _ => None,
+        }
+    }
+
+    /// A byte behind `]` or `P` that came after an `ESC` which stood alone: of a reply that comes late, or typed.
+    fn late(&mut self, byte: u8) -> Option<Key> {
+        self.string.push(byte);
+        let reply = if self.string_begin == b']' { GROUND } else { VERSION };
+        if reply.starts_with(&self.string) {
+            self.state = if self.string == reply { State::String } else { State::Late };
+            return None;
+        }
+        self.state = State::Ground;
+        self.string.pop();
+        let typed = std::iter::once(self.string_begin).chain(std::mem::take(&mut self.string));
+        self.taken_back.extend(typed.map(|byte| Key::Char(byte.into())));
+        self.byte(byte)
+    }
+
+    /// Returns what the string says that just ended, if anything.
+    fn end_string(&mut self) -> Option<Key> {
+        let string = std::mem::take(&mut self.string);
+        match self.string_begin {
+            b']' => Self::ground(&string),
+            b'P' => {
+                let version = string.strip_prefix(VERSION)?;
+                Some(Key::Version(String::from_utf8_lossy(version).into_owned()))
+            }
+            _ => None,
+        }
+    }
+
+    /// Reads what a string says of the ground, if it is about that.
+    fn ground(string: &[u8]) -> Option<Key> {
+        let text = std::str::from_utf8(string.strip_prefix(GROUND)?).ok()?;
+        let colour = text.strip_prefix("rgb:").or_else(|| text.strip_prefix("rgba:"))?;
+        let mut parts = colour.split('/').map(|part| {
+            let value = u32::from_str_radix(part, 16).ok()?;
+            let most = 16u32
+                .checked_pow(u32::try_from(part.len()).ok()?)?
+                .checked_sub(1)
+                .filter(|most| *most > 0)?;
+            Some(value * 1000 / most)
+        });
+        let mut part = || parts.next().flatten();
+        let (red, green, blue) = (part()?, part()?, part()?);
+        // Brightness as it looks, of 1000.
+        Some(Key::Ground { is_light: (red * 299 + green * 587 + blue * 114) / 1000 > 500 })
+    }
+
+    fn reply(&mut self, text: &str, last: u8) -> Option<Key> {
+        // Every terminal gives this answer, and it is to the last thing it was asked: no other answer comes
+        // any more.
+        if last == b'c' {
+            self.is_owed = false;
+            return Some(Key::Answered);
+        }
+        let mode = text.strip_prefix("?2026;").filter(|_| last == b'y')?;
+        // 1 and 2: set, and not set now. 0: nobody knows the mode; 3 and 4: it cannot be changed.
+        Some(Key::Synchronized(mode.starts_with(['1', '2'])))
+    }
+
+    fn plain(&mut self, byte: u8) -> Option<Key> {
+        if !self.partial.is_empty() || byte >= 0x80 {
+            return self.part(byte);
+        }
+        Some(match byte {
+            b'\r' => Key::Enter,
+            b'\n' => Key::Newline,
+            b'\t' => Key::Tab,
+            0x08 | 0x7f => Key::Back,
+            0x01..=0x1a => Key::Ctrl((byte - 1 + b'a').into()),
+            0x1c => Key::Ctrl('\\'),
+            0x1f => Key::Ctrl('_'),
+            0..0x20 => return None,
+            _ => Key::Char(byte.into()),
+        })
+    }
+
+    /// One byte of a character that has several.
+    fn part(&mut self, byte: u8) -> Option<Key> {
+        self.partial.push(byte);
+        match std::str::from_utf8(&self.partial) {
+            Ok(text) => {
+                let key = text.chars().next().map(Key::Char);
+                self.partial.clear();
+                key
+            }
+            Err(error) if error.error_len().is_none() => None,
+            Err(_) => {
+                self.partial.clear();
+                // The byte that broke the character off is a key of its own.
+                if byte < 0x80 { self.plain(byte) } else { None }
+            }
+        }
+    }
+}
+
+/// Reads how large a terminal says that it is.
+fn size(text: &str) -> Option<Key> {
+    let mut numbers = text.split(';').map(|number| number.parse().ok());
+    match (numbers.next()??, numbers.next()??, numbers.next()??) {
+        (8, rows @ 1.., columns @ 1..) => Some(Key::Size { rows, columns }),
+        _ => None,
+    }
+}
+
+fn direction(last: u8) -> Option<Direction> {
+    Some(match last {
+        b'A' => Direction::Up,
+        b'B' => Direction::Down,
+        b'C' => Direction::Right,
+        b'D' => Direction::Left,
+        b'H' => Direction::Home,
+        b'F' => Direction::End,
+        _ => return None,
+    })
+}
+
+/// A key of the kitty protocol: a code point with modifiers.
+fn kitty(code: u32, shift: bool, alt: bool, ctrl: bool) -> Option<Key> {
+    Some(match (code, char::from_u32(code)?) {
+        (13 | 57414, _) if shift || alt => Key::Newline,
+        (13 | 57414, _) => Key::Enter,
+        (27, _) => Key::Escape,
+        (9, _) if shift => Key::BackTab,
+        (9, _) => Key::Tab,
+        (127, _) if alt || ctrl => Key::Ctrl('w'),
+        (127, _) => Key::Back,
+        (_, 'j') if ctrl => Key::Newline,
+        (_, c) if ctrl && c.is_ascii() => Key::Ctrl(c.to_ascii_lowercase()),
+        (_, c) if alt => Key::Alt(c),
+        (57344..=63743, _) => return None,
+        (_, c) if c.is_control() => return None,
+        (_, c) => Key::Char(c),
+    })
+}

@@ -1,0 +1,56 @@
+use crate::keys::Key;
+
+/// Applies a key to a line that is typed without being seen whole: it grows and shrinks at its end.
+pub(super) fn edit(text: &mut String, key: &Key) {
+    match key {
+        Key::Char(c) => text.push(*c),
+        Key::Paste(pasted) => text.extend(pasted.chars().filter(|c| *c == '\n' || !c.is_control())),
+        Key::Newline => text.push('\n'),
+        Key::Tab => text.push(' '),
+        Key::Back => drop(text.pop()),
+        Key::Ctrl('u') => text.clear(),
+        Key::Ctrl('w') => {
+            let kept = text.trim_end().trim_end_matches(|c: char| !c.is_whitespace()).len();
+            text.truncate(kept);
+        }
+        Key::Ctrl(_)
+        | Key::Alt(_)
+        | Key::Enter
+        | Key::Escape
+        | Key::BackTab
+        | Key::Delete
+        | Key::Move { .. }
+        | Key::Synchronized(_)
+        | Key::Ground { .. }
+        | Key::Size { .. }
+        | Key::Version(_)
+        | Key::Answered
+        | Key::Focus(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::KeyDecoder;
+
+    #[test]
+    fn what_edits_a_line_does_so_and_other_keys_do_nothing() {
+        let edited = |bytes: &str| {
+            let mut text = String::new();
+            KeyDecoder::default().push(bytes.as_bytes()).iter().for_each(|key| edit(&mut text, key));
+            text
+        };
+        for (bytes, expected) in [
+            ("aé語🙂", "aé語🙂"),
+            ("ab\u{7f}c\u{8}d", "ad"),
+            ("one two\u{17}x", "one x"),
+            ("one\u{15}two", "two"),
+            ("a\tb", "a b"),
+            ("a\u{1b}[A\u{1b}[3~\u{1}\u{4}\u{b}\u{1b}bz", "az"),
+            ("\u{1b}[200~y\ré\u{3}\u{1b}\u{15}\u{1b}[201~z", "y\néz"),
+        ] {
+            assert_eq!(edited(bytes), expected, "{bytes:?}");
+        }
+    }
+}

@@ -1,0 +1,205 @@
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use rustyline::completion::Completer;
+use rustyline::error::ReadlineError;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::history::{FileHistory, History};
+use rustyline::validate::Validator;
+use rustyline::{
+    Cmd, ConditionalEventHandler, Config, Context, Editor, Event, EventContext, EventHandler, Helper,
+    KeyCode, KeyEvent, Modifiers, RepeatCount,
+};
+
+use crate::edit::Recall;
+use crate::term::{TerminalError, redacted};
+
+/// Lines that are kept for the arrow keys.
+const MAX_HISTORY_LINES: usize = 500;
+
+/// Longest time after ESC for the rest of a sequence, in milliseconds. Without an end to it, Escape would
+/// make another key of the next one.
+const SEQUENCE_WAIT_MS: u16 = 100;
+
+/// Input of a person.
+#[derive(Debug)]
+pub enum ReadLine {
+    /// A line that Enter ended.
+    Line(String),
+    /// Ctrl-C.
+    Interrupt,
+    /// Shift-Tab, with what was typed before it.
+    BackTab(String),
+    /// Ctrl-D.
+    End,
+    /// The terminal cannot be read, for this reason.
+    Failed(String),
+}
+
+/// Leaves the line when Shift-Tab is pressed.
+#[derive(Clone, Default)]
+struct BackTab(Arc<Mutex<Option<String>>>);
+
+impl BackTab {
+    fn take(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl ConditionalEventHandler for BackTab {
+    fn handle(&self, _: &Event, _: RepeatCount, _: bool, context: &EventContext<'_>) -> Option<Cmd> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(context.line().to_owned());
+        Some(Cmd::Interrupt)
+    }
+}
+
+/// Is told the line after each change.
+pub type OnChange = Box<dyn Fn(&str) + Send + Sync>;
+
+/// Passes on what the line is: it is asked for a hint after each change.
+#[derive(Default)]
+struct Watched(Option<OnChange>);
+
+impl Hinter for Watched {
+    type Hint = String;
+
+    fn hint(&self, line: &str, _: usize, _: &Context<'_>) -> Option<String> {
+        if let Some(changed) = &self.0 {
+            changed(line);
+        }
+        None
+    }
+}
+
+impl Completer for Watched {
+    type Candidate = String;
+}
+
+impl Highlighter for Watched {}
+impl Validator for Watched {}
+impl Helper for Watched {}
+
+/// Line editing with a history that outlives the conversation.
+pub struct LineEditor {
+    editor: Editor<Watched, FileHistory>,
+    /// Text that was typed when Shift-Tab was pressed.
+    back_tab: BackTab,
+    /// The file of the history, once its directory can be written.
+    kept: Option<PathBuf>,
+    /// As the file was when it was read or written last.
+    seen: Option<Stamp>,
+}
+
+/// When a file was changed, and how long it was then.
+type Stamp = (SystemTime, u64);
+
+fn stamp(path: &Path) -> Option<Stamp> {
+    let meta = std::fs::metadata(path).ok()?;
+    Some((meta.modified().ok()?, meta.len()))
+}
+
+impl fmt::Debug for LineEditor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LineEditor").field("kept", &self.kept).finish_non_exhaustive()
+    }
+}
+
+impl LineEditor {
+    /// An editor whose lines are kept in the file `kept`, in a directory that is there.
+    ///
+    /// # Errors
+    /// [`TerminalError::LineEditor`].
+    pub fn new(kept: Option<PathBuf>) -> Result<Self, TerminalError> {
+        let failed = |error: ReadlineError| TerminalError::LineEditor(error.to_string());
+        let config = Config::builder().max_history_size(MAX_HISTORY_LINES).map_err(failed)?;
+        let mut editor =
+            Editor::with_config(config.keyseq_timeout(Some(SEQUENCE_WAIT_MS)).build()).map_err(failed)?;
+        editor.set_helper(Some(Watched::default()));
+        if let Some(path) = &kept {
+            // The first conversation has no history yet.
+            let _ = editor.load_history(path);
+        }
+        let back_tab = BackTab::default();
+        let key = KeyEvent(KeyCode::BackTab, Modifiers::NONE);
+        let handler = EventHandler::Conditional(Box::new(back_tab.clone()));
+        editor.bind_sequence(key, handler);
+        let seen = kept.as_deref().and_then(stamp);
+        Ok(Self { editor, back_tab, kept, seen })
+    }
+
+    /// Has `changed` told the line after each change from now on; nobody, where there is none.
+    pub fn on_change(&mut self, changed: Option<OnChange>) {
+        self.editor.set_helper(Some(Watched(changed)));
+    }
+
+    /// Reads a line that begins with `draft`.
+    pub fn read(&mut self, draft: &str) -> ReadLine {
+        self.refresh();
+        let typed = match self.editor.readline_with_initial("› ", (draft, "")) {
+            Ok(line) => ReadLine::Line(line),
+            Err(ReadlineError::Interrupted) => match self.back_tab.take() {
+                Some(typed) => ReadLine::BackTab(typed),
+                None => ReadLine::Interrupt,
+            },
+            Err(ReadlineError::Eof) => ReadLine::End,
+            Err(error) => ReadLine::Failed(error.to_string()),
+        };
+        if let ReadLine::Line(line) = &typed {
+            if let Some(Watched(Some(changed))) = self.editor.helper() {
+                changed("");
+            }
+            self.remember(line);
+        }
+        typed
+    }
+
+    /// The lines that were typed before, oldest first.
+    pub fn history(&self) -> Vec<String> {
+        self.editor.history().iter().cloned().collect()
+    }
+
+    /// Gives the lines as they are by then, those of other processes too, if they are others than it gave before.
+    pub fn recall(&self) -> Recall {
+        let (kept, mut seen) = (self.kept.clone(), self.seen);
+        Box::new(move || {
+            let path = kept.as_deref()?;
+            let now = stamp(path)?;
+            if seen.replace(now) == Some(now) {
+                return None;
+            }
+            let config = Config::builder().max_history_size(MAX_HISTORY_LINES).ok()?.build();
+            let mut history = FileHistory::with_config(&config);
+            history.load(path).ok()?;
+            Some(history.iter().cloned().collect())
+        })
+    }
+
+    /// Reads the history anew if another process wrote to it.
+    fn refresh(&mut self) {
+        let Some(path) = &self.kept else { return };
+        let now = stamp(path);
+        if now.is_some() && std::mem::replace(&mut self.seen, now) != now {
+            // Lines that cannot be read any more stay as they were typed here.
+            let _ = self.editor.clear_history().and_then(|()| self.editor.load_history(path));
+        }
+    }
+
+    /// Remembers a line that was typed, here or elsewhere.
+    pub fn remember(&mut self, line: &str) {
+        // A line that is not remembered is typed again.
+        if self.editor.add_history_entry(&*redacted(line)).is_ok_and(|added| added) {
+            self.keep();
+        }
+    }
+
+    fn keep(&mut self) {
+        if let Some(path) = &self.kept {
+            // A history that cannot be written costs the arrow keys, not the conversation.
+            let _ = self.editor.append_history(path);
+            self.seen = stamp(path);
+        }
+    }
+}

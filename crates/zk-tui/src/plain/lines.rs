@@ -1,0 +1,294 @@
+//! Lines of a view, for a person.
+
+use zk_view::{
+    Activity, Block, Body, Call, CallState, Content, DiffLine, DiffReader, Form, NoteLevel, PluginBlock,
+    Status, Text,
+};
+
+use crate::row::Style;
+pub use crate::view::status_line as status;
+use crate::view::{counted, silence};
+
+/// The longest line of a result that is shown, in characters.
+const MAX_LINE_CHARS: usize = 120;
+
+/// Lines of a diff that are shown, of an output that ended well, and of one that failed.
+const MAX_DIFF_ROWS: usize = 20;
+const MAX_OUTPUT_ROWS: usize = 5;
+const MAX_FAILED_OUTPUT_ROWS: usize = 15;
+
+/// Sub-agents stand to the right, under their name.
+pub(crate) fn indent(block: &Block) -> String {
+    match &block.agent {
+        None => String::new(),
+        Some(agent) => format!("{}[{}] ", "  ".repeat(agent.depth as usize), agent.name),
+    }
+}
+
+/// A closed block as it stands in a conversation that is read later; nothing of what does not last: reasoning, and what a
+/// run took.
+pub fn block(block: &Block) -> Vec<(Style, String)> {
+    let mut lines = content(&block.content);
+    let indent = indent(block);
+    lines.iter_mut().for_each(|(_, line)| line.insert_str(0, &indent));
+    lines
+}
+
+fn content(content: &Content) -> Vec<(Style, String)> {
+    let plain = |text: &str| text.lines().map(|line| (Style::PLAIN, line.to_owned())).collect();
+    match content {
+        Content::User { text, attachments } => {
+            let mut lines: Vec<_> = plain(&format!("› {}", text.as_str().trim_end()));
+            if *attachments > 0 {
+                lines.push((Style::DIM, format!("  ({})", counted(u64::from(*attachments), "attachment"))));
+            }
+            lines
+        }
+        Content::Injected { by, text } => plain(&format!("› ({by}) {}", text.as_str().trim_end())),
+        Content::Answer { text, end } => {
+            let mut lines: Vec<_> = plain(text.as_str().trim_end());
+            lines.extend(end.remark().map(|end| (Style::YELLOW, format!("({end})"))));
+            lines
+        }
+        Content::Call(shown) => {
+            let mut lines = vec![(Style::CYAN, shorten(&format!("● {}", shown.summary)))];
+            lines.extend(call(shown));
+            lines
+        }
+        Content::Provider { text } if text.is_empty() => Vec::new(),
+        Content::Provider { text } => vec![(Style::DIM, shorten(&format!("◦ {text}")))],
+        Content::Summary { text } => plain(&format!("(summary) {text}")),
+        Content::Plugin(plugin) => {
+            let PluginBlock { source, title, body, .. } = &**plugin;
+            let rows = body.lines.iter().map(Text::as_str);
+            if title.is_empty() {
+                plain(&format!("◦ {source}: {}", rows.collect::<Vec<_>>().join("\n")))
+            } else {
+                let rows = rows.map(|row| (Style::PLAIN, row.to_owned()));
+                std::iter::once((Style::BOLD, title.as_str().to_owned())).chain(rows).collect()
+            }
+        }
+        Content::Note { level, text } => {
+            let style = match level {
+                NoteLevel::Info => Style::DIM,
+                NoteLevel::Warning => Style::YELLOW,
+            };
+            vec![(style, text.as_str().to_owned())]
+        }
+        Content::Thinking { .. } | Content::End(_) => Vec::new(),
+    }
+}
+
+/// Returns the lines of a call: what happened first, then the end of its output or what it changed.
+pub fn call(call: &Call) -> Vec<(Style, String)> {
+    let reason = call.reason.as_ref().map(|reason| reason.as_str());
+    let not_run = |what: &str| {
+        let why = reason.map_or(String::new(), |reason| format!(": {reason}"));
+        vec![(Style::YELLOW, shorten(&format!("✗ {} {what}{why}", call.tool)))]
+    };
+    let mut lines = match (call.state, &call.body) {
+        (CallState::Refused, _) => not_run("was refused"),
+        (CallState::Parked, _) => not_run("waits for approval"),
+        (CallState::Skipped | CallState::NotRun, _) => not_run("was not run"),
+        (CallState::OutcomeUnknown, _) => not_run("was cut off: its effects are unknown"),
+        (CallState::Invalid, _) => not_run("was called with invalid arguments"),
+        (CallState::Unknown, _) => not_run("is no tool"),
+        (CallState::Writing | CallState::Waiting | CallState::Running, _) | (_, None) => Vec::new(),
+        (CallState::Done, Some(body)) => result(body, call.elapsed_ms, false),
+        (CallState::Failed, Some(body)) => result(body, call.elapsed_ms, true),
+    };
+    lines.extend(call.remarks.iter().map(|text| (Style::DIM, shorten(&format!("  ↳ {text}")))));
+    lines
+}
+
+fn result(body: &Body, elapsed_ms: Option<u64>, failed: bool) -> Vec<(Style, String)> {
+    let (style, sign) = if failed { (Style::RED, "✗") } else { (Style::DIM, "✓") };
+    let first = |text: &str| (style, format!("  {sign} {}", shorten(text)));
+    let long = elapsed_ms.filter(|ms| *ms >= 1000);
+    let took = long.map_or(String::new(), |ms| format!(" · {:.1} s", ms as f64 / 1e3));
+    let total = body.total_lines;
+    let shown = if failed { MAX_FAILED_OUTPUT_ROWS } else { MAX_OUTPUT_ROWS };
+    match (&body.form, &body.lines[..]) {
+        (Form::Line, [line]) | (Form::Lines, [line]) => vec![first(line.as_str())],
+        (Form::Diff { added, removed, .. }, _) if !failed => {
+            let mut lines = vec![first(&format!("+{added} -{removed}"))];
+            lines.extend(diff(body));
+            lines
+        }
+        (Form::Table, _) if !failed => vec![first(&format!("{}{took}", counted(total, "row")))],
+        (Form::Command { exit }, _) => {
+            let ended = if failed { format!("{exit} · ") } else { String::new() };
+            let printed = if total == 0 { "no output".to_owned() } else { counted(total, "line") };
+            let mut lines = vec![first(&format!("{ended}{printed}{took}"))];
+            lines.extend(end(body, shown));
+            lines
+        }
+        (Form::Lines | Form::Line | Form::Diff { .. } | Form::Table, _) => {
+            let mut lines = vec![first(&format!("{}{took}", counted(total, "line")))];
+            // An error is text for the model: its beginning says what failed.
+            let kept = body.lines.len().min(shown);
+            lines
+                .extend(body.lines.iter().take(if failed { kept } else { 0 }).map(|line| row(line.as_str())));
+            if failed && total > kept as u64 {
+                lines.push(more(total - kept as u64, "below"));
+            }
+            lines
+        }
+    }
+}
+
+fn row(line: &str) -> (Style, String) {
+    (Style::DIM, format!("    {}", shorten(line)))
+}
+
+fn more(hidden: u64, place: &str) -> (Style, String) {
+    (Style::DIM, format!("    … {} {place} · /show", counted(hidden, "more line")))
+}
+
+/// The last lines of an output, after how many there are before them.
+fn end(body: &Body, shown: usize) -> Vec<(Style, String)> {
+    let hidden = body.lines.len().saturating_sub(shown);
+    let rows = body.lines.iter().skip(hidden).map(|line| row(line.as_str()));
+    let before = body.total_lines.saturating_sub((body.lines.len() - hidden) as u64);
+    (before > 0).then(|| more(before, "above")).into_iter().chain(rows).collect()
+}
+
+/// The lines of a diff that say what changed, with their numbers.
+fn diff(body: &Body) -> Vec<(Style, String)> {
+    let Form::Diff { added, removed, .. } = &body.form else { return Vec::new() };
+    let mut reader = DiffReader::default();
+    let row = |style, number: u64, sign, text: &str| {
+        let number = if number == 0 { String::new() } else { number.to_string() };
+        Some((style, format!("{number:>6} {sign}{}", shorten(text))))
+    };
+    let changed = |line: &Text| match reader.line(line.as_str()) {
+        DiffLine::Added { number, text } => row(Style::GREEN, number, '+', text),
+        DiffLine::Removed { number, text } => row(Style::RED, number, '-', text),
+        DiffLine::Header(_) | DiffLine::Hunk(_) | DiffLine::Kept { .. } => None,
+    };
+    let mut rows: Vec<(Style, String)> = body.lines.iter().filter_map(changed).take(MAX_DIFF_ROWS).collect();
+    let hidden = (added + removed).saturating_sub(rows.len() as u64);
+    if hidden > 0 {
+        rows.push(more(hidden, "below"));
+    }
+    rows
+}
+
+/// Silence of a server, in milliseconds, from which on a line that stays tells of it.
+const TOLD_SILENCE_MS: u64 = 15_000;
+
+/// Waits that lines which stay told of, where nothing can be taken back.
+#[derive(Debug, Default)]
+pub struct ToldWaits {
+    /// The attempt that failed before the wait for another one.
+    attempt: Option<u32>,
+    /// Silence from which on the next line is due, in milliseconds; nothing before the first one.
+    next_silence_ms: Option<u64>,
+}
+
+impl ToldWaits {
+    /// The line that is due now: one for each wait for another attempt, and for a silent server one after 15 seconds and
+    /// then each time the silence has doubled.
+    pub fn line(&mut self, status: &Status) -> Option<String> {
+        let (attempt, next_silence_ms) = (self.attempt.take(), self.next_silence_ms.take());
+        match &status.activity {
+            Activity::Retrying { attempt: failed, left_ms, .. } => {
+                self.attempt = if *left_ms == 0 { attempt } else { Some(*failed) };
+                if *left_ms == 0 || attempt == Some(*failed) {
+                    return None;
+                }
+                let why = status.activity.failed_attempt().unwrap_or_default();
+                let verb = if *failed == 0 { "trying" } else { "trying again" };
+                Some(format!("{why}; {verb} in {} s", left_ms / 1000))
+            }
+            Activity::Silent { model, idle_ms, limit_ms, keep_alives } => {
+                let due = next_silence_ms.unwrap_or(TOLD_SILENCE_MS);
+                self.next_silence_ms = Some(if *idle_ms < due { due } else { idle_ms.saturating_mul(2) });
+                (*idle_ms >= due).then(|| silence(model, *idle_ms, *limit_ms, *keep_alives))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The beginning of a text that is a line, as far as it is shown.
+#[must_use]
+pub fn shorten(text: &str) -> String {
+    match text.char_indices().nth(MAX_LINE_CHARS) {
+        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or(text)),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zk_core::model::CommandExit;
+    use zk_view::{BatchCounts, Text};
+
+    use super::*;
+
+    fn command(lines: usize, total_lines: u64, code: i32) -> Vec<String> {
+        let body = Body {
+            form: Form::Command { exit: CommandExit::Code { code } },
+            lines: (0..lines).map(|n| Text::from(format!("line {n}"))).collect(),
+            total_lines,
+            expandable: false,
+        };
+        result(&body, Some(10), code != 0).into_iter().map(|(_, line)| line).collect()
+    }
+
+    #[test]
+    fn a_command_shows_its_last_lines_and_how_many_there_were() {
+        assert_eq!(command(0, 0, 0), ["  ✓ no output"]);
+        assert_eq!(command(1, 1, 0), ["  ✓ 1 line", "    line 0"]);
+        let long = command(40, 100_000, 0);
+        assert_eq!(long[..2], ["  ✓ 100000 lines", "    … 99995 more lines above · /show"]);
+        assert_eq!(long.last().unwrap(), "    line 39");
+    }
+
+    #[test]
+    fn long_lines_are_cut_between_characters() {
+        assert_eq!(shorten(&"é".repeat(500)).chars().count(), MAX_LINE_CHARS + 1);
+    }
+
+    #[test]
+    fn a_failed_command_shows_its_exit_code_first() {
+        assert_eq!(command(2, 2, 3), ["  ✗ exit code 3 · 2 lines", "    line 0", "    line 1"]);
+    }
+
+    #[test]
+    fn the_live_line_begins_with_how_to_stop() {
+        let running = |batch| Status {
+            activity: Activity::Running { calls: vec![Text::new("$ sleep 25")], batch },
+            activity_ms: 12_000,
+            ..Status::default()
+        };
+        let one = BatchCounts { of: 1, ..BatchCounts::default() };
+        assert_eq!(status(&running(one), "Esc", true).unwrap(), "Esc stops · 12 s · $ sleep 25");
+        let several = BatchCounts { over: 3, of: 4, failed: 1, refused: 1, skipped: 0 };
+        let line = status(&running(several), "Esc", true).unwrap();
+        assert_eq!(line, "Esc stops · 12 s · 3 of 4 done, 1 failed, 1 refused · $ sleep 25");
+        let model = Text::new("anthropic/claude-opus-5");
+        let silent = Activity::Silent { model, idle_ms: 3400, limit_ms: 3_600_000, keep_alives: false };
+        let silent = Status { activity: silent, ..Status::default() };
+        let line = status(&silent, "Esc", true).unwrap();
+        assert_eq!(line, "Esc stops · waiting for anthropic/claude-opus-5, 3 s (limit 60 min)");
+    }
+    fn silent(idle_ms: u64) -> Status {
+        let model = Text::new("llama.cpp/qwen");
+        let activity = Activity::Silent { model, idle_ms, limit_ms: 3_600_000, keep_alives: false };
+        Status { activity, ..Status::default() }
+    }
+
+    #[test]
+    fn a_silent_server_is_told_of_after_15_seconds_and_each_time_the_silence_has_doubled() {
+        let mut told = ToldWaits::default();
+        let seconds: Vec<u64> =
+            (3..=400).filter(|seconds| told.line(&silent(seconds * 1000)).is_some()).collect();
+        assert_eq!(seconds, [15, 30, 60, 120, 240]);
+        assert_eq!(told.line(&Status::default()), None);
+        assert_eq!(told.line(&silent(3000)), None, "another silence");
+        let line = told.line(&silent(16_200)).unwrap();
+        assert_eq!(line, "waiting for llama.cpp/qwen, 16 s (limit 60 min)");
+    }
+}

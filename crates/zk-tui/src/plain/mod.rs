@@ -1,0 +1,25 @@
+//! A conversation in plain lines: nothing that was written is written anew, so that it can be read out, and works on terminals
+//! that cannot move their cursor. What a program reads is written by the same [`Screen`].
+
+mod backlog;
+mod help;
+mod keyboard;
+mod line_editor;
+pub mod lines;
+mod notices;
+mod painter;
+mod screen;
+mod shared_screen;
+mod status_line;
+mod terminal_ui;
+
+pub use backlog::Backlog;
+pub use help::help;
+pub use keyboard::{Keyboard, Waiting, Watching};
+pub use line_editor::{LineEditor, OnChange, ReadLine};
+pub use notices::Notices;
+pub use painter::Painting;
+pub use screen::{Screen, Sink};
+pub use shared_screen::SharedScreen;
+pub use status_line::StatusLine;
+pub use terminal_ui::{FOLLOW_UP_WAIT, TerminalUi, attend};

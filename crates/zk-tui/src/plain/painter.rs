@@ -1,0 +1,258 @@
+use std::collections::{HashMap, HashSet};
+use std::mem::Discriminant;
+
+use tokio::task::JoinHandle;
+use zk_view::{
+    Activity, AnswerEnd, Block, BlockId, Call, CallState, Content, Drained, Patch, Status, View, ViewDriver,
+};
+
+use super::lines;
+use super::screen::Screen;
+use super::shared_screen::SharedScreen;
+use super::status_line::StatusLine;
+use crate::row::Style;
+
+/// Draws a conversation in lines: the answer as it streams, calls and their results below each other, and what goes
+/// on now in a status line.
+struct Painter {
+    screen: SharedScreen,
+    /// Blocks that may still change.
+    open: HashMap<BlockId, Drawn>,
+    /// Blocks that are drawn as they stay.
+    done: HashSet<BlockId>,
+    status: Status,
+    /// The kind of what went on when that was looked at last.
+    said: Discriminant<Activity>,
+    /// Waits that were told of.
+    waits: lines::ToldWaits,
+    line: Option<StatusLine>,
+    /// Which session it draws: see [`zk_view::View::switches`].
+    switches: u64,
+}
+
+/// Part of a block that is drawn.
+#[derive(Default)]
+struct Drawn {
+    /// Bytes of an answer; nothing for other blocks.
+    written: Option<usize>,
+    /// The first line of another block.
+    announced: bool,
+}
+
+/// A painter at work, until this is dropped.
+#[derive(Debug)]
+pub struct Painting {
+    drained: Drained,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Painting {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Painting {
+    /// Draws what happens from now on.
+    pub fn begin(view: &ViewDriver, screen: &SharedScreen) -> Self {
+        let mut reader = view.reader();
+        let drained = reader.drained();
+        let now = view.view();
+        let mut painter = Painter {
+            screen: screen.clone(),
+            open: HashMap::new(),
+            done: ids(&now),
+            switches: now.switches,
+            status: Status::default(),
+            said: std::mem::discriminant(&Activity::Idle),
+            waits: lines::ToldWaits::default(),
+            line: None,
+        };
+        let task = tokio::spawn(async move {
+            while let Some(patches) = reader.next().await {
+                patches.iter().for_each(|patch| painter.patch(patch));
+                painter.show_status();
+            }
+        });
+        Self { drained, task }
+    }
+
+    /// A handle to wait for the painter.
+    pub fn drained(&self) -> Drained {
+        self.drained.clone()
+    }
+
+    /// Waits until everything that happened is drawn.
+    pub async fn flush(&self) {
+        self.drained.wait().await;
+    }
+}
+
+/// Time of a run after which its person may look elsewhere, in milliseconds. Plain lines do not know whether
+/// they do.
+const LONG_RUN_MS: u64 = 10_000;
+
+/// Whether what the run does next is worth a bell.
+fn is_long(status: &Status) -> bool {
+    status.run_ms.is_some_and(|ms| ms >= LONG_RUN_MS)
+}
+
+/// The ids of all blocks.
+fn ids(view: &View) -> HashSet<BlockId> {
+    view.blocks.iter().map(|block| block.id.clone()).collect()
+}
+
+/// A piece of an answer; its first one behind who speaks, where lines are labelled.
+fn answer(screen: &mut Screen, begins: bool, piece: &str) {
+    if begins && !piece.is_empty() && screen.is_labelled() {
+        screen.end_line();
+        screen.stream("zk: ");
+    }
+    screen.stream(piece);
+}
+
+impl Painter {
+    fn patch(&mut self, patch: &Patch) {
+        match patch {
+            Patch::Reset { view } => {
+                if std::mem::replace(&mut self.switches, view.switches) != view.switches {
+                    // Whoever switched says so, and which part of the stored session is worth a look.
+                    (self.open, self.done) = (HashMap::new(), ids(view));
+                }
+                view.blocks.iter().for_each(|block| self.block(block));
+                self.status = view.status.clone();
+            }
+            Patch::Open { block } | Patch::Change { block } | Patch::Close { block } => self.block(block),
+            Patch::Grow { id, delta } => {
+                if let Some(written) = self.open.get_mut(id).and_then(|drawn| drawn.written.as_mut()) {
+                    let begins = *written == 0;
+                    *written += delta.as_str().len();
+                    answer(&mut self.screen.lock(), begins, delta.as_str());
+                }
+            }
+            Patch::Remove { id } => drop(self.open.remove(id)),
+            Patch::Body { lines, .. } => {
+                lines.iter().for_each(|line| self.screen.line(Style::PLAIN, line.as_str()));
+            }
+            Patch::Status { status } => {
+                if is_long(&self.status) && status.run_ms.is_none() {
+                    self.screen.lock().ring();
+                }
+                self.status = status.clone();
+            }
+            Patch::Ask { .. } if is_long(&self.status) => self.screen.lock().ring(),
+            Patch::Ask { .. }
+            | Patch::Answered { .. }
+            | Patch::Queue { .. }
+            | Patch::Agents { .. }
+            | Patch::Jobs { .. } => {}
+        }
+    }
+
+    fn block(&mut self, block: &Block) {
+        if self.done.contains(&block.id) {
+            return;
+        }
+        let drawn = self.open.entry(block.id.clone()).or_default();
+        if let Content::Answer { text, end: AnswerEnd::SentAgain } = &block.content {
+            // A broken answer was drawn as it arrived.
+            drawn.written = Some(text.as_str().len());
+        }
+        let is_own = block.agent.is_none();
+        match &block.content {
+            Content::Answer { text, end } if is_own => {
+                let written = drawn.written.get_or_insert_default();
+                let rest = text.as_str().get(*written..).unwrap_or_default();
+                let begins = *written == 0;
+                *written += rest.len();
+                let mut screen = self.screen.lock();
+                answer(&mut screen, begins, rest);
+                if block.closed {
+                    screen.end_line();
+                    if let (AnswerEnd::SentAgain, Some(remark)) = (end, end.remark()) {
+                        screen.line(Style::YELLOW, &format!("({remark})"));
+                    }
+                }
+            }
+            Content::Thinking { .. } if is_own => {
+                if !std::mem::replace(&mut drawn.announced, true) {
+                    self.screen.line(Style::DIM, "thinking …");
+                }
+            }
+            Content::Call(call) => {
+                let indent = lines::indent(block);
+                if call.state == CallState::Running && !std::mem::replace(&mut drawn.announced, true) {
+                    self.screen.line(Style::CYAN, &format!("{indent}● {}", call.headline()));
+                }
+                if block.closed {
+                    self.call(call, &indent);
+                }
+            }
+            Content::Provider { .. } if is_own && block.closed => self.lines(&lines::block(block)),
+            Content::Plugin(_) | Content::Note { .. } if block.closed => self.lines(&lines::block(block)),
+            Content::Answer { .. }
+            | Content::Thinking { .. }
+            | Content::Provider { .. }
+            | Content::Plugin(_)
+            | Content::Note { .. }
+            | Content::User { .. }
+            | Content::Injected { .. }
+            | Content::Summary { .. }
+            | Content::End(_) => {}
+        }
+        if block.closed {
+            self.open.remove(&block.id);
+            self.done.insert(block.id.clone());
+        }
+    }
+
+    fn lines(&self, lines: &[(Style, String)]) {
+        let mut screen = self.screen.lock();
+        lines.iter().for_each(|(style, line)| screen.line(*style, line));
+    }
+
+    fn call(&self, call: &Call, indent: &str) {
+        let mut screen = self.screen.lock();
+        for (style, line) in lines::call(call) {
+            screen.line(style, &format!("{indent}{line}"));
+        }
+    }
+
+    /// Says once that something is waited for, where nothing can be taken back.
+    fn say_wait(&mut self) {
+        if let Some(line) = self.waits.line(&self.status) {
+            self.screen.line(Style::YELLOW, &line);
+        }
+        let is_wait = matches!(
+            self.status.activity,
+            Activity::Silent { .. } | Activity::Compacting { .. } | Activity::Stopping
+        );
+        let kind = std::mem::discriminant(&self.status.activity);
+        if std::mem::replace(&mut self.said, kind) == kind || !is_wait {
+            return;
+        }
+        let stops = if self.screen.has_keys() { "Esc" } else { "Ctrl-C" };
+        let is_labelled = self.screen.lock().is_labelled();
+        let text = lines::status(&self.status, stops, self.screen.has_keys()).filter(|_| is_labelled);
+        if let Some(text) = text {
+            self.screen.line(Style::DIM, &text);
+        }
+    }
+
+    /// Shows what goes on now where lines can be taken back.
+    fn show_status(&mut self) {
+        if !self.screen.lock().erases() {
+            self.say_wait();
+            return;
+        }
+        let stops = if self.screen.has_keys() { "Esc" } else { "Ctrl-C" };
+        match lines::status(&self.status, stops, self.screen.has_keys()) {
+            None => drop(self.line.take().map(StatusLine::clear)),
+            Some(text) => {
+                if !self.line.as_ref().is_some_and(|line| line.update(&text)) {
+                    self.line = Some(StatusLine::show_below(&self.screen, &text));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,410 @@
+use std::io::ErrorKind;
+
+use tokio::sync::mpsc::UnboundedSender;
+use zk_view::{Sanitiser, sanitise};
+
+use super::backlog::Backlog;
+use crate::row::{Style, Theme};
+use crate::term::{Modes, Reader, SafeText, StdStream, TerminalEnv, TerminalError, redacted};
+
+/// Back to the beginning of the line, which is empty then.
+const ERASE: &str = "\r\u{1b}[K";
+
+/// Makes sure that there is a line below this one, and goes to it; [`BACK`] returns.
+const BELOW: &str = "\u{1b}D\u{1b}[A\u{1b}7\u{1b}D";
+const BACK: &str = "\u{1b}8";
+
+const RESET: &str = "\u{1b}[0m";
+
+/// An output as a person reads it. When it is no terminal, text passes unchanged and without colours.
+#[derive(Debug)]
+pub struct Screen {
+    place: StdStream,
+    reader: Reader,
+    colours: bool,
+    /// Whether the terminal can take back what was written.
+    is_capable: bool,
+    /// Whether that is done: whoever has the screen read to them gets every line once.
+    erases: bool,
+    theme: Theme,
+    answer: Sanitiser,
+    /// Whether the cursor is at the beginning of a line.
+    fresh: bool,
+    /// The status line, and its text.
+    status: Option<StatusId>,
+    status_text: String,
+    /// Text typed during a run.
+    draft: String,
+    /// Status lines as they are drawn now.
+    drawn: Option<Drawn>,
+    /// Columns of the cursor's line that are taken, wide characters counted once.
+    column: usize,
+    /// Number of writes that stay.
+    written: u64,
+    /// Number of status lines written.
+    statuses: u64,
+    /// Sink of what is written, where somebody else draws it.
+    sink: Option<Sink>,
+    /// Text that is written later, while the terminal belongs to somebody else.
+    held: Option<SafeText>,
+    /// Error after which nothing can be written any more.
+    broken: Option<std::io::Error>,
+}
+
+/// Text for whoever draws the screen, in pieces that need not be lines.
+#[derive(Debug)]
+pub struct Sink {
+    /// Channel of whoever draws.
+    pub sender: UnboundedSender<(Style, String)>,
+    /// Backlog of text that was sent and is not drawn.
+    pub backlog: Backlog,
+}
+
+impl Sink {
+    fn send(&self, style: Style, text: String) {
+        self.backlog.add(text.len());
+        // Whoever draws may have ended.
+        let _ = self.sender.send((style, text));
+    }
+}
+
+/// Position of the last line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Drawn {
+    /// The cursor is in it.
+    Here,
+    /// Below the line that the cursor is in.
+    Below,
+}
+
+/// One status line: it stands until something else is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StatusId(u64);
+
+impl Screen {
+    /// Standard output.
+    pub fn stdout(env: &TerminalEnv) -> Self {
+        Self::at(StdStream::Stdout, env)
+    }
+
+    /// Standard error.
+    pub fn stderr(env: &TerminalEnv) -> Self {
+        Self::at(StdStream::Stderr, env)
+    }
+
+    /// A screen that somebody else draws.
+    pub fn drawn_by(sink: Sink, env: &TerminalEnv) -> Self {
+        Self { sink: Some(sink), colours: false, is_capable: false, erases: false, ..Self::stdout(env) }
+    }
+
+    /// Returns the backlog of what waits to be drawn, where somebody else draws.
+    pub fn backlog(&self) -> Option<Backlog> {
+        self.sink.as_ref().map(|sink| sink.backlog.clone())
+    }
+
+    fn at(place: StdStream, env: &TerminalEnv) -> Self {
+        let reader = place.reader();
+        let is_capable = reader == Reader::Terminal && !env.is_dumb();
+        Self {
+            place,
+            reader,
+            colours: is_capable && !env.is_colourless(),
+            is_capable,
+            erases: is_capable && !env.is_accessible(),
+            theme: Theme::Dark,
+            answer: Sanitiser::default(),
+            fresh: true,
+            status: None,
+            status_text: String::new(),
+            draft: String::new(),
+            drawn: None,
+            column: 0,
+            written: 0,
+            statuses: 0,
+            sink: None,
+            held: None,
+            broken: None,
+        }
+    }
+
+    /// In the colours of a theme.
+    pub fn with_theme(self, theme: Theme) -> Self {
+        Self { theme, ..self }
+    }
+
+    /// A piece of an answer as it streams.
+    pub fn stream(&mut self, delta: &str) {
+        let piece = SafeText::piece(delta, &mut self.answer, self.reader);
+        self.put(&piece);
+    }
+
+    /// Begins a new line, unless the cursor is at the beginning of one, and drops an open escape sequence.
+    pub fn end_line(&mut self) {
+        self.answer = Sanitiser::default();
+        if self.fresh {
+            self.clear();
+        } else {
+            self.put(&SafeText::own("\n"));
+        }
+    }
+
+    /// One whole line.
+    pub fn line(&mut self, style: Style, text: &str) {
+        self.exact_line(style, &redacted(text));
+    }
+
+    /// One whole line with whatever is in it, secrets too: what a person is to approve is shown as it is.
+    pub fn exact_line(&mut self, style: Style, text: &str) {
+        self.end_line();
+        let text = SafeText::exact(text, self.reader);
+        if let Some(sink) = &self.sink {
+            sink.send(style, format!("{}\n", text.as_str()));
+            return;
+        }
+        let line = if self.colours && style != Style::PLAIN {
+            SafeText::style(style, self.theme).then(&text).then(&SafeText::own(RESET))
+        } else {
+            text
+        };
+        self.put(&line.then(&SafeText::own("\n")));
+    }
+
+    /// Counts what was written and stays: status lines and the draft do not.
+    pub(crate) fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Whether the terminal can take lines back, and move its cursor.
+    pub fn is_capable(&self) -> bool {
+        self.is_capable
+    }
+
+    /// Whether every line says who speaks, since nothing else on the screen does: it is read out, or a simple terminal.
+    pub fn is_labelled(&self) -> bool {
+        self.reader == Reader::Terminal && !self.erases && self.sink.is_none()
+    }
+
+    /// Whether lines are taken back.
+    pub fn erases(&self) -> bool {
+        self.erases
+    }
+
+    /// Begins a status line, for a screen that [erases](Self::erases).
+    pub(crate) fn begin_status(&mut self) -> StatusId {
+        self.end_line();
+        self.next_status()
+    }
+
+    /// Begins a status line that leaves the cursor where it is.
+    pub(crate) fn begin_status_below(&mut self) -> StatusId {
+        self.clear();
+        self.next_status()
+    }
+
+    fn next_status(&mut self) -> StatusId {
+        self.statuses += 1;
+        let status = StatusId(self.statuses);
+        self.status = Some(status);
+        status
+    }
+
+    /// Replaces the text of a status line; false once the line is gone.
+    pub(crate) fn update_status(&mut self, status: StatusId, text: &str) -> bool {
+        if self.status != Some(status) || self.broken.is_some() {
+            return false;
+        }
+        if !self.erases {
+            return true;
+        }
+        let text = redacted(text);
+        if self.status_text != *text {
+            text.as_ref().clone_into(&mut self.status_text);
+            self.draw();
+        }
+        true
+    }
+
+    /// Erases a status line, unless it is gone.
+    pub(crate) fn clear_status(&mut self, status: StatusId) {
+        if self.status == Some(status) {
+            self.clear();
+        }
+    }
+
+    /// Shows what is typed so far, below everything else.
+    pub(crate) fn set_draft(&mut self, text: &str) {
+        if self.erases && self.draft != text {
+            text.clone_into(&mut self.draft);
+            self.draw();
+        }
+    }
+
+    /// Rings the bell of a terminal.
+    pub(crate) fn ring(&mut self) {
+        if self.reader == Reader::Terminal && self.sink.is_none() {
+            self.write(&SafeText::own("\u{7}"));
+        }
+    }
+
+    /// Whether everything was written, or nobody wants to read it any more.
+    pub fn finish(self) -> Result<(), TerminalError> {
+        match self.broken {
+            Some(error) if error.kind() != ErrorKind::BrokenPipe => Err(TerminalError::Write(error)),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Erases whatever status line there is.
+    pub(crate) fn clear(&mut self) {
+        if self.status.take().is_some() {
+            self.status_text.clear();
+            self.draw();
+        }
+    }
+
+    /// Draws the status line and the draft, or erases what was drawn of them.
+    fn draw(&mut self) {
+        let is_empty = self.status_text.is_empty() && self.draft.is_empty();
+        if is_empty && self.drawn.is_none() {
+            return;
+        }
+        let mut out = self.erase_sequence();
+        let width = Modes::size().width;
+        // With a full line the cursor is in it and beyond it, and a terminal that goes elsewhere forgets that.
+        let is_full = self.column > 0 && self.column.is_multiple_of(width);
+        if !is_empty && (self.fresh || !is_full) {
+            let line = SafeText::exact(&last_line(&self.status_text, &self.draft, width), self.reader);
+            let (begin, end) = match self.colours {
+                true => (SafeText::style(Style::DIM, self.theme), RESET),
+                false => (SafeText::default(), ""),
+            };
+            let line = SafeText::own(ERASE).then(&begin).then(&line).then(&SafeText::own(end));
+            let (drawn, line) = match self.fresh {
+                true => (Drawn::Here, line),
+                false => (Drawn::Below, SafeText::own(BELOW).then(&line).then(&SafeText::own(BACK))),
+            };
+            self.drawn = Some(drawn);
+            // A line that is written anew need not be empty before.
+            if drawn == Drawn::Here {
+                out.clear();
+            }
+            out = out.then(&line);
+        }
+        if !out.is_empty() {
+            self.write(&out);
+        }
+    }
+
+    /// The sequence that erases the status line and the draft.
+    fn erase_sequence(&mut self) -> SafeText {
+        match self.drawn.take() {
+            None => SafeText::default(),
+            Some(Drawn::Here) => SafeText::own(ERASE),
+            Some(Drawn::Below) => SafeText::own(BELOW).then(&SafeText::own(ERASE)).then(&SafeText::own(BACK)),
+        }
+    }
+
+    /// Writes text that stays.
+    fn put(&mut self, text: &SafeText) {
+        if text.is_empty() {
+            return;
+        }
+        if self.status.take().is_some() {
+            self.status_text.clear();
+        }
+        self.written += 1;
+        let back = self.erase_sequence();
+        self.write(&back.then(text));
+        let text = text.as_str();
+        self.fresh = text.ends_with('\n');
+        let (taken, rest) = text.rsplit_once('\n').map_or((self.column, text), |(_, rest)| (0, rest));
+        self.column = taken + rest.chars().count();
+        if !self.draft.is_empty() {
+            self.draw();
+        }
+    }
+
+    fn write(&mut self, text: &SafeText) {
+        if let Some(sink) = &self.sink {
+            sink.send(Style::PLAIN, text.as_str().to_owned());
+            return;
+        }
+        if let Some(held) = &mut self.held {
+            *held = std::mem::take(held).then(text);
+            return;
+        }
+        if self.broken.is_none() {
+            self.broken = self.place.write(text).err();
+        }
+    }
+
+    /// Whether nothing can be written any more.
+    pub fn is_broken(&self) -> bool {
+        self.broken.is_some()
+    }
+
+    /// Keeps what is written from now on: the terminal belongs to a line that is being typed.
+    pub fn hold(&mut self) {
+        self.held.get_or_insert_default();
+    }
+
+    /// Writes what was kept, and what comes from now on.
+    pub fn release(&mut self) {
+        if let Some(held) = self.held.take().filter(|held| !held.is_empty()) {
+            self.write(&held);
+        }
+    }
+}
+
+/// The status and the end of the draft, in less than the width of a terminal.
+fn last_line(status: &str, draft: &str, width: usize) -> String {
+    let room = width.saturating_sub(1);
+    if draft.is_empty() {
+        return fitting(sanitise(status).chars(), room).0;
+    }
+    let draft = sanitise(draft).replace(['\n', '\t'], " ");
+    let mark = if status.is_empty() { "› " } else { " › " };
+    // A long status leaves up to half of the line to what is typed.
+    let typed = mark.chars().chain(draft.chars()).map(columns).sum::<usize>().min(width / 2);
+    let (status, used) = fitting(sanitise(status).chars(), room.saturating_sub(typed));
+    let (mark, of_mark) = fitting(mark.chars(), room.saturating_sub(used));
+    let (end, _) = fitting(draft.chars().rev(), room.saturating_sub(used + of_mark));
+    format!("{status}{mark}{}", end.chars().rev().collect::<String>())
+}
+
+/// As many of the characters as fit, and the columns that they take.
+fn fitting(text: impl Iterator<Item = char>, room: usize) -> (String, usize) {
+    let mut used = 0;
+    let fits = |c: &char| {
+        let fits = used + columns(*c) <= room;
+        used += if fits { columns(*c) } else { 0 };
+        fits
+    };
+    (text.take_while(fits).collect(), used)
+}
+
+/// The columns that a character takes at most: another one than ASCII may be two wide.
+fn columns(c: char) -> usize {
+    if c.is_ascii() { 1 } else { 2 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::last_line;
+
+    #[test]
+    fn the_last_line_has_room_for_the_note_and_the_end_of_what_is_typed() {
+        assert_eq!(last_line("waiting", "", 80), "waiting");
+        assert_eq!(last_line("", "some\ntext", 80), "› some text");
+        assert_eq!(last_line("waiting", "text", 80), "waiting › text");
+        assert_eq!(last_line("waiting", "0123456789", 17), "waiting › 56789");
+        assert_eq!(last_line("waiting for another attempt", "text", 20), "waiting for › text");
+        assert_eq!(last_line("waiting", "text", 5), "wa t");
+        assert_eq!(last_line("", "語語語", 8), "› 語語");
+    }
+
+    #[test]
+    fn what_is_typed_cannot_control_the_terminal() {
+        assert_eq!(last_line("", "a\u{1b}[2Jb", 80), "› ab");
+    }
+}

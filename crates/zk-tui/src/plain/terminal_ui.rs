@@ -1,0 +1,300 @@
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::timeout;
+use zk_core::service::{Approval, Question, QuestionId, Ui, UiAnswer, WiderKind, visible_lines};
+use zk_view::{Card, Drained, Intent, Patch, Reader, ViewDriver};
+
+use super::keyboard::Keyboard;
+use super::shared_screen::SharedScreen;
+use super::status_line::StatusLine;
+use crate::keys::Key;
+use crate::question::answer_keys::{Choice, KeyMeaning, Offer};
+use crate::question::{Frame, LineChoice};
+use crate::row::{Row, Style, Tone};
+use crate::term::Modes;
+
+/// Longest wait after an answer for another question of whoever asked, such as the next field of a form, before a line is read.
+pub const FOLLOW_UP_WAIT: Duration = Duration::from_millis(100);
+
+/// The person at this terminal: draws questions in line mode and reads the answers from the keyboard.
+pub struct TerminalUi {
+    screen: SharedScreen,
+    keyboard: Keyboard,
+    /// Handle to wait for whoever else draws the conversation.
+    painted: Mutex<Option<Drained>>,
+}
+
+/// Draws the questions of a view and gives the answers, one after the other, until the view is closed. A question that comes
+/// while a line is typed waits for the end of the line: nobody would see it, and what is typed is not for it.
+pub async fn attend(view: ViewDriver, ui: Arc<TerminalUi>) {
+    let mut cards = Cards::of(&view);
+    let mut turn = None;
+    loop {
+        let next = match &turn {
+            None => cards.next().await,
+            Some(_) => match timeout(FOLLOW_UP_WAIT, cards.next()).await {
+                Ok(next) => next,
+                Err(_) => {
+                    turn = None;
+                    continue;
+                }
+            },
+        };
+        let Some(card) = next else { return };
+        if turn.is_none() {
+            turn = tokio::select! {
+                turn = ui.keyboard.turn() => Some(turn),
+                () = cards.withdrawn(card.id) => continue,
+            };
+        }
+        // Text from before stands above the question.
+        let painted = ui.painted.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(painted) = painted {
+            painted.wait().await;
+        }
+        let (id, digest) = (card.id, card.digest);
+        tokio::select! {
+            answer = ui.ask(&card) => view.intent(&Intent::Answer { id, digest, answer }),
+            () = cards.withdrawn(id) => ui.screen.line(Style::DIM, "  (this question is closed)"),
+        }
+        cards.withdrawn(id).await;
+    }
+}
+
+/// The questions that a view shows.
+struct Cards {
+    reader: Reader,
+    pending: Vec<Card>,
+    is_closed: bool,
+}
+
+impl Cards {
+    fn of(view: &ViewDriver) -> Self {
+        Self { reader: view.reader(), pending: Vec::new(), is_closed: false }
+    }
+
+    /// The oldest question, waiting for one; nothing once the view is closed.
+    async fn next(&mut self) -> Option<Card> {
+        while self.pending.is_empty() && !self.is_closed {
+            self.read().await;
+        }
+        // A closed view passes no answer to the question on.
+        self.pending.first().filter(|_| !self.is_closed).cloned()
+    }
+
+    /// Waits until a question is pending no more.
+    async fn withdrawn(&mut self, id: QuestionId) {
+        while self.pending.iter().any(|card| card.id == id) && !self.is_closed {
+            self.read().await;
+        }
+    }
+
+    async fn read(&mut self) {
+        let Some(patches) = self.reader.next().await else {
+            self.is_closed = true;
+            return;
+        };
+        for patch in patches {
+            match patch {
+                Patch::Reset { view } => self.pending = view.cards,
+                Patch::Ask { card } => self.pending.push(*card),
+                Patch::Answered { id } => self.pending.retain(|card| card.id != id),
+                Patch::Open { .. }
+                | Patch::Grow { .. }
+                | Patch::Change { .. }
+                | Patch::Close { .. }
+                | Patch::Remove { .. }
+                | Patch::Body { .. }
+                | Patch::Queue { .. }
+                | Patch::Status { .. }
+                | Patch::Agents { .. }
+                | Patch::Jobs { .. } => {}
+            }
+        }
+    }
+}
+
+impl Ui for TerminalUi {
+    fn notify(&self, text: &str) {
+        self.screen.line(Style::YELLOW, text);
+    }
+}
+
+impl fmt::Debug for TerminalUi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TerminalUi").finish_non_exhaustive()
+    }
+}
+
+impl TerminalUi {
+    /// The person who sits at `screen` and `keyboard`.
+    pub fn new(screen: SharedScreen, keyboard: Keyboard) -> Self {
+        Self { screen, keyboard, painted: Mutex::default() }
+    }
+
+    /// Draws questions from now on only after everything that was said before.
+    pub fn wait_for(&self, painted: Drained) {
+        *self.painted.lock().unwrap_or_else(PoisonError::into_inner) = Some(painted);
+    }
+
+    async fn ask(&self, card: &Card) -> UiAnswer {
+        let width = Modes::size().width;
+        let answer = match &card.question {
+            Question::Approve(approval) => {
+                let who = card.agent.as_ref().map(|agent| agent.name.unsanitised());
+                self.approve(approval, &Frame::of_approval(approval, who, width)).await
+            }
+            Question::Confirm { text } => {
+                let offer = Offer { session: false, always: false, wider: None, words: false, more: false };
+                let frame = Frame::of_confirmation(text, width);
+                self.choose(&frame, offer).await.map(|choice| match choice {
+                    Choice::Once
+                    | Choice::Session
+                    | Choice::Always
+                    | Choice::WiderSession
+                    | Choice::WiderAlways => UiAnswer::Once,
+                    Choice::No | Choice::NoWithWords => UiAnswer::No { message: None },
+                })
+            }
+            Question::Select { text, options } => {
+                let mut line = self.line(&Frame::of_input(text, options, width), false).await;
+                loop {
+                    match line.map(|line| LineChoice::of(&line, options.len())) {
+                        None => break None,
+                        Some(LineChoice::Option(index)) => break Some(UiAnswer::Choice { index }),
+                        Some(LineChoice::None) => break Some(UiAnswer::No { message: None }),
+                        Some(LineChoice::Mistyped) => {
+                            line = self.read_line(&[LineChoice::remark(options.len())], true).await;
+                        }
+                    }
+                }
+            }
+            Question::Input { text } => {
+                let line = self.line(&Frame::of_input(text, &[], width), false).await;
+                line.map(|text| UiAnswer::Text { text })
+            }
+        };
+        answer.unwrap_or(UiAnswer::Absent)
+    }
+
+    async fn approve(&self, approval: &Approval, frame: &Frame) -> Option<UiAnswer> {
+        let offer = Offer {
+            session: approval.session.is_some(),
+            always: approval.always.is_some(),
+            wider: approval.wider.as_ref().map(|wider| wider.kind),
+            words: true,
+            more: false,
+        };
+        Some(match self.choose(frame, offer).await? {
+            Choice::Once => UiAnswer::Once,
+            Choice::Session => UiAnswer::Session,
+            Choice::Always => UiAnswer::Always,
+            Choice::WiderSession => UiAnswer::WiderSession,
+            Choice::WiderAlways => UiAnswer::WiderAlways,
+            Choice::No => UiAnswer::No { message: None },
+            Choice::NoWithWords => {
+                let prompt = Row::of(Style::BOLD, "└ Words for the model · Enter sends them");
+                let words = self.read_line(&[prompt], true).await?;
+                UiAnswer::No { message: (!words.is_empty()).then_some(words) }
+            }
+        })
+    }
+
+    /// Draws a question part by part, until it is answered.
+    async fn choose(&self, frame: &Frame, offer: Offer) -> Option<Choice> {
+        let (mut from, mut turned) = (0, false);
+        'drawn: loop {
+            let height = Modes::size().height;
+            let (rows, next) = frame.page(from, height.saturating_sub(1), "");
+            self.draw(&rows);
+            let mut keys =
+                self.keyboard.choose(Offer { more: next.is_some(), ..offer }, std::mem::take(&mut turned))?;
+            let mut drawn = self.screen.lock().written();
+            let mut status: Option<StatusLine> = None;
+            let mut is_told = false;
+            loop {
+                let meaning = keys.next().await?;
+                let is_answer = matches!(meaning, KeyMeaning::Chosen(_) | KeyMeaning::Answer(_));
+                if is_answer && self.screen.lock().written() != drawn {
+                    // Something else was written below the question: what is answered has to be in sight.
+                    continue 'drawn;
+                }
+                match meaning {
+                    KeyMeaning::Draft(key) if key != Key::Enter && self.screen.has_keys() && !is_told => {
+                        is_told = true;
+                        let mut screen = self.screen.lock();
+                        let before = screen.written();
+                        screen.line(Style::DIM, "  (what you type is the next prompt: Alt-Q answers)");
+                        drawn += screen.written() - before;
+                    }
+                    KeyMeaning::Draft(_) => {}
+                    KeyMeaning::Unchosen => drop(status.take().map(StatusLine::clear)),
+                    KeyMeaning::NextPage => {
+                        (from, turned) = (next.unwrap_or(from), true);
+                        continue 'drawn;
+                    }
+                    KeyMeaning::Chosen(choice) if choice.is_lasting() => {
+                        self.draw(&frame.rules);
+                        let key = match (choice, offer.wider) {
+                            (Choice::WiderAlways, Some(WiderKind::Prefix)) => "P",
+                            (Choice::WiderAlways, _) => "D",
+                            _ => "a",
+                        };
+                        let again = format!("└ [{key}] again, or Enter, allows this from now on");
+                        self.draw(&[Row::of(Style::YELLOW, &again)]);
+                        drawn = self.screen.lock().written();
+                    }
+                    KeyMeaning::Chosen(choice) if self.screen.has_keys() => {
+                        let text = format!("→ {} · Enter confirms", choice.describe());
+                        let before = self.screen.lock().written();
+                        status = Some(StatusLine::show(&self.screen, &text));
+                        // On a screen where lines stay, the status is one of them.
+                        drawn += self.screen.lock().written() - before;
+                    }
+                    KeyMeaning::Chosen(_) => {}
+                    KeyMeaning::Answer(choice) => {
+                        drop(keys);
+                        self.screen.line(Style::DIM, &format!("  {}", choice.describe()));
+                        return Some(choice);
+                    }
+                }
+            }
+        }
+    }
+
+    async fn line(&self, frame: &Frame, engaged: bool) -> Option<String> {
+        // A question of one line is short; what does not fit has scrolled up.
+        let (rows, _) = frame.page(0, usize::MAX, "");
+        self.read_line(&rows, engaged).await
+    }
+
+    /// Reads a line; keys are for it at once if the person is `engaged` with the question.
+    async fn read_line(&self, rows: &[Row], engaged: bool) -> Option<String> {
+        self.draw(rows);
+        let line = self.keyboard.line(engaged).await?;
+        let line = line.trim().to_owned();
+        self.screen.line(Style::DIM, &format!("  {}", visible_lines(&line).join(" ")));
+        Some(line)
+    }
+
+    /// Draws rows at once, so that nothing comes between them.
+    fn draw(&self, rows: &[Row]) {
+        let mut screen = self.screen.lock();
+        rows.iter().for_each(|row| screen.exact_line(line_style(row.style()), &row.text()));
+    }
+}
+
+/// The style of a whole line that begins in `style`: its colour, or else its weight.
+fn line_style(style: Style) -> Style {
+    match style.tone {
+        Tone::Red => Style::RED,
+        Tone::Green => Style::GREEN,
+        Tone::Yellow => Style::YELLOW,
+        Tone::Cyan | Tone::Magenta => Style::CYAN,
+        Tone::Plain if style.bold => Style::BOLD,
+        Tone::Plain if style.dim => Style::DIM,
+        Tone::Plain => Style::PLAIN,
+    }
+}

@@ -1,0 +1,258 @@
+//! Rows: text that is safe on a terminal, by type.
+
+mod link;
+mod style;
+
+use zk_view::sanitise;
+
+use self::link::Link;
+pub use self::style::{Style, Theme, Tone};
+use crate::text::{columns, graphemes};
+
+/// Columns between tab stops.
+const TAB_COLUMNS: usize = 4;
+
+/// A piece of a row in one style. Its text is harmless for a terminal: no control character can be in it, whoever
+/// made it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Span {
+    style: Style,
+    text: String,
+    link: Option<Link>,
+}
+
+impl Span {
+    /// Text of any origin in one style. What is not harmless is left out; a line end becomes a blank, a tab some.
+    #[must_use]
+    pub fn new(style: Style, text: &str) -> Self {
+        let safe = sanitise(text);
+        let text = if safe.contains(['\n', '\t']) {
+            safe.replace('\n', " ").replace('\t', &" ".repeat(TAB_COLUMNS))
+        } else {
+            safe.into_owned()
+        };
+        Self { style, text, link: None }
+    }
+
+    /// Makes a link of the text, if its target is one that a terminal may open: an `http` or `https` address,
+    /// or the path of a file, which is a link where the file is one of the workspace.
+    #[must_use]
+    pub fn linked(mut self, target: &str) -> Self {
+        self.link = Link::of(target);
+        self
+    }
+
+    /// A piece of this span, cut between graphemes.
+    pub(crate) fn part(&self, text: &str) -> Self {
+        Self { text: text.to_owned(), style: self.style, link: self.link.clone() }
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    #[cfg(test)]
+    pub(crate) fn style(&self) -> Style {
+        self.style
+    }
+
+    pub(crate) fn push_str(&mut self, more: &str) {
+        self.text.push_str(more);
+    }
+
+    /// Whether it looks the same and leads to the same place.
+    pub(crate) fn continues(&self, other: &Self) -> bool {
+        self.style == other.style && self.link == other.link
+    }
+}
+
+/// A row of a screen, or a line that the terminal itself breaks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Row {
+    spans: Vec<Span>,
+    /// Whether it goes on with the line of the row above, which was broken where the screen ends.
+    goes_on: bool,
+}
+
+impl Row {
+    /// A row of one span: see [`Span::new`].
+    #[must_use]
+    pub fn of(style: Style, text: &str) -> Self {
+        Self::default().with(style, text)
+    }
+
+    /// The row with more text at its end.
+    #[must_use]
+    pub fn with(mut self, style: Style, text: &str) -> Self {
+        self.push(Span::new(style, text));
+        self
+    }
+
+    /// Appends a span.
+    pub fn push(&mut self, span: Span) {
+        match self.spans.last_mut() {
+            Some(last) if last.continues(&span) => last.push_str(&span.text),
+            Some(_) | None => self.spans.push(span),
+        }
+    }
+
+    pub(crate) fn append(&mut self, row: &Self) {
+        row.spans.iter().for_each(|span| self.push(span.clone()));
+    }
+
+    /// The row as one that goes on with the line of the row above.
+    pub(crate) fn going_on(self) -> Self {
+        Self { goes_on: true, ..self }
+    }
+
+    pub(crate) fn goes_on(&self) -> bool {
+        self.goes_on
+    }
+
+    pub(crate) fn spans(&self) -> &[Span] {
+        &self.spans
+    }
+
+    /// Counts the columns of the row, if nothing breaks it.
+    #[must_use]
+    pub fn columns(&self) -> usize {
+        self.spans.iter().map(|span| columns(&span.text)).sum()
+    }
+
+    /// Returns the text without styles.
+    #[must_use]
+    pub fn text(&self) -> String {
+        self.spans.iter().map(|span| span.text.as_str()).collect()
+    }
+
+    /// Bytes of its text.
+    pub(crate) fn text_len(&self) -> usize {
+        self.spans.iter().map(|span| span.text.len()).sum()
+    }
+
+    /// The style that it begins with.
+    #[must_use]
+    pub fn style(&self) -> Style {
+        self.spans.first().map_or(Style::PLAIN, |span| span.style)
+    }
+
+    /// Whether nothing of it can be seen.
+    #[must_use]
+    pub fn is_blank(&self) -> bool {
+        self.spans.iter().all(|span| span.text.trim().is_empty())
+    }
+
+    /// The row cut to `width` columns.
+    #[must_use]
+    pub fn clipped(&self, width: usize) -> Self {
+        if self.columns() <= width {
+            return self.clone();
+        }
+        let (mut row, mut left) = (Self::default(), width.saturating_sub(1));
+        for span in &self.spans {
+            let mut kept = String::new();
+            let mut is_full = false;
+            for (grapheme, wide) in graphemes(&span.text) {
+                is_full = wide > left;
+                if is_full {
+                    break;
+                }
+                left -= wide;
+                kept.push_str(grapheme);
+            }
+            if is_full {
+                kept.push_str(if width > 0 { "…" } else { "" });
+                row.push(span.part(&kept));
+                break;
+            }
+            row.push(span.part(&kept));
+        }
+        row
+    }
+
+    /// The part of its text between two bytes of it.
+    pub(crate) fn cut(&self, from: usize, to: usize) -> Self {
+        let (mut row, mut at) = (Self::default(), 0);
+        for span in &self.spans {
+            let (start, end) = (from.max(at) - at, to.min(at + span.text.len()).saturating_sub(at));
+            if let Some(text) = span.text.get(start..end).filter(|text| !text.is_empty()) {
+                row.push(span.part(text));
+            }
+            at += span.text.len();
+        }
+        row
+    }
+
+    /// Returns what a terminal is sent for the row. Files below `workspace` can be opened there.
+    pub(crate) fn encode(&self, looks: Looks, workspace: Option<&str>) -> String {
+        let mut out = String::new();
+        // A span of blanks at the end is not seen, and would be part of every copy.
+        let mut spans = self.spans.as_slice();
+        while let Some((last, rest)) = spans.split_last() {
+            if !last.text.trim_end_matches(' ').is_empty() {
+                break;
+            }
+            spans = rest;
+        }
+        for (at, span) in spans.iter().enumerate() {
+            let text = if at + 1 == spans.len() { span.text.trim_end_matches(' ') } else { &span.text };
+            let link = span.link.as_ref().filter(|_| looks.links).and_then(|link| link.address(workspace));
+            if let Some(link) = &link {
+                out.extend(["\u{1b}]8;;", link, "\u{1b}\\"]);
+            }
+            if span.style == Style::PLAIN {
+                out.push_str(text);
+            } else {
+                span.style.begin(looks.theme, &mut out);
+                out.extend([text, "\u{1b}[m"]);
+            }
+            if link.is_some() {
+                out.push_str("\u{1b}]8;;\u{1b}\\");
+            }
+        }
+        out
+    }
+}
+
+/// Colours and links that a terminal can show beside text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Looks {
+    /// Which colours are wanted.
+    pub theme: Theme,
+    /// Whether links are.
+    pub links: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: Looks = Looks { theme: Theme::Dark, links: true };
+
+    #[test]
+    fn no_span_can_control_a_terminal() {
+        let row = Row::of(Style::RED, "a\u{1b}[2Jb\u{7}\u{9b}31mc\u{202e}d\ne\tf\r");
+        assert_eq!(row.text(), "abcd e    f");
+        assert_eq!(row.encode(ALL, None), "\u{1b}[31mabcd e    f\u{1b}[m");
+    }
+
+    #[test]
+    fn only_safe_targets_become_links() {
+        let encoded = |target: &str| {
+            Row { spans: vec![Span::new(Style::PLAIN, "x").linked(target)], goes_on: false }.encode(ALL, None)
+        };
+        assert_eq!(encoded("https://a.b/c"), "\u{1b}]8;;https://a.b/c\u{1b}\\x\u{1b}]8;;\u{1b}\\");
+        for target in ["javascript:alert(1)", "file:///etc/passwd", "https://a\u{1b}\\b", "mailto:a@b.c"] {
+            assert_eq!(encoded(target), "x", "{target}");
+        }
+    }
+
+    #[test]
+    fn a_clipped_row_fits_and_says_so() {
+        let row = Row::of(Style::BOLD, "abc").with(Style::PLAIN, "def");
+        assert_eq!(row.clipped(6).text(), "abcdef");
+        assert_eq!(row.clipped(5).text(), "abcd…");
+        assert_eq!(row.clipped(3).text(), "ab…");
+        assert_eq!(row.clipped(0).text(), "");
+    }
+}

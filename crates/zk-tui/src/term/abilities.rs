@@ -1,0 +1,65 @@
+//! Abilities of the terminal and the form of its notices, by its environment and the settings, until it says
+//! itself what it is.
+
+use std::sync::Arc;
+
+use super::env::TerminalEnv;
+use super::modes::Queries;
+use super::notice::NoticeForm;
+use crate::inline::Abilities;
+use crate::row::{Looks, Theme};
+
+/// The colours that are wanted, or those that fit the ground of the terminal as far as it tells.
+pub fn theme(env: &TerminalEnv, wanted: Option<&str>) -> Theme {
+    // As `15;0`: the colours of text and ground, of sixteen.
+    let ground = env.text("COLORFGBG").and_then(|colours| colours.rsplit(';').next()?.parse::<u8>().ok());
+    match (wanted, ground) {
+        _ if env.is_colourless() => Theme::Mono,
+        (Some("mono"), _) => Theme::Mono,
+        (Some("colour-blind"), _) => Theme::ColourBlind,
+        (Some("light"), _) => Theme::Light,
+        (Some("dark"), _) => Theme::Dark,
+        (_, Some(7 | 9..=15)) => Theme::Light,
+        (_, _) => Theme::Dark,
+    }
+}
+
+/// Returns the form in which the terminal shows a notice.
+fn notices(env: &TerminalEnv) -> NoticeForm {
+    let program = env.text("TERM_PROGRAM").unwrap_or_default();
+    let term = env.text("TERM").unwrap_or_default();
+    if env.is_set("KITTY_WINDOW_ID") {
+        NoticeForm::Osc99
+    } else if matches!(program, "iTerm.app" | "WezTerm" | "ghostty") || env.is_set("WT_SESSION") {
+        NoticeForm::Osc9
+    } else if env.is_set("VTE_VERSION") || term.starts_with("foot") || term.starts_with("rxvt") {
+        NoticeForm::Osc777
+    } else {
+        NoticeForm::Bell
+    }
+}
+
+/// Returns the abilities of the terminal, as far as the environment says, with the theme that is `wanted`. Links lead to files of
+/// `workspace`.
+pub fn abilities(env: &TerminalEnv, wanted: Option<&str>, workspace: Option<Arc<str>>) -> Abilities {
+    let term = env.text("TERM").unwrap_or_default();
+    // Terminals that break lines anew when they get narrower; within `screen` nothing does.
+    let reflowing =
+        ["TMUX", "VTE_VERSION", "KITTY_WINDOW_ID", "ALACRITTY_WINDOW_ID", "WEZTERM_PANE", "ITERM_SESSION_ID"];
+    let is_screen = term.starts_with("screen") && !env.is_set("TMUX");
+    Abilities {
+        looks: Looks { theme: theme(env, wanted), links: term != "linux" },
+        synchronized: false,
+        tmux: env.is_set("TMUX"),
+        notices: notices(env),
+        // A colour that was asked for stays; the console of Linux would print the question.
+        follows_ground: matches!(wanted, None | Some("auto")) && !env.is_colourless() && term != "linux",
+        workspace,
+        reflows: !is_screen && reflowing.iter().any(|name| env.is_set(name)),
+    }
+}
+
+/// Returns the questions for the terminal: the console of Linux would print them.
+pub fn queries(env: &TerminalEnv, abilities: &Abilities) -> Queries {
+    Queries { ground: abilities.follows_ground, version: env.text("TERM") != Some("linux") }
+}

@@ -1,0 +1,62 @@
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+
+/// Variables of the environment that say something about a terminal.
+const VARIABLES: [&str; 12] = [
+    "ACCESSIBLE",
+    "ALACRITTY_WINDOW_ID",
+    "COLORFGBG",
+    "ITERM_SESSION_ID",
+    "KITTY_WINDOW_ID",
+    "NO_COLOR",
+    "TERM",
+    "TERM_PROGRAM",
+    "TMUX",
+    "VTE_VERSION",
+    "WEZTERM_PANE",
+    "WT_SESSION",
+];
+
+/// Values of the variables that say something about the terminal, as whoever may read the environment found them.
+#[derive(Clone, Debug, Default)]
+pub struct TerminalEnv(BTreeMap<&'static str, OsString>);
+
+impl TerminalEnv {
+    /// Takes the values that `find` knows; an empty one counts as none.
+    ///
+    /// ```
+    /// let env = zk_tui::TerminalEnv::new(|name| (name == "ACCESSIBLE").then(|| "1".into()));
+    /// assert!(env.is_accessible());
+    /// ```
+    #[must_use]
+    pub fn new(find: impl Fn(&str) -> Option<OsString>) -> Self {
+        let known = VARIABLES.iter().filter_map(|name| Some((*name, find(name)?)));
+        Self(known.filter(|(_, value)| !value.is_empty()).collect())
+    }
+
+    /// Whether whoever sits at the terminal has it read to them.
+    #[must_use]
+    pub fn is_accessible(&self) -> bool {
+        self.text("ACCESSIBLE").is_some_and(|value| value != "0")
+    }
+
+    /// Whether the terminal can do nothing but print.
+    pub(crate) fn is_dumb(&self) -> bool {
+        self.text("TERM") == Some("dumb")
+    }
+
+    /// Whether colours are unwanted.
+    pub(crate) fn is_colourless(&self) -> bool {
+        self.is_set("NO_COLOR")
+    }
+
+    /// Whether a variable has a value.
+    pub(crate) fn is_set(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    /// The value of a variable that is text.
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(OsString::as_os_str).and_then(OsStr::to_str)
+    }
+}

@@ -1,0 +1,57 @@
+use super::notice::NoticeForm;
+
+/// Facts about a terminal, known by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KnownTerminal {
+    /// Whether it breaks lines anew when it gets narrower.
+    pub(crate) reflows: bool,
+    /// Way in which it shows a notice; nothing where another terminal around it does.
+    pub(crate) notices: Option<NoticeForm>,
+    /// Whether it is tmux.
+    pub(crate) is_tmux: bool,
+}
+
+/// The terminals that say their name, by how it begins.
+const KNOWN: [(&str, bool, Option<NoticeForm>); 11] = [
+    ("tmux", true, None),
+    ("kitty", true, Some(NoticeForm::Osc99)),
+    ("wezterm", true, Some(NoticeForm::Osc9)),
+    ("iterm2", true, Some(NoticeForm::Osc9)),
+    ("ghostty", true, Some(NoticeForm::Osc9)),
+    ("foot", true, Some(NoticeForm::Osc777)),
+    ("vte", true, Some(NoticeForm::Osc777)),
+    ("alacritty", true, Some(NoticeForm::Bell)),
+    ("konsole", true, Some(NoticeForm::Bell)),
+    ("xterm.js", true, Some(NoticeForm::Bell)),
+    ("xterm(", false, Some(NoticeForm::Bell)),
+];
+
+impl KnownTerminal {
+    /// The terminal that says this of itself; nothing of one that nobody knows.
+    pub(crate) fn of(version: &str) -> Option<Self> {
+        let version = version.to_ascii_lowercase();
+        let (name, reflows, notices) = KNOWN.iter().find(|(name, _, _)| version.starts_with(name))?;
+        Some(Self { reflows: *reflows, notices: *notices, is_tmux: *name == "tmux" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_is_known_by_what_it_says_of_itself() {
+        for (version, reflows, notices) in [
+            ("tmux 3.4", true, None),
+            ("kitty(0.35.2)", true, Some(NoticeForm::Osc99)),
+            ("WezTerm 20240203-110809", true, Some(NoticeForm::Osc9)),
+            ("VTE(7600)", true, Some(NoticeForm::Osc777)),
+            ("XTerm(379)", false, Some(NoticeForm::Bell)),
+        ] {
+            let known = KnownTerminal::of(version).unwrap();
+            assert_eq!((known.reflows, known.notices), (reflows, notices), "{version}");
+        }
+        assert_eq!(KnownTerminal::of("another 1"), None);
+        assert_eq!(KnownTerminal::of(""), None);
+    }
+}

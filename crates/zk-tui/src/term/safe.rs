@@ -1,0 +1,140 @@
+//! The one way to the terminal: text that cannot act on it.
+
+use std::io::{IsTerminal, Write};
+
+use zk_view::{Sanitiser, sanitise};
+
+use super::redact::redacted;
+
+/// Reader of an output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reader {
+    /// A person at a terminal, which acts on what it is sent.
+    Terminal,
+    /// A file or a program, which gets text as it is.
+    Program,
+}
+
+/// An output of this process.
+#[derive(Clone, Copy, Debug)]
+pub enum StdStream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+impl StdStream {
+    /// Reader of this output.
+    pub fn reader(self) -> Reader {
+        let is_terminal = match self {
+            Self::Stdout => std::io::stdout().is_terminal(),
+            Self::Stderr => std::io::stderr().is_terminal(),
+        };
+        if is_terminal { Reader::Terminal } else { Reader::Program }
+    }
+
+    /// Writes a text, and flushes.
+    pub fn write(self, text: &SafeText) -> std::io::Result<()> {
+        let (mut stdout, mut stderr);
+        let out: &mut dyn Write = match self {
+            Self::Stdout => {
+                stdout = std::io::stdout().lock();
+                &mut stdout
+            }
+            Self::Stderr => {
+                stderr = std::io::stderr().lock();
+                &mut stderr
+            }
+        };
+        out.write_all(text.0.as_bytes()).and_then(|()| out.flush())
+    }
+}
+
+/// Text that its [`Reader`] can be sent. For a terminal, text of any origin comes through the sanitiser; only control
+/// sequences that stand in the code of zk come as they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SafeText(String);
+
+impl SafeText {
+    /// Text of any origin, without secrets.
+    pub fn new(text: &str, reader: Reader) -> Self {
+        Self::exact(&redacted(text), reader)
+    }
+
+    /// As [`SafeText::new`], secrets too: what a person is to approve is shown as it is.
+    pub(crate) fn exact(text: &str, reader: Reader) -> Self {
+        Self(match reader {
+            Reader::Terminal => sanitise(text).into_owned(),
+            Reader::Program => text.to_owned(),
+        })
+    }
+
+    /// A piece of a text that `sanitiser` saw the beginning of.
+    pub(crate) fn piece(piece: &str, sanitiser: &mut Sanitiser, reader: Reader) -> Self {
+        let piece = redacted(piece);
+        match reader {
+            Reader::Terminal => {
+                let mut out = String::with_capacity(piece.len());
+                sanitiser.push(&piece, &mut out);
+                Self(out)
+            }
+            Reader::Program => Self(piece.into_owned()),
+        }
+    }
+
+    /// Makes a text of what zk itself tells a terminal.
+    pub(crate) fn own(text: &'static str) -> Self {
+        Self(text.to_owned())
+    }
+
+    /// The sequence that begins a style of zk's own.
+    pub(crate) fn style(style: crate::row::Style, theme: crate::row::Theme) -> Self {
+        Self(style.sequence(theme))
+    }
+
+    /// This text with another one behind it.
+    pub(crate) fn then(mut self, more: &Self) -> Self {
+        self.0.push_str(&more.0);
+        self
+    }
+
+    /// The text as it is sent.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// One line on standard error: warnings, errors, and what -v shows.
+pub fn print_stderr(text: &str) {
+    let text = SafeText::new(text.trim_end(), StdStream::Stderr.reader());
+    // With standard error closed there is nobody left to tell.
+    let _ = StdStream::Stderr.write(&text.then(&SafeText::own("\n")));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_gets_no_control_of_a_text_and_a_program_gets_all_of_it() {
+        let hostile = "a\u{1b}]52;c;aGk=\u{7}b\u{9b}2Jc\rd\u{202e}\0e";
+        assert_eq!(SafeText::new(hostile, Reader::Terminal).as_str(), "abcde");
+        assert_eq!(SafeText::exact(hostile, Reader::Terminal).as_str(), "abcde");
+        assert_eq!(SafeText::new(hostile, Reader::Program).as_str(), hostile);
+        let mut sanitiser = Sanitiser::default();
+        let text = hostile.chars().fold(SafeText::default(), |text, c| {
+            text.then(&SafeText::piece(&c.to_string(), &mut sanitiser, Reader::Terminal))
+        });
+        assert_eq!(text.as_str(), "abcde");
+    }
+}

@@ -1,0 +1,59 @@
+/// Makes text of bytes that come in pieces: a character that is split between two pieces stays whole.
+#[derive(Debug, Default)]
+pub struct Utf8Decoder {
+    /// The beginning of a character whose rest has not come yet.
+    partial: Vec<u8>,
+}
+
+impl Utf8Decoder {
+    /// The text that is whole now. Bytes that are no text become `U+FFFD`.
+    pub fn push(&mut self, bytes: &[u8]) -> String {
+        self.partial.extend_from_slice(bytes);
+        let incomplete = incomplete_end(&self.partial);
+        let rest = self.partial.split_off(self.partial.len() - incomplete);
+        let whole = std::mem::replace(&mut self.partial, rest);
+        String::from_utf8_lossy(&whole).into_owned()
+    }
+
+    /// Returns the rest at the end of the bytes.
+    pub fn finish(self) -> String {
+        String::from_utf8_lossy(&self.partial).into_owned()
+    }
+}
+
+/// Returns the number of bytes at the end that may be the beginning of a character.
+fn incomplete_end(bytes: &[u8]) -> usize {
+    let last = bytes.utf8_chunks().last().map(|chunk| chunk.invalid()).unwrap_or_default();
+    let whole = match last.first() {
+        Some(0xc2..=0xdf) => 2,
+        Some(0xe0..=0xef) => 3,
+        Some(0xf0..=0xf4) => 4,
+        Some(_) | None => 0,
+    };
+    if last.len() < whole && bytes.ends_with(last) { last.len() } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_character_that_is_split_between_reads_stays_whole() {
+        let text = "aé漢🙂\u{0}z";
+        for size in 1..6 {
+            let mut decoder = Utf8Decoder::default();
+            let mut out: String = text.as_bytes().chunks(size).map(|piece| decoder.push(piece)).collect();
+            out += &decoder.finish();
+            assert_eq!(out, text, "pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_replaced_and_nothing_waits_for_them() {
+        let mut decoder = Utf8Decoder::default();
+        assert_eq!(decoder.push(b"a\xffb\xe6\xbc"), "a\u{fffd}b");
+        assert_eq!(decoder.push(b"x"), "\u{fffd}x");
+        assert_eq!(decoder.push(b"\xc3"), "");
+        assert_eq!(decoder.finish(), "\u{fffd}");
+    }
+}

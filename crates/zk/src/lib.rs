@@ -1,0 +1,67 @@
+//! An agent harness you can take apart, behind one name: the crates of zk by feature, and a prelude for a first program.
+//!
+//! | module | feature | crate |
+//! |---|---|---|
+//! | [`prelude`] | | what a first program names |
+//! | [`kernel`], [`core`] | | typed events; messages and services |
+//! | [`agent`] | | the loop; `typed` adds typed arguments and answers |
+//! | `auth` | `auth` | keys, stored credentials, sign-ins |
+//! | `compaction` | `compaction`, `tokenizer` | the context window |
+//! | `exec` | `exec` (default) | commands and files |
+//! | `hooks` | `hooks` | plugins in other processes |
+//! | `mcp` | `mcp` | the Model Context Protocol |
+//! | `permission` | `permission` (default) | the judge of calls |
+//! | `providers` | `providers` (default) | models of many vendors |
+//! | `session` | `session` (default) | sessions in SQLite |
+//! | `skills` | `skills` | skills and instructions of a project |
+//! | `tools` | `tools` (default), `fetch` | tools for files, commands and lists of work |
+//! | `tui` | `tui` | the screen of a terminal |
+//! | `view` | `view` | the chat engine |
+//! | `testkit` | `testkit` | a scripted model, for tests |
+//!
+//! `full` is all of them but `testkit`. A library names the crates it needs instead: each can be used without the others.
+//! The program of the same name is `zk-cli`.
+//!
+//! # Example
+//!
+//! `cargo run -p zk --example embed`
+//!
+#![doc = "```ignore"]
+#![doc = include_str!("../examples/embed.rs")]
+#![doc = "```"]
+//!
+//! # What this crate must never know
+//!
+//! Anything of its own. It has no type and no function, and no other crate of zk depends on it.
+
+pub mod prelude;
+
+pub use zk_agent as agent;
+#[cfg(feature = "auth")]
+pub use zk_auth as auth;
+#[cfg(feature = "compaction")]
+pub use zk_compaction as compaction;
+pub use zk_core as core;
+pub use zk_core::kernel;
+#[cfg(feature = "exec")]
+pub use zk_exec as exec;
+#[cfg(feature = "hooks")]
+pub use zk_hooks as hooks;
+#[cfg(feature = "mcp")]
+pub use zk_mcp as mcp;
+#[cfg(feature = "permission")]
+pub use zk_permission as permission;
+#[cfg(feature = "providers")]
+pub use zk_providers as providers;
+#[cfg(feature = "session")]
+pub use zk_session as session;
+#[cfg(feature = "skills")]
+pub use zk_skills as skills;
+#[cfg(feature = "testkit")]
+pub use zk_testkit as testkit;
+#[cfg(feature = "tools")]
+pub use zk_tools as tools;
+#[cfg(feature = "tui")]
+pub use zk_tui as tui;
+#[cfg(feature = "view")]
+pub use zk_view as view;

@@ -1,0 +1,3 @@
+//! The front door of zk, as a program outside of it uses it.
+
+mod prelude;
