@@ -1,6 +1,9 @@
-//! Prints the reference pages of the program as one JSON object: the path of each, and its text.
+//! Prints the reference pages of the program as one JSON object, the text of each by its path: what `cargo xtask docs` keeps in `docs`.
 
-fn main() {
-    let pages = zk_cli::reference_pages();
-    println!("{}", serde_json::json!(pages));
+use std::error::Error;
+use std::io::{Write, stdout};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let pages = serde_json::json!(zk_cli::reference_pages());
+    Ok(writeln!(stdout(), "{pages}")?)
 }

@@ -6,9 +6,25 @@ use zk_permission::Mode;
 
 use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
-use crate::reads::ForReads;
 use crate::sandbox;
 use crate::settings::{Layer, Settings};
+
+/// The read-only sandbox of a conversation, as far as it is there at the start.
+#[derive(Debug)]
+pub(crate) enum ForReads {
+    /// The self-test passed.
+    Tested(Box<SandboxExec>),
+    /// No mode needed it so far: it is tested with the first command of a tighter one.
+    Later,
+    /// Nothing provides one.
+    Absent,
+}
+
+impl ForReads {
+    pub(crate) fn is_tested(&self) -> bool {
+        matches!(self, Self::Tested(_))
+    }
+}
 
 /// Context and mode of a conversation.
 ///

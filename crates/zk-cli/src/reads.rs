@@ -10,28 +10,12 @@ use zk_exec::{Environment, SandboxExec};
 use zk_permission::{Mode, PermissionJudge};
 
 use crate::app::AppContext;
+use crate::containment::ForReads;
 use crate::held::DeniedFiles;
 use crate::sandbox;
 
 /// Longest wait of a command for the read-only sandbox to be set up.
 const SET_UP_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// The read-only sandbox of a conversation, as far as it is there at the start.
-#[derive(Debug)]
-pub(crate) enum ForReads {
-    /// The self-test passed.
-    Tested(Box<SandboxExec>),
-    /// No mode needed it so far: it is tested with the first command of a tighter one.
-    Later,
-    /// Nothing provides one.
-    Absent,
-}
-
-impl ForReads {
-    pub(crate) fn is_tested(&self) -> bool {
-        matches!(self, Self::Tested(_))
-    }
-}
 
 /// Provides the read-only sandbox to tools for as long as it stands, and ends it with the bus.
 pub(crate) fn provide(

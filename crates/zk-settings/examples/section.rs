@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let mut wrong = LayerValues::default();
     wrong.text("search.results", "--results", Some("many".to_owned()));
-    let error = settings.give(Layer::CommandLine, wrong, &mut Vec::new()).unwrap_err();
-    assert_eq!(error.to_string(), "--results: `search.results` must be a whole number from 1");
+    let told = settings.give(Layer::CommandLine, wrong, &mut Vec::new()).map_err(|error| error.to_string());
+    assert_eq!(told, Err("--results: `search.results` must be a whole number from 1".to_owned()));
     Ok(())
 }

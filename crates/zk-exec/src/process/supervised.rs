@@ -1,3 +1,6 @@
+#[cfg(feature = "sandbox")]
+mod hidden;
+
 use std::io::{self, IoSlice, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -23,8 +26,6 @@ use super::supervisor::{self, Supervision};
 use super::{GRACE, spawn};
 use crate::Limits;
 use crate::limits::Exceeded;
-#[cfg(feature = "sandbox")]
-use crate::wire::put_all;
 use crate::wire::put_len;
 
 /// Time that the end of the supervisor is waited for, once it kills.
@@ -43,9 +44,8 @@ pub(super) struct Supervisor {
     /// Reads of the names that commands make, where the plan guards some.
     #[cfg(feature = "sandbox")]
     reports: Option<crate::sandbox::ReportReader>,
-    /// Paths that are hidden beside those of the plan.
     #[cfg(feature = "sandbox")]
-    hidden: Mutex<Vec<std::path::PathBuf>>,
+    hidden: hidden::Hidden,
     running: Mutex<Option<Running>>,
     cgroups: Arc<Cgroups>,
 }
@@ -72,7 +72,7 @@ impl Supervisor {
             #[cfg(feature = "sandbox")]
             reports: None,
             #[cfg(feature = "sandbox")]
-            hidden: Mutex::default(),
+            hidden: hidden::Hidden::default(),
             running: Mutex::new(None),
             cgroups: Arc::default(),
         }
@@ -91,7 +91,7 @@ impl Supervisor {
             plan: Some(plan),
             proxy,
             reports,
-            hidden: Mutex::default(),
+            hidden: hidden::Hidden::default(),
             running: Mutex::new(None),
             cgroups: Arc::default(),
         }
@@ -101,18 +101,14 @@ impl Supervisor {
     #[cfg(feature = "sandbox")]
     pub(super) fn hide(&self, paths: &[std::path::PathBuf]) -> io::Result<()> {
         let mut running = self.lock();
-        self.hidden.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(paths);
-        match &*running {
-            None => Ok(()),
-            Some(supervisor) => {
-                let sent = supervisor.hide(paths);
-                if sent.is_err() {
-                    // The next one is told at its start.
-                    *running = None;
-                }
-                sent
-            }
+        self.hidden.add(paths);
+        let told = running.as_ref().and_then(|running| running.socket.as_ref());
+        let told = told.map_or(Ok(()), |socket| hidden::hide(socket, paths));
+        if told.is_err() {
+            // The next one is told at its start.
+            *running = None;
         }
+        told
     }
 
     #[cfg(feature = "sandbox")]
@@ -276,7 +272,7 @@ impl Running {
         drop(command);
         #[cfg(feature = "sandbox")]
         let report = match &supervisor.plan {
-            Some(plan) => Some(set_up(&socket, plan)?),
+            Some(plan) => Some(hidden::set_up(&socket, plan)?),
             None => None,
         };
         #[cfg(feature = "sandbox")]
@@ -301,23 +297,10 @@ impl Running {
             listener,
         };
         #[cfg(feature = "sandbox")]
-        {
-            let hidden = supervisor.hidden.lock().unwrap_or_else(PoisonError::into_inner);
-            if !hidden.is_empty() {
-                running.hide(&hidden)?;
-            }
+        if let Some(socket) = &running.socket {
+            supervisor.hidden.tell(socket)?;
         }
         Ok(running)
-    }
-
-    #[cfg(feature = "sandbox")]
-    fn hide(&self, paths: &[std::path::PathBuf]) -> io::Result<()> {
-        let Some(mut socket) = self.socket.as_ref() else { return Err(io::ErrorKind::BrokenPipe.into()) };
-        let mut listed = Vec::new();
-        put_all(&mut listed, paths);
-        let mut order = vec![supervisor::HIDE];
-        crate::sandbox::write_frame(&mut order, &listed)?;
-        socket.write_all(&order)
     }
 
     fn send(&self, what: u8, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
@@ -330,17 +313,6 @@ impl Running {
         sendmsg(socket, &[IoSlice::new(&[what])], &mut control, SendFlags::NOSIGNAL)?;
         Ok(())
     }
-}
-
-/// Sends a supervisor the plan of its sandbox and blocks until its report arrives, for 20 s at most.
-#[cfg(feature = "sandbox")]
-fn set_up(socket: &UnixStream, plan: &[u8]) -> io::Result<crate::sandbox::SandboxReport> {
-    let mut socket = socket;
-    socket.set_read_timeout(Some(Duration::from_secs(20)))?;
-    let mut request = vec![supervisor::SANDBOX];
-    crate::sandbox::write_frame(&mut request, plan)?;
-    socket.write_all(&request)?;
-    crate::sandbox::read_answer(&mut socket)
 }
 
 impl Drop for Running {

@@ -390,7 +390,7 @@ async fn an_agent_takes_tools_that_change_files_with_the_gate_in_any_mode_and_no
         if let Some(mode) = gate {
             desk.bus.install(&PermissionGate::new(mode)).unwrap();
         }
-        Agent::builder(Arc::new(ScriptedProvider::new(Script::new()))).bus(desk.bus.clone()).build()
+        Agent::builder(Arc::new(ScriptedProvider::new(Script::new()))).bus(desk.bus).build()
     };
     let error = built(None).unwrap_err();
     assert!(matches!(error, AgentError::Unguarded { .. }), "{error}");
