@@ -8,7 +8,6 @@ use zk_core::service::{GuardedPath, PathGuard, RunBy};
 pub(super) enum Access {
     Read,
     /// Read of a file that nobody named.
-    #[cfg_attr(not(feature = "grep"), expect(dead_code, reason = "searches ask for it"))]
     Found,
     Write,
 }
