@@ -2,11 +2,13 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use tokio::sync::mpsc;
 use zk_core::model::{EntryId, SessionId};
 use zk_core::service::{
-    Durability, Entry, EntryKind, EntryVisitor, NewSession, OpenSession, SessionStore, StoreError,
+    Durability, Entry, EntryKind, EntryVisitor, NewSession, OpenSession, SessionFilter, SessionStore,
+    StoreError,
 };
 use zk_exec::LocalStateFiles;
 use zk_session::SqliteStore;
@@ -17,6 +19,9 @@ use crate::exit::{Failure, Outcome};
 
 /// Bytes of entries that are appended to a copy at once.
 const BATCH_BYTES: usize = 256 << 10;
+
+/// Time after which a copy that is not whole is no longer being made.
+const MAX_COPYING_TIME: Duration = Duration::from_hours(24);
 
 /// A copy of a session.
 pub(crate) struct Copied {
@@ -69,7 +74,11 @@ pub(crate) async fn store_copy(
     last: Option<&EntryId>,
 ) -> Outcome<Copied> {
     let store = store(app)?;
-    let copy = store.create(NewSession { id: None, cwd, parent: Some(of.clone()) }).await.map_err(refused)?;
+    // One that is cut off while it is made would pass for all of the session.
+    let incomplete = store.incomplete();
+    remove_abandoned(&incomplete).await;
+    let copy =
+        incomplete.create(NewSession { id: None, cwd, parent: Some(of.clone()) }).await.map_err(refused)?;
     let outputs = app.dirs.outputs(of).zip(app.dirs.outputs(copy.id()));
     let batches = Batches {
         batch: Vec::new(),
@@ -89,9 +98,8 @@ pub(crate) async fn store_copy(
     let (batches, notices) = match filled {
         Ok(filled) => filled,
         Err(failure) => {
-            // A part of a session would pass for all of it.
             let _ = copy.close().await;
-            let _ = store.delete(copy.id()).await;
+            let _ = incomplete.delete(copy.id()).await;
             return Err(failure);
         }
     };
@@ -104,7 +112,19 @@ pub(crate) async fn store_copy(
         }
     }
     copy.close().await.map_err(refused)?;
+    store.take_complete(copy.id()).await.map_err(refused)?;
     Ok(Copied { id: copy.id().clone(), notices })
+}
+
+/// Removes copies that a process left before they were whole.
+async fn remove_abandoned(incomplete: &SqliteStore) {
+    let all = SessionFilter { unanswered: true, ..SessionFilter::default() };
+    let now = SystemTime::now();
+    for info in incomplete.list(&all).await.unwrap_or_default() {
+        if now.duration_since(info.updated).is_ok_and(|age| age > MAX_COPYING_TIME) {
+            let _ = incomplete.delete(&info.id).await;
+        }
+    }
 }
 
 /// Appends the entries of a session to `copy`, a batch in memory at a time.

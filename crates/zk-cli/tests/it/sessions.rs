@@ -372,16 +372,39 @@ fn a_session_folder_that_is_removed_in_the_middle_is_written_again_and_said() {
 }
 
 /// Runs the program where no file may grow beyond so many KiB: a disk that is full.
-#[expect(clippy::disallowed_methods, reason = "the program is run from outside")]
 fn on_a_full_disk(person: &Person, kib: u32, args: &[&str]) -> (i32, String, String) {
-    let shell = format!("trap '' XFSZ; ulimit -f {kib}; exec \"$0\" \"$@\"");
+    let output = under(person, &format!("trap '' XFSZ; ulimit -f {kib}"), args);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
+}
+
+/// Runs the program under limits that a shell sets.
+#[expect(clippy::disallowed_methods, reason = "the program is run from outside")]
+fn under(person: &Person, limits: &str, args: &[&str]) -> std::process::Output {
+    let shell = format!("{limits}; exec \"$0\" \"$@\"");
     let all: Vec<&str> =
         ["-c", &shell, program().to_str().unwrap()].into_iter().chain(args.iter().copied()).collect();
     let bash = std::process::Command::new("bash").arg("-c").arg("command -v bash").output().unwrap();
     let bash = PathBuf::from(String::from_utf8(bash.stdout).unwrap().trim());
-    let output = person.spawn(&bash, &all, Stdio::null()).wait_with_output().unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
+    person.spawn(&bash, &all, Stdio::null()).wait_with_output().unwrap()
+}
+
+#[test]
+fn a_copy_that_is_killed_midway_is_no_session() {
+    let long = "y".repeat(100_000);
+    let server = server(Script::new().forever(move |_| Turn::new().text(long.clone())));
+    let person = Person::asking(&server);
+    let id = person.run(&["-p", "0", "--output-format", "json"]).result()["session_id"].clone();
+    for n in 1..6 {
+        assert_eq!(person.run(&["-p", &n.to_string(), "--continue"]).code, 0);
+    }
+    // The signal for a file beyond the limit ends a process at once.
+    let ended = under(&person, "ulimit -c 0; ulimit -f 450", &["sessions", "copy", id.as_str().unwrap()]);
+    assert_eq!(ended.status.code(), None, "{ended:?}");
+    let rows: Value =
+        serde_json::from_str(&person.run(&["sessions", "list", "--all", "--json"]).stdout).unwrap();
+    let listed: Vec<&Value> = rows.as_array().unwrap().iter().map(|row| &row["id"]).collect();
+    assert_eq!(listed, [&id]);
 }
 
 #[test]

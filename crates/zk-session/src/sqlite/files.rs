@@ -1,7 +1,8 @@
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use zk_core::model::SessionId;
@@ -119,6 +120,29 @@ impl Files {
         moved(db.clone(), kept.clone())?;
         remove(&with(&db, "-shm"))?;
         Ok(kept)
+    }
+
+    /// Moves the database of a session that is closed into the folder of its project under `root`.
+    ///
+    /// # Errors
+    /// [`StoreError`] when it cannot be moved, or some of it is still in its log.
+    pub(super) fn move_to(&self, root: &Path) -> Result<(), StoreError> {
+        let (db, dir) = (self.db(), root.join(self.dir.file_name().unwrap_or_default()));
+        let has_bytes = |path: PathBuf| fs::metadata(path).is_ok_and(|meta| meta.len() > 0);
+        if has_bytes(self.log()) || has_bytes(with(&db, "-journal")) {
+            return Err(StoreError::Failed(format!(
+                "the log of {} is not folded into it; try again",
+                db.display()
+            )));
+        }
+        let moved = || {
+            DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
+            fs::rename(&db, dir.join(format!("{}.db", self.id)))?;
+            fs::File::open(&dir)?.sync_all()
+        };
+        moved().map_err(|source| StoreError::Io { doing: "move", path: db.clone(), source })?;
+        // Whoever only looked at it left them.
+        ["-wal", "-shm"].iter().try_for_each(|suffix| remove(&with(&db, suffix)))
     }
 
     /// Removes everything of the session, also what was kept aside of it.

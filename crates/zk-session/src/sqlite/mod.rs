@@ -69,6 +69,9 @@ pub struct SqliteStore {
 /// taking a compaction back, or going on with a larger window, needs it.
 const READ_BACK_BYTES: u64 = 8 << 20;
 
+/// Folder of the root in which sessions are until they are whole; no project's has its name.
+const INCOMPLETE: &str = ".incomplete";
+
 impl fmt::Debug for SqliteStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SqliteStore").field("root", &self.root).finish_non_exhaustive()
@@ -92,6 +95,26 @@ impl SqliteStore {
     #[must_use]
     pub fn read_back(self, bytes: u64) -> Self {
         Self { back: bytes, ..self }
+    }
+
+    /// The sessions beside these that are not whole yet: no listing of these shows one, and none is opened by its id.
+    #[must_use]
+    pub fn incomplete(&self) -> Self {
+        Self { root: self.root.join(INCOMPLETE), ..self.clone() }
+    }
+
+    /// Takes a session in that was written to [those that are not whole](Self::incomplete), and closed.
+    ///
+    /// # Errors
+    /// [`StoreError`]; it stays where it was then.
+    pub async fn take_complete(&self, id: &SessionId) -> Result<(), StoreError> {
+        let (root, from, id) = (self.root.clone(), self.root.join(INCOMPLETE), id.clone());
+        offload(move || {
+            let Some(files) = Files::find(&from, &id)? else { return Err(open::not_found(&from, &id)) };
+            let _lock = SessionLock::take(&files)?;
+            files.move_to(&root)
+        })
+        .await
     }
 }
 

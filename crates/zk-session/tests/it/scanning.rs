@@ -3,10 +3,10 @@ use std::sync::{Arc, Mutex};
 
 use rusqlite::Connection;
 use tokio::runtime::Runtime;
-use zk_core::service::{Entry, SessionStore};
+use zk_core::service::{Entry, SessionFilter, SessionStore, StoreError};
 use zk_session::SqliteStore;
 
-use crate::support::{Add, file, stored, unit, whole_units};
+use crate::support::{Add, every, file, files, stored, unit, whole_units};
 
 #[tokio::test]
 async fn a_session_is_written_and_its_log_emptied_while_its_entries_are_visited() {
@@ -38,4 +38,20 @@ async fn a_session_is_written_and_its_log_emptied_while_its_entries_are_visited(
     assert_eq!(scan.notices, Vec::<String>::new());
     assert_eq!(whole_units(&visited.lock().unwrap()), UNITS, "what was there when it began");
     assert_eq!(whole_units(&store.read(&id).await.unwrap().entries), UNITS + 1);
+}
+
+#[tokio::test]
+async fn a_session_that_is_not_whole_is_neither_listed_nor_opened_until_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SqliteStore::new(dir.path().join("s"));
+    let incomplete = store.incomplete();
+    let id = stored(&incomplete, dir.path(), 4).await;
+    assert!(store.list(&every()).await.unwrap().is_empty());
+    assert!(matches!(store.open(&id).await, Err(StoreError::NotFound { .. })));
+    store.take_complete(&id).await.unwrap();
+    assert_eq!(whole_units(&store.read(&id).await.unwrap().entries), 4);
+    let here = SessionFilter { cwd: Some(dir.path().to_owned()), ..every() };
+    assert_eq!(store.list(&here).await.unwrap().len(), 1);
+    assert!(incomplete.list(&every()).await.unwrap().is_empty());
+    assert!(files(&dir.path().join("s/.incomplete")).is_empty());
 }
