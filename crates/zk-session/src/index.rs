@@ -64,6 +64,8 @@ struct Plan {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Cut {
+    /// The message of the row.
+    first: MessageId,
     /// Nothing where the log has no such message.
     row: Option<i64>,
     /// Messages before it that are sent as they are stored.
@@ -217,7 +219,7 @@ impl Index {
         let known: HashMap<_, _> = known.map(|(id, row)| (id, *row)).collect();
         let row = |id: &MessageId| self.rows.get(id).or_else(|| known.get(id)).copied();
         let stored = cut.stored().filter_map(|id| Some((id.clone(), row(id)?))).collect();
-        Cut { row: row(&cut.first), stored }
+        Cut { first: cut.first.clone(), row: row(&cut.first), stored }
     }
 
     /// The cut that holds: the furthest one. Nothing where one of them names a message that is not known.
@@ -235,6 +237,11 @@ impl Index {
     /// The row from which on the conversation is sent, where its beginning is left out.
     pub(crate) fn begin(&self) -> Option<i64> {
         self.cut().map(|(row, _)| row)
+    }
+
+    /// The row of [`begin`](Self::begin), and the message that must be in it.
+    pub(crate) fn begins_with(&self) -> Option<(i64, &MessageId)> {
+        self.cut().map(|(row, cut)| (row, &cut.first))
     }
 
     /// The rows before `from` that are handed over all the same.

@@ -3,7 +3,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use rusqlite::{Connection, Row, Statement};
-use zk_core::service::{Entry, LiveEntries};
+use zk_core::service::{Entry, EntryKind, LiveEntries};
 
 use super::db::FORMAT;
 use super::error::is_damage;
@@ -260,7 +260,12 @@ pub(super) fn is_large(path: &Path, back: u64) -> bool {
 }
 
 fn examine_part(conn: &Connection, path: &Path, look: Look, back: u64) -> rusqlite::Result<Option<Part>> {
-    let known = meta::read_index(conn)?;
+    let mut known = meta::read_index(conn)?;
+    if let Some(index) = &known
+        && !is_true(conn, index)?
+    {
+        known = None;
+    }
     let is_new = known.is_none();
     let index = match known {
         Some(index) => index,
@@ -285,6 +290,15 @@ fn examine_part(conn: &Connection, path: &Path, look: Look, back: u64) -> rusqli
     let Some(looked_up) = read_rows(conn, &index.looked_up(from))? else { return Ok(None) };
     let live = index.live(looked_up, tail.entries);
     Ok(Some(Part { meta, index, is_new, live }))
+}
+
+/// Whether the conversation goes on from the message that the index says.
+fn is_true(conn: &Connection, index: &Index) -> rusqlite::Result<bool> {
+    let Some((row, first)) = index.begins_with() else { return Ok(true) };
+    let found = read_rows(conn, &[row])?.unwrap_or_default();
+    Ok(found.first().is_some_and(|entry| {
+        matches!(&entry.kind, EntryKind::Message { message, .. } if message.id.as_ref() == Some(first))
+    }))
 }
 
 /// The index of all rows; nothing where something is wrong with them.

@@ -6,6 +6,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, params};
 use zk_core::model::SessionId;
 
+use super::hash::fnv1a;
 use crate::digest::Digest;
 use crate::index::Index;
 
@@ -92,18 +93,30 @@ impl Meta {
     }
 }
 
-/// The index that the last compaction stored, unless there is none that this program can read.
+/// Layout of the index. One of another is not read: what it says is found in the rows.
+const INDEX_VERSION: u32 = 1;
+
+/// The index that the last compaction stored, unless there is none that this program can read, or a byte of it changed.
 pub(super) fn read_index(conn: &Connection) -> rusqlite::Result<Option<Index>> {
     let mut select = conn.prepare("SELECT value FROM meta WHERE key = 'index'")?;
     let mut rows = select.query([])?;
     let Some(row) = rows.next()? else { return Ok(None) };
-    Ok(row.get_ref(0)?.as_str().ok().and_then(|text| serde_json::from_str(text).ok()))
+    let Ok(stored) = row.get_ref(0)?.as_str() else { return Ok(None) };
+    // The head is made again instead of taken apart.
+    let json = stored.splitn(3, ' ').nth(2).filter(|json| stored == with_head(json));
+    Ok(json.and_then(|json| serde_json::from_str(json).ok()))
 }
 
 pub(super) fn write_index(conn: &Connection, index: &Index) -> rusqlite::Result<()> {
     let text = serde_json::to_string(index)
         .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
-    conn.prepare_cached(PUT)?.execute(params!["index", text]).map(drop)
+    conn.prepare_cached(PUT)?.execute(params!["index", with_head(&text)]).map(drop)
+}
+
+/// The index as it is stored: version, checksum and JSON.
+fn with_head(json: &str) -> String {
+    let sum = fnv1a(&[&INDEX_VERSION.to_le_bytes(), json.as_bytes()]);
+    format!("{INDEX_VERSION} {sum:016x} {json}")
 }
 
 fn integer(value: u64) -> i64 {

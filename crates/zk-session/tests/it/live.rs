@@ -462,3 +462,37 @@ async fn an_index_that_nobody_can_read_is_made_anew() -> Result<(), StoreError> 
     }
     Ok(())
 }
+
+#[tokio::test]
+async fn an_index_that_is_wrong_is_not_believed() -> Result<(), StoreError> {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let id = compacted(&store, dir.path(), 60).await.id().clone();
+    let expected = store.read_live(&id).await?;
+    let index = |of: &Path| {
+        let conn = Connection::open(file(of, ".db")).unwrap();
+        conn.query_row("SELECT value FROM meta WHERE key = 'index'", [], |row| row.get::<_, String>(0))
+            .unwrap()
+    };
+    // A session that has one message more.
+    let other = tempfile::tempdir().unwrap();
+    let session = SqliteStore::new(other.path().into()).create(at(other.path())).await?;
+    let more = [said("more", Message::user_text("Hello."))];
+    let runs = more.into_iter().chain(beginning()).chain((0..60).flat_map(run));
+    session.add(runs.chain([compaction(1, "p_59", &["first"])]).collect()).await?;
+    session.close().await?;
+    let own = index(dir.path());
+    let row = own.replace("\"row\":301", "\"row\":306");
+    for wrong in [row, own.replace("\"output\":1", "\"output\":9"), index(other.path())] {
+        assert_ne!(wrong, own);
+        let conn = Connection::open(file(dir.path(), ".db")).unwrap();
+        conn.execute("UPDATE meta SET value = ?1 WHERE key = 'index'", [&wrong]).unwrap();
+        drop(conn);
+        assert_eq!(store.read_live(&id).await?, expected, "{wrong}");
+        let session = store.open(&id).await?;
+        assert_eq!(session.live().await?, expected, "{wrong}");
+        session.close().await?;
+        assert_ne!(index(dir.path()), wrong, "it is stored anew");
+    }
+    Ok(())
+}
