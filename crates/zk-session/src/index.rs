@@ -6,7 +6,7 @@ use zk_core::model::{
 };
 use zk_core::service::{
     Audience, CompactionMark, CustomEntry, CutMark, Entry, EntryKind, LiveEntries, SKILL_TOOL, SideCallOf,
-    asks_to_remember,
+    asks_to_remember, has_skill_text,
 };
 
 /// Most entries of one kind of a plugin that are handed over from before the tail.
@@ -168,16 +168,28 @@ impl Index {
             }
             Role::User => {
                 for (id, name, answer) in std::mem::take(&mut self.asked) {
-                    if message.results().any(|result| result.call_id == id && !result.is_error) {
-                        self.given.insert(name, vec![answer, row]);
+                    let mut results = message.results();
+                    if let Some(result) = results.find(|result| result.call_id == id && !result.is_error) {
+                        let has_text = has_skill_text(&result.content.to_text());
+                        self.give(name, vec![answer, row], has_text);
                     }
                 }
                 match &message.injected_by {
-                    Some(by) => drop(self.given.insert(by.clone(), vec![row])),
+                    Some(by) => {
+                        let has_text = !by.starts_with("skill:") || has_skill_text(&message.text());
+                        self.give(by.clone(), vec![row], has_text);
+                    }
                     None if message.text().lines().any(asks_to_remember) => self.remembered.push(row),
                     None => {}
                 }
             }
+        }
+    }
+
+    /// Notes rows under a name. A skill that is only said to be in use takes the place of no text.
+    fn give(&mut self, name: String, rows: Vec<i64>, has_text: bool) {
+        if has_text || !self.given.contains_key(&name) {
+            self.given.insert(name, rows);
         }
     }
 

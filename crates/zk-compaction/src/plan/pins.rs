@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use tokio::time::{Instant, timeout};
 use zk_core::kernel::{BoxError, Cx};
 use zk_core::model::{Block, Message};
-use zk_core::service::{PinnedContext, asks_to_remember};
+use zk_core::service::{PinnedContext, asks_to_remember, has_skill_text};
 
 use crate::plan::cut::is_prompt;
 use crate::window::report::SKILL_TOOL;
@@ -129,6 +129,10 @@ fn skills(history: &[Arc<Message>], sent: &[Arc<Message>]) -> Vec<(String, Strin
     let mut asked = HashMap::new();
     let mut given: Vec<(String, String)> = Vec::new();
     let mut note = |name: &str, text: String| {
+        // A skill that is only said to be in use takes the place of no text.
+        if !has_skill_text(&text) && given.iter().any(|(other, _)| other == name) {
+            return;
+        }
         given.retain(|(other, _)| other != name);
         given.push((name.to_owned(), text));
     };
@@ -159,4 +163,25 @@ fn skills(history: &[Arc<Message>], sent: &[Arc<Message>]) -> Vec<(String, Strin
         .collect();
     kept.reverse();
     kept
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use zk_core::model::ToolCall;
+
+    use super::*;
+
+    #[test]
+    fn a_skill_that_is_only_said_to_be_in_use_is_pinned_with_its_text() {
+        let text = "<skill_content name=\"review\">Look twice.</skill_content>";
+        let uses = [("c_1", text), ("c_2", "The skill review is in use; its text is above, unchanged.")];
+        let used = |(id, text): (&str, &str)| {
+            let call = ToolCall::new(id, SKILL_TOOL, json!({"skill": "review"}));
+            let asks = Message::assistant(vec![Block::ToolCall(call)]);
+            [asks.shared(), Message::user(vec![Block::result(id, text, false)]).shared()]
+        };
+        let history: Vec<_> = uses.into_iter().flat_map(used).collect();
+        assert_eq!(skills(&history, &[]), [("review".to_owned(), text.to_owned())]);
+    }
 }

@@ -75,7 +75,7 @@ pub use run_control::{RunControl, RunEnded, RunState, SideAnswer, SideCall};
 pub use run_tools::{RunTool, RunTools, UnknownTool};
 pub use session_log::{
     Audience, COMPACTION_ENTRY, COMPACTION_VERSION, CompactionMark, CustomEntry, CutMark, MessageVisitor,
-    NewEntry, SKILL_TOOL, SessionLog, WINDOW_OWNER, asks_to_remember,
+    NewEntry, SKILL_TAG, SKILL_TOOL, SessionLog, WINDOW_OWNER, asks_to_remember, has_skill_text,
 };
 pub use state_files::{StateFileError, StateFiles, StateLock};
 pub use store::{

@@ -64,6 +64,15 @@ pub const COMPACTION_VERSION: u32 = 1;
 /// Tool by which a model reads a skill.
 pub const SKILL_TOOL: &str = "skills_use";
 
+/// Element around the text of a skill.
+pub const SKILL_TAG: &str = "skill_content";
+
+/// Whether a result or message about a skill has its text, and does not only say that it is in use.
+#[must_use]
+pub fn has_skill_text(text: &str) -> bool {
+    text.strip_prefix('<').is_some_and(|text| text.starts_with(SKILL_TAG))
+}
+
 /// Whether a line of a prompt is to be heeded after the prompt left the context.
 ///
 /// ```

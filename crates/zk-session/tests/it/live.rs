@@ -496,3 +496,28 @@ async fn an_index_that_is_wrong_is_not_believed() -> Result<(), StoreError> {
     }
     Ok(())
 }
+
+#[tokio::test]
+async fn a_skill_that_is_only_said_to_be_in_use_is_looked_up_with_its_text() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let session = store.create(at(dir.path())).await.unwrap();
+    let call = ToolCall::new("c_2", SKILL_TOOL, json!({"skill": "review"}));
+    let again = "The skill review is in use; its text is above, unchanged.";
+    let again = [
+        said("again", Message::assistant(vec![Block::ToolCall(call)])),
+        said("same", Message::user(vec![Block::result("c_2", again, false)])),
+    ];
+    let runs = beginning().into_iter().chain(again).chain((0..9).flat_map(run));
+    session.add(runs.chain([compaction(1, "p_8", &["first"])]).collect()).await.unwrap();
+    let id = session.id().clone();
+    session.close().await.unwrap();
+    let live = store.read_live(&id).await.unwrap();
+    assert!(!live.is_whole());
+    let ids = LiveEntries::looked_up(&live.entries).iter().filter_map(|entry| match &entry.kind {
+        EntryKind::Message { message, .. } => message.id.as_ref().map(|id| id.as_str().to_owned()),
+        _ => None,
+    });
+    let ids: Vec<String> = ids.collect();
+    assert!(ids.contains(&"skill".to_owned()) && !ids.contains(&"same".to_owned()), "{ids:?}");
+}

@@ -7,7 +7,7 @@ use crate::skill::{Bundle, Skill};
 const MAX_RESOURCES: usize = 100;
 
 /// The tag around a skill's text.
-pub(crate) const TAG: &str = "skill_content";
+pub(crate) use zk_core::service::SKILL_TAG as TAG;
 
 /// The body of a skill, where its files are and which there are, in a tag.
 pub(crate) fn deliver(skill: &Skill, body: &str, bundle: &Bundle) -> String {
