@@ -154,9 +154,11 @@ impl ToolsPlugin {
         let begun = has_run.clone();
         scope.on_sync_at(Reach::Own, move |_: &SessionStart, _| begun.store(true, Ordering::Relaxed));
         let (jobs, ran) = (self.jobs.clone(), has_run.clone());
-        scope.on_sync_at(Reach::Own, move |_: &SessionSwitch, _| {
+        scope.on_sync_at(Reach::Own, move |switch: &SessionSwitch, _| {
             ran.store(false, Ordering::Relaxed);
-            jobs.forget();
+            if !switch.is_same_session() {
+                jobs.forget();
+            }
         });
         let jobs = self.jobs.clone();
         scope.on_sync_at(Reach::Own, move |_: &SessionLoaded, _| {

@@ -53,6 +53,8 @@ pub(crate) struct PlanLog {
     pub(crate) numbered_turn: Option<TurnId>,
     /// The last of the messages that a person took back from a compaction.
     pub(crate) taken_back: Option<MessageId>,
+    /// The number of the compaction that a stored record takes back, while the conversation is still to be read again for it.
+    pub(crate) undo_pending: Option<u32>,
     /// Stage by which messages that had left are sent again, where that was not announced yet.
     pub(crate) resend_stage: Option<CompactionStage>,
 }
@@ -164,7 +166,7 @@ impl ConversationWindow {
 
     /// Restores the full `history` if it fits the window of the new model.
     pub(crate) fn widen(&mut self, history: &[Arc<Message>], budget: &Budget) {
-        // A conversation whose beginning was not read is larger than any window.
+        // One whose beginning was not read is not read again for that; `/uncompact` does.
         if !std::mem::take(&mut self.model.has_changed) || self.view.is_whole() || self.history.earlier > 0 {
             return;
         }

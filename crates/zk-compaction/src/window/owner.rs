@@ -290,8 +290,16 @@ impl ContextWindow for WindowOwner {
     async fn restore(&self, context: &ContextId, cx: &Cx) -> Result<bool, BoxError> {
         // Append the undo before applying it, so that a resumed session matches memory.
         let stored = self.storing.lock().await;
-        if record::compactions(&self.lock().conversation(Some(context)).plans.held) == 0 {
-            return Ok(false);
+        {
+            let mut state = self.lock();
+            let plans = &state.conversation(Some(context)).plans;
+            if record::compactions(&plans.held) == 0 {
+                return Ok(false);
+            }
+            // One more record would take the compaction before it back as well.
+            if plans.undo_pending == Some(plans.number) {
+                return Ok(true);
+            }
         }
         let count = self.store_all(Some(context), Some(Record::Undo), cx).await?;
         let mut state = self.lock();
@@ -299,6 +307,8 @@ impl ContextWindow for WindowOwner {
         // The messages that were left out are there once the host has read the conversation again.
         if conversation.history.earlier == 0 {
             conversation.undo(count);
+        } else {
+            conversation.plans.undo_pending = Some(conversation.plans.number);
         }
         drop(state);
         drop(stored);

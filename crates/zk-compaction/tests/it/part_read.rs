@@ -9,7 +9,8 @@ use zk_compaction::{Rolling, Shorten, Window, WindowOptions};
 use zk_core::kernel::Bus;
 use zk_core::model::{Block, Message, Model, Role, SessionId};
 use zk_core::service::{
-    ContextWindow, Conversation, NewSession, Provider, SessionLog, SessionStore, StoredConversation,
+    CompactionMark, ContextWindow, Conversation, Entry, EntryKind, NewSession, Provider, SessionLog,
+    SessionStore, StoredConversation,
 };
 use zk_session::{SqliteStore, load_history, resume_conversation};
 use zk_testkit::{Script, ScriptedProvider, Turn};
@@ -181,4 +182,29 @@ async fn a_compaction_is_taken_back_once_the_conversation_is_read_again() {
         assert_eq!(sent.last(), Some(&texts(&all)), "as all entries say");
     }
     assert!(sent[0].len() > 10 && sent[0].len() == sent[1].len(), "{} {}", sent[0].len(), sent[1].len());
+}
+
+#[tokio::test]
+async fn a_compaction_is_taken_back_once_until_the_conversation_is_read_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let [_, (store, id)] = pair(dir.path(), "shorten").await;
+    let undone = async || {
+        let entries = store.read(&id).await.unwrap().entries;
+        let is_undo = |mark| mark == CompactionMark::Undo;
+        let is_undo = |entry: &Entry| matches!(&entry.kind, EntryKind::Custom(custom) if CompactionMark::of(custom).is_some_and(is_undo));
+        entries.iter().filter(|entry| is_undo(entry)).count()
+    };
+    let desk = desk(open(&store, &id).await, "shorten");
+    let (agent, bus) = (desk.conversation.agent(), desk.conversation.agent().bus().clone());
+    let window = bus.service::<dyn ContextWindow>().unwrap();
+    desk.say("hello").await;
+    for _ in 0..2 {
+        assert!(window.restore(&agent.context(), &bus.cx()).await.unwrap());
+        assert_eq!(undone().await, 1);
+    }
+    // A later compaction can be taken back.
+    desk.conversation.compact(None).await.unwrap();
+    assert!(window.restore(&agent.context(), &bus.cx()).await.unwrap());
+    assert_eq!(undone().await, 2);
+    bus.close().await;
 }

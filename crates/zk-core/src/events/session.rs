@@ -100,6 +100,14 @@ pub struct SessionSwitch {
     /// The entries of its branch, as in `session:loaded`; none of a new conversation.
     pub entries: Arc<[Entry]>,
 }
+impl SessionSwitch {
+    /// Whether the session stays, and was only read again.
+    #[must_use]
+    pub fn is_same_session(&self) -> bool {
+        self.to.is_some() && self.from == self.to
+    }
+}
+
 notify!(SessionSwitch, "session:switch", CANCELLABLE = false);
 
 /// A plugin appended an entry to the session: it is stored. Entries of `session:before-end` are in `session:end`.

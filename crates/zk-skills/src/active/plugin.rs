@@ -85,8 +85,10 @@ impl Plugin for SkillsPlugin {
             skills.restore(used_in(&loaded.entries), is_interrupted(&loaded.entries), cx).await?;
             Ok::<_, BoxError>(())
         });
-        scope.on_async_with(skills.clone(), async |skills: &Skills, _: &SessionSwitch, cx: &Cx| {
-            skills.deactivate(DeactivatedBecause::Reset, cx).await?;
+        scope.on_async_with(skills.clone(), async |skills: &Skills, switch: &SessionSwitch, cx: &Cx| {
+            if !switch.is_same_session() {
+                skills.deactivate(DeactivatedBecause::Reset, cx).await?;
+            }
             Ok::<_, BoxError>(())
         });
         scope.on_async_with(skills.clone(), before_start);

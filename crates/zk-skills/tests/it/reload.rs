@@ -7,11 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 use serde_json::json;
 use zk_agent::Agent;
-use zk_core::events::TurnAfter;
+use zk_core::events::{SessionSwitch, TurnAfter};
 use zk_core::kernel::{BoxError, Bus, Cx, Scope};
-use zk_core::service::{Command, FileOwner, HostFile, HostFileError, HostFiles, HostRead};
+use zk_core::service::{Command, FileOwner, HostFile, HostFileError, HostFiles, HostRead, ToolCx};
 use zk_exec::LocalHostFiles;
-use zk_skills::{CommandFilesPlugin, ServedSkill, SkillHost, Skills, SkillsOptions, SkillsPlugin};
+use zk_skills::{
+    ActivatedBy, CommandFilesPlugin, ServedSkill, SkillHost, Skills, SkillsOptions, SkillsPlugin,
+};
 use zk_testkit::{Script, ScriptedProvider};
 
 use crate::support::{Place, names};
@@ -118,4 +120,23 @@ async fn a_command_file_is_offered_once_it_is_there_and_no_more_once_it_is_gone(
     std::fs::remove_file(at.path("project/.zk/commands/review.md")).unwrap();
     commands.refresh(&bus.cx()).await;
     assert!(offered().is_empty());
+}
+
+#[tokio::test]
+async fn a_skill_stays_in_use_where_the_session_is_only_read_again() {
+    let at = Place::new();
+    at.skill("home/.agents/skills/pdf", "Reads PDF files.");
+    let bus = Bus::new();
+    bus.scope("files").provide_service::<dyn HostFiles>(Arc::new(LocalHostFiles::new()));
+    let plugin = SkillsPlugin::new(SkillsOptions::new(at.roots()));
+    bus.install(&plugin).unwrap();
+    let (skills, cx) = (plugin.skills(), bus.cx());
+    skills.activate("pdf", "", ActivatedBy::Model, &ToolCx::new(cx.clone(), "/")).await.unwrap();
+    let switch =
+        |to: &str| SessionSwitch { from: Some("s_1".into()), to: Some(to.into()), entries: Arc::default() };
+    cx.emit(switch("s_1")).await.unwrap();
+    assert_eq!(skills.active(&cx), ["pdf"]);
+    cx.emit(switch("s_2")).await.unwrap();
+    assert!(skills.active(&cx).is_empty());
+    bus.close().await;
 }

@@ -160,6 +160,12 @@ async fn a_job_belongs_to_the_conversation_it_was_started_in() {
     cx.emit(loaded()).await.unwrap();
     cx.emit(run()).await.unwrap();
     assert_eq!(jobs.list().len(), 1, "it was started there");
+    cx.emit(SessionSwitch { from: Some("s".into()), to: Some("s".into()), entries: Arc::from([]) })
+        .await
+        .unwrap();
+    cx.emit(loaded()).await.unwrap();
+    cx.emit(run()).await.unwrap();
+    assert_eq!(jobs.list().len(), 1, "the session was only read again");
     cx.emit(SessionSwitch { from: None, to: None, entries: Arc::from([]) }).await.unwrap();
     assert_eq!(jobs.list().len(), 0, "another one takes its place");
     start().await;
