@@ -29,8 +29,6 @@ pub(crate) struct Index {
     running: Option<RunId>,
     /// Plans that hold and leave something out, or belong to a compaction.
     plans: Vec<Plan>,
-    /// Older plans were dropped.
-    has_dropped_plans: bool,
     /// The last rows of each kind of entry of each plugin.
     customs: BTreeMap<String, VecDeque<i64>>,
     /// The last rows of what was given under a name: a skill, a message of a plugin.
@@ -209,7 +207,6 @@ impl Index {
                 self.plans.push(Plan { number, is_compaction, cut });
                 if self.plans.len() > MAX_PLANS {
                     self.plans.remove(0);
-                    self.has_dropped_plans = true;
                 }
             }
             CompactionMark::Plan { .. } => {}
@@ -219,10 +216,7 @@ impl Index {
                     self.plans.retain(|plan| plan.number < last);
                 }
             }
-            CompactionMark::Whole => {
-                self.plans.clear();
-                self.has_dropped_plans = false;
-            }
+            CompactionMark::Whole => self.plans.clear(),
         }
     }
 
