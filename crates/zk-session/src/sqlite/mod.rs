@@ -65,8 +65,8 @@ pub struct SqliteStore {
     back: u64,
 }
 
-/// Bytes that opening a session reads of what a compaction left out. A conversation that fits into any window is read whole:
-/// taking a compaction back, or going on with a larger window, needs it.
+/// Bytes that opening a session reads of what a compaction left out. Most conversations are read whole then, which
+/// going on with a larger window needs; one that has more before its compaction is not, also where it would fit.
 const READ_BACK_BYTES: u64 = 8 << 20;
 
 /// Folder of the root in which sessions are until they are whole; no project's has its name.
