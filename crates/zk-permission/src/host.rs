@@ -252,7 +252,7 @@ impl HostPathClassifier {
 /// Whether a name is one word of a text, and no flag.
 fn is_one_word(name: &OsStr) -> bool {
     let is_plain = |found: char| found.is_alphanumeric() || "._-+=@%,:~#^&!$()[]{}".contains(found);
-    name.to_str().is_some_and(|name| !name.starts_with('-') && name.chars().all(is_plain))
+    name.to_str().is_some_and(|name| !name.starts_with(['-', '@']) && name.chars().all(is_plain))
 }
 
 /// Returns the place that a path leads to after all links; of one that does not exist, as much as exists.
@@ -365,7 +365,7 @@ mod tests {
         }
         let words = TreeWalk { splits_names: true, ..read };
         assert_eq!(here.tree(&work.join("src"), words), PathPlace::Inside);
-        for name in ["a b", "-R", "a\"b", "a\\b"] {
+        for name in ["a b", "-R", "@a", "a\"b", "a\\b"] {
             fs::write(work.join("src").join(name), "").unwrap();
             assert_eq!(here.tree(&work.join("src"), words), PathPlace::Outside, "{name}");
             fs::remove_file(work.join("src").join(name)).unwrap();

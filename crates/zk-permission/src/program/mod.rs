@@ -316,6 +316,8 @@ fn inspect_argv(argv: &[String], context: Context, has_unknown_tail: bool, leave
                     if leaf.changes.is_none()
                         && leaf.forms.len() == depth + 2
                         && operands::reads_all_operands(leaf.innermost())
+                        // The programs of binutils read their arguments from `@FILE`.
+                        && !opened.iter().any(|tree| tree.root.starts_with('@'))
                     {
                         leaf.trees.extend(opened.iter().cloned());
                         continue;

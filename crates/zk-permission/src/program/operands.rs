@@ -94,8 +94,10 @@ pub(crate) fn printed_names(command: &Command) -> Option<Vec<Tree>> {
         }
         _ => return None,
     };
+    // The names begin as the directory does, and `-` and `@` make more of a word than a name.
     let is_word = |tree: &Tree| {
-        tree.root.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-/+=@,".contains(&byte))
+        !tree.root.starts_with(['-', '@'])
+            && tree.root.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-/+=@,".contains(&byte))
     };
     let split = |tree: Tree| Tree { walk: TreeWalk { splits_names: true, ..tree.walk }, ..tree };
     found.iter().all(is_word).then(|| found.into_iter().map(split).collect())
