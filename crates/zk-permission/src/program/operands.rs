@@ -59,10 +59,13 @@ pub(crate) fn reads_whatever_it_names(argv: &[String]) -> bool {
     (reads_all_operands(argv) || base_name(word) == "sed") && !asks_about_itself(args)
 }
 
-/// Flags of `grep` and `rg` that leave it so that the output is names of files.
-const FLAGS_OF_NAMES: &str = "lLrinwFEPIsSuH eggtT: --files --files-with-matches --files-without-match --fixed-strings \
-    --ignore-case --word-regexp --hidden --no-ignore --recursive --regexp= --glob= --iglob= --type= --type-not= --include= \
-    --exclude= --exclude-dir= --max-depth=";
+/// Flags of `grep` that leave it so that the output is names of files.
+const GREP_NAME_FLAGS: &str = "lLrinwFEGPIsHTZ e: --files-with-matches --files-without-match --fixed-strings --ignore-case \
+    --word-regexp --recursive --null --regexp= --include= --exclude= --exclude-dir=";
+
+/// Flags of `rg` that leave it so that the output is names of files. Its `-L` follows links.
+const RG_NAME_FLAGS: &str = "linwFPIsSuH0 egtT: --files --files-with-matches --files-without-match --fixed-strings \
+    --ignore-case --word-regexp --hidden --no-ignore --null --regexp= --glob= --iglob= --type= --type-not= --max-depth=";
 
 /// Trees whose names are all that a command prints, as `xargs` reads them; nothing if it prints anything else.
 pub(crate) fn printed_names(command: &Command) -> Option<Vec<Tree>> {
@@ -83,7 +86,8 @@ pub(crate) fn printed_names(command: &Command) -> Option<Vec<Tree>> {
             }
         }
         name @ ("grep" | "rg") => {
-            let scanned = scan(FLAGS_OF_NAMES, args, Until::Dashes).ok()?;
+            let spec = if name == "rg" { RG_NAME_FLAGS } else { GREP_NAME_FLAGS };
+            let scanned = scan(spec, args, Until::Dashes).ok()?;
             let lists_all = name == "rg" && scanned.has(&["files"]);
             if !lists_all && !scanned.has(&["l", "files-with-matches", "files-without-match"]) {
                 return None;
