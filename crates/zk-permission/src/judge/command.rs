@@ -72,9 +72,9 @@ impl Evaluation<'_> {
         for command in &script.commands {
             let has_input = |redirect: &Redirect| matches!(redirect, Redirect::Read { .. });
             let is_fed = command.connector == Connector::Pipe && !command.redirects.iter().any(has_input);
-            let words = before.filter(|_| is_fed).and_then(printed_names).unwrap_or_default();
+            let words = before.filter(|_| is_fed).and_then(|before| printed_names(before, command));
             before = Some(command);
-            for leaf in inspect(command, words) {
+            for leaf in inspect(command, words.unwrap_or_default()) {
                 self.leaf(&leaf, &place);
                 if has_patterns {
                     self.check_matches(command, &leaf, &place);

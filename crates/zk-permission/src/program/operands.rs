@@ -1,5 +1,5 @@
 use super::flags::{Until, scan};
-use super::{Inner, Tree, asks_about_itself, base_name, expressions, outcome, table, trees};
+use super::{Inner, Tree, asks_about_itself, base_name, expressions, outcome, table, trees, wrappers};
 use crate::classifier::TreeWalk;
 use crate::shell::{Command, Redirect};
 
@@ -67,8 +67,10 @@ const GREP_NAME_FLAGS: &str = "lLrinwFEGPIsHTZ e: --files-with-matches --files-w
 const RG_NAME_FLAGS: &str = "linwFPIsSuH0 egtT: --files --files-with-matches --files-without-match --fixed-strings \
     --ignore-case --word-regexp --hidden --no-ignore --null --regexp= --glob= --iglob= --type= --type-not= --max-depth=";
 
-/// Trees whose names are all that a command prints, as `xargs` reads them; nothing if it prints anything else.
-pub(crate) fn printed_names(command: &Command) -> Option<Vec<Tree>> {
+/// Trees whose names are all that a command prints, as `xargs` behind it reads them; nothing if it prints or gets
+/// anything else.
+pub(crate) fn printed_names(command: &Command, xargs: &Command) -> Option<Vec<Tree>> {
+    let ends_with_nul = wrappers::reads_names_until_nul(&xargs.words)?;
     let is_quiet =
         |redirect: &Redirect| matches!(redirect, Redirect::Write { path, .. } if path == "/dev/null");
     if !command.assignments.is_empty() || !command.redirects.iter().all(is_quiet) {
@@ -77,7 +79,12 @@ pub(crate) fn printed_names(command: &Command) -> Option<Vec<Tree>> {
     let (name, args) = command.words.split_first()?;
     let found = match base_name(name) {
         "find" => {
-            let prints_more = |word: &String| matches!(word.as_str(), "-printf" | "-ls");
+            // A name that ends otherwise than `xargs` expects is a part of a word, or of more than one.
+            let other_end = if ends_with_nul { "-print" } else { "-print0" };
+            let prints_more = |word: &String| matches!(word.as_str(), "-printf" | "-ls") || word == other_end;
+            if ends_with_nul && !args.iter().any(|word| word == "-print0") {
+                return None;
+            }
             match expressions::find(args)?.ok()? {
                 Inner::Many { opened, ranges, .. } if ranges.is_empty() && !args.iter().any(prints_more) => {
                     opened
@@ -90,6 +97,9 @@ pub(crate) fn printed_names(command: &Command) -> Option<Vec<Tree>> {
             let scanned = scan(spec, args, Until::Dashes).ok()?;
             let lists_all = name == "rg" && scanned.has(&["files"]);
             if !lists_all && !scanned.has(&["l", "files-with-matches", "files-without-match"]) {
+                return None;
+            }
+            if ends_with_nul != scanned.has(&["null", if name == "rg" { "0" } else { "Z" }]) {
                 return None;
             }
             let has_pattern = lists_all || scanned.has(&["e", "regexp"]);

@@ -1,5 +1,5 @@
 use super::flags::{Scanned, Until, scan};
-use super::{Hazard, Inner, Outcome, expressions};
+use super::{Hazard, Inner, Outcome, base_name, expressions};
 use crate::shell::Assignment;
 use crate::shell::parser::is_name;
 
@@ -115,10 +115,19 @@ fn privileged(name: &str, args: &[String], spec: &str) -> Found {
     Ok(Inner::Program { at, assignments: Vec::new(), has_unknown_tail: false, note, hazard })
 }
 
+const XARGS_FLAGS: &str = "0rtx nPsLdEI: --null --no-run-if-empty --verbose --exit --max-args= --max-procs= --max-chars= \
+    --max-lines= --delimiter= --replace=";
+
+/// Whether `xargs` takes all up to a NUL for a name, and not a word; nothing if it ends names anywhere else, or if this
+/// is another program.
+pub(super) fn reads_names_until_nul(argv: &[String]) -> Option<bool> {
+    let (word, args) = argv.split_first()?;
+    let scanned = scan(XARGS_FLAGS, args, Until::Operand).ok().filter(|_| base_name(word) == "xargs")?;
+    (!scanned.has(&["d", "delimiter", "E"])).then(|| scanned.has(&["0", "null"]))
+}
+
 fn xargs(args: &[String]) -> Found {
-    let spec = "0rtx nPsLdEI: --null --no-run-if-empty --verbose --exit --max-args= --max-procs= --max-chars= \
-                --max-lines= --delimiter= --replace=";
-    let (at, scanned) = behind("xargs", args, spec, 0)?;
+    let (at, scanned) = behind("xargs", args, XARGS_FLAGS, 0)?;
     let inner = args.get(at - 1..).unwrap_or_default();
     let mark = scanned.values(&["I", "replace"]).last();
     let note = "`xargs` runs it with what it reads".to_owned();
