@@ -149,8 +149,13 @@ pub(crate) fn by_name_at(path: &Path, roots: &[PathBuf], home: Option<&Path>) ->
 /// Whether a path has the name of a file with credentials that a project itself uses.
 pub(crate) fn is_private_name(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    private_names().any(|private| private.eq_ignore_ascii_case(name))
+}
+
+/// Names of files with credentials that projects themselves use, in lower case.
+pub(crate) fn private_names() -> impl Iterator<Item = &'static str> {
     let private = GuardedPath::ANYWHERE.iter().filter(|guarded| guarded.guard == PathGuard::Private);
-    private.into_iter().any(|guarded| guarded.path.eq_ignore_ascii_case(name))
+    private.map(|guarded| guarded.path)
 }
 
 /// The names of a path in lower case; nothing if one of them is no text.

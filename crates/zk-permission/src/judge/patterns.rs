@@ -112,7 +112,7 @@ impl Evaluation<'_> {
     }
 
     /// Paths that a pattern matches, relative to the directory where the pattern is; more rather than fewer.
-    fn matches(&self, directory: &Path, pattern: &Path) -> Option<Vec<PathBuf>> {
+    pub(super) fn matches(&self, directory: &Path, pattern: &Path) -> Option<Vec<PathBuf>> {
         let mut found = vec![PathBuf::new()];
         for part in pattern.components() {
             let Component::Normal(name) = part else {
@@ -144,12 +144,12 @@ impl Evaluation<'_> {
 }
 
 /// Whether a word has a pattern for file names in it.
-fn has_pattern(word: &str) -> bool {
+pub(super) fn has_pattern(word: &str) -> bool {
     word.contains([ANY_TEXT, ANY_CHARACTER])
 }
 
 /// Whether a name can match: both signs stand for any text, so that no encoding matters.
-fn is_match(pattern: &str, name: &str) -> bool {
+pub(super) fn is_match(pattern: &str, name: &str) -> bool {
     if name.starts_with('.') && !pattern.starts_with('.') {
         return false;
     }

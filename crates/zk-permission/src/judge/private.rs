@@ -1,11 +1,23 @@
+use std::collections::HashSet;
 use std::path::Path;
 
 use zk_core::model::Effect;
 
 use super::Evaluation;
+use super::patterns::{has_pattern, is_match};
 use super::place::Whereabouts;
-use crate::classifier::{PathPlace, is_private_name};
-use crate::program::{Leaf, words_of_open_text};
+use crate::classifier::{PathPlace, is_private_name, private_names};
+use crate::program::{Leaf, split_open_text, words_of_open_text};
+use crate::shell::{ANY_CHARACTER, ANY_TEXT};
+
+/// Characters that end a word of a text that is not understood in which braces stand for alternatives.
+const ENDS_OF_PATTERNS: &str = ";|&()<>`$#";
+
+/// Longest word that is taken for a pattern.
+const MAX_PATTERN_BYTES: usize = 512;
+
+/// Words that the braces of one word may stand for; more are not looked at.
+const MAX_ALTERNATIVES: usize = 256;
 
 impl Evaluation<'_> {
     /// Reason why a command is asked about that names a file with credentials of the project.
@@ -20,6 +32,54 @@ impl Evaluation<'_> {
         });
         let mut named = named.map(AsRef::as_ref).chain(leaf.mentions.iter().map(Path::new));
         Some(private_use(named.find(is_private)?))
+    }
+
+    /// Reason why a text that is not understood is asked about: a word of it names a file with credentials of the project,
+    /// or is a pattern that matches one.
+    pub(super) fn private_word(&self, text: &str) -> Option<String> {
+        let words = words_of_open_text(text);
+        if let Some(name) = words.iter().find_map(|word| private_name_in(word)) {
+            return Some(private_use(Path::new(name)));
+        }
+        // Nobody knows in which directory it matches then.
+        let leaves = words.iter().any(|word| matches!(word.as_str(), "cd" | "pushd" | "popd"));
+        let mut patterns = HashSet::new();
+        for word in split_open_text(text, ENDS_OF_PATTERNS) {
+            let is_pattern = word.len() <= MAX_PATTERN_BYTES && word.contains(['*', '?', '[', '{']);
+            let mut alternatives = Vec::new();
+            if is_pattern {
+                expand_braces(&word, &mut alternatives);
+            }
+            for piece in alternatives.iter().flat_map(|word| pieces(word)) {
+                let pattern = as_pattern(piece);
+                if !patterns.contains(&pattern) && self.may_be_private(&pattern, leaves) {
+                    return Some(private_use(Path::new(&word)));
+                }
+                patterns.insert(pattern);
+            }
+        }
+        None
+    }
+
+    /// Whether a pattern for file names may match a file with credentials of the project.
+    fn may_be_private(&self, pattern: &str, leaves: bool) -> bool {
+        let name = pattern.rsplit('/').next().unwrap_or_default().to_ascii_lowercase();
+        if !has_pattern(&name) {
+            return is_private_name(Path::new(pattern));
+        }
+        if !private_names().any(|private| is_match(&name, private)) {
+            return false;
+        }
+        let is_hidden = name.starts_with('.');
+        let has_letter = name.contains(|found: char| found.is_ascii_alphanumeric());
+        if (is_hidden && (has_letter || leaves)) || name.starts_with("id_") {
+            return true;
+        }
+        // Most such patterns match other files, and many are expressions of `sed` and `grep`.
+        match self.matches(self.here.cwd, Path::new(pattern)) {
+            Some(found) => found.iter().any(|path| is_private_name(path)),
+            None => is_hidden,
+        }
     }
 
     pub(super) fn read_place(&self, full: &Path) -> PathPlace {
@@ -39,8 +99,73 @@ pub(super) fn private_use(path: &Path) -> String {
     format!("`{}` holds credentials of the project", path.display())
 }
 
-/// Reason why a text that is not understood is asked about: a word of it names a file with credentials of the project.
-pub(super) fn private_word(text: &str) -> Option<String> {
-    let words = words_of_open_text(text);
-    words.iter().map(Path::new).find(|word| is_private_name(word)).map(private_use)
+/// Parts of a word that may be names of files: `--flag=NAME`, `HOST:NAME`, `@NAME`.
+fn pieces(word: &str) -> impl Iterator<Item = &str> {
+    word.split(['=', ':', ',', '@'])
+}
+
+/// The name of a file with credentials that a word is or has in it.
+fn private_name_in(word: &str) -> Option<&str> {
+    let behind_letter = word.get(2..).filter(|_| word.starts_with('-'));
+    pieces(word).chain(behind_letter).find(|piece| is_private_name(Path::new(piece)))
+}
+
+/// Adds the words that the braces of a word stand for.
+fn expand_braces(word: &str, alternatives: &mut Vec<String>) {
+    if alternatives.len() >= MAX_ALTERNATIVES {
+        return;
+    }
+    let Some((before, parts, behind)) = first_braces(word) else {
+        alternatives.push(word.to_owned());
+        return;
+    };
+    for part in parts {
+        expand_braces(&format!("{before}{part}{behind}"), alternatives);
+    }
+}
+
+/// The first braces with alternatives, and the text before and behind them. A range stands for any text.
+fn first_braces(word: &str) -> Option<(&str, Vec<&str>, &str)> {
+    for (open, _) in word.match_indices('{') {
+        let mut depth = 0_usize;
+        let mut begin = open + 1;
+        let mut parts = Vec::new();
+        for (at, found) in word.char_indices().skip_while(|(at, _)| *at < open) {
+            match found {
+                '{' => depth += 1,
+                ',' if depth == 1 => {
+                    parts.push(word.get(begin..at)?);
+                    begin = at + 1;
+                }
+                '}' if depth == 1 => {
+                    let last = word.get(begin..at)?;
+                    let is_range = parts.is_empty() && last.contains("..");
+                    parts.push(if is_range { "*" } else { last });
+                    if is_range || parts.len() > 1 {
+                        return Some((word.get(..open)?, parts, word.get(at + 1..)?));
+                    }
+                    break;
+                }
+                '}' => depth -= 1,
+                _ => {}
+            }
+        }
+    }
+    None
+}
+
+/// A word with the signs for patterns; from the first bracket of a name to its last any text may stand.
+fn as_pattern(word: &str) -> String {
+    let name_as_pattern = |name: &str| {
+        let brackets = name.find('[').zip(name.rfind(']')).filter(|(open, close)| open < close);
+        let plain = match brackets {
+            Some((open, close)) => {
+                let (before, behind) = (name.get(..open), name.get(close + 1..));
+                format!("{}*{}", before.unwrap_or_default(), behind.unwrap_or_default())
+            }
+            None => name.to_owned(),
+        };
+        plain.replace('*', &ANY_TEXT.to_string()).replace('?', &ANY_CHARACTER.to_string())
+    };
+    word.split('/').map(name_as_pattern).collect::<Vec<_>>().join("/")
 }

@@ -4,7 +4,6 @@ use zk_core::model::Effect;
 
 use super::command::is_harmless;
 use super::place::Whereabouts;
-use super::private::private_word;
 use super::{Evaluation, RuleRef};
 use crate::mode::Mode;
 use crate::program::{Leaf, Unseen, hazard_in};
@@ -23,7 +22,7 @@ impl Evaluation<'_> {
         } else if contained {
             // The words that a hazard begins with are seen in any text that does not hide them.
             let hazard = hazard_in(subject).map(|hazard| hazard.describe().to_owned());
-            match hazard.or_else(|| private_word(subject)) {
+            match hazard.or_else(|| self.private_word(subject)) {
                 Some(hazard) => self.say(Decision::Ask, subject, format!("{why}; {hazard}"), None),
                 None => self.say(Decision::Allow, subject, format!("{why}; the sandbox bounds it"), None),
             }

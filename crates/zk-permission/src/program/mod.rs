@@ -383,8 +383,13 @@ pub(crate) fn hazard_in(text: &str) -> Option<Hazard> {
 
 /// Words of a text that is not understood, as far as quotes hide none.
 pub(crate) fn words_of_open_text(text: &str) -> Vec<String> {
+    split_open_text(text, ";|&()<>{}`$#")
+}
+
+/// Words of such a text, which white space and these characters end.
+pub(crate) fn split_open_text(text: &str, ends: &str) -> Vec<String> {
     let plain: String = text.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
-    let ends_word = |c: char| c.is_whitespace() || c.is_control() || ";|&()<>{}`$#".contains(c);
+    let ends_word = |c: char| c.is_whitespace() || c.is_control() || ends.contains(c);
     plain.split(ends_word).filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 

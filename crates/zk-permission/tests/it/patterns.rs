@@ -55,6 +55,26 @@ fn a_pattern_is_read_unasked_while_all_that_it_matches_may_be_read() {
 }
 
 #[test]
+fn a_pattern_is_asked_about_in_a_sandbox_while_it_matches_credentials() {
+    let project = Project::new();
+    let setup = Setup { is_contained: true, ..Setup::new(Mode::Auto, Rules::new()) };
+    let decide = |command: &str| {
+        setup.call_at(&project.root, &project.here, "shell", &Effects::executes(command)).decision
+    };
+    for command in ["cat .*", "cat .?*", "cat ./.*", "cat src/../.*"] {
+        assert_eq!(decide(command), Decision::Ask, "{command}");
+    }
+    for command in ["cat *", "cat src/.*", "cat src/*", "sed 's/.*//' *"] {
+        assert_eq!(decide(command), Decision::Allow, "{command}");
+    }
+    fs::write(project.root.join("src/id_rsa"), "").unwrap();
+    for command in ["cat src/*", "cat */*rsa"] {
+        assert_eq!(decide(command), Decision::Ask, "{command}");
+    }
+    assert_eq!(decide("cat src/*.rs"), Decision::Allow);
+}
+
+#[test]
 fn names_become_words_only_where_each_is_one() {
     let project = Project::new();
     let hiding = project.here.clone().hiding_private();
