@@ -158,7 +158,8 @@ impl Evaluation<'_> {
             return;
         }
         let is_contained = self.mode == Mode::Auto && self.here.is_contained;
-        if let Some(why) = self.private_file(leaf, place).filter(|_| is_contained) {
+        let private = || self.private_file(leaf, place).or_else(|| Self::private_argument(leaf));
+        if let Some(why) = is_contained.then(private).flatten() {
             self.say(Decision::Ask, &subject, why, None);
             return;
         }

@@ -34,6 +34,15 @@ impl Evaluation<'_> {
         Some(private_use(named.find(is_private)?))
     }
 
+    /// Reason why a command is asked about of which an argument has the name of a file with credentials of the project,
+    /// where nobody can tell from its words which files it reads.
+    pub(super) fn private_argument(leaf: &Leaf) -> Option<String> {
+        let arguments = leaf.forms.iter().flat_map(|form| form.argv.iter().skip(1));
+        let values = leaf.assignments.iter().map(|assignment| &assignment.value);
+        let name = arguments.chain(values).find_map(|word| private_name_in(word))?;
+        Some(private_use(Path::new(name)))
+    }
+
     /// Reason why a text that is not understood is asked about: a word of it names a file with credentials of the project,
     /// or is a pattern that matches one.
     pub(super) fn private_word(&self, text: &str) -> Option<String> {
