@@ -22,6 +22,13 @@ pub(super) fn outcome(name: &str, args: &[String]) -> Option<Outcome> {
 
 fn lists_processes(args: &[String]) -> bool {
     let Ok(scanned) = scan(PS_FLAGS, args, Until::Dashes) else { return false };
+    // Where a user or a process does not exist, `ps` takes all flags for letters without a dash, of which one is `e`.
+    let chooses = scanned.has(&["u", "U", "user", "p", "pid", "ppid"]);
+    let is_environment = scanned.has(&["e"]) && (chooses || scanned.has(&["C"]));
+    let is_name_for_letters = chooses && scanned.values(&["C"]).any(|name| name.contains(['e', 'E']));
+    if is_environment || is_name_for_letters {
+        return false;
+    }
     // A word that is no flag with its value is taken for letters, all of it.
     let users_are_plain = scanned.values(&["u", "U", "user"]).all(|user| !user.contains(['e', 'E']));
     let mut formats: Vec<&str> = scanned.values(&["o", "format", "sort"]).collect();
