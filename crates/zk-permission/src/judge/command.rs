@@ -9,7 +9,8 @@ use super::{Evaluation, JudgedProgram, RuleRef};
 use crate::classifier::{PathPlace, ProgramPlace};
 use crate::mode::Mode;
 use crate::program::{
-    Form, Hazard, Leaf, Unseen, base_name, inspect, inspect_program, printed_names, starts_nothing_by_itself,
+    Form, Hazard, Leaf, Unseen, base_name, inspect, inspect_program, printed_names, reads_listed_files,
+    starts_nothing_by_itself,
 };
 use crate::rules::{Access, Decision, Likeness, Rule};
 use crate::shell::{Assignment, Command, Connector, Obstacle, Redirect, Script, quote_all};
@@ -225,13 +226,18 @@ impl Evaluation<'_> {
         spoke | self.deep_files(leaf, place, subject)
     }
 
-    /// Reason why a command that only reads does not run unasked where no sandbox holds what it starts.
+    /// Reason why a command that only reads does not run unasked where no sandbox holds what it starts and reads.
     fn configurable_program(&self, leaf: &Leaf) -> Option<String> {
         if self.here.holds_reads
             || self.mode == Mode::All
             || (self.mode == Mode::Auto && self.here.is_contained)
         {
             return None;
+        }
+        if reads_listed_files(leaf.innermost()) {
+            return Some(
+                "a list names the files that it reads, and no sandbox is there to hold it".to_owned(),
+            );
         }
         let names = leaf.forms.iter().filter_map(|form| form.argv.first());
         let name = names.map(String::as_str).find(|name| !starts_nothing_by_itself(name))?;

@@ -463,11 +463,22 @@ fn reader(row: &table::Row, args: &[String]) -> Outcome {
             return Outcome::asks(format!("`{}` with an operand may set something", row.name));
         }
     };
-    // Which files it compares says the list that it reads.
-    let is_list = row.flags == table::HASH && scanned.has(&["c", "check"]);
-    let unseen = if is_list { Unseen::FILES } else { Unseen::default() };
+    let unseen = if is_list(row, &scanned) { Unseen::FILES } else { Unseen::default() };
     let trees = table::walk(row.name, &scanned).map(|walk| trees(files, walk)).unwrap_or_default();
     Outcome { trees, unseen, ..Outcome::reads(files.iter().chain(&scanned.reads).copied()) }
+}
+
+/// Whether a list that a program reads says which files it compares.
+fn is_list(row: &table::Row, scanned: &flags::Scanned<'_>) -> bool {
+    row.flags == table::HASH && scanned.has(&["c", "check"])
+}
+
+/// Whether a program reads the files that a list names.
+pub(crate) fn reads_listed_files(argv: &[String]) -> bool {
+    let Some((word, args)) = argv.split_first() else { return false };
+    let row = table::find(base_name(word));
+    let scanned = row.and_then(|row| Some((row, flags::scan(row.flags, args, flags::Until::Dashes).ok()?)));
+    scanned.is_some_and(|(row, scanned)| is_list(row, &scanned))
 }
 
 /// Whether a program only prints its version or a few words about itself.
