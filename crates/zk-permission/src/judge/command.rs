@@ -235,9 +235,7 @@ impl Evaluation<'_> {
             return None;
         }
         if reads_listed_files(leaf.innermost()) {
-            return Some(
-                "a list names the files that it reads, and no sandbox is there to hold it".to_owned(),
-            );
+            return Some("a list says which files it reads, and no sandbox holds them".to_owned());
         }
         let names = leaf.forms.iter().filter_map(|form| form.argv.first());
         let name = names.map(String::as_str).find(|name| !starts_nothing_by_itself(name))?;

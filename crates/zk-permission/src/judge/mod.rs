@@ -1,6 +1,7 @@
 //! The judge: from a call, a mode and rules to a verdict. It asks nobody.
 
 mod command;
+mod globs;
 mod patterns;
 mod place;
 mod private;

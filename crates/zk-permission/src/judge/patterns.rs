@@ -4,6 +4,7 @@ use std::path::{Component, Path, PathBuf};
 use zk_core::model::Effect;
 
 use super::command::is_harmless;
+use super::globs::{has_pattern, is_match};
 use super::place::Whereabouts;
 use super::{Evaluation, JudgedProgram, Reason};
 use crate::classifier::PathPlace;
@@ -147,31 +148,6 @@ impl Evaluation<'_> {
     }
 }
 
-/// Whether a word has a pattern for file names in it.
-pub(super) fn has_pattern(word: &str) -> bool {
-    word.contains([ANY_TEXT, ANY_CHARACTER])
-}
-
-/// Whether a name can match: both signs stand for any text, so that no encoding matters.
-pub(super) fn is_match(pattern: &str, name: &str) -> bool {
-    if name.starts_with('.') && !pattern.starts_with('.') {
-        return false;
-    }
-    let mut pieces = pattern.split([ANY_TEXT, ANY_CHARACTER]);
-    let first = pieces.next().unwrap_or_default();
-    let last = pieces.next_back().unwrap_or_default();
-    let Some(mut rest) = name.strip_prefix(first).and_then(|rest| rest.strip_suffix(last)) else {
-        return false;
-    };
-    pieces.all(|piece| match rest.split_once(piece) {
-        Some((_, behind)) => {
-            rest = behind;
-            true
-        }
-        None => false,
-    })
-}
-
 /// Whether no program takes a path that was matched for a flag.
 fn is_no_flag(path: &Path) -> bool {
     let first = path.as_os_str().as_encoded_bytes().first();
@@ -192,31 +168,5 @@ fn effect_as_written(effect: Effect) -> Effect {
     match effect {
         Effect::Reads { paths } => Effect::Reads { paths: paths_as_written(paths) },
         other => other,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_pattern_matches_all_that_bash_matches() {
-        let pattern =
-            |text: &str| text.replace('*', &ANY_TEXT.to_string()).replace('?', &ANY_CHARACTER.to_string());
-        for (text, name, matches) in [
-            ("*", "a", true),
-            ("*", ".env", false),
-            (".*", ".env", true),
-            (".*", "..", true),
-            ("*.rs", "a.rs", true),
-            ("*.rs", "a.rst", false),
-            ("a?c", "abc", true),
-            ("a*b*c", "axxbyyc", true),
-            ("a*b*c", "acb", false),
-            ("ab*ba", "aba", false),
-            ("", "", true),
-        ] {
-            assert_eq!(is_match(&pattern(text), name), matches, "{text} {name}");
-        }
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use zk_core::model::Effect;
 
 use super::Evaluation;
-use super::patterns::{has_pattern, is_match};
+use super::globs::{has_pattern, is_match};
 use super::place::Whereabouts;
 use crate::classifier::{PathPlace, is_private_name, private_names};
 use crate::program::{Leaf, split_open_text, words_of_open_text};

@@ -22,7 +22,7 @@ pub(super) fn outcome(name: &str, args: &[String]) -> Option<Outcome> {
 
 fn lists_processes(args: &[String]) -> bool {
     let Ok(scanned) = scan(PS_FLAGS, args, Until::Dashes) else { return false };
-    // Where a user or a process does not exist, `ps` takes all flags for letters without a dash, of which one is `e`.
+    // `ps` takes all flags for letters without a dash, of which one is `e`, where a user or a process does not exist.
     let chooses = scanned.has(&["u", "U", "user", "p", "pid", "ppid"]);
     let is_environment = scanned.has(&["e"]) && (chooses || scanned.has(&["C"]));
     let is_name_for_letters = chooses && scanned.values(&["C"]).any(|name| name.contains(['e', 'E']));
