@@ -62,15 +62,17 @@ mod trust;
 pub use builder::{Zk, ZkBuilder};
 
 /// Reference pages of the program in Markdown, by their paths in the repository: what can be set, and its command line.
+///
+/// # Errors
+/// In words, if two sections of the settings have one key.
 #[doc(hidden)]
-#[must_use]
-pub fn reference_pages() -> std::collections::BTreeMap<&'static str, String> {
+pub fn reference_pages() -> Result<std::collections::BTreeMap<&'static str, String>, String> {
     let settings = format!(
         "# Settings\n\n{}\n{}",
         "Keys of `~/.config/zk/settings.toml`, of a project's `.zk/settings.toml` and `.zk/settings.local.toml`, of presets, and of\n\
          the file that `--config` names. `zk config show --origin` prints what holds and from where; `zk config keys` prints this\n\
          page. `[hooks]` has a [page of its own](hooks.md), and so have [MCP servers](mcp.md) and the [sandbox](sandbox.md).",
-        settings::reference()
+        settings::reference().map_err(|failure| failure.message)?
     );
-    [("docs/settings.md", settings), ("docs/cli.md", args::help::reference())].into()
+    Ok([("docs/settings.md", settings), ("docs/cli.md", args::help::reference())].into())
 }

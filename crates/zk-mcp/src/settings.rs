@@ -1,6 +1,7 @@
 //! Section of the settings about MCP servers: `[mcp]`.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ impl McpSettings {
 }
 
 /// One MCP server as `[mcp.servers.NAME]` describes it.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ServerSettings {
     /// Transport, where neither `command` nor `url` says it.
@@ -99,7 +100,7 @@ pub struct ServerSettings {
 }
 
 /// Sign-in at a server that is reached by HTTP.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct SignInSettings {
     /// Name of the client at the authorisation server.
@@ -151,4 +152,18 @@ enum PermissionName {
     Ask,
     Allow,
     Deny,
+}
+
+impl fmt::Debug for ServerSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not the values: variables, headers and the secret of the client are among them.
+        f.debug_struct("ServerSettings").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for SignInSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not the values: variables, headers and the secret of the client are among them.
+        f.debug_struct("SignInSettings").finish_non_exhaustive()
+    }
 }

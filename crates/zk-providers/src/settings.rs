@@ -1,6 +1,7 @@
 //! Sections of the settings about providers (`[providers.NAME]`) and about what is known of models (`[models."PROVIDER/ID"]`).
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -13,7 +14,7 @@ use crate::facts::catalogue::Override;
 use crate::wire::clocks::Clocks;
 
 /// One provider: a vendor that zk knows, or a server of one's own.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(extend("x-by-projects" = false))]
 pub struct ProviderSettings {
@@ -34,10 +35,10 @@ pub struct ProviderSettings {
     /// Further headers of each request.
     #[schemars(extend("x-secret" = true))]
     pub headers: BTreeMap<String, String>,
-    /// Key, or `$(COMMAND)` that prints it.
+    /// Key, `env:NAME` of a variable that has it, or `!COMMAND` that prints it.
     #[schemars(extend("x-credential" = true))]
     pub api_key: Option<String>,
-    /// Token that is sent as a bearer.
+    /// Token that is sent as a bearer, written as a key is.
     #[schemars(extend("x-credential" = true))]
     pub auth_token: Option<String>,
     /// Sign-in of the provider.
@@ -48,17 +49,28 @@ pub struct ProviderSettings {
     pub extra_body: Map<String, Value>,
 }
 
+impl fmt::Debug for ProviderSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not the headers, the options and the sign-in: there may be secrets in them.
+        f.debug_struct("ProviderSettings")
+            .field("like", &self.like)
+            .field("base_url", &self.base_url)
+            .field("model", &self.model)
+            .finish_non_exhaustive()
+    }
+}
+
 /// Time limits of an answer, in seconds; those of the address hold where nothing is set.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ClockSettings {
-    /// Time until the first event.
+    /// Seconds until the first event.
     #[schemars(range(min = 1))]
     pub first_event: Option<u32>,
-    /// Time without any event.
+    /// Seconds without any event.
     #[schemars(range(min = 1))]
     pub liveness: Option<u32>,
-    /// Time without a part of the answer.
+    /// Seconds without a part of the answer.
     #[schemars(range(min = 1))]
     pub progress: Option<u32>,
 }

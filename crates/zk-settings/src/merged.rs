@@ -133,8 +133,22 @@ impl MergedSettings {
         let name: Vec<&str> = table.split('.').filter(|name| !name.is_empty()).collect();
         let table = self.table(&name).unwrap_or_default();
         table.try_into().map_err(|error: toml::de::Error| {
-            let place = if name.is_empty() { String::new() } else { format!("[{}]: ", name.join(".")) };
-            SettingsError(format!("{place}{}", error.message()))
+            let wrong = self.wrong_entry::<T>(&name).unwrap_or_else(|| format!("[{}]", name.join(".")));
+            SettingsError(format!("{wrong}: {}", error.message()))
+        })
+    }
+
+    /// Origin and name of the first entry that a section does not take.
+    fn wrong_entry<T: DeserializeOwned>(&self, name: &[&str]) -> Option<String> {
+        self.layers.iter().find_map(|(path, entry)| {
+            let inside =
+                path.iter().zip(name).all(|(part, name)| part == name).then(|| path.get(name.len()..))??;
+            let (last, tables) = inside.split_last()?;
+            let leaf = toml::Table::from_iter([(last.clone(), entry.value.clone())]);
+            let table = tables.iter().rev().fold(leaf, |inner, name| {
+                toml::Table::from_iter([(name.clone(), toml::Value::Table(inner))])
+            });
+            table.try_into::<T>().err().map(|_| format!("{}: `{}`", entry.origin.place, dotted(path)))
         })
     }
 

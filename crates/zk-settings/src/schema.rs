@@ -12,6 +12,9 @@ use crate::layers::{Layer, dotted};
 use crate::node::{Key, Marks, Node, Table};
 use crate::suggest::{did_you_mean, either};
 
+/// Remark on a key that files of a project cannot set.
+const NOT_BY_PROJECTS: &str = " Not by a project's files.";
+
 /// Letters in which a misspelt guarded table may differ from the one that was meant.
 const MAX_TABLE_ERRORS: usize = 2;
 
@@ -148,6 +151,11 @@ impl Schema {
         table.at(last)
     }
 
+    /// Whether something above it is a value.
+    fn is_below_key(&self, path: &[String]) -> bool {
+        (1..path.len()).any(|length| path.get(..length).is_some_and(|path| self.key(path).is_some()))
+    }
+
     /// Whether it lies in a table whose content is checked by whoever uses it.
     pub fn is_free(&self, path: &[String]) -> bool {
         (1..path.len())
@@ -213,9 +221,16 @@ impl Schema {
             return Check::Valid;
         }
         let key = match self.at(path) {
+            None if self.is_below_key(path) => {
+                let over = path.first().map_or("", String::as_str);
+                return Check::Ignored(format!("unknown setting `{name}`: `{over}` is a value and no table"));
+            }
             None => return self.unknown(&name, path),
             // With keys that it has: those are checked each by itself.
             Some(Node::Free(_) | Node::Table(_)) if value.is_table() => return Check::Valid,
+            Some(Node::Table(table)) if path.len() == 1 && !table.marks.is_guarded => {
+                return Check::Ignored(format!("`{name}` must be a table: [{name}]; the value is left out"));
+            }
             Some(Node::Free(_) | Node::Table(_)) => {
                 return Check::Invalid(format!("`{name}` must be a table: [{name}]"));
             }
@@ -227,7 +242,9 @@ impl Schema {
                 words(&key.schema).map_or_else(|| expected(key), |words| either(&words))
             ));
         }
-        if let Some(why) = wrong(key, value) {
+        // The owner says more about a text than a pattern does.
+        let is_owners = value.is_str() && key.schema.get("pattern").is_some();
+        if let Some(why) = wrong(key, value).filter(|_| !is_owners) {
             return Check::Invalid(format!("`{name}` {why}"));
         }
         self.probe(path, value).map_or(Check::Valid, |why| {
@@ -323,7 +340,8 @@ impl Schema {
                     }
                 },
                 Node::Free(description) => {
-                    let row = format!("| `{name}` | a table | | {} |", cell(description));
+                    let remark = if self.is_by_projects(&parts_of(path)) { "" } else { NOT_BY_PROJECTS };
+                    let row = format!("| `{name}` | a table | | {}{remark} |", cell(description));
                     tables.entry(table).or_default().1.push(row);
                 }
                 Node::Key(_) if name == "*" => {}
@@ -352,11 +370,10 @@ impl Schema {
     }
 
     fn row(&self, path: &str, name: &str, key: &Key) -> String {
-        let parts: Vec<String> = path.split('.').map(str::to_owned).collect();
         let default = key.default.as_ref().map_or(String::new(), |value| format!("`{value}`"));
         let mut meaning = cell(&key.description);
-        if !self.is_by_projects(&parts) {
-            meaning.push_str(" Not by a project's files.");
+        if !self.is_by_projects(&parts_of(path)) {
+            meaning.push_str(NOT_BY_PROJECTS);
         }
         if key.marks.appends {
             meaning.push_str(" The lists of all files hold.");
@@ -372,6 +389,10 @@ fn has_credential(table: &Table, name: &str) -> bool {
         Node::Table(inner) => has_credential(inner, name),
         Node::Free(_) => false,
     }) || matches!(table.any.as_deref(), Some(Node::Table(inner)) if has_credential(inner, name))
+}
+
+fn parts_of(path: &str) -> Vec<String> {
+    path.split('.').map(str::to_owned).collect()
 }
 
 /// Text of a cell of a Markdown table.

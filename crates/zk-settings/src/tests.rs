@@ -80,7 +80,7 @@ fn a_wrong_value_is_told_in_the_words_of_its_type() {
         ("search.order", "3", "`search.order` must be `by-score` or `by-date`"),
         ("search.roots", "[\"a\"]", "`search.roots` must be a list of absolute paths"),
         ("search.weights.a", "0", "`search.weights.a` must be a whole number from 1"),
-        ("search", "3", "`search` must be a table: [search]"),
+        ("rules", "3", "`rules` must be a table: [rules]"),
         ("rules.deny", "\"rm\"", "`rules.deny` must be a list of texts in quotes"),
         ("rules.dney", "[]", "unknown setting `rules.dney`; did you mean `rules.deny` or `rules.token`?"),
         ("rulse.deny", "[]", "unknown setting `rulse.deny`; did you mean `rules.deny` or `rules.token`?"),
@@ -97,7 +97,11 @@ fn a_wrong_value_is_told_in_the_words_of_its_type() {
     ] {
         assert_eq!(check(key, value, Layer::User), Check::Valid, "{key} = {value}");
     }
-    let told = "unknown setting `search.result`; did you mean `search.results`?";
+    for (key, value) in [("search", "3"), ("search.results.most", "3")] {
+        assert!(matches!(check(key, value, Layer::User), Check::Ignored(_)), "{key} = {value}");
+    }
+    let told =
+        "unknown setting `search.result`; did you mean `search.results`, `search.roots` or `search.share`?";
     assert_eq!(check("search.result", "5", Layer::User), Check::Warn(told.to_owned()));
 }
 

@@ -16,7 +16,7 @@ pub struct SkillSettings {
     #[schemars(inner(regex(pattern = "^(/|~/)")))]
     #[schemars(extend(
         "x-by-projects" = false,
-        "x-expected" = "a list of paths that begin with / or ~/, such as [\"~/.cache/pip\"]"
+        "x-expected" = "a list of paths that begin with / or ~/, such as [\"~/team\"]"
     ))]
     pub paths: Vec<String>,
     /// Skills that are left out.

@@ -33,9 +33,11 @@ pub struct ToolsOptions {
     pub only: Option<Vec<String>>,
     /// Lines of one read, unless the call says otherwise; 0 is without limit.
     #[schemars(range(min = 1))]
+    #[schemars(description = "Lines of one read, unless the call says otherwise.")]
     pub read_lines: u64,
     /// Bytes of one read, unless the call says otherwise; 0 is without limit.
     #[schemars(range(min = 1))]
+    #[schemars(description = "Bytes of one read, unless the call says otherwise.")]
     pub read_bytes: u64,
     /// Whether lines carry their numbers. `edit` accepts text copied with them.
     pub line_numbers: bool,
@@ -46,18 +48,24 @@ pub struct ToolsOptions {
     pub read_before_edit: bool,
     /// Bytes of output a command may give back, its end; 0 is without limit.
     #[schemars(range(min = 1))]
+    #[schemars(description = "Bytes of output that a command may give back, its end.")]
     pub shell_bytes: usize,
     /// Bytes of one command's output that are written to a file, once they are more than a result gives back.
     #[serde(rename = "output_file_mb", with = "crate::settings::mebibytes")]
     #[schemars(with = "u32", range(min = 1))]
+    #[schemars(
+        description = "Output of one command that is written to a file once it is more than a result gives back, in MB."
+    )]
     pub output_file_bytes: u64,
     /// Time limit of a command, unless the call says otherwise.
     #[serde(rename = "shell_seconds", with = "crate::settings::seconds")]
     #[schemars(with = "u32", range(min = 1))]
+    #[schemars(description = "Seconds of a command, unless the call says otherwise.")]
     pub shell_timeout: Duration,
     /// Longest time limit that a call may set for its command.
     #[serde(rename = "shell_seconds_max", with = "crate::settings::seconds")]
     #[schemars(with = "u32", range(min = 1))]
+    #[schemars(description = "Seconds that a call may set for its command at most.")]
     pub shell_timeout_max: Duration,
     /// Time limit of a command in the background, whatever its call says; nothing is without limit. With a
     /// limit no command is detached, since nothing would end it.
@@ -89,6 +97,7 @@ pub struct ToolsOptions {
     pub attended: bool,
     /// Results of one search, unless the call says otherwise; 0 is without limit.
     #[schemars(range(min = 1))]
+    #[schemars(description = "Results of one search, unless the call says otherwise.")]
     pub grep_results: usize,
     /// Files of one `glob`.
     #[schemars(range(min = 1))]

@@ -19,7 +19,7 @@ pub struct ResultSettings {
     #[schemars(range(min = 1))]
     pub spill_bytes: Option<u32>,
     /// Tools whose results are never moved to files.
-    #[schemars(extend("x-expected" = "a list of names, such as [\"pdf\"]"))]
+    #[schemars(extend("x-expected" = "a list of names, such as [\"shell\"]"))]
     pub spill_except: Vec<String>,
 }
 

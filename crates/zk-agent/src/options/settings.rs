@@ -75,15 +75,15 @@ impl DecaySettings {
 #[serde(default)]
 pub struct CallSettings {
     /// Tools that the model is offered; all of them without this.
-    #[schemars(extend("x-expected" = "a list of names, such as [\"pdf\"]"))]
+    #[schemars(extend("x-expected" = "a list of names, such as [\"shell\"]"))]
     pub allowed: Vec<String>,
     /// Tools that the model is not offered.
-    #[schemars(extend("x-expected" = "a list of names, such as [\"pdf\"]"))]
+    #[schemars(extend("x-expected" = "a list of names, such as [\"shell\"]"))]
     pub disallowed: Vec<String>,
     /// Whether the model is offered only tools that read.
     pub read_only: bool,
     /// Tools whose repeated call gets the result of the last one, unless something was changed in between.
-    #[schemars(extend("x-expected" = "a list of names, such as [\"pdf\"]"))]
+    #[schemars(extend("x-expected" = "a list of names, such as [\"shell\"]"))]
     pub dedup: Vec<String>,
     /// Calls that run at once.
     #[schemars(range(min = 1))]

@@ -45,12 +45,12 @@ pub(crate) fn config_show(app: &AppContext, origin: bool) -> Outcome<Exit> {
 
 /// Prints what can be set, as Markdown.
 pub(crate) fn config_keys(app: &AppContext) -> Outcome<Exit> {
-    print(app, &reference().lines().map(str::to_owned).collect::<Vec<_>>())
+    print(app, &reference()?.lines().map(str::to_owned).collect::<Vec<_>>())
 }
 
 /// Prints the shape of the settings, or of what a run comes to.
 pub(crate) fn config_schema(app: &AppContext, of_result: bool) -> Outcome<Exit> {
-    let schema = if of_result { result_schema() } else { json_schema() };
+    let schema = if of_result { result_schema() } else { json_schema()? };
     let schema = serde_json::to_string_pretty(&schema).map_err(Failure::failed)?;
     print(app, &schema.lines().map(str::to_owned).collect::<Vec<_>>())
 }

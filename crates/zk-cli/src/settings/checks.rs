@@ -5,22 +5,25 @@ use zk_settings::{Check, Layer, Schema, dotted};
 
 use super::rules::wrong_rule;
 use super::sections::Sections;
+use crate::exit::{Failure, Outcome};
 
 /// Endpoint keys that people look for at the top level.
 const ENDPOINT_KEYS: [&str; 3] = ["base_url", "api_key", "auth_token"];
 
 /// The settings that there are, of a program with these vendors.
-pub(super) fn schema(vendors: &Vendors) -> Schema {
-    // Two sections with one key would be told by the test below; a program without checks would be worse than one without a key.
-    let schema = Sections::schema().unwrap_or_default();
+///
+/// # Errors
+/// Two sections with one key.
+pub(super) fn schema(vendors: &Vendors) -> Outcome<Schema> {
+    let schema = Sections::schema().map_err(Failure::failed)?;
     let vendors = vendors.clone();
-    schema
+    Ok(schema
         .free("plugins", "Settings of a plugin, which checks them itself.")
         .reserved("policy")
         .rule(Arc::new(endpoint))
         .rule(Arc::new(move |path, value, _| provider(path, value, &vendors)))
         .rule(Arc::new(model))
-        .rule(Arc::new(rules))
+        .rule(Arc::new(rules)))
 }
 
 /// Keys of an endpoint at the top level, where they mean nothing.
@@ -56,7 +59,7 @@ fn model(path: &[String], _: &toml::Value, _: Layer) -> Option<Check> {
     if table != "models" || is_named {
         return None;
     }
-    Some(Check::Warn(format!(
+    Some(Check::Ignored(format!(
         "`{}` is about no model: name it with its provider, such as [models.\"anthropic/{model}\"]",
         dotted(path)
     )))

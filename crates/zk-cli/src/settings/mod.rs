@@ -104,9 +104,12 @@ pub(crate) struct SettingsSources<'a> {
 
 impl Settings {
     /// Settings of which nothing was read yet, of a program with these additions.
-    pub(crate) fn unread(additions: Additions) -> Self {
-        let merged = MergedSettings::new(Arc::new(checks::schema(additions.providers.vendors())));
-        Self { merged, additions, ..Self::default() }
+    ///
+    /// # Errors
+    /// Two sections with one key.
+    pub(crate) fn unread(additions: Additions) -> Outcome<Self> {
+        let merged = MergedSettings::new(Arc::new(checks::schema(additions.providers.vendors())?));
+        Ok(Self { merged, additions, ..Self::default() })
     }
 
     /// Settings of the demo: nothing is kept, nothing of the person's is used.
@@ -123,7 +126,7 @@ impl Settings {
 
     /// Reads every layer, the lowest first. The second part are warnings.
     pub(crate) fn read(sources: &SettingsSources<'_>, given: LayerValues) -> Outcome<(Self, Vec<String>)> {
-        let mut settings = Self::unread(sources.additions.clone());
+        let mut settings = Self::unread(sources.additions.clone())?;
         let mut warnings = Vec::new();
         settings.give(Layer::Default, variables::defaults(), &mut warnings)?;
         let environment = variables::environment(sources.env, sources.additions.providers.vendors());
@@ -359,7 +362,7 @@ impl Settings {
 }
 
 /// The settings that there are, of a program without additions.
-pub(crate) fn known() -> Schema {
+pub(crate) fn known() -> Outcome<Schema> {
     checks::schema(&zk_providers::Vendors::default())
 }
 

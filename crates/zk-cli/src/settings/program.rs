@@ -48,7 +48,7 @@ pub(crate) struct ProgramSettings {
     #[schemars(inner(regex(pattern = "^(/|~/)")))]
     #[schemars(extend(
         "x-by-projects" = false,
-        "x-expected" = "a list of paths that begin with / or ~/, such as [\"~/.cache/pip\"]"
+        "x-expected" = "a list of paths that begin with / or ~/, such as [\"~/team\"]"
     ))]
     pub(crate) add_dirs: Vec<String>,
     /// Whether conversations are kept.

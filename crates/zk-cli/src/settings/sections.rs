@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::fmt;
 
 use zk_agent::settings::{CallSettings, RunSettings, SpawnSettings};
 use zk_compaction::settings::CompactionSettings;
@@ -17,7 +18,7 @@ use super::program::ProgramSettings;
 macro_rules! sections {
     ($($(#[$attribute:meta])* $field:ident: $section:ty = $table:literal,)*) => {
         /// The sections of all crates, read from the merged layers.
-        #[derive(Clone, Debug, Default)]
+        #[derive(Clone, Default)]
         pub(crate) struct Sections {
             $($(#[$attribute])* pub(crate) $field: $section,)*
         }
@@ -36,6 +37,13 @@ macro_rules! sections {
             }
         }
     };
+}
+
+impl fmt::Debug for Sections {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not the values: headers and variables of servers are secrets.
+        f.debug_struct("Sections").finish_non_exhaustive()
+    }
 }
 
 sections! {

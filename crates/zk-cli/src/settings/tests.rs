@@ -116,7 +116,7 @@ fn each_layer_outranks_the_one_below_and_each_value_keeps_its_origin() {
 
 #[test]
 fn managed_settings_outrank_the_command_line() {
-    let mut settings = Settings::unread(Additions::default());
+    let mut settings = Settings::unread(Additions::default()).unwrap();
     let mut warnings = Vec::new();
     let mut given = LayerValues::default();
     given.flag("permissions.allow_all", "--allow-all", Some(true));
@@ -132,7 +132,7 @@ fn managed_settings_outrank_the_command_line() {
 
 /// Settings of an administrator, above those of a person and the flags.
 fn managed(text: &str, user: &str, flags: &LayerValues) -> (Settings, Vec<String>) {
-    let (mut settings, mut warnings) = (Settings::unread(Additions::default()), Vec::new());
+    let (mut settings, mut warnings) = (Settings::unread(Additions::default()).unwrap(), Vec::new());
     let temp = tempfile::tempdir().unwrap();
     let files = zk_exec::LocalHostFiles::new();
     for (layer, text) in [(Layer::User, user), (Layer::Managed, text)] {
@@ -180,7 +180,7 @@ fn nobody_goes_beyond_the_mode_that_an_administrator_sets() {
 
 #[test]
 fn a_mode_that_does_not_exist_is_refused_also_in_the_settings_of_an_administrator() {
-    let mut settings = Settings::unread(Additions::default());
+    let mut settings = Settings::unread(Additions::default()).unwrap();
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("managed.toml");
     fs::write(&path, "[permissions]\nmode = \"yolo\"\n").unwrap();
@@ -452,4 +452,45 @@ fn prompts_in_files_count_as_settings_and_those_of_a_project_once_they_are_trust
     let mut given = LayerValues::default();
     given.text("system", "--system", Some("Five.".to_owned()));
     assert_eq!(home.read(given).unwrap().0.program.system.as_deref(), Some("Five."));
+}
+
+#[test]
+fn values_below_a_key_or_in_place_of_a_table_are_left_out_with_a_warning_that_names_the_file() {
+    for line in
+        ["[thinking]\nlevel = \"high\"", "[models.claude]\nwindow = \"big\"", "compaction = \"summary\""]
+    {
+        let home = Home::new();
+        home.write("home/settings.toml", line);
+        let (settings, warnings) = home.read(LayerValues::default()).unwrap();
+        assert!(warnings.iter().all(|warning| warning.contains("settings.toml")), "{line}: {warnings:?}");
+        assert_eq!(
+            (warnings.len(), settings.program.thinking),
+            (1, ThinkingLevel::Adaptive),
+            "{line}: {warnings:?}"
+        );
+    }
+}
+
+#[test]
+fn a_wrong_context_is_refused_in_the_words_of_its_owner() {
+    let home = Home::new();
+    home.write("home/settings.toml", "context = \"remote:unix:zk.sock\"");
+    let error = home.read(LayerValues::default()).unwrap_err();
+    assert!(
+        error.message.contains("cannot be `remote:unix:zk.sock`") && error.message.contains("absolute path"),
+        "{error}"
+    );
+}
+
+#[test]
+fn secrets_of_sections_are_in_no_debug_text() {
+    let home = Home::new();
+    home.write(
+        "home/settings.toml",
+        "[providers.lab]\nbase_url = \"http://h\"\nheaders = { a = \"canary\" }\nextra_body = { b = \"canary\" }\n\
+         [mcp.servers.s]\nurl = \"http://h\"\nheaders = { a = \"canary\" }\nenv = { A = \"canary\" }\n",
+    );
+    let (settings, _) = home.read(LayerValues::default()).unwrap();
+    let sections = format!("{:?}{:?}{:?}", &*settings, settings.providers, settings.mcp);
+    assert!(!sections.contains("canary"), "{sections}");
 }

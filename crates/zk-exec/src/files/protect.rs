@@ -18,10 +18,6 @@ const HIDDEN: &str = "the settings hide it";
 const ZK: &str = "it holds the settings of zk; a person has to change them";
 
 /// The guard of an entry of a directory, wherever that is.
-#[cfg_attr(
-    not(any(feature = "docker", feature = "sandbox")),
-    expect(dead_code, reason = "the sandbox asks for it")
-)]
 pub(crate) fn guard_of(dir: &Path, name: &OsStr) -> Option<PathGuard> {
     let name = name.to_str()?;
     // Of the many entries of a project most are ruled out by this alone.
@@ -52,10 +48,6 @@ pub(crate) fn in_sandbox() -> impl Iterator<Item = &'static GuardedPath> {
 }
 
 /// Files with credentials that a project itself uses.
-#[cfg_attr(
-    not(any(feature = "docker", feature = "sandbox")),
-    expect(dead_code, reason = "the sandbox asks for it")
-)]
 pub(crate) fn private() -> impl Iterator<Item = &'static GuardedPath> {
     GuardedPath::ANYWHERE.iter().filter(|guarded| guarded.guard == PathGuard::Private)
 }

@@ -39,6 +39,7 @@ pub struct FetchOptions {
     /// Time limit of one call, with all its redirects.
     #[serde(rename = "seconds", with = "crate::settings::seconds")]
     #[schemars(with = "u32", range(min = 1))]
+    #[schemars(description = "Seconds of one call, with all its redirects.")]
     pub timeout: Duration,
     /// Redirects within one host that are followed.
     #[schemars(range(min = 1))]
