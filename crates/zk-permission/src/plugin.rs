@@ -39,6 +39,8 @@ struct State {
     mode: RwLock<Switch>,
     is_contained: AtomicBool,
     holds_reads: AtomicBool,
+    /// Whether a sandbox of reads was ever said to stand or not: otherwise a person decided that nothing needs one.
+    has_said_of_reads: AtomicBool,
     /// The root of the project, canonical.
     project: PathBuf,
     classifier: Arc<dyn PathClassifier>,
@@ -100,11 +102,13 @@ impl PermissionJudge {
     /// Lets only programs without configuration, plugins and processes of their own run as reads from now on: no sandbox
     /// holds what others start.
     pub fn restrict_reads(&self) {
+        self.state.has_said_of_reads.store(true, Ordering::Relaxed);
         self.state.holds_reads.store(false, Ordering::Relaxed);
     }
 
     /// Lets every program that only reads run as a read again: a sandbox holds what it starts.
     pub fn hold_reads(&self) {
+        self.state.has_said_of_reads.store(true, Ordering::Relaxed);
         self.state.holds_reads.store(true, Ordering::Relaxed);
     }
 
@@ -164,6 +168,7 @@ impl PermissionJudge {
                 mode,
                 is_contained,
                 holds_reads,
+                has_said_of_reads: AtomicBool::new(false),
                 project,
                 classifier,
                 approvals,
@@ -288,6 +293,22 @@ impl CallJudge for PermissionJudge {
 
     fn would_allow_as_read(&self, tool: &str, effects: &Effects, cwd: &Path) -> bool {
         self.is_read_where(true, tool, effects, cwd)
+    }
+
+    fn allows_beyond_read(&self, tool: &str, effects: &Effects, cwd: &Path) -> bool {
+        let mode = self.mode();
+        let verdict = self.verdict_in(mode, tool, effects, cwd);
+        verdict.decision == Decision::Allow
+            && (mode == Mode::All
+                || (mode == Mode::Auto && self.is_contained())
+                || verdict.reasons.iter().any(|reason| reason.rule.is_some()))
+    }
+
+    fn allows_unheld_read(&self, tool: &str, effects: &Effects, cwd: &Path) -> bool {
+        // The sandbox of all commands holds it.
+        let is_contained = self.mode() == Mode::Auto && self.is_contained();
+        let is_left = !self.state.has_said_of_reads.load(Ordering::Relaxed);
+        self.is_read_where(is_contained || is_left, tool, effects, cwd)
     }
 
     fn connections(&self, tool: &str, effects: &Effects, cwd: &Path) -> Option<Connections> {

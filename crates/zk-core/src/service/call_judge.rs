@@ -25,6 +25,19 @@ pub trait CallJudge: Send + Sync {
         self.allows_as_read(tool, effects, cwd)
     }
 
+    /// Whether a call runs unasked for more than that it only reads: a rule, the mode or the sandbox of all commands allows
+    /// it. One look at the files decides. Calls may block as those of [`CallJudge::judge`].
+    fn allows_beyond_read(&self, tool: &str, effects: &Effects, cwd: &Path) -> bool {
+        let _ = (tool, effects, cwd);
+        true
+    }
+
+    /// Whether a call that runs unasked because it only reads does so where there is no
+    /// [`ReadExec`](super::ReadExec), too. Calls may block as those of [`CallJudge::judge`].
+    fn allows_unheld_read(&self, tool: &str, effects: &Effects, cwd: &Path) -> bool {
+        self.allows_as_read(tool, effects, cwd)
+    }
+
     /// Connections that a call may make once it runs, where its context makes none by itself: those that a person was told
     /// of who was asked about it. Calls may block as those of [`CallJudge::judge`].
     fn connections(&self, tool: &str, effects: &Effects, cwd: &Path) -> Option<Connections> {

@@ -1,9 +1,14 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use zk_core::model::Effects;
-use zk_permission::{Decision, HostPathClassifier, Mode, Rules};
+use zk_core::service::CallJudge;
+use zk_permission::{
+    Decision, HostPathClassifier, Layer, Mode, PathClassifier, PermissionJudge, ProgramPlace, Rule, RuleBase,
+    Rules,
+};
 
 use crate::support::Setup;
 
@@ -104,4 +109,35 @@ fn names_become_words_only_where_each_is_one() {
         assert_eq!(decide(command), Decision::Allow, "{command}: no such program prints a link");
         fs::remove_file(link).unwrap();
     }
+}
+
+#[test]
+fn a_read_is_allowed_for_nothing_else_whatever_files_come_and_go() {
+    let project = Project::new();
+    let effects = Effects::executes("sort *");
+    let judge =
+        |mode, rules| PermissionJudge::new(mode, rules, project.root.clone(), Arc::new(project.here.clone()));
+    let asks = judge(Mode::Ask, Rules::new());
+    let (writes, opaque) = (Effects::executes("sort -o b.txt a.txt"), Effects::executes("file a.txt"));
+    assert!(asks.allows_as_read("shell", &effects, &project.root));
+    assert!(!asks.allows_beyond_read("shell", &effects, &project.root));
+    fs::write(project.root.join("-opwned"), "").unwrap();
+    assert!(!asks.allows_as_read("shell", &effects, &project.root));
+    assert!(!asks.allows_beyond_read("shell", &effects, &project.root));
+    // Rules, the mode `all` and the sandbox of all commands allow more than reads.
+    let base = RuleBase { root: project.root.clone(), home: None };
+    let mut rules = Rules::new();
+    rules.push(Rule::parse(Layer::User, Decision::Allow, "sort **", &base).unwrap());
+    for judge in
+        [judge(Mode::Ask, rules), judge(Mode::All, Rules::new()), judge(Mode::Auto, Rules::new()).contained()]
+    {
+        assert!(judge.allows_beyond_read("shell", &writes, &project.root), "{judge:?}");
+    }
+    // What only a sandbox holds does not run where it is lost; where a person wanted none, it does.
+    let is_unheld = || asks.allows_unheld_read("shell", &opaque, &project.root);
+    // A machine without the program has nothing to start.
+    let is_there = PathClassifier::program(&project.here, "file") != ProgramPlace::Missing;
+    assert_eq!(is_unheld(), is_there);
+    asks.hold_reads();
+    assert!(!is_unheld());
 }

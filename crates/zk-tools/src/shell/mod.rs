@@ -10,6 +10,7 @@ mod tail;
 mod tests;
 mod unasked;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -417,26 +418,56 @@ async fn place_of(call: &Approved, cx: &ToolCx) -> Result<ExecPlace, ToolError> 
         return Ok(ExecPlace { exec: usual, connections: None });
     };
     let was_unasked = cx.cx.service::<UnaskedCalls>().is_some_and(|calls| calls.contains(&cx.call_id));
-    // Before the judge is asked: where a read is allowed because something holds it, that is found.
-    let reads = cx.cx.service::<ReadExec>();
-    let (effects, cwd, has_reads) = (call.effects().clone(), cx.cwd.clone(), reads.is_some());
-    let judged = tokio::task::spawn_blocking(move || {
-        let is_read = judge.allows_as_read("shell", &effects, &cwd);
-        let lost_hold = was_unasked && !is_read && judge.would_allow_as_read("shell", &effects, &cwd);
-        if lost_hold {
-            return Err(ToolError::failed(
-                "the sandbox of commands that only read was lost before this one started, so it did not run; call it again",
-            ));
-        }
-        // The call was approved, by whoever was told of its connections or has allowed it without a question.
-        Ok((has_reads && is_read, judge.connections("shell", &effects, &cwd)))
-    });
-    Ok(match (judged.await.map_or(Ok(None), |judged| judged.map(Some))?, reads) {
-        (Some((false, connections)), _) => ExecPlace { exec: usual, connections },
+    let (effects, cwd) = (call.effects().clone(), cx.cwd.clone());
+    let judging = tokio::task::spawn_blocking(move || judged_place(&*judge, was_unasked, &effects, &cwd));
+    let judged = match judging.await {
+        Ok(judged) => judged?,
         // A judge that fails has not found that a person allowed it.
-        (Some((true, _)) | None, Some(reads)) => ExecPlace { exec: reads.0.clone(), connections: None },
-        (Some((true, _)) | None, None) => ExecPlace { exec: usual, connections: None },
+        Err(_) => JudgedPlace::Reads,
+    };
+    // After the judge was asked: where a read is allowed because something holds it, that is found.
+    Ok(match (judged, cx.cx.service::<ReadExec>()) {
+        (JudgedPlace::Usual(connections), _) => ExecPlace { exec: usual, connections },
+        (JudgedPlace::Reads | JudgedPlace::UnheldReads, Some(reads)) => {
+            ExecPlace { exec: reads.0.clone(), connections: None }
+        }
+        (JudgedPlace::UnheldReads, None) => ExecPlace { exec: usual, connections: None },
+        (JudgedPlace::Reads, None) if !was_unasked => ExecPlace { exec: usual, connections: None },
+        (JudgedPlace::Reads, None) => return Err(ToolError::failed(LOST)),
     })
+}
+
+/// Place of a call by what its judge says at its start.
+enum JudgedPlace {
+    Usual(Option<Connections>),
+    /// The executor for reads, and no other for a call that nobody was asked about.
+    Reads,
+    /// The executor for reads, or the usual one where there is none.
+    UnheldReads,
+}
+
+const LOST: &str = "the sandbox of commands that only read was lost before this one started, so it did not run; call it again";
+
+const CHANGED: &str =
+    "the files changed while it was judged, or the mode did, so it did not run: call it again";
+
+/// Judges a call again at its start. One that was allowed unasked because it only reads never becomes another.
+fn judged_place(
+    judge: &dyn CallJudge,
+    was_unasked: bool,
+    effects: &Effects,
+    cwd: &Path,
+) -> Result<JudgedPlace, ToolError> {
+    if judge.allows_as_read("shell", effects, cwd) {
+        let is_unheld = judge.allows_unheld_read("shell", effects, cwd);
+        return Ok(if is_unheld { JudgedPlace::UnheldReads } else { JudgedPlace::Reads });
+    }
+    if was_unasked && !judge.allows_beyond_read("shell", effects, cwd) {
+        let is_lost = judge.would_allow_as_read("shell", effects, cwd);
+        return Err(ToolError::failed(if is_lost { LOST } else { CHANGED }));
+    }
+    // The call was approved, by whoever was told of its connections or has allowed it without a question.
+    Ok(JudgedPlace::Usual(judge.connections("shell", effects, cwd)))
 }
 
 /// Explains an exit code of the shell itself, with what to do next; nothing for others.

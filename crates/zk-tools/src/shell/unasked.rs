@@ -5,6 +5,8 @@ use zk_core::events::{DecidedBy, PermissionDecided, ToolEnd};
 use zk_core::kernel::{Cx, Reach, Scope};
 use zk_core::model::CallId;
 
+use crate::policy::ALLOWS_ALL;
+
 /// Calls that run because mode and rules let them, without a person, until they end.
 #[derive(Debug, Default)]
 pub(crate) struct UnaskedCalls(Mutex<HashSet<CallId>>);
@@ -16,7 +18,9 @@ impl UnaskedCalls {
         scope.provide_service(calls.clone());
         let decided = calls.clone();
         scope.on_sync_at(Reach::Descendants, move |event: &PermissionDecided, _: &Cx| {
-            decided.changed(|calls| match event.allowed && event.by == DecidedBy::Policy {
+            let is_judged = event.reasons.last().is_none_or(|reason| reason != ALLOWS_ALL);
+            let is_unasked = event.allowed && event.by == DecidedBy::Policy && is_judged;
+            decided.changed(|calls| match is_unasked {
                 true => calls.insert(event.call.call_id.clone()),
                 false => calls.remove(&event.call.call_id),
             });

@@ -180,6 +180,10 @@ impl CallJudge for Losing {
         true
     }
 
+    fn allows_beyond_read(&self, _: &str, _: &Effects, _: &Path) -> bool {
+        false
+    }
+
     fn remember(&self, _: &CallOffer, _: bool) -> Result<(), String> {
         Ok(())
     }
@@ -201,4 +205,56 @@ async fn a_call_that_was_allowed_as_a_read_does_not_run_once_nothing_holds_reads
     let error = desk.err("shell", command).await;
     assert!(error.message.contains("did not run; call it again"), "{}", error.message);
     assert!(!made());
+}
+
+/// A judge that lets a call through as a read, and finds at its start what it says here.
+struct Changing {
+    is_read: bool,
+    is_unheld: bool,
+}
+
+impl CallJudge for Changing {
+    fn judge(&self, _: &str, _: &Effects, _: &Path) -> CallJudgement {
+        CallJudgement { decision: CallDecision::Allow, reasons: Vec::new(), offer: None, allowed_by: None }
+    }
+
+    fn allows_as_read(&self, _: &str, _: &Effects, _: &Path) -> bool {
+        self.is_read
+    }
+
+    fn allows_beyond_read(&self, _: &str, _: &Effects, _: &Path) -> bool {
+        false
+    }
+
+    fn allows_unheld_read(&self, _: &str, _: &Effects, _: &Path) -> bool {
+        self.is_unheld
+    }
+
+    fn remember(&self, _: &CallOffer, _: bool) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn forget_session(&self) {}
+}
+
+#[tokio::test]
+async fn a_call_that_was_allowed_unasked_runs_only_where_its_verdict_lets_it() {
+    let command = json!({ "command": "touch made" });
+    for (is_read, is_unheld, expected) in [
+        (false, false, Some("the files changed while it was judged")),
+        (true, false, Some("was lost before this one started")),
+        (true, true, None),
+    ] {
+        let desk = Desk::new();
+        desk.bus.scope("judge").provide_service::<dyn CallJudge>(Arc::new(Changing { is_read, is_unheld }));
+        desk.bus.install(&PermissionGate::new(PermissionMode::Ask)).unwrap();
+        match expected {
+            Some(expected) => {
+                let error = desk.err("shell", command.clone()).await;
+                assert!(error.message.contains(expected), "{}", error.message);
+            }
+            None => drop(desk.ok("shell", command.clone()).await),
+        }
+        assert_eq!(desk.root.join("made").exists(), expected.is_none());
+    }
 }

@@ -13,6 +13,9 @@ use super::exact_rule::ExactRule;
 use super::grant::{CallKey, Grant};
 use super::{Decided, Granted, PATIENCE, PermissionMode};
 
+/// Note of a call that a judge would ask about, and the mode of the gate does not.
+pub(crate) const ALLOWS_ALL: &str = "the mode allows everything";
+
 /// Reason for a question about a call that nobody judges.
 const UNJUDGED: &str = "ask: it may change something, and the mode asks about that";
 
@@ -32,7 +35,7 @@ impl Granted {
         // Leaving a sandbox or container is asked about in mode `all`, too: the person chose that execution context.
         let stays = !gate.effects.leaves_context();
         if !by_rule && stays && self.mode().now == PermissionMode::AllowAll {
-            return Ok(Decided::allowed(DecidedBy::Policy, "the mode allows everything"));
+            return Ok(Decided::allowed(DecidedBy::Policy, ALLOWS_ALL));
         }
         let key = CallKey::of(gate, cx).await;
         let key = key.as_ref();
