@@ -76,8 +76,14 @@ enum Stage {
 }
 
 impl Reads {
-    fn set_stage(&self, stage: Stage) -> Stage {
-        std::mem::replace(&mut *self.stage.lock().unwrap_or_else(PoisonError::into_inner), stage)
+    /// Changes the stage, and at once whether the judge counts on the sandbox.
+    fn change(&self, stage: Stage) -> Stage {
+        let mut now = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
+        match &stage {
+            Stage::Holds(_) => self.judge.hold_reads(),
+            Stage::Untried | Stage::Lost | Stage::Refused => self.judge.restrict_reads(),
+        }
+        std::mem::replace(&mut *now, stage)
     }
 
     /// Whether another attempt to set it up may find it possible.
@@ -94,16 +100,14 @@ impl Reads {
         let exec = exec.clone();
         let Some(bus) = self.scope.bus() else { return };
         let scope = bus.scope("reads-held");
+        // First: what is judged as a read from here on finds the sandbox.
         scope.provide_service(Arc::new(ReadExec(Arc::new(Held { exec, reads: self.clone() }))));
-        self.set_stage(Stage::Holds(scope));
-        // Last: what is judged as a read from here on finds the sandbox.
-        self.judge.hold_reads();
+        self.change(Stage::Holds(scope));
     }
 
     async fn lose(&self, why: &str) {
         // First: what was judged as a read before finds out that it is none any more.
-        self.judge.restrict_reads();
-        let Stage::Holds(scope) = self.set_stage(Stage::Lost) else { return };
+        let Stage::Holds(scope) = self.change(Stage::Lost) else { return };
         scope.close().await;
         self.warn(why);
     }
@@ -149,7 +153,7 @@ impl Reads {
                 }
             }
             Err(why) if is_first => {
-                self.set_stage(Stage::Refused);
+                self.change(Stage::Refused);
                 self.warn(&why);
             }
             Err(_) => {}
