@@ -20,6 +20,10 @@ pub trait PathClassifier: Send + Sync {
         if walk.follows_links || walk.splits_names { PathPlace::Outside } else { self.path(root) }
     }
 
+    /// Says whether a sandbox of reads that hides the credentials of the project itself stands from now on. By default
+    /// nothing depends on it.
+    fn hide_private(&self, _is_hidden: bool) {}
+
     /// Names in a directory. Nothing where nobody can tell, which is the default.
     fn names_in(&self, _directory: &Path) -> Option<Vec<OsString>> {
         None

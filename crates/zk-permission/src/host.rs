@@ -4,6 +4,8 @@ use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::classifier::{PathClassifier, PathPlace, ProgramPlace, TreeWalk, by_name_at};
 
@@ -26,7 +28,7 @@ pub struct HostPathClassifier {
     protected: Vec<PathBuf>,
     hidden: Vec<PathBuf>,
     /// Whether the sandbox of reads hides the credentials that the project itself uses.
-    hides_private: bool,
+    hides_private: Arc<AtomicBool>,
     variables: BTreeMap<String, String>,
     /// Directories of the repositories in or around the roots that were there from the start: commands do not write their
     /// configuration.
@@ -54,7 +56,7 @@ impl HostPathClassifier {
             path: path.to_vec(),
             protected: Vec::new(),
             hidden: Vec::new(),
-            hides_private: false,
+            hides_private: Arc::default(),
             variables: BTreeMap::new(),
             repositories,
             shared: &SHARED,
@@ -77,9 +79,8 @@ impl HostPathClassifier {
 
     /// Says that the sandbox of reads hides the credentials that the project itself uses, so that a walk never comes to them.
     #[must_use]
-    pub fn hiding_private(mut self) -> Self {
-        self.hides_private = true;
-        self
+    pub fn hiding_private(self) -> Self {
+        Self { hides_private: Arc::new(AtomicBool::new(true)), ..self }
     }
 
     /// Adds the variables that commands see, of which some name registries: `PIP_INDEX_URL`, `GOPROXY`.
@@ -165,6 +166,10 @@ impl PathClassifier for HostPathClassifier {
         }
     }
 
+    fn hide_private(&self, is_hidden: bool) {
+        self.hides_private.store(is_hidden, Ordering::Relaxed);
+    }
+
     fn names_in(&self, directory: &Path) -> Option<Vec<OsString>> {
         let listed = match fs::read_dir(directory) {
             Ok(listed) => listed,
@@ -216,7 +221,7 @@ impl PathClassifier for HostPathClassifier {
                 } else {
                     continue;
                 };
-                if place == PathPlace::Private && self.hides_private {
+                if place == PathPlace::Private && self.hides_private.load(Ordering::Relaxed) {
                     continue;
                 }
                 let is_listed_name = !walk.reads_contents && !kind.is_dir() && !kind.is_symlink();

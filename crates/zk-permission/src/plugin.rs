@@ -102,14 +102,18 @@ impl PermissionJudge {
     /// Lets only programs without configuration, plugins and processes of their own run as reads from now on: no sandbox
     /// holds what others start.
     pub fn restrict_reads(&self) {
-        self.state.has_said_of_reads.store(true, Ordering::Relaxed);
-        self.state.holds_reads.store(false, Ordering::Relaxed);
+        self.set_holds_reads(false);
     }
 
     /// Lets every program that only reads run as a read again: a sandbox holds what it starts.
     pub fn hold_reads(&self) {
+        self.set_holds_reads(true);
+    }
+
+    fn set_holds_reads(&self, holds_reads: bool) {
+        self.state.classifier.hide_private(holds_reads);
         self.state.has_said_of_reads.store(true, Ordering::Relaxed);
-        self.state.holds_reads.store(true, Ordering::Relaxed);
+        self.state.holds_reads.store(holds_reads, Ordering::Relaxed);
     }
 
     /// Says whether the sandbox holds a rule of the settings from now on.

@@ -141,3 +141,16 @@ fn a_read_is_allowed_for_nothing_else_whatever_files_come_and_go() {
     asks.hold_reads();
     assert!(!is_unheld());
 }
+
+#[test]
+fn a_walk_past_private_files_is_unasked_only_while_something_hides_them() {
+    let project = Project::new();
+    let here = Arc::new(project.here.clone().hiding_private());
+    let judge = PermissionJudge::new(Mode::Ask, Rules::new(), project.root.clone(), here);
+    let decide = || judge.verdict("shell", &Effects::executes("grep -rn x ."), &project.root).decision;
+    assert_eq!(decide(), Decision::Allow);
+    judge.restrict_reads();
+    assert_eq!(decide(), Decision::Ask);
+    judge.hold_reads();
+    assert_eq!(decide(), Decision::Allow);
+}
