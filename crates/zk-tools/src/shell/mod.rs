@@ -417,7 +417,7 @@ async fn place_of(call: &Approved, cx: &ToolCx) -> Result<ExecPlace, ToolError> 
     let Some(judge) = cx.cx.service::<dyn CallJudge>() else {
         return Ok(ExecPlace { exec: usual, connections: None });
     };
-    let was_unasked = cx.cx.service::<UnaskedCalls>().is_some_and(|calls| calls.contains(&cx.call_id));
+    let was_unasked = cx.cx.service::<UnaskedCalls>().is_some_and(|calls| calls.contains(call.call()));
     let (effects, cwd) = (call.effects().clone(), cx.cwd.clone());
     let judging = tokio::task::spawn_blocking(move || judged_place(&*judge, was_unasked, &effects, &cwd));
     let judged = match judging.await {

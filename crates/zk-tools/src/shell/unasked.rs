@@ -3,13 +3,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use zk_core::events::{DecidedBy, PermissionDecided, ToolEnd};
 use zk_core::kernel::{Cx, Reach, Scope};
-use zk_core::model::CallId;
+use zk_core::model::{CallId, CallRef, TurnId};
 
 use crate::policy::ALLOWS_ALL;
 
+/// A call among those of all agents: models count theirs alike.
+type TurnCall = (TurnId, CallId);
+
 /// Calls that run because mode and rules let them, without a person, until they end.
 #[derive(Debug, Default)]
-pub(crate) struct UnaskedCalls(Mutex<HashSet<CallId>>);
+pub(crate) struct UnaskedCalls(Mutex<HashSet<TurnCall>>);
+
+fn key(call: &CallRef) -> TurnCall {
+    (call.turn_id.clone(), call.call_id.clone())
+}
 
 impl UnaskedCalls {
     /// Keeps them as a service of the scope's bus.
@@ -21,20 +28,55 @@ impl UnaskedCalls {
             let is_judged = event.reasons.last().is_none_or(|reason| reason != ALLOWS_ALL);
             let is_unasked = event.allowed && event.by == DecidedBy::Policy && is_judged;
             decided.changed(|calls| match is_unasked {
-                true => calls.insert(event.call.call_id.clone()),
-                false => calls.remove(&event.call.call_id),
+                true => calls.insert(key(&event.call)),
+                false => calls.remove(&key(&event.call)),
             });
         });
         scope.on_sync_at(Reach::Descendants, move |event: &ToolEnd, _: &Cx| {
-            calls.changed(|calls| calls.remove(&event.call.call_id));
+            calls.changed(|calls| calls.remove(&key(&event.call)));
         });
     }
 
-    pub(crate) fn contains(&self, call: &CallId) -> bool {
-        self.changed(|calls| calls.contains(call))
+    pub(crate) fn contains(&self, call: &CallRef) -> bool {
+        self.changed(|calls| calls.contains(&key(call)))
     }
 
-    fn changed(&self, change: impl FnOnce(&mut HashSet<CallId>) -> bool) -> bool {
+    fn changed(&self, change: impl FnOnce(&mut HashSet<TurnCall>) -> bool) -> bool {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+    use zk_core::kernel::Bus;
+    use zk_core::model::Effects;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_call_of_one_agent_is_none_of_another_with_the_same_id() {
+        let bus = Bus::new();
+        UnaskedCalls::watch(&bus.scope("tools"));
+        let calls = bus.service::<UnaskedCalls>().unwrap();
+        let call = |turn_id: TurnId| {
+            let name = "shell".to_owned();
+            Arc::new(CallRef { turn_id, call_id: CallId::from("1"), display_name: name.clone(), name })
+        };
+        let (own, other) = (call(TurnId::fresh()), call(TurnId::fresh()));
+        for (call, by) in [(&own, DecidedBy::Policy), (&other, DecidedBy::Person)] {
+            let decided = PermissionDecided {
+                call: call.clone(),
+                args: Value::Null,
+                effects: Effects::Unknown,
+                cwd: "/".into(),
+                allowed: true,
+                by,
+                reasons: Vec::new(),
+                allowed_by: None,
+            };
+            bus.cx().emit(decided).await.unwrap();
+        }
+        assert!(calls.contains(&own) && !calls.contains(&other));
     }
 }
