@@ -114,7 +114,22 @@ fn parse(bytes: &[u8], hash: usize) -> Option<BTreeSet<PathBuf>> {
             found.insert(path.to_owned());
         }
     }
-    (rest.len() >= hash).then_some(found)
+    (rest.len() >= hash && !is_split(rest)).then_some(found)
+}
+
+/// Whether an index names another one that holds the rest of its entries, by what comes after them.
+fn is_split(mut extensions: &[u8]) -> bool {
+    while let Some((name, rest)) = extensions.split_first_chunk::<4>() {
+        // The hash at the end.
+        let Some((length, rest)) = rest.split_first_chunk::<4>() else { return false };
+        if name == b"link" {
+            return true;
+        }
+        let length = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);
+        let Some(rest) = rest.get(length..) else { return false };
+        extensions = rest;
+    }
+    false
 }
 
 fn take_u32(from: &mut &[u8]) -> Option<u32> {
@@ -134,5 +149,22 @@ fn take_varint(from: &mut &[u8]) -> Option<usize> {
             return Some(value);
         }
         value = value.checked_add(1)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_that_names_another_one_cannot_be_read() {
+        let index = |extension: &[u8]| {
+            let header = b"DIRC\0\0\0\x02\0\0\0\0";
+            [header, b"TREE\0\0\0\x02xx".as_slice(), extension, [0; 20].as_slice()].concat()
+        };
+        assert_eq!(parse(&index(b""), 20), Some(BTreeSet::new()));
+        for hash in HASH_BYTES {
+            assert_eq!(parse(&index(b"link\0\0\0\x14aaaaaaaaaaaaaaaaaaaa"), hash), None);
+        }
     }
 }
