@@ -17,16 +17,22 @@ const CREDENTIALS: &str = "it holds credentials; a person has to do this";
 const HIDDEN: &str = "the settings hide it";
 const ZK: &str = "it holds the settings of zk; a person has to change them";
 
-/// The guard of an entry of a directory, wherever that is.
+/// The guard of an entry of a directory, wherever that is, without regard to case.
 pub(crate) fn guard_of(dir: &Path, name: &OsStr) -> Option<PathGuard> {
-    let name = name.to_str()?;
+    let name = &*name.to_str()?.to_ascii_lowercase();
     // Of the many entries of a project most are ruled out by this alone.
     let mut alike = in_sandbox().chain(private()).filter(|guarded| guarded.path.ends_with(name));
     let is_meant = |guarded: &&GuardedPath| match guarded.path.rsplit_once('/') {
-        Some((above, last)) => last == name && dir.ends_with(above),
+        Some((above, last)) => last == name && ends_with(dir, above),
         None => guarded.path == name,
     };
     alike.find(is_meant).map(|guarded| guarded.guard)
+}
+
+/// Whether a directory's last names are these, without regard to case.
+fn ends_with(dir: &Path, names: &str) -> bool {
+    let mut of_dir = dir.iter().rev();
+    names.rsplit('/').all(|name| of_dir.next().is_some_and(|own| own.eq_ignore_ascii_case(name)))
 }
 
 /// Whether programs are started from a file of this name, wherever it is.
@@ -228,6 +234,14 @@ pub(crate) fn physical(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_guard_of_an_entry_is_that_of_its_name_in_any_case() {
+        for (dir, name) in [("/w", ".env"), ("/w/sub", ".ENV"), ("/w", ".Env.Local")] {
+            assert_eq!(guard_of(Path::new(dir), OsStr::new(name)), Some(PathGuard::Private), "{dir}/{name}");
+        }
+        assert_eq!(guard_of(Path::new("/w"), OsStr::new("ENV")), None);
+    }
 
     #[test]
     fn spellings_of_a_protected_name_are_protected_too() {

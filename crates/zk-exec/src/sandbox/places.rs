@@ -250,7 +250,7 @@ fn look_through(root: &Path, roots: &[PathBuf], most: usize, places: &mut Places
             if name == OsStr::new(".git") && is_below_root {
                 git::protect_tree(&dir, false, places);
             } else if let Some(guard) = protect::guard_of(&dir, &name)
-                && is_below_root
+                && (is_below_root || is_in_other_case(&name))
             {
                 add(places, entry.path(), guard);
             }
@@ -274,6 +274,11 @@ fn look_through(root: &Path, roots: &[PathBuf], most: usize, places: &mut Places
              directories"
         ));
     }
+}
+
+/// Whether a name is no guarded one as it is written, which the root itself has by that.
+fn is_in_other_case(name: &OsStr) -> bool {
+    name.as_encoded_bytes().iter().any(u8::is_ascii_uppercase)
 }
 
 /// The pins, and every directory between a writable root and what is protected there.
@@ -304,6 +309,16 @@ mod tests {
         let mut places = Places::default();
         look_through(root, &[], 20, &mut places);
         places
+    }
+
+    #[test]
+    fn private_files_are_found_in_any_case() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("sub")).unwrap();
+        for name in [".ENV", "sub/.Env"] {
+            fs::write(dir.path().join(name), "").unwrap();
+        }
+        assert_eq!(found(dir.path()).private, [dir.path().join(".ENV"), dir.path().join("sub/.Env")]);
     }
 
     #[test]
