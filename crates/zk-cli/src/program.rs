@@ -1,6 +1,5 @@
 //! From a command line to the job it names.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -28,11 +27,10 @@ use crate::settings::Settings;
 use crate::trust::FileTrust;
 use crate::{commands, demo, doctor, mode, output};
 
-/// Help of a subcommand, with the options that belong to it.
-fn help_of_subcommand(error: &clap::Error) -> Option<String> {
-    let is_help = error.kind() == ErrorKind::DisplayHelp;
-    let words = || std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
-    is_help.then(|| help::of_words(words())).flatten()
+/// Prints the help of a subcommand, with the options that belong to it.
+fn prints_help_of_subcommand(error: &clap::Error) -> bool {
+    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    error.kind() == ErrorKind::DisplayHelp && help::print(words)
 }
 
 /// The whole program, with what a team adds to it.
@@ -51,10 +49,7 @@ pub(crate) fn run(additions: Additions) -> Exit {
             if error.use_stderr() {
                 // The message quotes arguments.
                 term::print_stderr(&error.render().to_string());
-            } else if let Some(help) = help_of_subcommand(&error) {
-                // When nobody reads it there is nobody to tell.
-                let _ = std::io::stdout().write_all(help.as_bytes());
-            } else {
+            } else if !prints_help_of_subcommand(&error) {
                 // Help and version; when nobody reads them there is nobody to tell.
                 let _ = error.print();
             }

@@ -16,18 +16,19 @@ const USERS: [(&str, &[&str]); 8] = [
     ("verbose", &[]),
 ];
 
-/// Help of the subcommand that the words of a command line name; nothing if they name none.
-pub(crate) fn of_words(words: impl IntoIterator<Item = String>) -> Option<String> {
-    let mut command = command();
-    let (mut at, mut is_below) = (&mut command, false);
+/// Prints the help of the subcommand that the words of a command line name, and says whether they name one.
+pub(crate) fn print(words: impl IntoIterator<Item = String>) -> bool {
+    let (mut at, mut is_below) = (command(), false);
     for word in words {
-        if at.find_subcommand(&word).is_none() {
-            continue;
+        if let Some(inner) = at.find_subcommand(&word).cloned() {
+            (at, is_below) = (inner, true);
         }
-        at = at.find_subcommand_mut(&word)?;
-        is_below = true;
     }
-    is_below.then(|| at.render_long_help().to_string())
+    if is_below {
+        // When nobody reads it there is nobody to tell.
+        let _ = at.print_long_help();
+    }
+    is_below
 }
 
 /// The command line, whose subcommands list the options that belong to them.

@@ -18,6 +18,7 @@ const HIDDEN: &str = "the settings hide it";
 const ZK: &str = "it holds the settings of zk; a person has to change them";
 
 /// The guard of an entry of a directory, wherever that is, without regard to case.
+#[cfg(any(feature = "docker", feature = "sandbox"))]
 pub(crate) fn guard_of(dir: &Path, name: &OsStr) -> Option<PathGuard> {
     let name = &*name.to_str()?.to_ascii_lowercase();
     // Of the many entries of a project most are ruled out by this alone.
@@ -30,6 +31,7 @@ pub(crate) fn guard_of(dir: &Path, name: &OsStr) -> Option<PathGuard> {
 }
 
 /// Whether a directory's last names are these, without regard to case.
+#[cfg(any(feature = "docker", feature = "sandbox"))]
 fn ends_with(dir: &Path, names: &str) -> bool {
     let mut of_dir = dir.iter().rev();
     names.rsplit('/').all(|name| of_dir.next().is_some_and(|own| own.eq_ignore_ascii_case(name)))
@@ -54,6 +56,7 @@ pub(crate) fn in_sandbox() -> impl Iterator<Item = &'static GuardedPath> {
 }
 
 /// Files with credentials that a project itself uses.
+#[cfg(any(feature = "docker", feature = "sandbox"))]
 pub(crate) fn private() -> impl Iterator<Item = &'static GuardedPath> {
     GuardedPath::ANYWHERE.iter().filter(|guarded| guarded.guard == PathGuard::Private)
 }

@@ -133,7 +133,7 @@ fn a_read_is_allowed_for_nothing_else_whatever_files_come_and_go() {
     {
         assert!(judge.allows_beyond_read("shell", &writes, &project.root), "{judge:?}");
     }
-    // What only a sandbox holds does not run where it is lost; where a person wanted none, it does.
+    // Reads that only a sandbox holds do not run where it is lost, and do where a person wanted none.
     let is_unheld = || asks.allows_unheld_read("shell", &opaque, &project.root);
     // A machine without the program has nothing to start.
     let is_there = PathClassifier::program(&project.here, "file") != ProgramPlace::Missing;

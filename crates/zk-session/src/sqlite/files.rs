@@ -126,6 +126,7 @@ impl Files {
     ///
     /// # Errors
     /// [`StoreError`] when it cannot be moved, or some of it is still in its log.
+    #[expect(clippy::disallowed_methods, reason = "a store has a thread of its own")]
     pub(super) fn move_to(&self, root: &Path) -> Result<(), StoreError> {
         let (db, dir) = (self.db(), root.join(self.dir.file_name().unwrap_or_default()));
         let has_bytes = |path: PathBuf| fs::metadata(path).is_ok_and(|meta| meta.len() > 0);
