@@ -15,7 +15,7 @@ use zk_session::{
 };
 use zk_tui::plain::lines::shorten;
 use zk_tui::term::print_stderr;
-use zk_view::{Block, BlockId, Lines, body_of, rebuild};
+use zk_view::{Block, rebuild};
 
 use crate::app::AppContext;
 use crate::args::Resume;
@@ -153,20 +153,8 @@ impl Session {
         ))
     }
 
-    /// All lines of the body of a block, unless they are not kept any more.
-    pub(crate) async fn body(&self, id: &BlockId) -> Result<Option<Lines>, StoreError> {
-        let body = body_of(&self.shown_entries().await?, id);
-        match &self.open {
-            // A view that was there before the session was read again may begin further up.
-            Some(open) if body.is_none() && self.begins_at.is_some() => {
-                Ok(body_of(&open.entries().await?, id))
-            }
-            Some(_) | None => Ok(body),
-        }
-    }
-
     /// The entries of the session that its view was made of, as they are now.
-    async fn shown_entries(&self) -> Result<Vec<Entry>, StoreError> {
+    pub(crate) async fn shown_entries(&self) -> Result<Vec<Entry>, StoreError> {
         let Some(open) = &self.open else { return Ok(Vec::new()) };
         let Some(begin) = self.begins_at.clone() else { return open.entries().await };
         let entries: Arc<Mutex<Vec<Entry>>> = Arc::default();
@@ -397,39 +385,5 @@ fn writable(app: &AppContext) -> impl FnOnce(SqliteStore) -> Result<SqliteStore,
             })
             .map_err(|error| format!("cannot write to {}: {error}", root.display()))?;
         Ok(store)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use zk_core::model::{Block, ToolCall};
-    use zk_core::service::Durability;
-    use zk_session::MemoryStore;
-    use zk_view::Content;
-
-    use super::*;
-
-    #[tokio::test]
-    async fn a_result_before_what_was_read_is_kept_too() {
-        let new = NewSession { id: None, cwd: "/project".into(), parent: None };
-        let open = MemoryStore::new().create(new).await.unwrap();
-        for id in ["c_1", "c_2"] {
-            let lines: String = (0..500).map(|n| format!("{id} line {n}\n")).collect();
-            let call = ToolCall::new(id, "shell", serde_json::json!({"command": "make"}));
-            let asks = Message::assistant(vec![Block::ToolCall(call)]);
-            let said = [asks, Message::user(vec![Block::result(id, lines, false)])];
-            let entries = said.map(|message| EntryKind::Message { message: message.shared(), usage: None });
-            open.append(entries.into(), Durability::Process).await.unwrap();
-        }
-        let entries = open.entries().await.unwrap();
-        let blocks = rebuild(&entries);
-        let calls: Vec<_> = blocks.iter().filter(|block| matches!(block.content, Content::Call(_))).collect();
-        let begins_at = entries.get(2).map(|entry| entry.id.clone());
-        let session = Session { open: Some(open), begins_at, ..Session::default() };
-        for (block, id) in calls.iter().zip(["c_1", "c_2"]) {
-            let lines = session.body(&block.id).await.unwrap().unwrap();
-            assert_eq!(lines.last().map(|line| line.as_str().to_owned()), Some(format!("{id} line 499")));
-        }
-        assert_eq!(calls.len(), 2);
     }
 }

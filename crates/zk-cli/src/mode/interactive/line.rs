@@ -12,7 +12,7 @@ use zk_core::service::{Command, CommandOutcome, Conversation, UiAnswer, match_co
 use zk_skills::{CommandFilesPlugin, Skills};
 use zk_tui::Style;
 use zk_tui::plain::FOLLOW_UP_WAIT;
-use zk_view::{BlockId, Effect, Intent, ViewDriver};
+use zk_view::{BlockId, Effect, Intent, ViewDriver, body_of};
 
 use super::chat::{Chat, LineOutcome};
 use super::{bash, session_commands};
@@ -23,7 +23,8 @@ use zk_settings::suggest;
 
 /// Hands all lines of a result to the view; false if they are not kept any more.
 pub(super) async fn load_body(view: &ViewDriver, sessions: &SessionSwitch, id: &BlockId) -> bool {
-    let lines = sessions.current().body(id).await.unwrap_or_default();
+    let entries = sessions.current().shown_entries().await.unwrap_or_default();
+    let lines = body_of(&entries, id);
     if let Some(lines) = &lines {
         view.body(id, lines);
     }
