@@ -512,7 +512,7 @@ async fn a_proxy_that_the_environment_names_is_not_used() {
     let (address, at) = (server.address, format!("http://{}", proxy.address));
     let run = move || {
         let mut child = std::process::Command::new(std::env::current_exe().unwrap());
-        child.args(["--exact", "fetch::tests::gets_the_page_of_another_process", "--include-ignored"]);
+        child.args(["--exact", "web::tests::gets_the_page_of_another_process", "--include-ignored"]);
         for name in ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"] {
             child.env(name, &at);
         }
