@@ -17,7 +17,7 @@ pub struct SessionSnapshot {
     pub notices: Vec<String>,
 }
 
-/// Visitor of the entries of a session, each with its bytes as JSON: see [`SessionStore::scan`].
+/// Visitor of the entries of a session, each with its bytes as JSON: see [`SessionStore::scan`](super::SessionStore::scan).
 pub type EntryVisitor = Box<dyn FnMut(Entry, usize) -> ControlFlow<()> + Send>;
 
 /// Summary of a session whose entries were visited.

@@ -230,7 +230,7 @@ impl SkillApproval {
     /// Reads all files of a skill of `project`.
     ///
     /// # Errors
-    /// [`BundleError`] when they cannot be read, or are too many.
+    /// `BundleError` when they cannot be read, or are too many.
     pub fn of(skill: &Skill, project: &Path, files: &dyn HostFiles) -> Result<Self, BundleError> {
         let name = trust_name(skill, project);
         let bytes = Bundle::of(skill)?.bytes(files)?;

@@ -29,7 +29,7 @@ pub enum BodyError {
 /// The text of a skill behind its frontmatter, read now.
 ///
 /// # Errors
-/// [`BodyError`].
+/// `BodyError`.
 pub fn body(skill: &Skill, files: &dyn HostFiles) -> Result<Arc<str>, BodyError> {
     let name = || skill.name().to_owned();
     let whole: Arc<str> = match (&skill.inline, &skill.dir) {

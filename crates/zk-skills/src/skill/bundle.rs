@@ -61,7 +61,7 @@ impl Bundle {
     /// approves the files approves its text.
     ///
     /// # Errors
-    /// [`BundleError`].
+    /// `BundleError`.
     pub fn of(skill: &Skill) -> Result<Self, BundleError> {
         let mut bundle = Self { dir: skill.dir.clone().unwrap_or_default(), files: Vec::new() };
         if skill.dir.is_some() {
@@ -114,7 +114,7 @@ impl Bundle {
     /// Names and contents of all files as one: what a person approves.
     ///
     /// # Errors
-    /// [`BundleError`].
+    /// `BundleError`.
     pub fn bytes(&self, files: &dyn HostFiles) -> Result<Vec<u8>, BundleError> {
         let mut bytes = Vec::new();
         for file in &self.files {
