@@ -1,0 +1,75 @@
+use std::path::Path;
+use std::sync::Arc;
+
+use zk_core::model::{Approved, Effects, ToolError};
+use zk_core::service::{CallJudge, Connections, Exec, ReadExec, ToolCx};
+
+use super::UnaskedCalls;
+use crate::tool_support::exec;
+
+/// Place of a command, and the connections that it may make there.
+pub(super) struct ExecPlace {
+    pub(super) exec: Arc<dyn Exec>,
+    pub(super) connections: Option<Connections>,
+}
+
+/// Place of a call that stays in the context: the executor for reads where the call runs for nothing but that it reads.
+pub(super) async fn place_of(call: &Approved, cx: &ToolCx) -> Result<ExecPlace, ToolError> {
+    let usual = exec(&cx.cx)?;
+    let Some(judge) = cx.cx.service::<dyn CallJudge>() else {
+        return Ok(ExecPlace { exec: usual, connections: None });
+    };
+    let was_unasked = cx.cx.service::<UnaskedCalls>().is_some_and(|calls| calls.contains(call.call()));
+    let (effects, cwd) = (call.effects().clone(), cx.cwd.clone());
+    let judging = tokio::task::spawn_blocking(move || judged_place(&*judge, was_unasked, &effects, &cwd));
+    let judged = match judging.await {
+        Ok(judged) => judged?,
+        // A judge that fails has not found that a person allowed it.
+        Err(_) => JudgedPlace::Reads,
+    };
+    // After the judge was asked: where a read is allowed because something holds it, that is found.
+    Ok(match (judged, cx.cx.service::<ReadExec>()) {
+        (JudgedPlace::Usual(connections), _) => ExecPlace { exec: usual, connections },
+        (JudgedPlace::Reads | JudgedPlace::UnheldReads, Some(reads)) => {
+            ExecPlace { exec: reads.0.clone(), connections: None }
+        }
+        (JudgedPlace::UnheldReads, None) => ExecPlace { exec: usual, connections: None },
+        (JudgedPlace::Reads, None) if !was_unasked => ExecPlace { exec: usual, connections: None },
+        (JudgedPlace::Reads, None) => return Err(ToolError::failed(LOST)),
+    })
+}
+
+/// Place of a call by what its judge says at its start.
+enum JudgedPlace {
+    Usual(Option<Connections>),
+    /// The executor for reads, and no other for a call that nobody was asked about.
+    Reads,
+    /// The executor for reads, or the usual one where there is none.
+    UnheldReads,
+}
+
+/// Error of a read whose sandbox is gone.
+const LOST: &str = "the sandbox of commands that only read was lost before this one started, so it did not run; call it again";
+
+/// Error of a read that is none any more.
+const CHANGED: &str =
+    "the files changed while it was judged, or the mode did, so it did not run: call it again";
+
+/// Judges a call again at its start. One that was allowed unasked because it only reads never becomes another.
+fn judged_place(
+    judge: &dyn CallJudge,
+    was_unasked: bool,
+    effects: &Effects,
+    cwd: &Path,
+) -> Result<JudgedPlace, ToolError> {
+    if judge.allows_as_read("shell", effects, cwd) {
+        let is_unheld = judge.allows_unheld_read("shell", effects, cwd);
+        return Ok(if is_unheld { JudgedPlace::UnheldReads } else { JudgedPlace::Reads });
+    }
+    if was_unasked && !judge.allows_beyond_read("shell", effects, cwd) {
+        let is_lost = judge.would_allow_as_read("shell", effects, cwd);
+        return Err(ToolError::failed(if is_lost { LOST } else { CHANGED }));
+    }
+    // The call was approved, by whoever was told of its connections or has allowed it without a question.
+    Ok(JudgedPlace::Usual(judge.connections("shell", effects, cwd)))
+}
