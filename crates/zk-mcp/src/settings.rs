@@ -8,7 +8,8 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::config::server_config::ServerDisclosure;
+use crate::config::exposure::ServerTrust;
+use crate::config::server_config::{ServerDisclosure, ServerPermission};
 
 /// MCP servers, and the treatment of all of them.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -17,7 +18,6 @@ pub struct McpSettings {
     /// Time that the first prompt waits for servers, in milliseconds.
     pub wait: Option<u32>,
     /// Whether the model is told of all tools at once, or of those it searches for.
-    #[schemars(with = "Option<DisclosureName>")]
     pub disclosure: Option<ServerDisclosure>,
     /// Tokens of tools up to which the model is told of all of them.
     #[schemars(range(min = 1))]
@@ -75,13 +75,13 @@ pub struct ServerSettings {
     #[schemars(range(min = 1))]
     start_timeout: Option<u32>,
     /// Whether the model is told of its tools at once, or of those it searches for.
-    disclosure: Option<DisclosureName>,
+    disclosure: Option<ServerDisclosure>,
     /// Whether another list of tools than the accepted one stops its use.
     #[schemars(extend("x-by-projects" = false))]
     pin: Option<bool>,
     /// Trust in the server.
     #[schemars(extend("x-by-projects" = false))]
-    trust: Option<TrustName>,
+    trust: Option<ServerTrust>,
     /// Tools that are used; all of them without this.
     #[schemars(extend("x-by-projects" = false))]
     allow_tools: Vec<String>,
@@ -90,13 +90,13 @@ pub struct ServerSettings {
     deny_tools: Vec<String>,
     /// Whether its skills may be taken into use.
     #[schemars(extend("x-by-projects" = false))]
-    skills: Option<PermissionName>,
+    skills: Option<ServerPermission>,
     /// Tools whose calls change nothing.
     #[schemars(extend("x-by-projects" = false))]
     read_only: Vec<String>,
     /// Whether it may ask the model in the middle of a call.
     #[schemars(extend("x-by-projects" = false))]
-    sampling: Option<PermissionName>,
+    sampling: Option<ServerPermission>,
 }
 
 /// Sign-in at a server that is reached by HTTP.
@@ -126,32 +126,6 @@ enum TransportName {
     Stdio,
     Http,
     Sse,
-}
-
-/// Disclosure as it is written.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-enum DisclosureName {
-    Eager,
-    Lazy,
-}
-
-/// Trust as it is written.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-enum TrustName {
-    Trusted,
-    Untrusted,
-    Sandboxed,
-}
-
-/// Permission as it is written.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-enum PermissionName {
-    Ask,
-    Allow,
-    Deny,
 }
 
 impl fmt::Debug for ServerSettings {

@@ -12,7 +12,7 @@ use crate::mode::Mode;
 pub struct PermissionSettings {
     /// Range of calls that run without a question.
     #[serde(deserialize_with = "mode")]
-    #[schemars(with = "ModeName")]
+    #[schemars(with = "String", extend("enum" = Mode::ALL.map(Mode::name)))]
     pub mode: Option<Mode>,
     /// Whether everything runs that no rule forbids.
     pub allow_all: bool,
@@ -33,18 +33,6 @@ pub struct PermissionSettings {
         "x-by-projects" = true, "x-merge" = "append", "x-expected" = "a list of rules, such as [\"cargo test **\"]"
     ))]
     pub deny: Vec<String>,
-}
-
-/// Name of a mode, as settings write it.
-#[derive(JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-#[expect(dead_code, reason = "only its schema is used")]
-enum ModeName {
-    ReadOnly,
-    Ask,
-    AcceptEdits,
-    Auto,
-    All,
 }
 
 impl Default for PermissionSettings {

@@ -18,7 +18,7 @@ pub(crate) struct ProgramSettings {
     /// Text at the end of the system prompt.
     pub(crate) append_system: Option<String>,
     /// Amount of reasoning.
-    #[schemars(with = "ThinkingName")]
+    #[schemars(with = "String", extend("enum" = ThinkingLevel::ALL.map(ThinkingLevel::as_str)))]
     pub(crate) thinking: ThinkingLevel,
     /// Settings that are chosen together: `build`, `plan`, `explore`, or a file of your own.
     pub(crate) preset: String,
@@ -120,21 +120,6 @@ impl ThemeName {
             Self::Mono => "mono",
         }
     }
-}
-
-/// Amount of reasoning, as it is written.
-#[derive(JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[expect(dead_code, reason = "only its schema is used")]
-enum ThinkingName {
-    Off,
-    Minimal,
-    Low,
-    Medium,
-    High,
-    XHigh,
-    Max,
-    Adaptive,
 }
 
 fn context<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ContextName>, D::Error> {

@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 /// Trust of a person in a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "settings", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ServerTrust {
     /// All of its tools are used, but for those that are denied.

@@ -76,6 +76,7 @@ impl fmt::Debug for Definition {
 
 /// When the model is told of the tools of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "settings", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ServerDisclosure {
     /// With every request.
@@ -86,6 +87,7 @@ pub enum ServerDisclosure {
 
 /// Whether a server may do what a person should know of: ask the model in the middle of a call, or have its skills used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "settings", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ServerPermission {
     /// A person is asked each time; without one it is refused.
