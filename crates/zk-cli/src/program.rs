@@ -126,7 +126,7 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         launch: Some(Arc::new(launch)),
         env,
         dirs,
-        settings: Settings::unread(additions)?,
+        settings: Settings::unread(additions),
         cwd,
         add_dirs: Vec::new(),
         project,

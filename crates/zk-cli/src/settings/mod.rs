@@ -103,11 +103,16 @@ pub(crate) struct SettingsSources<'a> {
 }
 
 impl Settings {
-    /// Settings of which nothing was read yet, of a program with these additions.
+    /// Settings of which nothing is read, of a program with these additions.
+    pub(crate) fn unread(additions: Additions) -> Self {
+        Self { additions, ..Self::default() }
+    }
+
+    /// Settings that layers can be added to.
     ///
     /// # Errors
     /// Two sections with one key.
-    pub(crate) fn unread(additions: Additions) -> Outcome<Self> {
+    fn empty(additions: Additions) -> Outcome<Self> {
         let merged = MergedSettings::new(Arc::new(checks::schema(additions.providers.vendors())?));
         Ok(Self { merged, additions, ..Self::default() })
     }
@@ -126,7 +131,7 @@ impl Settings {
 
     /// Reads every layer, the lowest first. The second part are warnings.
     pub(crate) fn read(sources: &SettingsSources<'_>, given: LayerValues) -> Outcome<(Self, Vec<String>)> {
-        let mut settings = Self::unread(sources.additions.clone())?;
+        let mut settings = Self::empty(sources.additions.clone())?;
         let mut warnings = Vec::new();
         settings.give(Layer::Default, variables::defaults(), &mut warnings)?;
         let environment = variables::environment(sources.env, sources.additions.providers.vendors());
