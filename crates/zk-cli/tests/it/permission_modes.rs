@@ -95,6 +95,17 @@ fn the_sandbox_holds_rules_about_files_against_programs_that_nobody_can_see_into
     assert!(tested.starts_with("ask (mode all)"), "{tested}");
 }
 
+/// The self-test of the sandbox needs the directory of state.
+#[test]
+fn the_first_thing_that_is_asked_in_a_new_home_is_answered_as_any_later_one() {
+    let server = calls(json!({ "command": "touch x" }));
+    let (person, _) = with_default_context(&server);
+    let tested = || person.run(&["policy", "test", "touch x"]).stdout;
+    let first = tested();
+    assert!(person.run(&["-p", "go"]).stdout.contains("Told"));
+    assert_eq!(first, tested());
+}
+
 /// Whether a directory is written is told by the kernel, whatever the judge takes the command for.
 #[test]
 fn a_call_that_runs_unasked_as_a_read_writes_nothing_whatever_mode_was_named() {

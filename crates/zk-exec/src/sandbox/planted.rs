@@ -29,6 +29,8 @@ impl Planted {
     fn plant(state: &Path, beside: &Path) -> io::Result<Self> {
         let name = format!(".zk-canary-{:016x}", RandomState::new().build_hasher().finish());
         let dir = beside.join(&name);
+        // In a new home nothing is there yet.
+        DirBuilder::new().recursive(true).mode(0o700).create(state)?;
         DirBuilder::new().mode(0o700).create(&dir)?;
         let file = dir.join("file");
         let protected = dir.join("protected");
