@@ -23,7 +23,7 @@ pub struct Loaded {
     pub interrupted: Option<InterruptedTurn>,
     /// The entries of plugins, oldest first.
     pub custom: Vec<PluginEntry>,
-    /// Beginning of the conversation that was not read, if there is one.
+    /// Messages before the last compaction, where they were not read.
     pub earlier: Option<Earlier>,
 }
 

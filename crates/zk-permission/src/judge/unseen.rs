@@ -10,7 +10,7 @@ use crate::program::{Leaf, Unseen, hazard_in};
 use crate::rules::{Access, Decision, Rule};
 
 impl Evaluation<'_> {
-    /// A part of which nobody can tell what it runs, so that a rule could be about it unseen.
+    /// Opaque part of a command: rules may be about programs that it starts unseen.
     pub(super) fn not_known(&mut self, subject: &str, why: &str) {
         let contained = self.mode == Mode::Auto && self.here.is_contained;
         let unseen = if self.mode == Mode::ReadOnly { Vec::new() } else { self.rules_unseen(Unseen::ALL) };

@@ -82,7 +82,7 @@ impl Input {
 
     /// The process is in the foreground again, after [`Typed::Away`].
     pub fn resume(&self) {
-        // A thread that ended reads nothing more.
+        // The write fails where the reading thread has ended: there is nothing to resume.
         let _ = (&self.wake).write(&[0]);
     }
 
