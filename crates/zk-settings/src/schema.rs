@@ -157,14 +157,13 @@ impl Schema {
     }
 
     /// Whether it lies in a table whose content is checked by whoever uses it.
-    pub fn is_free(&self, path: &[String]) -> bool {
+    fn is_free(&self, path: &[String]) -> bool {
         (1..path.len())
             .any(|length| matches!(path.get(..length).and_then(|path| self.at(path)), Some(Node::Free(_))))
     }
 
     /// Whether a value is never shown: one that is marked or in a marked table, and whatever has the name of a credential.
-    #[must_use]
-    pub fn is_secret(&self, path: &[String]) -> bool {
+    pub(crate) fn is_secret(&self, path: &[String]) -> bool {
         let is_marked = |length| match path.get(..length).and_then(|path| self.at(path)) {
             Some(Node::Key(key)) => key.marks.is_secret || key.marks.is_credential,
             Some(Node::Table(table)) => table.marks.is_secret,
@@ -174,27 +173,24 @@ impl Schema {
     }
 
     /// Whether a value is kept apart from every table.
-    #[must_use]
-    pub fn is_credential(&self, path: &[String]) -> bool {
+    pub(crate) fn is_credential(&self, path: &[String]) -> bool {
         self.key(path).is_some_and(|key| key.marks.is_credential)
     }
 
     /// Whether the lists of all layers hold.
-    #[must_use]
-    pub fn is_appended(&self, path: &[String]) -> bool {
+    pub(crate) fn is_appended(&self, path: &[String]) -> bool {
         self.key(path).is_some_and(|key| key.marks.appends)
     }
 
     /// Whether an empty table says nothing: one with known keys, of which none is given.
-    #[must_use]
-    pub fn is_empty_table(&self, path: &[String], value: &toml::Value) -> bool {
+    pub(crate) fn is_empty_table(&self, path: &[String], value: &toml::Value) -> bool {
+        let has_keys = |table: &Table| {
+            !table.named.is_empty()
+                || table.marks.is_guarded
+                || matches!(table.any.as_deref(), Some(Node::Key(_)))
+        };
         value.as_table().is_some_and(toml::Table::is_empty)
-            && matches!(self.at(path), Some(Node::Table(table)) if !table.named.is_empty() || table.marks.is_guarded)
-            || value.as_table().is_some_and(toml::Table::is_empty) && self.is_map_of_keys(path)
-    }
-
-    fn is_map_of_keys(&self, path: &[String]) -> bool {
-        matches!(self.at(path), Some(Node::Table(table)) if matches!(table.any.as_deref(), Some(Node::Key(_))))
+            && matches!(self.at(path), Some(Node::Table(table)) if has_keys(table))
     }
 
     /// Whether files of a project may set it. The nearest declaration counts: of the key, then of the tables around it.
