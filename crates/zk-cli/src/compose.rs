@@ -77,7 +77,7 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     if containment.problem.is_some() || containment.reads_problem.is_some() {
         app.notices.show(&format!("warning: {}", containment.describe()));
     }
-    let judge = policy::judge(app, &containment);
+    let (judge, private) = policy::judge(app, &containment);
     let Containment { mode, sandbox, is_contained, for_reads, .. } = containment;
     let gate_mode = if mode == Mode::All { PermissionMode::AllowAll } else { PermissionMode::Ask };
     let gate = PermissionGate::new(gate_mode).remembering(&app.project).advising(advise);
@@ -156,7 +156,7 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
         bus.install(plugin).map_err(Failure::failed)?;
     }
     // In place of the one that the local plugin has.
-    reads::provide(bus, app, judge, denied, for_reads, is_in_sandbox);
+    reads::provide(bus, app, judge, reads::Unseen { denied, private }, for_reads, is_in_sandbox);
     mcp::record(app, bus);
     mcp::offer_skills(bus).map_err(Failure::failed)?;
     // A token that a sub-agent renewed is as lost as any other.

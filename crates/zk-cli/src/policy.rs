@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use zk_exec::{Environment, LocalStateFiles};
-use zk_permission::{Approvals, HostPathClassifier, Layer, PermissionJudge, RuleBase, Rules};
+use zk_permission::{Approvals, HostPathClassifier, Layer, PermissionJudge, PrivateFiles, RuleBase, Rules};
 
 use crate::app::AppContext;
 use crate::containment::Containment;
@@ -40,8 +40,8 @@ pub(crate) fn approvals(app: &AppContext) -> Option<Approvals> {
     ))
 }
 
-/// The judge of a conversation whose commands run there.
-pub(crate) fn judge(app: &AppContext, containment: &Containment) -> PermissionJudge {
+/// The judge of a conversation whose commands run there, and the credentials of the project that its walks pass.
+pub(crate) fn judge(app: &AppContext, containment: &Containment) -> (PermissionJudge, PrivateFiles) {
     let (mode, is_contained) = (containment.mode, containment.is_contained);
     let (mut rules, problem) = rules(app);
     if is_contained {
@@ -56,10 +56,12 @@ pub(crate) fn judge(app: &AppContext, containment: &Containment) -> PermissionJu
     let children = Environment::filtered(app.env.without_secrets());
     let variables = children.vars().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
     let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let private = PrivateFiles::default();
     let classifier = HostPathClassifier::new(&app.roots(), home.as_deref(), &path)
         .with_variables(variables)
         .protecting(app.dirs.own(&app.roots()))
-        .hiding(sandbox::hidden(app));
+        .hiding(sandbox::hidden(app))
+        .recording_private(private.clone());
     let classifier = match containment.for_reads.is_tested() {
         true => classifier.hiding_private(),
         false => classifier,
@@ -73,7 +75,7 @@ pub(crate) fn judge(app: &AppContext, containment: &Containment) -> PermissionJu
     if containment.restricts_reads {
         judge.restrict_reads();
     }
-    judge
+    (judge, private)
 }
 
 fn of_settings(layer: SettingsLayer) -> Layer {

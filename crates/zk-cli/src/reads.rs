@@ -7,7 +7,7 @@ use zk_core::events::ToolPrepare;
 use zk_core::kernel::{Answer, Bus, Cx, Handler, Scope};
 use zk_core::service::{Exec, ExecError, ExecRequest, Process, ReadExec};
 use zk_exec::{Environment, SandboxExec};
-use zk_permission::{Mode, PermissionJudge};
+use zk_permission::{Mode, PermissionJudge, PrivateFiles};
 
 use crate::app::AppContext;
 use crate::containment::ForReads;
@@ -17,12 +17,19 @@ use crate::sandbox;
 /// Longest wait of a command for the read-only sandbox to be set up.
 const SET_UP_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Files that no read sees, whenever they appear.
+pub(crate) struct Unseen {
+    pub(crate) denied: Arc<DeniedFiles>,
+    /// Credentials of the project that a command judged as a read would pass.
+    pub(crate) private: PrivateFiles,
+}
+
 /// Provides the read-only sandbox to tools for as long as it stands, and ends it with the bus.
 pub(crate) fn provide(
     bus: &Bus,
     app: &AppContext,
     judge: PermissionJudge,
-    denied: Arc<DeniedFiles>,
+    unseen: Unseen,
     found: ForReads,
     is_in_sandbox: bool,
 ) {
@@ -35,7 +42,7 @@ pub(crate) fn provide(
     let reads = Arc::new(Reads {
         app: app.clone(),
         judge,
-        denied,
+        unseen,
         scope: scope.clone(),
         is_in_sandbox,
         exec: OnceLock::new(),
@@ -56,7 +63,7 @@ pub(crate) fn provide(
 struct Reads {
     app: AppContext,
     judge: PermissionJudge,
-    denied: Arc<DeniedFiles>,
+    unseen: Unseen,
     scope: Scope,
     /// Whether all commands run in a sandbox.
     is_in_sandbox: bool,
@@ -94,7 +101,7 @@ impl Reads {
 
     fn hold(self: &Arc<Self>, exec: Arc<SandboxExec>) {
         let exec = self.exec.get_or_init(|| {
-            self.denied.hide_in(&exec);
+            self.unseen.denied.hide_in(&exec);
             exec
         });
         let exec = exec.clone();
@@ -171,6 +178,11 @@ struct Held {
 #[async_trait]
 impl Exec for Held {
     async fn spawn(&self, request: ExecRequest) -> Result<Box<dyn Process>, ExecError> {
+        let appeared = self.reads.unseen.private.take_new();
+        if !appeared.is_empty() {
+            // One that cannot be told is set up anew, with them hidden.
+            let _ = self.exec.hide(&appeared);
+        }
         let process = self.exec.spawn(request).await;
         if process.is_err() {
             let exec = self.exec.clone();

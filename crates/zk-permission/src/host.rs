@@ -4,8 +4,8 @@ use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::classifier::{PathClassifier, PathPlace, ProgramPlace, TreeWalk, by_name_at};
 
@@ -29,11 +29,43 @@ pub struct HostPathClassifier {
     hidden: Vec<PathBuf>,
     /// Whether the sandbox of reads hides the credentials that the project itself uses.
     hides_private: Arc<AtomicBool>,
+    private: PrivateFiles,
     variables: BTreeMap<String, String>,
     /// Directories of the repositories in or around the roots that were there from the start: commands do not write their
     /// configuration.
     repositories: Vec<PathBuf>,
     shared: &'static [&'static str],
+}
+
+/// Credentials of the project that walks were allowed to pass, since a sandbox hides them: those that appeared after it was
+/// set up, too.
+#[derive(Clone, Debug, Default)]
+pub struct PrivateFiles(Arc<Mutex<FoundFiles>>);
+
+#[derive(Debug, Default)]
+struct FoundFiles {
+    known: HashSet<PathBuf>,
+    new: Vec<PathBuf>,
+}
+
+impl PrivateFiles {
+    fn record(&self, paths: Vec<PathBuf>) {
+        if paths.is_empty() {
+            return;
+        }
+        let mut found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for path in paths {
+            if found.known.insert(path.clone()) {
+                found.new.push(path);
+            }
+        }
+    }
+
+    /// Takes the files, absolute and physical, that were found since this was last called.
+    #[must_use]
+    pub fn take_new(&self) -> Vec<PathBuf> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).new)
+    }
 }
 
 impl HostPathClassifier {
@@ -57,6 +89,7 @@ impl HostPathClassifier {
             protected: Vec::new(),
             hidden: Vec::new(),
             hides_private: Arc::default(),
+            private: PrivateFiles::default(),
             variables: BTreeMap::new(),
             repositories,
             shared: &SHARED,
@@ -81,6 +114,12 @@ impl HostPathClassifier {
     #[must_use]
     pub fn hiding_private(self) -> Self {
         Self { hides_private: Arc::new(AtomicBool::new(true)), ..self }
+    }
+
+    /// Records there the credentials of the project that a walk came to and left out, for the sandbox that hides them.
+    #[must_use]
+    pub fn recording_private(self, private: PrivateFiles) -> Self {
+        Self { private, ..self }
     }
 
     /// Adds the variables that commands see, of which some name registries: `PIP_INDEX_URL`, `GOPROXY`.
@@ -191,7 +230,7 @@ impl PathClassifier for HostPathClassifier {
         let Some(real) = follow(root).filter(|_| is_readable(place)) else { return place };
         let mut seen = HashSet::from([real.clone()]);
         let mut open = vec![real];
-        let mut entries = 0;
+        let (mut entries, mut private) = (0, Vec::new());
         while let Some(dir) = open.pop() {
             // A file, or a directory that the program cannot read either.
             let Ok(listed) = fs::read_dir(&dir) else { continue };
@@ -222,6 +261,7 @@ impl PathClassifier for HostPathClassifier {
                     continue;
                 };
                 if place == PathPlace::Private && self.hides_private.load(Ordering::Relaxed) {
+                    private.push(path);
                     continue;
                 }
                 let is_listed_name = !walk.reads_contents && !kind.is_dir() && !kind.is_symlink();
@@ -233,6 +273,7 @@ impl PathClassifier for HostPathClassifier {
                 }
             }
         }
+        self.private.record(private);
         place
     }
 }
@@ -375,7 +416,12 @@ mod tests {
             assert_eq!(here.tree(&work.join("src"), words), PathPlace::Outside, "{name}");
             fs::remove_file(work.join("src").join(name)).unwrap();
         }
-        assert_eq!(here.hiding_private().tree(&work.join("app"), read), PathPlace::Inside);
+        let private = PrivateFiles::default();
+        let here = here.hiding_private().recording_private(private.clone());
+        assert_eq!(here.tree(&work.join("app"), read), PathPlace::Inside);
+        assert_eq!(private.take_new().len(), 1);
+        assert_eq!(here.tree(&work.join("app"), read), PathPlace::Inside);
+        assert_eq!(private.take_new(), Vec::<PathBuf>::new(), "known by now");
     }
 
     #[test]

@@ -45,7 +45,7 @@ mod shell;
 pub use approvals::{Approval, ApprovalError, ApprovalKind, Approvals};
 pub use classifier::{PathClassifier, PathPlace, ProgramPlace, TextPathClassifier, TreeWalk, by_name};
 pub use connections::{GitRewrite, GitRewrites};
-pub use host::HostPathClassifier;
+pub use host::{HostPathClassifier, PrivateFiles};
 pub use judge::{Call, Circumstances, JudgedProgram, Reason, RuleRef, Verdict, judge};
 pub use mode::{Mode, UnknownMode};
 pub use plugin::{PermissionJudge, date_of_day};

@@ -103,7 +103,7 @@ fn judged(
     let containment = Containment::of(app, app.settings.permissions.allow_all)?;
     let effects = &effects(containment.sandbox.is_some())?;
     let mode = containment.mode;
-    let judge = policy::judge(app, &containment);
+    let (judge, _) = policy::judge(app, &containment);
     let verdict = judge.verdict(tool, effects, &app.cwd);
     let is_remembered =
         asks_by_no_rule(&verdict) && args.is_some_and(|args| is_remembered(app, tool, args, effects));

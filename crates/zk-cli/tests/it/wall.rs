@@ -59,6 +59,26 @@ fn a_file_that_appears_under_a_denied_name_is_hidden_from_the_next_command_that_
     assert!(told.contains("Blocked: ") && told.contains("rule: deny `read(**/.env)`"), "{told}");
 }
 
+#[test]
+fn credentials_of_the_project_that_appear_while_it_runs_are_hidden_from_every_recursion() {
+    let place = tempfile::tempdir().unwrap();
+    let root = fs::canonicalize(place.path()).unwrap();
+    let project = root.clone();
+    let model = wants_each(&["grep -r KEY= .", "grep -r KEY= .", "grep -r KEY= ."], move |done| {
+        let name = ["plain", "sub/.env", "sub/.ENV.local"][done];
+        fs::create_dir_all(project.join("sub")).unwrap();
+        fs::write(project.join(name), format!("KEY=CANARY-{done}")).unwrap();
+    });
+    let Some(person) = sandboxed(&model) else { return };
+    for mode in ["ask", "auto"] {
+        let ended = person.run(&["-p", "go", "--permission-mode", mode, "--cwd", root.to_str().unwrap()]);
+        let told = format!("{}{}", model.bodies().last().unwrap(), ended.stderr);
+        assert_eq!(told.matches("plain:KEY=CANARY-0").count(), 3, "{told}");
+        assert!(!told.contains("CANARY-1") && !told.contains("CANARY-2"), "{told}");
+        fs::remove_dir_all(root.join("sub")).unwrap();
+    }
+}
+
 /// Each mode has the read-only sandbox that its reads need, whatever mode the conversation began with.
 #[test]
 fn a_tighter_mode_that_is_chosen_later_holds_reads_in_a_sandbox_of_its_own() {
