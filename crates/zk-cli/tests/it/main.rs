@@ -39,6 +39,8 @@ mod flags;
 #[cfg(test)]
 mod foreign;
 #[cfg(test)]
+mod golden;
+#[cfg(test)]
 mod histories;
 #[cfg(test)]
 mod hostile_projects;
