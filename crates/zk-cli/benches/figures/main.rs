@@ -1,7 +1,7 @@
 //! Measures the program from outside against a scripted server on this machine: `cargo bench -p zk-cli --bench
 //! figures`. Prints each figure beside its bar; asserts nothing. With `ZK_BESIDE=/path/to/another/zk` both programs
 //! take turns, five times each, and the ratio of their medians is printed too. `ZK_PROGRAM=/path/to/zk` measures that
-//! program instead of the one that was built.
+//! program instead of the one that was built. Words after `--` name the figures to measure, such as `stream`.
 
 #![expect(clippy::print_stdout, reason = "its output is the result")]
 
@@ -26,9 +26,21 @@ fn main() -> Result<()> {
     let program = named_by("ZK_PROGRAM").unwrap_or_else(|| PathBuf::from(child::PROGRAM));
     let beside = named_by("ZK_BESIDE");
     let rounds = if beside.is_some() { ROUNDS } else { 1 };
-    let figures =
-        [version, size, start, one_answer, many_turns, stream, parallel_reads, many_calls, large_results];
-    for figure in figures {
+    let named: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let figures: [(&str, fn(&mut Report) -> Result<()>); 9] = [
+        ("version", version),
+        ("size", size),
+        ("start", start),
+        ("one_answer", one_answer),
+        ("many_turns", many_turns),
+        ("stream", stream),
+        ("parallel_reads", parallel_reads),
+        ("many_calls", many_calls),
+        ("large_results", large_results),
+    ];
+    for (_, figure) in
+        figures.into_iter().filter(|(name, _)| named.is_empty() || named.iter().any(|word| word == name))
+    {
         for _ in 0..rounds {
             child::measure(program.clone());
             figure(&mut report)?;
