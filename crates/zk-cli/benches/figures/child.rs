@@ -37,6 +37,12 @@ impl Home {
         Ok(std::fs::write(self.project().join(name), text)?)
     }
 
+    pub(crate) fn settings(&self, text: &str) -> Result<()> {
+        let zk = self.project().join(".zk-home");
+        std::fs::create_dir_all(&zk)?;
+        Ok(std::fs::write(zk.join("settings.toml"), text)?)
+    }
+
     fn project(&self) -> &Path {
         self.0.path()
     }

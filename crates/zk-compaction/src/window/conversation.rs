@@ -159,8 +159,10 @@ impl ConversationWindow {
         let level = budget.level(estimate, bytes);
         let usable = budget.usable();
         // Without a known context window the budget is in bytes, and no count of tokens decides anything.
-        self.hinges_on_count =
-            usable.is_some() && budget.level(estimate + self.ledger.uncounted(), bytes) != WindowLevel::Low;
+        // No more is what the text has at least, whoever counts.
+        let doubled =
+            self.ledger.counted_estimate(self.overhead.unwrap_or_default()) + self.ledger.uncounted();
+        self.hinges_on_count = usable.is_some() && budget.level(doubled, bytes) != WindowLevel::Low;
         self.fill = WindowFill { window, bytes, estimate, usable, level, ..self.fill };
     }
 

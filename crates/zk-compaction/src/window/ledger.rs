@@ -152,12 +152,16 @@ impl Ledger {
     /// Tokens of the request as it would be sent now. `beside` is what is sent beside the messages, where no usage has
     /// shown it.
     pub(crate) fn estimate(&self, beside: u64) -> u64 {
+        self.counted_estimate(beside).max(self.least())
+    }
+
+    /// As [`Self::estimate`], by what was counted alone: only this changes with another counter.
+    pub(crate) fn counted_estimate(&self, beside: u64) -> u64 {
         let tail = self.scaled(self.tail());
-        let estimate = match &self.anchor {
+        match &self.anchor {
             Some(anchor) => anchor.read + tail + if self.answered(anchor) { anchor.output } else { 0 },
             None => tail + self.shown.map_or(beside, |shown| shown.overhead),
-        };
-        estimate.max(self.least())
+        }
     }
 
     /// Tokens that the text has at least, whatever a provider says that it counted.
