@@ -7,7 +7,8 @@ use zk_core::kernel::{Bus, Plugin, Scope};
 use zk_core::model::{AgentError, Message, Model, SessionId, ThinkingRequest};
 use zk_core::service::{CurrentCwd, Entry, Provider, StoredConversation, Tool};
 
-use crate::agent::{Agent, AgentInner, Config};
+use crate::agent::Agent;
+use crate::inner::{AgentInner, Config};
 use crate::models;
 use crate::spawn::{self, SpawnOptions};
 use crate::tools::{Aliases, check_guarded, check_tools};
@@ -56,8 +57,15 @@ impl fmt::Debug for AgentBuilder {
     }
 }
 
+impl Agent {
+    /// An agent that asks `provider`.
+    pub fn builder(provider: Arc<dyn Provider>) -> AgentBuilder {
+        AgentBuilder::new(provider)
+    }
+}
+
 impl AgentBuilder {
-    pub(crate) fn new(provider: Arc<dyn Provider>) -> Self {
+    fn new(provider: Arc<dyn Provider>) -> Self {
         Self {
             provider,
             bus: None,
@@ -270,7 +278,7 @@ impl AgentBuilder {
         if !self.is_unguarded {
             check_guarded(&bus, &self.tools)?;
         }
-        let agent = Agent::new(Config {
+        let agent = Agent::new(AgentInner::new(Config {
             provider: Retrying::unless_retrying(&self.limits, self.provider, &self.retry),
             retry: self.retry,
             limits: self.limits,
@@ -287,8 +295,8 @@ impl AgentBuilder {
             restored: self.restored,
             session: self.session,
             cwd: self.cwd,
-        });
-        models::offer(&agent, &scope);
+        }));
+        models::offer(&agent.inner, &scope);
         scope.provide_service::<dyn CurrentCwd>(Arc::new(AgentCwd(Arc::downgrade(&agent.inner))));
         if let Some(options) = self.spawn {
             spawn::offer(&agent, options, &scope)?;

@@ -19,9 +19,9 @@ use zk_core::service::{
 };
 
 use crate::ToolSet;
-use crate::accounts::Attempts;
-use crate::agent::AgentInner;
+use crate::attempts::Attempts;
 use crate::budget::{Hold, Purse, afford_aside};
+use crate::inner::AgentInner;
 use crate::sampling::{Draft, unfinished};
 use crate::shared::RunShared;
 use crate::thinking::output_limit;

@@ -10,10 +10,10 @@ use zk_core::kernel::{Cx, ScopeGuard};
 use zk_core::model::{AgentError, Message, Model, ModelRef, Role, SessionId, ThinkingRequest};
 use zk_core::service::{CustomEntry, QUERY_CONTEXT, RunStatus, TurnCwd};
 
-use crate::agent::AgentInner;
 use crate::budget::{Estimator, Ledger, Purse};
 use crate::control::Control;
 use crate::gates;
+use crate::inner::AgentInner;
 use crate::output::OutputTool;
 use crate::run::{Lineage, RunLimits};
 use crate::sections;

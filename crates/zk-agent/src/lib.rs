@@ -28,6 +28,7 @@
 mod accounts;
 mod agent;
 mod answer;
+mod attempts;
 mod budget;
 mod builder;
 mod busy;
@@ -38,6 +39,7 @@ mod counts;
 mod driver;
 mod error_formatter;
 mod gates;
+mod inner;
 mod machine;
 mod models;
 mod options;

@@ -8,15 +8,14 @@ use zk_core::kernel::{Answer, Cx, Handler, ItemChange, Scope, Stage};
 use zk_core::model::{ErrorKind, Model, ModelRef};
 use zk_core::service::Provider;
 
-use crate::Agent;
-use crate::agent::AgentInner;
+use crate::inner::AgentInner;
 
 /// Time limit for an endpoint to list its models.
 const LISTING: Duration = Duration::from_secs(10);
 
 /// Answers what models `agent` can be given, and announces when there are others.
-pub(crate) fn offer(agent: &Agent, scope: &Scope) {
-    let agent = Arc::downgrade(&agent.inner);
+pub(crate) fn offer(agent: &Arc<AgentInner>, scope: &Scope) {
+    let agent = Arc::downgrade(agent);
     // Whoever knows better answers after it.
     scope.handle_at::<ModelsQuery, _>(Stage::Early, Arc::new(Answers(agent.clone())));
     scope.on_items::<dyn Provider>(move |change| {

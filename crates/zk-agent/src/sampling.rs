@@ -15,7 +15,7 @@ use zk_core::model::{
 };
 use zk_core::service::{EventStream, StreamEvent};
 
-use crate::accounts::Attempts;
+use crate::attempts::Attempts;
 use crate::pipe::{AnswerPipe, Part};
 use crate::shared::RunShared;
 use crate::tools::Aliases;

@@ -9,7 +9,7 @@ use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, Block, Message, StopReason, TurnId, TurnUsage, Usage};
 use zk_core::service::{Provider, Request, TurnCwd};
 
-use crate::accounts::Attempts;
+use crate::attempts::Attempts;
 use crate::driver::Driver;
 use crate::sampling::{Sampled, sample};
 use crate::tools::Batch;

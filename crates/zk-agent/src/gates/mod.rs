@@ -14,7 +14,7 @@ use zk_core::model::Disclosure;
 use zk_core::service::Tool;
 
 use crate::Behavior;
-use crate::agent::AgentInner;
+use crate::inner::AgentInner;
 use crate::output::OUTPUT_TOOL;
 use crate::shared::RunShared;
 use crate::tools::is_guarded;
@@ -34,7 +34,7 @@ pub(crate) fn install(scope: &Scope, behavior: &Behavior, run: &Arc<RunShared>, 
     }
     if !behavior.dedup_tools.is_empty() {
         let gate =
-            Arc::new(dedup::Dedup::new(behavior.dedup_tools.clone(), Arc::downgrade(agent), run.clone()));
+            Arc::new(dedup::Dedup::new(behavior.dedup_tools.clone(), agent.dedup.clone(), run.clone()));
         scope.handle_at::<ToolGate, _>(at, gate);
     }
     if !agent.is_unguarded {

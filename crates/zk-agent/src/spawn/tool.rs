@@ -13,7 +13,7 @@ use zk_core::model::{
 use zk_core::service::{CallPlace, PinnedContext, RunControl, Tool, ToolCx, TurnEnv, drop_section};
 
 use super::{AgentDefinition, SpawnCount, SpawnOptions};
-use crate::agent::AgentInner;
+use crate::inner::AgentInner;
 use crate::run::{Lineage, RunLimits};
 use crate::sections::{GUIDE_SECTION, IDENTITY_SECTION};
 use crate::{Agent, Behavior, Preset, RunOptions, RunOutcome};
