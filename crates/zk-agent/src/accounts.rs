@@ -7,13 +7,13 @@ use zk_core::model::{AgentError, Message, TurnUsage, Usage};
 use zk_core::service::{ContextId, ContextWindow};
 
 use crate::OutputBudget;
-use crate::driver::Driver;
+use crate::run_state::RunState;
 use crate::turn::Turn;
 
 /// Bytes of text that a token has, or some more.
 const BYTES_OF_A_TOKEN: u64 = 3;
 
-impl Driver {
+impl RunState {
     /// Counts what a response cost.
     pub(crate) fn account(&self, turn: &Turn, usage: Usage) -> TurnUsage {
         let cost = self.model.cost(&usage);

@@ -2,10 +2,10 @@ use zk_core::events::{MessagesCause, OutputReady};
 use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, ErrorKind, Message, StopReason};
 
-use crate::driver::Driver;
 use crate::output::{OUTPUT_TOOL, OutputTool};
+use crate::run_state::RunState;
 
-impl Driver {
+impl RunState {
     /// Whether a batch brought the structured output, and with it the end.
     pub(crate) async fn announce_output(&self, cx: &Cx, message: &Message) -> Result<bool, AgentError> {
         let Some(tool) = &self.output else { return Ok(false) };

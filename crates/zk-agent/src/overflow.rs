@@ -7,10 +7,10 @@ use zk_core::events::ContextOverflow;
 use zk_core::model::{AgentError, Message, ProviderError, context_size};
 use zk_core::service::Request;
 
-use crate::driver::Driver;
+use crate::run_state::RunState;
 use crate::turn::Turn;
 
-impl Driver {
+impl RunState {
     /// The request again, of fewer messages, or nothing if they did not become less.
     pub(crate) async fn with_room(
         &mut self,

@@ -3,14 +3,15 @@ use std::sync::Arc;
 use zk_core::events::Input;
 use zk_core::model::{AgentError, Block, Message};
 
-use crate::driver::Driver;
+use crate::run_state::RunState;
 
-impl Driver {
+impl RunState {
     /// The prompt after the `input` event, if there is one, and what handlers added to it; nothing if one dealt with it.
     pub(crate) async fn read_input(
-        &mut self,
+        &self,
+        prompt: Option<Vec<Block>>,
     ) -> Result<Option<(Option<Vec<Block>>, Vec<Message>)>, AgentError> {
-        let Some(blocks) = self.options.prompt.take() else { return Ok(Some((None, Vec::new()))) };
+        let Some(blocks) = prompt else { return Ok(Some((None, Vec::new()))) };
         Ok(self.read_blocks(blocks).await?.map(|(blocks, added)| (Some(blocks), added)))
     }
 

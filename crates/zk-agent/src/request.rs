@@ -7,13 +7,13 @@ use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, ErrorKind, Message, ModelRef, Phase, ProviderError, SessionId, WireReady};
 use zk_core::service::{CallPlace, ContextId, ContextWindow, Request, ToolChoice};
 
-use crate::driver::Driver;
 use crate::prefix_guard::{Next, Rewrites};
+use crate::run_state::RunState;
 use crate::thinking::{decayed, output_limit, usual_limit};
 use crate::tools::{ToolNews, is_guarded};
 use crate::turn::Turn;
 
-impl Driver {
+impl RunState {
     /// The tools of this turn, announced if they are not those of the request before.
     pub(crate) async fn refresh_tools(&mut self, turn: &Turn) -> Result<(), AgentError> {
         self.take_tools()?;
@@ -82,7 +82,7 @@ impl Driver {
         messages: &[Arc<Message>],
     ) -> Result<Request, AgentError> {
         let cx = &turn.cx;
-        let (mut system, mut system_by) = (self.system.clone(), None);
+        let (mut system, mut system_by) = (self.prompt.text.clone(), None);
         if cx.bus().has_listeners::<SystemTransform>() {
             let transform = SystemTransform::new(turn.id.clone(), turn.number, system);
             let transform = cx.emit(transform).await?;
@@ -90,13 +90,13 @@ impl Driver {
             system = transform.system;
         }
         let thinking = decayed(self.thinking, self.behavior.thinking_decay.as_ref(), turn.number);
-        let own = self.own_model.reference();
-        let max_tokens = self.behavior.max_tokens.unwrap_or_else(|| usual_limit(&self.own_model));
+        let own = self.models.own.reference();
+        let max_tokens = self.behavior.max_tokens.unwrap_or_else(|| usual_limit(&self.models.own));
         let parameters = cx
             .emit(ProviderRequest {
                 model: own.clone(),
                 thinking,
-                max_tokens: output_limit(max_tokens, thinking, &self.own_model),
+                max_tokens: output_limit(max_tokens, thinking, &self.models.own),
                 tool_choice: self.output.as_ref().map_or(ToolChoice::Auto, |output| output.choice()),
             })
             .await?;
@@ -129,7 +129,7 @@ impl Driver {
         let next = Next {
             turn: &turn.id,
             request: &request,
-            sections: &self.sections,
+            sections: &self.prompt.sections,
             system_by,
             tool_sources,
             is_first: turn.number == 1,
@@ -145,13 +145,13 @@ impl Driver {
     /// Has the model `asked` answer the turn that a plugin asked for, or the run's own one.
     async fn choose_model(&mut self, own: &ModelRef, asked: &ModelRef, cx: &Cx) -> Result<(), AgentError> {
         let found = if asked == own { None } else { self.agent.known_model(asked) };
-        if found.is_none() && asked != own && self.unknown_model.as_ref() != Some(asked) {
-            self.unknown_model = Some(asked.clone());
+        if found.is_none() && asked != own && self.models.unknown.as_ref() != Some(asked) {
+            self.models.unknown = Some(asked.clone());
             let (kind, source) = (PartKind::Model, "run".to_owned());
             let error = format!("no provider here knows it; {own} answers");
             cx.emit(PartLeftOut { kind, name: asked.to_string(), source, error }).await?;
         }
-        self.model = found.unwrap_or_else(|| self.own_model.clone());
+        self.model = found.unwrap_or_else(|| self.models.own.clone());
         Ok(())
     }
 }

@@ -35,10 +35,10 @@ const ITEMS_WAITING: usize = 16_384;
 pub struct Run {
     shared: Arc<RunShared>,
     bus: Bus,
-    state: RunState,
+    task: RunTask,
 }
 
-enum RunState {
+enum RunTask {
     Idle(Pin<Box<dyn Future<Output = RunOutcome> + Send>>),
     Running(oneshot::Receiver<RunOutcome>),
     Over,
@@ -120,7 +120,7 @@ impl Run {
         bus: Bus,
         work: impl Future<Output = RunOutcome> + Send + 'static,
     ) -> Self {
-        Self { shared, bus, state: RunState::Idle(Box::pin(work)) }
+        Self { shared, bus, task: RunTask::Idle(Box::pin(work)) }
     }
 
     /// The run's id.
@@ -164,18 +164,18 @@ impl Run {
 
     /// Starts the run without waiting for it. Needs a tokio runtime.
     pub fn start(&mut self) {
-        let state = std::mem::replace(&mut self.state, RunState::Over);
-        self.state = match state {
-            RunState::Idle(work) => {
+        let task = std::mem::replace(&mut self.task, RunTask::Over);
+        self.task = match task {
+            RunTask::Idle(work) => {
                 self.shared.begin();
                 let (done, outcome) = oneshot::channel();
                 tokio::spawn(async move {
                     // Nobody waits when the handle was dropped.
                     let _ = done.send(work.await);
                 });
-                RunState::Running(outcome)
+                RunTask::Running(outcome)
             }
-            other @ (RunState::Running(_) | RunState::Over) => other,
+            other @ (RunTask::Running(_) | RunTask::Over) => other,
         };
     }
 
@@ -262,11 +262,11 @@ impl Run {
     /// Waits for the end. Starts the run if nothing has yet.
     pub async fn wait(mut self) -> RunOutcome {
         self.start();
-        let ended = match &mut self.state {
-            RunState::Running(outcome) => outcome.await.ok(),
-            RunState::Idle(_) | RunState::Over => None,
+        let ended = match &mut self.task {
+            RunTask::Running(outcome) => outcome.await.ok(),
+            RunTask::Idle(_) | RunTask::Over => None,
         };
-        self.state = RunState::Over;
+        self.task = RunTask::Over;
         ended.unwrap_or_else(|| RunOutcome {
             run_id: self.shared.id.clone(),
             result: Err(AgentError::Usage(
@@ -283,7 +283,7 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        if !matches!(self.state, RunState::Over) {
+        if !matches!(self.task, RunTask::Over) {
             self.shared.stop.cancel();
             self.shared.queues().close();
         }

@@ -9,7 +9,6 @@ use zk_core::model::{Message, RunId, Stats, TurnId};
 use zk_core::service::RunEnded;
 
 use crate::steer::Queues;
-use crate::tools::{Outcomes, RepeatedFailures};
 
 /// State that a run shares with its handles, its gates and its sub-agents.
 #[derive(Debug)]
@@ -23,8 +22,6 @@ pub(crate) struct RunShared {
     stats: Mutex<Stats>,
     /// Calls so far, counted when their gate let them through: a budget inside a batch sees its siblings.
     counts: Mutex<BTreeMap<String, u32>>,
-    repeats: Mutex<RepeatedFailures>,
-    outcomes: Mutex<Outcomes>,
     /// Lazy tools the model may use in this run, by canonical name.
     unlocked: Mutex<BTreeSet<String>>,
     /// Reason why the run was stopped, as the first who gave one put it.
@@ -43,8 +40,6 @@ impl RunShared {
             queues: Mutex::default(),
             stats: Mutex::default(),
             counts: Mutex::default(),
-            repeats: Mutex::default(),
-            outcomes: Mutex::default(),
             unlocked: Mutex::default(),
             abort_reason: OnceLock::new(),
             turn: Mutex::default(),
@@ -79,14 +74,6 @@ impl RunShared {
 
     pub(crate) fn counts(&self) -> MutexGuard<'_, BTreeMap<String, u32>> {
         lock(&self.counts)
-    }
-
-    pub(crate) fn repeats(&self) -> MutexGuard<'_, RepeatedFailures> {
-        lock(&self.repeats)
-    }
-
-    pub(crate) fn outcomes(&self) -> MutexGuard<'_, Outcomes> {
-        lock(&self.outcomes)
     }
 
     pub(crate) fn unlocked(&self) -> MutexGuard<'_, BTreeSet<String>> {

@@ -2,12 +2,12 @@ use std::sync::Arc;
 
 use zk_core::model::{AgentError, ErrorKind, Message, Phase, ProviderError, StopReason};
 
-use crate::driver::Driver;
+use crate::run_state::RunState;
 
 /// Most times in a row that a provider may pause its answer.
 const MAX_PAUSES: usize = 32;
 
-impl Driver {
+impl RunState {
     /// Whether a response that the provider paused may be gone on with: not for ever.
     pub(crate) fn go_on(&self) -> Result<(), AgentError> {
         let state = self.agent.state();

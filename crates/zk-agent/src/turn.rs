@@ -10,9 +10,9 @@ use zk_core::model::{AgentError, Block, Message, StopReason, TurnId, TurnUsage, 
 use zk_core::service::{Provider, Request, TurnCwd};
 
 use crate::attempts::Attempts;
-use crate::driver::Driver;
+use crate::run_state::RunState;
 use crate::sampling::{Sampled, sample};
-use crate::tools::Batch;
+use crate::tools::{Batch, ask_to_go_on, run_calls};
 
 /// The turn a run is in.
 pub(crate) struct Turn {
@@ -22,7 +22,7 @@ pub(crate) struct Turn {
     pub(crate) cx: Cx,
 }
 
-impl Driver {
+impl RunState {
     /// One model response with its tool results. Gives whether the model was done.
     pub(crate) async fn turn(&mut self, number: u32) -> Result<bool, AgentError> {
         let id = TurnId::fresh();
@@ -52,7 +52,7 @@ impl Driver {
             return self.broke_off(turn, None, Usage::default(), error.into()).await;
         }
         let model = self.model.clone();
-        let (bytes, max_tokens) = (self.purse.measure(&request), request.max_tokens);
+        let (bytes, max_tokens) = (self.spending.purse.measure(&request), request.max_tokens);
         let mut attempts = Attempts::new(&model, hold);
         let mut sampled = self.ask(&turn, &*provider, request, &mut attempts).await;
         // Nothing of an answer was seen: asking for less is no second turn.
@@ -69,7 +69,7 @@ impl Driver {
                 Err(error) => sampled = Sampled::Broken { message: None, usage: attempts.total(), error },
             }
         }
-        self.estimator.note(bytes, &attempts.total());
+        self.spending.estimator.note(bytes, &attempts.total());
         // Before the calls run: sub-agents need what is left.
         drop(attempts);
         match sampled {
@@ -133,12 +133,12 @@ impl Driver {
             self.announce_usage(&turn, usage).await?;
             return self.ask_for_output(&turn.cx, &message, stop).await;
         }
-        let Batch { results, bytes, failure } = self.run_calls(&turn.cx, &turn.id, &message).await;
+        let Batch { results, bytes, failure } = run_calls(self.call_context(&turn.cx), &message).await;
         let results = Message::user(results).identified().shared();
         self.commit(self.pair(turn.id.clone(), message.clone(), results, usage.clone())).await?;
         self.announce_usage(&turn, usage).await?;
         if let Some(error) = failure
-            && !self.ask_to_go_on(&error, &turn.cx).await
+            && !ask_to_go_on(&error, &turn.cx, &self.calls).await
         {
             return Err(if self.shared.stop.is_cancelled() { AgentError::Aborted } else { error });
         }

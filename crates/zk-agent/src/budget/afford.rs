@@ -9,13 +9,13 @@ use zk_core::service::{Question, Questions, Request, UiAnswer};
 use super::ledger::{Held, Shortage};
 use super::quote::bytes_of;
 use super::{Estimator, Hold, Purse, Quote};
-use crate::driver::Driver;
+use crate::run_state::RunState;
 use crate::turn::Turn;
 
 /// Time limit for a person to say what becomes of a budget.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-impl Driver {
+impl RunState {
     /// Holds what `request` can cost, with a shorter answer if only that can be paid. When not even that can, a person
     /// is asked; where nobody is, the run ends.
     pub(crate) async fn afford(
@@ -23,13 +23,13 @@ impl Driver {
         turn: &Turn,
         request: &mut Request,
     ) -> Result<Option<Hold>, AgentError> {
-        if self.purse.is_unlimited() {
+        if self.spending.purse.is_unlimited() {
             return Ok(None);
         }
-        check_price(&self.purse, &self.model)?;
-        let quote = Quote::new(&self.model, self.estimator.most(bytes_of(request)));
+        check_price(&self.spending.purse, &self.model)?;
+        let quote = Quote::new(&self.model, self.spending.estimator.most(bytes_of(request)));
         loop {
-            match self.purse.hold(&quote, request.max_tokens) {
+            match self.spending.purse.hold(&quote, request.max_tokens) {
                 Held::Granted { hold, max_tokens, shortened_by } => {
                     if let Some(shortage) = shortened_by {
                         request.max_tokens = max_tokens;
@@ -38,7 +38,8 @@ impl Driver {
                     return Ok(Some(hold));
                 }
                 Held::Busy(shortage) => {
-                    let freed = pin!(self.purse.until_freed(&shortage.ledger, &quote, request.max_tokens));
+                    let freed =
+                        pin!(self.spending.purse.until_freed(&shortage.ledger, &quote, request.max_tokens));
                     if let Either::Left(_) = select(pin!(turn.cx.stop_token().cancelled()), freed).await {
                         return Err(AgentError::Aborted);
                     }

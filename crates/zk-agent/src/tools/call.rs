@@ -7,12 +7,12 @@ use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, CallKind, Concurrency, ToolCall, ToolContent, ToolResult, output_bytes};
 use zk_core::service::{CallEnd, CallPlace, CallSteps, Progress, Tool};
 
+use super::CallContext;
 use super::catch::catch_panic;
-use crate::driver::Driver;
 
 /// State that all calls of one batch share.
 pub(super) struct Calls<'a> {
-    pub(super) driver: &'a Driver,
+    pub(super) context: &'a CallContext<'a>,
     pub(super) cx: Cx,
     /// Calls of the run before this batch.
     pub(super) counts: Arc<BTreeMap<String, u32>>,
@@ -34,16 +34,16 @@ impl Calls<'_> {
             turn_id: self.cx.turn_id().into(),
             call_id: call.id.clone(),
             name: call.name.clone(),
-            display_name: self.driver.toolbox.wire_name(&call.name),
+            display_name: self.context.toolbox.wire_name(&call.name),
         })
     }
 
     /// The calls in groups of one kind, as far as their tools tell it.
     pub(super) fn batch(&self, calls: &[&ToolCall], refs: &[Arc<CallRef>]) -> ToolBatch {
-        let place = CallPlace { cx: self.cx.clone(), cwd: self.driver.cwd.clone() };
+        let place = CallPlace { cx: self.cx.clone(), cwd: self.context.cwd.to_owned() };
         let mut groups: Vec<CallGroup> = Vec::new();
         for (call, info) in calls.iter().zip(refs) {
-            let tool = self.driver.toolbox.get(&call.name).filter(|_| call.malformed.is_none());
+            let tool = self.context.toolbox.get(&call.name).filter(|_| call.malformed.is_none());
             let kind = tool.and_then(|tool| {
                 catch_panic(|| tool.kind().unwrap_or_else(|| CallKind::of(&tool.effects(&call.args, &place))))
             });
@@ -60,11 +60,11 @@ impl Calls<'_> {
     pub(super) fn steps(&self, call: Arc<CallRef>) -> CallSteps {
         CallSteps {
             cx: self.cx.clone(),
-            run_id: self.driver.shared.id.clone(),
+            run_id: self.context.shared.id.clone(),
             call,
-            cwd: self.driver.cwd.clone(),
+            cwd: self.context.cwd.to_owned(),
             run_tool_counts: self.counts.clone(),
-            keeps_images: self.driver.model.capabilities.vision,
+            keeps_images: self.context.keeps_images,
             progress: Progress::default(),
         }
     }

@@ -29,7 +29,7 @@ impl Calls<'_> {
         match &mut outcome {
             Ok(output) => {
                 if let Some(key) = dedup {
-                    self.driver.agent.dedup.record(&call.name, key, output);
+                    self.context.dedup.record(&call.name, key, output);
                 }
             }
             Err(ToolError { kind: ToolErrorKind::Aborted, message, .. })

@@ -49,10 +49,10 @@ impl Calls<'_> {
     /// this one after the other, in the order the model made them.
     pub(super) async fn preflight(&self, call: &ToolCall, info: Arc<CallRef>) -> Preflight {
         if let Some(raw) = &call.malformed {
-            self.driver.shared.count(&call.name);
+            self.context.shared.count(&call.name);
             return Preflight::Settled(self.malformed(info, raw).await);
         }
-        let tool = self.driver.toolbox.get(&info.name);
+        let tool = self.context.toolbox.get(&info.name);
         let steps = self.steps(info.clone());
         let arguments = match &tool {
             None => Ok(Validated { args: call.args.clone(), coercions: Vec::new() }),
@@ -67,7 +67,7 @@ impl Calls<'_> {
             (Ok(Gated::Substituted(output)), _) => Preflight::Settled(steps.substitute(output).await.into()),
             (Ok(Gated::Approved(approved)), Some(tool)) => Preflight::Ready(Ready {
                 concurrency: self.order(concurrency(&*tool, approved.args()), &approved).await,
-                dedup: call_key(&self.driver.behavior, &info.name, approved.args()),
+                dedup: call_key(self.context.behavior, &info.name, approved.args()),
                 approved,
                 tool,
                 coercions,
@@ -91,7 +91,7 @@ impl Calls<'_> {
             | Effect::Network { .. }
             | Effect::LeavesContext { .. } => None,
         });
-        let (written, cwd): (Vec<PathBuf>, _) = (written.flatten().collect(), self.driver.cwd.clone());
+        let (written, cwd): (Vec<PathBuf>, _) = (written.flatten().collect(), self.context.cwd.to_owned());
         if written.is_empty() {
             return told;
         }
@@ -124,7 +124,7 @@ impl Calls<'_> {
             Ok(answer) => (answer.result, answer.suppress_error),
             Err(_) => (None, false),
         };
-        let toolbox = &self.driver.toolbox;
+        let toolbox = self.context.toolbox;
         let names: Vec<String> = toolbox.names().iter().map(|name| toolbox.wire_name(name)).collect();
         let near = nearest(&call.display_name, names.iter().map(String::as_str));
         let hint = match near.as_slice() {
