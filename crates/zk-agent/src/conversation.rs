@@ -17,7 +17,8 @@ use zk_core::service::{
     TurnCwd, TurnEnv, UiAnswer,
 };
 
-use crate::shared::{RunShared, lock};
+use crate::lock::lock;
+use crate::shared::RunShared;
 use crate::{Agent, Run, RunOptions};
 
 /// The conversation of an [`Agent`]. A handle: clones are the same conversation.

@@ -13,8 +13,9 @@ use zk_core::service::{ContextId, Entry, Provider, TurnEnv};
 use crate::budget::{Ledger, stored_spent};
 use crate::commit::{Commit, identified};
 use crate::gates::DedupMemory;
+use crate::lock::lock;
 use crate::prefix_guard::PrefixGuard;
-use crate::shared::{RunShared, lock};
+use crate::shared::RunShared;
 use crate::tools::{Aliases, ToolMemory};
 use crate::{Behavior, RateLimits, RetryPolicy, Retrying, ToolSet};
 

@@ -41,6 +41,8 @@ mod error_formatter;
 mod gates;
 mod history;
 mod inner;
+mod lineage;
+mod lock;
 mod machine;
 mod models;
 mod options;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use zk_core::model::{Approved, Block, Effects, Message, Model, ToolError, ToolOutput, ToolSpec};
 use zk_core::service::{CallPlace, OutputFormat, Provider, Tool, ToolChoice, ToolCx, validate};
 
-use crate::shared::lock;
+use crate::lock::lock;
 
 /// The tool through which a model gives its structured output.
 pub(crate) const OUTPUT_TOOL: &str = "__output__";

@@ -1,4 +1,3 @@
-use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -16,9 +15,8 @@ use zk_core::kernel::{AnyEvent, Bus, Cx, Reach, Scope, ScopeGuard};
 use zk_core::model::{AgentError, Block, Message, RunId, Stats, StopReason};
 use zk_core::service::RunEnded;
 
-use crate::budget::Purse;
+use crate::lineage::Lineage;
 use crate::shared::RunShared;
-use crate::{ToolBudget, ToolSet};
 
 mod updates;
 
@@ -383,42 +381,5 @@ impl<T> Stream for RunStream<T> {
             self.waiting.fetch_sub(1, Ordering::AcqRel);
         }
         next
-    }
-}
-
-/// Limits of a run's tools: a service of its context, so that sub-agents inherit them.
-#[derive(Clone, Debug)]
-pub(crate) struct RunLimits {
-    pub(crate) tools: ToolSet,
-    pub(crate) allowed_tools: Option<Vec<String>>,
-    pub(crate) tool_budgets: BTreeMap<String, ToolBudget>,
-}
-
-/// The runs that a run was started by, directly or not: a service of the context of a sub-agent's run.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Lineage {
-    runs: Vec<Arc<str>>,
-    /// Budgets that the run that started this one may spend.
-    purse: Option<Arc<Purse>>,
-}
-
-impl Lineage {
-    pub(crate) fn of(cx: &Cx) -> Option<Arc<Self>> {
-        cx.service::<Self>()
-    }
-
-    /// The lineage of a run that is started in `cx`.
-    pub(crate) fn below(cx: &Cx) -> Self {
-        let mut runs = Self::of(cx).map(|above| above.runs.clone()).unwrap_or_default();
-        runs.push(cx.run_id().into());
-        Self { runs, purse: cx.service::<Purse>() }
-    }
-
-    pub(crate) fn purse(&self) -> Option<&Purse> {
-        self.purse.as_deref()
-    }
-
-    pub(crate) fn contains(&self, run: &Arc<str>) -> bool {
-        self.runs.contains(run)
     }
 }

@@ -1,5 +1,5 @@
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
@@ -8,6 +8,7 @@ use zk_core::kernel::Cx;
 use zk_core::model::{Message, RunId, Stats, TurnId};
 use zk_core::service::RunEnded;
 
+use crate::lock::lock;
 use crate::steer::Queues;
 
 /// State that a run shares with its handles, its gates and its sub-agents.
@@ -131,9 +132,4 @@ impl RunShared {
         stats.duration_ms = self.elapsed_ms();
         stats
     }
-}
-
-/// Nothing that holds one of these locks can leave its value half changed.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -6,7 +6,7 @@ use zk_core::service::{Entry, EntryKind, Request};
 
 use super::Quote;
 use super::quote::bytes_of;
-use crate::shared::lock;
+use crate::lock::lock;
 
 /// Tokens of an answer below which asking for one is no use.
 const LEAST_ANSWER: u32 = 1_024;

@@ -14,7 +14,7 @@ use zk_core::service::{CallPlace, PinnedContext, RunControl, Tool, ToolCx, TurnE
 
 use super::{AgentDefinition, SpawnCount, SpawnOptions};
 use crate::inner::AgentInner;
-use crate::run::{Lineage, RunLimits};
+use crate::lineage::{Lineage, RunLimits};
 use crate::sections::{GUIDE_SECTION, IDENTITY_SECTION};
 use crate::{Agent, Behavior, Preset, RunOptions, RunOutcome};
 

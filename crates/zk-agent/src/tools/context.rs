@@ -6,7 +6,8 @@ use zk_core::kernel::Cx;
 use super::{Outcomes, RepeatedFailures, Toolbox};
 use crate::Behavior;
 use crate::gates::DedupMemory;
-use crate::shared::{RunShared, lock};
+use crate::lock::lock;
+use crate::shared::RunShared;
 
 /// Parts of a run that the calls of one turn need.
 pub(crate) struct CallContext<'a> {
