@@ -9,7 +9,7 @@ use zk_core::service::{Question, Questions, Request, UiAnswer};
 use super::ledger::{Held, Shortage};
 use super::quote::bytes_of;
 use super::{Estimator, Hold, Purse, Quote};
-use crate::run_state::RunState;
+use crate::run::RunState;
 use crate::turn::Turn;
 
 /// Time limit for a person to say what becomes of a budget.

@@ -6,7 +6,7 @@ use zk_core::kernel::{Answer, Cx, Handler};
 use zk_core::model::Message;
 
 use crate::lock::lock;
-use crate::shared::RunShared;
+use crate::run::RunShared;
 use crate::{OnExceed, ToolBudget, Verdict};
 
 /// Refuses calls over their tool's budget, or asks the model to come to an end.

@@ -7,7 +7,7 @@ use zk_core::kernel::{Answer, Cx, Handler};
 use zk_core::model::ToolOutput;
 
 use crate::lock::lock;
-use crate::shared::RunShared;
+use crate::run::RunShared;
 use crate::{Behavior, DedupKey};
 
 /// The last successful call of each tool that may be replayed, for as long as the agent lives.

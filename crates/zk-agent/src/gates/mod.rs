@@ -14,10 +14,10 @@ use zk_core::model::Disclosure;
 use zk_core::service::Tool;
 
 use crate::Behavior;
-use crate::inner::AgentInner;
-use crate::output::OUTPUT_TOOL;
-use crate::shared::RunShared;
+use crate::agent::AgentInner;
+use crate::run::RunShared;
 use crate::tools::is_guarded;
+use crate::turn::OUTPUT_TOOL;
 
 pub(crate) use dedup::{DedupMemory, call_key};
 

@@ -13,9 +13,9 @@ use zk_core::model::{
 use zk_core::service::{CallPlace, PinnedContext, RunControl, Tool, ToolCx, TurnEnv, drop_section};
 
 use super::{AgentDefinition, SpawnCount, SpawnOptions};
-use crate::inner::AgentInner;
-use crate::lineage::{Lineage, RunLimits};
-use crate::sections::{GUIDE_SECTION, IDENTITY_SECTION};
+use crate::agent::AgentInner;
+use crate::context::{GUIDE_SECTION, IDENTITY_SECTION};
+use crate::run::{Lineage, RunLimits};
 use crate::{Agent, Behavior, Preset, RunOptions, RunOutcome};
 
 pub(super) const NAME: &str = "spawn";

@@ -7,7 +7,7 @@ use super::{Outcomes, RepeatedFailures, Toolbox};
 use crate::Behavior;
 use crate::gates::DedupMemory;
 use crate::lock::lock;
-use crate::shared::RunShared;
+use crate::run::RunShared;
 
 /// Parts of a run that the calls of one turn need.
 pub(crate) struct CallContext<'a> {

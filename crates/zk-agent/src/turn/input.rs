@@ -3,7 +3,7 @@ use std::sync::Arc;
 use zk_core::events::Input;
 use zk_core::model::{AgentError, Block, Message};
 
-use crate::run_state::RunState;
+use crate::run::RunState;
 
 impl RunState {
     /// The prompt after the `input` event, if there is one, and what handlers added to it; nothing if one dealt with it.

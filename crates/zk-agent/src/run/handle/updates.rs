@@ -17,7 +17,7 @@ use zk_core::model::{CallId, RunId, Stats, ToolResult, Usage, output_bytes};
 use zk_core::service::{RetryNotice, RunStatus};
 
 use super::{ITEMS_WAITING, Run};
-use crate::output::OUTPUT_TOOL;
+use crate::turn::OUTPUT_TOOL;
 
 /// Bytes of text, arguments and results that may wait for their reader.
 const BYTES_WAITING: usize = 16 << 20;

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use zk_core::model::{AgentError, ErrorKind, Message, Phase, ProviderError, StopReason};
 
-use crate::run_state::RunState;
+use crate::run::RunState;
 
 /// Most times in a row that a provider may pause its answer.
 const MAX_PAUSES: usize = 32;

@@ -7,10 +7,10 @@ use zk_core::events::{ContextTransform, SessionLoaded};
 use zk_core::model::{AgentError, TurnId};
 
 use crate::Agent;
+use crate::agent::Busy;
 use crate::budget::Purse;
-use crate::busy::Busy;
-use crate::control::Control;
-use crate::shared::RunShared;
+use crate::run::Control;
+use crate::run::RunShared;
 
 impl Agent {
     /// Has the context put together as for a request that is not sent. It counts as a run: it can be stopped, and

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use zk_core::model::Budget;
 
 use super::{Behavior, OnExceed, OutputBudget, ThinkingDecay, ToolBudget};
+use crate::run::QueueMode;
 use crate::spawn::SpawnOptions;
-use crate::steer::QueueMode;
 
 /// Limits of a run and of the conversation, at the top level.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]

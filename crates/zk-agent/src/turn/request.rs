@@ -7,9 +7,9 @@ use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, ErrorKind, Message, ModelRef, Phase, ProviderError, SessionId, WireReady};
 use zk_core::service::{CallPlace, ContextId, ContextWindow, Request, ToolChoice};
 
-use crate::prefix_guard::{Next, Rewrites};
-use crate::run_state::RunState;
-use crate::thinking::{decayed, output_limit, usual_limit};
+use super::thinking::{decayed, output_limit, usual_limit};
+use crate::context::{Next, Rewrites};
+use crate::run::RunState;
 use crate::tools::{ToolNews, is_guarded};
 use crate::turn::Turn;
 

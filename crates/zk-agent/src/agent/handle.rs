@@ -8,15 +8,15 @@ use zk_core::kernel::{Bus, Scope};
 use zk_core::model::{AgentError, Message, Model, Role, ThinkingRequest};
 use zk_core::service::{ContextId, OpenedSession};
 
+use crate::agent::Busy;
+use crate::agent::{AgentInner, AgentState};
 use crate::budget::stored_spent;
-use crate::busy::Busy;
-use crate::commit::identified;
-use crate::driver::Driver;
-use crate::inner::{AgentInner, AgentState};
-use crate::lineage::Lineage;
-use crate::prompt::is_blank;
-use crate::shared::RunShared;
+use crate::run::Driver;
+use crate::run::Lineage;
+use crate::run::RunShared;
+use crate::run::identified;
 use crate::tools::ToolMemory;
+use crate::turn::is_blank;
 use crate::{Run, RunOptions};
 
 /// A conversation with a model that can use tools. A handle: clones are the same agent.

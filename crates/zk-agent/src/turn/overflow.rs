@@ -7,7 +7,7 @@ use zk_core::events::ContextOverflow;
 use zk_core::model::{AgentError, Message, ProviderError, context_size};
 use zk_core::service::Request;
 
-use crate::run_state::RunState;
+use crate::run::RunState;
 use crate::turn::Turn;
 
 impl RunState {

@@ -9,10 +9,10 @@ use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, Block, Message, StopReason, TurnId, TurnUsage, Usage};
 use zk_core::service::{Provider, Request, TurnCwd};
 
-use crate::attempts::Attempts;
-use crate::run_state::RunState;
-use crate::sampling::{Sampled, sample};
+use super::sampling::{Sampled, sample};
+use crate::run::RunState;
 use crate::tools::{Batch, ask_to_go_on, run_calls};
+use crate::turn::Attempts;
 
 /// The turn a run is in.
 pub(crate) struct Turn {

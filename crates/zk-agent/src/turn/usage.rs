@@ -7,7 +7,7 @@ use zk_core::model::{AgentError, Message, TurnUsage, Usage};
 use zk_core::service::{ContextId, ContextWindow};
 
 use crate::OutputBudget;
-use crate::run_state::RunState;
+use crate::run::RunState;
 use crate::turn::Turn;
 
 /// Bytes of text that a token has, or some more.

@@ -6,11 +6,11 @@ use zk_core::kernel::Cx;
 use zk_core::model::{Message, Model, ModelRef, SessionId, ThinkingRequest};
 
 use crate::Behavior;
+use crate::agent::AgentInner;
 use crate::budget::{Estimator, Purse};
-use crate::inner::AgentInner;
-use crate::output::OutputTool;
-use crate::shared::RunShared;
+use crate::run::RunShared;
 use crate::tools::{CallContext, CallHistory, Toolbox};
+use crate::turn::OutputTool;
 
 /// Data that the turns of one run work on.
 pub(crate) struct RunState {

@@ -19,12 +19,12 @@ use zk_core::service::{
 };
 
 use crate::ToolSet;
-use crate::attempts::Attempts;
+use crate::agent::AgentInner;
 use crate::budget::{Hold, Purse, afford_aside};
-use crate::inner::AgentInner;
-use crate::sampling::{Draft, unfinished};
-use crate::shared::RunShared;
-use crate::thinking::output_limit;
+use crate::run::RunShared;
+use crate::turn::Attempts;
+use crate::turn::output_limit;
+use crate::turn::{Draft, unfinished};
 
 /// Longest answer to a side call that names no limit, in tokens.
 const SIDE_CALL_TOKENS: u32 = 1_024;

@@ -2,8 +2,8 @@ use zk_core::events::{MessagesCause, OutputReady};
 use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, ErrorKind, Message, StopReason};
 
-use crate::output::{OUTPUT_TOOL, OutputTool};
-use crate::run_state::RunState;
+use crate::run::RunState;
+use crate::turn::{OUTPUT_TOOL, OutputTool};
 
 impl RunState {
     /// Whether a batch brought the structured output, and with it the end.

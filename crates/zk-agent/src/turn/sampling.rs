@@ -15,10 +15,10 @@ use zk_core::model::{
 };
 use zk_core::service::{EventStream, StreamEvent};
 
-use crate::attempts::Attempts;
-use crate::pipe::{AnswerPipe, Part};
-use crate::shared::RunShared;
+use super::answer_pipe::{AnswerPipe, Part};
+use crate::run::RunShared;
 use crate::tools::Aliases;
+use crate::turn::Attempts;
 
 /// Outcome of a response.
 pub(crate) enum Sampled {

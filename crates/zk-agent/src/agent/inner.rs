@@ -11,11 +11,11 @@ use zk_core::model::{AgentError, Message, Model, SessionId, ThinkingRequest};
 use zk_core::service::{ContextId, Entry, Provider, TurnEnv};
 
 use crate::budget::{Ledger, stored_spent};
-use crate::commit::{Commit, identified};
+use crate::context::PrefixGuard;
 use crate::gates::DedupMemory;
 use crate::lock::lock;
-use crate::prefix_guard::PrefixGuard;
-use crate::shared::RunShared;
+use crate::run::RunShared;
+use crate::run::{Commit, identified};
 use crate::tools::{Aliases, ToolMemory};
 use crate::{Behavior, RateLimits, RetryPolicy, Retrying, ToolSet};
 

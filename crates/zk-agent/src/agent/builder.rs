@@ -7,9 +7,9 @@ use zk_core::kernel::{Bus, Plugin, Scope};
 use zk_core::model::{AgentError, Message, Model, SessionId, ThinkingRequest};
 use zk_core::service::{CurrentCwd, Entry, Provider, StoredConversation, Tool};
 
+use super::models;
 use crate::agent::Agent;
-use crate::inner::{AgentInner, Config};
-use crate::models;
+use crate::agent::{AgentInner, Config};
 use crate::spawn::{self, SpawnOptions};
 use crate::tools::{Aliases, check_guarded, check_tools};
 use crate::{Behavior, Preset, RateLimits, RetryPolicy, Retrying, ToolSet};

@@ -18,7 +18,7 @@ use zk_core::service::{
 };
 
 use crate::lock::lock;
-use crate::shared::RunShared;
+use crate::run::RunShared;
 use crate::{Agent, Run, RunOptions};
 
 /// The conversation of an [`Agent`]. A handle: clones are the same conversation.

@@ -1,8 +1,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::inner::AgentInner;
-use crate::shared::RunShared;
+use crate::agent::AgentInner;
+use crate::run::RunShared;
 
 /// Marks the agent busy for as long as it lives, whatever ends the run.
 pub(crate) struct Busy {

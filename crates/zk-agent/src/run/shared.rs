@@ -9,7 +9,7 @@ use zk_core::model::{Message, RunId, Stats, TurnId};
 use zk_core::service::RunEnded;
 
 use crate::lock::lock;
-use crate::steer::Queues;
+use crate::run::Queues;
 
 /// State that a run shares with its handles, its gates and its sub-agents.
 #[derive(Debug)]

@@ -9,17 +9,17 @@ use zk_core::kernel::{Cx, ScopeGuard};
 use zk_core::model::{AgentError, Message, Role};
 use zk_core::service::{CustomEntry, QUERY_CONTEXT, RunStatus, TurnCwd};
 
+use crate::agent::AgentInner;
 use crate::budget::{Estimator, Ledger, Purse};
-use crate::control::Control;
+use crate::context::system_prompt;
 use crate::gates;
-use crate::inner::AgentInner;
-use crate::lineage::{Lineage, RunLimits};
-use crate::output::OutputTool;
-use crate::run_state::{RunModels, RunSpending, RunState, SystemPrompt};
-use crate::sections;
-use crate::shared::RunShared;
-use crate::steer::take;
+use crate::run::Control;
+use crate::run::RunShared;
+use crate::run::take;
+use crate::run::{Lineage, RunLimits};
+use crate::run::{RunModels, RunSpending, RunState, SystemPrompt};
 use crate::tools::{CallHistory, Toolbox};
+use crate::turn::OutputTool;
 use crate::{ErrorFormatter, Machine, Next, RunOptions, RunOutcome, Seen, Stop};
 
 /// Does what the [`Machine`] says, for one run.
@@ -157,7 +157,7 @@ impl Driver {
             })
             .await?;
         let prompt = prompt.map(|content| Message::user(content).identified().shared());
-        let (system, sections) = sections::system_prompt(&self.state.cx, &self.state.prompt.text).await?;
+        let (system, sections) = system_prompt(&self.state.cx, &self.state.prompt.text).await?;
         self.state.prompt.sections = sections.into();
         let start = self
             .state
