@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::agent::AgentInner;
+use super::inner::AgentInner;
 use crate::run::RunShared;
 
 /// Marks the agent busy for as long as it lives, whatever ends the run.

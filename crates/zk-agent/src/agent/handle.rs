@@ -8,7 +8,7 @@ use zk_core::kernel::{Bus, Scope};
 use zk_core::model::{AgentError, Message, Model, Role, ThinkingRequest};
 use zk_core::service::{ContextId, OpenedSession};
 
-use crate::agent::Busy;
+use super::busy::Busy;
 use crate::agent::{AgentInner, AgentState};
 use crate::budget::stored_spent;
 use crate::run::Driver;

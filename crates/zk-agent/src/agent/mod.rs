@@ -23,5 +23,4 @@ pub use options::{
 };
 pub use preset::Preset;
 
-pub(crate) use busy::Busy;
 pub(crate) use inner::{AgentInner, AgentState, Config};

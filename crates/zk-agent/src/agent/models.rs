@@ -8,7 +8,7 @@ use zk_core::kernel::{Answer, Cx, Handler, ItemChange, Scope, Stage};
 use zk_core::model::{ErrorKind, Model, ModelRef};
 use zk_core::service::Provider;
 
-use crate::agent::AgentInner;
+use super::inner::AgentInner;
 
 /// Time limit for an endpoint to list its models.
 const LISTING: Duration = Duration::from_secs(10);

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use zk_core::events::{ContextTransform, SessionLoaded};
 use zk_core::model::{AgentError, TurnId};
 
+use super::busy::Busy;
 use crate::Agent;
-use crate::agent::Busy;
 use crate::budget::Purse;
 use crate::run::Control;
 use crate::run::RunShared;

@@ -18,10 +18,10 @@ use zk_core::service::{
     SideAnswer, SideCall, StreamEvent, Tool, ToolChoice, UnknownTool,
 };
 
+use super::shared::RunShared;
 use crate::ToolSet;
 use crate::agent::AgentInner;
 use crate::budget::{Hold, Purse, afford_aside};
-use crate::run::RunShared;
 use crate::turn::Attempts;
 use crate::turn::output_limit;
 use crate::turn::{Draft, unfinished};

@@ -9,12 +9,12 @@ use zk_core::kernel::{Cx, ScopeGuard};
 use zk_core::model::{AgentError, Message, Role};
 use zk_core::service::{CustomEntry, QUERY_CONTEXT, RunStatus, TurnCwd};
 
+use super::control::Control;
+use super::shared::RunShared;
 use crate::agent::AgentInner;
 use crate::budget::{Estimator, Ledger, Purse};
 use crate::context::system_prompt;
 use crate::gates;
-use crate::run::Control;
-use crate::run::RunShared;
 use crate::run::take;
 use crate::run::{Lineage, RunLimits};
 use crate::run::{RunModels, RunSpending, RunState, SystemPrompt};

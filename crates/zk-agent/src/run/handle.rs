@@ -15,8 +15,8 @@ use zk_core::kernel::{AnyEvent, Bus, Cx, Reach, Scope, ScopeGuard};
 use zk_core::model::{AgentError, Block, Message, RunId, Stats, StopReason};
 use zk_core::service::RunEnded;
 
-use crate::run::Lineage;
-use crate::run::RunShared;
+use super::lineage::Lineage;
+use super::shared::RunShared;
 
 mod updates;
 

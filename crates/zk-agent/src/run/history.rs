@@ -3,8 +3,8 @@ use std::sync::Arc;
 use zk_core::events::{MessagesCause, SessionMessages, ToolResultsAfter};
 use zk_core::model::{AgentError, Message, TurnId, TurnUsage};
 
-use crate::run::Commit;
-use crate::run::RunState;
+use super::commit::Commit;
+use super::state::RunState;
 
 impl RunState {
     pub(crate) fn turns(&self, messages: Vec<Arc<Message>>, cause: MessagesCause) -> Commit {

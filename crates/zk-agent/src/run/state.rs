@@ -5,10 +5,10 @@ use zk_core::events::SectionSize;
 use zk_core::kernel::Cx;
 use zk_core::model::{Message, Model, ModelRef, SessionId, ThinkingRequest};
 
+use super::shared::RunShared;
 use crate::Behavior;
 use crate::agent::AgentInner;
 use crate::budget::{Estimator, Purse};
-use crate::run::RunShared;
 use crate::tools::{CallContext, CallHistory, Toolbox};
 use crate::turn::OutputTool;
 

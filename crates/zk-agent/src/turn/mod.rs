@@ -1,5 +1,6 @@
-//! One turn: what is sent, the answer, its tool calls, what follows from them. [`sequence`] reads from top to
-//! bottom; the other files are its steps.
+//! One turn: what is sent, the answer, its tool calls, what follows from them. `sequence` has it from top to bottom.
+//! The request is put together in `request`, an answer that may not stand is judged in `stop_reason`, a full window is
+//! dealt with in `overflow`, structured output in `structured_output`, and the calls run in the wing of the tools.
 
 mod answer_pipe;
 mod attempts;

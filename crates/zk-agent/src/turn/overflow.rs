@@ -7,8 +7,8 @@ use zk_core::events::ContextOverflow;
 use zk_core::model::{AgentError, Message, ProviderError, context_size};
 use zk_core::service::Request;
 
+use super::sequence::Turn;
 use crate::run::RunState;
-use crate::turn::Turn;
 
 impl RunState {
     /// The request again, of fewer messages, or nothing if they did not become less.

@@ -7,11 +7,11 @@ use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, ErrorKind, Message, ModelRef, Phase, ProviderError, SessionId, WireReady};
 use zk_core::service::{CallPlace, ContextId, ContextWindow, Request, ToolChoice};
 
+use super::sequence::Turn;
 use super::thinking::{decayed, output_limit, usual_limit};
 use crate::context::{Next, Rewrites};
 use crate::run::RunState;
 use crate::tools::{ToolNews, is_guarded};
-use crate::turn::Turn;
 
 impl RunState {
     /// The tools of this turn, announced if they are not those of the request before.

@@ -16,9 +16,9 @@ use zk_core::model::{
 use zk_core::service::{EventStream, StreamEvent};
 
 use super::answer_pipe::{AnswerPipe, Part};
+use super::attempts::Attempts;
 use crate::run::RunShared;
 use crate::tools::Aliases;
-use crate::turn::Attempts;
 
 /// Outcome of a response.
 pub(crate) enum Sampled {

@@ -1,7 +1,3 @@
-//! One turn, top to bottom: what is sent, the answer, its tool calls, what follows from them. The request is put
-//! together in `request`, an answer that may not stand is judged in `stop`, a full window is dealt with in
-//! `overflow`, structured output in `answer`, and the calls run in `tools`.
-
 use std::sync::Arc;
 
 use zk_core::events::{MessageEnd, MessagesCause, TurnBefore};
@@ -9,10 +5,10 @@ use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, Block, Message, StopReason, TurnId, TurnUsage, Usage};
 use zk_core::service::{Provider, Request, TurnCwd};
 
+use super::attempts::Attempts;
 use super::sampling::{Sampled, sample};
 use crate::run::RunState;
 use crate::tools::{Batch, ask_to_go_on, run_calls};
-use crate::turn::Attempts;
 
 /// The turn a run is in.
 pub(crate) struct Turn {

@@ -6,9 +6,9 @@ use zk_core::events::{BudgetExceeded, MessagesCause, SessionOpenTurn, TurnAfter,
 use zk_core::model::{AgentError, Message, TurnUsage, Usage};
 use zk_core::service::{ContextId, ContextWindow};
 
+use super::sequence::Turn;
 use crate::OutputBudget;
 use crate::run::RunState;
-use crate::turn::Turn;
 
 /// Bytes of text that a token has, or some more.
 const BYTES_OF_A_TOKEN: u64 = 3;
