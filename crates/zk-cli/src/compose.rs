@@ -118,8 +118,12 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
             scope.provide_service(Arc::new(PersonExec(agreed)));
         }
     }
-    let mut plugins: Vec<Arc<dyn Plugin>> = vec![
-        Arc::new(local(app, children, sandbox)?),
+    // Their handlers come in the order of their stages, so that none has to stand before another. Those that come first
+    // close last.
+    let mut plugins: Vec<Arc<dyn Plugin>> = vec![Arc::new(local(app, children, sandbox)?)];
+    plugins.extend(mcp::plugin(app, own.clone(), host.questions.is_some()));
+    plugins.extend(hooks::plugin(app, own, modes));
+    plugins.extend::<[Arc<dyn Plugin>; 7]>([
         Arc::new(ToolsPlugin::new(tools)),
         Arc::new(gate),
         Arc::new(judge.clone()),
@@ -127,10 +131,7 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
         Arc::new(VisibleTags),
         Arc::new(JobRows(host.view.clone())),
         Arc::new(host.view),
-    ];
-    // Before the gate that asks: a hook may want a person to be asked.
-    plugins.splice(2..2, hooks::plugin(app, own.clone(), modes));
-    plugins.splice(1..1, mcp::plugin(app, own, host.questions.is_some()));
+    ]);
     plugins.extend(Audit::of(app, context).map(|audit| Arc::new(audit) as Arc<dyn Plugin>));
     plugins.extend(skills::plugin(app, attended));
     #[cfg(feature = "fetch")]

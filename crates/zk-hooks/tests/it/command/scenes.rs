@@ -414,6 +414,42 @@ async fn calls_of_sub_agents_pass_the_same_hooks() {
 }
 
 #[tokio::test]
+async fn a_hook_that_wants_a_person_asked_comes_before_the_last_word_whoever_is_installed_first() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use zk_core::events::{Passed, ToolGate};
+    use zk_core::kernel::Stage;
+    use zk_core::service::CallPlace;
+
+    for hooks_are_first in [true, false] {
+        let scene = Scene::new();
+        let asks = printing(&json!({"hookSpecificOutput": {"permissionDecision": "ask"}}));
+        let set = HookSet::read(&hook("PreToolUse", &asks), scene.source.clone()).unwrap();
+        let hooks = CommandHooks::new(set, scene.path());
+        if hooks_are_first {
+            scene.bus.install(&hooks).unwrap();
+        }
+        let last_words = Arc::new(AtomicUsize::new(0));
+        let counted = last_words.clone();
+        scene.bus.scope("gate").on_sync_at(Stage::Late, move |_: &ToolGate, _: &Cx| {
+            counted.fetch_add(1, Ordering::Relaxed);
+        });
+        if !hooks_are_first {
+            scene.bus.install(&hooks).unwrap();
+        }
+        let cx = scene.bus.cx();
+        let PermissionRequest { call, args, .. } = request(false);
+        cx.emit(ToolPrepare { call: call.clone(), args: args.clone(), rewritten_by: None }).await.unwrap();
+        let place = CallPlace { cx: cx.clone(), cwd: scene.path().to_path_buf() };
+        let tool: Arc<dyn zk_core::service::Tool> = Arc::new(super::Recording::of_nobody());
+        let passed = ToolGate::new(call, args, Some(tool), place).pass(&cx).await.unwrap();
+        let nobody = |reason: &str| reason.contains("nobody is here to be asked");
+        assert!(matches!(&passed, Passed::Refused { reason, .. } if nobody(reason)), "{passed:?}");
+        assert_eq!(last_words.load(Ordering::Relaxed), 0, "hooks first: {hooks_are_first}");
+    }
+}
+
+#[tokio::test]
 async fn a_text_typed_into_a_run_passes_the_hooks_of_prompts_too() {
     let behind = |bus: &zk_core::kernel::Bus| {
         bus.scope("person").on_sync(|before: &zk_core::events::ToolBefore, cx: &Cx| {
