@@ -8,7 +8,7 @@ use zk_core::model::{AgentError, TurnId};
 
 use super::busy::Busy;
 use crate::Agent;
-use crate::budget::Purse;
+use crate::budget::BudgetChain;
 use crate::run::Control;
 use crate::run::RunShared;
 
@@ -34,7 +34,7 @@ impl Agent {
             shared.clone(),
             model.clone(),
             agent.tools.clone(),
-            Purse::new(agent.ledger.clone(), None),
+            BudgetChain::new(agent.ledger.clone(), None),
         );
         let turn_id = TurnId::fresh();
         let cx = control.run_cx(context).for_turn(turn_id.shared());

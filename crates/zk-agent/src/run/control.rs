@@ -21,7 +21,7 @@ use zk_core::service::{
 use super::shared::RunShared;
 use crate::ToolSet;
 use crate::agent::AgentInner;
-use crate::budget::{Hold, Purse, afford_aside};
+use crate::budget::{BudgetChain, Reservation, reserve_side_call};
 use crate::turn::Attempts;
 use crate::turn::output_limit;
 use crate::turn::{Draft, unfinished};
@@ -35,7 +35,7 @@ pub(crate) struct Control {
     shared: Arc<RunShared>,
     model: Model,
     tools: ToolSet,
-    purse: Purse,
+    budgets: BudgetChain,
     me: Weak<Self>,
 }
 
@@ -45,9 +45,9 @@ impl Control {
         shared: Arc<RunShared>,
         model: Model,
         tools: ToolSet,
-        purse: Purse,
+        budgets: BudgetChain,
     ) -> Arc<Self> {
-        Arc::new_cyclic(|me| Self { agent, shared, model, tools, purse, me: me.clone() })
+        Arc::new_cyclic(|me| Self { agent, shared, model, tools, budgets, me: me.clone() })
     }
 
     /// The context of its run, with the services of the run.
@@ -155,8 +155,8 @@ impl Control {
             session: None,
             model: model.clone(),
         };
-        let hold = afford_aside(&self.purse, &mut request)?;
-        let mut reading = Reading::new(&model, hold);
+        let reservation = reserve_side_call(&self.budgets, &mut request)?;
+        let mut reading = Reading::new(&model, reservation);
         let begun = Instant::now();
         let ended = {
             // The call itself is made inside, so that nothing a provider does can unwind further.
@@ -237,8 +237,8 @@ struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    fn new(model: &'a Model, hold: Option<Hold>) -> Self {
-        Self { draft: Draft::default(), attempts: Attempts::new(model, hold) }
+    fn new(model: &'a Model, reservation: Option<Reservation>) -> Self {
+        Self { draft: Draft::default(), attempts: Attempts::new(model, reservation) }
     }
 
     /// The text of the answer.

@@ -12,7 +12,7 @@ use zk_core::service::{CustomEntry, QUERY_CONTEXT, RunStatus, TurnCwd};
 use super::control::Control;
 use super::shared::RunShared;
 use crate::agent::AgentInner;
-use crate::budget::{Estimator, Ledger, Purse};
+use crate::budget::{BudgetChain, Estimator, Ledger};
 use crate::context::system_prompt;
 use crate::gates;
 use crate::run::take;
@@ -54,15 +54,15 @@ impl Driver {
         let tools = options.tools.clone().unwrap_or_else(|| agent.tools.clone());
         agent.ledger.iter().for_each(|ledger| ledger.begin_run());
         let own = options.behavior.budget.and_then(Ledger::new);
-        let purse = Purse::new(own.into_iter().chain(agent.ledger.clone()), lineage.purse());
+        let budgets = BudgetChain::new(own.into_iter().chain(agent.ledger.clone()), lineage.budgets());
         let limits = RunLimits {
             tools: tools.clone(),
             allowed_tools: behavior.allowed_tools.clone(),
             tool_budgets: behavior.tool_budgets.clone(),
         };
-        let control = Control::new(agent.clone(), shared.clone(), model.clone(), tools, purse.clone());
+        let control = Control::new(agent.clone(), shared.clone(), model.clone(), tools, budgets.clone());
         let cx =
-            control.run_cx(context).with_service(Arc::new(lineage)).with_service(Arc::new(purse.clone()));
+            control.run_cx(context).with_service(Arc::new(lineage)).with_service(Arc::new(budgets.clone()));
         let cx = cx.with_service(Arc::new(TurnCwd(cwd.clone()))).with_service(Arc::new(limits));
         let cx = match &session {
             Some(session) => cx.with_service(Arc::new(session.clone())),
@@ -85,7 +85,7 @@ impl Driver {
             session,
             cwd,
             cut_at: None,
-            spending: RunSpending { purse, estimator: Estimator::default() },
+            spending: RunSpending { budgets, estimator: Estimator::default() },
         };
         Self { state, options, from }
     }

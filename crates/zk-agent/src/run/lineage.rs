@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use zk_core::kernel::Cx;
 
-use crate::budget::Purse;
+use crate::budget::BudgetChain;
 use crate::{ToolBudget, ToolSet};
 
 /// Limits of a run's tools: a service of its context, so that sub-agents inherit them.
@@ -19,7 +19,7 @@ pub(crate) struct RunLimits {
 pub(crate) struct Lineage {
     runs: Vec<Arc<str>>,
     /// Budgets that the run that started this one may spend.
-    purse: Option<Arc<Purse>>,
+    budgets: Option<Arc<BudgetChain>>,
 }
 
 impl Lineage {
@@ -31,11 +31,11 @@ impl Lineage {
     pub(crate) fn below(cx: &Cx) -> Self {
         let mut runs = Self::of(cx).map(|above| above.runs.clone()).unwrap_or_default();
         runs.push(cx.run_id().into());
-        Self { runs, purse: cx.service::<Purse>() }
+        Self { runs, budgets: cx.service::<BudgetChain>() }
     }
 
-    pub(crate) fn purse(&self) -> Option<&Purse> {
-        self.purse.as_deref()
+    pub(crate) fn budgets(&self) -> Option<&BudgetChain> {
+        self.budgets.as_deref()
     }
 
     pub(crate) fn contains(&self, run: &Arc<str>) -> bool {

@@ -8,7 +8,7 @@ use zk_core::model::{Message, Model, ModelRef, SessionId, ThinkingRequest};
 use super::shared::RunShared;
 use crate::Behavior;
 use crate::agent::AgentInner;
-use crate::budget::{Estimator, Purse};
+use crate::budget::{BudgetChain, Estimator};
 use crate::tools::{CallContext, CallHistory, Toolbox};
 use crate::turn::OutputTool;
 
@@ -55,7 +55,7 @@ pub(crate) struct SystemPrompt {
 /// Limits of what a run may spend, and estimates of what its requests cost.
 pub(crate) struct RunSpending {
     /// Budgets of this run and of those above.
-    pub(crate) purse: Purse,
+    pub(crate) budgets: BudgetChain,
     pub(crate) estimator: Estimator,
 }
 

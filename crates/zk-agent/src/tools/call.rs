@@ -19,7 +19,7 @@ pub(super) struct Calls<'a> {
 }
 
 /// A call with its result.
-pub(super) struct Settled {
+pub(super) struct CallOutcome {
     pub(super) result: ToolResult,
     pub(super) bytes: usize,
     /// Whether its failure cancels the calls running beside it.
@@ -70,25 +70,25 @@ impl Calls<'_> {
     }
 }
 
-impl From<CallEnd> for Settled {
+impl From<CallEnd> for CallOutcome {
     fn from(end: CallEnd) -> Self {
         let unrecorded = end.unrecorded.map(AgentError::from);
         Self { result: end.result, bytes: end.bytes, cancels_siblings: false, unrecorded }
     }
 }
 
-pub(super) fn settled(call: &CallRef, content: ToolContent, is_error: bool) -> Settled {
+pub(super) fn call_outcome(call: &CallRef, content: ToolContent, is_error: bool) -> CallOutcome {
     let bytes = output_bytes(&content);
     let result = ToolResult { call_id: call.call_id.clone(), content, is_error };
-    Settled { result, bytes, cancels_siblings: false, unrecorded: None }
+    CallOutcome { result, bytes, cancels_siblings: false, unrecorded: None }
 }
 
-pub(super) fn failed(call: &CallRef, text: String) -> Settled {
-    settled(call, ToolContent::Text(text), true)
+pub(super) fn failed(call: &CallRef, text: String) -> CallOutcome {
+    call_outcome(call, ToolContent::Text(text), true)
 }
 
 /// An honest result for a call that has none.
-pub(super) async fn skipped(cx: &Cx, call: &Arc<CallRef>, reason: &str) -> Settled {
+pub(super) async fn skipped(cx: &Cx, call: &Arc<CallRef>, reason: &str) -> CallOutcome {
     let _ = cx.emit(ToolSkipped { call: call.clone(), reason: reason.to_owned() }).await;
     failed(call, reason.to_owned())
 }

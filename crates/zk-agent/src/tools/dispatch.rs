@@ -14,7 +14,7 @@ use zk_core::model::{AgentError, Block, Concurrency, Message, ToolCall};
 use zk_core::service::STOPPED_BEFORE_CALL;
 
 use super::CallContext;
-use super::call::{Calls, Settled, concurrency, skipped};
+use super::call::{CallOutcome, Calls, concurrency, skipped};
 use super::execute::CallCancel;
 use super::preflight::{Preflight, Ready};
 
@@ -120,7 +120,7 @@ fn too_many_calls(count: usize) -> String {
 }
 
 /// Which call of the batch, and its result.
-type Joined = (usize, Settled);
+type Joined = (usize, CallOutcome);
 
 type Running<'a> = Pin<Box<dyn Future<Output = Joined> + Send + 'a>>;
 
@@ -138,7 +138,7 @@ struct InFlight<'a> {
     limit: usize,
     running: FuturesUnordered<Running<'a>>,
     cancels: BTreeMap<usize, (CallCancel, Concurrency)>,
-    results: BTreeMap<usize, Settled>,
+    results: BTreeMap<usize, CallOutcome>,
     /// Ends a moment after the run is stopped.
     grace: Pin<Box<dyn Future<Output = ()> + Send + 'a>>,
     given_up: bool,
@@ -161,7 +161,7 @@ impl<'a> InFlight<'a> {
         }
     }
 
-    fn settle(&mut self, index: usize, settled: Settled) {
+    fn settle(&mut self, index: usize, settled: CallOutcome) {
         self.results.insert(index, settled);
     }
 
@@ -248,7 +248,7 @@ impl<'a> InFlight<'a> {
     }
 
     /// The results, and the calls that had begun and got none.
-    fn into_results(self) -> (BTreeMap<usize, Settled>, Vec<usize>) {
+    fn into_results(self) -> (BTreeMap<usize, CallOutcome>, Vec<usize>) {
         (self.results, self.cancels.into_keys().collect())
     }
 }

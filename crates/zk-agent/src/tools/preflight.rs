@@ -6,7 +6,7 @@ use zk_core::events::{CallRef, Coercion, ToolErrored, ToolUnknown, ValidationRej
 use zk_core::model::{Approved, Concurrency, Effect, Effects, ToolCall, ToolError, ToolErrorKind};
 use zk_core::service::{Files, Gated, NotRun, Tool, Validated};
 
-use super::call::{Calls, Settled, concurrency, failed, settled};
+use super::call::{CallOutcome, Calls, call_outcome, concurrency, failed};
 use super::nearest::nearest;
 use crate::gates::call_key;
 
@@ -22,11 +22,11 @@ pub(super) struct Ready {
 
 /// Decision about a call before it runs.
 pub(super) enum Preflight {
-    Settled(Settled),
+    Settled(CallOutcome),
     Ready(Ready),
     /// The call waits for somebody who is not here: the batch and the run end.
     Parked {
-        settled: Settled,
+        settled: CallOutcome,
         tool: String,
         reason: String,
     },
@@ -105,7 +105,7 @@ impl Calls<'_> {
         Concurrency::Resources(names)
     }
 
-    async fn malformed(&self, call: Arc<CallRef>, raw: &str) -> Settled {
+    async fn malformed(&self, call: Arc<CallRef>, raw: &str) -> CallOutcome {
         let why = match serde_json::from_str::<Value>(raw) {
             Ok(_) => "they are not a JSON object".to_owned(),
             Err(error) => error.to_string(),
@@ -118,7 +118,7 @@ impl Calls<'_> {
         failed(&call, text)
     }
 
-    async fn unknown(&self, call: Arc<CallRef>, args: Value) -> Settled {
+    async fn unknown(&self, call: Arc<CallRef>, args: Value) -> CallOutcome {
         let asked = ToolUnknown { call: call.clone(), args, result: None, suppress_error: false };
         let (mut result, suppressed) = match self.cx.emit(asked).await {
             Ok(answer) => (answer.result, answer.suppress_error),
@@ -139,7 +139,7 @@ impl Calls<'_> {
             result = self.cx.emit(errored).await.ok().and_then(|errored| errored.result);
         }
         match result {
-            Some(content) => settled(&call, content, false),
+            Some(content) => call_outcome(&call, content, false),
             None => failed(&call, text),
         }
     }

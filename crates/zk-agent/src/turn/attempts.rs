@@ -1,19 +1,19 @@
 use zk_core::model::{AgentError, Model, Usage};
 
-use crate::budget::Hold;
+use crate::budget::Reservation;
 
 /// Usage of the attempts at one response: those that are followed by another may be billed as well.
 pub(crate) struct Attempts<'a> {
     model: &'a Model,
     earlier: Usage,
     current: Usage,
-    /// Amount held for what the attempts may cost; charged with what they did.
-    hold: Option<Hold>,
+    /// Amount reserved for what the attempts may cost; charged with what they did.
+    reservation: Option<Reservation>,
 }
 
 impl<'a> Attempts<'a> {
-    pub(crate) fn new(model: &'a Model, hold: Option<Hold>) -> Self {
-        Self { model, earlier: Usage::default(), current: Usage::default(), hold }
+    pub(crate) fn new(model: &'a Model, reservation: Option<Reservation>) -> Self {
+        Self { model, earlier: Usage::default(), current: Usage::default(), reservation }
     }
 
     pub(crate) fn model(&self) -> &'a Model {
@@ -33,12 +33,12 @@ impl<'a> Attempts<'a> {
         self.charge();
         self.earlier = self.total();
         self.current = Usage::default();
-        self.hold.as_ref().map_or(Ok(()), Hold::check_again)
+        self.reservation.as_ref().map_or(Ok(()), Reservation::check_again)
     }
 
     fn charge(&self) {
-        if let Some(hold) = &self.hold {
-            hold.charge(self.model, &self.current);
+        if let Some(reservation) = &self.reservation {
+            reservation.charge(self.model, &self.current);
         }
     }
 

@@ -35,7 +35,7 @@ impl RunState {
         let mut request = self.request(&turn, &messages).await?;
         let provider = self.agent.provider_of(&self.model)?;
         self.sent = messages;
-        let hold = self.afford(&turn, &mut request).await?;
+        let reservation = self.reserve(&turn, &mut request).await?;
         // From here on the turn has begun: whatever happens, `turn:after` follows.
         let before = TurnBefore {
             turn_id: turn.id.clone(),
@@ -48,8 +48,8 @@ impl RunState {
             return self.broke_off(turn, None, Usage::default(), error.into()).await;
         }
         let model = self.model.clone();
-        let (bytes, max_tokens) = (self.spending.purse.measure(&request), request.max_tokens);
-        let mut attempts = Attempts::new(&model, hold);
+        let (bytes, max_tokens) = (self.spending.budgets.measure(&request), request.max_tokens);
+        let mut attempts = Attempts::new(&model, reservation);
         let mut sampled = self.ask(&turn, &*provider, request, &mut attempts).await;
         // Nothing of an answer was seen: asking for less is no second turn.
         if let Sampled::Broken { message: None, error: AgentError::ContextExceeded(error), .. } = &sampled {

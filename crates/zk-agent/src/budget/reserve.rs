@@ -6,9 +6,9 @@ use zk_core::events::{BudgetOutcome, RunBudgetReached};
 use zk_core::model::{AgentError, Budget, Model};
 use zk_core::service::{Question, Questions, Request, UiAnswer};
 
-use super::ledger::{Held, Shortage};
+use super::ledger::{ReserveOutcome, Shortage};
 use super::quote::bytes_of;
-use super::{Estimator, Hold, Purse, Quote};
+use super::{BudgetChain, Estimator, Quote, Reservation};
 use crate::run::RunState;
 use crate::turn::Turn;
 
@@ -16,59 +16,62 @@ use crate::turn::Turn;
 const PATIENCE: Duration = Duration::from_secs(600);
 
 impl RunState {
-    /// Holds what `request` can cost, with a shorter answer if only that can be paid. When not even that can, a person
+    /// Reserves what `request` can cost, with a shorter answer if only that can be paid. When not even that can, a person
     /// is asked; where nobody is, the run ends.
-    pub(crate) async fn afford(
+    pub(crate) async fn reserve(
         &self,
         turn: &Turn,
         request: &mut Request,
-    ) -> Result<Option<Hold>, AgentError> {
-        if self.spending.purse.is_unlimited() {
+    ) -> Result<Option<Reservation>, AgentError> {
+        if self.spending.budgets.is_unlimited() {
             return Ok(None);
         }
-        check_price(&self.spending.purse, &self.model)?;
+        check_price(&self.spending.budgets, &self.model)?;
         let quote = Quote::new(&self.model, self.spending.estimator.most(bytes_of(request)));
         loop {
-            match self.spending.purse.hold(&quote, request.max_tokens) {
-                Held::Granted { hold, max_tokens, shortened_by } => {
+            match self.spending.budgets.reserve(&quote, request.max_tokens) {
+                ReserveOutcome::Granted { reservation, max_tokens, shortened_by } => {
                     if let Some(shortage) = shortened_by {
                         request.max_tokens = max_tokens;
                         shortage.announce(turn, BudgetOutcome::Shortened { max_tokens }).await?;
                     }
-                    return Ok(Some(hold));
+                    return Ok(Some(reservation));
                 }
-                Held::Busy(shortage) => {
+                ReserveOutcome::Busy(shortage) => {
                     let freed =
-                        pin!(self.spending.purse.until_freed(&shortage.ledger, &quote, request.max_tokens));
+                        pin!(self.spending.budgets.until_freed(&shortage.ledger, &quote, request.max_tokens));
                     if let Either::Left(_) = select(pin!(turn.cx.stop_token().cancelled()), freed).await {
                         return Err(AgentError::Aborted);
                     }
                 }
-                Held::Short(shortage) => shortage.settle(turn).await?,
+                ReserveOutcome::Short(shortage) => shortage.settle(turn).await?,
             }
         }
     }
 }
 
-/// Holds what a side call can cost. Nobody is asked about one, and none waits for another.
-pub(crate) fn afford_aside(purse: &Purse, request: &mut Request) -> Result<Option<Hold>, AgentError> {
-    if purse.is_unlimited() {
+/// Reserves what a side call can cost. Nobody is asked about one, and none waits for another.
+pub(crate) fn reserve_side_call(
+    budgets: &BudgetChain,
+    request: &mut Request,
+) -> Result<Option<Reservation>, AgentError> {
+    if budgets.is_unlimited() {
         return Ok(None);
     }
-    check_price(purse, &request.model)?;
+    check_price(budgets, &request.model)?;
     let quote = Quote::new(&request.model, Estimator::default().most(bytes_of(request)));
-    match purse.hold(&quote, request.max_tokens) {
-        Held::Granted { hold, max_tokens, shortened_by: _ } => {
+    match budgets.reserve(&quote, request.max_tokens) {
+        ReserveOutcome::Granted { reservation, max_tokens, shortened_by: _ } => {
             request.max_tokens = max_tokens;
-            Ok(Some(hold))
+            Ok(Some(reservation))
         }
-        Held::Busy(shortage) | Held::Short(shortage) => Err(shortage.into_error()),
+        ReserveOutcome::Busy(shortage) | ReserveOutcome::Short(shortage) => Err(shortage.into_error()),
     }
 }
 
 /// A budget in money means nothing where prices are not known.
-fn check_price(purse: &Purse, model: &Model) -> Result<(), AgentError> {
-    if model.prices.is_some() || !purse.limits_money() {
+fn check_price(budgets: &BudgetChain, model: &Model) -> Result<(), AgentError> {
+    if model.prices.is_some() || !budgets.limits_money() {
         return Ok(());
     }
     let name = model.reference();
