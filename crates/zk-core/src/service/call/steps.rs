@@ -116,7 +116,7 @@ pub struct BegunCall {
 }
 
 /// Returns an answer of a tool about a call; nothing if it panics, since its arguments may be anything.
-fn asked<T>(describe: impl FnOnce() -> T) -> Option<T> {
+fn catch_panic<T>(describe: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(describe)).ok()
 }
 
@@ -231,12 +231,12 @@ impl CallSteps {
         coercions: Vec<Coercion>,
     ) -> Result<BegunCall, NotRun> {
         let args = approved.args();
-        let starts_calls = asked(|| tool.starts_calls()).unwrap_or(true);
+        let starts_calls = catch_panic(|| tool.starts_calls()).unwrap_or(true);
         let read_only = approved.effects().is_read_only() && !starts_calls;
-        let summary = asked(|| tool.summary(args)).unwrap_or_else(|| self.call.name.clone());
-        let title = asked(|| tool.title()).filter(|title| *title != self.call.name);
-        let kind = asked(|| tool.kind()).flatten().unwrap_or_else(|| CallKind::of(approved.effects()));
-        let locations = asked(|| tool.locations(args)).filter(|found| !found.is_empty());
+        let summary = catch_panic(|| tool.summary(args)).unwrap_or_else(|| self.call.name.clone());
+        let title = catch_panic(|| tool.title()).filter(|title| *title != self.call.name);
+        let kind = catch_panic(|| tool.kind()).flatten().unwrap_or_else(|| CallKind::of(approved.effects()));
+        let locations = catch_panic(|| tool.locations(args)).filter(|found| !found.is_empty());
         let locations = locations.unwrap_or_else(|| approved.effects().locations());
         let begin = || ToolBegin {
             run_id: self.run_id.clone(),
@@ -354,19 +354,21 @@ impl CallSteps {
     }
 }
 
-/// Conversions of arguments that are told, and characters of a value that are shown.
-const TOLD: (usize, usize) = (4, 60);
+/// Conversions of arguments that a note for the model tells.
+const MAX_COERCIONS_SHOWN: usize = 4;
+/// Characters of a converted value that a note shows.
+const MAX_VALUE_CHARS: usize = 60;
 
 /// Returns the note for a model on arguments that came as another type than the tool asks for.
 fn describe_coercions(coercions: &[Coercion]) -> Option<String> {
     let shown = |value: &Value| {
         let text = value.to_string();
-        let cut = if text.chars().nth(TOLD.1).is_some() { "…" } else { "" };
-        format!("{}{cut}", text.chars().take(TOLD.1).collect::<String>())
+        let cut = if text.chars().nth(MAX_VALUE_CHARS).is_some() { "…" } else { "" };
+        format!("{}{cut}", text.chars().take(MAX_VALUE_CHARS).collect::<String>())
     };
     let one = |coercion: &Coercion| {
         format!("`{}` as {} instead of {}", coercion.key, shown(&coercion.to), shown(&coercion.from))
     };
-    let all: Vec<String> = coercions.iter().take(TOLD.0).map(one).collect();
+    let all: Vec<String> = coercions.iter().take(MAX_COERCIONS_SHOWN).map(one).collect();
     (!all.is_empty()).then(|| format!("[Arguments were converted: give {} next time.]", all.join(", ")))
 }
