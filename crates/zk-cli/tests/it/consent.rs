@@ -11,7 +11,7 @@ use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Map, Value, json};
 use zk_agent::{Agent, Behavior, SpawnOptions};
 use zk_compaction::Window;
-use zk_core::events::{CallRef, Passed, ToolGate};
+use zk_core::events::{CallRef, GateDecision, ToolGate};
 use zk_core::kernel::Bus;
 use zk_core::model::{Approved, Disclosure, Effects, ToolError, ToolOutput, ToolSpec};
 use zk_core::service::{
@@ -290,6 +290,6 @@ async fn call(
         Arc::new(CallRef { turn_id: "t".into(), call_id: "c".into(), display_name: name.clone(), name });
     let place = CallPlace { cx: bus.cx(), cwd: ".".into() };
     let gate = ToolGate::new(call, args.clone(), Some(tool.clone()), place);
-    let Passed::Approved(approved) = gate.pass(&bus.cx()).await.unwrap() else { return };
+    let GateDecision::Approved(approved) = gate.pass(&bus.cx()).await.unwrap() else { return };
     tool.call(&approved, &ToolCx::new(bus.cx(), ".")).await.unwrap();
 }

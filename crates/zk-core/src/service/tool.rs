@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::Value;
 
-use crate::events::{Passed, ToolGate};
+use crate::events::{GateDecision, ToolGate};
 use crate::kernel::Cx;
 use crate::model::{
     Approved, CallId, CallKind, CallLocation, CallRef, Concurrency, Display, Effects, ToolError,
@@ -179,10 +179,10 @@ impl ToolCx {
         let gate = ToolGate::new(call, args, Some(tool), self.place());
         let denied = |why: String| Err(ToolError::new(ToolErrorKind::Denied, why));
         match gate.pass(&self.cx).await {
-            Ok(Passed::Approved(approved)) => Ok(approved),
-            Ok(Passed::Refused { reason, .. }) => denied(reason),
-            Ok(Passed::Parked { reason, .. }) => denied(format!("waiting for approval: {reason}")),
-            Ok(Passed::Substituted { .. }) => denied("a gate answered in the tool's place".to_owned()),
+            Ok(GateDecision::Approved(approved)) => Ok(approved),
+            Ok(GateDecision::Refused { reason, .. }) => denied(reason),
+            Ok(GateDecision::Parked { reason, .. }) => denied(format!("waiting for approval: {reason}")),
+            Ok(GateDecision::Substituted { .. }) => denied("a gate answered in the tool's place".to_owned()),
             Err(error) => denied(error.to_string()),
         }
     }

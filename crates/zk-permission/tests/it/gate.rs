@@ -1,7 +1,7 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use zk_core::events::{CallRef, Passed, SessionLoaded, ToolGate, TurnBefore};
+use zk_core::events::{CallRef, GateDecision, SessionLoaded, ToolGate, TurnBefore};
 use zk_core::kernel::Bus;
 use zk_core::model::{CallId, ModelRef, ThinkingRequest, TurnId};
 use zk_core::service::{Approval, CallPlace, Question, Questions, Tool, UiAnswer, Wider, WiderKind};
@@ -73,9 +73,9 @@ impl Desk {
         let place = CallPlace { cx: self.bus.cx(), cwd: "/p".into() };
         let gate = ToolGate::new(call, args, self.bus.item::<dyn Tool>(tool), place);
         match gate.pass(&self.bus.cx()).await.unwrap() {
-            Passed::Refused { reason, .. } => Some(reason),
-            Passed::Approved(_) => None,
-            Passed::Parked { .. } | Passed::Substituted { .. } => Some("neither".to_owned()),
+            GateDecision::Refused { reason, .. } => Some(reason),
+            GateDecision::Approved(_) => None,
+            GateDecision::Parked { .. } | GateDecision::Substituted { .. } => Some("neither".to_owned()),
         }
     }
 

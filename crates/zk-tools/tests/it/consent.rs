@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Map, Value, json};
-use zk_core::events::{CallRef, Passed, ToolGate};
+use zk_core::events::{CallRef, GateDecision, ToolGate};
 use zk_core::kernel::Bus;
 use zk_core::model::{Approved, ToolError, ToolOutput, ToolSpec};
 use zk_core::service::{
@@ -148,7 +148,7 @@ async fn pass_and_run(
         Arc::new(CallRef { turn_id: "t".into(), call_id: "c".into(), display_name: name.clone(), name });
     let place = CallPlace { cx: bus.cx(), cwd: cwd.into() };
     let gate = ToolGate::new(call, args.clone(), Some(tool.clone()), place);
-    let Passed::Approved(approved) = gate.pass(&bus.cx()).await.unwrap() else {
+    let GateDecision::Approved(approved) = gate.pass(&bus.cx()).await.unwrap() else {
         return Err(ToolError::failed("refused"));
     };
     tool.call(&approved, &ToolCx::new(bus.cx(), cwd)).await

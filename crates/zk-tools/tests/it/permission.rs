@@ -4,7 +4,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use zk_agent::Agent;
-use zk_core::events::{CallRef, Passed, SessionLoaded, ToolGate, TurnBefore};
+use zk_core::events::{CallRef, GateDecision, SessionLoaded, ToolGate, TurnBefore};
 use zk_core::kernel::Bus;
 use zk_core::model::{AgentError, CallId, Effects, ModelRef, ThinkingRequest, TurnId};
 use zk_core::service::{
@@ -93,10 +93,10 @@ pub(crate) async fn refusal_in(
     let place = CallPlace { cx: bus.cx(), cwd: cwd.into() };
     let gate = ToolGate::new(call, args, of, place);
     match gate.pass(&bus.cx()).await.unwrap() {
-        Passed::Refused { reason, .. } => Some(reason),
-        Passed::Approved(_) => None,
-        Passed::Parked { reason, .. } => Some(format!("parked: {reason}")),
-        Passed::Substituted { .. } => Some("substituted".to_owned()),
+        GateDecision::Refused { reason, .. } => Some(reason),
+        GateDecision::Approved(_) => None,
+        GateDecision::Parked { reason, .. } => Some(format!("parked: {reason}")),
+        GateDecision::Substituted { .. } => Some("substituted".to_owned()),
     }
 }
 

@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Validated, validate};
 use crate::events::{
-    Coercion, Passed, ToolBefore, ToolBegin, ToolBlocked, ToolGate, ToolParked, ToolPrepare, ToolProgress,
-    ToolSkipped, ValidationCoerce, ValidationReject,
+    Coercion, GateDecision, ToolBefore, ToolBegin, ToolBlocked, ToolGate, ToolParked, ToolPrepare,
+    ToolProgress, ToolSkipped, ValidationCoerce, ValidationReject,
 };
 use crate::kernel::{Cx, EmitError, Source};
 use crate::model::{Approved, CallKind, CallRef, RunId, ToolError, ToolErrorKind, ToolOutput};
@@ -179,16 +179,16 @@ impl CallSteps {
             ..ToolGate::new(self.call.clone(), args.clone(), tool, self.place())
         };
         match gate.pass(&self.cx).await {
-            Ok(Passed::Approved(approved)) => {
+            Ok(GateDecision::Approved(approved)) => {
                 self.count();
                 Ok(Gated::Approved(approved))
             }
-            Ok(Passed::Substituted { output }) => {
+            Ok(GateDecision::Substituted { output }) => {
                 self.count();
                 Ok(Gated::Substituted(output))
             }
-            Ok(Passed::Refused { reason, by }) => Err(self.blocked(args, reason, by.as_ref()).await),
-            Ok(Passed::Parked { reason, by }) => {
+            Ok(GateDecision::Refused { reason, by }) => Err(self.blocked(args, reason, by.as_ref()).await),
+            Ok(GateDecision::Parked { reason, by }) => {
                 let parked = ToolParked {
                     call: self.call.clone(),
                     args: args.clone(),

@@ -395,7 +395,7 @@ async fn what_is_left_out_of_requests_by_itself_is_told() {
 
 #[tokio::test]
 async fn calls_of_sub_agents_pass_the_same_hooks() {
-    use zk_core::events::{Passed, ToolGate};
+    use zk_core::events::{GateDecision, ToolGate};
     use zk_core::service::CallPlace;
 
     let scene = Scene::new();
@@ -408,7 +408,7 @@ async fn calls_of_sub_agents_pass_the_same_hooks() {
     let place = CallPlace { cx: cx.clone(), cwd: scene.path().to_path_buf() };
     let tool: Arc<dyn zk_core::service::Tool> = Arc::new(super::Recording::of_nobody());
     let passed = ToolGate::new(call, args, Some(tool), place).pass(&cx).await.unwrap();
-    assert!(matches!(passed, Passed::Refused { reason, .. } if reason == "no"));
+    assert!(matches!(passed, GateDecision::Refused { reason, .. } if reason == "no"));
     let inputs = scene.inputs("pre");
     assert_eq!((inputs.len(), &inputs[0]["agent_id"]), (1, &json!("helper")));
 }
@@ -417,7 +417,7 @@ async fn calls_of_sub_agents_pass_the_same_hooks() {
 async fn a_hook_that_wants_a_person_asked_comes_before_the_last_word_whoever_is_installed_first() {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use zk_core::events::{Passed, ToolGate};
+    use zk_core::events::{GateDecision, ToolGate};
     use zk_core::kernel::Stage;
     use zk_core::service::CallPlace;
 
@@ -444,7 +444,7 @@ async fn a_hook_that_wants_a_person_asked_comes_before_the_last_word_whoever_is_
         let tool: Arc<dyn zk_core::service::Tool> = Arc::new(super::Recording::of_nobody());
         let passed = ToolGate::new(call, args, Some(tool), place).pass(&cx).await.unwrap();
         let nobody = |reason: &str| reason.contains("nobody is here to be asked");
-        assert!(matches!(&passed, Passed::Refused { reason, .. } if nobody(reason)), "{passed:?}");
+        assert!(matches!(&passed, GateDecision::Refused { reason, .. } if nobody(reason)), "{passed:?}");
         assert_eq!(last_words.load(Ordering::Relaxed), 0, "hooks first: {hooks_are_first}");
     }
 }
