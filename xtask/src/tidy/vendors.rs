@@ -9,7 +9,7 @@ const TABLE: &str = "crates/zk-providers/src/facts/vendors/table.rs";
 const ALLOWED: [(&str, &str); 3] = [
     ("crates/zk-testkit/src/", "its server plays them"),
     ("crates/zk-core/src/service/redact/shapes.rs", "a key begins with its vendor's name"),
-    ("crates/zk-core/src/service/guarded_paths.rs", "files of other programs are called so"),
+    ("crates/zk-core/src/service/files/guarded_paths.rs", "files of other programs are called so"),
 ];
 
 /// Vendors whose name is that of a protocol, which is a dialect's folder.

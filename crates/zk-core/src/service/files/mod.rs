@@ -1,3 +1,8 @@
+mod blobs;
+mod guarded_paths;
+mod host_files;
+mod state_files;
+
 use std::borrow::Cow;
 use std::io::Read;
 use std::ops::{ControlFlow, Range};
@@ -7,6 +12,11 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
+
+pub use blobs::{BlobError, BlobId, Blobs};
+pub use guarded_paths::{GuardedPath, PathGuard, RunBy};
+pub use host_files::{FileOwner, HostFile, HostFileError, HostFiles, HostRead, Overflow};
+pub use state_files::{StateFileError, StateFiles, StateLock};
 
 /// Access of every file tool to files, wherever they are: on this machine, in a container, on another host,
 /// in an editor's buffers. Paths are resolved, contained in the allowed roots, and opened so that a link

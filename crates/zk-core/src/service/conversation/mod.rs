@@ -1,3 +1,5 @@
+mod run_control;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -6,9 +8,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use super::{AnswerError, Entry, QuestionDigest, QuestionId, RunEnded, StoreError, UiAnswer};
+use super::{AnswerError, Entry, QuestionDigest, QuestionId, StoreError, UiAnswer};
 use crate::kernel::{BoxError, Cx, EmitError, Plugin};
 use crate::model::{AgentError, Block, EntryId, Message, Model, RunId, SessionId, ThinkingLevel};
+
+pub use run_control::{RunControl, RunEnded, RunState, SideAnswer, SideCall};
 
 /// A conversation of a person with an agent, as a front-end has it: what is said in it, and which session it is.
 ///

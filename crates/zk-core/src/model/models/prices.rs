@@ -2,7 +2,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Usage;
+use crate::model::Usage;
 
 /// US dollars for a million tokens.
 ///
@@ -79,7 +79,7 @@ impl Rates {
 }
 
 /// An amount to a billionth of a dollar: what is beyond that comes from reckoning with binary fractions.
-pub(super) fn dollars(amount: f64) -> f64 {
+pub(in crate::model) fn dollars(amount: f64) -> f64 {
     (amount * 1e9).round() / 1e9
 }
 

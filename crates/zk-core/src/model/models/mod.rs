@@ -1,10 +1,17 @@
+mod prices;
+mod thinking;
+
 use std::fmt;
 
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Prices, Usage};
+use super::Usage;
+
+pub(super) use prices::dollars;
+pub use prices::{PriceTier, Prices, Rates};
+pub use thinking::{ThinkingLevel, ThinkingRequest};
 
 /// Which model of which provider.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

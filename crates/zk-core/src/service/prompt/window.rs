@@ -24,9 +24,9 @@ pub trait ContextWindow: Send + Sync {
     fn reduce(&self, context: &ContextId, how: Reduction);
 
     /// Sends again what the last compaction of a conversation left out, from the next request on. Gives whether there
-    /// was one. Where a part of the conversation was not read ([`SessionLog::earlier`](super::SessionLog::earlier)), it is
+    /// was one. Where a part of the conversation was not read ([`SessionLog::earlier`](crate::service::SessionLog::earlier)), it is
     /// stored, and done once the host has read the conversation again
-    /// ([`Conversation::reload`](super::Conversation::reload)).
+    /// ([`Conversation::reload`](crate::service::Conversation::reload)).
     ///
     /// # Errors
     /// When that cannot be stored, also where the session was lost at its beginning; nothing changes then. It may be stored

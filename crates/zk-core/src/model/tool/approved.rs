@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{CallId, Effects, ToolError, TurnId};
+use crate::model::{CallId, Effects, ToolError, TurnId};
 
 /// Identity of a tool call in events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -12,7 +12,7 @@ pub trait CallJudge: Send + Sync {
     fn judge(&self, tool: &str, effects: &Effects, cwd: &Path) -> CallJudgement;
 
     /// Whether a call runs unasked for nothing but that it seems to only read: no rule, no mode and no person allows it.
-    /// Such a call runs in [`ReadExec`](super::ReadExec), where there is one. Calls may block as those of
+    /// Such a call runs in [`ReadExec`](crate::service::ReadExec), where there is one. Calls may block as those of
     /// [`CallJudge::judge`].
     fn allows_as_read(&self, tool: &str, effects: &Effects, cwd: &Path) -> bool {
         let _ = (tool, effects, cwd);
@@ -33,7 +33,7 @@ pub trait CallJudge: Send + Sync {
     }
 
     /// Whether a call that runs unasked because it only reads does so where there is no
-    /// [`ReadExec`](super::ReadExec), too. Calls may block as those of [`CallJudge::judge`].
+    /// [`ReadExec`](crate::service::ReadExec), too. Calls may block as those of [`CallJudge::judge`].
     fn allows_unheld_read(&self, tool: &str, effects: &Effects, cwd: &Path) -> bool {
         self.allows_as_read(tool, effects, cwd)
     }

@@ -1,5 +1,17 @@
+mod approved;
+#[cfg(feature = "typed")]
+mod arg_schema;
+mod call_kind;
+mod effects;
+
 use std::fmt;
 use std::sync::Arc;
+
+pub use approved::{Approved, CallRef};
+#[cfg(feature = "typed")]
+pub use arg_schema::schema_of;
+pub use call_kind::{CallKind, CallLocation};
+pub use effects::{Effect, Effects};
 
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;

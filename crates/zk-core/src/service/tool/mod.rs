@@ -1,3 +1,8 @@
+mod call;
+#[cfg(feature = "typed")]
+mod fn_tool;
+mod run_tools;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,6 +16,11 @@ use crate::model::{
     Approved, CallId, CallKind, CallLocation, CallRef, Concurrency, Display, Effects, ToolError,
     ToolErrorKind, ToolOutput, ToolSpec,
 };
+
+pub use call::{BegunCall, CallEnd, CallSteps, Gated, NotRun, STOPPED_BEFORE_CALL, Validated, validate};
+#[cfg(feature = "typed")]
+pub use fn_tool::FnTool;
+pub use run_tools::{RunTool, RunTools, UnknownTool};
 
 /// Something a model can call. A registry item under its canonical name.
 ///
