@@ -7,18 +7,18 @@ mod effects;
 use std::fmt;
 use std::sync::Arc;
 
-pub use approved::{Approved, CallRef};
-#[cfg(feature = "typed")]
-pub use arg_schema::schema_of;
-pub use call_kind::{CallKind, CallLocation};
-pub use effects::{Effect, Effects};
-
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Block, ToolContent};
+
+pub use approved::{Approved, CallRef};
+#[cfg(feature = "typed")]
+pub use arg_schema::schema_of;
+pub use call_kind::{CallKind, CallLocation};
+pub use effects::{Effect, Effects};
 
 /// Description of a tool for a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
