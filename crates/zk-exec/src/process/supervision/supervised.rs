@@ -33,7 +33,7 @@ const LAST: Duration = Duration::from_secs(2);
 
 /// The program's side of its supervisor: starts it with the first command, and again should it be gone.
 #[derive(Debug)]
-pub(super) struct Supervisor {
+pub(in super::super) struct Supervisor {
     how: Supervision,
     /// The plan of the sandbox it sets up.
     #[cfg(feature = "sandbox")]
@@ -62,7 +62,7 @@ struct Running {
 }
 
 impl Supervisor {
-    pub(super) fn new(how: Supervision) -> Self {
+    pub(in super::super) fn new(how: Supervision) -> Self {
         Self {
             how,
             #[cfg(feature = "sandbox")]
@@ -80,7 +80,7 @@ impl Supervisor {
 
     /// Has commands run in a sandbox.
     #[cfg(feature = "sandbox")]
-    pub(super) fn sandboxed(
+    pub(in super::super) fn sandboxed(
         how: Supervision,
         plan: Vec<u8>,
         proxy: Option<crate::sandbox::Proxy>,
@@ -99,7 +99,7 @@ impl Supervisor {
 
     /// Hides more from the next command on; one that runs sees nothing of it from then on either.
     #[cfg(feature = "sandbox")]
-    pub(super) fn hide(&self, paths: &[std::path::PathBuf]) -> io::Result<()> {
+    pub(in super::super) fn hide(&self, paths: &[std::path::PathBuf]) -> io::Result<()> {
         let mut running = self.lock();
         self.hidden.add(paths);
         let told = running.as_ref().and_then(|running| running.socket.as_ref());
@@ -112,13 +112,13 @@ impl Supervisor {
     }
 
     #[cfg(feature = "sandbox")]
-    pub(super) fn is_sandboxed(&self) -> bool {
+    pub(in super::super) fn is_sandboxed(&self) -> bool {
         self.plan.is_some()
     }
 
     /// Starts the sandbox unless it runs, and says what it consists of.
     #[cfg(feature = "sandbox")]
-    pub(super) fn start_sandbox(&self) -> io::Result<crate::sandbox::SandboxReport> {
+    pub(in super::super) fn start_sandbox(&self) -> io::Result<crate::sandbox::SandboxReport> {
         let mut running = self.lock();
         if running.is_none() {
             *running = Some(Running::start(self)?);
@@ -127,7 +127,7 @@ impl Supervisor {
     }
 
     /// Starts a command below the supervisor. Dropping the future or the tree that it gives ends the command.
-    pub(super) async fn spawn(
+    pub(in super::super) async fn spawn(
         &self,
         launch: &mut Launch,
         limits: Limits,
@@ -161,7 +161,7 @@ impl Supervisor {
     }
 
     /// Ends everything: `TERM`, and `KILL` to what is left after the grace.
-    pub(super) async fn close(&self) {
+    pub(in super::super) async fn close(&self) {
         let Some(mut running) = self.lock().take() else { return };
         if Handle::try_current().is_err() {
             // Nobody can wait here: the drop kills everything at once.
@@ -334,7 +334,7 @@ impl Drop for Running {
 
 /// State of a command, as far as it is known.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Progress {
+pub(in super::super) struct Progress {
     status: Option<i32>,
     /// The limit it is killed for.
     exceeded: Option<Exceeded>,
@@ -372,7 +372,7 @@ struct Link {
 
 /// The connection to the process above one command. Dropping it has the command ended, unless it was released.
 #[derive(Debug)]
-pub(super) struct Reaper {
+pub(in super::super) struct Reaper {
     socket: UnixStream,
     seen: watch::Receiver<Progress>,
     listed: tokio::sync::Mutex<mpsc::UnboundedReceiver<Vec<u32>>>,
@@ -383,18 +383,18 @@ pub(super) struct Reaper {
 
 impl Reaper {
     /// The limit that the command went over, if any.
-    pub(super) fn exceeded(&self) -> Option<Exceeded> {
+    pub(in super::super) fn exceeded(&self) -> Option<Exceeded> {
         let of_group = || self.group.as_ref()?.group.as_ref()?.exceeded();
         self.seen.borrow().exceeded.or_else(of_group)
     }
 
     /// Whether anything may be left. Cheap.
-    pub(super) fn may_live(&self) -> bool {
+    pub(in super::super) fn may_live(&self) -> bool {
         !self.seen.borrow().over
     }
 
     /// The processes that still run.
-    pub(super) async fn members(&self) -> Vec<u32> {
+    pub(in super::super) async fn members(&self) -> Vec<u32> {
         let mut listed = self.listed.lock().await;
         while listed.try_recv().is_ok() {}
         if !self.may_live() || self.ask(ask::LIST).is_err() {
@@ -410,11 +410,11 @@ impl Reaper {
 
     /// Connection that is closed once nothing of the command is left.
     #[cfg(feature = "sandbox")]
-    pub(super) fn life(&self) -> Option<OwnedFd> {
+    pub(in super::super) fn life(&self) -> Option<OwnedFd> {
         self.socket.try_clone().ok().map(OwnedFd::from)
     }
 
-    pub(super) fn signal(&self, ask: Ask) {
+    pub(in super::super) fn signal(&self, ask: Ask) {
         let _ = self.ask(match ask {
             Ask::End => ask::END,
             Ask::Kill => ask::KILL,
@@ -422,7 +422,7 @@ impl Reaper {
     }
 
     /// The command is over; what it left behind may go on.
-    pub(super) fn release(mut self) {
+    pub(in super::super) fn release(mut self) {
         self.armed = false;
     }
 
@@ -443,7 +443,7 @@ impl Drop for Reaper {
 }
 
 /// Waits for the end of a command.
-pub(super) async fn wait(seen: &mut watch::Receiver<Progress>) -> io::Result<ExitStatus> {
+pub(in super::super) async fn wait(seen: &mut watch::Receiver<Progress>) -> io::Result<ExitStatus> {
     let progress = *seen
         .wait_for(|progress| progress.status.is_some() || progress.over)
         .await

@@ -17,15 +17,15 @@ use super::denial::Denials;
 use super::placeholders::Placeholders;
 use super::places;
 use super::plan::{FRESH, Plan, RUNTIME};
-use super::planted::{self, Planted};
 use super::policy::{Network, SandboxPolicy};
 use super::printed::Printed;
-use super::probe::{self, Tried};
 use super::process::{SandboxProcess, SetAsides};
 use super::proxy::{self, Granted, Proxy};
-use super::remedy;
 use super::report::{SandboxError, SandboxReport, SelfTest};
 use super::repositories::Repositories;
+use super::self_test::planted::{self, Planted};
+use super::self_test::probe::{self, Tried};
+use super::self_test::remedy;
 use crate::{BoundedExec, Environment, Limits, ProcessExec, Supervision, git};
 
 /// Runs commands on this machine, in a sandbox: the `dyn Exec` of the context `sandbox`.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::process::supervisor::{HIDE, SANDBOX};
+use crate::process::supervision::supervisor::{HIDE, SANDBOX};
 use crate::sandbox::{SandboxReport, read_answer, write_frame};
 use crate::wire::put_all;
 

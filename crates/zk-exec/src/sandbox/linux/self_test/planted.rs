@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use super::probe::Canaries;
 
 /// Things outside for a command inside to reach for, gone when dropped.
-pub(super) struct Planted {
+pub(in super::super) struct Planted {
     dir: PathBuf,
-    pub(super) canaries: Canaries,
+    pub(in super::super) canaries: Canaries,
     _sockets: (UnixListener, UnixListener, TcpListener, UdpSocket),
 }
 
@@ -21,7 +21,7 @@ impl Planted {
     ///
     /// # Errors
     /// The place where something could not be planted, and why.
-    pub(super) fn new(state: &Path) -> Result<Self, (PathBuf, io::Error)> {
+    pub(in super::super) fn new(state: &Path) -> Result<Self, (PathBuf, io::Error)> {
         let beside = state.parent().unwrap_or(state);
         Self::plant(state, beside).map_err(|error| (beside.to_path_buf(), error))
     }
@@ -66,7 +66,7 @@ impl Drop for Planted {
 
 /// Path where a passed test of this sandbox is remembered: a name that another plan, program, user or start
 /// of the machine does not have.
-pub(super) fn record(state: &Path, plan: &[u8], program: &Path) -> Option<PathBuf> {
+pub(in super::super) fn record(state: &Path, plan: &[u8], program: &Path) -> Option<PathBuf> {
     let mut hasher = DefaultHasher::new();
     fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?.hash(&mut hasher);
     let program = fs::metadata(program).ok()?;

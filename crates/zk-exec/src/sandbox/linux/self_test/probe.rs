@@ -20,19 +20,19 @@ const RESULT: &str = "zk-probe ";
 
 /// Targets that stand outside to be reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Canaries {
+pub(in super::super) struct Canaries {
     /// A file that the person can write.
-    pub(super) file: PathBuf,
+    pub(in super::super) file: PathBuf,
     /// A directory whose content and name are protected.
-    pub(super) protected: PathBuf,
+    pub(in super::super) protected: PathBuf,
     /// A file that is hidden.
-    pub(super) secret: PathBuf,
-    pub(super) socket: PathBuf,
-    pub(super) abstract_name: String,
-    pub(super) tcp: u16,
-    pub(super) udp: u16,
+    pub(in super::super) secret: PathBuf,
+    pub(in super::super) socket: PathBuf,
+    pub(in super::super) abstract_name: String,
+    pub(in super::super) tcp: u16,
+    pub(in super::super) udp: u16,
     /// The process that runs the self-test.
-    pub(super) process: u32,
+    pub(in super::super) process: u32,
 }
 
 /// An act, by its name in a message.
@@ -58,7 +58,10 @@ const FILES_AND_PROCESSES_AT_LEAST: [&str; 2] = ["write a file outside", "read t
 const NETWORK_AT_LEAST: [&str; 1] = ["connect to a port"];
 
 /// An act without which those that are denied prove no sandbox, if `proven` does not have all of them.
-pub(super) fn missing<'a>(proven: impl Iterator<Item = &'a str>, tried: Tried) -> Option<&'static str> {
+pub(in super::super) fn missing<'a>(
+    proven: impl Iterator<Item = &'a str>,
+    tried: Tried,
+) -> Option<&'static str> {
     let proven: Vec<&str> = proven.collect();
     let network = if tried.network { NETWORK_AT_LEAST.as_slice() } else { &[] };
     FILES_AND_PROCESSES_AT_LEAST.iter().chain(network).find(|act| !proven.contains(act)).copied()
@@ -66,23 +69,23 @@ pub(super) fn missing<'a>(proven: impl Iterator<Item = &'a str>, tried: Tried) -
 
 /// Which acts are tried beside those that are never possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Tried {
+pub(in super::super) struct Tried {
     /// Acts that are possible where the network is the machine's.
-    pub(super) network: bool,
+    pub(in super::super) network: bool,
     /// Acts that are possible where nothing is mounted.
-    pub(super) protected: bool,
+    pub(in super::super) protected: bool,
 }
 
 impl Canaries {
     /// Does everything and says what worked.
-    pub(super) fn try_all(&self, tried: Tried) -> Vec<(&'static str, bool)> {
+    pub(in super::super) fn try_all(&self, tried: Tried) -> Vec<(&'static str, bool)> {
         let network = if tried.network { NETWORK.as_slice() } else { &[] };
         let protected = if tried.protected { PROTECTED.as_slice() } else { &[] };
         let acts = FILES_AND_PROCESSES.iter().chain(protected).chain(network);
         acts.map(|(name, act)| (*name, act(self).is_ok())).collect()
     }
 
-    pub(super) fn encode(&self, tried: Tried) -> Vec<u8> {
+    pub(in super::super) fn encode(&self, tried: Tried) -> Vec<u8> {
         let mut out = Vec::new();
         put_len(&mut out, usize::from(tried.network));
         put_len(&mut out, usize::from(tried.protected));
@@ -124,7 +127,7 @@ pub(crate) fn run(input: impl Into<File>) -> io::Result<()> {
 }
 
 /// The acts that a printed result calls possible; nothing if it is not complete.
-pub(super) fn read_results(printed: &str) -> Option<Vec<String>> {
+pub(in super::super) fn read_results(printed: &str) -> Option<Vec<String>> {
     let lines = || printed.lines().filter_map(|line| line.strip_prefix(RESULT));
     lines()
         .any(|line| line == "done")

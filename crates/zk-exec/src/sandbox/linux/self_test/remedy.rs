@@ -3,7 +3,7 @@ use std::path::Path;
 
 /// Remedy for a machine that refuses what a sandbox is made of, as far as its settings tell why it does.
 /// Nothing for another problem.
-pub(super) fn of_machine(problem: &str) -> Option<&'static str> {
+pub(in super::super) fn of_machine(problem: &str) -> Option<&'static str> {
     of(problem, Path::new("/"))
 }
 
