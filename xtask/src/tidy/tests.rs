@@ -312,8 +312,8 @@ fn a_file_that_no_module_and_no_target_names_is_refused() {
 }
 
 #[test]
-fn only_the_facts_name_a_vendor() {
-    let facts = "crates/zk-providers/src/facts/vendors/table.rs";
+fn only_the_catalogue_names_a_vendor() {
+    let catalogue = "crates/zk-providers/src/catalogue/vendors/table.rs";
     let table =
         "service(\n    \"acme\", \"https://acme.test\");\nserver(\"together\", 1);\nname: \"openai_chat\",\n";
     for (code, is_refused) in [
@@ -330,7 +330,7 @@ fn only_the_facts_name_a_vendor() {
         ("#[cfg(test)]\nmod tests {\n    const NAME: &str = \"acme\";\n}", false),
     ] {
         let dir = clean();
-        put(&dir, facts, table);
+        put(&dir, catalogue, table);
         put(&dir, "crates/zk-tools/src/a.rs", &format!("{code}\n"));
         match is_refused {
             true => assert_only(&dir, "code names the vendor"),

@@ -5,8 +5,8 @@ use zk_core::model::{Block, Message, Role, ThinkingLevel, ThinkingRequest, Think
 use zk_core::service::Request;
 
 use super::request::max_tokens;
+use crate::catalogue::thinking::{GENERATIONS, generation};
 use crate::encode::effort::Efforts;
-use crate::facts::thinking::{GENERATIONS, generation};
 
 /// The `thinking` and `output_config` fields of a request.
 #[derive(Debug, Default, PartialEq)]
@@ -103,7 +103,7 @@ fn is_amid_unthought_calls(history: &[std::sync::Arc<Message>]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::catalogue::{find, known_models};
+    use crate::catalogue::models::{find, known_models};
 
     #[test]
     fn a_generation_says_of_its_models_what_the_table_says() {

@@ -13,14 +13,14 @@ use super::chunk::{Chunk, Content, Delta};
 use super::details::Details;
 use super::think_tags::{Part, Tags};
 use super::usage;
+use crate::catalogue::names::OWN_COUNTS;
+use crate::catalogue::profiles::CompatProfile;
+use crate::catalogue::tiers::Tiers;
 use crate::dialects::anthropic::unreadable;
 use crate::encode::json_str::{Str, parse_json};
-use crate::facts::names::OWN_COUNTS;
-use crate::facts::profiles::CompatProfile;
-use crate::facts::tiers::Tiers;
-use crate::wire::decode::Decode;
 use crate::wire::error::{ErrorBody, WireError, of_stream, quote};
-use crate::wire::sse::SseEvent;
+use crate::wire::response::decode::Decode;
+use crate::wire::response::sse::SseEvent;
 
 type Out = VecDeque<StreamEvent>;
 

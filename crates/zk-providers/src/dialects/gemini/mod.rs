@@ -20,8 +20,8 @@ use serde_json::Value;
 use zk_core::model::{Capabilities, IdRule, MediaTypes, Model, ProviderError, ThinkingReplay, WireRules};
 use zk_core::service::Request;
 
+use crate::catalogue::{places, vendors};
 use crate::encode::size;
-use crate::facts::{places, vendors};
 use crate::wire::connection::Connection;
 use crate::wire::endpoint::SetupError;
 use crate::wire::{

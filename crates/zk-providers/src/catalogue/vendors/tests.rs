@@ -4,7 +4,7 @@ use serde_json::Value;
 use zk_core::model::ThinkingReplay;
 
 use super::*;
-use crate::facts::catalogue::{self, Override};
+use crate::catalogue::models::{self, Override};
 use crate::wire::secret::Auth;
 
 #[test]
@@ -48,7 +48,7 @@ fn a_vendor_knows_the_models_of_the_table_at_its_own_address_and_elsewhere_only_
             assert!(known.iter().all(|model| model.provider == vendor.name), "{}", vendor.name);
             known.into_iter().map(|model| model.id).collect::<Vec<_>>()
         };
-        let mut table: Vec<_> = catalogue::known_models(vendor.name).map(str::to_owned).collect();
+        let mut table: Vec<_> = models::known_models(vendor.name).map(str::to_owned).collect();
         assert_eq!(ids(elsewhere), ["said-1"], "{}", vendor.name);
         table.push("said-1".to_owned());
         table.sort_unstable();
@@ -87,7 +87,7 @@ fn a_default_model_is_one_the_table_knows() {
     for vendor in VENDORS {
         if let Some(model) = vendor.default_model {
             assert!(
-                catalogue::find(None, model).is_some(),
+                models::find(None, model).is_some(),
                 "the default model `{model}` of the vendor `{}` has no row in the table of models: add a `Change::Add` for it \
                  to xtask/src/models/corrections.rs and run `cargo xtask models`, or leave `.with(\"{model}\")` out",
                 vendor.name

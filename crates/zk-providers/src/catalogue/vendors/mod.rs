@@ -12,7 +12,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use zk_core::service::Provider;
 
-use crate::facts::profiles::{CompatProfile, PROFILES};
+use crate::catalogue::profiles::{CompatProfile, PROFILES};
 use crate::wire::connection::Connection;
 use crate::wire::endpoint::SetupError;
 

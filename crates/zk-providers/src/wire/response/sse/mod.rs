@@ -8,7 +8,7 @@ use std::ops::Range;
 use memchr::memchr2;
 
 /// The most bytes one event may take unless [`SseDecoder::with_limit`] says otherwise: 16 MiB.
-pub const EVENT_LIMIT: usize = super::caps::EVENT;
+pub const EVENT_LIMIT: usize = super::limits::EVENT;
 
 const BOM: &[u8] = b"\xef\xbb\xbf";
 

@@ -1,8 +1,8 @@
 //! Facts about vendors, servers and models, as data: the only wing that names vendors, beside a dialect that
 //! is a vendor's own protocol. A new vendor, model, tier or wording of an error is a row here.
 
-pub(crate) mod catalogue;
 pub(crate) mod errors;
+pub(crate) mod models;
 pub(crate) mod names;
 pub(crate) mod places;
 pub(crate) mod profiles;

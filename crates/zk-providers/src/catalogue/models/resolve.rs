@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use super::{PROVIDERS, find, known_models, known_shutdown, listed_at, near_matches};
-use crate::facts::vendors::Vendor;
+use crate::catalogue::vendors::Vendor;
 
 /// A model by the names a request has for it.
 #[derive(Clone, Debug, PartialEq, Eq)]

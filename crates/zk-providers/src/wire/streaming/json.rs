@@ -10,10 +10,10 @@ use zk_auth::http::{Received, read_some};
 use zk_core::kernel::Cx;
 use zk_core::model::{ErrorKind, Phase, ProviderError};
 
-use crate::wire::caps::{DOCUMENT, exceeded};
 use crate::wire::endpoint::Endpoint;
 use crate::wire::error::{ErrorBody, RequestContext, WireError, of_stream};
 use crate::wire::request::WireRequest;
+use crate::wire::response::limits::{DOCUMENT, exceeded};
 
 /// Time limit of a JSON answer.
 const TIMEOUT: Duration = Duration::from_secs(30);

@@ -1,4 +1,4 @@
-use crate::wire::decode::Framing;
+use crate::wire::response::decode::Framing;
 
 use super::Frames;
 

@@ -13,8 +13,8 @@ use std::time::SystemTime;
 
 use zk_core::model::Model;
 
+use crate::catalogue::vendors::Vendor;
 use crate::encode::effort::Efforts;
-use crate::facts::vendors::Vendor;
 
 pub use overrides::{Override, Overrides};
 pub use resolve::{ResolvedModel, resolve_model};

@@ -6,7 +6,7 @@ use std::fmt;
 use zk_core::model::{Block, ErrorKind};
 use zk_core::service::StreamEvent;
 
-use super::error::WireError;
+use crate::wire::error::WireError;
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;

@@ -197,7 +197,7 @@ impl Patterns {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::profiles::PROFILES;
+    use crate::catalogue::profiles::PROFILES;
 
     #[test]
     fn every_built_in_pattern_is_one() {

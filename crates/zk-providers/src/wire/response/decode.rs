@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use zk_core::model::ErrorKind;
 use zk_core::service::StreamEvent;
 
-use crate::wire::caps::Meter;
 use crate::wire::error::WireError;
-use crate::wire::mend::mend;
-use crate::wire::sse::SseEvent;
+use crate::wire::response::limits::Meter;
+use crate::wire::response::mend::mend;
+use crate::wire::response::sse::SseEvent;
 
 /// Framing of a response: how its bytes are cut into events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

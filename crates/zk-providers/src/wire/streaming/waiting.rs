@@ -6,8 +6,8 @@ use zk_core::events::StreamIdle;
 use zk_core::kernel::Cx;
 
 use super::{model_of, refused};
-use crate::wire::clocks::{Clock, Watchdog};
 use crate::wire::error::{RequestContext, WireError};
+use crate::wire::response::timeouts::{Clock, Watchdog};
 
 /// Outcome of a wait.
 pub(super) enum WaitOutcome<T> {

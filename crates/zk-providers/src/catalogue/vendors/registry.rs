@@ -6,7 +6,7 @@ use zk_core::model::Model;
 use zk_core::service::Provider;
 
 use super::{VENDORS, Vendor};
-use crate::facts::catalogue::resolve_model;
+use crate::catalogue::models::resolve_model;
 use crate::wire::connection::Connection;
 use crate::wire::endpoint::SetupError;
 

@@ -6,8 +6,8 @@ mod tests;
 
 use memchr::memchr;
 
-use crate::wire::decode::Framing;
-use crate::wire::sse::{EVENT_LIMIT, SseDecoder, SseError, SseEvent};
+use crate::wire::response::decode::Framing;
+use crate::wire::response::sse::{EVENT_LIMIT, SseDecoder, SseError, SseEvent};
 
 /// The cutting a dialect needs.
 #[derive(Debug)]

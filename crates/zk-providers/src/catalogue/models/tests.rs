@@ -3,7 +3,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use zk_core::model::{Prices, ThinkingLevel, ThinkingSupport, Usage};
 
 use super::table::{TABLE, line};
-use crate::facts::vendors::Vendor;
+use crate::catalogue::vendors::Vendor;
 
 use super::{PROVIDERS, Row, did_you_mean, find, known_models, known_shutdown, near_matches, resolve_model};
 
@@ -96,7 +96,7 @@ fn the_providers_of_the_table_are_those_that_are_searched() {
 
 #[test]
 fn every_profile_looks_models_up_at_a_provider_of_the_table() {
-    for profile in crate::facts::profiles::PROFILES {
+    for profile in crate::catalogue::profiles::PROFILES {
         let catalogue = profile.catalogue.as_deref();
         assert!(catalogue.is_none_or(|name| PROVIDERS.contains(&name)), "{}", profile.name);
     }

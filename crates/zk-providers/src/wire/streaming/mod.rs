@@ -19,13 +19,13 @@ use zk_core::kernel::{Cx, EmitError};
 use zk_core::model::{ErrorKind, ModelRef, Phase, ProviderError};
 use zk_core::service::{EventStream, StreamEvent, Ui};
 
-use crate::wire::caps::{ERROR_BODY, Meter};
-use crate::wire::clocks::{Clock, Clocks, Watchdog};
-use crate::wire::decode::{Decode, decode_event};
 use crate::wire::endpoint::Endpoint;
 use crate::wire::error::{self, ErrorBody, RequestContext, WireError};
-use crate::wire::frames::Frames;
 use crate::wire::request::{Beta, Headers, WireRequest};
+use crate::wire::response::decode::{Decode, decode_event};
+use crate::wire::response::frames::Frames;
+use crate::wire::response::limits::{ERROR_BODY, Meter};
+use crate::wire::response::timeouts::{Clock, Clocks, Watchdog};
 
 pub(crate) use json::fetch;
 use waiting::{WaitOutcome, wait_for};
