@@ -26,7 +26,7 @@ pub(crate) fn plugin(
     let hooks = CommandHooks::new(set.clone(), &app.project)
         .exec(own)
         .cwd(&app.cwd)
-        .telling(move |text| notices.show(text))
+        .on_notice(move |text| notices.show(text))
         .permission_mode(move || told(modes.chosen()).to_owned());
     Some(Arc::new(if ExecutionTarget::is_elsewhere(app) { hooks.staying() } else { hooks }))
 }

@@ -105,7 +105,7 @@ impl CommandHooks {
     }
 
     /// Hands words of hooks to the person to `tell`. They are text of any origin.
-    pub fn telling(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
+    pub fn on_notice(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.tell = Arc::new(tell);
         self
     }
