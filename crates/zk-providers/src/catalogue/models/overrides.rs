@@ -25,7 +25,7 @@ pub struct Override {
     pub vision: Option<bool>,
     /// Way in which its reasoning is asked for.
     pub thinking: Option<ThinkingSupport>,
-    /// Levels of effort. A model that has some reasons.
+    /// Levels of reasoning effort; a list that is not empty marks a model that reasons.
     pub efforts: Option<Efforts>,
 }
 

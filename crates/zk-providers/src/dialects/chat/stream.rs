@@ -42,7 +42,7 @@ pub(crate) struct Decoder {
     /// The tier that answers, as JSON.
     tier: Option<Box<RawValue>>,
     finish: Option<String>,
-    /// Finish reason in the words of the vendor behind a gateway.
+    /// Finish reason of the vendor upstream, as a gateway reports it.
     native_finish: Option<String>,
     /// Which of several answers is read: the one that began first.
     choice: Option<Box<RawValue>>,
@@ -323,7 +323,7 @@ impl Decode for Decoder {
         self.done || self.finish.is_some()
     }
 
-    fn can_miss_rest(&self) -> bool {
+    fn is_complete_without_end_event(&self) -> bool {
         // Behind the reason come only counts of tokens and the end mark.
         self.finish.is_some()
     }

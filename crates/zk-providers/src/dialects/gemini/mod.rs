@@ -185,7 +185,7 @@ fn bare(id: &str) -> &str {
     id.strip_prefix("models/").unwrap_or(id)
 }
 
-/// The path of a method of a model. What could end the path's segment is written in code.
+/// URL path of a method of a model; reserved characters of the id are percent-encoded.
 fn path(id: &str, method: &str) -> String {
     let mut segment = String::new();
     for char in bare(id).chars() {

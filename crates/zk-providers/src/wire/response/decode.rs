@@ -38,7 +38,7 @@ pub trait Decode: Send + Sync + 'static {
     fn is_complete(&self) -> bool;
 
     /// Whether a last event that was cut off can be missed, because nothing of the answer can be in it.
-    fn can_miss_rest(&self) -> bool {
+    fn is_complete_without_end_event(&self) -> bool {
         false
     }
 
@@ -62,7 +62,7 @@ pub(crate) fn decode_event(
     let event = SseEvent { data: mended.as_deref().unwrap_or(event.data), ..event };
     match decoder.event(event, out) {
         Err(error) if is_last && error.kind == ErrorKind::Malformed => {
-            if !decoder.can_miss_rest() {
+            if !decoder.is_complete_without_end_event() {
                 return Err(error.passing());
             }
         }
