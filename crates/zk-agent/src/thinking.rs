@@ -23,14 +23,14 @@ pub(crate) fn decayed(request: ThinkingRequest, decay: Option<&ThinkingDecay>, t
 }
 
 /// The most tokens a response has unless somebody says so, thoughts included.
-const MOST: u64 = 65_536;
+const MAX_OUTPUT_TOKENS: u64 = 65_536;
 /// Most tokens of a response at a model whose window is not known, unless somebody says so.
 const CAUTIOUS: u64 = 16_384;
 
 /// Output limit, in tokens, of a response for which nobody set one: two fifths of the window at most, as what
 /// is asked has to fit, too.
 pub(crate) fn usual_limit(model: &Model) -> u32 {
-    let room = model.window.map_or(CAUTIOUS, |window| (window / 5 * 2).clamp(1, MOST));
+    let room = model.window.map_or(CAUTIOUS, |window| (window / 5 * 2).clamp(1, MAX_OUTPUT_TOKENS));
     let limit = room.min(model.max_output.unwrap_or(u64::MAX));
     u32::try_from(limit).unwrap_or(u32::MAX)
 }

@@ -89,7 +89,7 @@ impl Appended {
     pub(crate) fn new(settings: &Settings) -> Self {
         let texts = [&settings.program.preset_system, &settings.program.append_system];
         let text = texts.into_iter().filter_map(Option::as_deref).collect::<Vec<_>>().join("\n\n");
-        Self(FixedSection::new(section_order::LAST, text))
+        Self(FixedSection::new(section_order::AT_END, text))
     }
 }
 

@@ -46,7 +46,7 @@ pub mod section_order {
     /// Place of sections on what was remembered.
     pub const MEMORY: i32 = 400;
     /// After everything else.
-    pub const LAST: i32 = 1000;
+    pub const AT_END: i32 = 1000;
 }
 
 /// A section whose text is known when it is registered.

@@ -11,7 +11,7 @@ use zk_core::service::{HostFiles, HostRead};
 use crate::app::AppContext;
 
 /// The most bytes of an image: more is refused by most providers.
-const MOST: usize = 5 << 20;
+const MAX_IMAGE_BYTES: usize = 5 << 20;
 
 /// Images by the marks that stand for them in a text. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +22,7 @@ impl Attachments {
     pub(super) fn add(&self, app: &AppContext, cwd: &Path, path: &str) -> Result<String, String> {
         let file = cwd.join(path);
         let cannot = |why: &str| format!("cannot attach {}: {why}", file.display());
-        let read = app.host_files.read(&file, &HostRead::whole(MOST));
+        let read = app.host_files.read(&file, &HostRead::whole(MAX_IMAGE_BYTES));
         let bytes = read.map_err(|error| cannot(&error.to_string()))?.bytes;
         let media_type = media_type(&bytes).ok_or_else(|| cannot("it is no PNG, JPEG, GIF or WebP image"))?;
         let name = Path::new(path).file_name().map(|name| name.to_string_lossy().into_owned());

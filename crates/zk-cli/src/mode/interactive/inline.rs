@@ -32,7 +32,7 @@ use crate::mode::own_commands::{is_harmless, makes_prompt};
 use crate::mode::permission_modes::PermissionModes;
 
 /// Longest wait of the screen for what is still to be drawn at the end.
-const LAST: Duration = Duration::from_millis(30);
+const FINAL_DRAW_WAIT: Duration = Duration::from_millis(30);
 
 /// Poll interval for being the foreground process again: a shell that brings a running process to the foreground sends
 /// it no signal.
@@ -271,7 +271,7 @@ impl InlineScreen {
             }
             self.backlog.clear();
         };
-        while let Ok(Some(patches)) = timeout(LAST, reader.next()).await {
+        while let Ok(Some(patches)) = timeout(FINAL_DRAW_WAIT, reader.next()).await {
             app.patches(&patches, self.began.elapsed());
         }
         while let Ok((style, text)) = printed.try_recv() {

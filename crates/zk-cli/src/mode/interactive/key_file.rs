@@ -7,14 +7,14 @@ use zk_tui::Keymap;
 use crate::app::AppContext;
 
 /// The most bytes of the file.
-const MOST: usize = 64 * 1024;
+const MAX_KEY_FILE_BYTES: usize = 64 * 1024;
 
 /// The keys that are wanted, and what could not be done of it, in a line each. Without a file the usual ones.
 pub(super) fn read(app: &AppContext) -> (Keymap, Vec<String>) {
     let Some(path) = app.dirs.config.as_ref().map(|config| config.join("keys.toml")) else {
         return (Keymap::default(), Vec::new());
     };
-    let bytes = match app.host_files.read(&path, &HostRead::whole(MOST).own_only()) {
+    let bytes = match app.host_files.read(&path, &HostRead::whole(MAX_KEY_FILE_BYTES).own_only()) {
         Ok(file) => file.bytes,
         Err(error) if error.is_missing() => return (Keymap::default(), Vec::new()),
         Err(error) => {

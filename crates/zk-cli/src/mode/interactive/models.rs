@@ -3,7 +3,7 @@ use zk_core::kernel::{Cx, EmitError};
 use zk_core::model::{Model, ModelRef};
 
 /// Most models that are shown at once.
-const SHOWN: usize = 40;
+const MAX_SHOWN_MODELS: usize = 40;
 
 /// The models of the conversation's providers whose names contain every word, the `current` one marked, and who
 /// did not say which models it has.
@@ -16,7 +16,7 @@ pub(super) async fn list(words: &str, current: &ModelRef, cx: &Cx) -> Result<Str
     };
     let fitting: Vec<&Model> = known.models.iter().filter(fits).collect();
     let mut lines = lines(&fitting, current);
-    match fitting.len().saturating_sub(SHOWN) {
+    match fitting.len().saturating_sub(MAX_SHOWN_MODELS) {
         0 if fitting.is_empty() && words.is_empty() => lines.push("no model is known".to_owned()),
         0 if fitting.is_empty() => lines.push(format!("no model contains `{}`", words.join("` and `"))),
         0 => {}
@@ -33,7 +33,7 @@ fn excuse(failed: &ListingFailed) -> Option<String> {
 }
 
 fn lines(models: &[&Model], current: &ModelRef) -> Vec<String> {
-    let screen = || models.iter().take(SHOWN);
+    let screen = || models.iter().take(MAX_SHOWN_MODELS);
     let names: Vec<String> = screen().map(|model| model.reference().to_string()).collect();
     let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     let line = |(model, name): (&&Model, String)| {
@@ -86,9 +86,9 @@ mod tests {
             ListingFailed { provider: "shut".into(), error: Some(ErrorKind::Auth) },
             ListingFailed { provider: "listless".into(), error: None },
         ];
-        let models = (0..SHOWN + 3).map(|at| Model::unknown("lab", at.to_string())).collect();
+        let models = (0..MAX_SHOWN_MODELS + 3).map(|at| Model::unknown("lab", at.to_string())).collect();
         let told = told("", &ModelsReply { models, failed });
-        let last: Vec<&str> = told.lines().skip(SHOWN).collect();
+        let last: Vec<&str> = told.lines().skip(MAX_SHOWN_MODELS).collect();
         assert_eq!(last.len(), 2, "{told}");
         assert!(
             last[0].starts_with("… and 3 more") && last[1].starts_with("could not list shut's models"),

@@ -10,13 +10,13 @@ use super::{ExecError, ExecOutcome, Exit, KillSignal, OutputSink, OutputStream, 
 /// Grace period between `TERM` and `KILL`; the process tree is gone within two seconds.
 const GRACE: Duration = Duration::from_millis(1_750);
 /// After the exit: how long output that is held open may be silent …
-const QUIET: Duration = Duration::from_millis(200);
+const OUTPUT_IDLE: Duration = Duration::from_millis(200);
 /// … and how long it is read at most.
 const DRAIN: Duration = Duration::from_millis(1_500);
 /// Time that a stopped run waits to see its command gone.
-const PROMPT: Duration = Duration::from_millis(60);
+const STOP_REPORT_WAIT: Duration = Duration::from_millis(60);
 /// Time after the kill for which the command's end is waited for.
-const LAST: Duration = Duration::from_millis(200);
+const KILL_WAIT: Duration = Duration::from_millis(200);
 
 /// Watches a command to its end, or ends it, and hands over what it prints.
 pub(super) async fn attend(
@@ -36,14 +36,14 @@ pub(super) async fn attend(
         Exit::Stopped => {
             attended.process.kill(KillSignal::Terminate).await?;
             // Dropping the process has what is left ended in the background.
-            attended.wait_gone(PROMPT).await?
+            attended.wait_gone(STOP_REPORT_WAIT).await?
         }
         Exit::TimedOut => {
             attended.process.kill(KillSignal::Terminate).await?;
             if !attended.wait_gone(GRACE).await?.is_empty() {
                 attended.process.kill(KillSignal::Kill).await?;
             }
-            attended.wait_gone(LAST).await?
+            attended.wait_gone(KILL_WAIT).await?
         }
     };
     let output_still_open = attended.is_open();
@@ -124,7 +124,7 @@ impl Attended<'_> {
     async fn drain(&mut self, stop: &CancellationToken) -> Result<(), ExecError> {
         let end = Instant::now() + DRAIN;
         while self.is_open() && !stop.is_cancelled() {
-            let patience = QUIET.min(end.saturating_duration_since(Instant::now()));
+            let patience = OUTPUT_IDLE.min(end.saturating_duration_since(Instant::now()));
             match timeout(patience, self.step()).await {
                 Ok(done) => done?,
                 Err(_) => break,

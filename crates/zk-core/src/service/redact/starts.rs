@@ -42,7 +42,7 @@ impl Pairs {
 }
 
 /// The shortest text for which a searcher is worth it.
-const LEAST: usize = 48;
+const MIN_SEARCHED_BYTES: usize = 48;
 
 /// Most strings that one searcher can look for.
 const MAX_OF_SEARCHER: usize = 48;
@@ -67,8 +67,11 @@ impl Starts {
         let parts = short.chunks(MAX_OF_SEARCHER).chain(long.chunks(MAX_OF_SEARCHER));
         let searchers: Option<_> = parts.map(Searcher::new).collect();
         let searchers: Vec<Searcher> = searchers.unwrap_or_default();
-        let least =
-            searchers.iter().map(Searcher::minimum_len).max().map_or(usize::MAX, |least| least.max(LEAST));
+        let least = searchers
+            .iter()
+            .map(Searcher::minimum_len)
+            .max()
+            .map_or(usize::MAX, |least| least.max(MIN_SEARCHED_BYTES));
         let mut pairs = Pairs::default();
         all.iter().for_each(|start| pairs.add(start));
         let before = |first: u16| {

@@ -29,7 +29,7 @@ use crate::limits::Exceeded;
 use crate::wire::put_len;
 
 /// Time that the end of the supervisor is waited for, once it kills.
-const LAST: Duration = Duration::from_secs(2);
+const SUPERVISOR_END_WAIT: Duration = Duration::from_secs(2);
 
 /// The program's side of its supervisor: starts it with the first command, and again should it be gone.
 #[derive(Debug)]
@@ -168,7 +168,7 @@ impl Supervisor {
             return;
         }
         if running.send(supervisor::END, &[]).is_ok() {
-            let until = Instant::now() + GRACE + LAST;
+            let until = Instant::now() + GRACE + SUPERVISOR_END_WAIT;
             let mut pause = Duration::from_millis(2);
             while matches!(running.process.try_wait(), Ok(None)) && Instant::now() < until {
                 tokio::time::sleep(pause).await;
@@ -217,7 +217,7 @@ impl Supervisor {
 
     /// Forgets a supervisor that has ended, or is about to.
     async fn forget_ended(&self) {
-        let until = Instant::now() + LAST;
+        let until = Instant::now() + SUPERVISOR_END_WAIT;
         while Instant::now() < until {
             {
                 let mut running = self.lock();
@@ -325,7 +325,7 @@ impl Drop for Running {
             // Ends the thread that waits there.
             let _ = rustix::net::shutdown(listener, rustix::net::Shutdown::Both);
         }
-        let until = Instant::now() + LAST;
+        let until = Instant::now() + SUPERVISOR_END_WAIT;
         while matches!(self.process.try_wait(), Ok(None)) && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use tokio::task::JoinHandle;
 use zk_core::service::{Denial, DeniedAct, ExecError, Exit, KillSignal, Process, ProcessEvent, TerminalSize};
 
-use super::denial::{Denials, MOST};
+use super::denial::{Denials, MAX_TOLD_DENIALS};
 use super::printed::Printed;
 use super::proxy::{Granted, Proxy, Refusal};
 use super::repositories::Repositories;
@@ -134,7 +134,7 @@ impl Process for SandboxProcess {
         let refused = self.proxy.iter().flat_map(|proxy| proxy.refused_since(self.began));
         for Refusal { target, why, .. } in refused.filter(|refusal| is_told(&refusal.target)) {
             let denial = Denial { act: DeniedAct::Connect, target, reason: why };
-            if found.len() < of_before + MOST && !found.contains(&denial) {
+            if found.len() < of_before + MAX_TOLD_DENIALS && !found.contains(&denial) {
                 found.push(denial);
             }
         }

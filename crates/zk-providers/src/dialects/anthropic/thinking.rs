@@ -23,8 +23,8 @@ pub(super) enum Field {
     Disabled,
 }
 
-/// The least budget the API takes.
-const LEAST: u32 = 1024;
+/// Least budget that the API takes.
+const MIN_BUDGET_TOKENS: u32 = 1024;
 
 /// Whether a model thinks between its calls only if it is told that it may.
 pub(super) fn interleaves(params: &ThinkingParams, request: &Request) -> bool {
@@ -83,11 +83,11 @@ fn budget(
     if forced || is_amid_unthought_calls(history) {
         return ThinkingParams::default();
     }
-    let room = max_tokens.saturating_sub(LEAST);
+    let room = max_tokens.saturating_sub(MIN_BUDGET_TOKENS);
     let thinking = wanted
         .budget()
-        .map(|budget| budget.max(LEAST).min(room))
-        .filter(|budget| *budget >= LEAST)
+        .map(|budget| budget.max(MIN_BUDGET_TOKENS).min(room))
+        .filter(|budget| *budget >= MIN_BUDGET_TOKENS)
         .map(|budget_tokens| Field::Enabled { budget_tokens });
     ThinkingParams { thinking, effort: None }
 }

@@ -21,7 +21,7 @@ use super::policy::Network;
 use super::seccomp;
 
 /// The newest version whose rules are used; an older kernel enforces what it knows.
-const NEWEST: ABI = ABI::V7;
+const NEWEST_ABI: ABI = ABI::V7;
 
 /// Rules for the thread that starts a command, prepared once.
 pub(crate) struct Confinement {
@@ -140,8 +140,8 @@ fn ruleset(plan: &Plan) -> Result<Option<RulesetCreated>, landlock::RulesetError
     if landlock_version().is_none() {
         return Ok(None);
     }
-    let all = AccessFs::from_all(NEWEST);
-    let read = AccessFs::from_read(NEWEST);
+    let all = AccessFs::from_all(NEWEST_ABI);
+    let read = AccessFs::from_read(NEWEST_ABI);
     let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::ReadDir | AccessFs::IoctlDev;
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
@@ -168,7 +168,7 @@ fn without_mounts(
     let mut hidden: Vec<PathBuf> = plan.hidden.clone();
     hidden.extend(FRESH.iter().chain(&RUNTIME).chain(&["/dev"]).map(PathBuf::from));
     ruleset = allow(ruleset, Path::new("/"), AccessFs::ReadDir.into())?;
-    let read = AccessFs::from_read(NEWEST);
+    let read = AccessFs::from_read(NEWEST_ABI);
     for path in all_but(&hidden) {
         ruleset = allow(ruleset, &path, read)?;
     }
@@ -180,7 +180,7 @@ fn without_mounts(
         ruleset = allow(ruleset, &Path::new("/dev").join(name), device)?;
     }
     for path in &plan.writable {
-        ruleset = allow(ruleset, path, AccessFs::from_all(NEWEST))?;
+        ruleset = allow(ruleset, path, AccessFs::from_all(NEWEST_ABI))?;
     }
     Ok(ruleset)
 }
@@ -214,7 +214,7 @@ fn allow(
 ) -> Result<RulesetCreated, landlock::RulesetError> {
     match PathFd::new(path) {
         Ok(fd) => {
-            let access = if path.is_dir() { access } else { access & AccessFs::from_file(NEWEST) };
+            let access = if path.is_dir() { access } else { access & AccessFs::from_file(NEWEST_ABI) };
             ruleset.add_rule(PathBeneath::new(fd, access))
         }
         // A path that is not there needs no rule.

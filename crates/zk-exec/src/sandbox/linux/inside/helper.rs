@@ -22,8 +22,8 @@ use super::report::{Layer, SandboxReport};
 use super::seccomp;
 use crate::wire::{put, put_len, take, take_len, take_paths};
 
-/// More than any plan needs.
-const LONGEST: usize = 64 << 20;
+/// Longest frame: more than any plan needs.
+const MAX_FRAME_BYTES: usize = 64 << 20;
 
 /// A sandbox from the inside.
 pub(crate) struct Inside {
@@ -223,7 +223,7 @@ pub(crate) fn write_frame(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
 fn read_frame(from: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut len = [0_u8; 8];
     from.read_exact(&mut len)?;
-    let len = usize::try_from(u64::from_le_bytes(len)).ok().filter(|len| *len <= LONGEST);
+    let len = usize::try_from(u64::from_le_bytes(len)).ok().filter(|len| *len <= MAX_FRAME_BYTES);
     let mut bytes = vec![0; len.ok_or(io::ErrorKind::InvalidData)?];
     from.read_exact(&mut bytes)?;
     Ok(bytes)

@@ -2,8 +2,8 @@ use std::io::{self, Read};
 
 use crate::sandbox::hosts::split_port;
 
-/// More than any client sends before it has an answer.
-const LONGEST: usize = 64 << 10;
+/// Longest request: more than any client sends before it has an answer.
+const MAX_REQUEST_BYTES: usize = 64 << 10;
 
 /// Request of a command to the proxy.
 #[derive(Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub(super) fn read_request(from: &mut impl Read) -> io::Result<Request> {
         if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
             break end;
         }
-        if bytes.len() > LONGEST {
+        if bytes.len() > MAX_REQUEST_BYTES {
             return Err(invalid("the head of the request is too long"));
         }
         match from.read(&mut piece)? {
@@ -123,6 +123,6 @@ mod tests {
         ] {
             assert!(read(text).is_err(), "{text}");
         }
-        assert!(read(&"x".repeat(LONGEST + 1)).is_err());
+        assert!(read(&"x".repeat(MAX_REQUEST_BYTES + 1)).is_err());
     }
 }
