@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use zk_core::events::{DecidedBy, PermissionReply, PermissionRequest, ToolGate};
+use zk_core::events::{DecidedBy, PermissionDecided, PermissionReply, PermissionRequest, ToolGate};
 use zk_core::kernel::{BoxError, Cx};
 use zk_core::service::{
     Approval, CallDecision, CallJudge, CallJudgement, CallOffer, Question, Questions, Tool, Ui, UiAnswer,
@@ -12,9 +12,6 @@ use zk_core::service::{
 use super::exact_rule::ExactRule;
 use super::grant::{CallKey, Grant};
 use super::{Decided, Granted, PATIENCE, PermissionMode};
-
-/// Note of a call that a judge would ask about, and the mode of the gate does not.
-pub(crate) const ALLOWS_ALL: &str = "the mode allows everything";
 
 /// Reason for a question about a call that nobody judges.
 const UNJUDGED: &str = "ask: it may change something, and the mode asks about that";
@@ -35,7 +32,7 @@ impl Granted {
         // Leaving a sandbox or container is asked about in mode `all`, too: the person chose that execution context.
         let stays = !gate.effects.leaves_context();
         if !by_rule && stays && self.mode().now == PermissionMode::AllowAll {
-            return Ok(Decided::allowed(DecidedBy::Policy, ALLOWS_ALL));
+            return Ok(Decided::allowed(DecidedBy::Policy, PermissionDecided::MODE_ALLOWS_ALL));
         }
         let key = CallKey::of(gate, cx).await;
         let key = key.as_ref();

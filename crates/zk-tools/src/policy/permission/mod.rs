@@ -15,7 +15,6 @@ use zk_core::kernel::{Answer, BoxError, Cx, Handler, HookOptions, Plugin, Scope,
 use zk_core::model::Effects;
 use zk_core::service::{CallDecision, CallGuard, CallJudge, CallJudgement, Files};
 
-pub(crate) use ask::ALLOWS_ALL;
 use exact_rule::call_bytes;
 use grant::{CallKey, Grant, commands_beside};
 use scripts::named_scripts;
