@@ -17,7 +17,7 @@
 //! ```
 //!
 //! Tools that only read need nothing more. For all others somebody has to decide on their calls: a gate, such as
-//! the `PermissionGate` of `zk-tools`, or a host that says [`unguarded`](AgentBuilder::unguarded). Without either,
+//! the `PermissionGate` of `zk-permission`, or a host that says [`unguarded`](AgentBuilder::unguarded). Without either,
 //! [`build`](AgentBuilder::build) refuses them.
 //!
 //! # What this crate must never know

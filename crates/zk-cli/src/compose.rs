@@ -10,15 +10,12 @@ use zk_exec::{
     ContextName, Environment, LocalPlugin, LocalStateFiles, ProcessExec, SandboxExec, Supervision,
     WorkspaceFiles,
 };
-use zk_permission::Mode;
+use zk_permission::{Mode, PermissionGate, PermissionMode};
 use zk_providers::select::{CredentialSource, SelectedEndpoint, split_thinking_level};
 use zk_providers::settings::RetrySettings;
 use zk_providers::{Auth, Connection, Http, SetupError, VendorDialect};
 use zk_session::{DumpFiles, FileBlobs};
-use zk_tools::{
-    OutputHandles, PermissionGate, PermissionMode, PlanModes, RedactResults, ToolsOptions, ToolsPlugin,
-    VisibleTags,
-};
+use zk_tools::{OutputHandles, PlanModes, RedactResults, ToolsOptions, ToolsPlugin, VisibleTags};
 use zk_view::ViewDriver;
 
 use crate::app::AppContext;

@@ -30,6 +30,8 @@
 mod approvals;
 mod classifier;
 mod connections;
+#[cfg(feature = "gate")]
+mod gate;
 mod host;
 mod judge;
 mod mode;
@@ -45,6 +47,8 @@ mod shell;
 pub use approvals::{Approval, ApprovalError, ApprovalKind, Approvals};
 pub use classifier::{PathClassifier, PathPlace, ProgramPlace, TextPathClassifier, TreeWalk, by_name};
 pub use connections::{GitRewrite, GitRewrites};
+#[cfg(feature = "gate")]
+pub use gate::{PermissionControl, PermissionGate, PermissionMode};
 pub use host::HostPathClassifier;
 pub use judge::{Call, Circumstances, JudgedProgram, Reason, RuleRef, Verdict, judge};
 pub use mode::{Mode, UnknownMode};

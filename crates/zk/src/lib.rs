@@ -10,7 +10,7 @@
 //! | `exec` | `exec` (default) | commands and files |
 //! | `hooks` | `hooks` | plugins in other processes |
 //! | `mcp` | `mcp` | the Model Context Protocol |
-//! | `permission` | `permission` (default) | the judge of calls |
+//! | `permission` | `permission` (default) | the judge of calls, and the gate that asks about them |
 //! | `providers` | `providers` (default) | models of many vendors |
 //! | `session` | `session` (default) | sessions in SQLite |
 //! | `skills` | `skills` | skills and instructions of a project |

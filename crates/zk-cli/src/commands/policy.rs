@@ -3,9 +3,9 @@ use zk_core::kernel::Bus;
 use zk_core::model::{Effect, Effects};
 use zk_core::service::{CallJudge, CallPlace, Tool, Trust, TrustItem, visible_lines};
 use zk_permission::{
-    Approval, ApprovalKind, Decision, Explanation, Layer, Rule, RuleBase, Verdict, quote_all,
+    Approval, ApprovalKind, Decision, Explanation, Layer, PermissionGate, Rule, RuleBase, Verdict, quote_all,
 };
-use zk_tools::{PermissionGate, ToolsOptions, ToolsPlugin};
+use zk_tools::{ToolsOptions, ToolsPlugin};
 
 use super::print;
 use crate::app::AppContext;

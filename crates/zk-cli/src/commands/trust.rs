@@ -1,6 +1,6 @@
 use zk_core::service::{HostFiles, HostRead, Trust, TrustItem, visible_line, visible_lines};
+use zk_permission::PermissionGate;
 use zk_skills::{SkillSource, TRUST_COMMAND, command_files, command_trust_name, place};
-use zk_tools::PermissionGate;
 
 use super::print;
 use crate::agents;

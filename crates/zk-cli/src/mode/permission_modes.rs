@@ -1,5 +1,5 @@
-use zk_permission::{Mode, PermissionJudge};
-use zk_tools::{PermissionControl, PermissionMode, PlanModes};
+use zk_permission::{Mode, PermissionControl, PermissionJudge, PermissionMode};
+use zk_tools::PlanModes;
 
 /// The permission mode of a conversation, for whoever changes it while it goes on. A service of its bus.
 #[derive(Clone, Debug)]
@@ -113,8 +113,7 @@ pub(crate) fn explain(mode: Mode) -> &'static str {
 mod tests {
     use std::sync::Arc;
 
-    use zk_permission::{HostPathClassifier, Rules};
-    use zk_tools::PermissionGate;
+    use zk_permission::{HostPathClassifier, PermissionGate, Rules};
 
     use super::*;
 

@@ -20,9 +20,10 @@ use zk_core::service::{
 };
 use zk_exec::{Environment, LocalHostFiles, ProcessExec};
 use zk_mcp::{McpPlugin, McpServers, ServerConfig};
+use zk_permission::{PermissionGate, PermissionMode};
 use zk_skills::{SkillRoots, SkillsOptions, SkillsPlugin};
 use zk_testkit::{FakeMcpScript, Script, ScriptedProvider};
-use zk_tools::{FetchOptions, FetchPlugin, PermissionGate, PermissionMode};
+use zk_tools::{FetchOptions, FetchPlugin};
 
 /// Number of calls that are tried; the whole campaign is 10,000.
 #[expect(clippy::disallowed_methods, reason = "a campaign is asked for in the environment")]

@@ -13,9 +13,10 @@ use zk_core::service::{
     SwitchTarget,
 };
 use zk_exec::{Environment, LocalPlugin, WorkspaceFiles};
+use zk_permission::{PermissionGate, PermissionMode};
 use zk_session::{Recorder, SqliteStore, load_history};
 use zk_testkit::{Script, ScriptedProvider, Turn};
-use zk_tools::{PermissionGate, PermissionMode, Spill, ToolsOptions, ToolsPlugin};
+use zk_tools::{Spill, ToolsOptions, ToolsPlugin};
 
 use crate::terminal::{Terminal, counting};
 use crate::zk::{Person, server};

@@ -7,9 +7,10 @@ use zk_core::model::{CallId, ModelRef, ThinkingRequest, TurnId};
 use zk_core::service::{Approval, CallPlace, Question, Questions, Tool, UiAnswer, Wider, WiderKind};
 use zk_exec::LocalStateFiles;
 use zk_permission::{
-    Approvals, Decision, Layer, Mode, PermissionJudge, Rule, RuleBase, Rules, TextPathClassifier,
+    Approvals, Decision, Layer, Mode, PermissionGate, PermissionJudge, PermissionMode, Rule, RuleBase, Rules,
+    TextPathClassifier,
 };
-use zk_tools::{PermissionGate, PermissionMode, ToolsOptions, ToolsPlugin};
+use zk_tools::{ToolsOptions, ToolsPlugin};
 
 /// A bus with the tools, the gate and a judge for `/p`.
 struct Desk {

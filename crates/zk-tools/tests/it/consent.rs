@@ -16,7 +16,8 @@ use zk_core::service::{
     SectionKind, Tool, ToolCx, UiAnswer, text_of_visible_lines,
 };
 use zk_exec::WorkspaceFiles;
-use zk_tools::{NAMES, PermissionGate, PermissionMode, ToolsOptions, ToolsPlugin};
+use zk_permission::{PermissionGate, PermissionMode};
+use zk_tools::{NAMES, ToolsOptions, ToolsPlugin};
 
 /// Returns the number of calls that are tried; the whole campaign is 10,000.
 #[expect(clippy::disallowed_methods, reason = "a campaign is asked for in the environment")]

@@ -11,7 +11,8 @@ use zk_core::service::{
     KillSignal, OutsideExec, Process, ProcessEvent, Questions, TerminalSize, UiAnswer,
 };
 use zk_exec::{Environment, ProcessExec};
-use zk_tools::{PermissionGate, PermissionMode, ToolsOptions};
+use zk_permission::{PermissionGate, PermissionMode};
+use zk_tools::ToolsOptions;
 
 use crate::support::Desk;
 

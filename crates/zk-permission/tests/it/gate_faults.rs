@@ -10,9 +10,9 @@ use zk_core::events::PermissionDecided;
 use zk_core::kernel::{Answer, Cx, Handler};
 use zk_core::model::Effects;
 use zk_core::service::{CallDecision, CallJudge, CallJudgement, CallOffer, Questions, UiAnswer, WiderKind};
-use zk_tools::{PermissionGate, PermissionMode};
+use zk_permission::{PermissionGate, PermissionMode};
 
-use crate::support::Desk;
+use crate::desk::Desk;
 
 /// Fault of a judge, or none.
 enum Fault {

@@ -10,10 +10,11 @@ use zk_core::model::{AgentError, CallId, Effects, ModelRef, ThinkingRequest, Tur
 use zk_core::service::{
     Approval, CallPlace, PendingQuestion, Question, Questions, Tool, Trust, TrustError, TrustItem, UiAnswer,
 };
+use zk_permission::{PermissionGate, PermissionMode};
 use zk_testkit::{Script, ScriptedProvider};
-use zk_tools::{PermissionGate, PermissionMode, Shell, ToolsOptions};
+use zk_tools::{Shell, ToolsOptions};
 
-use crate::support::Desk;
+use crate::desk::Desk;
 
 /// Long enough for anything, on any machine.
 const LONG: Duration = Duration::from_secs(60);

@@ -49,7 +49,7 @@ pub enum PermissionMode {
 ///
 /// ```
 /// use zk_core::kernel::Bus;
-/// use zk_tools::{PermissionGate, PermissionMode};
+/// use zk_permission::{PermissionGate, PermissionMode};
 ///
 /// let bus = Bus::new();
 /// bus.install(&PermissionGate::new(PermissionMode::Ask)).unwrap();

@@ -5,10 +5,10 @@ use serde_json::json;
 use zk_core::events::CallRef;
 use zk_core::model::{CallId, TurnId};
 use zk_core::service::{Tool, Trust, UiAnswer};
-use zk_tools::{PermissionGate, PermissionMode};
+use zk_permission::{PermissionGate, PermissionMode};
 
-use crate::permission::{Remembered, person, refusal_in};
-use crate::support::Desk;
+use crate::asking::{Remembered, person, refusal_in};
+use crate::desk::Desk;
 
 async fn is_asked(desk: &Desk, cwd: &Path, command: &str) -> bool {
     let call = Arc::new(CallRef {
