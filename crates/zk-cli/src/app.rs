@@ -6,6 +6,7 @@ use zk_agent::{AgentDefinition, RateLimits};
 use zk_auth::Secret;
 use zk_core::service::Redactor;
 use zk_exec::{LocalHostFiles, SshTunnel};
+use zk_permission::FileTrust;
 use zk_tui::plain::Notices;
 
 use crate::dirs::Dirs;
@@ -13,7 +14,6 @@ use crate::env::Env;
 use crate::exit::{Failure, Outcome};
 use crate::launch::Launch;
 use crate::settings::Settings;
-use crate::trust::FileTrust;
 
 /// Context that every job starts from: the place of its work and the settings.
 #[derive(Clone)]

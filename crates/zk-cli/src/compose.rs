@@ -19,7 +19,6 @@ use zk_tools::{OutputHandles, PlanModes, RedactResults, ToolsOptions, ToolsPlugi
 use zk_view::ViewDriver;
 
 use crate::app::AppContext;
-use crate::audit::Audit;
 use crate::containment::{Containment, widest_mode};
 use crate::credentials;
 use crate::exit::{Failure, Outcome};
@@ -128,7 +127,7 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     // Before the gate that asks: a hook may want a person to be asked.
     plugins.splice(2..2, hooks::plugin(app, own.clone(), modes));
     plugins.splice(1..1, mcp::plugin(app, own, host.questions.is_some()));
-    plugins.extend(Audit::of(app, context).map(|audit| Arc::new(audit) as Arc<dyn Plugin>));
+    plugins.extend(policy::audit(app, context).map(|audit| Arc::new(audit) as Arc<dyn Plugin>));
     plugins.extend(skills::plugin(app, attended));
     #[cfg(feature = "fetch")]
     plugins.push(Arc::new(zk_tools::FetchPlugin::new(app.settings.fetch.clone())));

@@ -20,7 +20,6 @@ mod additions;
 mod agents;
 mod app;
 mod args;
-mod audit;
 mod behavior;
 mod builder;
 mod commands;
@@ -57,7 +56,6 @@ mod signals;
 mod skills;
 mod stdin;
 mod subagent_output;
-mod trust;
 
 pub use builder::{Zk, ZkBuilder};
 

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use zk_exec::{Environment, LocalStateFiles};
-use zk_permission::{Approvals, HostPathClassifier, Layer, PermissionJudge, RuleBase, Rules};
+use zk_permission::{Approvals, Audit, HostPathClassifier, Layer, PermissionJudge, RuleBase, Rules};
 
 use crate::app::AppContext;
 use crate::containment::Containment;
-use crate::sandbox;
 use crate::settings::Layer as SettingsLayer;
+use crate::{own_files, sandbox};
 
 /// The path of commands if the environment has none.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -38,6 +38,28 @@ pub(crate) fn approvals(app: &AppContext) -> Option<Approvals> {
         app.dirs.approvals()?,
         Arc::new(LocalStateFiles::new(app.host_files.clone()).follow_links()),
     ))
+}
+
+/// The record of calls whose commands usually run in `context`. Where no state can be kept at all there is none,
+/// and a warning says so, unless the settings ask for one.
+pub(crate) fn audit(app: &AppContext, context: String) -> Option<Audit> {
+    let dir = app.dirs.audit().filter(|_| app.settings.permissions.audit)?;
+    let origin = app.settings.origin("permissions.audit");
+    let is_asked_for = origin.is_some_and(|origin| origin.layer != SettingsLayer::Default);
+    match own_files::check_writable(dir.parent().unwrap_or(&dir)) {
+        Err((place, error)) if !is_asked_for => {
+            app.notices.show(&format!(
+                "warning: {} cannot be written ({error}): calls run without an audit record; set ZK_HOME to a \
+                 directory of yours, or permissions.audit = true to run none without",
+                place.display()
+            ));
+            None
+        }
+        Ok(()) | Err(_) => {
+            let files = Arc::new(LocalStateFiles::default());
+            Some(Audit::new(dir, context, app.redactor.clone(), files))
+        }
+    }
 }
 
 /// The judge of a conversation whose commands run there.

@@ -8,7 +8,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use secrecy::ExposeSecret;
 use zk_agent::RateLimits;
 use zk_core::service::Redactor;
-use zk_exec::LocalHostFiles;
+use zk_exec::{LocalHostFiles, LocalStateFiles};
+use zk_permission::FileTrust;
 use zk_skills::Project;
 use zk_tui::plain::Notices;
 use zk_tui::term;
@@ -24,7 +25,6 @@ use crate::env::Env;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::launch::Launch;
 use crate::settings::Settings;
-use crate::trust::FileTrust;
 use crate::{commands, demo, doctor, mode, output};
 
 /// Prints the help of a subcommand, with the options that belong to it.
@@ -119,7 +119,9 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         term::print_stderr(&format!("zk: warning: {}: {}, {what}", git.path.display(), git.why));
     }
     let notices = Notices::default();
-    let trust = Arc::new(FileTrust::new(dirs.trust()).telling(&notices));
+    let told = notices.clone();
+    let trust = FileTrust::new(dirs.trust(), Arc::new(LocalStateFiles::default()))
+        .telling(move |problem| told.show(&format!("warning: {problem}")));
     let launch = Launch { given, config, trust_mcp, mcp_configs, agents, add_dirs };
     let app = AppContext {
         agents: Arc::default(),
@@ -132,7 +134,7 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         project,
         verbose,
         notices,
-        trust,
+        trust: Arc::new(trust),
         limits: RateLimits::default(),
         tunnel: Arc::default(),
         host_files,
@@ -148,7 +150,7 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         term::print_stderr(&format!("zk: warning: {warning}"));
     }
     if !matches!(job, Job::Trust(_)) {
-        let _ = app.trust.usable();
+        app.trust.tell_problem();
     }
     app.env
         .secrets()

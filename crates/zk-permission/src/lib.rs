@@ -28,6 +28,8 @@
 //! nothing; the file of approvals is the only one that it writes, a repository's configuration the only other one it reads.
 
 mod approvals;
+#[cfg(feature = "audit")]
+mod audit;
 mod classifier;
 mod connections;
 #[cfg(feature = "gate")]
@@ -43,8 +45,12 @@ mod rules;
 #[cfg(feature = "settings")]
 pub mod settings;
 mod shell;
+#[cfg(feature = "trust")]
+mod trust;
 
 pub use approvals::{Approval, ApprovalError, ApprovalKind, Approvals};
+#[cfg(feature = "audit")]
+pub use audit::Audit;
 pub use classifier::{PathClassifier, PathPlace, ProgramPlace, TextPathClassifier, TreeWalk, by_name};
 pub use connections::{GitRewrite, GitRewrites};
 #[cfg(feature = "gate")]
@@ -52,7 +58,7 @@ pub use gate::{PermissionControl, PermissionGate, PermissionMode};
 pub use host::HostPathClassifier;
 pub use judge::{Call, Circumstances, JudgedProgram, Reason, RuleRef, Verdict, judge};
 pub use mode::{Mode, UnknownMode};
-pub use plugin::{PermissionJudge, date_of_day};
+pub use plugin::PermissionJudge;
 pub use repository::starts_nothing;
 pub use rules::{
     Access, CommandPattern, Decision, Explanation, Layer, Rule, RuleBase, RuleError, Rules, UnknownDecision,
@@ -60,3 +66,5 @@ pub use rules::{
 pub use shell::{
     Assignment, Command, Connector, MAX_COMMANDS, NotUnderstood, Obstacle, Redirect, Script, quote, quote_all,
 };
+#[cfg(feature = "trust")]
+pub use trust::FileTrust;

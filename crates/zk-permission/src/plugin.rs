@@ -403,8 +403,7 @@ fn today() -> String {
 }
 
 /// The date of a day since 1970, as `2026-11-22`, by the calendar's 400-year cycle that begins in March.
-#[must_use]
-pub fn date_of_day(days: u64) -> String {
+pub(crate) fn date_of_day(days: u64) -> String {
     let days = days + 719_468;
     let (cycle, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;

@@ -1,5 +1,6 @@
 use secrecy::ExposeSecret;
-use zk_exec::LocalHostFiles;
+use zk_exec::{LocalHostFiles, LocalStateFiles};
+use zk_permission::FileTrust;
 use zk_providers::select::first_local_server;
 use zk_providers::{Access, VENDORS, Vendors};
 
@@ -9,7 +10,6 @@ use crate::dirs::Dirs;
 use crate::env::Env;
 use crate::exit::Failure;
 use crate::settings::{LayerValues, SettingsSources};
-use crate::trust::FileTrust;
 
 fn settings(vars: &[(&str, &str)], given: LayerValues) -> Settings {
     let env = Env::from_iter(vars.iter().copied());
@@ -22,7 +22,7 @@ fn settings(vars: &[(&str, &str)], given: LayerValues) -> Settings {
             dirs: &dirs,
             files,
             project,
-            trust: &FileTrust::new(None),
+            trust: &FileTrust::new(None, std::sync::Arc::new(LocalStateFiles::default())),
             extra: None,
             additions: Additions::default(),
         },

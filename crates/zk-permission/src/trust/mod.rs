@@ -1,27 +1,23 @@
-//! Approvals of projects by a person, in a file of the state directory.
-
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use zk_core::service::{StateFileError, StateFiles, Trust, TrustError, TrustItem};
-use zk_exec::LocalStateFiles;
-use zk_tui::plain::Notices;
 
 /// The most a store may have, in bytes.
 const MAX_BYTES: usize = 1 << 20;
 
-/// Trust in a file that only its owner can write. One that is damaged, of another user or writable by others trusts
+/// Approvals of projects by a person, in a file of the state directory that only its owner can write. One that is damaged, of another user or writable by others trusts
 /// nothing, says so whenever that is found, and is not overwritten.
-#[derive(Debug)]
-pub(crate) struct FileTrust {
+pub struct FileTrust {
     /// Nothing where there is no state directory.
     path: Option<PathBuf>,
-    files: LocalStateFiles,
-    notices: Notices,
+    files: Arc<dyn StateFiles>,
+    tell: Arc<dyn Fn(&str) + Send + Sync>,
     /// Reason why the store is not usable, as it was told last.
     told: Mutex<Option<String>>,
 }
@@ -29,32 +25,46 @@ pub(crate) struct FileTrust {
 /// Approved digests by project, kind and name.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Stored {
+struct Stored {
     version: u32,
     approved: BTreeMap<String, BTreeMap<String, BTreeMap<String, Vec<String>>>>,
 }
 
 const VERSION: u32 = 1;
 
+impl fmt::Debug for FileTrust {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileTrust").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
 impl FileTrust {
-    pub(crate) fn new(path: Option<PathBuf>) -> Self {
-        let files = LocalStateFiles::default();
-        Self { path, files, notices: Notices::default(), told: Mutex::default() }
+    /// The store in the file at `path`; without one it trusts nothing and remembers nothing.
+    #[must_use]
+    pub fn new(path: Option<PathBuf>, files: Arc<dyn StateFiles>) -> Self {
+        Self { path, files, tell: Arc::new(|_| ()), told: Mutex::default() }
     }
 
-    /// Has the store tell there why it is not usable.
-    pub(crate) fn telling(self, notices: &Notices) -> Self {
-        Self { notices: notices.clone(), ..self }
+    /// Has the store say in `tell` why it is not usable.
+    #[must_use]
+    pub fn telling(self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self { tell: Arc::new(tell), ..self }
     }
 
     /// Returns the reason why the store trusts nothing, if it is there and not usable.
-    pub(crate) fn problem(&self) -> Option<String> {
+    #[must_use]
+    pub fn problem(&self) -> Option<String> {
         self.load().err().map(|error| error.to_string())
+    }
+
+    /// Tells why the store trusts nothing if it is there and not usable, once until that changes.
+    pub fn tell_problem(&self) {
+        let _ = self.usable();
     }
 
     /// Returns the content of the store. Tells why it trusts nothing if it is there and not usable, once
     /// until that changes.
-    pub(crate) fn usable(&self) -> Option<Stored> {
+    fn usable(&self) -> Option<Stored> {
         let loaded = self.load();
         let problem = loaded.as_ref().err().map(ToString::to_string);
         let news = {
@@ -64,13 +74,16 @@ impl FileTrust {
             news
         };
         if let Some(problem) = news {
-            self.notices.show(&format!("warning: {problem}"));
+            (self.tell)(&problem);
         }
         loaded.ok()
     }
 
     /// Lists what was approved in a project, as kinds and names.
-    pub(crate) fn approved(&self, project: &Path) -> Result<Vec<(String, String)>, TrustError> {
+    ///
+    /// # Errors
+    /// [`TrustError::Unusable`].
+    pub fn approved(&self, project: &Path) -> Result<Vec<(String, String)>, TrustError> {
         let stored = self.load()?;
         let kinds = key(project).and_then(|project| stored.approved.get(project)).into_iter().flatten();
         let names = kinds.flat_map(|(kind, names)| names.keys().map(|name| (kind.clone(), name.clone())));
@@ -119,7 +132,7 @@ fn digest(bytes: &[u8]) -> String {
     hex(ring::digest::digest(&ring::digest::SHA256, bytes).as_ref())
 }
 
-pub(crate) fn hex(bytes: &[u8]) -> String {
+fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -170,63 +183,4 @@ impl Trust for FileTrust {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
-    use super::*;
-
-    fn item<'a>(project: &'a str, bytes: &'a [u8]) -> TrustItem<'a> {
-        TrustItem { project: Path::new(project), kind: "settings", name: ".zk/settings.toml", bytes }
-    }
-
-    #[test]
-    fn exactly_what_was_approved_is_trusted_until_it_is_revoked() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("state/trust.json");
-        let trust = FileTrust::new(Some(path.clone()));
-        assert!(!trust.is_trusted(&item("/p", b"a")));
-        trust.approve(&item("/p", b"a")).unwrap();
-        trust.approve(&item("/p", b"b")).unwrap();
-        assert!(trust.is_trusted(&item("/p", b"a")) && trust.is_trusted(&item("/p", b"b")));
-        for other in [item("/p", b"c"), item("/q", b"a"), TrustItem { kind: "hook", ..item("/p", b"a") }] {
-            assert!(!trust.is_trusted(&other), "{other:?}");
-        }
-        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        trust.revoke(Path::new("/p"), "settings", ".zk/settings.toml").unwrap();
-        assert!(!trust.is_trusted(&item("/p", b"a")));
-    }
-
-    #[test]
-    fn a_store_that_is_damaged_foreign_or_open_to_others_trusts_nothing_and_is_not_overwritten() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("trust.json");
-        let (notices, told) = (Notices::default(), std::sync::Arc::new(Mutex::new(Vec::new())));
-        let kept = told.clone();
-        notices.route_to(move |text| kept.lock().unwrap().push(text.to_owned()));
-        let trust = FileTrust::new(Some(path.clone())).telling(&notices);
-        let said = || std::mem::take(&mut *told.lock().unwrap());
-        trust.approve(&item("/p", b"a")).unwrap();
-        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o666)).unwrap();
-        assert!(!trust.is_trusted(&item("/p", b"a")) && !trust.is_trusted(&item("/p", b"a")));
-        let open = said();
-        assert!(open.len() == 1 && open[0].contains("others can write to it"), "told once: {open:?}");
-        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
-        assert!(trust.is_trusted(&item("/p", b"a")) && said().is_empty());
-        // Only root can give a file away.
-        if std::os::unix::fs::chown(&path, Some(65_533), None).is_ok() {
-            assert!(!trust.is_trusted(&item("/p", b"a")) && !trust.is_trusted(&item("/p", b"a")));
-            let foreign = said();
-            let why = "it belongs to another user, uid 65533";
-            assert!(foreign.len() == 1 && foreign[0].contains(why), "told once: {foreign:?}");
-            assert!(trust.approve(&item("/p", b"b")).is_err());
-            std::os::unix::fs::chown(&path, Some(rustix::process::geteuid().as_raw()), None).unwrap();
-            assert!(trust.is_trusted(&item("/p", b"a")) && said().is_empty());
-        }
-        // In the middle of a conversation as at its beginning.
-        std::fs::write(&path, "{\"version\":1,").unwrap();
-        assert!(!trust.is_trusted(&item("/p", b"a")));
-        assert!(said()[0].contains("trust.json"), "told again");
-        assert!(trust.approve(&item("/p", b"b")).is_err());
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "{\"version\":1,");
-    }
-}
+mod tests;

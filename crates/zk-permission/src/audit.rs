@@ -1,10 +1,5 @@
-//! The audit record: what was asked of tools, who decided, and how it ended, in `audit/DATE.jsonl` of the state directory.
-
 use std::borrow::Cow;
-use std::fs::{DirBuilder, File, OpenOptions, Permissions};
-use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -13,15 +8,15 @@ use serde_json::Value;
 use zk_core::events::{CallRef, DecidedBy, PermissionDecided, SessionStart, ToolEnd};
 use zk_core::kernel::{Answer, BoxError, Cx, Handler, HookOptions, Plugin, Reach, Scope};
 use zk_core::model::{CallId, Display, SessionId};
-use zk_core::service::Redactor;
+use zk_core::service::{Redactor, StateFileError, StateFiles};
 
-use crate::app::AppContext;
-use crate::own_files;
-use crate::settings::Layer;
+use crate::plugin::date_of_day;
 
 /// The most of one text that a record has, in bytes.
 const TEXT: usize = 4096;
 
+/// The audit record: what was asked of tools, who decided, and how it ended, in `DATE.jsonl` of a directory.
+///
 /// Writes one line for each decision about a call before the call runs, and one for its end before its result is given
 /// back. Where a line cannot be written the call is refused, or the run ends.
 ///
@@ -36,7 +31,7 @@ const TEXT: usize = 4096;
 /// | `verdict`, `by`, `reasons` | `allow` or `deny`; `policy`, `earlier_answer`, `person` or `nobody`; what spoke, rules included |
 /// | `exit`, `is_error`, `elapsed_ms` | of an end; `exit` of commands only |
 #[derive(Clone, Debug)]
-pub(crate) struct Audit(Arc<Log>);
+pub struct Audit(Arc<Log>);
 
 #[derive(Debug)]
 struct Log {
@@ -44,32 +39,14 @@ struct Log {
     context: String,
     redactor: Arc<Redactor>,
     session: Mutex<Option<SessionId>>,
-    file: Mutex<Option<(String, File)>>,
+    files: Arc<dyn StateFiles>,
 }
 
 impl Audit {
-    /// The record of calls whose commands usually run in `context`. Where no state can be kept at all there is none,
-    /// and a warning says so, unless the settings ask for one.
-    pub(crate) fn of(app: &AppContext, context: String) -> Option<Self> {
-        let dir = app.dirs.audit().filter(|_| app.settings.permissions.audit)?;
-        let origin = app.settings.origin("permissions.audit");
-        let is_asked_for = origin.is_some_and(|origin| origin.layer != Layer::Default);
-        match own_files::check_writable(dir.parent().unwrap_or(&dir)) {
-            Err((place, error)) if !is_asked_for => {
-                app.notices.show(&format!(
-                    "warning: {} cannot be written ({error}): calls run without an audit record; set ZK_HOME to a \
-                     directory of yours, or permissions.audit = true to run none without",
-                    place.display()
-                ));
-                None
-            }
-            Ok(()) | Err(_) => Some(Self::new(dir, context, app.redactor.clone())),
-        }
-    }
-
-    /// A record in `dir` of calls whose commands usually run in `context`.
-    fn new(dir: PathBuf, context: String, redactor: Arc<Redactor>) -> Self {
-        Self(Arc::new(Log { dir, context, redactor, session: Mutex::default(), file: Mutex::default() }))
+    /// A record in `dir`, written by `files`, of calls whose commands usually run in `context`.
+    #[must_use]
+    pub fn new(dir: PathBuf, context: String, redactor: Arc<Redactor>, files: Arc<dyn StateFiles>) -> Self {
+        Self(Arc::new(Log { dir, context, redactor, session: Mutex::default(), files }))
     }
 }
 
@@ -185,30 +162,13 @@ impl Log {
             of,
         })?;
         line.push(b'\n');
-        let mut open = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        let path = || self.dir.join(format!("{day}.jsonl"));
-        let written = (|| {
-            if open.as_ref().is_none_or(|(of, _)| *of != day) {
-                *open = Some((day.to_owned(), self.open(&path())?));
-            }
-            let Some((_, file)) = open.as_mut() else { return Ok(()) };
-            // One write: lines of two processes do not mix.
-            file.write_all(&line)
-        })();
-        written.map_err(|error: std::io::Error| {
-            *open = None;
-            let path = path();
-            let path = path.display();
+        let path = self.dir.join(format!("{day}.jsonl"));
+        // One write: lines of two processes do not mix.
+        self.files.append(&path, &line).map(drop).map_err(|error: StateFileError| {
+            let (path, error) = (path.display(), error.into_io());
             let next = "nothing runs unrecorded, and permissions.audit = false keeps none";
             format!("cannot write the audit record {path}: {error}; {next}").into()
         })
-    }
-
-    fn open(&self, path: &Path) -> std::io::Result<File> {
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
-        let file = own_files::open(path, OpenOptions::new().append(true).create(true))?;
-        file.set_permissions(Permissions::from_mode(0o600))?;
-        Ok(file)
     }
 }
 
@@ -249,6 +209,6 @@ impl Serialize for Cut<'_> {
 fn now() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let (seconds, millis) = (since.as_secs(), since.subsec_millis());
-    let (date, second) = (zk_permission::date_of_day(seconds / 86_400), seconds % 86_400);
+    let (date, second) = (date_of_day(seconds / 86_400), seconds % 86_400);
     format!("{date}T{:02}:{:02}:{:02}.{millis:03}Z", second / 3600, second / 60 % 60, second % 60)
 }
