@@ -34,10 +34,8 @@ mod classifier;
 mod connections;
 #[cfg(feature = "gate")]
 mod gate;
-mod host;
 mod judge;
 mod mode;
-mod offer;
 mod plugin;
 mod program;
 mod repository;
@@ -51,11 +49,12 @@ mod trust;
 pub use approvals::{Approval, ApprovalError, ApprovalKind, Approvals};
 #[cfg(feature = "audit")]
 pub use audit::Audit;
-pub use classifier::{PathClassifier, PathPlace, ProgramPlace, TextPathClassifier, TreeWalk, by_name};
+pub use classifier::{
+    HostPathClassifier, PathClassifier, PathPlace, ProgramPlace, TextPathClassifier, TreeWalk, by_name,
+};
 pub use connections::{GitRewrite, GitRewrites};
 #[cfg(feature = "gate")]
 pub use gate::{PermissionControl, PermissionGate, PermissionMode};
-pub use host::HostPathClassifier;
 pub use judge::{Call, Circumstances, JudgedProgram, Reason, RuleRef, Verdict, judge};
 pub use mode::{Mode, UnknownMode};
 pub use plugin::PermissionJudge;

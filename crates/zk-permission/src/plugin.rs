@@ -8,11 +8,10 @@ use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
 use zk_core::model::{Effect, Effects};
 use zk_core::service::{CallDecision, CallJudge, CallJudgement, CallOffer, Connections, WiderKind};
 
-use crate::approvals::{Approval, ApprovalKind, Approvals};
+use crate::approvals::{Approval, ApprovalKind, Approvals, offered};
 use crate::classifier::PathClassifier;
 use crate::judge::{Call, Circumstances, Verdict, judge};
 use crate::mode::Mode;
-use crate::offer::offered;
 use crate::repository::starts_nothing;
 use crate::rules::{Decision, Layer, Rule, Rules};
 

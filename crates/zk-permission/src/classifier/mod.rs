@@ -1,7 +1,11 @@
+mod host;
+
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
 use zk_core::service::{GuardedPath, PathGuard};
+
+pub use host::HostPathClassifier;
 
 /// Knowledge of the machine that the judge needs: where names and paths lead.
 ///

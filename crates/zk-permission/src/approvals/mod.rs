@@ -1,9 +1,13 @@
+mod offer;
+
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use toml::{Table, Value};
 use zk_core::service::{StateFileError, StateFiles};
+
+pub(crate) use offer::offered;
 
 use crate::rules::{Decision, Layer, Rule};
 
