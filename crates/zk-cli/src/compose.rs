@@ -10,7 +10,7 @@ use zk_exec::{
     ContextName, Environment, LocalPlugin, LocalStateFiles, ProcessExec, SandboxExec, Supervision,
     WorkspaceFiles,
 };
-use zk_permission::{Mode, PermissionGate, PermissionMode};
+use zk_permission::{Mode, PermissionGate};
 use zk_providers::select::{CredentialSource, SelectedEndpoint, split_thinking_level};
 use zk_providers::settings::RetrySettings;
 use zk_providers::{Auth, Connection, Http, SetupError, VendorDialect};
@@ -19,11 +19,11 @@ use zk_tools::{OutputHandles, PlanModes, RedactResults, ToolsOptions, ToolsPlugi
 use zk_view::ViewDriver;
 
 use crate::app::AppContext;
-use crate::containment::{Containment, widest_mode};
+use crate::containment::Containment;
 use crate::credentials;
 use crate::exit::{Failure, Outcome};
 use crate::held::DeniedFiles;
-use crate::mode::{JobRows, PermissionModes, summary};
+use crate::mode::{JobRows, PlanWays, summary};
 use crate::place::{ExecutionTarget, PersonExec};
 use crate::sessions::Session;
 use crate::{
@@ -74,13 +74,10 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
         app.notices.show(&format!("warning: {}", containment.describe()));
     }
     let judge = policy::judge(app, &containment);
-    let Containment { mode, sandbox, is_contained, for_reads, .. } = containment;
-    let gate_mode = if mode == Mode::All { PermissionMode::AllowAll } else { PermissionMode::Ask };
-    let gate = PermissionGate::new(gate_mode).remembering(&app.project).advising(advise);
-    let modes = PermissionModes::new(judge.clone(), gate.control(), widest_mode(&app.settings));
-    let scope = bus.scope("permission-modes");
-    scope.provide_service(Arc::new(modes.clone()));
-    scope.provide_service::<dyn PlanModes>(Arc::new(modes.clone()));
+    let Containment { sandbox, is_contained, for_reads, .. } = containment;
+    let modes = judge.modes().clone();
+    let gate = PermissionGate::new(modes.clone()).remembering(&app.project).advising(advise);
+    bus.scope("plan-ways").provide_service::<dyn PlanModes>(Arc::new(PlanWays::new(modes.clone())));
     let attended = host.questions.is_some();
     // A container has an outside as well; it is what the person chose for commands of their own, too.
     let is_in_sandbox = sandbox.is_some();

@@ -5,19 +5,14 @@ use std::sync::Arc;
 use zk_core::kernel::Plugin;
 use zk_core::service::Exec;
 use zk_hooks::CommandHooks;
-use zk_permission::Mode;
+use zk_permission::{Mode, ModeSwitch};
 
 use crate::app::AppContext;
-use crate::mode::PermissionModes;
 use crate::place::ExecutionTarget;
 
 /// The plugin of the hooks, if there are any. They run with `own`, on this machine: the person's own programs are not held in
 /// what holds those of the model.
-pub(crate) fn plugin(
-    app: &AppContext,
-    own: Arc<dyn Exec>,
-    modes: PermissionModes,
-) -> Option<Arc<dyn Plugin>> {
+pub(crate) fn plugin(app: &AppContext, own: Arc<dyn Exec>, modes: ModeSwitch) -> Option<Arc<dyn Plugin>> {
     let set = app.settings.hooks();
     if set.is_empty() {
         return None;

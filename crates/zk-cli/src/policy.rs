@@ -5,10 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use zk_exec::{Environment, LocalStateFiles};
-use zk_permission::{Approvals, Audit, HostPathClassifier, Layer, PermissionJudge, RuleBase, Rules};
+use zk_permission::{
+    Approvals, Audit, HostPathClassifier, Layer, ModeSwitch, PermissionJudge, RuleBase, Rules,
+};
 
 use crate::app::AppContext;
-use crate::containment::Containment;
+use crate::containment::{Containment, widest_mode};
 use crate::settings::Layer as SettingsLayer;
 use crate::{own_files, sandbox};
 
@@ -64,7 +66,8 @@ pub(crate) fn audit(app: &AppContext, context: String) -> Option<Audit> {
 
 /// The judge of a conversation whose commands run there.
 pub(crate) fn judge(app: &AppContext, containment: &Containment) -> PermissionJudge {
-    let (mode, is_contained) = (containment.mode, containment.is_contained);
+    let modes = ModeSwitch::new(containment.mode).limited_to(widest_mode(&app.settings));
+    let is_contained = containment.is_contained;
     let (mut rules, problem) = rules(app);
     if is_contained {
         sandbox::mark_held(app, &mut rules);
@@ -88,8 +91,8 @@ pub(crate) fn judge(app: &AppContext, containment: &Containment) -> PermissionJu
     };
     let classifier = Arc::new(classifier);
     let judge = match approvals(app) {
-        Some(approvals) => PermissionJudge::with_approvals(mode, rules, &app.project, classifier, approvals),
-        None => PermissionJudge::new(mode, rules, &app.project, classifier),
+        Some(approvals) => PermissionJudge::with_approvals(modes, rules, &app.project, classifier, approvals),
+        None => PermissionJudge::new(modes, rules, &app.project, classifier),
     };
     let judge = if is_contained { judge.contained() } else { judge };
     if containment.restricts_reads {

@@ -54,9 +54,9 @@ pub use classifier::{
 };
 pub use connections::{GitRewrite, GitRewrites};
 #[cfg(feature = "gate")]
-pub use gate::{PermissionControl, PermissionGate, PermissionMode};
+pub use gate::PermissionGate;
 pub use judge::{Call, Circumstances, JudgedProgram, Reason, RuleRef, Verdict, judge};
-pub use mode::{Mode, UnknownMode};
+pub use mode::{Mode, ModeError, ModeSwitch, UnknownMode};
 pub use plugin::PermissionJudge;
 pub use repository::starts_nothing;
 pub use rules::{

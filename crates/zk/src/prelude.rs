@@ -11,7 +11,7 @@ pub use zk_core::service::{Provider, Tool};
 #[cfg(feature = "exec")]
 pub use zk_exec::{Environment, LocalPlugin, WorkspaceFiles};
 #[cfg(feature = "permission")]
-pub use zk_permission::{PermissionGate, PermissionMode};
+pub use zk_permission::{Mode, PermissionGate};
 #[cfg(feature = "providers")]
 pub use zk_providers::{Anthropic, AnthropicOptions, Connection, Vendor, Vendors};
 #[cfg(feature = "session")]

@@ -4,7 +4,7 @@ mod headless;
 mod interactive;
 mod job_rows;
 mod own_commands;
-mod permission_modes;
+mod plan_ways;
 mod prompt_command;
 pub(crate) mod summary;
 mod told;
@@ -13,7 +13,7 @@ use std::io::IsTerminal;
 
 pub(crate) use job_rows::JobRows;
 pub(crate) use own_commands::OWN_COMMANDS;
-pub(crate) use permission_modes::PermissionModes;
+pub(crate) use plan_ways::PlanWays;
 
 use crate::app::AppContext;
 use crate::args::{Prompt, Resume};

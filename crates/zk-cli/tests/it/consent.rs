@@ -20,7 +20,7 @@ use zk_core::service::{
 };
 use zk_exec::{Environment, LocalHostFiles, ProcessExec};
 use zk_mcp::{McpPlugin, McpServers, ServerConfig};
-use zk_permission::{PermissionGate, PermissionMode};
+use zk_permission::{Mode, PermissionGate};
 use zk_skills::{SkillRoots, SkillsOptions, SkillsPlugin};
 use zk_testkit::{FakeMcpScript, Script, ScriptedProvider};
 use zk_tools::{FetchOptions, FetchPlugin};
@@ -254,7 +254,7 @@ fn what_ran_is_what_the_question_showed_for_sub_agents_pages_skills_and_servers_
     let each = cases().div_ceil(tools.len() as u32);
     for real in tools {
         let bus = Bus::new();
-        bus.install(&PermissionGate::new(PermissionMode::Ask)).unwrap();
+        bus.install(&PermissionGate::new(Mode::Ask)).unwrap();
         let questions = Arc::new(Questions::new());
         bus.scope("host").provide_service(questions.clone());
         let (shown, ran) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));

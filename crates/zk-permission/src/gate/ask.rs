@@ -11,7 +11,8 @@ use zk_core::service::{
 
 use super::exact_rule::ExactRule;
 use super::grant::{CallKey, Grant};
-use super::{Decided, Granted, PATIENCE, PermissionMode};
+use super::{Decided, Granted, PATIENCE};
+use crate::mode::Mode;
 
 /// Reason for a question about a call that nobody judges.
 const UNJUDGED: &str = "ask: it may change something, and the mode asks about that";
@@ -31,7 +32,7 @@ impl Granted {
     ) -> Result<Decided, BoxError> {
         // Leaving a sandbox or container is asked about in mode `all`, too: the person chose that execution context.
         let stays = !gate.effects.leaves_context();
-        if !by_rule && stays && self.mode().now == PermissionMode::AllowAll {
+        if !by_rule && stays && self.modes.now() == Mode::All {
             return Ok(Decided::allowed(DecidedBy::Policy, PermissionDecided::MODE_ALLOWS_ALL));
         }
         let key = CallKey::of(gate, cx).await;

@@ -19,6 +19,8 @@ use exact_rule::call_bytes;
 use grant::{CallKey, Grant, commands_beside};
 use scripts::named_scripts;
 
+use crate::mode::{Mode, ModeSwitch};
+
 /// Time for a person to think before the call is refused.
 const PATIENCE: Duration = Duration::from_secs(600);
 
@@ -27,16 +29,6 @@ const MARGIN: Duration = Duration::from_secs(5);
 
 /// Time limit of a judge: as long as a slow file system takes.
 const JUDGING: Duration = Duration::from_secs(20);
-
-/// Range of calls that may run without being asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PermissionMode {
-    /// Read-only calls; for all others a person is asked, and without one they are refused.
-    #[default]
-    Ask,
-    /// Everything.
-    AllowAll,
-}
 
 /// Asks before a call that changes something, for the agent it is installed with and all of its descendants.
 ///
@@ -47,47 +39,20 @@ pub enum PermissionMode {
 /// or takes too long refuses the call. Each decision is told as [`PermissionDecided`] before the call runs; where that
 /// cannot be recorded the call is refused.
 ///
+/// Without a judge nobody knows the workspace or the sandbox, and a mode means what a call says of itself: `read-only` refuses
+/// whatever does not only read, `all` lets run whatever stays in the sandbox or container, and the modes between them ask.
+/// A judge shares the mode of the gate: `PermissionGate::new(judge.modes().clone())`.
+///
 /// ```
 /// use zk_core::kernel::Bus;
-/// use zk_permission::{PermissionGate, PermissionMode};
+/// use zk_permission::{Mode, PermissionGate};
 ///
 /// let bus = Bus::new();
-/// bus.install(&PermissionGate::new(PermissionMode::Ask)).unwrap();
+/// bus.install(&PermissionGate::new(Mode::Ask)).unwrap();
 /// ```
 #[derive(Debug)]
 pub struct PermissionGate {
     granted: Arc<Granted>,
-}
-
-/// Changes the mode of a [`PermissionGate`] while it works. Clones are the same.
-#[derive(Clone, Debug)]
-pub struct PermissionControl {
-    granted: Arc<Granted>,
-}
-
-impl PermissionControl {
-    /// The mode of the next call.
-    #[must_use]
-    pub fn mode(&self) -> PermissionMode {
-        self.granted.mode().now
-    }
-
-    /// Sets the mode. A tighter one holds from the next call on; a wider one from the next turn on, so that it
-    /// lets nothing through that the model asked for before.
-    pub fn set_mode(&self, mode: PermissionMode) {
-        let mut current = self.granted.mode();
-        current.next = Some(mode);
-        if mode == PermissionMode::Ask {
-            current.now = mode;
-        }
-    }
-}
-
-/// The mode now, and the one from the next turn on.
-#[derive(Debug, Default)]
-struct Mode {
-    now: PermissionMode,
-    next: Option<PermissionMode>,
 }
 
 /// Grants of the person for the rest of the session.
@@ -95,7 +60,7 @@ struct Mode {
 struct Granted {
     /// The project whose rules are remembered.
     project: Option<PathBuf>,
-    mode: Mutex<Mode>,
+    modes: ModeSwitch,
     grants: Mutex<BTreeSet<Grant>>,
     /// Told of each new grant: it may answer other pending questions.
     added: Notify,
@@ -124,17 +89,10 @@ impl Decided {
 }
 
 impl PermissionGate {
-    /// The gate.
+    /// The gate, in a mode that stays or one that can be [switched](ModeSwitch).
     #[must_use]
-    pub fn new(mode: PermissionMode) -> Self {
-        let mode = Mutex::new(Mode { now: mode, next: None });
-        Self { granted: Arc::new(Granted { mode, ..Granted::default() }) }
-    }
-
-    /// Changes the mode of this gate later.
-    #[must_use]
-    pub fn control(&self) -> PermissionControl {
-        PermissionControl { granted: self.granted.clone() }
+    pub fn new(mode: impl Into<ModeSwitch>) -> Self {
+        Self { granted: Arc::new(Granted { modes: mode.into(), ..Granted::default() }) }
     }
 
     /// Offers *always this exact call*, which the host's [`Trust`](zk_core::service::Trust) remembers for `project`,
@@ -158,13 +116,12 @@ impl PermissionGate {
     }
 
     fn with(self, change: impl FnOnce(&mut Granted)) -> Self {
-        let mode = Mutex::new(Mode { now: self.granted.mode().now, next: None });
-        let Granted { project, advice, judging, .. } = &*self.granted;
+        let Granted { project, modes, advice, judging, .. } = &*self.granted;
         let mut granted = Granted {
             project: project.clone(),
             advice: *advice,
             judging: *judging,
-            mode,
+            modes: modes.clone(),
             ..Granted::default()
         };
         change(&mut granted);
@@ -199,11 +156,10 @@ impl Plugin for PermissionGate {
         let last = HookOptions { time_limit: Some(PATIENCE + MARGIN), ..HookOptions::from(Stage::Late) };
         scope.handle_at::<ToolGate, _>(last, self.granted.clone());
         scope.provide_service(Arc::new(CallGuard));
-        let granted = self.granted.clone();
-        scope.on_sync(move |_: &TurnBefore, _: &Cx| {
-            let mut mode = granted.mode();
-            mode.now = mode.next.take().unwrap_or(mode.now);
-        });
+        let modes = &self.granted.modes;
+        scope.provide_service(Arc::new(modes.clone()));
+        let modes = modes.clone();
+        scope.on_sync(move |_: &TurnBefore, _: &Cx| modes.begin_turn());
         // Grants of one session do not hold in the next.
         let granted = self.granted.clone();
         scope.on_sync(move |_: &SessionLoaded, cx: &Cx| {
@@ -229,17 +185,12 @@ impl Handler<ToolGate> for Granted {
         let decided = match judged {
             Some((_, judgement)) => match judgement.decision {
                 CallDecision::Allow => Decided::allowed(DecidedBy::Policy, ""),
-                CallDecision::Deny => {
-                    let why = format!(
-                        "this call is not allowed here, and nobody is asked about it{}",
-                        self.advise(judged)
-                    );
-                    Decided::refused(DecidedBy::Policy, why, "")
-                }
+                CallDecision::Deny => self.deny(judged, ""),
                 CallDecision::Ask { by_rule } => self.ask(gate, tool, judged, by_rule, cx).await?,
             },
             // Nobody knows more of it than it says itself.
             None if gate.effects.is_read_only() => Decided::allowed(DecidedBy::Policy, "it only reads"),
+            None if self.modes.now() == Mode::ReadOnly => self.deny(None, "the mode is read-only"),
             None => self.ask(gate, tool, None, false, cx).await?,
         };
         let refusal = decided.refusal.clone();
@@ -302,6 +253,13 @@ impl Granted {
         }
     }
 
+    /// Refuses a call that nobody is asked about.
+    fn deny(&self, judged: Option<(&Arc<dyn CallJudge>, &CallJudgement)>, note: &str) -> Decided {
+        let advice = self.advise(judged);
+        let why = format!("this call is not allowed here, and nobody is asked about it{advice}");
+        Decided::refused(DecidedBy::Policy, why, note)
+    }
+
     /// Advises how a refused call can be let run, and says why it is not.
     fn advise(&self, judged: Option<(&Arc<dyn CallJudge>, &CallJudgement)>) -> String {
         let mode = match judged {
@@ -335,10 +293,6 @@ impl Granted {
         let granted = self.granted();
         key.is_some_and(|key| granted.contains(&Grant::Exact(key.clone())))
             || session.is_some_and(|session| granted.contains(&session))
-    }
-
-    fn mode(&self) -> MutexGuard<'_, Mode> {
-        self.mode.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn granted(&self) -> MutexGuard<'_, BTreeSet<Grant>> {

@@ -1,5 +1,9 @@
+mod switch;
+
 use std::fmt;
 use std::str::FromStr;
+
+pub use switch::{ModeError, ModeSwitch};
 
 /// Range of calls that run without a question.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,6 +35,20 @@ impl Mode {
             Self::AcceptEdits => "accept-edits",
             Self::Auto => "auto",
             Self::All => "all",
+        }
+    }
+
+    /// Describes what runs without a question.
+    #[must_use]
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::ReadOnly => "only what certainly only reads runs",
+            Self::Ask => "what only reads and what your rules allow runs unasked",
+            Self::AcceptEdits => "changes of the workspace's files run unasked as well",
+            Self::Auto => "what the sandbox bounds runs unasked",
+            Self::All => {
+                "everything runs that no rule forbids, but for commands that leave the sandbox or container"
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use zk_core::model::{AgentError, CallId, Effects, ModelRef, ThinkingRequest, Tur
 use zk_core::service::{
     Approval, CallPlace, PendingQuestion, Question, Questions, Tool, Trust, TrustError, TrustItem, UiAnswer,
 };
-use zk_permission::{PermissionGate, PermissionMode};
+use zk_permission::{Mode, ModeSwitch, PermissionGate};
 use zk_testkit::{Script, ScriptedProvider};
 use zk_tools::{Shell, ToolsOptions};
 
@@ -63,7 +63,7 @@ pub(crate) fn person(desk: &Desk, answer: UiAnswer) -> Person {
     Person { asked, answering }
 }
 
-fn desk(mode: PermissionMode) -> Desk {
+fn desk(mode: Mode) -> Desk {
     let desk = Desk::new();
     desk.bus.install(&PermissionGate::new(mode)).unwrap();
     desk
@@ -128,7 +128,7 @@ async fn always_allows_exactly_that_call_in_later_sessions_until_it_is_revoked()
     let session = || {
         let desk = Desk::new();
         desk.bus.scope("host").provide_service::<dyn Trust>(trust.clone());
-        desk.bus.install(&PermissionGate::new(PermissionMode::Ask).remembering("/project")).unwrap();
+        desk.bus.install(&PermissionGate::new(Mode::Ask).remembering("/project")).unwrap();
         desk
     };
     let first = session();
@@ -181,7 +181,7 @@ async fn an_answer_that_waits_for_the_store_holds_up_nothing_else() {
     let trust = Arc::new(Locked { waits: tokio::sync::Notify::new(), let_go: Mutex::new(held) });
     let desk = Desk::new();
     desk.bus.scope("host").provide_service::<dyn Trust>(trust.clone());
-    desk.bus.install(&PermissionGate::new(PermissionMode::Ask).remembering("/project")).unwrap();
+    desk.bus.install(&PermissionGate::new(Mode::Ask).remembering("/project")).unwrap();
     let _person = person(&desk, UiAnswer::Always);
     let bus = desk.bus.clone();
     let call = tokio::spawn(async move { refusal(&bus, "shell", command()).await });
@@ -197,7 +197,7 @@ async fn what_is_allowed_names_the_line_of_the_host_that_runs_before_it_and_hold
         let shell_prefix = prefix.map(str::to_owned);
         let desk = Desk::with(ToolsOptions { shell_prefix, ..ToolsOptions::default() });
         desk.bus.scope("host").provide_service::<dyn Trust>(trust.clone());
-        desk.bus.install(&PermissionGate::new(PermissionMode::Ask).remembering("/project")).unwrap();
+        desk.bus.install(&PermissionGate::new(Mode::Ask).remembering("/project")).unwrap();
         desk
     };
     let first = session(Some("source env"));
@@ -215,7 +215,7 @@ async fn what_is_allowed_names_the_line_of_the_host_that_runs_before_it_and_hold
 
     // Nor for the session: the tool of the same conversation gets another line.
     let desk = Desk::new();
-    desk.bus.install(&PermissionGate::new(PermissionMode::Ask)).unwrap();
+    desk.bus.install(&PermissionGate::new(Mode::Ask)).unwrap();
     let answered = person(&desk, UiAnswer::Session);
     for (prefix, asked) in [("source env", 1), ("source env", 1), ("source other", 2)] {
         let options = ToolsOptions { shell_prefix: Some(prefix.to_owned()), ..ToolsOptions::default() };
@@ -231,7 +231,7 @@ fn command() -> Value {
 
 #[tokio::test]
 async fn with_nobody_to_ask_only_reading_is_allowed() {
-    let desk = desk(PermissionMode::Ask);
+    let desk = desk(Mode::Ask);
     for tool in ["read_file", "grep", "glob", "list_files", "no_such_tool"] {
         assert_eq!(refusal(&desk.bus, tool, json!({})).await, None, "{tool}");
     }
@@ -243,7 +243,7 @@ async fn with_nobody_to_ask_only_reading_is_allowed() {
 
 #[tokio::test]
 async fn everything_can_be_allowed() {
-    let desk = desk(PermissionMode::AllowAll);
+    let desk = desk(Mode::All);
     assert_eq!(refusal(&desk.bus, "shell", command()).await, None);
 }
 
@@ -257,26 +257,25 @@ async fn next_turn(bus: &Bus) {
 #[tokio::test]
 async fn a_tighter_mode_holds_from_the_next_call_on_and_a_wider_one_from_the_next_turn_on() {
     let desk = Desk::new();
-    let gate = PermissionGate::new(PermissionMode::Ask);
-    let control = gate.control();
-    desk.bus.install(&gate).unwrap();
-    control.set_mode(PermissionMode::AllowAll);
-    assert_eq!(control.mode(), PermissionMode::Ask);
+    let modes = ModeSwitch::new(Mode::Ask);
+    desk.bus.install(&PermissionGate::new(modes.clone())).unwrap();
+    modes.choose(Mode::All).unwrap();
+    assert_eq!(modes.now(), Mode::Ask);
     assert!(refusal(&desk.bus, "shell", command()).await.is_some(), "the turn is still the same");
     next_turn(&desk.bus).await;
     assert_eq!(refusal(&desk.bus, "shell", command()).await, None);
-    control.set_mode(PermissionMode::Ask);
+    modes.choose(Mode::Ask).unwrap();
     assert!(refusal(&desk.bus, "shell", command()).await.is_some());
     // Tightened again before the turn that would have been wider.
-    control.set_mode(PermissionMode::AllowAll);
-    control.set_mode(PermissionMode::Ask);
+    modes.choose(Mode::All).unwrap();
+    modes.choose(Mode::Ask).unwrap();
     next_turn(&desk.bus).await;
     assert!(refusal(&desk.bus, "shell", command()).await.is_some());
 }
 
 #[tokio::test]
 async fn what_was_allowed_for_a_session_is_asked_again_in_the_next() {
-    let desk = desk(PermissionMode::Ask);
+    let desk = desk(Mode::Ask);
     let asked = person(&desk, UiAnswer::Session);
     for _ in 0..2 {
         assert_eq!(refusal(&desk.bus, "shell", command()).await, None);
@@ -290,7 +289,7 @@ async fn what_was_allowed_for_a_session_is_asked_again_in_the_next() {
 
 #[tokio::test]
 async fn a_person_sees_what_will_run_and_decides() {
-    let desk = desk(PermissionMode::Ask);
+    let desk = desk(Mode::Ask);
     let asked = person(&desk, UiAnswer::Once);
     assert_eq!(refusal(&desk.bus, "shell", command()).await, None);
     assert_eq!(refusal(&desk.bus, "shell", command()).await, None);
@@ -311,7 +310,7 @@ async fn a_person_sees_what_will_run_and_decides() {
 
 #[tokio::test]
 async fn a_refusal_carries_the_word_of_the_person() {
-    let desk = desk(PermissionMode::Ask);
+    let desk = desk(Mode::Ask);
     let with_words = person(&desk, UiAnswer::No { message: Some("use git rm".into()) });
     let reason = refusal(&desk.bus, "shell", command()).await.unwrap();
     assert_eq!(reason, "the user declined this call: use git rm");
@@ -322,7 +321,7 @@ async fn a_refusal_carries_the_word_of_the_person() {
 
 #[tokio::test]
 async fn a_question_without_an_answer_is_no_denial_by_the_user() {
-    let desk = desk(PermissionMode::Ask);
+    let desk = desk(Mode::Ask);
     let _nobody = person(&desk, UiAnswer::Absent);
     let reason = refusal(&desk.bus, "shell", command()).await.unwrap();
     assert!(reason.contains("it was not the user who declined"), "{reason}");
@@ -330,7 +329,7 @@ async fn a_question_without_an_answer_is_no_denial_by_the_user() {
 
 #[tokio::test]
 async fn a_choice_for_the_session_answers_what_others_ask_meanwhile() {
-    let desk = desk(PermissionMode::Ask);
+    let desk = desk(Mode::Ask);
     let person = person(&desk, UiAnswer::Session);
     let child = desk.bus.child("helper");
     let (one, other) =
@@ -341,7 +340,7 @@ async fn a_choice_for_the_session_answers_what_others_ask_meanwhile() {
 
 #[tokio::test]
 async fn this_session_means_this_command_and_for_files_this_tool_in_sub_agents_too() {
-    let desk = desk(PermissionMode::Ask);
+    let desk = desk(Mode::Ask);
     let person = person(&desk, UiAnswer::Session);
     let child = desk.bus.child("helper").child("deeper");
     for bus in [&desk.bus, &child, &desk.bus] {
@@ -359,7 +358,7 @@ async fn this_session_means_this_command_and_for_files_this_tool_in_sub_agents_t
 
 #[tokio::test]
 async fn a_sub_agent_is_named_in_the_question() {
-    let desk = desk(PermissionMode::Ask);
+    let desk = desk(Mode::Ask);
     let person = person(&desk, UiAnswer::Once);
     let child = desk.bus.child("helper").child("deeper");
     refusal(&child, "shell", command()).await;
@@ -369,7 +368,7 @@ async fn a_sub_agent_is_named_in_the_question() {
 
 #[tokio::test]
 async fn an_edit_shows_its_difference_and_the_arguments_whole() {
-    let desk = desk(PermissionMode::Ask);
+    let desk = desk(Mode::Ask);
     desk.put("a.txt", "one\ntwo\n");
     let person = person(&desk, UiAnswer::Once);
     let path = desk.root.join("a.txt").to_string_lossy().into_owned();
@@ -386,7 +385,7 @@ async fn an_edit_shows_its_difference_and_the_arguments_whole() {
 
 #[tokio::test]
 async fn an_agent_takes_tools_that_change_files_with_the_gate_in_any_mode_and_not_without_it() {
-    let built = |gate: Option<PermissionMode>| {
+    let built = |gate: Option<Mode>| {
         let desk = Desk::new();
         if let Some(mode) = gate {
             desk.bus.install(&PermissionGate::new(mode)).unwrap();
@@ -395,6 +394,31 @@ async fn an_agent_takes_tools_that_change_files_with_the_gate_in_any_mode_and_no
     };
     let error = built(None).unwrap_err();
     assert!(matches!(error, AgentError::Unguarded { .. }), "{error}");
-    built(Some(PermissionMode::Ask)).unwrap();
-    built(Some(PermissionMode::AllowAll)).unwrap();
+    built(Some(Mode::Ask)).unwrap();
+    built(Some(Mode::All)).unwrap();
+}
+
+#[tokio::test]
+async fn read_only_refuses_what_may_change_something_and_asks_nobody_about_it() {
+    let desk = desk(Mode::ReadOnly);
+    let person = person(&desk, UiAnswer::Once);
+    assert_eq!(refusal(&desk.bus, "grep", json!({})).await, None);
+    for tool in ["shell", "edit"] {
+        let reason = refusal(&desk.bus, tool, command()).await.unwrap();
+        assert!(reason.contains("nobody is asked") && reason.contains("mode `all` would"), "{reason}");
+    }
+    assert_eq!(person.approvals().len(), 0);
+}
+
+#[tokio::test]
+async fn a_gate_serves_its_mode_and_keeps_it_whatever_else_is_set_of_it() {
+    let modes = ModeSwitch::new(Mode::Ask);
+    let desk = Desk::new();
+    let gate = PermissionGate::new(modes.clone()).judging_within(LONG).remembering("/project");
+    desk.bus.install(&gate).unwrap();
+    assert!(refusal(&desk.bus, "shell", command()).await.is_some());
+    desk.bus.child("helper").service::<ModeSwitch>().unwrap().choose(Mode::All).unwrap();
+    assert_eq!(modes.chosen(), Mode::All);
+    next_turn(&desk.bus).await;
+    assert_eq!(refusal(&desk.bus, "shell", command()).await, None);
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 use zk_core::events::CallRef;
 use zk_core::model::{CallId, TurnId};
 use zk_core::service::{Tool, Trust, UiAnswer};
-use zk_permission::{PermissionGate, PermissionMode};
+use zk_permission::{Mode, PermissionGate};
 
 use crate::asking::{Remembered, person, refusal_in};
 use crate::desk::Desk;
@@ -24,7 +24,7 @@ async fn is_asked(desk: &Desk, cwd: &Path, command: &str) -> bool {
 #[tokio::test]
 async fn exactly_this_call_is_another_call_in_another_directory() {
     let desk = Desk::new();
-    desk.bus.install(&PermissionGate::new(PermissionMode::Ask)).unwrap();
+    desk.bus.install(&PermissionGate::new(Mode::Ask)).unwrap();
     let asked = person(&desk, UiAnswer::Session);
     let root = desk.root.as_path();
     for (directory, count) in [(root.to_owned(), 1), (root.to_owned(), 1), (root.join("sub"), 2)] {
@@ -38,7 +38,7 @@ async fn always_exactly_this_ends_when_the_script_that_it_names_changes() {
     let trust = Arc::new(Remembered::default());
     let desk = Desk::new();
     desk.bus.scope("host").provide_service::<dyn Trust>(trust.clone());
-    desk.bus.install(&PermissionGate::new(PermissionMode::Ask).remembering("/project")).unwrap();
+    desk.bus.install(&PermissionGate::new(Mode::Ask).remembering("/project")).unwrap();
     let asked = person(&desk, UiAnswer::Always);
     let root = desk.root.as_path();
     let commands =

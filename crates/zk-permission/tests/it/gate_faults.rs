@@ -10,7 +10,7 @@ use zk_core::events::PermissionDecided;
 use zk_core::kernel::{Answer, Cx, Handler};
 use zk_core::model::Effects;
 use zk_core::service::{CallDecision, CallJudge, CallJudgement, CallOffer, Questions, UiAnswer, WiderKind};
-use zk_permission::{PermissionGate, PermissionMode};
+use zk_permission::{Mode, PermissionGate};
 
 use crate::desk::Desk;
 
@@ -57,7 +57,7 @@ impl Handler<PermissionDecided> for Unwritable {
 
 fn desk(judge: Fault) -> Desk {
     let desk = Desk::new();
-    let gate = PermissionGate::new(PermissionMode::Ask);
+    let gate = PermissionGate::new(Mode::Ask);
     let gate = match &judge {
         Fault::Hangs(_) => gate.judging_within(Duration::from_millis(50)),
         Fault::Panics | Fault::Denies | Fault::Asks | Fault::Allows => gate,

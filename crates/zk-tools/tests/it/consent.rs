@@ -16,7 +16,7 @@ use zk_core::service::{
     SectionKind, Tool, ToolCx, UiAnswer, text_of_visible_lines,
 };
 use zk_exec::WorkspaceFiles;
-use zk_permission::{PermissionGate, PermissionMode};
+use zk_permission::{Mode, PermissionGate};
 use zk_tools::{NAMES, ToolsOptions, ToolsPlugin};
 
 /// Returns the number of calls that are tried; the whole campaign is 10,000.
@@ -112,7 +112,7 @@ fn what_ran_is_byte_for_byte_what_the_question_showed() {
     for name in NAMES {
         let spec = real.item::<dyn Tool>(name).unwrap().spec().clone();
         let bus = Bus::new();
-        bus.install(&PermissionGate::new(PermissionMode::Ask)).unwrap();
+        bus.install(&PermissionGate::new(Mode::Ask)).unwrap();
         let questions = Arc::new(Questions::new());
         bus.scope("host").provide_service(questions.clone());
         let (shown, ran) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
@@ -191,7 +191,7 @@ fn the_command_that_runs_and_the_bytes_on_the_disk_are_those_of_the_question() {
     host.provide_service::<dyn Exec>(commands.clone());
     host.provide_service::<dyn Files>(files.clone());
     host.provide_service(questions.clone());
-    bus.install(&PermissionGate::new(PermissionMode::Ask)).unwrap();
+    bus.install(&PermissionGate::new(Mode::Ask)).unwrap();
     bus.install(&ToolsPlugin::new(ToolsOptions { read_before_edit: false, ..ToolsOptions::default() }))
         .unwrap();
     let shown = Arc::new(Mutex::new(Vec::new()));

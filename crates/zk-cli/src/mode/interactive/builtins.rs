@@ -7,6 +7,7 @@ use zk_agent::Agent;
 use zk_core::kernel::{BoxError, Cx};
 use zk_core::model::{Model, ThinkingLevel, ThinkingRequest, ThinkingSupport};
 use zk_core::service::{Command, CommandOutcome, Provider, SessionFilter, SessionStore, Tool};
+use zk_permission::ModeSwitch;
 use zk_providers::select::{lists_model, split_thinking_level};
 use zk_tui::plain::help;
 use zk_tui::{Modes, ScreenKind};
@@ -16,7 +17,6 @@ use super::models;
 use super::wanted_screen::WantedScreen;
 use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
-use crate::mode::permission_modes::{PermissionModes, explain};
 use crate::{commands, compose, sessions};
 
 /// The commands every conversation has.
@@ -344,12 +344,12 @@ impl CommandContext {
 }
 
 fn permissions(name: &str, cx: &Cx) -> Result<String, BoxError> {
-    let modes = cx.service::<PermissionModes>().ok_or("this conversation has no permission modes")?;
+    let modes = cx.service::<ModeSwitch>().ok_or("this conversation has no permission modes")?;
     if !name.is_empty() {
         modes.choose(name.parse()?)?;
     }
     let mode = modes.chosen();
-    Ok(format!("{mode}: {}", explain(mode)))
+    Ok(format!("{mode}: {}", mode.describe()))
 }
 
 fn tools(cx: &Cx) -> String {

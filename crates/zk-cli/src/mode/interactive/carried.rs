@@ -6,6 +6,7 @@ use zk_agent::{AgentConversation, AgentCounts};
 use zk_core::model::{Message, MessageId, Model, SessionId, ThinkingRequest};
 use zk_core::service::{Conversation, Questions};
 use zk_permission::Mode;
+use zk_permission::ModeSwitch;
 use zk_providers::select::SelectedEndpoint;
 use zk_tools::JobHandover;
 use zk_tui::plain::Notices;
@@ -16,7 +17,6 @@ use super::directory;
 use crate::app::AppContext;
 use crate::args::Resume;
 use crate::exit::{Failure, Outcome};
-use crate::mode::permission_modes::PermissionModes;
 use crate::sessions::{self, Session};
 
 /// State that goes on in the conversation that is opened next.
@@ -77,7 +77,7 @@ impl Carried {
         for message in self.unstored.iter().filter(|message| !known.contains(&message.id)) {
             agent.inject(Message::clone(message)).map_err(Failure::failed)?;
         }
-        let modes = agent.bus().service::<PermissionModes>();
+        let modes = agent.bus().service::<ModeSwitch>();
         if let (Some(modes), Some(mode)) = (modes, self.mode)
             && let Err(why) = modes.choose(mode)
         {

@@ -4,6 +4,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 use zk_agent::{Agent, AgentConversation};
 use zk_core::service::{Provider, Questions};
+use zk_permission::ModeSwitch;
 use zk_tui::Style;
 use zk_tui::plain::{Keyboard, LineEditor, Screen, SharedScreen, TerminalUi, Waiting};
 use zk_view::ViewDriver;
@@ -19,7 +20,6 @@ use crate::commands::window_commands;
 use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mode::own_commands::{is_harmless, provide_own};
-use crate::mode::permission_modes::{PermissionModes, explain};
 use crate::session_switch::SessionSwitch;
 use crate::sessions::{self, Kept, Session};
 use crate::signals::Signals;
@@ -97,9 +97,9 @@ pub(super) enum LineOutcome {
 }
 
 /// Goes on with the next permission mode, and shows which.
-fn show_next_mode(modes: &PermissionModes, screen: &SharedScreen) {
+fn show_next_mode(modes: &ModeSwitch, screen: &SharedScreen) {
     let mode = modes.cycle();
-    screen.line(Style::YELLOW, &format!("mode {mode}: {}", explain(mode)));
+    screen.line(Style::YELLOW, &format!("mode {mode}: {}", mode.describe()));
 }
 
 impl Chat {
@@ -187,7 +187,7 @@ impl Chat {
             commands.push(job_commands::command());
             commands.push(directory::command());
             provide_own(&bus, &commands).iter().for_each(|warning| app.notices.show(warning));
-            if let Some(modes) = bus.service::<PermissionModes>() {
+            if let Some(modes) = bus.service::<ModeSwitch>() {
                 let screen = screen.clone();
                 keyboard.on_back_tab(move || show_next_mode(&modes, &screen));
             }
@@ -250,9 +250,9 @@ impl Chat {
         if self.app.settings.permissions.allow_all {
             self.screen.line(Style::YELLOW, "every tool runs without asking (--allow-all)");
         }
-        if let Some(modes) = self.agent.bus().service::<PermissionModes>() {
+        if let Some(modes) = self.agent.bus().service::<ModeSwitch>() {
             let mode = modes.chosen();
-            let text = format!("mode {mode}: {} · Shift-Tab changes it", explain(mode));
+            let text = format!("mode {mode}: {} · Shift-Tab changes it", mode.describe());
             self.screen.line(Style::DIM, &text);
         }
         self.screen.line(Style::DIM, "/help lists the commands, !command runs one of your own, Ctrl-D ends");
@@ -275,7 +275,7 @@ impl Chat {
     }
 
     pub(super) fn cycle_mode(&self) {
-        if let Some(modes) = self.agent.bus().service::<PermissionModes>() {
+        if let Some(modes) = self.agent.bus().service::<ModeSwitch>() {
             show_next_mode(&modes, &self.screen);
         }
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
+use zk_permission::ModeSwitch;
 use zk_tui::plain::{Backlog, Keyboard, LineEditor, Screen, SharedScreen, Sink};
 use zk_tui::term::{TerminalGuard, queries, redacted, stop_process};
 use zk_tui::{
@@ -29,7 +30,6 @@ use super::worker::{Begin, Opening, WorkEnd, Worker};
 use crate::app::AppContext;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mode::own_commands::{is_harmless, makes_prompt};
-use crate::mode::permission_modes::PermissionModes;
 
 /// Longest wait of the screen for what is still to be drawn at the end.
 const LAST: Duration = Duration::from_millis(30);
@@ -441,7 +441,7 @@ impl InlineScreen {
     fn model(&self) -> ModelFacts {
         let Some(OpenConversation { agent, .. }) = self.opened.get() else { return ModelFacts::default() };
         let model = agent.model();
-        let mode = agent.bus().service::<PermissionModes>().map(|modes| modes.chosen().to_string());
+        let mode = agent.bus().service::<ModeSwitch>().map(|modes| modes.chosen().to_string());
         ModelFacts { name: model.reference().to_string(), mode: mode.unwrap_or_default() }
     }
 }

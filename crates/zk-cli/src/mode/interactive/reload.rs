@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use tokio_util::sync::CancellationToken;
 use zk_core::model::Role;
 use zk_core::service::Conversation;
+use zk_permission::ModeSwitch;
 use zk_tools::{JobPhase, Jobs};
 use zk_tui::plain::{Keyboard, SharedScreen};
 use zk_tui::term::Tty;
@@ -20,7 +21,6 @@ use super::terminal::{plain_screen, screen_kind};
 use super::terminal_session::{ScreenStart, TerminalSession};
 use crate::app::AppContext;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::mode::permission_modes::PermissionModes;
 use crate::sessions::Kept;
 use crate::signals::Signals;
 
@@ -55,7 +55,7 @@ impl Chat {
         if is_unsaved {
             session.keep_outputs();
         }
-        let modes = self.agent.bus().service::<PermissionModes>();
+        let modes = self.agent.bus().service::<ModeSwitch>();
         let (model, thinking) = (self.agent.model(), self.agent.thinking());
         let thinking = (thinking.level != self.app.settings.program.thinking).then_some(thinking);
         let (cwd, counts) = (self.conversation.state().cwd, self.agent.counts());
