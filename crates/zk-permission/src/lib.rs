@@ -1,4 +1,4 @@
-//! The permission judge of zk.
+//! The permissions of zk: a judge that asks nobody, and the gate that asks.
 //!
 //! | module | what is in it |
 //! |---|---|
@@ -7,9 +7,15 @@
 //! | `rules` | [`Rules`]: allow, ask and deny, from all layers; [`CommandPattern`]; [`Rule::explain`] |
 //! | `judge` | [`judge`](fn@judge): call, [`Mode`] and rules in, [`Verdict`] with every reason out |
 //! | `connections` | which hosts a command connects to, by its words and by the remotes of its repository |
+//! | `classifier` | [`PathClassifier`]: where names and paths lead; [`HostPathClassifier`] knows it of this machine |
+//! | `mode` | [`ModeSwitch`]: the [`Mode`] of a conversation, which judge and gate share |
 //! | `approvals` | [`Approvals`]: what a person allowed for good, in a file |
+//! | `gate` | `PermissionGate`: asks before a call that changes something (feature `gate`, on by default) |
+//! | `audit` | `Audit`: one line for each decision about a call, and for its end (feature `audit`) |
+//! | `trust` | `FileTrust`: what a person approved of projects, in a file (feature `trust`) |
 //!
-//! [`PermissionJudge`] offers all of it to permission gates; [`HostPathClassifier`] knows where paths lead on this machine.
+//! [`PermissionJudge`] offers the judge to gates. A gate works without it, by what calls say of themselves; a host that has a
+//! gate of its own, or needs verdicts alone, leaves the features out.
 //!
 //! The judge does not contain anything: a command that it allows does what its program does. It says what certainly
 //! only reads, what a person already decided, and what has to be asked.
@@ -24,8 +30,9 @@
 //!
 //! # What this crate must never know
 //!
-//! No terminal, no model and no tool. It knows `zk-core` and no sibling. It asks nobody, prints nothing and starts
-//! nothing; the file of approvals is the only one that it writes, a repository's configuration the only other one it reads.
+//! No terminal, no model and no tool. It knows `zk-core` and no sibling. It prints nothing and starts nothing; the gate asks by
+//! the service `Questions`, the judge asks nobody. It writes approvals, the record and the store of trust where its host says, by
+//! the service `StateFiles`; of all else it reads a repository's configuration, and scripts that a call names.
 
 mod approvals;
 #[cfg(feature = "audit")]
