@@ -77,7 +77,9 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     let Containment { sandbox, is_contained, for_reads, .. } = containment;
     let modes = judge.modes().clone();
     let gate = PermissionGate::new(modes.clone()).remembering(&app.project).advising(advise);
-    bus.scope("plan-ways").provide_service::<dyn PlanModes>(Arc::new(PlanWays::new(modes.clone())));
+    let scope = bus.scope("permission-modes");
+    scope.provide_service(Arc::new(modes.clone()));
+    scope.provide_service::<dyn PlanModes>(Arc::new(PlanWays::new(modes.clone())));
     let attended = host.questions.is_some();
     // A container has an outside as well; it is what the person chose for commands of their own, too.
     let is_in_sandbox = sandbox.is_some();

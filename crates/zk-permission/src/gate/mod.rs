@@ -89,7 +89,7 @@ impl Decided {
 }
 
 impl PermissionGate {
-    /// The gate, in a mode that stays or one that can be [switched](ModeSwitch).
+    /// The gate, in a mode that stays or one that whoever has the [`ModeSwitch`] changes.
     #[must_use]
     pub fn new(mode: impl Into<ModeSwitch>) -> Self {
         Self { granted: Arc::new(Granted { modes: mode.into(), ..Granted::default() }) }
@@ -156,9 +156,7 @@ impl Plugin for PermissionGate {
         let last = HookOptions { time_limit: Some(PATIENCE + MARGIN), ..HookOptions::from(Stage::Late) };
         scope.handle_at::<ToolGate, _>(last, self.granted.clone());
         scope.provide_service(Arc::new(CallGuard));
-        let modes = &self.granted.modes;
-        scope.provide_service(Arc::new(modes.clone()));
-        let modes = modes.clone();
+        let modes = self.granted.modes.clone();
         scope.on_sync(move |_: &TurnBefore, _: &Cx| modes.begin_turn());
         // Grants of one session do not hold in the next.
         let granted = self.granted.clone();

@@ -5,9 +5,9 @@ use super::Mode;
 
 /// Permission mode of a conversation, which may change while it goes on. Clones are the same.
 ///
-/// The judge and the gate of a conversation share one; the gate serves it on its bus, to whoever shows the mode or chooses
-/// another. A tighter mode holds from the next call on; a wider one from the next turn on, so that it lets nothing through that
-/// the model asked for before.
+/// The judge and the gate of a conversation share one. A host that has others show the mode or choose another serves it on its
+/// bus; without that nobody can. A tighter mode holds from the next call on; a wider one from the next turn on, so that it lets
+/// nothing through that the model asked for before.
 ///
 /// ```
 /// use zk_permission::{Mode, ModeSwitch};

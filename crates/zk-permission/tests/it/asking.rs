@@ -411,14 +411,14 @@ async fn read_only_refuses_what_may_change_something_and_asks_nobody_about_it() 
 }
 
 #[tokio::test]
-async fn a_gate_serves_its_mode_and_keeps_it_whatever_else_is_set_of_it() {
+async fn a_gate_keeps_its_switch_whatever_else_is_set_of_it_and_hands_it_to_nobody() {
     let modes = ModeSwitch::new(Mode::Ask);
     let desk = Desk::new();
     let gate = PermissionGate::new(modes.clone()).judging_within(LONG).remembering("/project");
     desk.bus.install(&gate).unwrap();
     assert!(refusal(&desk.bus, "shell", command()).await.is_some());
-    desk.bus.child("helper").service::<ModeSwitch>().unwrap().choose(Mode::All).unwrap();
-    assert_eq!(modes.chosen(), Mode::All);
+    assert!(desk.bus.service::<ModeSwitch>().is_none(), "a plugin could widen the mode");
+    modes.choose(Mode::All).unwrap();
     next_turn(&desk.bus).await;
     assert_eq!(refusal(&desk.bus, "shell", command()).await, None);
 }
