@@ -27,8 +27,9 @@ use crate::containment::{Containment, widest_mode};
 use crate::credentials;
 use crate::exit::{Failure, Outcome};
 use crate::held::DeniedFiles;
-use crate::mode::{JobRows, PermissionModes, summary};
-use crate::place::{ExecutionTarget, PersonExec};
+use crate::mode::interactive::{JobRows, ModeChoice, PersonExec};
+use crate::mode::{PermissionModes, summary};
+use crate::place::ExecutionTarget;
 use crate::sessions::Session;
 use crate::{
     agents, behavior, compaction, cost_records, hooks, mcp, policy, prompt, reads, sandbox, select, skills,
@@ -83,7 +84,7 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     let gate = PermissionGate::new(gate_mode).remembering(&app.project).advising(advise);
     let modes = PermissionModes::new(judge.clone(), gate.control(), widest_mode(&app.settings));
     let scope = bus.scope("permission-modes");
-    scope.provide_service(Arc::new(modes.clone()));
+    scope.provide_service::<dyn ModeChoice>(Arc::new(modes.clone()));
     scope.provide_service::<dyn PlanModes>(Arc::new(modes.clone()));
     let attended = host.questions.is_some();
     // A container has an outside as well; it is what the person chose for commands of their own, too.

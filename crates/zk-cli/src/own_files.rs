@@ -13,9 +13,6 @@ use zk_exec::LocalHostFiles;
 /// Size limit of zk's own records, in bytes.
 pub(crate) const RECORD: usize = 1 << 20;
 
-/// Size limit of drafts and edited prompts, in bytes.
-pub(crate) const DRAFT: usize = 64 << 20;
-
 /// Reads a regular file of at most `most` bytes, without blocking on a pipe.
 pub(crate) fn read(path: &Path, most: usize) -> io::Result<Vec<u8>> {
     match LocalHostFiles::new().read(path, &HostRead::whole(most)) {

@@ -15,10 +15,6 @@ use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
 use crate::sandbox;
 
-/// Executor of the person's commands that the sandbox would bound: `cx.service::<PersonExec>()`. Absent where
-/// they run as the model's do.
-pub(crate) struct PersonExec(pub(crate) Arc<dyn Exec>);
-
 /// Serves what takes the place of this machine's commands and files; nothing if they are this machine's.
 pub(crate) enum ExecutionTarget {
     Here,

@@ -13,7 +13,7 @@ use zk_skills::{
 
 use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
-use crate::mode::OWN_COMMANDS;
+use crate::mode::interactive::OWN_COMMANDS;
 use crate::settings::Settings;
 
 /// Identity of the agent. As all of the prompt it stays the same for a whole session, so that providers can

@@ -3,7 +3,6 @@
 mod auth;
 #[cfg(test)]
 mod breaking_store;
-mod compact;
 mod context;
 mod cost;
 mod exec_server;
@@ -18,7 +17,6 @@ mod skills;
 mod trust;
 
 pub(crate) use auth::auth;
-pub(crate) use compact::window_commands;
 pub(crate) use context::context;
 pub(crate) use cost::cost;
 pub(crate) use exec_server::exec_server;
@@ -27,7 +25,7 @@ pub(crate) use mcp::mcp;
 pub(crate) use models::models;
 pub(crate) use policy::policy;
 pub(crate) use prompt::prompt_command;
-pub(crate) use sessions::{session_lines, sessions};
+pub(crate) use sessions::sessions;
 pub(crate) use skills::skills;
 pub(crate) use trust::trust;
 use zk_tui::Style;

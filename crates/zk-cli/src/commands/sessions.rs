@@ -2,17 +2,17 @@ use std::ops::ControlFlow;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
-use zk_core::service::{EntryVisitor, SessionFilter, SessionInfo, SessionStore, Unreadable, visible_line};
+use zk_core::service::{EntryVisitor, SessionFilter, SessionInfo, SessionStore, Unreadable};
 use zk_session::{open_matching, scan_matching};
 use zk_tui::Style;
 use zk_tui::plain::Screen;
-use zk_tui::plain::lines::shorten;
 use zk_tui::term::print_stderr;
 
 use super::show_session;
 use crate::app::{AppContext, runtime};
 use crate::args::actions::SessionsAction;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::mode::interactive::session_lines;
 use crate::sessions::{Copied, given, refused, store, store_copy};
 
 pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit> {
@@ -103,51 +103,4 @@ fn row(session: &SessionInfo) -> Value {
 /// Milliseconds since 1970.
 fn time_ms(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
-}
-
-/// Sessions in a line each.
-pub(crate) fn session_lines(sessions: &[SessionInfo], with_directory: bool) -> Vec<String> {
-    sessions
-        .iter()
-        .map(|session| {
-            let mut line =
-                format!("{}  {:<9} {:>4} messages  ", session.id, age(session.updated), session.messages);
-            match &session.unreadable {
-                Some(why) => line.push_str(&why.to_string()),
-                None => line.push_str(&shorten(&session.title.replace('\n', " "))),
-            }
-            if session.interrupted {
-                line.push_str(if session.answered {
-                    "  (interrupted)"
-                } else {
-                    "  (interrupted, no answer)"
-                });
-            }
-            if let Some(remark) = parent_remark(session) {
-                line.push_str(&format!("  {remark}"));
-            }
-            if let Some(lock) = &session.lock {
-                line.push_str(&format!("  (open in process {})", lock.pid));
-            }
-            if with_directory {
-                line.push_str(&format!("  {}", visible_line(&session.cwd.display().to_string())));
-            }
-            line
-        })
-        .collect()
-}
-
-/// Which session this one comes from, if one is known.
-pub(super) fn parent_remark(session: &SessionInfo) -> Option<String> {
-    session.parent.as_ref().map(|parent| format!("(from {})", visible_line(parent.as_str())))
-}
-
-fn age(time: SystemTime) -> String {
-    let seconds = SystemTime::now().duration_since(time).map_or(0, |age| age.as_secs());
-    match seconds {
-        0..60 => "just now".to_owned(),
-        60..3600 => format!("{} min ago", seconds / 60),
-        3600..86400 => format!("{} h ago", seconds / 3600),
-        _ => format!("{} d ago", seconds / 86400),
-    }
 }

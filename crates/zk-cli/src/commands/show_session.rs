@@ -10,9 +10,9 @@ use zk_tui::Style;
 use zk_tui::plain::{Screen, lines};
 use zk_tui::term::print_stderr;
 
-use super::sessions::parent_remark;
 use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
+use crate::mode::interactive::parent_remark;
 use crate::sessions::{given, refused, store};
 
 /// Prints a session.

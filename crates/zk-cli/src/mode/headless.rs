@@ -17,6 +17,7 @@ use zk_tui::plain::{Screen, SharedScreen};
 use zk_tui::term::{SafeText, StdStream, print_stderr};
 use zk_view::ViewDriver;
 
+use super::interactive::incomplete;
 use super::told::{self, Refused, Teller};
 use super::{prompt_command, summary};
 use crate::app::{AppContext, runtime};
@@ -264,7 +265,7 @@ impl Headless {
         // A program that reads it as lines, or as C strings, would end at such a byte.
         let printed = text.replace('\0', "\u{fffd}");
         let error = error.map(|error| self.redactor.redact(&error).into_owned());
-        let warning = summary::incomplete(outcome, &text);
+        let warning = incomplete(outcome, &text, summary::RAISE_OUTPUT_LIMIT);
         match self.format {
             Format::Text if !text.is_empty() => {
                 self.output.text(&SafeText::new(&printed, StdStream::Stdout.reader()));

@@ -1,9 +1,8 @@
-//! The ways to run: once for a program or a pipe ([`headless`]), or as a conversation ([`interactive`]).
+//! The ways to run: once for a program or a pipe ([`headless`]), or as a conversation ([`conversation`]).
 
+mod conversation;
 mod headless;
-mod interactive;
-mod job_rows;
-mod own_commands;
+pub(crate) mod interactive;
 mod permission_modes;
 mod prompt_command;
 pub(crate) mod summary;
@@ -11,8 +10,6 @@ mod told;
 
 use std::io::IsTerminal;
 
-pub(crate) use job_rows::JobRows;
-pub(crate) use own_commands::OWN_COMMANDS;
 pub(crate) use permission_modes::PermissionModes;
 
 use crate::app::AppContext;
@@ -26,7 +23,7 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
         if prompt.schema.is_some() {
             return Err(Failure::usage("--json-schema shapes the answer of one run: use it with --print"));
         }
-        interactive::run(app, prompt)
+        conversation::run(app, prompt)
     } else if prompt.resume == Some(Resume::Choose) {
         Err(Failure::usage("--resume needs an ID where no terminal can list them; `zk sessions` does"))
     } else {

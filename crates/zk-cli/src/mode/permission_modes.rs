@@ -1,7 +1,9 @@
 use zk_permission::{Mode, PermissionJudge};
 use zk_tools::{PermissionControl, PermissionMode, PlanModes};
 
-/// The permission mode of a conversation, for whoever changes it while it goes on. A service of its bus.
+use super::interactive::ModeChoice;
+
+/// The permission mode of a conversation, for whoever changes it while it goes on.
 #[derive(Clone, Debug)]
 pub(crate) struct PermissionModes {
     judge: PermissionJudge,
@@ -96,8 +98,30 @@ impl PlanModes for PermissionModes {
     }
 }
 
+impl ModeChoice for PermissionModes {
+    fn chosen(&self) -> Mode {
+        Self::chosen(self)
+    }
+
+    fn changed(&self) -> Option<Mode> {
+        Self::changed(self)
+    }
+
+    fn choose(&self, mode: Mode) -> Result<(), String> {
+        Self::choose(self, mode)
+    }
+
+    fn cycle(&self) -> Mode {
+        Self::cycle(self)
+    }
+
+    fn explain(&self, mode: Mode) -> &'static str {
+        explain(mode)
+    }
+}
+
 /// Explains what runs without a question in a mode.
-pub(crate) fn explain(mode: Mode) -> &'static str {
+fn explain(mode: Mode) -> &'static str {
     match mode {
         Mode::ReadOnly => "only what certainly only reads runs",
         Mode::Ask => "what only reads and what your rules allow runs unasked",

@@ -6,7 +6,7 @@ use zk_core::service::{Command, CommandOutcome, match_command};
 use zk_mcp::McpServers;
 use zk_skills::CommandFilesPlugin;
 
-use super::OWN_COMMANDS;
+use super::interactive::OWN_COMMANDS;
 use crate::exit::{Failure, Outcome};
 
 /// The names of commands for prompts of MCP servers begin so.

@@ -8,12 +8,11 @@ use zk_tui::{Action, App, Modes, Queries, ScreenKind, Style};
 use zk_view::{Effect, Intent, NoteLevel};
 
 use super::editor::Editing;
+use super::error::ChatError;
 use super::host_messages::{HostRequest, Made, OpenConversation};
 use super::inline::{Edited, InlineScreen};
 use super::line::load_body;
 use super::{commands_during_run, job_commands};
-use crate::exit::{Failure, Outcome};
-use crate::place::ExecutionTarget;
 
 impl InlineScreen {
     pub(super) async fn act(
@@ -21,7 +20,7 @@ impl InlineScreen {
         action: Action,
         app: &mut App,
         editor: &mut LineEditor,
-    ) -> Outcome<()> {
+    ) -> Result<(), ChatError> {
         match action {
             Action::Line(line) => self.work(HostRequest::Line(line)),
             Action::Beside(line) => match self.opened.get() {
@@ -45,14 +44,12 @@ impl InlineScreen {
                 self.commands.stop();
                 self.keyboard.stop();
             }
-            Action::Hurry => _ = self.app.limits.skip_waits(),
+            Action::Hurry => _ = self.setup.limits.skip_waits(),
             Action::Job { id, kill } => self.job(&id, kill),
             Action::Attach(path) => self.attach(&path, app),
             Action::NextMode => self.keyboard.back_tab(),
             Action::Remember(text) => editor.remember(&text),
-            Action::Suspend => self.suspend(app, true).map_err(|error| {
-                Failure::failed(format!("cannot use the terminal after zk was stopped: {error}"))
-            })?,
+            Action::Suspend => self.suspend(app, true).map_err(ChatError::TerminalAfterStop)?,
             Action::Quit => self.work(HostRequest::Quit),
             // The loop does it, since what is typed goes elsewhere then.
             Action::Edit(_) => {}
@@ -88,8 +85,8 @@ impl InlineScreen {
         let Some(opened) = self.opened.get() else { return app.insert(path) };
         let model = opened.agent.model();
         let added = if model.capabilities.vision {
-            let cwd = ExecutionTarget::now(&self.app, &opened.agent.bus().cx());
-            opened.attachments.add(&self.app, &cwd, path)
+            let cwd = self.setup.cwd_now(&opened.agent.bus().cx());
+            opened.attachments.add(&*self.setup.host_files, &cwd, path)
         } else {
             Err(format!("{} does not see images: the path stays text", model.reference()))
         };
@@ -168,7 +165,7 @@ impl InlineScreen {
                     self.steer(opened, effect).await;
                 }
                 (Effect::LoadBody { id }, Some(opened)) => {
-                    if !load_body(&self.view, &opened.sessions, id).await {
+                    if !load_body(&self.view, &*opened.sessions, id).await {
                         self.view.note(NoteLevel::Warning, "this output is not kept any more");
                     }
                 }
@@ -192,7 +189,7 @@ impl InlineScreen {
         self.write(&bytes, app).map_err(cannot)?;
         self.guard.modes().leave();
         self.guard.modes().enter_raw().map_err(cannot)?;
-        let result = Box::pin(Editing::begin(&self.app, opened, text).await?.finish());
+        let result = Box::pin(Editing::begin(&self.setup, opened, text).await?.finish());
         Ok(Edited { before: text.to_owned(), result })
     }
 

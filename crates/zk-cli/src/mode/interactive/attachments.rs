@@ -8,8 +8,6 @@ use base64::engine::general_purpose::STANDARD;
 use zk_core::model::{Block, Image};
 use zk_core::service::{HostFiles, HostRead};
 
-use crate::app::AppContext;
-
 /// The most bytes of an image: more is refused by most providers.
 const MOST: usize = 5 << 20;
 
@@ -19,10 +17,10 @@ pub(super) struct Attachments(Arc<Mutex<Vec<(String, Image)>>>);
 
 impl Attachments {
     /// Reads an image and gives the mark that stands for it; or why it is none.
-    pub(super) fn add(&self, app: &AppContext, cwd: &Path, path: &str) -> Result<String, String> {
+    pub(super) fn add(&self, files: &dyn HostFiles, cwd: &Path, path: &str) -> Result<String, String> {
         let file = cwd.join(path);
         let cannot = |why: &str| format!("cannot attach {}: {why}", file.display());
-        let read = app.host_files.read(&file, &HostRead::whole(MOST));
+        let read = files.read(&file, &HostRead::whole(MOST));
         let bytes = read.map_err(|error| cannot(&error.to_string()))?.bytes;
         let media_type = media_type(&bytes).ok_or_else(|| cannot("it is no PNG, JPEG, GIF or WebP image"))?;
         let name = Path::new(path).file_name().map(|name| name.to_string_lossy().into_owned());

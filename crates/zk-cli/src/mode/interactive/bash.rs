@@ -9,7 +9,7 @@ use zk_tui::plain::{Backlog, SharedScreen};
 use zk_tui::term::{Utf8Decoder, redacted};
 
 use super::chat::{Chat, LineOutcome};
-use crate::place::PersonExec;
+use super::person_exec::PersonExec;
 
 /// A command of the person's own: `!command` tells the model, `!!command` does not.
 pub(super) async fn run(chat: &Chat, command: &str, private: bool, stop: CancellationToken) -> LineOutcome {
@@ -18,7 +18,7 @@ pub(super) async fn run(chat: &Chat, command: &str, private: bool, stop: Cancell
     }
     let cx = chat.agent.bus().cx();
     // Nothing is kept of what the model is not to see: its tools may read the files of outputs.
-    let mut kept = (!private).then(|| CommandOutput::new(&cx, chat.app.settings.tools.output_file_bytes));
+    let mut kept = (!private).then(|| CommandOutput::new(&cx, chat.factory.setup().output_file_bytes));
     let exit_code = match cx.emit(UserBash { command: command.to_owned(), private }).await {
         Ok(Some(BashOutput { output, exit_code })) => {
             chat.screen.line(Style::PLAIN, &output);

@@ -1,33 +1,34 @@
 use std::sync::Arc;
 
-use crate::place::ExecutionTarget;
-use crate::select;
 use async_trait::async_trait;
 use zk_agent::Agent;
 use zk_core::kernel::{BoxError, Cx};
 use zk_core::model::{Model, ThinkingLevel, ThinkingRequest, ThinkingSupport};
-use zk_core::service::{Command, CommandOutcome, Provider, SessionFilter, SessionStore, Tool};
-use zk_providers::select::{lists_model, split_thinking_level};
+use zk_core::service::{Command, CommandOutcome, SessionFilter, Tool};
 use zk_tui::plain::help;
 use zk_tui::{Modes, ScreenKind};
 use zk_view::{Block, Content, Intent, ViewDriver};
 
+use super::factory::{ConversationFactory, NamedModel, OpenedConversation};
+use super::mode_choice::ModeChoice;
 use super::models;
+use super::session_lines::session_lines;
+use super::sessions::ConversationSessions;
 use super::wanted_screen::WantedScreen;
-use crate::app::AppContext;
-use crate::exit::{Failure, Outcome};
-use crate::mode::permission_modes::{PermissionModes, explain};
-use crate::{commands, compose, sessions};
+
+/// Most sessions that `/sessions` lists.
+const LISTED_SESSIONS: usize = 20;
 
 /// The commands every conversation has.
-pub(crate) fn all(
-    agent: &Agent,
-    app: &AppContext,
+pub(super) fn all(
+    opened: &OpenedConversation,
+    factory: &Arc<dyn ConversationFactory>,
     view: &ViewDriver,
     wanted: &WantedScreen,
 ) -> Vec<Arc<dyn Command>> {
     let (view, wanted) = (view.clone(), wanted.clone());
-    let context = CommandContext { agent: agent.clone(), app: app.clone(), view, wanted };
+    let (agent, sessions) = (opened.agent.clone(), opened.sessions.clone());
+    let context = CommandContext { agent, sessions, factory: factory.clone(), view, wanted };
     let context = Arc::new(context);
     let make = |kind| Arc::new(Builtin { kind, context: context.clone() }) as Arc<dyn Command>;
     BuiltinKind::ALL.map(make).into()
@@ -36,7 +37,8 @@ pub(crate) fn all(
 /// Context that the built-in commands share.
 struct CommandContext {
     agent: Agent,
-    app: AppContext,
+    sessions: Arc<dyn ConversationSessions>,
+    factory: Arc<dyn ConversationFactory>,
     view: ViewDriver,
     wanted: WantedScreen,
 }
@@ -149,10 +151,9 @@ impl CommandContext {
     async fn model(&self, name: &str) -> Result<String, BoxError> {
         let before = self.agent.model();
         if !name.is_empty() {
-            let provider = self.provider_of(name).await?;
-            let id = self.app.settings.known_providers().model_id(provider.name(), name);
-            self.agent.set_model(compose::describe_model(&*provider, &id).await).await?;
-            if let Some(level) = split_thinking_level(name).1 {
+            let NamedModel { model, thinking } = self.factory.find_model(name, &self.agent).await?;
+            self.agent.set_model(model).await?;
+            if let Some(level) = thinking {
                 self.agent.set_thinking(ThinkingRequest { level, budget: None }).await?;
             }
         }
@@ -160,69 +161,21 @@ impl CommandContext {
         Ok(self.describe_model() + &thinking)
     }
 
-    /// The provider whose model `name` is: as a list of models prints it, an id or a family. The current one where
-    /// nothing says another.
-    async fn provider_of(&self, name: &str) -> Result<Arc<dyn Provider>, BoxError> {
-        let current = self.agent.model().provider;
-        let here = self.registered(&current).ok_or_else(|| format!("{current} is not there any more"))?;
-        let prefix = name.split_once('/').map(|(first, _)| first).filter(|first| *first != &*current);
-        if let Some(provider) = prefix.and_then(|prefix| self.registered(prefix)) {
-            return Ok(provider);
-        }
-        let other = self.app.settings.known_providers().other_provider(Some(&current), name);
-        let Some(other) = other else { return Ok(here) };
-        if let Some(provider) = self.registered(&other.name) {
-            return Ok(provider);
-        }
-        match self.open(&other.name).await {
-            Ok(provider) => Ok(provider),
-            // At an address of one's own, a name with a slash may be an id.
-            Err(_) if !other.is_explicit || lists_model(&*here, name).await => Ok(here),
-            Err(failure) => Err(failure.message.into()),
-        }
-    }
-
     async fn provider(&self, args: &str) -> Result<String, BoxError> {
         let mut words = args.split_whitespace();
         let before = self.agent.model();
         if let Some(name) = words.next() {
-            let provider = match self.registered(name) {
-                Some(provider) => provider,
-                None => self.open(name).await.map_err(|failure| failure.message)?,
-            };
-            let model = match words.next() {
-                Some(name) => {
-                    let id = self.app.settings.known_providers().model_id(provider.name(), name);
-                    compose::describe_model(&*provider, &id).await
-                }
-                None => {
-                    let default = compose::default_model_of(&self.app, &*provider).await;
-                    default.map_err(|failure| failure.message)?
-                }
-            };
-            self.agent.set_model(model).await?;
+            self.agent.set_model(self.factory.find_provider(name, words.next(), &self.agent).await?).await?;
         }
         let thinking = self.carry_thinking(&before).await?;
         Ok(self.describe_model() + &thinking)
     }
 
-    async fn open(&self, name: &str) -> Outcome<Arc<dyn Provider>> {
-        let endpoint = self.app.endpoint_of(name).await?;
-        let provider = compose::provider(&self.app, &endpoint).await?;
-        let scope = self.agent.bus().scope("provider");
-        scope.provide::<dyn Provider>(provider.name(), provider.clone()).map_err(Failure::failed)?;
-        Ok(provider)
-    }
-
-    fn registered(&self, name: &str) -> Option<Arc<dyn Provider>> {
-        self.agent.bus().item::<dyn Provider>(name)
-    }
-
     fn describe_model(&self) -> String {
         let model = self.agent.model();
         let window = model.window.map_or(String::new(), |tokens| format!(", window {tokens} tokens"));
-        let unknown = self.app.settings.known_providers().unknown_model(&model);
-        let note = unknown.map_or(String::new(), |unknown| format!(" ({})", select::note(&unknown)));
+        let remark = self.factory.remark_on(&model);
+        let note = remark.map_or(String::new(), |remark| format!(" ({remark})"));
         format!("{}{window}{note}", model.reference())
     }
 
@@ -297,7 +250,7 @@ impl CommandContext {
     /// Has the host go on with another screen.
     fn screen(&self, name: &str) -> Result<String, BoxError> {
         let kind = name.parse()?;
-        if kind != ScreenKind::Plain && ScreenKind::is_plain_only(&self.app.env.terminal()) {
+        if kind != ScreenKind::Plain && ScreenKind::is_plain_only(&self.factory.setup().terminal) {
             return Err("this terminal cannot move its cursor (TERM=dumb): only plain lines work here".into());
         }
         self.wanted.set(kind);
@@ -332,24 +285,20 @@ impl CommandContext {
     }
 
     async fn sessions(&self, cx: &Cx) -> Result<String, BoxError> {
-        let store = sessions::store(&self.app).map_err(|failure| failure.message)?;
-        let filter = SessionFilter {
-            cwd: Some(ExecutionTarget::now(&self.app, cx)),
-            limit: Some(20),
-            unanswered: false,
-        };
-        let lines = commands::session_lines(&store.list(&filter).await?, false);
+        let cwd = Some(self.factory.setup().cwd_now(cx));
+        let filter = SessionFilter { cwd, limit: Some(LISTED_SESSIONS), unanswered: false };
+        let lines = session_lines(&self.sessions.list(&filter).await?, false);
         Ok(if lines.is_empty() { "there are none yet".to_owned() } else { lines.join("\n") })
     }
 }
 
 fn permissions(name: &str, cx: &Cx) -> Result<String, BoxError> {
-    let modes = cx.service::<PermissionModes>().ok_or("this conversation has no permission modes")?;
+    let modes = cx.service::<dyn ModeChoice>().ok_or("this conversation has no permission modes")?;
     if !name.is_empty() {
         modes.choose(name.parse()?)?;
     }
     let mode = modes.chosen();
-    Ok(format!("{mode}: {}", explain(mode)))
+    Ok(format!("{mode}: {}", modes.explain(mode)))
 }
 
 fn tools(cx: &Cx) -> String {

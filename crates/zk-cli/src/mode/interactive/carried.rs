@@ -6,25 +6,24 @@ use zk_agent::{AgentConversation, AgentCounts};
 use zk_core::model::{Message, MessageId, Model, SessionId, ThinkingRequest};
 use zk_core::service::{Conversation, Questions};
 use zk_permission::Mode;
-use zk_providers::select::SelectedEndpoint;
 use zk_tools::JobHandover;
-use zk_tui::plain::Notices;
 use zk_view::ViewDriver;
 
 use super::attachments::Attachments;
 use super::directory;
-use crate::app::AppContext;
-use crate::args::Resume;
-use crate::exit::{Failure, Outcome};
-use crate::mode::permission_modes::PermissionModes;
-use crate::sessions::{self, Session};
+use super::error::ChatError;
+use super::mode_choice::ModeChoice;
+use super::sessions::UnsavedSession;
+use super::setup::ChatSetup;
 
 /// State that goes on in the conversation that is opened next.
-pub(super) struct Carried {
-    pub(super) session: CarriedSession,
+pub(crate) struct Carried {
+    /// Session to go on with.
+    pub(crate) session: CarriedSession,
     /// Last messages, which are stored with the next run, such as the output of a command of the person.
     pub(super) unstored: Vec<Arc<Message>>,
-    pub(super) model: Model,
+    /// Model that is in use.
+    pub(crate) model: Model,
     /// Thinking of the model, if the person chose it.
     pub(super) thinking: Option<ThinkingRequest>,
     /// The permission mode, if the person chose it.
@@ -39,55 +38,45 @@ pub(super) struct Carried {
 }
 
 /// Session that goes on.
-pub(super) enum CarriedSession {
+pub(crate) enum CarriedSession {
     Stored(SessionId),
     /// One that is stored nowhere, or no longer.
-    Unsaved(Arc<Session>, Vec<Arc<Message>>),
+    Unsaved(UnsavedSession, Vec<Arc<Message>>),
     /// One without an answer in it.
     Empty,
 }
 
 impl Carried {
-    /// The endpoint of the provider that is in use.
-    pub(super) async fn endpoint(&self, app: &AppContext) -> Outcome<SelectedEndpoint> {
-        // Values of the command line are about the provider that zk begins with.
-        match app.endpoint().await {
-            Ok(endpoint) if *endpoint.provider.name == *self.model.provider => Ok(endpoint),
-            Ok(_) | Err(_) => app.endpoint_of(&self.model.provider).await,
-        }
-    }
-
-    pub(super) async fn session(&self, app: &AppContext) -> Outcome<Session> {
-        match &self.session {
-            CarriedSession::Stored(id) => sessions::begin(app, Some(&Resume::Id(id.to_string()))).await,
-            CarriedSession::Unsaved(before, messages) => Ok(before.continued(messages.clone())),
-            CarriedSession::Empty => sessions::begin(app, None).await,
-        }
-    }
-
     /// Chooses again what was chosen in the conversation.
-    pub(super) async fn restore(&self, conversation: &AgentConversation, notices: &Notices) -> Outcome<()> {
+    pub(super) async fn restore(
+        &self,
+        conversation: &AgentConversation,
+        setup: &ChatSetup,
+    ) -> Result<(), ChatError> {
         let agent = conversation.agent();
         agent.continue_counts(self.counts);
         if let Some(thinking) = self.thinking.filter(|chosen| chosen.level != agent.thinking().level) {
-            agent.set_thinking(thinking).await.map_err(Failure::failed)?;
+            agent.set_thinking(thinking).await.map_err(|error| ChatError::Factory(error.into()))?;
         }
         let known: HashSet<Option<MessageId>> =
             agent.history().iter().map(|known| known.id.clone()).collect();
         for message in self.unstored.iter().filter(|message| !known.contains(&message.id)) {
-            agent.inject(Message::clone(message)).map_err(Failure::failed)?;
+            agent.inject(Message::clone(message)).map_err(|error| ChatError::Factory(error.into()))?;
         }
-        let modes = agent.bus().service::<PermissionModes>();
+        let modes = agent.bus().service::<dyn ModeChoice>();
         if let (Some(modes), Some(mode)) = (modes, self.mode)
             && let Err(why) = modes.choose(mode)
         {
-            notices.show(&format!("the permission mode is {} now, not {mode}: {why}", modes.chosen()));
+            setup.notices.show(&format!("the permission mode is {} now, not {mode}: {why}", modes.chosen()));
         }
         if conversation.state().cwd != self.cwd {
             let cx = conversation.command_cx();
-            if let Err(why) = directory::go_to(&self.cwd.to_string_lossy(), conversation, &cx).await {
+            if let Err(why) =
+                directory::go_to(&self.cwd.to_string_lossy(), conversation, &cx, setup.phrases.add_directory)
+                    .await
+            {
                 let now = conversation.state().cwd;
-                notices.show(&format!("tools work in {} now: {why}", now.display()));
+                setup.notices.show(&format!("tools work in {} now: {why}", now.display()));
             }
         }
         Ok(())

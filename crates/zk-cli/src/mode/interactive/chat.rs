@@ -3,69 +3,37 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 use zk_agent::{Agent, AgentConversation};
-use zk_core::service::{Provider, Questions};
+use zk_core::service::Questions;
 use zk_tui::Style;
 use zk_tui::plain::{Keyboard, LineEditor, Screen, SharedScreen, TerminalUi, Waiting};
 use zk_view::ViewDriver;
 
 use super::attachments::Attachments;
-use super::carried::Carried;
+use super::error::ChatError;
+use super::factory::{ConversationFactory, ConversationHost, ConversationSource, OpenedConversation};
 use super::front_end::{AbortOnDrop, ConsoleFrontEnd, Lines, attend};
+use super::interrupts::Interrupts;
+use super::mode_choice::ModeChoice;
+use super::own_commands::{is_harmless, provide_own};
+use super::sessions::{ConversationSessions, LeftSession};
+use super::start::ChatEnd;
 use super::wanted_screen::WantedScreen;
-use super::{builtins, directory, job_commands, session_commands, trust_question};
-use crate::app::AppContext;
-use crate::args::Prompt;
-use crate::commands::window_commands;
-use crate::compose::{self, HostOptions};
-use crate::exit::{Exit, Failure, Outcome};
-use crate::mode::own_commands::{is_harmless, provide_own};
-use crate::mode::permission_modes::{PermissionModes, explain};
-use crate::session_switch::SessionSwitch;
-use crate::sessions::{self, Kept, Session};
-use crate::signals::Signals;
+use super::window_commands::window_commands;
+use super::{approval, builtins, directory, job_commands, session_commands};
 
 /// Told when a command begins and ends.
 type OnBusy = Arc<dyn Fn(bool) + Send + Sync>;
 
-/// Beginning of a conversation.
-#[derive(Clone, Copy)]
-pub(super) enum ConversationSource<'a> {
-    /// Prompt of the command line.
-    Prompt(&'a Prompt),
-    /// The conversation before it, with settings that were read anew and may need the person's trust, unless `stop` ends
-    /// that. Without `stop` it is opened with the settings it had: nothing is asked, and nothing stops it.
-    Carried { carried: &'a Carried, stop: Option<&'a CancellationToken> },
-}
-
-impl<'a> ConversationSource<'a> {
-    fn stop(self) -> Option<&'a CancellationToken> {
-        match self {
-            Self::Prompt(_) => None,
-            Self::Carried { stop, .. } => stop,
-        }
-    }
-
-    /// Awaits `work`, unless the opening is stopped.
-    async fn unless_stopped<T>(self, work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
-        let Some(stop) = self.stop() else { return work.await };
-        let stopped = || Err(Failure::new(Exit::Interrupted, STOPPED));
-        stop.run_until_cancelled(work).await.unwrap_or_else(stopped)
-    }
-}
-
-/// Reason why a conversation is not open: the person did not want to wait.
-const STOPPED: &str = "stopped before the conversation was open";
-
 /// A conversation with a person: the agent, where it is shown, and what is typed.
 pub(super) struct Chat {
-    /// Context that the conversation was opened with.
-    pub(super) app: AppContext,
+    /// Factory that opened the conversation.
+    pub(super) factory: Arc<dyn ConversationFactory>,
     pub(super) agent: Agent,
     pub(super) conversation: AgentConversation,
-    pub(super) sessions: Arc<SessionSwitch>,
+    pub(super) sessions: Arc<dyn ConversationSessions>,
     pub(super) screen: SharedScreen,
     pub(super) keyboard: Keyboard,
-    pub(super) signals: Signals,
+    pub(super) interrupts: Arc<dyn Interrupts>,
     pub(super) view: ViewDriver,
     pub(super) asking: Arc<Questions>,
     pub(super) ui: Arc<TerminalUi>,
@@ -91,173 +59,141 @@ pub(super) enum LineOutcome {
     /// another state of things.
     ReloadRejected,
     /// The conversation is over.
-    Quit(Exit),
+    Quit(ChatEnd),
     /// The conversation goes on with what was read anew.
-    Reload(Box<AppContext>),
+    Reload(Arc<dyn ConversationFactory>),
 }
 
 /// Goes on with the next permission mode, and shows which.
-fn show_next_mode(modes: &PermissionModes, screen: &SharedScreen) {
+fn show_next_mode(modes: &dyn ModeChoice, screen: &SharedScreen) {
     let mode = modes.cycle();
-    screen.line(Style::YELLOW, &format!("mode {mode}: {}", explain(mode)));
+    screen.line(Style::YELLOW, &format!("mode {mode}: {}", modes.explain(mode)));
+}
+
+/// Provides the commands of a conversation on a terminal.
+fn provide_commands(
+    opened: &OpenedConversation,
+    factory: &Arc<dyn ConversationFactory>,
+    view: &ViewDriver,
+    keyboard: &Keyboard,
+    wanted: &WantedScreen,
+) {
+    let setup = factory.setup();
+    let mut commands = builtins::all(opened, factory, view, wanted);
+    commands.extend(session_commands::all(opened, setup, view, keyboard, wanted));
+    commands.extend(window_commands(&opened.conversation));
+    commands.push(job_commands::command());
+    commands.push(directory::command(setup.phrases.add_directory));
+    let warnings = provide_own(opened.agent.bus(), &commands);
+    warnings.iter().for_each(|warning| setup.notices.show(warning));
 }
 
 impl Chat {
-    /// Opens the conversation. The settings of the project count if the person says so.
+    /// Opens the conversation. Parts of the project that are not approved count if the person says so. `stop` ends the
+    /// opening where somebody listens for it already; without it, a conversation that is carried over is opened with the
+    /// settings it had: nothing is asked.
     pub(super) async fn open(
-        app: &AppContext,
-        opens: ConversationSource<'_>,
+        factory: &Arc<dyn ConversationFactory>,
+        source: ConversationSource<'_>,
         front_end: ConsoleFrontEnd,
-        signals: Signals,
-    ) -> Outcome<Self> {
+        interrupts: Arc<dyn Interrupts>,
+        stop: Option<&CancellationToken>,
+    ) -> Result<Self, ChatError> {
         let ConsoleFrontEnd { screen, keyboard, asking, view, draws_lines } = front_end;
-        screen.take_notices(&app.notices);
+        screen.take_notices(&factory.setup().notices);
         let ui = Arc::new(TerminalUi::new(screen.clone(), keyboard.clone()));
         // A question may come before there is a conversation.
         let following = view.clone();
         let following = tokio::spawn(async move { following.follow_questions().await });
         let following = AbortOnDrop(following);
         let attending = draws_lines.then(|| attend(&view, &ui));
-        let app = match opens {
-            ConversationSource::Carried { stop: None, .. } => app.clone(),
-            ConversationSource::Carried { .. } | ConversationSource::Prompt(_) => {
-                trust_question::ask(app, &asking, &keyboard, &signals, opens.stop()).await?
+        let factory = match (source, stop) {
+            (ConversationSource::Carried(_), None) => factory.clone(),
+            (ConversationSource::Carried(_) | ConversationSource::Start, _) => {
+                approval::ask(factory, &asking, &keyboard, &*interrupts, stop).await?
             }
         };
-        let provider = opens.unless_stopped(async {
-            let endpoint = match opens {
-                ConversationSource::Prompt(_) => app.endpoint().await?,
-                ConversationSource::Carried { carried, .. } => carried.endpoint(&app).await?,
-            };
-            compose::provider(&app, &endpoint).await
-        });
-        let provider = provider.await?;
-        let session = match opens {
-            ConversationSource::Prompt(prompt) => sessions::begin(&app, prompt.resume.as_ref()).await?,
-            ConversationSource::Carried { carried, .. } => carried.session(&app).await?,
-        };
-        let allow_all = app.settings.permissions.allow_all;
-        // A conversation that is carried over is shown already.
-        if let (ConversationSource::Prompt(_), Some(entries)) = (opens, session.restored()) {
-            view.begin(&entries);
-            if let Some(line) = session.not_shown() {
-                screen.line(Style::DIM, &line);
-            }
-        }
-        let lines = attending.map(|attending| Lines::draw(&view, &screen, &ui, attending));
-        let options = HostOptions {
-            ui: Some(ui.clone()),
-            questions: Some(asking.clone()),
-            allow_all,
+        let setup = factory.setup();
+        let mut lines = None;
+        let host = ConversationHost {
+            ui: ui.clone(),
+            questions: asking.clone(),
             view: view.clone(),
+            stop,
+            on_shown: Box::new(|not_shown| {
+                not_shown.iter().for_each(|line| screen.line(Style::DIM, line));
+                lines = attending.map(|attending| Lines::draw(&view, &screen, &ui, attending));
+            }),
         };
-        // Plugins of the session alone go with it when another one takes its place.
-        let bus = match compose::bus(&app, &Session::default(), options).await {
-            Ok(bus) => bus,
-            Err(failure) => {
-                if matches!(opens, ConversationSource::Carried { .. }) {
-                    session.keep_outputs();
-                }
-                // Another conversation may be opened on it instead.
-                let _ = session.close().await;
-                return Err(failure);
-            }
-        };
-        let sessions = SessionSwitch::new(&app, &bus, provider.clone(), session);
-        let first = sessions.current();
-        let opened = async {
-            let model = match opens {
-                ConversationSource::Prompt(_) => compose::model(&app, &*provider, &first).await?,
-                ConversationSource::Carried { carried, .. } => {
-                    compose::describe_model(&*provider, &carried.model.id).await
-                }
-            };
-            let agent = compose::agent(&app, &bus, provider.clone(), model, &first)?;
-            let conversation = AgentConversation::stored(agent.clone(), sessions.clone(), &sessions.parts()?)
-                .await
-                .map_err(Failure::failed)?;
-            bus.scope("provider")
-                .provide::<dyn Provider>(provider.name(), provider.clone())
-                .map_err(Failure::failed)?;
-            let wanted = WantedScreen::default();
-            wanted.set_drawn(!draws_lines);
-            let mut commands = builtins::all(&agent, &app, &view, &wanted);
-            commands.extend(session_commands::all(&conversation, &sessions, &app, &view, &keyboard, &wanted));
-            commands.extend(window_commands(&conversation));
-            commands.push(job_commands::command());
-            commands.push(directory::command());
-            provide_own(&bus, &commands).iter().for_each(|warning| app.notices.show(warning));
-            if let Some(modes) = bus.service::<PermissionModes>() {
-                let screen = screen.clone();
-                keyboard.on_back_tab(move || show_next_mode(&modes, &screen));
-            }
-            let attachments = match opens {
-                ConversationSource::Prompt(_) => Attachments::default(),
-                ConversationSource::Carried { carried, .. } => {
-                    carried.restore(&conversation, &app.notices).await?;
-                    carried.attachments.clone()
-                }
-            };
-            // Only now is there somebody who takes what is sent.
-            let (sender, beside) = unbounded_channel();
-            keyboard.on_line(move |line| {
-                let line = line.trim();
-                is_harmless(line) && sender.send(line.to_owned()).is_ok()
-            });
-            Ok::<_, Failure>(Self {
-                app: app.clone(),
-                agent,
-                conversation,
-                sessions: sessions.clone(),
-                screen,
-                keyboard,
-                signals,
-                view,
-                asking,
-                ui,
-                lines: Mutex::new(lines),
-                _following: following,
-                attachments,
-                wanted,
-                on_busy: Mutex::default(),
-                beside: tokio::sync::Mutex::new(beside),
-            })
-        };
-        let opened = opens.unless_stopped(opened).await;
-        if opened.is_err() {
-            if matches!(opens, ConversationSource::Carried { .. }) {
-                first.keep_outputs();
-            }
-            // Another conversation may be opened instead, beside which nothing of this one is to run.
-            bus.close().await;
-            if sessions.take_left().is_empty() {
-                // Nothing was installed yet that closes it; why it cannot go on is said already.
-                let _ = first.close().await;
-            }
+        let opened = factory.open(source, host).await?;
+        let wanted = WantedScreen::default();
+        wanted.set_drawn(!draws_lines);
+        provide_commands(&opened, &factory, &view, &keyboard, &wanted);
+        if let Some(modes) = opened.agent.bus().service::<dyn ModeChoice>() {
+            let screen = screen.clone();
+            keyboard.on_back_tab(move || show_next_mode(&*modes, &screen));
         }
-        opened
+        let attachments = match source {
+            ConversationSource::Start => Attachments::default(),
+            ConversationSource::Carried(carried) => {
+                let restoring = carried.restore(&opened.conversation, setup);
+                if let Err(error) = ConversationHost::unless_stopped(stop, restoring).await {
+                    opened.sessions.keep_outputs();
+                    // Another conversation may be opened instead, beside which nothing of this one is to run.
+                    opened.agent.bus().close().await;
+                    return Err(error);
+                }
+                carried.attachments.clone()
+            }
+        };
+        // Only now is there somebody who takes what is sent.
+        let (sender, beside) = unbounded_channel();
+        keyboard.on_line(move |line| {
+            let line = line.trim();
+            is_harmless(line) && sender.send(line.to_owned()).is_ok()
+        });
+        let OpenedConversation { agent, conversation, sessions } = opened;
+        Ok(Self {
+            factory,
+            agent,
+            conversation,
+            sessions,
+            screen,
+            keyboard,
+            interrupts,
+            view,
+            asking,
+            ui,
+            lines: Mutex::new(lines),
+            _following: following,
+            attachments,
+            wanted,
+            on_busy: Mutex::default(),
+            beside: tokio::sync::Mutex::new(beside),
+        })
     }
 
     pub(super) fn greet(&self) {
         let model = self.agent.model().reference();
-        let session = self.sessions.current();
-        let kept = match &session.open {
-            Some(open) if session.resumed => format!("session {} continues", open.id()),
+        let (setup, is_resumed) = (self.factory.setup(), self.sessions.is_resumed());
+        let kept = match self.sessions.open_session() {
+            Some(open) if is_resumed => format!("session {} continues", open.id()),
             Some(_) => "session saved".to_owned(),
             None => "session not saved".to_owned(),
         };
         self.screen.line(Style::DIM, &format!("zk {} · {model} · {kept}", env!("CARGO_PKG_VERSION")));
-        if self.app.settings.permissions.allow_all {
-            self.screen.line(Style::YELLOW, "every tool runs without asking (--allow-all)");
+        if setup.allow_all {
+            let text = format!("every tool runs without asking ({})", setup.phrases.allow_all);
+            self.screen.line(Style::YELLOW, &text);
         }
-        if let Some(modes) = self.agent.bus().service::<PermissionModes>() {
+        if let Some(modes) = self.agent.bus().service::<dyn ModeChoice>() {
             let mode = modes.chosen();
-            let text = format!("mode {mode}: {} · Shift-Tab changes it", explain(mode));
+            let text = format!("mode {mode}: {} · Shift-Tab changes it", modes.explain(mode));
             self.screen.line(Style::DIM, &text);
         }
         self.screen.line(Style::DIM, "/help lists the commands, !command runs one of your own, Ctrl-D ends");
         // The drawn screen shows it as it was drawn when it took place.
-        if session.resumed && self.lines().is_some() {
+        if is_resumed && self.lines().is_some() {
             for line in session_commands::last_exchange(&self.view.view().blocks) {
                 self.screen.line(Style::DIM, &line);
             }
@@ -275,8 +211,8 @@ impl Chat {
     }
 
     pub(super) fn cycle_mode(&self) {
-        if let Some(modes) = self.agent.bus().service::<PermissionModes>() {
-            show_next_mode(&modes, &self.screen);
+        if let Some(modes) = self.agent.bus().service::<dyn ModeChoice>() {
+            show_next_mode(&*modes, &self.screen);
         }
     }
 
@@ -323,15 +259,16 @@ impl Chat {
     pub(super) async fn close(&self) {
         self.conversation.close().await;
         self.agent.bus().close().await;
+        let resume = self.factory.setup().phrases.resume;
         for left in self.sessions.take_left() {
             match left {
                 Err(error) => self.screen.line(Style::RED, &format!("session not saved: {error}")),
-                Ok(Kept::All(id)) => self.screen.line(Style::DIM, &format!("to go on: zk --resume {id}")),
-                Ok(Kept::Part { id, missing }) => self.screen.line(
+                Ok(LeftSession::All(id)) => self.screen.line(Style::DIM, &format!("to go on: {resume} {id}")),
+                Ok(LeftSession::Part { id, missing }) => self.screen.line(
                     Style::YELLOW,
-                    &format!("session saved but for its last {missing} entries; to go on: zk --resume {id}"),
+                    &format!("session saved but for its last {missing} entries; to go on: {resume} {id}"),
                 ),
-                Ok(Kept::Nothing) => {}
+                Ok(LeftSession::Nothing) => {}
             }
         }
     }

@@ -229,7 +229,7 @@ impl Chat {
         text.lines().for_each(|line| self.screen.line(Style::PLAIN, line));
         let loads = |effect: &Effect| matches!(effect, Effect::LoadBody { .. });
         while let Some(Effect::LoadBody { id }) = self.view.take_effect_where(loads) {
-            if !load_body(&self.view, &self.sessions, &id).await {
+            if !load_body(&self.view, &*self.sessions, &id).await {
                 self.screen.line(Style::YELLOW, "this output is not kept any more");
             }
         }

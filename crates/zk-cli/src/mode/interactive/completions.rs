@@ -9,15 +9,13 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedSender;
 use zk_core::events::ModelsQuery;
 use zk_core::kernel::Cx;
-use zk_core::service::{Command, Files, SessionFilter, SessionStore, WalkOptions};
-use zk_exec::ContextName;
+use zk_core::service::{Command, Files, SessionFilter, WalkOptions};
 use zk_tui::{Asked, Offered};
 
 use super::host_messages::{HostEvent, OpenConversation};
 use super::session_commands::prompts;
-use crate::app::AppContext;
-use crate::place::ExecutionTarget;
-use crate::sessions;
+use super::sessions::ConversationSessions;
+use super::setup::{ChatSetup, ExecutionPlace};
 
 /// Paths that are offered at most.
 const MAX_PATHS: usize = 100_000;
@@ -35,7 +33,7 @@ const SESSIONS: usize = 100;
 #[derive(Clone)]
 pub(super) struct Completions {
     pub(super) opened: Arc<OnceLock<OpenConversation>>,
-    pub(super) app: AppContext,
+    pub(super) setup: ChatSetup,
     /// Told when names were found.
     pub(super) notes: UnboundedSender<HostEvent>,
     pub(super) known: Arc<Mutex<Known>>,
@@ -80,7 +78,7 @@ impl Completions {
             Asked::File | Asked::ShellWord => self.files(opened, &self.cwd(opened)),
             Asked::Argument(command) => match command.as_str() {
                 "model" => self.models(opened),
-                "resume" => self.sessions(self.cwd(opened)),
+                "resume" => self.sessions(opened, self.cwd(opened)),
                 "tree" => self.prompts(opened),
                 "screen" => fixed(&["inline", "full", "plain"]),
                 "permissions" => fixed(&["read-only", "ask", "accept-edits", "auto", "all"]),
@@ -93,7 +91,7 @@ impl Completions {
     /// Returns the directory where the conversation works by now. Files and sessions of another directory are
     /// forgotten.
     fn cwd(&self, opened: &OpenConversation) -> PathBuf {
-        let cwd = ExecutionTarget::now(&self.app, &opened.agent.bus().cx());
+        let cwd = self.setup.cwd_now(&opened.agent.bus().cx());
         let mut known = self.known();
         if known.cwd != cwd {
             (known.files, known.sessions) = (Names::default(), Names::default());
@@ -118,10 +116,10 @@ impl Completions {
 
     /// The programs that a command may begin with; none where commands run on another machine or in a container.
     fn programs(&self) -> Offered {
-        let is_here = matches!(self.app.settings.context(), ContextName::Process | ContextName::Sandbox);
+        let is_here = self.setup.execution_place == ExecutionPlace::ThisMachine;
         let mut known = self.known();
         if is_here && known.programs.is_due() {
-            let (completions, path) = (self.clone(), self.app.env.get("PATH").map(ToOwned::to_owned));
+            let (completions, path) = (self.clone(), self.setup.program_path.clone());
             tokio::task::spawn_blocking(move || {
                 let names = programs(&path.unwrap_or_default());
                 let offered = Offered { names: names.into(), ..Offered::default() };
@@ -143,12 +141,12 @@ impl Completions {
         known.models.offered.clone()
     }
 
-    fn sessions(&self, cwd: PathBuf) -> Offered {
+    fn sessions(&self, opened: &OpenConversation, cwd: PathBuf) -> Offered {
         let mut known = self.known();
         if known.sessions.is_due() {
-            let completions = self.clone();
+            let (completions, sessions) = (self.clone(), opened.sessions.clone());
             tokio::spawn(async move {
-                let offered = completions.stored(cwd.clone()).await;
+                let offered = stored(&*sessions, cwd.clone()).await;
                 completions.found_in(&cwd, |known| &mut known.sessions, offered);
             });
         }
@@ -162,21 +160,13 @@ impl Completions {
             known.prompts.asked = Some(Instant::now());
             let (completions, sessions) = (self.clone(), opened.sessions.clone());
             tokio::spawn(async move {
-                let found = prompts(&sessions).await.unwrap_or_default();
+                let found = prompts(&*sessions).await.unwrap_or_default();
                 let (names, notes): (Vec<String>, Vec<String>) = found.into_iter().unzip();
                 let offered = Offered { names: names.into(), notes: notes.into(), ..Offered::default() };
                 completions.found(|known| &mut known.prompts, offered);
             });
         }
         known.prompts.offered.clone()
-    }
-
-    async fn stored(&self, cwd: PathBuf) -> Offered {
-        let Ok(store) = sessions::store(&self.app) else { return Offered::default() };
-        let filter = SessionFilter { cwd: Some(cwd), limit: Some(SESSIONS), unanswered: false };
-        let listed = store.list(&filter).await.unwrap_or_default();
-        let names = listed.iter().map(|info| info.id.as_str().to_owned()).collect();
-        Offered { names, notes: listed.into_iter().map(|info| info.title).collect(), remark: None }
     }
 
     /// As [`found`](Self::found), for names of a directory, which may not be the present one any more.
@@ -208,6 +198,13 @@ fn commands(opened: &OpenConversation) -> Offered {
         notes: commands.iter().map(|command| command.value.help().to_owned()).collect(),
         remark: None,
     }
+}
+
+async fn stored(sessions: &dyn ConversationSessions, cwd: PathBuf) -> Offered {
+    let filter = SessionFilter { cwd: Some(cwd), limit: Some(SESSIONS), unanswered: false };
+    let listed = sessions.list(&filter).await.unwrap_or_default();
+    let names = listed.iter().map(|info| info.id.as_str().to_owned()).collect();
+    Offered { names, notes: listed.into_iter().map(|info| info.title).collect(), remark: None }
 }
 
 async fn models(cx: &Cx) -> Offered {

@@ -10,12 +10,12 @@ use zk_core::service::{
 };
 use zk_skills::Skills;
 
-/// The command.
-pub(super) fn command() -> Arc<dyn Command> {
-    Arc::new(DirectoryCommand)
+/// The command; `advice` is about a directory that tools may not work in.
+pub(super) fn command(advice: &'static str) -> Arc<dyn Command> {
+    Arc::new(DirectoryCommand(advice))
 }
 
-struct DirectoryCommand;
+struct DirectoryCommand(&'static str);
 
 #[async_trait]
 impl Command for DirectoryCommand {
@@ -33,7 +33,7 @@ impl Command for DirectoryCommand {
         if args.is_empty() {
             return Ok(CommandOutcome::Show(now.display().to_string()));
         }
-        let dir = go_to(args, &*conversation, cx).await?;
+        let dir = go_to(args, &*conversation, cx, self.0).await?;
         let mut text = format!("tools and commands work in {} from the next turn on", dir.display());
         let skills = new_skills(&cx.with_service(Arc::new(TurnCwd(dir)))).await;
         if !skills.is_empty() {
@@ -43,18 +43,19 @@ impl Command for DirectoryCommand {
     }
 }
 
-/// Has the conversation work in a directory, and gives its path.
+/// Has the conversation work in a directory, and gives its path; `advice` is about one that tools may not work in.
 pub(super) async fn go_to(
     wanted: &str,
     conversation: &dyn Conversation,
     cx: &Cx,
+    advice: &str,
 ) -> Result<PathBuf, BoxError> {
     let now = conversation.state().cwd;
     let files = cx.service::<dyn Files>().ok_or("this conversation has no files")?;
     let wanted = wanted.to_owned();
     let found = tokio::task::spawn_blocking(move || directory(&*files, &now, &wanted)).await?;
     let dir = found.map_err(|error| match error {
-        PathError::Outside { .. } => format!("{error}; `zk --add-dir DIR` adds one"),
+        PathError::Outside { .. } => format!("{error}; {advice}"),
         error => error.to_string(),
     })?;
     conversation.set_cwd(dir.clone());

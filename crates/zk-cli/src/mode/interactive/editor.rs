@@ -1,18 +1,20 @@
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 use zk_core::service::{
-    Exec, ExecRequest, Exit, Input as ExecInput, OutsideExec, Process, ProcessEvent, TerminalSize,
+    Exec, ExecRequest, Exit, HostFiles, HostRead, Input as ExecInput, OutsideExec, Process, ProcessEvent,
+    TerminalSize,
 };
 use zk_exec::LocalStateFiles;
 use zk_tui::{Input, Modes, Typed};
 
 use super::host_messages::OpenConversation;
-use crate::app::AppContext;
-use crate::own_files;
+use super::setup::ChatSetup;
 
 /// Interval of looks whether the terminal is given back, while another program has it.
 const AWAY: Duration = Duration::from_millis(250);
@@ -33,22 +35,43 @@ const GRANTED: [&str; 12] = [
     "TMUX",
 ];
 
+/// Size limit of drafts and edited prompts, in bytes.
+pub(super) const MAX_DRAFT_BYTES: usize = 64 << 20;
+
+/// Editor of the person, and the variables of the environment that it sees.
+#[derive(Clone, Debug)]
+pub(crate) struct EditorEnv {
+    command: String,
+    granted: Vec<(&'static str, OsString)>,
+}
+
+impl EditorEnv {
+    /// Takes the values that `find` knows; an empty one counts as none.
+    pub(crate) fn new(find: impl Fn(&str) -> Option<OsString>) -> Self {
+        let found = |name: &str| find(name).filter(|value| !value.is_empty());
+        let command = ["VISUAL", "EDITOR"].into_iter().find_map(|name| found(name)?.into_string().ok());
+        let granted = GRANTED.iter().filter_map(|name| Some((*name, found(name)?)));
+        Self { command: command.unwrap_or_else(|| "vi".to_owned()), granted: granted.collect() }
+    }
+}
+
 /// A text in the person's own editor, on this terminal.
 pub(super) struct Editing {
     process: Box<dyn Process>,
     input: Input,
     file: PathBuf,
+    host_files: Arc<dyn HostFiles>,
 }
 
 impl Editing {
     /// Opens `text` in `$VISUAL` or `$EDITOR`, or `vi`. The terminal gives bytes already, and nobody else reads it.
     pub(super) async fn begin(
-        app: &AppContext,
+        setup: &ChatSetup,
         opened: &OpenConversation,
         text: &str,
     ) -> Result<Self, String> {
-        let editor = ["VISUAL", "EDITOR"].into_iter().find_map(|name| app.env.text(name)).unwrap_or("vi");
-        let state = app.dirs.state.as_ref().ok_or("there is no home directory to keep the draft in")?;
+        let editor = &setup.editor.command;
+        let state = setup.state_dir.as_ref().ok_or("there is no home directory to keep the draft in")?;
         let file = state.join(format!("draft-{}.md", std::process::id()));
         let cannot = |error: io::Error| format!("cannot write {}: {error}", file.display());
         LocalStateFiles::make_private_dir(state).map_err(cannot)?;
@@ -62,12 +85,12 @@ impl Editing {
             args: vec!["-c".into(), format!("{editor} \"$1\"").into(), "zk".into(), file.clone().into()],
             input: ExecInput::Piped,
             terminal: Some(TerminalSize { rows: cells(size.height), columns: cells(size.width) }),
-            env: GRANTED.iter().filter_map(|name| Some((name.into(), app.env.get(name)?.into()))).collect(),
-            ..ExecRequest::new("bash", app.cwd.clone())
+            env: setup.editor.granted.iter().map(|(name, value)| (name.into(), value.clone())).collect(),
+            ..ExecRequest::new("bash", setup.cwd.clone())
         };
         let process = exec.spawn(request).await.map_err(|error| format!("cannot run {editor}: {error}"))?;
         let input = Input::read_bytes().map_err(|error| format!("cannot read the terminal: {error}"))?;
-        Ok(Self { process, input, file })
+        Ok(Self { process, input, file, host_files: setup.host_files.clone() })
     }
 
     /// Hands on what the editor shows and what is typed at it, until it ends. Gives the text as it is then; nothing if the
@@ -104,7 +127,7 @@ impl Editing {
         }
         let text = match exit {
             // The only copy of what was edited stays where the message says.
-            Some(Exit::Code(0)) => Ok(read(&self.file)?),
+            Some(Exit::Code(0)) => Ok(read(&*self.host_files, &self.file)?),
             Some(Exit::Code(code)) => Err(format!("the editor ended with {code}; the draft is as it was")),
             Some(Exit::Signal(_) | Exit::TimedOut | Exit::Stopped) | None => {
                 Err("the editor was stopped; the draft is as it was".to_owned())
@@ -116,9 +139,9 @@ impl Editing {
     }
 }
 
-fn read(file: &Path) -> Result<String, String> {
-    let bytes = own_files::read(file, own_files::DRAFT)
-        .map_err(|error| format!("cannot read {}: {error}", file.display()))?;
+fn read(files: &dyn HostFiles, file: &Path) -> Result<String, String> {
+    let read = files.read(file, &HostRead::whole(MAX_DRAFT_BYTES));
+    let bytes = read.map_err(|error| format!("cannot read {}: {error}", file.display()))?.bytes;
     let text = String::from_utf8_lossy(&bytes).into_owned();
     // Editors end the last line.
     Ok(text.strip_suffix('\n').map_or(text.clone(), str::to_owned))

@@ -6,8 +6,7 @@ use zk_tui::plain::{self, Keyboard, Painting, SharedScreen, TerminalUi};
 use zk_tui::term::Tty;
 use zk_view::ViewDriver;
 
-use super::terminal::plain_screen;
-use crate::app::AppContext;
+use super::setup::ChatSetup;
 
 /// Place of the person: what is shown, and what is typed.
 pub(super) struct ConsoleFrontEnd {
@@ -20,25 +19,25 @@ pub(super) struct ConsoleFrontEnd {
 }
 
 impl ConsoleFrontEnd {
-    pub(super) fn of_lines(app: &AppContext, tty: Tty) -> Self {
-        Self::of(app, tty, SharedScreen::with_keys(plain_screen(app)), true)
+    pub(super) fn of_lines(setup: &ChatSetup, tty: Tty) -> Self {
+        Self::of(setup, tty, SharedScreen::with_keys(setup.plain_screen()), true)
     }
 
-    pub(super) fn of(app: &AppContext, tty: Tty, screen: SharedScreen, draws_lines: bool) -> Self {
+    pub(super) fn of(setup: &ChatSetup, tty: Tty, screen: SharedScreen, draws_lines: bool) -> Self {
         let asking = Arc::new(Questions::new());
         let view = ViewDriver::answering(&asking);
-        Self::showing(app, tty, screen, (asking, view), draws_lines)
+        Self::showing(setup, tty, screen, (asking, view), draws_lines)
     }
 
     /// A front end where what `view` has goes on, with what asks there.
     pub(super) fn showing(
-        app: &AppContext,
+        setup: &ChatSetup,
         tty: Tty,
         screen: SharedScreen,
         (asking, view): (Arc<Questions>, ViewDriver),
         draws_lines: bool,
     ) -> Self {
-        let limits = app.limits.clone();
+        let limits = setup.limits.clone();
         let keyboard = Keyboard::new(tty, screen.clone(), move || limits.skip_waits());
         Self { screen, keyboard, asking, view, draws_lines }
     }

@@ -7,8 +7,8 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use zk_view::{Block, Effect, Intent};
 
 use super::attachments::Attachments;
+use super::sessions::ConversationSessions;
 use super::wanted_screen::WantedScreen;
-use crate::session_switch::SessionSwitch;
 
 /// Work of the conversation.
 pub(super) enum HostRequest {
@@ -56,7 +56,7 @@ pub(super) enum Made {
 pub(super) struct OpenConversation {
     pub(super) agent: zk_agent::Agent,
     pub(super) conversation: zk_agent::AgentConversation,
-    pub(super) sessions: Arc<SessionSwitch>,
+    pub(super) sessions: Arc<dyn ConversationSessions>,
     pub(super) attachments: Attachments,
     pub(super) wanted: WantedScreen,
 }

@@ -19,17 +19,16 @@ use zk_view::{Reader, ViewDriver};
 use super::commands_during_run::PromptCommands;
 use super::completions::Completions;
 use super::draft_files::draft_files;
+use super::error::ChatError;
 use super::front_end::ConsoleFrontEnd;
 use super::host_messages::{HostEvent, HostRequest, OpenConversation};
-use super::key_file;
+use super::mode_choice::ModeChoice;
+use super::own_commands::{is_harmless, makes_prompt};
 use super::pending_input::PendingInput;
-use super::terminal::drawn_abilities;
+use super::setup::ChatSetup;
+use super::start::ChatEnd;
 use super::terminal_session::{ScreenExit, ScreenStart, TerminalSession};
 use super::worker::{Begin, Opening, WorkEnd, Worker};
-use crate::app::AppContext;
-use crate::exit::{Exit, Failure, Outcome};
-use crate::mode::own_commands::{is_harmless, makes_prompt};
-use crate::mode::permission_modes::PermissionModes;
 
 /// Longest wait of the screen for what is still to be drawn at the end.
 const LAST: Duration = Duration::from_millis(30);
@@ -53,24 +52,25 @@ pub(super) fn run(
     session: &mut TerminalSession,
     start: ScreenStart,
     kind: ScreenKind,
-) -> Outcome<ScreenExit> {
-    let TerminalSession { app, tty, guard, signals, runtime, editor } = session;
+) -> Result<ScreenExit, ChatError> {
+    let TerminalSession { factory, tty, guard, interrupts, runtime, editor } = session;
+    let setup = factory.setup();
     let suspending = guard.clone();
-    signals.on_suspend(move || suspending.suspend());
+    interrupts.on_suspend(Box::new(move || suspending.suspend()));
     guard.hold_panics();
     let (sender, printed) = unbounded_channel();
     let backlog = Backlog::default();
-    let drawn = Screen::drawn_by(Sink { sender, backlog: backlog.clone() }, &app.env.terminal());
+    let drawn = Screen::drawn_by(Sink { sender, backlog: backlog.clone() }, &setup.terminal);
     let (start, front_end, pending) = match start {
-        ScreenStart::Open(prompt) => {
-            let front_end = ConsoleFrontEnd::of(app, tty.clone(), SharedScreen::new(drawn), false);
+        ScreenStart::Open(start) => {
+            let front_end = ConsoleFrontEnd::of(setup, tty.clone(), SharedScreen::new(drawn), false);
             let shared = (front_end.keyboard.clone(), front_end.view.clone());
             (
                 Begin::Open(Box::new(Opening {
-                    app: app.clone(),
-                    prompt,
+                    factory: factory.clone(),
+                    start,
                     front_end,
-                    signals: signals.clone(),
+                    interrupts: interrupts.clone(),
                 })),
                 shared,
                 PendingInput::default(),
@@ -89,7 +89,7 @@ pub(super) fn run(
     let (keyboard, view) = front_end;
     let reader = view.reader();
     let mut screen = InlineScreen {
-        app: app.clone(),
+        setup: setup.clone(),
         guard: guard.clone(),
         keyboard,
         view,
@@ -103,7 +103,7 @@ pub(super) fn run(
         began: Instant::now(),
         commands: PromptCommands::default(),
     };
-    let (keymap, said) = key_file::read(app);
+    let (keymap, said) = factory.keymap();
     let shortcuts = keymap.commands().map(str::to_owned).collect();
     let text = pending.text();
     let PendingInput { work: before, draft } = pending;
@@ -127,7 +127,7 @@ struct Composing {
 }
 
 pub(super) struct InlineScreen {
-    pub(super) app: AppContext,
+    pub(super) setup: ChatSetup,
     pub(super) guard: TerminalGuard,
     pub(super) keyboard: Keyboard,
     pub(super) view: ViewDriver,
@@ -150,22 +150,22 @@ impl InlineScreen {
     /// Draws until the conversation ends. It sleeps while nothing changes.
     async fn run(
         &mut self,
-        working: impl Future<Output = Outcome<WorkEnd>>,
+        working: impl Future<Output = Result<WorkEnd, ChatError>>,
         mut reader: Reader,
         mut printed: UnboundedReceiver<(Style, String)>,
         mut told: UnboundedReceiver<HostEvent>,
         Composing { keymap, said, draft, text }: Composing,
         editor: &mut LineEditor,
-    ) -> Outcome<ScreenExit> {
-        let cannot = |error: std::io::Error| Failure::failed(format!("cannot use the terminal: {error}"));
+    ) -> Result<ScreenExit, ChatError> {
+        let cannot = ChatError::Terminal;
         let mut resized = signal(SignalKind::window_change()).map_err(cannot)?;
         let mut hung_up = signal(SignalKind::hangup()).map_err(cannot)?;
         let mut continued = signal(SignalKind::from_raw(CONTINUED)).map_err(cannot)?;
-        let abilities = drawn_abilities(&self.app);
-        self.guard.begin_drawing(queries(&self.app.env.terminal(), &abilities)).map_err(cannot)?;
+        let abilities = self.setup.drawn_abilities();
+        self.guard.begin_drawing(queries(&self.setup.terminal, &abilities)).map_err(cannot)?;
         let mut input = Some(Input::read().map_err(cannot)?);
         let mut editing: Option<Edited> = None;
-        let mut drafts = Drafts::new(draft_files(&self.app), DRAFT_PAUSE).holding(text);
+        let mut drafts = Drafts::new(draft_files(&self.setup), DRAFT_PAUSE).holding(text);
         let completer = self.completer();
         let app = App::new(self.view.view(), Modes::size(), abilities, editor.history(), completer);
         let mut app = app.masked_by(mask).with_keys(keymap).with_recall(editor.recall());
@@ -203,7 +203,7 @@ impl InlineScreen {
                     }
                     Typed::Bytes(_) => {}
                     Typed::Away => is_unread = true,
-                    Typed::Gone => break Ok(WorkEnd::Exit(Exit::Terminated)),
+                    Typed::Gone => break Ok(WorkEnd::End(ChatEnd::Terminated)),
                 },
                 patches = reader.next(), if !is_closed => match patches {
                     Some(patches) => app.patches(&patches, self.began.elapsed()),
@@ -228,8 +228,8 @@ impl InlineScreen {
                 }
                 // The size is looked at before each frame.
                 _ = resized.recv(), if editing.is_none() => {}
-                _ = hung_up.recv() => break Ok(WorkEnd::Exit(Exit::Terminated)),
-                () = self.guard.leaves() => break Ok(WorkEnd::Exit(Exit::Terminated)),
+                _ = hung_up.recv() => break Ok(WorkEnd::End(ChatEnd::Terminated)),
+                () = self.guard.leaves() => break Ok(WorkEnd::End(ChatEnd::Terminated)),
                 () = self.guard.suspends(), if editing.is_none() => self.suspend(&mut app, false).map_err(cannot)?,
                 _ = continued.recv(), if editing.is_none() => {
                     if !self.is_away && self.guard.modes().are_changed() {
@@ -294,12 +294,12 @@ impl InlineScreen {
         }
         drop((input, editing));
         let ended = exit.map(|end| match end {
-            WorkEnd::Exit(exit) => ScreenExit::Exit(exit),
+            WorkEnd::End(end) => ScreenExit::End(end),
             WorkEnd::Screen(next, chat, queued) => {
                 ScreenExit::Screen { next, chat, pending: PendingInput::of_screen(queued, app.draft()) }
             }
             WorkEnd::Reload(read, chat, queued) => ScreenExit::Reload {
-                app: read,
+                factory: read,
                 chat,
                 pending: PendingInput::of_screen(queued, app.draft()),
                 kind: if self.is_full { ScreenKind::Full } else { ScreenKind::Inline },
@@ -309,7 +309,7 @@ impl InlineScreen {
             Ok(ScreenExit::Screen { pending, .. } | ScreenExit::Reload { pending, .. }) => {
                 drafts.hand_on(pending.text());
             }
-            Ok(ScreenExit::Exit(_)) | Err(_) => drafts.close(),
+            Ok(ScreenExit::End(_)) | Err(_) => drafts.close(),
         }
         self.guard.end_drawing();
         ended
@@ -322,7 +322,7 @@ impl InlineScreen {
         told: &mut UnboundedReceiver<HostEvent>,
         app: &mut App,
         editor: &mut LineEditor,
-    ) -> Outcome<()> {
+    ) -> Result<(), ChatError> {
         while let Ok(note) = told.try_recv() {
             match note {
                 HostEvent::Busy(is_busy) => app.set_busy(is_busy),
@@ -432,8 +432,8 @@ impl InlineScreen {
     }
 
     fn completer(&self) -> Completer {
-        let (opened, app, notes) = (self.opened.clone(), self.app.clone(), self.notes.clone());
-        let completions = Completions { opened, app, notes, known: Arc::default() };
+        let (opened, setup, notes) = (self.opened.clone(), self.setup.clone(), self.notes.clone());
+        let completions = Completions { opened, setup, notes, known: Arc::default() };
         Box::new(move |asked| completions.offer(asked))
     }
 
@@ -441,7 +441,7 @@ impl InlineScreen {
     fn model(&self) -> ModelFacts {
         let Some(OpenConversation { agent, .. }) = self.opened.get() else { return ModelFacts::default() };
         let model = agent.model();
-        let mode = agent.bus().service::<PermissionModes>().map(|modes| modes.chosen().to_string());
+        let mode = agent.bus().service::<dyn ModeChoice>().map(|modes| modes.chosen().to_string());
         ModelFacts { name: model.reference().to_string(), mode: mode.unwrap_or_default() }
     }
 }

@@ -7,7 +7,7 @@ use zk_core::kernel::{BoxError, Cx};
 use zk_core::service::{Command, CommandOutcome, Exec, TurnCwd};
 use zk_tools::{JobInfo, JobPhase, Jobs};
 
-use crate::place::PersonExec;
+use super::person_exec::PersonExec;
 
 /// Most of a job's output that is shown, in bytes.
 const TAIL: usize = 8 * 1024;

@@ -15,15 +15,16 @@ use zk_tui::plain::FOLLOW_UP_WAIT;
 use zk_view::{BlockId, Effect, Intent, ViewDriver, body_of};
 
 use super::chat::{Chat, LineOutcome};
+use super::interrupts::Interruption;
+use super::sessions::ConversationSessions;
+use super::start::ChatEnd;
+use super::summary;
 use super::{bash, session_commands};
-use crate::exit::Exit;
-use crate::mode::summary;
-use crate::session_switch::SessionSwitch;
 use zk_settings::suggest;
 
 /// Hands all lines of a result to the view; false if they are not kept any more.
-pub(super) async fn load_body(view: &ViewDriver, sessions: &SessionSwitch, id: &BlockId) -> bool {
-    let entries = sessions.current().shown_entries().await.unwrap_or_default();
+pub(super) async fn load_body(view: &ViewDriver, sessions: &dyn ConversationSessions, id: &BlockId) -> bool {
+    let entries = sessions.shown_entries().await.unwrap_or_default();
     let lines = body_of(&entries, id);
     if let Some(lines) = &lines {
         view.body(id, lines);
@@ -141,7 +142,7 @@ impl Chat {
                 // The outcome of a run is printed here.
                 Effect::Run { text } => outcome = self.run_text(&text).await,
                 Effect::LoadBody { id } => {
-                    if !load_body(&self.view, &self.sessions, &id).await {
+                    if !load_body(&self.view, &*self.sessions, &id).await {
                         self.screen.line(Style::YELLOW, "this output is not kept any more");
                     }
                 }
@@ -184,9 +185,9 @@ impl Chat {
                 LineOutcome::Done
             }
             Some(CommandOutcome::Prompt(text)) => self.submit(text).await,
-            Some(CommandOutcome::Quit) => LineOutcome::Quit(Exit::Done),
+            Some(CommandOutcome::Quit) => LineOutcome::Quit(ChatEnd::Done),
             Some(CommandOutcome::Reload) => match self.reread() {
-                Ok(app) => LineOutcome::Reload(Box::new(app)),
+                Ok(factory) => LineOutcome::Reload(factory),
                 Err(why) => {
                     let text = format!("nothing is read anew, everything stays as it is: {why}");
                     text.lines().for_each(|line| self.screen.line(Style::YELLOW, line));
@@ -284,24 +285,25 @@ impl Chat {
             self.screen.end_line();
             // Elsewhere the view says how the run ended, and what it took.
             let is_told = self.lines().is_none();
+            let raise_limit = self.factory.setup().phrases.raise_output_limit;
             match &outcome.result {
                 Ok(()) if is_told && outcome.stop == Some(StopReason::MaxTokens) => {
-                    let what = format!("hit the output limit: {}", summary::RAISE_OUTPUT_LIMIT);
+                    let what = format!("hit the output limit: {raise_limit}");
                     self.screen.line(Style::YELLOW, &what);
                 }
                 _ if is_told => {}
                 Ok(()) => {
-                    if let Some(note) = summary::incomplete(&outcome, &outcome.text) {
+                    if let Some(note) = summary::incomplete(&outcome, &outcome.text, raise_limit) {
                         self.screen.line(Style::YELLOW, &note);
                     }
                 }
                 Err(AgentError::Aborted) => self.screen.line(Style::YELLOW, "stopped"),
-                Err(error) => self.screen.line(Style::RED, &summary::run_error(error)),
+                Err(error) => self.screen.line(Style::RED, &self.factory.describe_error(error)),
             }
             if let Some(choices) = outcome.result.as_ref().err().and_then(summary::choices) {
                 self.screen.line(Style::YELLOW, choices);
             }
-            self.sessions.current().print_notices();
+            self.sessions.print_notices();
             let failed = matches!(&outcome.result, Err(error) if !matches!(error, AgentError::Aborted));
             if failed && self.is_unanswered(prompt) {
                 self.keyboard.give_back(prompt);
@@ -326,7 +328,7 @@ impl Chat {
         work: impl FnOnce(CancellationToken) -> F,
     ) -> Result<T, LineOutcome> {
         let stop = CancellationToken::new();
-        self.signals.arm_run(stop.clone());
+        self.interrupts.arm(stop.clone());
         let watching = self.keyboard.watch(stop.clone());
         if let Err(error) = &watching {
             self.screen.line(Style::YELLOW, &format!("only Ctrl-C stops this: cannot read keys: {error}"));
@@ -334,12 +336,12 @@ impl Chat {
         let worked = self.run_with_commands(&stop, work(stop.clone())).await;
         drop(watching);
         self.drain_commands().await;
-        let seen = self.signals.seen();
-        self.signals.disarm();
+        let seen = self.interrupts.seen();
+        self.interrupts.disarm();
         match seen {
-            Some(exit) if exit == Exit::Terminated => Err(LineOutcome::Quit(exit)),
-            Some(_) | None if stop.is_cancelled() => Err(LineOutcome::Failed),
-            Some(_) | None => Ok(worked),
+            Some(Interruption::Terminated) => Err(LineOutcome::Quit(ChatEnd::Terminated)),
+            Some(Interruption::Interrupted) | None if stop.is_cancelled() => Err(LineOutcome::Failed),
+            Some(Interruption::Interrupted) | None => Ok(worked),
         }
     }
 

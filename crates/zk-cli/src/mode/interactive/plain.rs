@@ -5,37 +5,38 @@ use zk_tui::plain::{LineEditor, ReadLine, Waiting};
 use zk_tui::{DRAFT_PAUSE, KeptDrafts, ScreenKind, Style};
 use zk_view::Effect;
 
-use super::chat::{Chat, ConversationSource, LineOutcome};
+use super::chat::{Chat, LineOutcome};
 use super::draft_files::draft_files;
+use super::error::ChatError;
+use super::factory::ConversationSource;
 use super::front_end::ConsoleFrontEnd;
 use super::host_messages::HostRequest;
 use super::pending_input::{PendingInput, join, split_line};
-use super::terminal::plain_screen;
+use super::runtime::Runtime;
+use super::start::ChatEnd;
 use super::terminal_session::{ScreenExit, ScreenStart, TerminalSession};
-use crate::app::Runtime;
-use crate::args::Resume;
-use crate::exit::{Exit, Outcome};
 
 /// Message on the way back from plain lines.
 const BACK: &str = "plain lines from now on; /screen inline goes back";
 
-pub(super) fn run(session: &mut TerminalSession, start: ScreenStart) -> Outcome<ScreenExit> {
-    let TerminalSession { app, runtime, editor, .. } = session;
+pub(super) fn run(session: &mut TerminalSession, start: ScreenStart) -> Result<ScreenExit, ChatError> {
+    let TerminalSession { factory, runtime, editor, .. } = session;
+    let setup = factory.setup();
     let mut carried = None;
     let (chat, given) = match start {
-        ScreenStart::Open(prompt) => {
-            let front_end = ConsoleFrontEnd::of_lines(app, session.tty.clone());
-            let opening =
-                Chat::open(app, ConversationSource::Prompt(&prompt), front_end, session.signals.clone());
+        ScreenStart::Open(start) => {
+            let front_end = ConsoleFrontEnd::of_lines(setup, session.tty.clone());
+            let (source, interrupts) = (ConversationSource::Start, session.interrupts.clone());
+            let opening = Chat::open(factory, source, front_end, interrupts, None);
             let chat = runtime.block_on(opening)?;
             chat.greet();
-            let choice = (prompt.resume == Some(Resume::Choose)).then(|| "/resume".to_owned());
-            (Box::new(chat), prompt.text.or(choice))
+            let choice = start.chooses_session.then(|| "/resume".to_owned());
+            (Box::new(chat), start.prompt.or(choice))
         }
         ScreenStart::GoOn { chat, pending, said } => {
             let text = pending.text();
             runtime.block_on(async {
-                chat.draw_lines(plain_screen(app));
+                chat.draw_lines(setup.plain_screen());
                 chat.screen.line(Style::DIM, said.as_deref().unwrap_or(BACK));
                 queue_in_lines(pending, &chat).await;
             });
@@ -43,7 +44,7 @@ pub(super) fn run(session: &mut TerminalSession, start: ScreenStart) -> Outcome<
             (chat, None)
         }
     };
-    let mut drafts = KeptDrafts::new(draft_files(app), DRAFT_PAUSE);
+    let mut drafts = KeptDrafts::new(draft_files(setup), DRAFT_PAUSE);
     // The file of the draft is that of the screen before.
     carried.iter().for_each(|text| drafts.noting()(text));
     if let Some(lost) = drafts.take_lost() {
@@ -66,15 +67,15 @@ fn converse(
     runtime: &Runtime,
     editor: &mut LineEditor,
     mut given: Option<String>,
-) -> Outcome<ScreenExit> {
+) -> Result<ScreenExit, ChatError> {
     let mut interrupted = false;
     // Kept at the end: nothing is asked while the conversation closes.
     let mut turn = None;
-    let exit = loop {
+    let end = loop {
         drop(turn.take());
         turn = match runtime.block_on(chat.turn()) {
             Ok(turn) => Some(turn),
-            Err(LineOutcome::Quit(exit)) => break exit,
+            Err(LineOutcome::Quit(end)) => break end,
             Err(_) => continue,
         };
         let waiting = given.take().map(Waiting::from).or_else(|| chat.next_queued(editor));
@@ -90,16 +91,16 @@ fn converse(
                     chat.keyboard.set_draft(typed);
                     continue;
                 }
-                ReadLine::Interrupt if interrupted => break Exit::Done,
+                ReadLine::Interrupt if interrupted => break ChatEnd::Done,
                 ReadLine::Interrupt => {
                     interrupted = true;
                     chat.screen.line(Style::DIM, "Ctrl-C again, or Ctrl-D, ends the conversation");
                     continue;
                 }
-                ReadLine::End => break Exit::Done,
+                ReadLine::End => break ChatEnd::Done,
                 ReadLine::Failed(why) => {
                     chat.screen.line(Style::RED, &format!("cannot read the terminal: {why}"));
-                    break Exit::Failed;
+                    break ChatEnd::Failed;
                 }
             },
         };
@@ -116,10 +117,10 @@ fn converse(
                 given.take().iter().for_each(|behind| chat.keyboard.give_back(behind));
                 chat.keyboard.queue_to_draft();
             }
-            LineOutcome::Quit(exit) => break exit,
-            LineOutcome::Reload(app) => {
+            LineOutcome::Quit(end) => break end,
+            LineOutcome::Reload(factory) => {
                 let pending = pending(&chat, given);
-                return Ok(ScreenExit::Reload { app, chat, pending, kind: ScreenKind::Plain });
+                return Ok(ScreenExit::Reload { factory, chat, pending, kind: ScreenKind::Plain });
             }
         }
         if chat.wanted.take_copy().is_some() {
@@ -132,7 +133,7 @@ fn converse(
     };
     chat.keyboard.on_change(None);
     runtime.block_on(chat.close());
-    Ok(ScreenExit::Exit(exit))
+    Ok(ScreenExit::End(end))
 }
 
 /// Reads a line while the tasks of the conversation go on. Lines that they print come behind it, and questions wait: the

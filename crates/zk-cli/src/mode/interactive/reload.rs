@@ -1,6 +1,7 @@
 //! `/reload`: the conversation goes on with settings and plugins that are read anew.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 use zk_core::model::Role;
@@ -11,25 +12,26 @@ use zk_tui::term::Tty;
 use zk_tui::{DRAFT_PAUSE, Drafts, ScreenKind, Style};
 
 use super::carried::{Carried, CarriedSession};
-use super::chat::{Chat, ConversationSource};
+use super::chat::Chat;
 use super::draft_files::draft_files;
+use super::error::ChatError;
+use super::factory::{ConversationFactory, ConversationSource, Reread};
 use super::front_end::ConsoleFrontEnd;
+use super::interrupts::{Interruption, Interrupts};
+use super::mode_choice::ModeChoice;
 use super::pending_input::PendingInput;
 use super::session_commands;
-use super::terminal::{plain_screen, screen_kind};
+use super::sessions::LeftSession;
+use super::setup::ChatSetup;
+use super::start::ChatEnd;
 use super::terminal_session::{ScreenStart, TerminalSession};
-use crate::app::AppContext;
-use crate::exit::{Exit, Failure, Outcome};
-use crate::mode::permission_modes::PermissionModes;
-use crate::sessions::Kept;
-use crate::signals::Signals;
 
 /// Message once everything was read.
 const READ: &str = "settings, hooks, keys, theme, skills, agents and MCP servers are read anew";
 
 impl Chat {
     /// Reads the settings as they are now, unless this conversation cannot go on with them.
-    pub(super) fn reread(&self) -> Result<AppContext, String> {
+    pub(super) fn reread(&self) -> Result<Arc<dyn ConversationFactory>, String> {
         let jobs = self.agent.bus().service::<Jobs>().map(|jobs| jobs.list()).unwrap_or_default();
         let runs = |phase: &JobPhase| matches!(phase, JobPhase::Running | JobPhase::Ending);
         if let Some(job) = jobs.iter().find(|job| runs(&job.phase) && !job.detached) {
@@ -39,25 +41,24 @@ impl Chat {
                 job.id
             ));
         }
-        let (app, warnings) = self.app.reread().map_err(|failure| failure.message)?;
-        app.settings.check_preset(&app.project).map_err(|failure| failure.message)?;
+        let Reread { factory, warnings } = self.factory.reread().map_err(|error| error.to_string())?;
         warnings.iter().for_each(|warning| self.screen.line(Style::YELLOW, &format!("warning: {warning}")));
-        Ok(app)
+        Ok(factory)
     }
 
     /// Ends everything of this conversation, and gives what the next one goes on with.
     async fn carry(self) -> Carried {
-        let session = self.sessions.current();
-        let is_unsaved = session.open.is_none();
+        let session = self.sessions.unsaved();
+        let is_unsaved = self.sessions.open_session().is_none();
         let messages = self.agent.history();
         let is_answered = messages.iter().any(|message| message.role == Role::Assistant);
         let carried = is_unsaved.then(|| CarriedSession::Unsaved(session.clone(), messages.clone()));
         if is_unsaved {
-            session.keep_outputs();
+            self.sessions.keep_outputs();
         }
-        let modes = self.agent.bus().service::<PermissionModes>();
+        let modes = self.agent.bus().service::<dyn ModeChoice>();
         let (model, thinking) = (self.agent.model(), self.agent.thinking());
-        let thinking = (thinking.level != self.app.settings.program.thinking).then_some(thinking);
+        let thinking = (thinking.level != self.factory.setup().thinking).then_some(thinking);
         let (cwd, counts) = (self.conversation.state().cwd, self.agent.counts());
         let jobs = self.agent.bus().service::<Jobs>();
         let jobs = jobs.map(|jobs| jobs.hand_over()).unwrap_or_default();
@@ -65,12 +66,12 @@ impl Chat {
         self.agent.bus().close().await;
         let left = self.sessions.take_left().pop();
         let session = carried.unwrap_or_else(|| match left {
-            Some(Ok(Kept::All(id))) => CarriedSession::Stored(id),
-            Some(Ok(Kept::Nothing)) | None if !is_answered => CarriedSession::Empty,
+            Some(Ok(LeftSession::All(id))) => CarriedSession::Stored(id),
+            Some(Ok(LeftSession::Nothing)) | None if !is_answered => CarriedSession::Empty,
             // The session could not be stored from some moment on.
-            Some(Ok(Kept::Nothing)) | None => CarriedSession::Unsaved(session, messages.clone()),
-            Some(left @ (Ok(Kept::Part { .. }) | Err(_))) => {
-                let line = session_commands::describe_left(&left, "zk --resume");
+            Some(Ok(LeftSession::Nothing)) | None => CarriedSession::Unsaved(session, messages.clone()),
+            Some(left @ (Ok(LeftSession::Part { .. }) | Err(_))) => {
+                let line = session_commands::describe_left(&left, self.factory.setup().phrases.resume);
                 line.iter().for_each(|line| self.screen.line(Style::YELLOW, line));
                 CarriedSession::Unsaved(session, messages.clone())
             }
@@ -85,40 +86,39 @@ impl Chat {
 }
 
 /// The screen to go on with: another one only if the settings say so now, and did not before.
-pub(super) fn kind(now: ScreenKind, before: &AppContext, read: &AppContext) -> ScreenKind {
-    let wanted = |app: &AppContext| app.settings.program.screen;
-    if wanted(before) == wanted(read) { now } else { screen_kind(read) }
+pub(super) fn kind(now: ScreenKind, before: &ChatSetup, read: &ChatSetup) -> ScreenKind {
+    if before.screen == read.screen { now } else { read.screen_kind() }
 }
 
 /// Ends a conversation and opens it anew with what was read; with what it had before, if that cannot be done or the person
 /// stops it. What is typed meanwhile is kept.
 pub(super) fn open(
     session: &mut TerminalSession,
-    read: AppContext,
+    read: Arc<dyn ConversationFactory>,
     chat: Chat,
     pending: PendingInput,
-) -> Outcome<ControlFlow<Exit, ScreenStart>> {
-    let before = chat.app.clone();
+) -> Result<ControlFlow<ChatEnd, ScreenStart>, ChatError> {
+    let before = chat.factory.clone();
     // Nobody draws until it is open again.
-    let screen = SharedScreen::with_keys(plain_screen(&read));
-    chat.screen.replace(plain_screen(&read));
-    let TerminalSession { tty, signals, runtime, .. } = &*session;
-    let mut reopening = Reopening { tty, signals, screen, pending };
+    let screen = SharedScreen::with_keys(read.setup().plain_screen());
+    chat.screen.replace(read.setup().plain_screen());
+    let TerminalSession { tty, interrupts, runtime, .. } = &*session;
+    let mut reopening = Reopening { tty, interrupts, screen, pending };
     let opened = runtime.block_on(async {
         let opened = reopening.open(read, before, chat).await;
-        signals.disarm();
+        interrupts.disarm();
         opened
     });
     let pending = reopening.pending;
     if !matches!(opened, Ok(ControlFlow::Continue(_))) {
         // The next conversation of this directory gets it.
-        Drafts::new(draft_files(&session.app), DRAFT_PAUSE).hand_on(pending.text());
+        Drafts::new(draft_files(session.factory.setup()), DRAFT_PAUSE).hand_on(pending.text());
     }
-    let (chat, app, said) = match opened? {
+    let (chat, factory, said) = match opened? {
         ControlFlow::Continue(opened) => opened,
-        ControlFlow::Break(exit) => return Ok(ControlFlow::Break(exit)),
+        ControlFlow::Break(end) => return Ok(ControlFlow::Break(end)),
     };
-    session.app = app;
+    session.factory = factory;
     let chat = Box::new(chat);
     Ok(ControlFlow::Continue(ScreenStart::GoOn { chat, pending, said: Some(said) }))
 }
@@ -126,7 +126,7 @@ pub(super) fn open(
 /// A conversation that is opened anew, while nobody draws it.
 struct Reopening<'a> {
     tty: &'a Tty,
-    signals: &'a Signals,
+    interrupts: &'a Arc<dyn Interrupts>,
     screen: SharedScreen,
     pending: PendingInput,
 }
@@ -134,19 +134,19 @@ struct Reopening<'a> {
 impl Reopening<'_> {
     async fn open(
         &mut self,
-        read: AppContext,
-        before: AppContext,
+        read: Arc<dyn ConversationFactory>,
+        before: Arc<dyn ConversationFactory>,
         chat: Chat,
-    ) -> Outcome<ControlFlow<Exit, (Chat, AppContext, String)>> {
+    ) -> Result<ControlFlow<ChatEnd, (Chat, Arc<dyn ConversationFactory>, String)>, ChatError> {
         let came_with = self.pending.work.len();
         let stop = CancellationToken::new();
-        self.signals.arm_run(stop.clone());
-        let limits = read.limits.clone();
+        self.interrupts.arm(stop.clone());
+        let limits = read.setup().limits.clone();
         let keyboard = Keyboard::new(self.tty.clone(), self.screen.clone(), move || limits.skip_waits());
         // Closing is waited for: a second signal ends the program.
         let carried = self.listening(&keyboard, &stop, chat.carry()).await;
         let opened = match stop.is_cancelled() {
-            true => Err(Failure::new(Exit::Interrupted, "stopped")),
+            true => Err(ChatError::Stopped),
             false => self.attempt(&read, &carried, Some(&stop)).await,
         };
         if self.is_terminated() {
@@ -160,7 +160,7 @@ impl Reopening<'_> {
         // count from then on.
         let count = if stop.is_cancelled() { came_with } else { self.pending.work.len() };
         // There is nothing else to go back to, so Ctrl-C does not stop this; a second signal ends the program.
-        self.signals.arm_run(CancellationToken::new());
+        self.interrupts.arm(CancellationToken::new());
         let opened = self.attempt(&before, &carried, None).await;
         if self.is_terminated() {
             return self.end(opened.ok()).await;
@@ -174,15 +174,16 @@ impl Reopening<'_> {
 
     async fn attempt(
         &mut self,
-        app: &AppContext,
+        factory: &Arc<dyn ConversationFactory>,
         carried: &Carried,
         stop: Option<&CancellationToken>,
-    ) -> Outcome<Chat> {
+    ) -> Result<Chat, ChatError> {
         let shown = (carried.asking.clone(), carried.view.clone());
-        let front_end = ConsoleFrontEnd::showing(app, self.tty.clone(), self.screen.clone(), shown, true);
+        let front_end =
+            ConsoleFrontEnd::showing(factory.setup(), self.tty.clone(), self.screen.clone(), shown, true);
         let keyboard = front_end.keyboard.clone();
-        let opened = ConversationSource::Carried { carried, stop };
-        let opening = Box::pin(Chat::open(app, opened, front_end, self.signals.clone()));
+        let source = ConversationSource::Carried(carried);
+        let opening = Box::pin(Chat::open(factory, source, front_end, self.interrupts.clone(), stop));
         let chat = self.listening(&keyboard, &stop.cloned().unwrap_or_default(), opening).await?;
         // Only now is it certain that this conversation goes on.
         if let Some(jobs) = chat.agent.bus().service::<Jobs>() {
@@ -208,13 +209,13 @@ impl Reopening<'_> {
     }
 
     fn is_terminated(&self) -> bool {
-        self.signals.seen() == Some(Exit::Terminated)
+        self.interrupts.seen() == Some(Interruption::Terminated)
     }
 
-    async fn end<T>(&self, opened: Option<Chat>) -> Outcome<ControlFlow<Exit, T>> {
+    async fn end<T>(&self, opened: Option<Chat>) -> Result<ControlFlow<ChatEnd, T>, ChatError> {
         if let Some(chat) = opened {
             chat.close().await;
         }
-        Ok(ControlFlow::Break(Exit::Terminated))
+        Ok(ControlFlow::Break(ChatEnd::Terminated))
     }
 }

@@ -8,20 +8,18 @@ use zk_agent::AgentConversation;
 use zk_core::kernel::{BoxError, Cx};
 use zk_core::model::Role;
 use zk_core::service::{
-    Command, CommandOutcome, Conversation, Entry, EntryKind, SessionFilter, SessionStore, StoreError,
-    SwitchTarget,
+    Command, CommandOutcome, Conversation, Entry, EntryKind, SessionFilter, StoreError, SwitchTarget,
 };
 use zk_tui::Style;
 use zk_tui::plain::lines::shorten;
 use zk_tui::plain::{Keyboard, lines};
 use zk_view::{Block, Content, ViewDriver};
 
+use super::factory::OpenedConversation;
+use super::session_lines::session_lines;
+use super::sessions::{ConversationSessions, LeftSession};
+use super::setup::ChatSetup;
 use super::wanted_screen::WantedScreen;
-use crate::app::AppContext;
-use crate::commands::session_lines;
-use crate::place::ExecutionTarget;
-use crate::session_switch::SessionSwitch;
-use crate::sessions::{self, Kept};
 
 /// Most of the last exchange that is shown when a session is resumed, in lines beside the prompt.
 const GREETING_LINES: usize = 12;
@@ -30,18 +28,17 @@ const GREETING_LINES: usize = 12;
 const LISTED: usize = 20;
 
 /// The commands.
-pub(crate) fn all(
-    conversation: &AgentConversation,
-    switch: &Arc<SessionSwitch>,
-    app: &AppContext,
+pub(super) fn all(
+    opened: &OpenedConversation,
+    setup: &ChatSetup,
     view: &ViewDriver,
     keyboard: &Keyboard,
     wanted: &WantedScreen,
 ) -> Vec<Arc<dyn Command>> {
     let make = |kind| {
-        let (conversation, switch) = (conversation.clone(), switch.clone());
-        let (app, view, keyboard, wanted) = (app.clone(), view.clone(), keyboard.clone(), wanted.clone());
-        Arc::new(SessionCommand { kind, conversation, switch, app, view, keyboard, wanted })
+        let (conversation, sessions) = (opened.conversation.clone(), opened.sessions.clone());
+        let (setup, view, keyboard, wanted) = (setup.clone(), view.clone(), keyboard.clone(), wanted.clone());
+        Arc::new(SessionCommand { kind, conversation, sessions, setup, view, keyboard, wanted })
             as Arc<dyn Command>
     };
     [Kind::New, Kind::Clear, Kind::Resume, Kind::Tree].map(make).into()
@@ -50,8 +47,8 @@ pub(crate) fn all(
 struct SessionCommand {
     kind: Kind,
     conversation: AgentConversation,
-    switch: Arc<SessionSwitch>,
-    app: AppContext,
+    sessions: Arc<dyn ConversationSessions>,
+    setup: ChatSetup,
     view: ViewDriver,
     keyboard: Keyboard,
     wanted: WantedScreen,
@@ -91,8 +88,7 @@ impl Command for SessionCommand {
         let lines = match (self.kind, args) {
             (Kind::Resume, "") => self.list(cx).await?,
             (Kind::Resume, id) => {
-                let store = sessions::store(&self.app).map_err(|failure| failure.message)?;
-                let id = zk_session::find_matching(&store, id).await?;
+                let id = self.sessions.find(id).await?;
                 self.go_on_with(SwitchTarget::Session(id)).await?
             }
             (Kind::Tree, "") => self.tree().await?,
@@ -108,9 +104,9 @@ impl Command for SessionCommand {
 
 impl SessionCommand {
     async fn list(&self, cx: &Cx) -> Result<Vec<String>, BoxError> {
-        let store = sessions::store(&self.app).map_err(|failure| failure.message)?;
-        let cwd = Some(ExecutionTarget::now(&self.app, cx));
-        let mut listed = store.list(&SessionFilter { cwd, limit: Some(LISTED), unanswered: false }).await?;
+        let cwd = Some(self.setup.cwd_now(cx));
+        let filter = SessionFilter { cwd, limit: Some(LISTED), unanswered: false };
+        let mut listed = self.sessions.list(&filter).await?;
         let present = self.conversation.state().session;
         listed.retain(|info| Some(&info.id) != present.as_ref());
         let mut lines = session_lines(&listed, false);
@@ -123,7 +119,7 @@ impl SessionCommand {
 
     /// The prompts of this session, with what goes back to each.
     async fn tree(&self) -> Result<Vec<String>, BoxError> {
-        let prompts = prompts(&self.switch).await?;
+        let prompts = prompts(&*self.sessions).await?;
         let mut lines: Vec<String> =
             prompts.iter().map(|(id, text)| shorten(&format!("{id}  {text}"))).collect();
         lines.push(match lines.len() {
@@ -136,15 +132,16 @@ impl SessionCommand {
     /// Goes on before an earlier prompt, which is typed anew.
     async fn go_back_to(&self, id: &str) -> Result<Vec<String>, BoxError> {
         let wanted = id.to_owned();
-        let (before, text) = visit(&self.switch, move |entry, (before, text): &mut (_, Option<String>)| {
-            *text = prompt(&entry).filter(|_| entry.id.as_str() == wanted);
-            // A run begins with its prompt.
-            if text.is_none() && !matches!(entry.kind, EntryKind::RunStart { .. }) {
-                *before = Some(entry.id);
-            }
-            if text.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })
-        .await?;
+        let (before, text) =
+            visit(&*self.sessions, move |entry, (before, text): &mut (_, Option<String>)| {
+                *text = prompt(&entry).filter(|_| entry.id.as_str() == wanted);
+                // A run begins with its prompt.
+                if text.is_none() && !matches!(entry.kind, EntryKind::RunStart { .. }) {
+                    *before = Some(entry.id);
+                }
+                if text.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })
+            .await?;
         let text = text.ok_or_else(|| format!("this session has no prompt `{id}`; /tree lists them"))?;
         let target = before.map_or(SwitchTarget::New, SwitchTarget::Fork);
         let mut lines = self.go_on_with(target).await?;
@@ -160,7 +157,7 @@ impl SessionCommand {
         }
         let switched = self.conversation.switch(target.clone()).await;
         let mut lines: Vec<String> =
-            self.switch.take_left().iter().filter_map(|left| describe_left(left, "/resume")).collect();
+            self.sessions.take_left().iter().filter_map(|left| describe_left(left, "/resume")).collect();
         let state = match switched {
             Ok(state) => state,
             Err(error) => {
@@ -175,7 +172,7 @@ impl SessionCommand {
             }
             (_, Some(id)) => {
                 lines.push(format!("session {id} continues"));
-                lines.extend(self.switch.current().not_shown());
+                lines.extend(self.sessions.not_shown());
             }
             (_, None) => {}
         }
@@ -189,14 +186,14 @@ impl SessionCommand {
 
 /// Visits the stored entries of the present session, one in memory at a time, and gives what the visitor left.
 async fn visit<T: Default + Send + 'static>(
-    switch: &SessionSwitch,
+    sessions: &dyn ConversationSessions,
     mut visit: impl FnMut(Entry, &mut T) -> ControlFlow<()> + Send + 'static,
 ) -> Result<T, StoreError> {
     let found = Arc::<Mutex<T>>::default();
     let left = found.clone();
     let visit =
         Box::new(move |entry, _| visit(entry, &mut left.lock().unwrap_or_else(PoisonError::into_inner)));
-    if let Some(open) = &switch.current().open {
+    if let Some(open) = sessions.open_session() {
         open.scan(visit).await?;
     }
     Ok(std::mem::take(&mut *found.lock().unwrap_or_else(PoisonError::into_inner)))
@@ -210,8 +207,10 @@ fn prompt(entry: &Entry) -> Option<String> {
 }
 
 /// The prompts of the present session, newest first: their ids, and what they begin with.
-pub(super) async fn prompts(switch: &SessionSwitch) -> Result<Vec<(String, String)>, StoreError> {
-    let mut prompts: Vec<(String, String)> = visit(switch, |entry, prompts: &mut Vec<_>| {
+pub(super) async fn prompts(
+    sessions: &dyn ConversationSessions,
+) -> Result<Vec<(String, String)>, StoreError> {
+    let mut prompts: Vec<(String, String)> = visit(sessions, |entry, prompts: &mut Vec<_>| {
         if let Some(text) = prompt(&entry) {
             let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
             prompts.push((entry.id.as_str().to_owned(), line));
@@ -224,20 +223,20 @@ pub(super) async fn prompts(switch: &SessionSwitch) -> Result<Vec<(String, Strin
 }
 
 /// Describes a session that was left; `back` is how to return to it.
-pub(crate) fn describe_left(left: &Result<Kept, StoreError>, back: &str) -> Option<String> {
+pub(super) fn describe_left(left: &Result<LeftSession, StoreError>, back: &str) -> Option<String> {
     match left {
         Err(error) => Some(format!("session not saved: {error}")),
-        Ok(Kept::All(id)) => Some(format!("to go on with the one before: {back} {id}")),
-        Ok(Kept::Part { id, missing }) => {
+        Ok(LeftSession::All(id)) => Some(format!("to go on with the one before: {back} {id}")),
+        Ok(LeftSession::Part { id, missing }) => {
             Some(format!("session saved but for its last {missing} entries; to go on: {back} {id}"))
         }
-        Ok(Kept::Nothing) => None,
+        Ok(LeftSession::Nothing) => None,
     }
 }
 
 /// A conversation from its last prompt on, a line for each line that begins something: what was asked, what was done, and
 /// what was not.
-pub(crate) fn last_exchange(blocks: &[Arc<Block>]) -> Vec<String> {
+pub(super) fn last_exchange(blocks: &[Arc<Block>]) -> Vec<String> {
     let is_prompt = |block: &Arc<Block>| matches!(block.content, Content::User { .. });
     let last = blocks.iter().rposition(is_prompt).unwrap_or_default();
     let first = |(_, line): (Style, String)| shorten(&line);

@@ -1,22 +1,24 @@
 //! Ways of a conversation from one screen to another.
 
+use std::sync::Arc;
+
 use zk_tui::ScreenKind;
 use zk_tui::plain::LineEditor;
 use zk_tui::term::{TerminalGuard, Tty};
 
 use super::chat::Chat;
+use super::factory::ConversationFactory;
+use super::interrupts::Interrupts;
 use super::pending_input::PendingInput;
-use crate::app::{AppContext, Runtime};
-use crate::args::Prompt;
-use crate::exit::Exit;
-use crate::signals::Signals;
+use super::runtime::Runtime;
+use super::start::{ChatEnd, ChatStart};
 
 /// State that stays while a conversation goes from one screen to another.
 pub(super) struct TerminalSession {
-    pub(super) app: AppContext,
+    pub(super) factory: Arc<dyn ConversationFactory>,
     pub(super) tty: Tty,
     pub(super) guard: TerminalGuard,
-    pub(super) signals: Signals,
+    pub(super) interrupts: Arc<dyn Interrupts>,
     pub(super) runtime: Runtime,
     pub(super) editor: LineEditor,
 }
@@ -24,7 +26,7 @@ pub(super) struct TerminalSession {
 /// Beginning of a screen.
 pub(super) enum ScreenStart {
     /// With a new conversation.
-    Open(Prompt),
+    Open(ChatStart),
     /// With one that another screen drew, and what was being typed there.
     GoOn {
         chat: Box<Chat>,
@@ -36,16 +38,16 @@ pub(super) enum ScreenStart {
 
 /// End of a screen.
 pub(super) enum ScreenExit {
-    Exit(Exit),
+    End(ChatEnd),
     /// Another one goes on.
     Screen {
         next: ScreenKind,
         chat: Box<Chat>,
         pending: PendingInput,
     },
-    /// The conversation is opened anew, with these settings.
+    /// The conversation is opened anew, by this factory.
     Reload {
-        app: Box<AppContext>,
+        factory: Arc<dyn ConversationFactory>,
         chat: Box<Chat>,
         pending: PendingInput,
         /// The screen that it was drawn on.

@@ -7,15 +7,14 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use zk_tui::{ScreenKind, Style};
 use zk_view::Effect;
 
-use super::chat::{Chat, ConversationSource, LineOutcome};
+use super::chat::{Chat, LineOutcome};
+use super::error::ChatError;
+use super::factory::{ConversationFactory, ConversationSource};
 use super::front_end::ConsoleFrontEnd;
 use super::host_messages::{HostEvent, HostRequest, OpenConversation, Queued};
+use super::interrupts::Interrupts;
 use super::pending_input::{PendingInput, split_line};
-use crate::app::AppContext;
-use crate::args::{Prompt, Resume};
-use crate::exit::{Exit, Outcome};
-use crate::sessions;
-use crate::signals::Signals;
+use super::start::{ChatEnd, ChatStart};
 
 /// Beginning of the conversation.
 pub(super) enum Begin {
@@ -25,19 +24,19 @@ pub(super) enum Begin {
 
 /// Parts that a new conversation begins with.
 pub(super) struct Opening {
-    pub(super) app: AppContext,
-    pub(super) prompt: Prompt,
+    pub(super) factory: Arc<dyn ConversationFactory>,
+    pub(super) start: ChatStart,
     pub(super) front_end: ConsoleFrontEnd,
-    pub(super) signals: Signals,
+    pub(super) interrupts: Arc<dyn Interrupts>,
 }
 
 /// End of the conversation for this screen: for good, with another one that was asked for, or to be opened
 /// anew.
 pub(super) enum WorkEnd {
-    Exit(Exit),
+    End(ChatEnd),
     Screen(ScreenKind, Box<Chat>, Queued),
     /// The conversation goes on with what was read anew.
-    Reload(Box<AppContext>, Box<Chat>, Queued),
+    Reload(Arc<dyn ConversationFactory>, Box<Chat>, Queued),
 }
 
 /// Runs prompts and commands, one after the other.
@@ -50,18 +49,19 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) async fn run(mut self, begin: Begin) -> Outcome<WorkEnd> {
+    pub(super) async fn run(mut self, begin: Begin) -> Result<WorkEnd, ChatError> {
         let mut chooses = false;
         let (chat, mut given) = match begin {
             Begin::Open(opening) => {
-                let Opening { app, prompt, front_end, signals } = *opening;
-                if let Some(resume) = &prompt.resume {
-                    self.tell(HostEvent::Announce(sessions::end_of(&app, resume).await));
+                let Opening { factory, start, front_end, interrupts } = *opening;
+                if let Some(blocks) = factory.last_run().await {
+                    self.tell(HostEvent::Announce(blocks));
                 }
-                let chat = Chat::open(&app, ConversationSource::Prompt(&prompt), front_end, signals).await?;
+                let source = ConversationSource::Start;
+                let chat = Chat::open(&factory, source, front_end, interrupts, None).await?;
                 chat.greet();
-                chooses = prompt.resume == Some(Resume::Choose);
-                (Box::new(chat), prompt.text.map(HostRequest::Line).into_iter().collect())
+                chooses = start.chooses_session;
+                (Box::new(chat), start.prompt.map(HostRequest::Line).into_iter().collect())
             }
             Begin::GoOn(chat) => (chat, VecDeque::new()),
         };
@@ -84,7 +84,7 @@ impl Worker {
             let text = format!("keys.toml: there is no command {name} to give a key to");
             chat.screen.line(Style::YELLOW, &text);
         }
-        let exit = loop {
+        let end = loop {
             let work = match given.pop_front() {
                 Some(work) => Some(work),
                 None => self.work.recv().await,
@@ -100,7 +100,7 @@ impl Worker {
                 work => work,
             };
             let outcome = match work {
-                None | Some(HostRequest::Quit) => break Exit::Done,
+                None | Some(HostRequest::Quit) => break ChatEnd::Done,
                 Some(HostRequest::Line(line)) => self.line(&chat, line.trim()).await,
                 Some(HostRequest::Effect(Effect::Run { text })) => chat.run_waiting(&text).await,
                 Some(HostRequest::Effect(effect)) => {
@@ -130,9 +130,9 @@ impl Worker {
                     }
                     given.extend(pending.work);
                 }
-                LineOutcome::Quit(exit) => break exit,
-                LineOutcome::Reload(app) => {
-                    return Ok(WorkEnd::Reload(app, chat, Queued { first: given, rest: self.work }));
+                LineOutcome::Quit(end) => break end,
+                LineOutcome::Reload(read) => {
+                    return Ok(WorkEnd::Reload(read, chat, Queued { first: given, rest: self.work }));
                 }
             }
             if let Some(text) = chat.wanted.take_copy() {
@@ -148,7 +148,7 @@ impl Worker {
             }
         };
         chat.close().await;
-        Ok(WorkEnd::Exit(exit))
+        Ok(WorkEnd::End(end))
     }
 
     async fn line(&self, chat: &Chat, line: &str) -> LineOutcome {

@@ -8,10 +8,10 @@ use zk_compaction::{LazyCounter, report};
 use zk_core::kernel::{BoxError, Cx};
 use zk_core::service::{Command, CommandOutcome, ContextWindow, Conversation, SessionLog, WindowFill};
 
-use super::context::lines;
+use super::context_lines::context_lines;
 
 /// The commands.
-pub(crate) fn window_commands(conversation: &AgentConversation) -> Vec<Arc<dyn Command>> {
+pub(super) fn window_commands(conversation: &AgentConversation) -> Vec<Arc<dyn Command>> {
     let make =
         |kind| Arc::new(WindowCommand { kind, conversation: conversation.clone() }) as Arc<dyn Command>;
     [Kind::Compact, Kind::Uncompact, Kind::Context].map(make).into()
@@ -106,7 +106,7 @@ impl WindowCommand {
             tokio::task::spawn_blocking(|| LazyCounter::default().loaded()).await.unwrap_or_default();
         let mut report = report(&sent, &counter, cx).await;
         report.add_system(agent.system(), &counter);
-        let mut lines = lines(&report);
+        let mut lines = context_lines(&report);
         if let Some(fill) = self.fill() {
             let of = match (fill.usable, fill.window) {
                 (Some(usable), Some(window)) => {
