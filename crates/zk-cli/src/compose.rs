@@ -27,13 +27,13 @@ use crate::containment::{Containment, widest_mode};
 use crate::credentials;
 use crate::exit::{Failure, Outcome};
 use crate::held::DeniedFiles;
-use crate::mode::interactive::{JobRows, ModeChoice, PersonExec};
 use crate::mode::{PermissionModes, summary};
 use crate::place::ExecutionTarget;
 use crate::sessions::Session;
 use crate::{
     agents, behavior, compaction, cost_records, hooks, mcp, policy, prompt, reads, sandbox, select, skills,
 };
+use zk_chat::{JobRows, ModeChoice, PersonExec};
 
 /// Longest wait of a run to hear more of its model than zk knows.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(2);

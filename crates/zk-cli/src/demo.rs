@@ -77,7 +77,7 @@ async fn repair(app: &AppContext, screen: &SharedScreen, stop: &CancellationToke
     if let Err(error) = &outcome.result {
         screen.line(Style::RED, &error.to_string());
     }
-    screen.line(Style::DIM, &crate::mode::interactive::totals(&outcome.stats));
+    screen.line(Style::DIM, &zk_chat::totals(&outcome.stats));
     let passes = tests_pass(app, &bus, stop).await;
     agent.close().await;
     bus.close().await;

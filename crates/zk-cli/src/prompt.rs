@@ -13,8 +13,8 @@ use zk_skills::{
 
 use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
-use crate::mode::interactive::OWN_COMMANDS;
 use crate::settings::Settings;
+use zk_chat::OWN_COMMANDS;
 
 /// Identity of the agent. As all of the prompt it stays the same for a whole session, so that providers can
 /// cache it: no date, no listing of files, nothing random.

@@ -11,9 +11,9 @@ use super::{mcp, print};
 use crate::app::{AppContext, runtime};
 use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::mode::interactive::context_lines;
 use crate::prompt;
 use crate::sessions::{Session, given, refused, store};
+use zk_chat::context_lines;
 
 /// Prints what fills the context of every request, or of the next request of a session.
 pub(crate) fn context(app: &AppContext, id: Option<&str>, json: bool) -> Outcome<Exit> {

@@ -12,8 +12,8 @@ use super::show_session;
 use crate::app::{AppContext, runtime};
 use crate::args::actions::SessionsAction;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::mode::interactive::session_lines;
 use crate::sessions::{Copied, given, refused, store, store_copy};
+use zk_chat::session_lines;
 
 pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit> {
     let store = store(app)?;

@@ -12,8 +12,8 @@ use zk_tui::term::print_stderr;
 
 use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
-use crate::mode::interactive::parent_remark;
 use crate::sessions::{given, refused, store};
+use zk_chat::parent_remark;
 
 /// Prints a session.
 pub(super) async fn show(app: &AppContext, id: &str) -> Outcome<()> {

@@ -17,7 +17,6 @@ use zk_tui::plain::{Screen, SharedScreen};
 use zk_tui::term::{SafeText, StdStream, print_stderr};
 use zk_view::ViewDriver;
 
-use super::interactive::incomplete;
 use super::told::{self, Refused, Teller};
 use super::{prompt_command, summary};
 use crate::app::{AppContext, runtime};
@@ -30,6 +29,7 @@ use crate::output::{Output, WriteFailure};
 use crate::sessions::{self, Kept, Session};
 use crate::signals::Signals;
 use crate::stdin;
+use zk_chat::incomplete;
 
 /// Longest time for the output of a stopped run to be read.
 const STOPPED_FLUSH_LIMIT: Duration = Duration::from_secs(2);

@@ -2,7 +2,6 @@
 
 mod conversation;
 mod headless;
-pub(crate) mod interactive;
 mod permission_modes;
 mod prompt_command;
 pub(crate) mod summary;

@@ -1,7 +1,7 @@
 use zk_permission::{Mode, PermissionJudge};
 use zk_tools::{PermissionControl, PermissionMode, PlanModes};
 
-use super::interactive::ModeChoice;
+use zk_chat::ModeChoice;
 
 /// The permission mode of a conversation, for whoever changes it while it goes on.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use zk_core::kernel::{Cause, EmitError, HookError};
 use zk_core::model::{AgentError, ProviderError};
 use zk_core::service::StoreError;
 
-use super::interactive::choices;
+use zk_chat::choices;
 
 /// Advice on an answer that its output limit cut.
 pub(crate) const RAISE_OUTPUT_LIMIT: &str = "raise it with --max-tokens";

@@ -18,15 +18,15 @@ use crate::app::AppContext;
 use crate::args::Resume;
 use crate::compose::{self, HostOptions};
 use crate::exit::{Failure, Outcome};
-use crate::mode::interactive::{
-    Carried, CarriedSession, ChatError, ChatSetup, ConversationFactory, ConversationHost, ConversationSource,
-    EditorEnv, ExecutionPlace, NamedModel, OpenedConversation, ProgramPhrases, Reread, UnapprovedProject,
-    UnsavedSession,
-};
 use crate::mode::summary;
 use crate::session_switch::SessionSwitch;
 use crate::sessions::{self, Session};
 use crate::settings::{ScreenName, ThemeName};
+use zk_chat::{
+    Carried, CarriedSession, ChatError, ChatSetup, ConversationFactory, ConversationHost, ConversationSource,
+    EditorEnv, ExecutionPlace, NamedModel, OpenedConversation, ProgramPhrases, Reread, UnapprovedProject,
+    UnsavedSession,
+};
 
 /// Flags and commands of this program.
 const PHRASES: ProgramPhrases = ProgramPhrases {

@@ -11,18 +11,18 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use self::factory::ChatFactory;
-use super::interactive::{self, ChatEnd, ChatError, ChatStart, Interruption, Interrupts};
 use crate::app::AppContext;
 use crate::args::{Prompt, Resume};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::signals::Signals;
+use zk_chat::{self, ChatEnd, ChatError, ChatStart, Interruption, Interrupts};
 
 /// A conversation on the terminal.
 pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
     let Prompt { text, resume, .. } = prompt;
     let start = ChatStart { prompt: text, chooses_session: resume == Some(Resume::Choose) };
     let factory = Arc::new(ChatFactory::new(app.clone(), resume));
-    let ended = interactive::run(factory, start, |leave| {
+    let ended = zk_chat::run(factory, start, |leave| {
         Signals::watch(leave).map(|signals| Arc::new(signals) as Arc<dyn Interrupts>)
     });
     Ok(match ended? {

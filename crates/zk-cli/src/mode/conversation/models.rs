@@ -9,8 +9,8 @@ use zk_providers::select::{lists_model, split_thinking_level};
 
 use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
-use crate::mode::interactive::NamedModel;
 use crate::{compose, select};
+use zk_chat::NamedModel;
 
 /// The model that `name` means: as a list of models prints it, an id or a family.
 pub(super) async fn find_model(app: &AppContext, name: &str, agent: &Agent) -> Outcome<NamedModel> {

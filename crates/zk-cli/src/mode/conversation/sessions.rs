@@ -7,9 +7,9 @@ use zk_core::service::{Entry, OpenSession, SessionFilter, SessionInfo, SessionSt
 use zk_session::find_matching;
 
 use crate::app::AppContext;
-use crate::mode::interactive::{ConversationSessions, LeftSession, UnsavedSession};
 use crate::session_switch::SessionSwitch;
 use crate::sessions::{Kept, store};
+use zk_chat::{ConversationSessions, LeftSession, UnsavedSession};
 
 /// Sessions of a conversation in the store of this user.
 pub(super) struct ChatSessions {

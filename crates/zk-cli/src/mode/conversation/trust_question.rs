@@ -7,9 +7,9 @@ use zk_core::service::{Question, Questions, Trust, UiAnswer};
 use zk_skills::{AgentFile, Bundle, Skill, place};
 
 use crate::app::AppContext;
-use crate::mode::interactive::{ConversationFactory, UnapprovedProject};
 use crate::settings::ProjectFile;
 use crate::{agents, skills};
+use zk_chat::{ConversationFactory, UnapprovedProject};
 
 /// Longest time for a person to read what a project sets.
 const PATIENCE: Duration = Duration::from_secs(600);
