@@ -1,4 +1,33 @@
-//! A conversation on a terminal.
+//! A conversation with a person at a terminal: prompts, commands, sessions, and the way from one screen to another.
+//!
+//! [`run`] has a program's [`ConversationFactory`] open a conversation and shows it until the person ends it: on the inline, the full or the plain
+//! screen of `zk-tui`. The factory decides what a conversation consists of; it is asked again when everything is read anew, and for models and
+//! providers by name.
+//!
+//! | item | what it is |
+//! |---|---|
+//! | [`run`] | a conversation from its first prompt to its end, on any of the screens |
+//! | [`ConversationFactory`] | opens conversations: from the start, and from the one before; finds models and providers |
+//! | [`ChatSetup`], [`EditorEnv`] | place, settings and environment, as plain values |
+//! | [`ConversationSessions`] | the present session, those that were left, and those to go on with; [`NoSessions`] keeps none |
+//! | [`Interrupts`] | the signals of the process; [`NoInterrupts`] has none |
+//! | [`UnapprovedProject`] | parts of a project that the person is asked about first |
+//! | [`ModeChoice`], [`PersonExec`], [`JobRows`] | services and a plugin of the bus: the permission mode, the person's own commands, rows of jobs |
+//! | [`session_lines`], [`context_lines`], [`totals`] | lists and sums in lines, as commands print them |
+//! | [`ChatEnd`], [`ChatError`] | how it ended, or why it could not go on; exit codes are the program's |
+//!
+//! # Example
+//!
+//! `cargo run -p zk-chat --example scripted -- "Say hello."`
+//!
+#![doc = "```ignore"]
+#![doc = include_str!("../examples/scripted.rs")]
+#![doc = "```"]
+//!
+//! # What this crate must never know
+//!
+//! No argument, no environment variable, no settings file, no exit code; no vendor, no store and no server by name. Of its siblings it knows
+//! those that a conversation consists of, and no crate but the program knows it.
 
 mod commands;
 mod conversation;
@@ -25,10 +54,10 @@ pub use opening::factory::{
     ConversationFactory, ConversationHost, ConversationSource, NamedModel, OnShown, OpenedConversation,
     Reread, UnapprovedProject,
 };
-pub use opening::interrupts::{Interruption, Interrupts};
+pub use opening::interrupts::{Interruption, Interrupts, NoInterrupts};
 pub use opening::mode_choice::ModeChoice;
 pub use opening::person_exec::PersonExec;
-pub use opening::sessions::{ConversationSessions, LeftSession, UnsavedSession};
+pub use opening::sessions::{ConversationSessions, LeftSession, NoSessions, UnsavedSession};
 pub use opening::setup::{ChatSetup, ExecutionPlace, ProgramPhrases};
 pub use opening::start::{ChatEnd, ChatStart};
 pub use screen::editor::EditorEnv;

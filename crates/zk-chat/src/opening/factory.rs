@@ -122,14 +122,20 @@ pub trait ConversationFactory: Send + Sync {
     fn setup(&self) -> &ChatSetup;
 
     /// Keys of the person as they are set now, and what could not be done of them, in a line each.
-    fn keymap(&self) -> (Keymap, Vec<String>);
+    fn keymap(&self) -> (Keymap, Vec<String>) {
+        (Keymap::default(), Vec::new())
+    }
 
     /// The project's parts that the person has to be asked about, if there are any.
-    fn unapproved(&self) -> Option<Box<dyn UnapprovedProject>>;
+    fn unapproved(&self) -> Option<Box<dyn UnapprovedProject>> {
+        None
+    }
 
     /// The last run of the stored session that the start goes on with: its end is there before all of it is read. Nothing
     /// of a new session.
-    async fn last_run(&self) -> Option<Vec<Arc<Block>>>;
+    async fn last_run(&self) -> Option<Vec<Arc<Block>>> {
+        None
+    }
 
     /// Opens a conversation. Of one that fails nothing goes on, and what was carried stays.
     ///
@@ -145,7 +151,9 @@ pub trait ConversationFactory: Send + Sync {
     ///
     /// # Errors
     /// When a conversation could not begin with it.
-    fn reread(&self) -> Result<Reread, BoxError>;
+    fn reread(&self) -> Result<Reread, BoxError> {
+        Err("this program reads nothing that could be read anew".into())
+    }
 
     /// The model that `name` means to the conversation of `agent`, whose provider is opened where it is not there.
     ///
@@ -160,8 +168,12 @@ pub trait ConversationFactory: Send + Sync {
     async fn find_provider(&self, name: &str, model: Option<&str>, agent: &Agent) -> Result<Model, BoxError>;
 
     /// A remark on a model of which nothing is known.
-    fn remark_on(&self, model: &Model) -> Option<String>;
+    fn remark_on(&self, _model: &Model) -> Option<String> {
+        None
+    }
 
     /// Describes the error of a run, with what to do next.
-    fn describe_error(&self, error: &AgentError) -> String;
+    fn describe_error(&self, error: &AgentError) -> String {
+        error.to_string()
+    }
 }

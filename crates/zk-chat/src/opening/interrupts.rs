@@ -23,3 +23,19 @@ pub trait Interrupts: Send + Sync {
     /// Has the signal that stops a process call `suspend`; only the first one counts.
     fn on_suspend(&self, suspend: Box<dyn Fn() + Send + Sync>);
 }
+
+/// Signals of a process that leaves them as they are.
+#[derive(Clone, Copy, Debug)]
+pub struct NoInterrupts;
+
+impl Interrupts for NoInterrupts {
+    fn arm(&self, _: CancellationToken) {}
+
+    fn disarm(&self) {}
+
+    fn seen(&self) -> Option<Interruption> {
+        None
+    }
+
+    fn on_suspend(&self, _: Box<dyn Fn() + Send + Sync>) {}
+}

@@ -66,3 +66,46 @@ pub trait ConversationSessions: Send + Sync {
     /// The stored session whose id begins so.
     async fn find(&self, id: &str) -> Result<SessionId, BoxError>;
 }
+
+/// Sessions of a conversation that is kept nowhere.
+#[derive(Clone, Copy, Debug)]
+pub struct NoSessions;
+
+#[async_trait]
+impl ConversationSessions for NoSessions {
+    fn open_session(&self) -> Option<Arc<dyn OpenSession>> {
+        None
+    }
+
+    fn is_resumed(&self) -> bool {
+        false
+    }
+
+    fn not_shown(&self) -> Option<String> {
+        None
+    }
+
+    async fn shown_entries(&self) -> Result<Vec<Entry>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    fn print_notices(&self) {}
+
+    fn take_left(&self) -> Vec<Result<LeftSession, StoreError>> {
+        Vec::new()
+    }
+
+    fn keep_outputs(&self) {}
+
+    fn unsaved(&self) -> UnsavedSession {
+        UnsavedSession(Arc::new(()))
+    }
+
+    async fn list(&self, _: &SessionFilter) -> Result<Vec<SessionInfo>, BoxError> {
+        Ok(Vec::new())
+    }
+
+    async fn find(&self, id: &str) -> Result<SessionId, BoxError> {
+        Err(format!("there is no session {id}: this program keeps none").into())
+    }
+}

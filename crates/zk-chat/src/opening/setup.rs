@@ -7,6 +7,7 @@ use zk_agent::RateLimits;
 use zk_core::kernel::Cx;
 use zk_core::model::ThinkingLevel;
 use zk_core::service::{HostFiles, TurnCwd};
+use zk_tools::ToolsOptions;
 use zk_tui::plain::{Notices, Screen};
 use zk_tui::{Abilities, ScreenKind, TerminalEnv, term};
 
@@ -83,6 +84,29 @@ impl fmt::Debug for ChatSetup {
 }
 
 impl ChatSetup {
+    /// A conversation in `cwd`, canonical, which says nothing of the rest: no files for drafts and lines, the usual screen.
+    #[must_use]
+    pub fn new(cwd: PathBuf, host_files: Arc<dyn HostFiles>) -> Self {
+        Self {
+            terminal: TerminalEnv::default(),
+            theme: None,
+            screen: None,
+            editor: EditorEnv::new(|_| None),
+            program_path: None,
+            cwd,
+            execution_place: ExecutionPlace::ThisMachine,
+            state_dir: None,
+            line_history: None,
+            allow_all: false,
+            thinking: ThinkingLevel::Adaptive,
+            output_file_bytes: ToolsOptions::default().output_file_bytes,
+            limits: RateLimits::default(),
+            notices: Notices::default(),
+            host_files,
+            phrases: ProgramPhrases::default(),
+        }
+    }
+
     /// The directory of this machine that a conversation works in by now.
     pub(crate) fn cwd_now(&self, cx: &Cx) -> PathBuf {
         let moved = match self.execution_place {
