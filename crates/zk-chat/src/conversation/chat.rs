@@ -9,6 +9,7 @@ use zk_tui::plain::{Keyboard, LineEditor, Screen, SharedScreen, TerminalUi, Wait
 use zk_view::ViewDriver;
 
 use super::attachments::Attachments;
+use super::effects::EffectHost;
 use super::wanted_screen::WantedScreen;
 use crate::commands::own_commands::{is_harmless, provide_own};
 use crate::commands::window_commands::window_commands;
@@ -200,6 +201,16 @@ impl Chat {
             for line in session_commands::last_exchange(&self.view.view().blocks) {
                 self.screen.line(Style::DIM, &line);
             }
+        }
+    }
+
+    /// Parts that effects of the view are carried out on.
+    pub(crate) fn effects(&self) -> EffectHost<'_> {
+        EffectHost {
+            view: &self.view,
+            conversation: &self.conversation,
+            sessions: &*self.sessions,
+            attachments: &self.attachments,
         }
     }
 

@@ -11,7 +11,7 @@ use zk_tui::{ScreenKind, Style};
 use zk_view::{Effect, Intent};
 
 use super::chat::Chat;
-use super::line::{load_body, no_command, refresh_files};
+use super::line::{no_command, refresh_files};
 use crate::screen::host_messages::{HostEvent, Made, OpenConversation};
 
 /// Runs a command that works during a run, and returns its output.
@@ -228,10 +228,9 @@ impl Chat {
         };
         text.lines().for_each(|line| self.screen.line(Style::PLAIN, line));
         let loads = |effect: &Effect| matches!(effect, Effect::LoadBody { .. });
-        while let Some(Effect::LoadBody { id }) = self.view.take_effect_where(loads) {
-            if !load_body(&self.view, &*self.sessions, &id).await {
-                self.screen.line(Style::YELLOW, "this output is not kept any more");
-            }
+        while let Some(effect) = self.view.take_effect_where(loads) {
+            // Nothing of it is left to do.
+            let _ = self.effects().carry_out(effect).await;
         }
         if self.wanted.peek().is_some_and(|kind| kind != ScreenKind::Plain) {
             self.screen.line(Style::DIM, "the other screen follows at the end of this run");

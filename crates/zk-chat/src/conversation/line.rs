@@ -12,26 +12,16 @@ use zk_core::service::{Command, CommandOutcome, Conversation, UiAnswer, match_co
 use zk_skills::{CommandFilesPlugin, Skills};
 use zk_tui::Style;
 use zk_tui::plain::FOLLOW_UP_WAIT;
-use zk_view::{BlockId, Effect, Intent, ViewDriver, body_of};
+use zk_view::{Effect, Intent};
 
 use super::bash;
 use super::chat::{Chat, LineOutcome};
+use super::effects::Remainder;
 use super::summary;
 use crate::commands::session_commands;
 use crate::opening::interrupts::Interruption;
-use crate::opening::sessions::ConversationSessions;
 use crate::opening::start::ChatEnd;
 use zk_settings::suggest;
-
-/// Hands all lines of a result to the view; false if they are not kept any more.
-pub(crate) async fn load_body(view: &ViewDriver, sessions: &dyn ConversationSessions, id: &BlockId) -> bool {
-    let entries = sessions.shown_entries().await.unwrap_or_default();
-    let lines = body_of(&entries, id);
-    if let Some(lines) = &lines {
-        view.body(id, lines);
-    }
-    lines.is_some()
-}
 
 /// Looks for command files: one may have come or gone since the last command.
 pub(crate) async fn refresh_files(cx: &Cx) {
@@ -139,22 +129,11 @@ impl Chat {
     pub(crate) async fn follow_view(&self) -> LineOutcome {
         let mut outcome = LineOutcome::Done;
         while let Some(effect) = self.view.take_effect() {
-            match effect {
+            match self.effects().carry_out(effect).await {
                 // The outcome of a run is printed here.
-                Effect::Run { text } => outcome = self.run_text(&text).await,
-                Effect::LoadBody { id } => {
-                    if !load_body(&self.view, &*self.sessions, &id).await {
-                        self.screen.line(Style::YELLOW, "this output is not kept any more");
-                    }
-                }
-                Effect::GiveBack { text } => self.keyboard.give_back(&text),
-                Effect::Steer { .. }
-                | Effect::Abort
-                | Effect::Reply { .. }
-                | Effect::Switch { .. }
-                | Effect::Compact { .. } => _ = self.view.carry_out(&self.conversation, effect).await,
-                // The keyboard ends waits, and commands come as lines.
-                Effect::Hurry | Effect::Command { .. } => {}
+                Some(Remainder::Run(text)) => outcome = self.run_text(&text).await,
+                Some(Remainder::GiveBack(text)) => self.keyboard.give_back(&text),
+                None => {}
             }
         }
         self.flush().await;
@@ -164,8 +143,9 @@ impl Chat {
     /// Has the view stop the run.
     async fn stop(&self) {
         self.view.intent(&Intent::Stop);
-        while let Some(effect) = self.view.take_effect() {
-            let _ = self.view.carry_out(&self.conversation, effect).await;
+        while let Some(effect) = self.view.take_effect_where(|effect| *effect == Effect::Abort) {
+            // Nothing of it is left to do.
+            let _ = self.effects().carry_out(effect).await;
         }
     }
 

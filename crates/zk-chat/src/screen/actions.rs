@@ -1,18 +1,16 @@
 //! Actions of the screen for a person beside drawing.
 
-use zk_core::model::Message;
-use zk_core::service::Conversation;
 use zk_tools::Jobs;
 use zk_tui::plain::LineEditor;
 use zk_tui::{Action, App, Modes, Queries, ScreenKind, Style};
-use zk_view::{Effect, Intent, NoteLevel};
+use zk_view::{Intent, NoteLevel};
 
 use super::editor::Editing;
-use super::host_messages::{HostRequest, Made, OpenConversation};
+use super::host_messages::{HostRequest, Made};
 use super::inline::{Edited, InlineScreen};
 use crate::commands::job_commands;
 use crate::conversation::commands_during_run;
-use crate::conversation::line::load_body;
+use crate::conversation::effects::EffectHost;
 use crate::opening::error::ChatError;
 
 impl InlineScreen {
@@ -100,22 +98,6 @@ impl InlineScreen {
         }
     }
 
-    /// Steers the run with a text; with the images of its marks.
-    async fn steer(&self, opened: &OpenConversation, effect: Effect) {
-        if let Effect::Steer { text } = &effect {
-            let images = opened.attachments.of(text);
-            if !images.is_empty() {
-                let mut message = Message::injected(text.as_str(), "steer");
-                message.content.extend(images);
-                // A text that comes too late waits in the queue of the view, which knows that the run is
-                // over.
-                let _ = opened.conversation.steer(message);
-                return;
-            }
-        }
-        let _ = self.view.carry_out(&opened.conversation, effect).await;
-    }
-
     /// Takes a steering message back, as long as the model does not have it.
     async fn unsteer(&self, id: u64, text: &str, app: &mut App) {
         if self.opened.get().is_some_and(|opened| opened.conversation.unsteer(text)) {
@@ -161,16 +143,12 @@ impl InlineScreen {
     /// Does what the view asks of a conversation that runs; the rest waits for its turn.
     async fn follow_view(&self) {
         while let Some(effect) = self.view.take_effect() {
-            match (&effect, self.opened.get()) {
-                (Effect::Steer { .. } | Effect::Abort | Effect::Reply { .. }, Some(opened)) => {
-                    self.steer(opened, effect).await;
+            match self.opened.get() {
+                // Nothing of these is left to do.
+                Some(opened) if EffectHost::is_urgent(&effect) => {
+                    let _ = opened.effects(&self.view).carry_out(effect).await;
                 }
-                (Effect::LoadBody { id }, Some(opened)) => {
-                    if !load_body(&self.view, &*opened.sessions, id).await {
-                        self.view.note(NoteLevel::Warning, "this output is not kept any more");
-                    }
-                }
-                (_, _) => self.work(HostRequest::Effect(effect)),
+                Some(_) | None => self.work(HostRequest::Effect(effect)),
             }
         }
     }

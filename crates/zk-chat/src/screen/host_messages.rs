@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tokio::sync::mpsc::UnboundedReceiver;
-use zk_view::{Block, Effect, Intent};
+use zk_view::{Block, Effect, Intent, ViewDriver};
 
 use crate::conversation::attachments::Attachments;
+use crate::conversation::effects::EffectHost;
 use crate::conversation::wanted_screen::WantedScreen;
 use crate::opening::sessions::ConversationSessions;
 
@@ -59,6 +60,14 @@ pub(crate) struct OpenConversation {
     pub(crate) sessions: Arc<dyn ConversationSessions>,
     pub(crate) attachments: Attachments,
     pub(crate) wanted: WantedScreen,
+}
+
+impl OpenConversation {
+    /// Parts that effects of `view` are carried out on.
+    pub(crate) fn effects<'a>(&'a self, view: &'a ViewDriver) -> EffectHost<'a> {
+        let (conversation, sessions) = (&self.conversation, &*self.sessions);
+        EffectHost { view, conversation, sessions, attachments: &self.attachments }
+    }
 }
 
 /// The work that was not begun when a conversation left its screen.

@@ -3,7 +3,6 @@
 use tokio_util::sync::CancellationToken;
 use zk_tui::plain::{LineEditor, ReadLine, Waiting};
 use zk_tui::{DRAFT_PAUSE, KeptDrafts, ScreenKind, Style};
-use zk_view::Effect;
 
 use super::draft_files::draft_files;
 use super::front_end::ConsoleFrontEnd;
@@ -12,6 +11,7 @@ use super::pending_input::{PendingInput, join, split_line};
 use super::runtime::Runtime;
 use super::terminal_session::{ScreenExit, ScreenStart, TerminalSession};
 use crate::conversation::chat::{Chat, LineOutcome};
+use crate::conversation::effects::Remainder;
 use crate::opening::error::ChatError;
 use crate::opening::factory::ConversationSource;
 use crate::opening::start::ChatEnd;
@@ -168,17 +168,15 @@ async fn queue_in_lines(pending: PendingInput, chat: &Chat) {
     for work in pending.work {
         match work {
             HostRequest::Line(text) => chat.keyboard.queue(text.into()),
-            // A command of the person's own is run as one.
-            HostRequest::Effect(Effect::Run { text }) => {
-                chat.keyboard.queue(Waiting { is_prompt: !text.starts_with('!'), text });
-            }
             HostRequest::Quit => chat.keyboard.queue("/quit".to_owned().into()),
-            HostRequest::Effect(effect) => {
-                if let Some(Effect::GiveBack { text }) = chat.view.carry_out(&chat.conversation, effect).await
-                {
-                    draft = join([text, draft]);
+            HostRequest::Effect(effect) => match chat.effects().carry_out(effect).await {
+                // A command of the person's own is run as one.
+                Some(Remainder::Run(text)) => {
+                    chat.keyboard.queue(Waiting { is_prompt: !text.starts_with('!'), text });
                 }
-            }
+                Some(Remainder::GiveBack(text)) => draft = join([text, draft]),
+                None => {}
+            },
         }
     }
     chat.keyboard.set_draft(draft);

@@ -5,12 +5,12 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use zk_tui::{ScreenKind, Style};
-use zk_view::Effect;
 
 use super::front_end::ConsoleFrontEnd;
 use super::host_messages::{HostEvent, HostRequest, OpenConversation, Queued};
 use super::pending_input::{PendingInput, split_line};
 use crate::conversation::chat::{Chat, LineOutcome};
+use crate::conversation::effects::Remainder;
 use crate::opening::error::ChatError;
 use crate::opening::factory::{ConversationFactory, ConversationSource};
 use crate::opening::interrupts::Interrupts;
@@ -102,15 +102,14 @@ impl Worker {
             let outcome = match work {
                 None | Some(HostRequest::Quit) => break ChatEnd::Done,
                 Some(HostRequest::Line(line)) => self.line(&chat, line.trim()).await,
-                Some(HostRequest::Effect(Effect::Run { text })) => chat.run_waiting(&text).await,
-                Some(HostRequest::Effect(effect)) => {
-                    if let Some(Effect::GiveBack { text }) =
-                        chat.view.carry_out(&chat.conversation, effect).await
-                    {
+                Some(HostRequest::Effect(effect)) => match chat.effects().carry_out(effect).await {
+                    Some(Remainder::Run(text)) => chat.run_waiting(&text).await,
+                    Some(Remainder::GiveBack(text)) => {
                         self.tell(HostEvent::GiveBack(text));
+                        LineOutcome::Done
                     }
-                    LineOutcome::Done
-                }
+                    None => LineOutcome::Done,
+                },
             };
             while let Some(waiting) = chat.keyboard.next_queued() {
                 self.tell(HostEvent::GiveBack(waiting.text));
