@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`run`] | a conversation from its first prompt to its end, on any of the screens |
 //! | [`ConversationFactory`] | opens conversations: from the start, and from the one before; finds models and providers |
+//! | [`AgentFactory`] | the simplest one: an agent on a bus of its own, which nothing is kept of |
 //! | [`ChatSetup`], [`EditorEnv`] | place, settings and environment, as plain values |
 //! | [`ConversationSessions`] | the present session, those that were left, and those to go on with; [`NoSessions`] keeps none |
 //! | [`Interrupts`] | the signals of the process; [`NoInterrupts`] has none |
@@ -48,6 +49,7 @@ pub use commands::own_commands::OWN_COMMANDS;
 pub use commands::session_lines::{parent_remark, session_lines};
 pub use conversation::job_rows::JobRows;
 pub use conversation::summary::{choices, incomplete, is_empty, totals};
+pub use opening::agent_factory::AgentFactory;
 pub use opening::carried::{Carried, CarriedSession};
 pub use opening::error::ChatError;
 pub use opening::factory::{

@@ -155,17 +155,26 @@ pub trait ConversationFactory: Send + Sync {
         Err("this program reads nothing that could be read anew".into())
     }
 
-    /// The model that `name` means to the conversation of `agent`, whose provider is opened where it is not there.
+    /// The model that `name` means to the conversation of an agent, whose provider is opened where it is not there.
     ///
     /// # Errors
     /// When its provider cannot be opened.
-    async fn find_model(&self, name: &str, agent: &Agent) -> Result<NamedModel, BoxError>;
+    async fn find_model(&self, name: &str, _agent: &Agent) -> Result<NamedModel, BoxError> {
+        Err(format!("there is no model {name}: this program has only one").into())
+    }
 
     /// A model of the provider `name`, which is opened where it is not there: its default where none is named.
     ///
     /// # Errors
     /// When the provider cannot be opened, or has no model.
-    async fn find_provider(&self, name: &str, model: Option<&str>, agent: &Agent) -> Result<Model, BoxError>;
+    async fn find_provider(
+        &self,
+        name: &str,
+        _model: Option<&str>,
+        _agent: &Agent,
+    ) -> Result<Model, BoxError> {
+        Err(format!("there is no provider {name}: this program has only one").into())
+    }
 
     /// A remark on a model of which nothing is known.
     fn remark_on(&self, _model: &Model) -> Option<String> {

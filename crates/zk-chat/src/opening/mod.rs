@@ -1,3 +1,4 @@
+pub(crate) mod agent_factory;
 pub(crate) mod approval;
 pub(crate) mod carried;
 pub(crate) mod error;

@@ -1,0 +1,3 @@
+//! What an embedder sees of a conversation.
+
+mod factory;
