@@ -1,7 +1,5 @@
 use std::path::PathBuf;
 
-use zk_core::model::SessionId;
-
 use crate::env::Env;
 
 /// Entries that zk reads of its directory of settings: all of it decides what runs, or what models are told.
@@ -64,9 +62,9 @@ impl Dirs {
         Some(self.state.as_ref()?.join("sessions"))
     }
 
-    /// Returns the directory for results of a session that are too large for its history.
-    pub(crate) fn outputs(&self, session: &SessionId) -> Option<PathBuf> {
-        Some(self.state.as_ref()?.join("outputs").join(session.as_str()))
+    /// Returns the directory of large results, with a directory for each session.
+    pub(crate) fn outputs(&self) -> Option<PathBuf> {
+        Some(self.state.as_ref()?.join("outputs"))
     }
 
     /// Keys and tokens, in a directory of their own that nobody else can enter.

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use zk_core::kernel::Bus;
 use zk_core::service::{Provider, SessionFilter, SessionStore, Unreadable, visible_line};
-use zk_exec::LocalStateFiles;
 use zk_providers::select::CredentialSource;
 use zk_tui::Style;
 use zk_tui::plain::Screen;
@@ -12,8 +11,7 @@ use zk_tui::plain::Screen;
 use crate::app::{AppContext, runtime};
 use crate::containment::Containment;
 use crate::exit::{Exit, Outcome};
-use crate::sessions::store;
-use crate::{compose, sandbox, select, stdin};
+use crate::{compose, sandbox, select, sessions, stdin};
 
 /// Time limit of an endpoint that lists its models.
 const LIST_TIMEOUT: Duration = Duration::from_secs(2);
@@ -198,17 +196,14 @@ async fn sessions(app: &AppContext) -> Finding {
     if !app.settings.program.sessions {
         return fine("sessions: not kept, by the settings");
     }
-    let (store, root) = match (store(app), app.dirs.sessions()) {
+    let (store, root) = match (sessions::store(app), app.dirs.sessions()) {
         (Ok(store), Some(root)) => (store, root),
         (Err(error), _) => return warning(format!("sessions: {error}")),
         (Ok(_), None) => return warning("sessions: there is no place for them"),
     };
-    if let Err(error) = LocalStateFiles::make_private_dir(&root)
-        .and_then(|()| rustix::fs::access(&root, rustix::fs::Access::WRITE_OK).map_err(std::io::Error::from))
-    {
+    if let Err(error) = sessions::place(app).check_writable() {
         return warning(format!(
-            "sessions: cannot write to {} ({error}): conversations are not kept; set ZK_HOME to a directory \
-             of yours",
+            "sessions: cannot write to {} ({error}): conversations are not kept; set ZK_HOME to a directory of yours",
             root.display()
         ));
     }

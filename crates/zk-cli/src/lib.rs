@@ -56,7 +56,6 @@ mod settings;
 mod signals;
 mod skills;
 mod stdin;
-mod subagent_output;
 mod trust;
 
 pub use builder::{Zk, ZkBuilder};

@@ -65,7 +65,8 @@ impl SessionSwitch {
             SwitchTarget::New => None,
             SwitchTarget::Session(id) => Some(Resume::Id(id.to_string())),
             SwitchTarget::Fork(entry) => {
-                let copied = self.current().copy_up_to(&app, entry).await.map_err(refused)?;
+                let copied = self.current().copy_up_to(&sessions::place(&app), entry).await;
+                let copied = copied.map_err(|error| refused(error.into()))?;
                 Some(Resume::Id(copied.to_string()))
             }
             SwitchTarget::Branch(_) => {

@@ -3,7 +3,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use zk_core::service::{EntryVisitor, SessionFilter, SessionInfo, SessionStore, Unreadable, visible_line};
-use zk_session::{open_matching, scan_matching};
+use zk_session::{SessionCopy, open_matching, scan_matching};
 use zk_tui::Style;
 use zk_tui::plain::Screen;
 use zk_tui::plain::lines::shorten;
@@ -13,7 +13,7 @@ use super::show_session;
 use crate::app::{AppContext, runtime};
 use crate::args::actions::SessionsAction;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::sessions::{Copied, given, refused, store, store_copy};
+use crate::sessions::{given, place, refused, store};
 
 pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit> {
     let store = store(app)?;
@@ -46,7 +46,8 @@ pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit
                 let id = given(&id, "`zk sessions copy`")?;
                 let nothing = || -> EntryVisitor { Box::new(|_, _| ControlFlow::Break(())) };
                 let found = scan_matching(&store, id, nothing).await.map_err(refused)?.info;
-                let Copied { id: copy, notices } = store_copy(app, &found.id, found.cwd, None).await?;
+                let copied = place(app).copy(&found.id, found.cwd, None).await?;
+                let SessionCopy { id: copy, notices } = copied;
                 for notice in &notices {
                     print_stderr(&format!("zk: {notice}"));
                 }
@@ -59,7 +60,7 @@ pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit
                 open.close().await.map_err(refused)?;
                 drop(open);
                 store.delete(&id).await.map_err(refused)?;
-                if let Some(outputs) = app.dirs.outputs(&id) {
+                if let Some(outputs) = place(app).outputs_of(&id) {
                     // Most sessions have none.
                     let _ = std::fs::remove_dir_all(outputs);
                 }

@@ -140,7 +140,7 @@ impl Chat {
         // A conversation that is carried over is shown already.
         if let (ConversationSource::Prompt(_), Some(entries)) = (opens, session.restored()) {
             view.begin(&entries);
-            if let Some(line) = session.not_shown() {
+            if let Some(line) = sessions::not_shown(&session) {
                 screen.line(Style::DIM, &line);
             }
         }

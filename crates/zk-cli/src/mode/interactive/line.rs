@@ -301,7 +301,7 @@ impl Chat {
             if let Some(choices) = outcome.result.as_ref().err().and_then(summary::choices) {
                 self.screen.line(Style::YELLOW, choices);
             }
-            self.sessions.current().print_notices();
+            self.sessions.current().tell_notices();
             let failed = matches!(&outcome.result, Err(error) if !matches!(error, AgentError::Aborted));
             if failed && self.is_unanswered(prompt) {
                 self.keyboard.give_back(prompt);

@@ -175,7 +175,7 @@ impl SessionCommand {
             }
             (_, Some(id)) => {
                 lines.push(format!("session {id} continues"));
-                lines.extend(self.switch.current().not_shown());
+                lines.extend(sessions::not_shown(&self.switch.current()));
             }
             (_, None) => {}
         }

@@ -10,12 +10,11 @@ use zk_core::service::{
     Durability, Entry, EntryKind, EntryVisitor, NewSession, OpenSession, SessionFilter, SessionStore,
     StoreError,
 };
-use zk_exec::LocalStateFiles;
-use zk_session::SqliteStore;
 
-use super::{refused, store};
-use crate::app::AppContext;
-use crate::exit::{Failure, Outcome};
+use super::{OpeningError, SessionNotice, SessionPlace};
+use crate::SqliteStore;
+use crate::private_dir::make_private_dir;
+use crate::sqlite::offload;
 
 /// Bytes of entries that are appended to a copy at once.
 const BATCH_BYTES: usize = 256 << 10;
@@ -24,10 +23,12 @@ const BATCH_BYTES: usize = 256 << 10;
 const MAX_COPYING_TIME: Duration = Duration::from_hours(24);
 
 /// A copy of a session.
-pub(crate) struct Copied {
-    pub(crate) id: SessionId,
+#[derive(Clone, Debug)]
+pub struct SessionCopy {
+    /// The session that is the copy.
+    pub id: SessionId,
     /// Notices of entries that could not be read.
-    pub(crate) notices: Vec<String>,
+    pub notices: Vec<String>,
 }
 
 /// Entries on their way into a copy.
@@ -66,54 +67,55 @@ impl Batches {
     }
 }
 
-/// Stores a copy of a session up to an entry, or of all of it, as one of the directory `cwd`.
-pub(crate) async fn store_copy(
-    app: &AppContext,
-    of: &SessionId,
-    cwd: PathBuf,
-    last: Option<&EntryId>,
-) -> Outcome<Copied> {
-    let store = store(app)?;
-    // One that is cut off while it is made would pass for all of the session.
-    let incomplete = store.incomplete();
-    remove_abandoned(&incomplete).await;
-    let copy =
-        incomplete.create(NewSession { id: None, cwd, parent: Some(of.clone()) }).await.map_err(refused)?;
-    let outputs = app.dirs.outputs(of).zip(app.dirs.outputs(copy.id()));
-    let batches = Batches {
-        batch: Vec::new(),
-        bytes: 0,
-        names: outputs.as_ref().map(|(from, _)| output_names(from)).unwrap_or_default(),
-        named: HashSet::new(),
-        last: last.cloned(),
-        is_complete: last.is_none(),
-    };
-    let filled = fill(&store, of, &*copy, batches).await.map_err(refused);
-    let filled = filled.and_then(|(batches, notices)| match last {
-        Some(last) if !batches.is_complete => {
-            Err(Failure::usage(format!("this session has no entry {last}")))
+impl SessionPlace {
+    /// Stores a copy of a session up to an entry, or of all of it, as one of the directory `cwd`.
+    ///
+    /// # Errors
+    /// [`OpeningError`]; nothing is left of the copy then.
+    pub async fn copy(
+        &self,
+        of: &SessionId,
+        cwd: PathBuf,
+        last: Option<&EntryId>,
+    ) -> Result<SessionCopy, OpeningError> {
+        let store = self.store()?;
+        // One that is cut off while it is made would pass for all of the session.
+        let incomplete = store.incomplete();
+        remove_abandoned(&incomplete).await;
+        let copy = incomplete.create(NewSession { id: None, cwd, parent: Some(of.clone()) }).await?;
+        let outputs = self.outputs_of(of).zip(self.outputs_of(copy.id()));
+        let batches = Batches {
+            batch: Vec::new(),
+            bytes: 0,
+            names: outputs.as_ref().map(|(from, _)| output_names(from)).unwrap_or_default(),
+            named: HashSet::new(),
+            last: last.cloned(),
+            is_complete: last.is_none(),
+        };
+        let filled = fill(&store, of, &*copy, batches).await.map_err(OpeningError::Store);
+        let filled = filled.and_then(|(batches, notices)| match last {
+            Some(last) if !batches.is_complete => Err(OpeningError::NoEntry(last.clone())),
+            Some(_) | None => Ok((batches, notices)),
+        });
+        let (batches, notices) = match filled {
+            Ok(filled) => filled,
+            Err(error) => {
+                let _ = copy.close().await;
+                let _ = incomplete.delete(copy.id()).await;
+                return Err(error);
+            }
+        };
+        if let Some((from, to)) = outputs {
+            let place = from.clone();
+            let copied = offload(move || Ok(copy_outputs(&from, &to, &batches.named))).await?;
+            if let Err(error) = copied {
+                self.notices.tell(SessionNotice::OutputsNotCopied { from: place, error });
+            }
         }
-        Some(_) | None => Ok((batches, notices)),
-    });
-    let (batches, notices) = match filled {
-        Ok(filled) => filled,
-        Err(failure) => {
-            let _ = copy.close().await;
-            let _ = incomplete.delete(copy.id()).await;
-            return Err(failure);
-        }
-    };
-    if let Some((from, to)) = outputs {
-        let shown = from.display().to_string();
-        let copied = tokio::task::spawn_blocking(move || copy_outputs(&from, &to, &batches.named));
-        if let Err(error) = copied.await.map_err(Failure::failed)? {
-            app.notices
-                .show(&format!("warning: not all large results are in the copy, see {shown}: {error}"));
-        }
+        copy.close().await?;
+        store.take_complete(copy.id()).await?;
+        Ok(SessionCopy { id: copy.id().clone(), notices })
     }
-    copy.close().await.map_err(refused)?;
-    store.take_complete(copy.id()).await.map_err(refused)?;
-    Ok(Copied { id: copy.id().clone(), notices })
 }
 
 /// Removes copies that a process left before they were whole.
@@ -190,7 +192,7 @@ fn copy_outputs(from: &Path, to: &Path, named: &HashSet<String>) -> std::io::Res
             if !entry.file_type()?.is_file() || !name.to_str().is_some_and(|name| named.contains(name)) {
                 continue;
             }
-            LocalStateFiles::make_private_dir(&to)?;
+            make_private_dir(&to)?;
             let (from, to) = (entry.path(), to.join(&name));
             // A log that a command still writes goes on in both.
             let linked = std::fs::hard_link(&from, &to).or_else(|_| std::fs::copy(&from, &to).map(drop));
