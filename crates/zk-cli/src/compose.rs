@@ -26,12 +26,11 @@ use crate::audit::Audit;
 use crate::containment::{Containment, widest_mode};
 use crate::credentials;
 use crate::exit::{Failure, Outcome};
-use crate::held::DeniedFiles;
 use crate::mode::{JobRows, PermissionModes, summary};
 use crate::place::{ExecutionTarget, PersonExec};
 use crate::sessions::Session;
 use crate::{
-    agents, behavior, compaction, cost_records, hooks, mcp, policy, prompt, reads, sandbox, select, skills,
+    agents, behavior, compaction, cost_records, hooks, mcp, policy, prompt, sandbox, select, skills,
 };
 
 /// Longest wait of a run to hear more of its model than zk knows.
@@ -89,7 +88,7 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     // A container has an outside as well; it is what the person chose for commands of their own, too.
     let is_in_sandbox = sandbox.is_some();
     let outside = is_in_sandbox || matches!(app.settings.context(), ContextName::Docker(_));
-    let shell_bounds = sandbox.is_some().then(|| sandbox::describe(app, is_contained));
+    let shell_bounds = sandbox.is_some().then(|| app.settings.sandbox.describe(is_contained));
     let tools = ToolsOptions {
         outside,
         attended,
@@ -100,10 +99,11 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     let own = of_person(app, bus, children.clone());
     let scope = bus.scope("outside");
     let sandbox = sandbox.map(|exec| sandbox::watch_for_loss(&scope, exec, app.notices.clone()));
+    let rules = policy::rules(app).0;
     let denied =
-        DeniedFiles::watch(&bus.scope("denied-files"), policy::rules(app).0.iter().cloned(), judge.clone());
+        sandbox::watch_denied_files(&bus.scope("denied-files"), rules.iter().cloned(), judge.clone());
     if let Some(sandbox) = &sandbox {
-        denied.hide_in(sandbox);
+        sandbox::hide_in(&denied, sandbox);
     }
     if outside || sandbox.is_some() {
         // A person agreed to each of these commands, or typed it: it may ask the agent of ssh.
@@ -156,7 +156,7 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
         bus.install(plugin).map_err(Failure::failed)?;
     }
     // In place of the one that the local plugin has.
-    reads::provide(bus, app, judge, denied, for_reads, is_in_sandbox);
+    sandbox::provide_reads(bus, app, judge, denied, for_reads, is_in_sandbox);
     mcp::record(app, bus);
     mcp::offer_skills(bus).map_err(Failure::failed)?;
     // A token that a sub-agent renewed is as lost as any other.

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use zk_agent::AgentDefinition;
 use zk_core::service::HostFiles;
+use zk_exec::settings::at_home;
 
+use crate::agents;
 use crate::app::AppContext;
 use crate::env::Env;
 use crate::exit::{Failure, Outcome};
 use crate::launch::Launch;
 use crate::settings::{Settings, SettingsSources};
-use crate::{agents, sandbox};
 
 /// Everything that is set, as it was read.
 struct Configured {
@@ -42,8 +43,7 @@ impl Configured {
 
 fn all_dirs(launch: &Launch, settings: &Settings, env: &Env) -> Outcome<Vec<PathBuf>> {
     let home = env.path("HOME");
-    let of_settings =
-        settings.program.add_dirs.iter().filter_map(|dir| sandbox::at_home(dir, home.as_deref()));
+    let of_settings = settings.program.add_dirs.iter().filter_map(|dir| at_home(dir, home.as_deref()));
     launch.add_dirs.iter().cloned().chain(of_settings).map(|dir| canonical(&dir)).collect()
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use zk_core::kernel::{Bus, Cx, Plugin};
 use zk_core::service::{Trust, visible_line};
 use zk_exec::WorkspaceFiles;
+use zk_exec::settings::at_home;
 use zk_skills::{
     LeftOutSkill, Skill, SkillApproval, SkillFiles, SkillRoots, SkillSet, SkillsOptions, SkillsPlugin,
     SkillsResolved, discover, left_out, scan,
@@ -34,10 +35,7 @@ pub(crate) fn command_dirs(app: &AppContext) -> Vec<PathBuf> {
 pub(crate) fn roots(app: &AppContext) -> SkillRoots {
     let own = &app.settings.skills;
     let home = app.env.path("HOME");
-    let path = |path: &String| match (path.strip_prefix("~/"), &home) {
-        (Some(rest), Some(home)) => home.join(rest),
-        _ => PathBuf::from(path),
-    };
+    let path = |path: &String| at_home(path, home.as_deref()).unwrap_or_else(|| PathBuf::from(path));
     SkillRoots {
         cwd: app.cwd.clone(),
         project: app.project.clone(),

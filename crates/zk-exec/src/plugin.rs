@@ -3,7 +3,7 @@ use std::sync::Arc;
 use zk_core::kernel::{BoxError, Plugin, Scope};
 use zk_core::service::{Exec, Files, HostFiles, ReadExec};
 
-use crate::git::GitReads;
+use crate::reads::GitReads;
 use crate::{
     BoundedExec, Environment, LocalHostFiles, ProcessExec, SandboxExec, Supervision, WorkspaceFiles,
 };

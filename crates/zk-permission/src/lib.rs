@@ -25,7 +25,8 @@
 //! # What this crate must never know
 //!
 //! No terminal, no model and no tool. It knows `zk-core` and no sibling. It asks nobody, prints nothing and starts
-//! nothing; the file of approvals is the only one that it writes, a repository's configuration the only other one it reads.
+//! nothing; the file of approvals is the only one that it writes. Beside it it reads a repository's configuration and the names
+//! in directories that rules are about.
 
 mod approvals;
 mod classifier;
@@ -44,14 +45,15 @@ mod shell;
 
 pub use approvals::{Approval, ApprovalError, ApprovalKind, Approvals};
 pub use classifier::{PathClassifier, PathPlace, ProgramPlace, TextPathClassifier, TreeWalk, by_name};
-pub use connections::{GitRewrite, GitRewrites};
+pub use connections::{GitCredentials, GitRewrite, GitRewrites};
 pub use host::HostPathClassifier;
 pub use judge::{Call, Circumstances, JudgedProgram, Reason, RuleRef, Verdict, judge};
 pub use mode::{Mode, UnknownMode};
 pub use plugin::{PermissionJudge, date_of_day};
 pub use repository::starts_nothing;
 pub use rules::{
-    Access, CommandPattern, Decision, Explanation, Layer, Rule, RuleBase, RuleError, Rules, UnknownDecision,
+    Access, CommandPattern, Decision, DeniedFiles, Explanation, HeldPaths, HideFiles, Layer, Rule, RuleBase,
+    RuleError, Rules, UnknownDecision,
 };
 pub use shell::{
     Assignment, Command, Connector, MAX_COMMANDS, NotUnderstood, Obstacle, Redirect, Script, quote, quote_all,

@@ -26,7 +26,8 @@ use super::proxy::{self, Granted, Proxy};
 use super::remedy;
 use super::report::{SandboxError, SandboxReport, SelfTest};
 use super::repositories::Repositories;
-use crate::{BoundedExec, Environment, Limits, ProcessExec, Supervision, git};
+use crate::reads::git;
+use crate::{BoundedExec, Environment, Limits, ProcessExec, Supervision};
 
 /// Runs commands on this machine, in a sandbox: the `dyn Exec` of the context `sandbox`.
 ///
@@ -219,6 +220,24 @@ impl SandboxExec {
     pub fn hide(&self, paths: &[PathBuf]) -> Result<(), SandboxError> {
         self.exec.hide(paths).map_err(|error| SandboxError::Missing {
             what: format!("the sandbox cannot be told what to hide: {error}"),
+        })
+    }
+
+    /// [`Self::self_test`] for a caller that waits, inside of a runtime or outside: it runs on a thread of its own.
+    ///
+    /// # Errors
+    /// As [`Self::self_test`].
+    pub fn self_test_and_wait(&self) -> Result<SelfTest, SandboxError> {
+        let missing = |what: String| SandboxError::Missing { what };
+        std::thread::scope(|threads| {
+            let test = || {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+                let runtime =
+                    runtime.map_err(|error| missing(format!("cannot test the sandbox: {error}")))?;
+                runtime.block_on(self.self_test())
+            };
+            let ended = threads.spawn(test).join();
+            ended.unwrap_or_else(|_| Err(missing("the self-test of the sandbox broke off".to_owned())))
         })
     }
 

@@ -1,3 +1,4 @@
+use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -6,60 +7,112 @@ use async_trait::async_trait;
 use zk_core::events::ToolPrepare;
 use zk_core::kernel::{Answer, Bus, Cx, Handler, Scope};
 use zk_core::service::{Exec, ExecError, ExecRequest, Process, ReadExec};
-use zk_exec::{Environment, SandboxExec};
-use zk_permission::{Mode, PermissionJudge};
 
-use crate::app::AppContext;
-use crate::containment::ForReads;
-use crate::held::DeniedFiles;
-use crate::sandbox;
+use crate::SandboxExec;
 
 /// Longest wait of a command for the read-only sandbox to be set up.
 const SET_UP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Provides the read-only sandbox to tools for as long as it stands, and ends it with the bus.
-pub(crate) fn provide(
-    bus: &Bus,
-    app: &AppContext,
-    judge: PermissionJudge,
-    denied: Arc<DeniedFiles>,
-    found: ForReads,
-    is_in_sandbox: bool,
-) {
-    let tested = match found {
-        ForReads::Tested(exec) => Some(*exec),
-        ForReads::Later => None,
-        ForReads::Absent => return,
-    };
-    let scope = bus.scope("reads");
-    let reads = Arc::new(Reads {
-        app: app.clone(),
-        judge,
-        denied,
-        scope: scope.clone(),
-        is_in_sandbox,
-        exec: OnceLock::new(),
-        stage: Mutex::new(Stage::Untried),
-        attempt: tokio::sync::Mutex::default(),
-    });
-    if let Some(exec) = tested {
-        reads.hold(Arc::new(exec));
-    }
-    scope.handle::<ToolPrepare, _>(Arc::new(SetUp(reads.clone())));
-    scope.on_close(async move || {
-        if let Some(exec) = reads.exec.get() {
-            exec.close().await;
+type Make = dyn Fn() -> Result<SandboxExec, String> + Send + Sync;
+
+/// Sandbox of calls that run unasked because they only read, as the service [`ReadExec`] for as long as it stands. It is
+/// set up before the first command that wants it, and again once it was lost.
+pub struct ReadSandbox {
+    make: Arc<Make>,
+    tested: Option<SandboxExec>,
+    on_made: Box<dyn Fn(&Arc<SandboxExec>) + Send + Sync>,
+    on_change: Box<dyn Fn(bool) + Send + Sync>,
+    on_notice: Box<dyn Fn(ReadSandboxNotice<'_>) + Send + Sync>,
+    is_wanted: Box<dyn Fn() -> bool + Send + Sync>,
+}
+
+/// Change of a read-only sandbox that a person is told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadSandboxNotice<'a> {
+    /// It cannot be set up, or not any more.
+    Lost {
+        /// Cause.
+        reason: &'a str,
+    },
+    /// It is set up again.
+    Restored,
+}
+
+impl ReadSandbox {
+    /// One that `make` tests and makes, on a thread that may block.
+    pub fn new(make: impl Fn() -> Result<SandboxExec, String> + Send + Sync + 'static) -> Self {
+        Self {
+            make: Arc::new(make),
+            tested: None,
+            on_made: Box::new(|_| ()),
+            on_change: Box::new(|_| ()),
+            on_notice: Box::new(|_| ()),
+            is_wanted: Box::new(|| true),
         }
-    });
+    }
+
+    /// Takes this sandbox, which was tested and made.
+    #[must_use]
+    pub fn tested(self, exec: SandboxExec) -> Self {
+        Self { tested: Some(exec), ..self }
+    }
+
+    /// Calls `tell` with the sandbox once it is made.
+    #[must_use]
+    pub fn on_made(self, tell: impl Fn(&Arc<SandboxExec>) + Send + Sync + 'static) -> Self {
+        Self { on_made: Box::new(tell), ..self }
+    }
+
+    /// Calls `tell` whenever it stands or does not stand any more, for whoever judges which calls only read.
+    #[must_use]
+    pub fn on_change(self, tell: impl Fn(bool) + Send + Sync + 'static) -> Self {
+        Self { on_change: Box::new(tell), ..self }
+    }
+
+    /// Calls `tell` with what a person is told.
+    #[must_use]
+    pub fn on_notice(self, tell: impl Fn(ReadSandboxNotice<'_>) + Send + Sync + 'static) -> Self {
+        Self { on_notice: Box::new(tell), ..self }
+    }
+
+    /// Asks `is_wanted` before it is set up.
+    #[must_use]
+    pub fn wanted_if(self, is_wanted: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self { is_wanted: Box::new(is_wanted), ..self }
+    }
+
+    /// Provides it to the tools of `bus`, and ends it with the bus.
+    pub fn provide(mut self, bus: &Bus) {
+        let scope = bus.scope("reads");
+        let tested = self.tested.take();
+        let reads = Arc::new(Reads {
+            sandbox: self,
+            scope: scope.clone(),
+            exec: OnceLock::new(),
+            stage: Mutex::new(Stage::Untried),
+            attempt: tokio::sync::Mutex::default(),
+        });
+        if let Some(exec) = tested {
+            reads.hold(Arc::new(exec));
+        }
+        scope.handle::<ToolPrepare, _>(Arc::new(SetUp(reads.clone())));
+        scope.on_close(async move || {
+            if let Some(exec) = reads.exec.get() {
+                exec.close().await;
+            }
+        });
+    }
+}
+
+impl fmt::Debug for ReadSandbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReadSandbox").field("tested", &self.tested).finish_non_exhaustive()
+    }
 }
 
 struct Reads {
-    app: AppContext,
-    judge: PermissionJudge,
-    denied: Arc<DeniedFiles>,
+    sandbox: ReadSandbox,
     scope: Scope,
-    /// Whether all commands run in a sandbox.
-    is_in_sandbox: bool,
     exec: OnceLock<Arc<SandboxExec>>,
     stage: Mutex<Stage>,
     attempt: tokio::sync::Mutex<()>,
@@ -79,10 +132,7 @@ impl Reads {
     /// Changes the stage, and at once whether the judge counts on the sandbox.
     fn change(&self, stage: Stage) -> Stage {
         let mut now = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
-        match &stage {
-            Stage::Holds(_) => self.judge.hold_reads(),
-            Stage::Untried | Stage::Lost | Stage::Refused => self.judge.restrict_reads(),
-        }
+        (self.sandbox.on_change)(matches!(stage, Stage::Holds(_)));
         std::mem::replace(&mut *now, stage)
     }
 
@@ -94,7 +144,7 @@ impl Reads {
 
     fn hold(self: &Arc<Self>, exec: Arc<SandboxExec>) {
         let exec = self.exec.get_or_init(|| {
-            self.denied.hide_in(&exec);
+            (self.sandbox.on_made)(&exec);
             exec
         });
         let exec = exec.clone();
@@ -105,22 +155,11 @@ impl Reads {
         self.change(Stage::Holds(scope));
     }
 
-    async fn lose(&self, why: &str) {
+    async fn lose(&self, reason: &str) {
         // First: what was judged as a read before finds out that it is none any more.
         let Stage::Holds(scope) = self.change(Stage::Lost) else { return };
         scope.close().await;
-        self.warn(why);
-    }
-
-    fn warn(&self, why: &str) {
-        let then = if self.is_in_sandbox && self.judge.mode() == Mode::Auto {
-            "commands that only read run in the sandbox that can write to the project"
-        } else {
-            "commands that only read are asked about, but for programs without configuration of their own"
-        };
-        self.app
-            .notices
-            .show(&format!("warning: {then}, until the read-only sandbox can be set up again: {why}"));
+        (self.sandbox.on_notice)(ReadSandboxNotice::Lost { reason });
     }
 
     async fn set_up(self: &Arc<Self>) {
@@ -128,15 +167,12 @@ impl Reads {
         if !self.is_to_be_tried() {
             return;
         }
-        let (known, app) = (self.exec.get().cloned(), self.app.clone());
+        let (known, make) = (self.exec.get().cloned(), self.sandbox.make.clone());
         let is_first = known.is_none();
         // Waits for a process that sets it up.
         let attempt = tokio::task::spawn_blocking(move || match known {
             Some(exec) => exec.start().map(|_| exec).map_err(|error| error.to_string()),
-            None => {
-                let environment = Environment::filtered(app.env.without_secrets());
-                sandbox::start_for_reads(&app, environment).map(Arc::new).map_err(|failure| failure.message)
-            }
+            None => make().map(Arc::new),
         });
         let found = match tokio::time::timeout(SET_UP_TIMEOUT, attempt).await {
             Ok(Ok(found)) => found,
@@ -147,14 +183,12 @@ impl Reads {
             Ok(exec) => {
                 self.hold(exec);
                 if !is_first {
-                    self.app
-                        .notices
-                        .show("the read-only sandbox is set up again: commands that only read run in it");
+                    (self.sandbox.on_notice)(ReadSandboxNotice::Restored);
                 }
             }
-            Err(why) if is_first => {
+            Err(reason) if is_first => {
                 self.change(Stage::Refused);
-                self.warn(&why);
+                (self.sandbox.on_notice)(ReadSandboxNotice::Lost { reason: &reason });
             }
             Err(_) => {}
         }
@@ -198,7 +232,7 @@ struct SetUp(Arc<Reads>);
 impl Handler<ToolPrepare> for SetUp {
     async fn call(&self, event: &ToolPrepare, _: &Cx) -> Answer<ToolPrepare> {
         let reads = &self.0;
-        if event.call.name == "shell" && reads.judge.mode() != Mode::All && reads.is_to_be_tried() {
+        if event.call.name == "shell" && (reads.sandbox.is_wanted)() && reads.is_to_be_tried() {
             reads.set_up().await;
         }
         Ok(None)

@@ -3,25 +3,35 @@ mod appeared;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use zk_permission::{Access, Rule};
+pub use appeared::{DeniedFiles, HideFiles};
 
-pub(crate) use appeared::DeniedFiles;
+use super::{Access, Rule};
 
 /// Names that are looked at for one pattern, to find the files that it denies.
 const MAX_NAMES: usize = 20_000;
 
 /// Mounts by which a sandbox keeps every command from what a rule denies.
+///
+/// ```
+/// use std::path::Path;
+/// use zk_permission::{Decision, HeldPaths, Layer, Rule, RuleBase};
+///
+/// let base = RuleBase { root: "/project".into(), home: None };
+/// let rule = Rule::parse(Layer::User, Decision::Deny, "write(/elsewhere/**)", &base).unwrap();
+/// assert_eq!(HeldPaths::of(&rule, &[Path::new("/project")]), Some(HeldPaths::default()));
+/// ```
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Held {
+pub struct HeldPaths {
     /// Files and directories of which nothing is seen.
-    pub(crate) hidden: Vec<PathBuf>,
+    pub hidden: Vec<PathBuf>,
     /// Files and directories that cannot be written.
-    pub(crate) protected: Vec<PathBuf>,
+    pub protected: Vec<PathBuf>,
 }
 
-impl Held {
+impl HeldPaths {
     /// The mounts for a rule, in a sandbox that writes to these places; nothing if it cannot hold the rule.
-    pub(crate) fn of(rule: &Rule, writable: &[&Path]) -> Option<Self> {
+    #[must_use]
+    pub fn of(rule: &Rule, writable: &[&Path]) -> Option<Self> {
         let (access, below) = rule.denied_below()?;
         match (access, rule.denied_tree()) {
             (Access::Write, Some((_, tree))) => {
@@ -95,7 +105,7 @@ fn look_through(rule: &Rule, below: &Path, passed: &mut dyn FnMut(&Path)) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zk_permission::{Decision, Layer, RuleBase};
+    use crate::{Decision, Layer, RuleBase};
 
     #[test]
     fn what_is_there_is_mounted_and_what_a_command_could_make_is_not_held() {
@@ -111,22 +121,25 @@ mod tests {
         let base = RuleBase { root: root.clone(), home: None };
         let held = |text: &str| {
             let rule = Rule::parse(Layer::User, Decision::Deny, text, &base).unwrap();
-            Held::of(&rule, &[&root]).map(|mut held| {
+            HeldPaths::of(&rule, &[&root]).map(|mut held| {
                 held.hidden.sort();
                 held
             })
         };
         let hidden = |names: &[&str]| {
-            Some(Held { hidden: names.iter().map(|name| root.join(name)).collect(), ..Held::default() })
+            Some(HeldPaths {
+                hidden: names.iter().map(|name| root.join(name)).collect(),
+                ..HeldPaths::default()
+            })
         };
         assert_eq!(held("read(private/**)"), hidden(&["private"]));
         assert_eq!(held("read(.env)"), hidden(&[".env"]));
         assert_eq!(held("read(**/.env)"), hidden(&[".env", "sub/.env"]));
         assert_eq!(held("read(missing/**)"), hidden(&["missing"]));
         assert_eq!(held("read(link/missing/**)"), None, "nobody can tell where that is");
-        let protected = Some(Held { protected: vec![root.join("secrets")], ..Held::default() });
+        let protected = Some(HeldPaths { protected: vec![root.join("secrets")], ..HeldPaths::default() });
         assert_eq!(held("write(secrets/**)"), protected);
-        assert_eq!(held("write(/elsewhere/**)"), Some(Held::default()), "nothing is written there");
+        assert_eq!(held("write(/elsewhere/**)"), Some(HeldPaths::default()), "nothing is written there");
         for text in
             ["write(missing/**)", "write(**/*.lock)", "write(**)", "read(**)", "read(link/**)", "git push **"]
         {

@@ -1,24 +1,25 @@
 use std::collections::HashSet;
+use std::fmt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use zk_core::events::ToolPrepare;
-use zk_core::kernel::{Answer, Cx, Handler, Scope};
-use zk_exec::SandboxExec;
-use zk_permission::{Access, Decision, PermissionJudge, Rule};
-
 use super::look_through;
+use crate::PermissionJudge;
+use crate::rules::{Access, Decision, Rule};
 
 /// Age from which on the time of a directory tells of each change after it: longer than the tick of any kernel's clock.
 const SETTLED: Duration = Duration::from_millis(20);
 
+/// Tells a sandbox to hide files too; false once the sandbox is gone.
+pub type HideFiles = Box<dyn Fn(&[PathBuf]) -> bool + Send + Sync>;
+
 /// Files that rules deny by a pattern, so that more of them may appear. They are looked for before each command of the model.
-pub(crate) struct DeniedFiles {
+pub struct DeniedFiles {
     judge: PermissionJudge,
     rules: Mutex<Vec<Watched>>,
-    sandboxes: Mutex<Vec<Weak<SandboxExec>>>,
+    sandboxes: Mutex<Vec<HideFiles>>,
 }
 
 /// A rule with a pattern, and what was found when it was looked for last.
@@ -81,11 +82,7 @@ impl Watched {
 
 impl DeniedFiles {
     /// Watches the rules that a sandbox holds by what their patterns find.
-    pub(crate) fn watch(
-        scope: &Scope,
-        rules: impl Iterator<Item = Rule>,
-        judge: PermissionJudge,
-    ) -> Arc<Self> {
+    pub fn new(rules: impl Iterator<Item = Rule>, judge: PermissionJudge) -> Self {
         let watched = rules.filter_map(|rule| {
             let (access, below) = rule.denied_below()?;
             let is_pattern = (access, rule.denied_tree().is_none()) == (Access::Read, true);
@@ -98,30 +95,28 @@ impl DeniedFiles {
                 is_held: false,
             })
         });
-        let watched: Vec<Watched> = watched.collect();
-        let is_needed = !watched.is_empty();
-        let files = Arc::new(Self { judge, rules: Mutex::new(watched), sandboxes: Mutex::default() });
-        if is_needed {
-            scope.handle::<ToolPrepare, _>(Arc::new(Look(files.clone())));
-        }
-        files
+        Self { judge, rules: Mutex::new(watched.collect()), sandboxes: Mutex::default() }
+    }
+
+    /// Whether there are rules to watch.
+    pub fn is_needed(&self) -> bool {
+        !self.rules.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
     /// Hides what appears in this sandbox, too.
-    pub(crate) fn hide_in(&self, sandbox: &Arc<SandboxExec>) {
+    pub fn hide_in(&self, hide: HideFiles) {
         let mut sandboxes = self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner);
-        sandboxes.push(Arc::downgrade(sandbox));
         let rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
         let known: Vec<PathBuf> = rules.iter().flat_map(|rule| rule.hidden.iter().cloned()).collect();
-        if !known.is_empty() {
-            // One that cannot be told is set up anew.
-            let _ = sandbox.hide(&known);
+        if known.is_empty() || hide(&known) {
+            sandboxes.push(hide);
         }
     }
 
-    fn look(&self) {
+    /// Looks for what has appeared, hides it and tells the judge which rules are held. Reads directories.
+    pub fn look(&self) {
         // Held until the sandboxes know of it.
-        let sandboxes = self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sandboxes = self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner);
         let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
         let mut appeared = Vec::new();
         for watched in &mut *rules {
@@ -129,21 +124,13 @@ impl DeniedFiles {
             self.judge.set_held(&watched.rule, watched.is_held);
         }
         if !appeared.is_empty() {
-            for sandbox in sandboxes.iter().filter_map(Weak::upgrade) {
-                let _ = sandbox.hide(&appeared);
-            }
+            sandboxes.retain(|hide| hide(&appeared));
         }
     }
 }
 
-struct Look(Arc<DeniedFiles>);
-
-impl Handler<ToolPrepare> for Look {
-    async fn call(&self, event: &ToolPrepare, _: &Cx) -> Answer<ToolPrepare> {
-        if event.call.name == "shell" {
-            let files = self.0.clone();
-            tokio::task::spawn_blocking(move || files.look()).await?;
-        }
-        Ok(None)
+impl fmt::Debug for DeniedFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeniedFiles").finish_non_exhaustive()
     }
 }
