@@ -9,9 +9,7 @@ use zk_agent::{Behavior, DedupKey, ToolSet};
 use zk_core::events::ToolBegin;
 use zk_core::kernel::{Bus, Cx, Reach};
 use zk_core::service::Tool;
-use zk_exec::settings::LimitSettings;
 use zk_settings::suggest::did_you_mean;
-use zk_tools::ToolsOptions;
 
 use crate::settings::Settings;
 
@@ -40,18 +38,6 @@ fn dedup_tools(calls: &CallSettings, bus: &Bus) -> BTreeMap<String, DedupKey> {
     });
     let key: DedupKey = Arc::new(move |args| Some(format!("{} {args}", changes.load(Ordering::Acquire))));
     calls.dedup.iter().map(|name| (name.clone(), key.clone())).collect()
-}
-
-/// The built-in tools: a command's own limit is never above the one that all calls have.
-pub(crate) fn tools_options(tools: &ToolsOptions) -> ToolsOptions {
-    ToolsOptions { shell_timeout_max: tools.shell_timeout_max.max(tools.shell_timeout), ..tools.clone() }
-}
-
-/// Limits the time of the tools' commands to what is allowed.
-pub(crate) fn limit_time(limits: &LimitSettings, tools: ToolsOptions) -> ToolsOptions {
-    let Some(most) = limits.time() else { return tools };
-    let shell_timeout = tools.shell_timeout.min(most);
-    ToolsOptions { shell_timeout, shell_timeout_max: most, job_timeout_max: Some(most), ..tools }
 }
 
 /// Which tools the model is offered.
@@ -109,6 +95,7 @@ mod tests {
 
     use zk_agent::{OnExceed, OutputBudget, QueueMode, ThinkingDecay};
     use zk_core::model::Budget;
+    use zk_tools::ToolsOptions;
 
     use super::*;
     use crate::settings::of_text;
@@ -178,11 +165,11 @@ shell = 16
             glob_results: 13,
             ..ToolsOptions::default()
         };
-        assert_eq!(tools_options(&settings.tools), expected);
+        assert_eq!(settings.tools.clone().sorted_limits(), expected);
         let share = of_text("[tools]\noutput_budget_percent = 17\n");
         let budget = Behavior::of_settings(&share.run, &share.calls).tool_output_budget;
         assert!(matches!(budget, Some(OutputBudget::OfWindow { percent: 17 })));
-        let most = limit_time(&of_text("[limits]\nseconds = 5\n").limits, expected);
+        let most = expected.within(of_text("[limits]\nseconds = 5\n").limits.time().unwrap());
         let five = Duration::from_secs(5);
         assert_eq!(
             (most.shell_timeout, most.shell_timeout_max, most.job_timeout_max),

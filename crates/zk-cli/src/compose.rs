@@ -93,9 +93,12 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
         outside,
         attended,
         shell_bounds,
-        ..sandbox::with_git(app, behavior::tools_options(&app.settings.tools))
+        ..sandbox::with_git(app, app.settings.tools.clone().sorted_limits())
     };
-    let tools = behavior::limit_time(&app.settings.limits, tools);
+    let tools = match app.settings.limits.time() {
+        Some(most) => tools.within(most),
+        None => tools,
+    };
     let own = of_person(app, bus, children.clone());
     let scope = bus.scope("outside");
     let sandbox = sandbox.map(|exec| sandbox::watch_for_loss(&scope, exec, app.notices.clone()));
@@ -135,7 +138,7 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     plugins.extend(skills::plugin(app, attended));
     #[cfg(feature = "fetch")]
     plugins.push(Arc::new(zk_tools::FetchPlugin::new(app.settings.fetch.clone())));
-    plugins.extend(compaction::plugins(&app.settings)?);
+    plugins.extend(app.settings.compaction.plugins(app.settings.program.shorten)?);
     plugins.extend(compaction::shared_lines(app).filter(|_| attended));
     let dump = app.settings.program.debug_dump.as_ref().map(|dir| app.cwd.join(dir));
     plugins.extend(dump.map(|dir| {

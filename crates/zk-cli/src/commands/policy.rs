@@ -12,7 +12,7 @@ use crate::app::AppContext;
 use crate::args::actions::PolicyAction;
 use crate::containment::Containment;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::{behavior, compose, policy, sandbox};
+use crate::{compose, policy, sandbox};
 
 /// Says what may run and why, and takes back what was approved.
 pub(crate) fn policy(app: &AppContext, action: &PolicyAction) -> Outcome<Exit> {
@@ -73,7 +73,7 @@ fn effects(app: &AppContext, name: &str, args: &Value, has_sandbox: bool) -> Out
     let options = ToolsOptions {
         outside: has_sandbox,
         shell_bounds: has_sandbox.then(String::new),
-        ..sandbox::with_git(app, behavior::tools_options(&app.settings.tools))
+        ..sandbox::with_git(app, app.settings.tools.clone().sorted_limits())
     };
     bus.install(&ToolsPlugin::new(options)).map_err(Failure::failed)?;
     #[cfg(feature = "fetch")]

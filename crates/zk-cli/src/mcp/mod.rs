@@ -2,18 +2,17 @@
 
 mod skills;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use zk_auth::FileStore;
-use zk_core::kernel::{Bus, Cx, Plugin};
-use zk_core::service::{Exec, visible_line, visible_lines};
+use zk_core::kernel::{Bus, Plugin};
+use zk_core::service::{Exec, visible_lines};
 use zk_exec::{Environment, LocalStateFiles, ProcessExec, Supervision};
 use zk_mcp::{
-    FileEras, FilePins, McpBootstrapStart, McpConnect, McpError, McpPlugin, McpQuarantine, McpServers,
-    Scripts, ServerConfig, ServerRecords, ServerTransport, ServerTrust,
+    ApprovedScripts, FileEras, FilePins, McpPlugin, McpServers, ServerConfig, ServerRecords, ServerTransport,
+    ServerTrust,
 };
 
 use crate::app::AppContext;
@@ -48,14 +47,18 @@ pub(crate) fn plugin(app: &AppContext, own: Arc<dyn Exec>, is_attended: bool) ->
 /// The plugin with the program's own files, for servers with their variables expanded.
 fn build_plugin(app: &AppContext, servers: Vec<ServerConfig>) -> McpPlugin {
     let lookup = |name: &str| app.env.text(name).map(str::to_owned);
-    let check = script_change_check(app, &servers);
+    let (env, files) = (app.env.clone(), Arc::new(app.host_files.clone()));
+    let variables = move |name: &str| env.text(name).map(str::to_owned);
+    let scripts = app.settings.mcp_scripts();
+    let scripts = ApprovedScripts::new(scripts, &servers, app.project.clone(), variables, files);
     let servers: Vec<ServerConfig> = servers.into_iter().map(|server| server.expanded(&lookup)).collect();
     let sandbox = sandbox_of(app, &servers);
     for secret in servers.iter().flat_map(ServerConfig::secrets) {
         app.redactor.learn(secret);
     }
     let roots = std::iter::once(app.project.clone()).chain(app.add_dirs.iter().cloned());
-    let mut plugin = McpPlugin::new(servers, &app.project).roots(roots).check_starts(check);
+    let mut plugin =
+        McpPlugin::new(servers, &app.project).roots(roots).check_starts(move |server| scripts.check(server));
     if let Some(sandbox) = sandbox {
         plugin = plugin.sandbox(sandbox);
     }
@@ -100,36 +103,10 @@ fn sandbox_of(app: &AppContext, servers: &[ServerConfig]) -> Option<Arc<dyn Exec
     }
 }
 
-/// Whether the scripts of a server of the project are still those that were approved: one that ended may be started again
-/// after they were changed, by the model for example.
-fn script_change_check(
-    app: &AppContext,
-    servers: &[ServerConfig],
-) -> impl Fn(&ServerConfig) -> Result<(), String> + Send + Sync + 'static {
-    let approved = app.settings.mcp_scripts();
-    // As they are written: variables are expanded anew.
-    let written: BTreeMap<String, ServerConfig> =
-        servers.iter().map(|server| (server.name.clone(), server.clone())).collect();
-    let (env, project, files) = (app.env.clone(), app.project.clone(), app.host_files.clone());
-    move |server| {
-        let (Some(then), Some(server)) = (approved.get(server.identity()), written.get(&server.name)) else {
-            return Ok(());
-        };
-        let lookup = |name: &str| env.text(name).map(str::to_owned);
-        match Scripts::of(server, &project, &lookup, &files).changed_since(then) {
-            None => Ok(()),
-            Some(path) => Err(format!(
-                "{} changed since it was approved; read it, then `zk trust add` and start anew",
-                visible_line(&path.display().to_string())
-            )),
-        }
-    }
-}
-
 /// Keeps what becomes of servers for `zk mcp list`.
 pub(crate) fn record(app: &AppContext, bus: &Bus) {
     if let Some(dir) = app.dirs.mcp() {
-        record_server_states(server_records(app, dir), bus);
+        server_records(app, dir).keep_states(bus);
     }
 }
 
@@ -138,35 +115,6 @@ pub(crate) fn server_records(app: &AppContext, dir: PathBuf) -> ServerRecords {
     let (servers, _) = app.settings.mcp_servers();
     let files = Arc::new(LocalStateFiles::new(app.host_files.clone()));
     ServerRecords::new(dir, &app.project, &servers, app.redactor.clone(), files)
-}
-
-/// Keeps what becomes of servers in these records.
-fn record_server_states(records: ServerRecords, bus: &Bus) {
-    if bus.service::<McpServers>().is_none() {
-        return;
-    }
-    let records = Arc::new(records);
-    let scope = bus.scope("mcp-status");
-    let (of_start, of_connect) = (records.clone(), records.clone());
-    let (of_error, of_quarantine) = (records.clone(), records);
-    scope.on_sync(move |event: &McpBootstrapStart, _: &Cx| drop(of_start.keep_start(&event.server)));
-    scope.on_sync(move |event: &McpConnect, _: &Cx| {
-        of_connect.keep(&event.server, &format!("ready, {} tools", event.tools.len()));
-    });
-    scope.on_sync(move |event: &McpError, _: &Cx| {
-        // The server's name stands in the same line.
-        let prefix = format!("MCP server {} cannot be used: ", event.server);
-        of_error.keep(&event.server, event.error.strip_prefix(&prefix).unwrap_or(&event.error));
-    });
-    scope.on_sync(move |event: &McpQuarantine, _: &Cx| {
-        let McpQuarantine { server, changes, digest } = event;
-        let state = if digest.is_empty() {
-            format!("its tools are not known: {}", changes.join("; "))
-        } else {
-            format!("its tools changed and wait for `zk mcp accept {server} {digest}`")
-        };
-        of_quarantine.keep(server, &state);
-    });
 }
 
 /// Servers on a bus of their own, for a command.
@@ -187,7 +135,7 @@ impl Session {
         let bus = Bus::new();
         bus.install(&build_plugin(app, servers).exec(exec.clone())).map_err(Failure::failed)?;
         if let Some(dir) = app.dirs.mcp() {
-            record_server_states(server_records(app, dir).yield_to_conversations(), &bus);
+            server_records(app, dir).yield_to_conversations().keep_states(&bus);
         }
         let servers =
             bus.service::<McpServers>().ok_or_else(|| Failure::failed("MCP servers are not there"))?;

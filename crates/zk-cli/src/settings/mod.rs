@@ -223,7 +223,7 @@ impl Settings {
         name: &'static str,
         warnings: &mut Vec<String>,
     ) {
-        let (hooks, bytes) = match hooks::read_claude(sources.files, &sources.project.join(name)) {
+        let (hooks, bytes) = match HookSet::read_claude(sources.files, &sources.project.join(name)) {
             Ok(Some(found)) => found,
             Ok(None) => return,
             Err(warning) => {

@@ -29,12 +29,12 @@ pub struct ReadSandbox {
 /// Change of a read-only sandbox that a person is told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadSandboxNotice<'a> {
-    /// It cannot be set up, or not any more.
+    /// The sandbox cannot be set up, or not any more.
     Lost {
         /// Cause.
         reason: &'a str,
     },
-    /// It is set up again.
+    /// The sandbox is set up again.
     Restored,
 }
 

@@ -9,7 +9,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use zk_core::service::Provider;
 
 use crate::facts::profiles::{CompatProfile, PROFILES};
@@ -81,6 +81,18 @@ pub enum VendorDialect {
     /// One of another crate, such as a [`Dialect`](crate::wire::Dialect) in an
     /// [`HttpProvider`](crate::wire::HttpProvider).
     Own(MakeProvider),
+}
+
+impl VendorDialect {
+    /// Option by which a provider compacts a conversation itself; nothing where it cannot.
+    #[must_use]
+    pub fn compaction(&self) -> Option<Value> {
+        match self {
+            Self::Anthropic => Some(json!({"edits": [{"type": "compact_20260112"}]})),
+            Self::Responses => Some(json!([{"type": "compaction"}])),
+            Self::Chat(_) | Self::Subscription | Self::Gemini | Self::Ollama | Self::Own(_) => None,
+        }
+    }
 }
 
 impl Vendor {

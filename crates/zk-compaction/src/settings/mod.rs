@@ -1,7 +1,17 @@
 //! Section of the settings about conversations that become too long: `[compaction]`.
 
+mod choices;
+
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
+use zk_core::kernel::Plugin;
+
+use choices::Choices;
+pub use choices::CompactionChoiceError;
+
+use crate::{Focus, Rolling, Shorten, Subgoal, Summary, Tail, ToolPairs, Window};
 
 /// Ways to make a conversation smaller.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -70,6 +80,65 @@ impl StrategyName {
             Self::Focus => "focus",
             Self::Shorten => "shorten",
             Self::Server => "server",
+        }
+    }
+}
+
+impl CompactionSettings {
+    /// The owner of the context window and its strategies; none with `shorten = false`.
+    ///
+    /// ```
+    /// use zk_compaction::settings::CompactionSettings;
+    ///
+    /// assert!(CompactionSettings::default().plugins(false).unwrap().is_empty());
+    /// let both = CompactionSettings { tail: true, tool_pairs: true, ..CompactionSettings::default() };
+    /// assert!(both.plugins(true).is_err());
+    /// ```
+    ///
+    /// # Errors
+    /// [`CompactionChoiceError`] for choices that contradict each other, or have no effect.
+    pub fn plugins(&self, shorten: bool) -> Result<Vec<Arc<dyn Plugin>>, CompactionChoiceError> {
+        Choices::of(self, shorten).check()?;
+        if !shorten {
+            return Ok(Vec::new());
+        }
+        let mut plugins: Vec<Arc<dyn Plugin>> = vec![Arc::new(Window::default())];
+        let of_tail =
+            [("compaction.tail_bytes", self.tail_bytes), ("compaction.tail_turns", self.tail_turns)];
+        if self.tail {
+            plugins.push(Arc::new(self.tail()));
+        } else if let Some((key, _)) = of_tail.into_iter().find(|(_, set)| set.is_some()) {
+            return Err(CompactionChoiceError::WithoutTail { key });
+        }
+        if self.tool_pairs {
+            plugins.push(Arc::new(ToolPairs));
+        }
+        match self.strategy {
+            Some(StrategyName::Shorten | StrategyName::Server) => {}
+            Some(StrategyName::Rolling) => plugins.push(Arc::new(Rolling)),
+            Some(StrategyName::Subgoal) => plugins.push(Arc::new(Subgoal::default())),
+            Some(StrategyName::SubgoalMig) => plugins.push(Arc::new(Subgoal::by_gain())),
+            Some(StrategyName::Focus) => {
+                let focus = Focus::default();
+                let turns = self.auto_consolidate_min_window;
+                plugins.push(Arc::new(turns.map_or(focus, |turns| focus.auto_consolidate_min_window(turns))));
+            }
+            Some(StrategyName::Summary) | None => plugins.push(Arc::new(Summary)),
+        }
+        // A strategy without a model helps where the others cannot.
+        plugins.push(Arc::new(Shorten));
+        Ok(plugins)
+    }
+
+    fn tail(&self) -> Tail {
+        let tail = Tail::default();
+        let tail = match self.tail_bytes {
+            Some(bytes) => tail.threshold(bytes as usize),
+            None => tail,
+        };
+        match self.tail_turns {
+            Some(turns) => tail.keep_turns(turns as usize),
+            None => tail,
         }
     }
 }
