@@ -29,9 +29,7 @@ use crate::exit::{Failure, Outcome};
 use crate::mode::{JobRows, PermissionModes, summary};
 use crate::place::{ExecutionTarget, PersonExec};
 use crate::sessions::Session;
-use crate::{
-    agents, behavior, compaction, cost_records, hooks, mcp, policy, prompt, sandbox, select, skills,
-};
+use crate::{agents, behavior, commands, compaction, hooks, mcp, policy, prompt, sandbox, select, skills};
 
 /// Longest wait of a run to hear more of its model than zk knows.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -418,8 +416,8 @@ pub(crate) fn agent(
     install_sections(app, bus)?;
     // The end of a run says what to do next, wherever it is shown.
     bus.scope("error-formatter").provide_service(Arc::new(ErrorFormatter::new(summary::run_error)));
-    cost_records::note_breaks(bus);
-    cost_records::note_savings(bus);
+    commands::note_breaks(bus);
+    commands::note_savings(bus);
     let of_model = settings.program.model.as_deref().and_then(|name| split_thinking_level(name).1);
     let level = match (of_model, session.loaded.thinking) {
         (Some(level), _) if !thinking_is_overridden(app) => level,

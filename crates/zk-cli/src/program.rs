@@ -25,7 +25,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::launch::Launch;
 use crate::settings::Settings;
 use crate::trust::FileTrust;
-use crate::{commands, demo, doctor, mode, output};
+use crate::{commands, mode, output};
 
 /// Prints the help of a subcommand, with the options that belong to it.
 fn prints_help_of_subcommand(error: &clap::Error) -> bool {
@@ -163,8 +163,8 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         Job::ConfigKeys => commands::config_keys(&app),
         Job::ConfigSchema { of_result } => commands::config_schema(&app, of_result),
         Job::ConfigShow { origin } => commands::config_show(&app, origin),
-        Job::Doctor => doctor::run(&app),
-        Job::Demo { keep } => demo::run(&app, keep),
+        Job::Doctor => commands::doctor(&app),
+        Job::Demo { keep } => commands::demo(&app, keep),
         Job::Models { filter, json } => commands::models(&app, &filter, json),
         Job::Trust(action) => commands::trust(&app, &action),
         Job::Mcp(action) => commands::mcp(&app, action),

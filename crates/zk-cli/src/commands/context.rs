@@ -47,7 +47,7 @@ pub(super) async fn wait_for_servers(app: &AppContext, bus: &Bus) {
     let Some(servers) = bus.service::<McpServers>() else { return };
     let longest = app.settings.mcp_servers().0.iter().map(|server| server.start_cap).max();
     servers.warm_up(longest.unwrap_or_default() + Duration::from_secs(1)).await;
-    let problem = |status: ServerStatus| mcp::problem(&status.server, &status.state);
+    let problem = |status: ServerStatus| mcp::tools::problem(&status.server, &status.state);
     for lines in servers.status().into_iter().filter_map(problem) {
         app.notices.show(&format!("warning: without the tools of a server: {}", lines.join("\n")));
     }

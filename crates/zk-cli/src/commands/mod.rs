@@ -1,11 +1,11 @@
 //! The commands that show something and end.
 
 mod auth;
-#[cfg(test)]
-mod breaking_store;
 mod compact;
 mod context;
 mod cost;
+mod demo;
+mod doctor;
 mod exec_server;
 mod hooks;
 mod mcp;
@@ -13,7 +13,6 @@ mod models;
 mod policy;
 mod prompt;
 mod sessions;
-mod show_session;
 mod skills;
 mod trust;
 
@@ -21,6 +20,9 @@ pub(crate) use auth::auth;
 pub(crate) use compact::window_commands;
 pub(crate) use context::context;
 pub(crate) use cost::cost;
+pub(crate) use cost::records::{note_breaks, note_savings};
+pub(crate) use demo::run as demo;
+pub(crate) use doctor::run as doctor;
 pub(crate) use exec_server::exec_server;
 pub(crate) use hooks::{command_hooks, hooks};
 pub(crate) use mcp::mcp;

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use zk_hooks::{HookSet, HookSource};
+use zk_settings::to_json;
 
-use super::plugins::to_json;
 use super::{Layer, Settings};
 use crate::exit::{Failure, Outcome};
 

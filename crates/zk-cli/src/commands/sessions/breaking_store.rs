@@ -11,10 +11,10 @@ use zk_core::service::{
 use zk_session::MemoryStore;
 
 /// A store whose disk fails behind the first `entries` of session `id` when they are visited.
-pub(super) struct BreakingStore {
-    pub(super) inner: MemoryStore,
-    pub(super) id: SessionId,
-    pub(super) entries: usize,
+pub(in crate::commands) struct BreakingStore {
+    pub(in crate::commands) inner: MemoryStore,
+    pub(in crate::commands) id: SessionId,
+    pub(in crate::commands) entries: usize,
 }
 
 #[async_trait]

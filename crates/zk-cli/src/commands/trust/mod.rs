@@ -1,17 +1,14 @@
-use zk_core::service::{HostFiles, HostRead, Trust, TrustItem, visible_line, visible_lines};
-use zk_skills::{SkillSource, TRUST_COMMAND, command_files, command_trust_name, place};
+mod items;
+
+use zk_core::service::{Trust, visible_line, visible_lines};
 use zk_tools::PermissionGate;
 
 use super::print;
-use crate::agents;
 use crate::app::AppContext;
 use crate::args::actions::TrustAction;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::settings::ProjectFile;
-use crate::skills;
-
-/// The most that is read of a command file, in bytes.
-const MAX_COMMAND: usize = 256 * 1024;
+use items::{agent_lines, command_lines, skill_lines};
 
 /// Shows, approves or revokes what was approved in this project.
 pub(crate) fn trust(app: &AppContext, action: &TrustAction) -> Outcome<Exit> {
@@ -51,74 +48,6 @@ pub(crate) fn trust(app: &AppContext, action: &TrustAction) -> Outcome<Exit> {
         lines.extend(calls);
     }
     print(app, &lines)
-}
-
-/// The skills of the project, which `add` approves.
-fn skill_lines(app: &AppContext, action: &TrustAction) -> Outcome<Vec<String>> {
-    let set = skills::find(app);
-    let shadowed = set.shadowed.iter().map(|(skill, _)| skill);
-    let all = set.skills.iter().chain(&set.untrusted).chain(shadowed);
-    let mut lines = Vec::new();
-    for skill in all.filter(|skill| skill.source == SkillSource::Project) {
-        let state = match action {
-            TrustAction::Add => {
-                skills::approve(app, skill).map_err(Failure::failed)?;
-                "trusted from now on, as it is"
-            }
-            TrustAction::Status | TrustAction::Remove { .. } if skills::is_approved(app, skill) => "trusted",
-            TrustAction::Status | TrustAction::Remove { .. } => "not trusted: it is not used",
-        };
-        lines.push(visible_line(&format!("{}: {state}", place(skill))));
-        lines.extend(rows(&format!("{}: {}", skill.name(), skill.manifest.description)));
-        lines.extend(skills::suspicions(app, skill).iter().flat_map(|warning| rows(warning)));
-    }
-    Ok(lines)
-}
-
-/// The sub-agents of the project, which `add` approves.
-fn agent_lines(app: &AppContext, action: &TrustAction) -> Outcome<Vec<String>> {
-    let mut lines = Vec::new();
-    for file in agents::of_project(app) {
-        let state = match action {
-            TrustAction::Add => {
-                agents::approve(app, &file).map_err(Failure::failed)?;
-                "trusted from now on, as it is"
-            }
-            TrustAction::Status | TrustAction::Remove { .. } if file.is_trusted => "trusted",
-            TrustAction::Status | TrustAction::Remove { .. } => "not trusted: it is not used",
-        };
-        lines.push(visible_line(&format!("{}: {state}", file.name)));
-        lines.extend(rows(&file.describe()));
-    }
-    Ok(lines)
-}
-
-/// The command files of the project that run something, which `add` approves. The others are text.
-fn command_lines(app: &AppContext, action: &TrustAction) -> Outcome<Vec<String>> {
-    let mut lines = Vec::new();
-    for file in command_files(&app.cwd, &app.project, &[], &app.host_files) {
-        let read = app.host_files.read(&file.path, &HostRead::whole(MAX_COMMAND).own_only());
-        let Ok(bytes) = read.map(|read| read.bytes) else { continue };
-        let text = String::from_utf8_lossy(&bytes);
-        if !text.contains("!`") {
-            continue;
-        }
-        let name = command_trust_name(&file, &app.project);
-        let item = TrustItem { project: &app.project, kind: TRUST_COMMAND, name: &name, bytes: &bytes };
-        let state = match action {
-            TrustAction::Add => {
-                app.trust.approve(&item).map_err(Failure::failed)?;
-                "trusted from now on, as it is"
-            }
-            TrustAction::Status | TrustAction::Remove { .. } if app.trust.is_trusted(&item) => "trusted",
-            TrustAction::Status | TrustAction::Remove { .. } => {
-                "not trusted: commands in its text do not run"
-            }
-        };
-        lines.push(visible_line(&format!("/{} ({name}): {state}", file.name)));
-        lines.extend(rows(&text));
-    }
-    Ok(lines)
 }
 
 /// Revokes everything of the project, or what begins with `name`.

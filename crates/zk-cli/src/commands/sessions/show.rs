@@ -10,7 +10,7 @@ use zk_tui::Style;
 use zk_tui::plain::{Screen, lines};
 use zk_tui::term::print_stderr;
 
-use super::sessions::parent_remark;
+use super::list::parent_remark;
 use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
 use crate::sessions::{given, refused, store};
@@ -101,7 +101,7 @@ mod tests {
     use zk_tui::plain::{Backlog, Sink};
 
     use super::*;
-    use crate::commands::breaking_store::BreakingStore;
+    use crate::commands::sessions::breaking_store::BreakingStore;
 
     #[tokio::test]
     async fn a_session_that_cannot_be_read_to_its_end_is_shown_up_to_there() {
