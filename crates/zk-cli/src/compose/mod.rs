@@ -1,3 +1,13 @@
+pub(crate) mod agents;
+pub(crate) mod behavior;
+pub(crate) mod compaction;
+pub(crate) mod hooks;
+pub(crate) mod mcp;
+pub(crate) mod prompt;
+pub(crate) mod session_switch;
+pub(crate) mod sessions;
+pub(crate) mod skills;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,7 +39,7 @@ use crate::exit::{Failure, Outcome};
 use crate::mode::{JobRows, PermissionModes, summary};
 use crate::place::{ExecutionTarget, PersonExec};
 use crate::sessions::Session;
-use crate::{agents, behavior, commands, compaction, hooks, mcp, policy, prompt, sandbox, select, skills};
+use crate::{commands, policy, sandbox, select};
 
 /// Longest wait of a run to hear more of its model than zk knows.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(2);

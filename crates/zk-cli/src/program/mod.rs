@@ -1,5 +1,8 @@
 //! From a command line to the job it names.
 
+pub(crate) mod additions;
+pub(crate) mod builder;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
