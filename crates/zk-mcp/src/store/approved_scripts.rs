@@ -22,7 +22,7 @@ pub struct ApprovedScripts {
 }
 
 impl ApprovedScripts {
-    /// Those of `servers`, with what was approved by the identity of each server.
+    /// Approved scripts of `servers`, with what was approved by the identity of each server.
     pub fn new(
         approved: BTreeMap<String, Scripts>,
         servers: &[ServerConfig],
