@@ -13,6 +13,7 @@ use crate::SandboxExec;
 /// Longest wait of a command for the read-only sandbox to be set up.
 const SET_UP_TIMEOUT: Duration = Duration::from_secs(10);
 
+type OnMade = dyn Fn(&Arc<SandboxExec>) + Send + Sync;
 type Make = dyn Fn() -> Result<SandboxExec, String> + Send + Sync;
 
 /// Sandbox of calls that run unasked because they only read, as the service [`ReadExec`] for as long as it stands. It is
@@ -20,7 +21,7 @@ type Make = dyn Fn() -> Result<SandboxExec, String> + Send + Sync;
 pub struct ReadSandbox {
     make: Arc<Make>,
     tested: Option<SandboxExec>,
-    on_made: Box<dyn Fn(&Arc<SandboxExec>) + Send + Sync>,
+    on_made: Box<OnMade>,
     on_change: Box<dyn Fn(bool) + Send + Sync>,
     on_notice: Box<dyn Fn(ReadSandboxNotice<'_>) + Send + Sync>,
     is_wanted: Box<dyn Fn() -> bool + Send + Sync>,
