@@ -24,7 +24,7 @@ struct Edit {
 
 const EDITS: [Edit; 5] = [
     Edit {
-        file: "crates/zk-providers/src/facts/profiles/table.rs",
+        file: "crates/zk-providers/src/catalogue/profiles/table.rs",
         after: "pub const PROFILES",
         end: "];",
         rows: "    CompatProfile {
@@ -37,7 +37,7 @@ const EDITS: [Edit; 5] = [
 ",
     },
     Edit {
-        file: "crates/zk-providers/src/facts/vendors/table.rs",
+        file: "crates/zk-providers/src/catalogue/vendors/table.rs",
         after: "pub const VENDORS",
         end: "];",
         rows: "    service(\"brandnew\", \"https://api.brandnew.example/v1\", &[\"BRANDNEW_API_KEY\"], VendorDialect::Chat(\"brandnew\"))
@@ -125,7 +125,7 @@ pub(crate) fn follow(workspace: &Workspace) -> Result<()> {
     ensure!(table.contains(MODEL), "{} has no row of the model that was added", models::TABLE);
     cargo(&["run", "--quiet", "-p", "xtask", "--", "tidy"]).wait()?;
     cargo(&["test", "--quiet", "-p", "zk-providers", "--test", "it", "vendor"]).wait()?;
-    cargo(&["test", "--quiet", "-p", "zk-providers", "--lib", "facts::"]).wait()?;
+    cargo(&["test", "--quiet", "-p", "zk-providers", "--lib", "catalogue::"]).wait()?;
     fs::remove_dir_all(&copy)?;
     Ok(())
 }

@@ -17,7 +17,7 @@
 //! ```
 //!
 //! Tools that only read need nothing more. For all others somebody has to decide on their calls: a gate, such as
-//! the `PermissionGate` of `zk-tools`, or a host that says [`unguarded`](AgentBuilder::unguarded). Without either,
+//! the `PermissionGate` of `zk-permission`, or a host that says [`unguarded`](AgentBuilder::unguarded). Without either,
 //! [`build`](AgentBuilder::build) refuses them.
 //!
 //! # What this crate must never know
@@ -25,57 +25,27 @@
 //! No provider's wire format, no file, no process, no terminal, no store. It sees providers and tools through
 //! the traits of `zk-core`, and everything it does passes through events.
 
-mod accounts;
 mod agent;
-mod answer;
 mod budget;
-mod builder;
-mod busy;
-mod commit;
-mod control;
-mod conversation;
-mod counts;
-mod driver;
-mod error_formatter;
+mod context;
 mod gates;
-mod machine;
-mod models;
-mod options;
-mod output;
-mod overflow;
-mod pipe;
-mod prefix_guard;
-mod prepare;
-mod preset;
-mod prompt;
-mod request;
+mod lock;
 mod retry;
 mod run;
-mod sampling;
-mod sections;
-mod shared;
 mod spawn;
-mod steer;
-mod stop;
-mod thinking;
 mod tools;
 mod turn;
 
-pub use agent::Agent;
-pub use builder::AgentBuilder;
-pub use conversation::AgentConversation;
-pub use counts::AgentCounts;
-pub use error_formatter::ErrorFormatter;
-pub use machine::{Machine, Next, Seen, Stop};
 #[cfg(feature = "settings")]
-pub use options::settings;
-pub use options::{
-    Behavior, BudgetRule, DedupKey, OnExceed, OutputBudget, RunOptions, ThinkingDecay, ToolBudget, ToolSet,
-    Verdict,
+pub use agent::settings;
+pub use agent::{
+    Agent, AgentBuilder, AgentConversation, AgentCounts, Behavior, BudgetRule, DedupKey, OnExceed,
+    OutputBudget, Preset, RunOptions, ThinkingDecay, ToolBudget, ToolSet, Verdict,
 };
-pub use preset::Preset;
+pub use context::{GUIDE_SECTION, IDENTITY_SECTION, SectionText, section_texts};
 pub use retry::{RateLimits, RetryPolicy, Retrying};
-pub use run::{Run, RunEvent, RunEvents, RunHandle, RunOutcome, RunStream, RunText, RunUpdate, RunUpdates};
-pub use sections::{GUIDE_SECTION, IDENTITY_SECTION, SectionText, section_texts};
+pub use run::{
+    ErrorFormatter, Machine, Next, QueueMode, Run, RunEvent, RunEvents, RunHandle, RunOutcome, RunStream,
+    RunText, RunUpdate, RunUpdates, Seen, Stop,
+};
 pub use spawn::{AgentDefinition, SpawnOptions};
-pub use steer::QueueMode;

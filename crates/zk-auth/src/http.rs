@@ -83,7 +83,7 @@ impl Http {
     /// judged when it is looked up, and no other is connected to; no proxy is asked, since it would look the name up
     /// again.
     #[must_use]
-    pub fn on_behalf_of(&self, server: &Url) -> Self {
+    pub fn restricted_for_server(&self, server: &Url) -> Self {
         self.with_reach(Reach::of(server))
     }
 
@@ -94,7 +94,7 @@ impl Http {
     /// The client for `url`: without certificates for plain HTTP, without a proxy for this machine.
     ///
     /// # Errors
-    /// [`HttpError`] when no client can be made, or none of [`Http::on_behalf_of`] may connect there.
+    /// [`HttpError`] when no client can be made, or none of [`Http::restricted_for_server`] may connect there.
     pub fn client(&self, url: &Url) -> Result<Client, HttpError> {
         if let Some(reason) = self.reach.as_ref().and_then(|reach| reach.refuse_literal(url)) {
             return Err(HttpError::Setup { reason });

@@ -13,8 +13,8 @@ use crate::Secret;
 
 /// Time limit for a command to print a key.
 const LIMIT: Duration = Duration::from_secs(10);
-/// The most bytes it may print: no key is longer.
-const LONGEST: usize = 64 << 10;
+/// Longest output of a command that prints a key: no key is longer.
+const MAX_KEY_BYTES: usize = 64 << 10;
 
 /// Source of a key, as settings say it.
 ///
@@ -172,7 +172,7 @@ impl KeyRing {
         // Room for all of it: a buffer that grows leaves what it held behind.
         let mut output = Zeroizing::new(Vec::with_capacity(4 << 10));
         let mut sink = |stream: OutputStream, bytes: &[u8]| {
-            if stream == OutputStream::Stdout && output.len() <= LONGEST {
+            if stream == OutputStream::Stdout && output.len() <= MAX_KEY_BYTES {
                 output.extend_from_slice(bytes);
             }
         };
@@ -189,7 +189,7 @@ impl KeyRing {
             Exit::Stopped => return failed("was stopped".to_owned()),
         }
         let wrong = |what| KeyError::Output { program: program(), what };
-        if output.len() > LONGEST {
+        if output.len() > MAX_KEY_BYTES {
             return Err(wrong("far more than a key"));
         }
         let text = std::str::from_utf8(&output).map_err(|_| wrong("bytes that are no text"))?.trim();

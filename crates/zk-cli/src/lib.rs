@@ -14,52 +14,28 @@
 //! # What this crate must never know
 //!
 //! How a model is spoken to, how a tool does its work, how a turn goes, how a session is stored. It chooses,
-//! composes and shows; `compose.rs` is the one list of plugins. No other crate of zk knows it.
+//! composes and shows; `compose/mod.rs` is the one list of plugins. No other crate of zk knows it.
 
-mod additions;
-mod agents;
-mod app;
 mod args;
-mod audit;
-mod behavior;
-mod builder;
 mod commands;
-mod compaction;
 mod compose;
-mod configure;
-mod containment;
-mod cost_records;
-mod credentials;
-mod demo;
-mod dirs;
-mod doctor;
-mod env;
-mod exit;
-mod hardening;
-mod held;
-mod hooks;
-mod launch;
-mod mcp;
+mod context;
+mod endpoint;
+mod host;
 mod mode;
 mod output;
-mod own_files;
-mod place;
-mod policy;
 mod program;
-mod prompt;
-mod reads;
-mod sandbox;
-mod select;
-mod session_switch;
-mod sessions;
 mod settings;
-mod signals;
-mod skills;
-mod stdin;
-mod subagent_output;
-mod trust;
+mod walls;
 
-pub use builder::{Zk, ZkBuilder};
+pub use program::builder::{Zk, ZkBuilder};
+
+use compose::{agents, mcp, prompt, session_switch, sessions, skills};
+use context::{app, configure, launch};
+use endpoint::{credentials, select};
+use host::{dirs, env, exit, hardening, own_files, signals, stdin};
+use program::additions;
+use walls::{containment, place, policy, sandbox};
 
 /// Reference pages of the program in Markdown, by their paths in the repository: what can be set, and its command line.
 ///

@@ -5,6 +5,7 @@
 //! | [`ProcessExec`] | the `dyn Exec` of this machine: cleared environment, own process group, nothing left behind |
 //! | [`Supervision`] | the process that ends all commands when the program dies, however it dies |
 //! | [`SandboxExec`] | the `dyn Exec` of this machine inside namespaces, Landlock and seccomp |
+//! | [`ReadSandbox`] | the sandbox of calls that run unasked because they only read, for as long as it stands |
 //! | [`DockerExec`] | the `dyn Exec` of a container, over the interface of its engine |
 //! | [`ExecServer`], [`Remote`] | commands and files behind a socket, and the way to them |
 //! | [`SshTunnel`] | the way to those of another host |
@@ -36,12 +37,12 @@ mod context;
 mod docker;
 mod environment;
 mod files;
-mod git;
 mod host_files;
 mod limits;
 mod overlay;
 mod plugin;
 mod process;
+mod reads;
 #[cfg(feature = "remote")]
 mod remote;
 mod sandbox;
@@ -55,12 +56,12 @@ pub use context::{ContextName, ContextNameError, SshTarget, socket_path};
 pub use docker::{DockerExec, DockerOptions};
 pub use environment::Environment;
 pub use files::WorkspaceFiles;
-pub use git::git_read_variables;
 pub use host_files::LocalHostFiles;
 pub use limits::{BoundedExec, Limits};
 pub use overlay::OverlaidFiles;
 pub use plugin::{LocalExec, LocalPlugin};
 pub use process::{ProcessExec, Supervision, run_supervisor};
+pub use reads::{ReadSandbox, ReadSandboxNotice, git_read_variables};
 #[cfg(feature = "remote")]
 pub use remote::{
     ExecServer, Remote, RemoteError, RemoteExec, RemoteFiles, SocketDir, SshTunnel, open_tunnel, serve_tunnel,

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use zk_core::kernel::{BoxError, Plugin, Scope};
 use zk_core::service::{Exec, Files, HostFiles, ReadExec};
 
-use crate::git::GitReads;
+use crate::reads::GitReads;
 use crate::{
     BoundedExec, Environment, LocalHostFiles, ProcessExec, SandboxExec, Supervision, WorkspaceFiles,
 };
@@ -32,7 +32,7 @@ pub struct LocalPlugin {
     host_files: Arc<LocalHostFiles>,
 }
 
-/// Runner of commands on this machine, for those who end what it left running.
+/// Executor of local commands, kept so that a shutdown can kill what they left running.
 #[derive(Clone, Debug)]
 pub enum LocalExec {
     /// Processes as they are.

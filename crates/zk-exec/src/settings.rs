@@ -1,6 +1,6 @@
 //! Sections of the settings that bound commands: `[limits]`, `[sandbox]` and `[docker]`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::limits::Limits;
 #[cfg(feature = "sandbox")]
-use crate::sandbox::HostRules;
+use crate::sandbox::{HostRules, Network, SandboxPolicy};
 
 /// Limits of one command, in every context.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -69,6 +69,63 @@ pub struct SandboxSettings {
     /// Processes of all commands together.
     #[schemars(range(min = 1))]
     pub processes: Option<u32>,
+}
+
+impl SandboxSettings {
+    /// `policy` with what is set; `home` stands for `~`.
+    #[cfg(feature = "sandbox")]
+    #[must_use]
+    pub fn policy(&self, policy: SandboxPolicy, home: Option<&Path>) -> SandboxPolicy {
+        let writable = self.writable.iter().filter_map(|path| at_home(path, home));
+        let policy = writable.fold(policy, SandboxPolicy::writable);
+        let policy = self.hidden_paths(home).into_iter().fold(policy, SandboxPolicy::hidden);
+        let policy = match self.processes {
+            Some(processes) => policy.processes(processes),
+            None => policy,
+        };
+        match &self.network {
+            // Checked when the settings were read.
+            NetworkSetting::Hosts(hosts) => policy.hosts(HostRules::parse(hosts).unwrap_or_default()),
+            NetworkSetting::Loopback => policy.network(Network::Loopback),
+            NetworkSetting::All => policy.network(Network::All),
+            NetworkSetting::None => policy.network(Network::None),
+        }
+    }
+
+    /// Files and directories that commands see nothing of; `home` stands for `~`.
+    #[must_use]
+    pub fn hidden_paths(&self, home: Option<&Path>) -> Vec<PathBuf> {
+        self.hidden.iter().filter_map(|path| at_home(path, home)).collect()
+    }
+
+    /// Bounds of commands in the sandbox for the model, in one line. `grants` says whether single commands can be let connect.
+    #[must_use]
+    pub fn describe(&self, grants: bool) -> String {
+        let network = match &self.network {
+            NetworkSetting::Hosts(hosts) => format!("the network reaches only {}", hosts.join(", ")),
+            NetworkSetting::All => "the network is open".to_owned(),
+            NetworkSetting::Loopback => "the network reaches only commands in the sandbox".to_owned(),
+            NetworkSetting::None => "there is no network".to_owned(),
+        };
+        let more = if grants {
+            ", and what one command names (URL, git remote, package manager) once the user agrees: name the hosts in the \
+             command"
+        } else {
+            ""
+        };
+        format!(
+            "Runs in a sandbox: writes only to the project and /tmp, credentials are hidden; {network}{more}."
+        )
+    }
+}
+
+/// A path of the settings, which may begin with `~/`; nothing where that is and nobody knows `home`.
+#[must_use]
+pub fn at_home(path: &str, home: Option<&Path>) -> Option<PathBuf> {
+    match path.strip_prefix("~/") {
+        Some(rest) => Some(home?.join(rest)),
+        None => Some(PathBuf::from(path)),
+    }
 }
 
 /// Hosts that commands reach.

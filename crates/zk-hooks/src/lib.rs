@@ -57,5 +57,5 @@ mod command;
 pub use bridge::{BRIDGE_VERSION, Bridge, BridgeError, EventLine, Hello, LineStamp, Lost, ReplyLine};
 pub use command::{
     CommandHook, CommandHooks, HookConfigError, HookEvent, HookFailure, HookSet, HookSource, Matcher,
-    Vocabulary,
+    Vocabulary, settings_schema,
 };

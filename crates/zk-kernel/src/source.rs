@@ -43,6 +43,8 @@ pub enum Stage {
     Consumer,
     /// The harness's own gates, which see what consumers decided.
     Framework,
+    /// After the harness's gates, before whoever has the last word: such as a hook that wants a person asked.
+    Review,
     /// After everybody.
     Late,
 }

@@ -60,6 +60,7 @@ pub use plugin::McpPlugin;
 pub use serve::{McpServer, ServeToken, ServedCall, ServedTool, ServedTools};
 pub use server::servers::McpServers;
 pub use server::status::{FailureStage, ServerFailure, ServerState, ServerStatus};
+pub use store::approved_scripts::ApprovedScripts;
 pub use store::era_files::FileEras;
 pub use store::eras::{EraStore, MemoryEras, ServerEra};
 pub use store::pin_files::FilePins;

@@ -1,4 +1,4 @@
-//! The permission judge of zk.
+//! The permissions of zk: a judge that asks nobody, and the gate that asks.
 //!
 //! | module | what is in it |
 //! |---|---|
@@ -7,9 +7,15 @@
 //! | `rules` | [`Rules`]: allow, ask and deny, from all layers; [`CommandPattern`]; [`Rule::explain`] |
 //! | `judge` | [`judge`](fn@judge): call, [`Mode`] and rules in, [`Verdict`] with every reason out |
 //! | `connections` | which hosts a command connects to, by its words and by the remotes of its repository |
+//! | `classifier` | [`PathClassifier`]: where names and paths lead; [`HostPathClassifier`] knows it of this machine |
+//! | `mode` | [`ModeSwitch`]: the [`Mode`] of a conversation, which judge and gate share |
 //! | `approvals` | [`Approvals`]: what a person allowed for good, in a file |
+//! | `gate` | `PermissionGate`: asks before a call that changes something (feature `gate`, on by default) |
+//! | `audit` | `Audit`: one line for each decision about a call, and for its end (feature `audit`) |
+//! | `trust` | `FileTrust`: what a person approved of projects, in a file (feature `trust`) |
 //!
-//! [`PermissionJudge`] offers all of it to permission gates; [`HostPathClassifier`] knows where paths lead on this machine.
+//! [`PermissionJudge`] offers the judge to gates. A gate works without it, by what calls say of themselves; a host that has a
+//! gate of its own, or needs verdicts alone, leaves the features out.
 //!
 //! The judge does not contain anything: a command that it allows does what its program does. It says what certainly
 //! only reads, what a person already decided, and what has to be asked.
@@ -24,16 +30,19 @@
 //!
 //! # What this crate must never know
 //!
-//! No terminal, no model and no tool. It knows `zk-core` and no sibling. It asks nobody, prints nothing and starts
-//! nothing; the file of approvals is the only one that it writes, a repository's configuration the only other one it reads.
+//! No terminal, no model and no tool. It knows `zk-core` and no sibling. It prints nothing and starts nothing; the gate asks by
+//! the service `Questions`, the judge asks nobody. It writes approvals, the record and the store of trust where its host says, by
+//! the service `StateFiles`; of all else it reads a repository's configuration, and scripts that a call names.
 
 mod approvals;
+#[cfg(feature = "audit")]
+mod audit;
 mod classifier;
 mod connections;
-mod host;
+#[cfg(feature = "gate")]
+mod gate;
 mod judge;
 mod mode;
-mod offer;
 mod plugin;
 mod program;
 mod repository;
@@ -41,18 +50,29 @@ mod rules;
 #[cfg(feature = "settings")]
 pub mod settings;
 mod shell;
+#[cfg(feature = "trust")]
+mod trust;
 
 pub use approvals::{Approval, ApprovalError, ApprovalKind, Approvals};
-pub use classifier::{PathClassifier, PathPlace, ProgramPlace, TextPathClassifier, TreeWalk, by_name};
-pub use connections::{GitRewrite, GitRewrites};
-pub use host::{HostPathClassifier, PrivateFiles};
+#[cfg(feature = "audit")]
+pub use audit::Audit;
+pub use classifier::{
+    HostPathClassifier, PathClassifier, PathPlace, PrivateFiles, ProgramPlace, TextPathClassifier, TreeWalk,
+    by_name,
+};
+pub use connections::{GitCredentials, GitRewrite, GitRewrites};
+#[cfg(feature = "gate")]
+pub use gate::PermissionGate;
 pub use judge::{Call, Circumstances, JudgedProgram, Reason, RuleRef, Verdict, judge};
-pub use mode::{Mode, UnknownMode};
-pub use plugin::{PermissionJudge, date_of_day};
+pub use mode::{Mode, ModeError, ModeSwitch, UnknownMode};
+pub use plugin::PermissionJudge;
 pub use repository::starts_nothing;
 pub use rules::{
-    Access, CommandPattern, Decision, Explanation, Layer, Rule, RuleBase, RuleError, Rules, UnknownDecision,
+    Access, CommandPattern, Decision, DeniedFiles, Explanation, HeldPaths, HideFiles, Layer, Rule, RuleBase,
+    RuleError, Rules, UnknownDecision,
 };
 pub use shell::{
     Assignment, Command, Connector, MAX_COMMANDS, NotUnderstood, Obstacle, Redirect, Script, quote, quote_all,
 };
+#[cfg(feature = "trust")]
+pub use trust::FileTrust;

@@ -8,11 +8,10 @@ use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
 use zk_core::model::{Effect, Effects};
 use zk_core::service::{CallDecision, CallJudge, CallJudgement, CallOffer, Connections, WiderKind};
 
-use crate::approvals::{Approval, ApprovalKind, Approvals};
+use crate::approvals::{Approval, ApprovalKind, Approvals, offered};
 use crate::classifier::PathClassifier;
 use crate::judge::{Call, Circumstances, Verdict, judge};
-use crate::mode::Mode;
-use crate::offer::offered;
+use crate::mode::{Mode, ModeSwitch};
 use crate::repository::starts_nothing;
 use crate::rules::{Decision, Layer, Rule, Rules};
 
@@ -36,8 +35,7 @@ pub struct PermissionJudge {
 }
 
 struct State {
-    mode: RwLock<Switch>,
-    is_contained: AtomicBool,
+    modes: ModeSwitch,
     holds_reads: AtomicBool,
     /// Whether a sandbox of reads was ever said to stand or not: otherwise a person decided that nothing needs one.
     has_said_of_reads: AtomicBool,
@@ -49,13 +47,6 @@ struct State {
     rules: RwLock<Rules>,
     /// Rules of this session, and of no other.
     session: RwLock<Vec<Rule>>,
-}
-
-/// The mode now, and a wider one from the next turn on.
-#[derive(Clone, Copy, Debug)]
-struct Switch {
-    now: Mode,
-    next: Option<Mode>,
 }
 
 impl std::fmt::Debug for PermissionJudge {
@@ -72,30 +63,30 @@ impl PermissionJudge {
     /// A judge for a project, by its root, canonical.
     #[must_use]
     pub fn new(
-        mode: Mode,
+        mode: impl Into<ModeSwitch>,
         rules: Rules,
         project: impl Into<PathBuf>,
         classifier: Arc<dyn PathClassifier>,
     ) -> Self {
-        Self::with(mode, rules, project.into(), classifier, None)
+        Self::with(mode.into(), rules, project.into(), classifier, None)
     }
 
     /// As [`PermissionJudge::new`], with a file for what is allowed for good. Its rules are not read from it here.
     #[must_use]
     pub fn with_approvals(
-        mode: Mode,
+        mode: impl Into<ModeSwitch>,
         rules: Rules,
         project: impl Into<PathBuf>,
         classifier: Arc<dyn PathClassifier>,
         approvals: Approvals,
     ) -> Self {
-        Self::with(mode, rules, project.into(), classifier, Some(approvals))
+        Self::with(mode.into(), rules, project.into(), classifier, Some(approvals))
     }
 
     /// Says that commands run in a sandbox that was proven to hold.
     #[must_use]
     pub fn contained(self) -> Self {
-        self.state.is_contained.store(true, Ordering::Relaxed);
+        self.state.modes.contain();
         self
     }
 
@@ -126,51 +117,33 @@ impl PermissionJudge {
     /// The mode of the next call.
     #[must_use]
     pub fn mode(&self) -> Mode {
-        self.switch().now
+        self.state.modes.now()
     }
 
-    /// The mode of the next turn: another than [`PermissionJudge::mode`] once a wider one was set.
+    /// The mode, for whoever shows it or chooses another.
     #[must_use]
-    pub fn next_mode(&self) -> Mode {
-        let switch = self.switch();
-        switch.next.unwrap_or(switch.now)
-    }
-
-    /// Sets the mode. A tighter one holds from the next call on; a wider one from the next turn on, so that it lets
-    /// nothing through that the model asked for before.
-    pub fn set_mode(&self, mode: Mode) {
-        let mut switch = self.state.mode.write().unwrap_or_else(PoisonError::into_inner);
-        if mode <= switch.now {
-            *switch = Switch { now: mode, next: None };
-        } else {
-            switch.next = Some(mode);
-        }
+    pub fn modes(&self) -> &ModeSwitch {
+        &self.state.modes
     }
 
     /// Whether commands run in a sandbox that was proven to hold.
     #[must_use]
     pub fn is_contained(&self) -> bool {
-        self.state.is_contained.load(Ordering::Relaxed)
-    }
-
-    fn switch(&self) -> Switch {
-        *self.state.mode.read().unwrap_or_else(PoisonError::into_inner)
+        self.state.modes.is_contained()
     }
 
     fn with(
-        mode: Mode,
+        modes: ModeSwitch,
         rules: Rules,
         project: PathBuf,
         classifier: Arc<dyn PathClassifier>,
         approvals: Option<Approvals>,
     ) -> Self {
-        let (rules, session, is_contained) = (RwLock::new(rules), RwLock::default(), AtomicBool::new(false));
+        let (rules, session) = (RwLock::new(rules), RwLock::default());
         let holds_reads = AtomicBool::new(true);
-        let mode = RwLock::new(Switch { now: mode, next: None });
         Self {
             state: Arc::new(State {
-                mode,
-                is_contained,
+                modes,
                 holds_reads,
                 has_said_of_reads: AtomicBool::new(false),
                 project,
@@ -228,8 +201,7 @@ impl Plugin for PermissionJudge {
         scope.provide_service::<dyn CallJudge>(Arc::new(self.clone()));
         let state = self.state.clone();
         scope.on_sync(move |_: &TurnBefore, _: &Cx| {
-            let mut switch = state.mode.write().unwrap_or_else(PoisonError::into_inner);
-            switch.now = switch.next.take().unwrap_or(switch.now);
+            state.modes.begin_turn();
         });
         Ok(())
     }
@@ -403,8 +375,7 @@ fn today() -> String {
 }
 
 /// The date of a day since 1970, as `2026-11-22`, by the calendar's 400-year cycle that begins in March.
-#[must_use]
-pub fn date_of_day(days: u64) -> String {
+pub(crate) fn date_of_day(days: u64) -> String {
     let days = days + 719_468;
     let (cycle, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;

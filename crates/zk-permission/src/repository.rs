@@ -94,7 +94,7 @@ struct KnownIndex {
 
 /// Gitlinks of an index; nothing if nobody can tell them. Those of the last one are kept until it changes.
 fn gitlinks(path: &Path) -> Option<Vec<PathBuf>> {
-    static LAST: Mutex<Option<KnownIndex>> = Mutex::new(None);
+    static LAST_INDEX: Mutex<Option<KnownIndex>> = Mutex::new(None);
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match open(path, flags, Mode::empty()) {
         Ok(file) => fs::File::from(file),
@@ -104,7 +104,7 @@ fn gitlinks(path: &Path) -> Option<Vec<PathBuf>> {
     };
     let found = file.metadata().ok().filter(|found| found.is_file() && found.len() <= MAX_INDEX_BYTES)?;
     let state = (found.dev(), found.ino(), found.len(), found.ctime(), found.ctime_nsec());
-    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut last = LAST_INDEX.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = last.as_ref().filter(|known| known.path == path && known.state == state) {
         return known.parts.clone();
     }

@@ -31,7 +31,7 @@
 //! |---|---|
 //! | `wire` | connections, event streams, time-outs, errors: the same for every dialect |
 //! | `encode` | what dialects share in writing requests and reading answers |
-//! | `facts` | vendors, models, profiles, service tiers, meanings of errors: data |
+//! | `catalogue` | vendors, models, profiles, service tiers, meanings of errors: data |
 //! | `dialects` | the protocols |
 //! | [`formats`] | conversations of other programs |
 //! | [`select`] | which provider, with which key, for which model |
@@ -42,15 +42,27 @@
 //! no key in anything that can be shown, and never changes a history: what it sends is a
 //! [`WireReady`](zk_core::model::WireReady), as it is.
 
+mod catalogue;
 mod dialects;
 mod encode;
-mod facts;
 pub mod formats;
 pub mod select;
 #[cfg(feature = "settings")]
 pub mod settings;
 pub mod wire;
 
+pub use catalogue::models::{
+    Override, Overrides, ResolvedModel, Shutdown, known_efforts, known_model, known_models, known_providers,
+    known_shutdown, near_matches, resolve_model,
+};
+pub use catalogue::profiles::{
+    CacheMarks, CompatProfile, EchoRule, EmptyContent, FieldValue, FixedField, JsonSchemas, ModelPattern,
+    PROFILES, PatternError, ReasoningEcho, ReasoningFormat, SystemRole, ToolChoices,
+};
+pub use catalogue::vendors::{
+    Access, MakeProvider, VENDOR_VARIABLES, VENDORS, Vendor, VendorDialect, VendorVariable, Vendors,
+    subscription_sign_in,
+};
 pub use dialects::anthropic::{Anthropic, AnthropicOptions, CacheTtl};
 pub use dialects::chat::Compat;
 pub use dialects::gemini::Gemini;
@@ -58,22 +70,10 @@ pub use dialects::ollama::{Ollama, OllamaOptions};
 pub use dialects::responses::{Responses, ResponsesBackend, ResponsesOptions};
 pub use encode::compact_at::CompactAt;
 pub use encode::effort::Efforts;
-pub use facts::catalogue::{
-    Override, Overrides, ResolvedModel, Shutdown, known_efforts, known_model, known_models, known_providers,
-    known_shutdown, near_matches, resolve_model,
-};
-pub use facts::profiles::{
-    CacheMarks, CompatProfile, EchoRule, EmptyContent, FieldValue, FixedField, JsonSchemas, ModelPattern,
-    PROFILES, PatternError, ReasoningEcho, ReasoningFormat, SystemRole, ToolChoices,
-};
-pub use facts::vendors::{
-    Access, MakeProvider, VENDOR_VARIABLES, VENDORS, Vendor, VendorDialect, VendorVariable, Vendors,
-    subscription_sign_in,
-};
-pub use wire::clocks::Clocks;
 pub use wire::connection::Connection;
 pub use wire::endpoint::SetupError;
 pub use wire::replay::Replay;
+pub use wire::response::timeouts::Clocks;
 pub use wire::secret::Auth;
 pub use wire::sse;
 pub use zk_auth::{Http, Secret, TokenSource};

@@ -9,9 +9,9 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use zk_core::model::ThinkingSupport;
 
+use crate::catalogue::models::Override;
 use crate::encode::effort::Efforts;
-use crate::facts::catalogue::Override;
-use crate::wire::clocks::Clocks;
+use crate::wire::response::timeouts::Clocks;
 
 /// One provider: a vendor that zk knows, or a server of one's own.
 #[derive(Clone, Default, Deserialize, JsonSchema)]

@@ -1,9 +1,9 @@
 //! Events inside a conversation, in files for a person who looks for a fault.
 
 use std::fmt;
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -12,6 +12,8 @@ use serde::Serialize;
 use zk_core::events::{ContextCompaction, ContextReduced, HistoryRepaired, PrefixBreak, ProviderPayload};
 use zk_core::kernel::{BoxError, Cx, Event, HookOptions, Plugin, Reach, Scope, Stage};
 use zk_core::service::{DebugDump, Redactor};
+
+use crate::private_dir::make_private_dir;
 
 /// Writes `NUMBER-WHAT.txt` for each thing that happens: requests as they are sent, what had to be repaired of a history,
 /// compactions and what they left out, broken prefixes, and what strategies say of themselves. Secrets are left out of it.
@@ -45,7 +47,7 @@ impl DumpFiles {
 
     fn keep(&self, what: &str, text: &str) -> io::Result<()> {
         let inner = &self.inner;
-        DirBuilder::new().recursive(true).mode(0o700).create(&inner.dir)?;
+        make_private_dir(&inner.dir)?;
         let text = inner.redactor.redact(text);
         // Another conversation may have written here before.
         loop {

@@ -7,6 +7,7 @@
 //! | [`Recorder`] | the plugin that writes a run into an open session, and offers plugins a place in it |
 //! | [`resume_conversation`] | everything that an agent needs to go on with a session |
 //! | [`load_history`], [`load_live`], [`resume`] | what a resumed run starts from |
+//! | [`SessionPlace`], [`ConversationSession`] | opening the session of a conversation, new or resumed, its preview, its copies, its end |
 //! | [`latest`], [`open_matching`], [`read_matching`], [`scan_matching`] | how `--continue`, `--resume` and a listing find a session |
 //! | [`FileBlobs`] | large contents of a session, in files beside it |
 //! | [`DumpFiles`] | the plugin that writes requests and repairs into files, for a person who looks for a fault |
@@ -45,6 +46,9 @@ mod history;
 mod index;
 mod memory;
 mod open_turn;
+#[cfg(feature = "sqlite")]
+mod opening;
+mod private_dir;
 mod recorder;
 mod redact;
 #[cfg(feature = "sqlite")]
@@ -62,6 +66,11 @@ pub use history::{
 };
 pub use memory::MemoryStore;
 pub use open_turn::{CallState, InterruptedCall, InterruptedTurn};
+#[cfg(feature = "sqlite")]
+pub use opening::{
+    ConversationSession, Kept, NoticeSink, OpeningError, SessionCopy, SessionNotice, SessionPlace,
+    SessionStart, last_run,
+};
 pub use recorder::{Recorder, Saved};
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteStore;

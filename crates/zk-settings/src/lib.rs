@@ -35,6 +35,7 @@
 mod error;
 mod expect;
 mod file;
+mod json;
 mod layers;
 mod merged;
 mod node;
@@ -47,9 +48,10 @@ mod tests;
 mod values;
 
 pub use error::SettingsError;
-pub use file::{FileRead, read_file};
+pub use file::{FileRead, TextRead, read_file, read_preset, read_text};
+pub use json::to_json;
 pub use layers::{Entry, Layer, Origin, dotted, flatten};
-pub use merged::{Appended, MergedSettings};
+pub use merged::{Appended, MergedSettings, Precedence};
 pub use node::mark;
 pub use project::ProjectFile;
 pub use schema::{Check, CheckRule, DuplicateKey, Schema};

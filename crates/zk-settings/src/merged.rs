@@ -27,6 +27,15 @@ pub struct Appended {
     pub value: toml::Value,
 }
 
+/// Precedence of values that are set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Precedence {
+    /// Over those of the layers before.
+    Over,
+    /// Below those of higher layers.
+    Below,
+}
+
 impl MergedSettings {
     /// Settings of which nothing was read yet.
     #[must_use]
@@ -111,6 +120,23 @@ impl MergedSettings {
             return Ok(());
         }
         self.set(key, value, origin, warnings)
+    }
+
+    /// Sets all values of a file.
+    ///
+    /// # Errors
+    /// The first value that cannot be used.
+    pub fn set_all(
+        &mut self,
+        leaves: impl IntoIterator<Item = (Vec<String>, toml::Value)>,
+        origin: &Origin,
+        precedence: Precedence,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), SettingsError> {
+        leaves.into_iter().try_for_each(|(key, value)| match precedence {
+            Precedence::Over => self.set(key, value, origin, warnings),
+            Precedence::Below => self.set_below(key, value, origin, warnings),
+        })
     }
 
     fn append(&mut self, key: &[String], value: &toml::Value, layer: Layer) {

@@ -3,7 +3,7 @@ use std::path::Path;
 
 use zk_core::service::{Trust, TrustItem};
 
-use crate::layers::{Layer, dotted, flatten};
+use crate::layers::{Layer, Origin, dotted, flatten};
 
 /// A file of the project, which counts only once a person has approved exactly these bytes.
 #[derive(Clone, Debug)]
@@ -58,5 +58,22 @@ impl ProjectFile {
     #[must_use]
     pub fn item<'a>(&'a self, project: &'a Path) -> TrustItem<'a> {
         TrustItem { project, kind: self.kind, name: &self.name, bytes: &self.bytes }
+    }
+
+    /// Returns the origin of what the file sets.
+    #[must_use]
+    pub fn origin(&self, project: &Path) -> Origin {
+        Origin { layer: self.layer, place: project.join(&*self.name).display().to_string() }
+    }
+
+    /// Warns that nobody approved the file, so that what it sets is ignored.
+    #[must_use]
+    pub fn untrusted_warning(&self, project: &Path) -> String {
+        let names: Vec<String> = self.values.iter().map(|(name, _)| format!("`{name}`")).collect();
+        format!(
+            "{} is not trusted, so what it sets is ignored: {}. Read it, then run `zk trust add`",
+            project.join(&*self.name).display(),
+            names.join(", ")
+        )
     }
 }

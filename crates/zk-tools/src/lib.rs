@@ -13,8 +13,8 @@
 //! | `fetch` | gets a page of the public web as Markdown (feature `fetch`, [`FetchPlugin`]) |
 //! | `ask_user`, `present_plan` | ask the person, have a plan approved |
 //!
-//! [`ToolsPlugin`] registers them. Two policies go with them, each a plugin of its own: [`PermissionGate`] asks
-//! before a call that changes something, [`Spill`] moves huge results to files.
+//! [`ToolsPlugin`] registers them. A policy goes with them, a plugin of its own: [`Spill`] moves huge results to files.
+//! An agent takes the tools that change something where a gate decides on their calls, such as that of `zk-permission`.
 //!
 //! Files are reached through the service `dyn Files`, commands run through `dyn Exec`: whoever serves those
 //! decides where that is.
@@ -60,10 +60,7 @@ pub use files::write_file::WriteFile;
 pub use options::{NAMES, ToolsOptions};
 pub use person::{AskUser, InteractionTool, PlanModes, PresentPlan};
 pub use plugin::ToolsPlugin;
-pub use policy::{
-    Compress, Compression, OutputCompressed, OutputHandles, PermissionControl, PermissionGate,
-    PermissionMode, RedactResults, Spill, VisibleTags,
-};
+pub use policy::{Compress, Compression, OutputCompressed, OutputHandles, RedactResults, Spill, VisibleTags};
 pub use shell::command_output::CommandOutput;
 pub use shell::jobs::{JobHandover, JobInfo, JobPhase, Jobs, JobsTool};
 pub use shell::output::OutputDir;

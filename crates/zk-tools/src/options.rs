@@ -104,6 +104,30 @@ pub struct ToolsOptions {
     pub glob_results: usize,
 }
 
+impl ToolsOptions {
+    /// Options in which the limit of all commands is not below that of one without a limit of its own.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use zk_tools::ToolsOptions;
+    ///
+    /// let hour = Duration::from_secs(3600);
+    /// let options = ToolsOptions { shell_timeout: hour, ..ToolsOptions::default() }.sorted_limits();
+    /// assert_eq!(options.shell_timeout_max, hour);
+    /// ```
+    #[must_use]
+    pub fn sorted_limits(self) -> Self {
+        Self { shell_timeout_max: self.shell_timeout_max.max(self.shell_timeout), ..self }
+    }
+
+    /// Options in which no command runs longer than `most`.
+    #[must_use]
+    pub fn within(self, most: Duration) -> Self {
+        let shell_timeout = self.shell_timeout.min(most);
+        Self { shell_timeout, shell_timeout_max: most, job_timeout_max: Some(most), ..self }
+    }
+}
+
 impl Default for ToolsOptions {
     fn default() -> Self {
         Self {

@@ -42,6 +42,7 @@ mod question;
 mod queues;
 mod record;
 mod status;
+mod subagents;
 mod text;
 mod view;
 
@@ -58,5 +59,6 @@ pub use question::Card;
 pub use status::{
     Activity, AgentRow, AgentState, BatchCounts, ContextGauge, GaugeColour, JobRow, JobState, Status,
 };
+pub use subagents::SubagentWords;
 pub use text::{Sanitiser, Text, is_harmless, is_plain_ascii, sanitise};
 pub use view::View;

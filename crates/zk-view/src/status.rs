@@ -177,7 +177,8 @@ pub struct BatchCounts {
     /// Calls that are over, however they ended.
     pub over: u32,
     /// All calls.
-    pub of: u32,
+    #[serde(rename = "of")]
+    pub total: u32,
     /// Calls that failed: invalid ones, unknown tools and those that were cut off count, too.
     #[serde(skip_serializing_if = "is_zero")]
     pub failed: u32,
@@ -197,7 +198,7 @@ fn is_zero(count: &u32) -> bool {
 impl BatchCounts {
     /// Counts a call.
     pub(crate) fn add(&mut self, state: CallState) {
-        self.of += 1;
+        self.total += 1;
         self.over += u32::from(state.is_over());
         if let Some(count) = self.count_of(state) {
             *count += 1;
@@ -206,7 +207,7 @@ impl BatchCounts {
 
     /// Takes back a call that was counted in this state.
     pub(crate) fn subtract(&mut self, state: CallState) {
-        self.of = self.of.saturating_sub(1);
+        self.total = self.total.saturating_sub(1);
         self.over = self.over.saturating_sub(u32::from(state.is_over()));
         if let Some(count) = self.count_of(state) {
             *count = count.saturating_sub(1);
@@ -228,18 +229,18 @@ impl BatchCounts {
     /// The counts in words, for a person; nothing of a single call.
     ///
     /// ```
-    /// let counts = zk_view::BatchCounts { over: 3, of: 5, failed: 1, ..Default::default() };
+    /// let counts = zk_view::BatchCounts { over: 3, total: 5, failed: 1, ..Default::default() };
     /// assert_eq!(counts.describe().as_deref(), Some("3 of 5 done, 1 failed"));
     /// ```
     #[must_use]
     pub fn describe(&self) -> Option<String> {
-        let mut text = format!("{} of {} done", self.over, self.of);
+        let mut text = format!("{} of {} done", self.over, self.total);
         for (count, what) in [(self.failed, "failed"), (self.refused, "refused"), (self.skipped, "not run")] {
             if count > 0 {
                 text += &format!(", {count} {what}");
             }
         }
-        (self.of > 1).then_some(text)
+        (self.total > 1).then_some(text)
     }
 }
 

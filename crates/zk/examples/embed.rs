@@ -16,7 +16,7 @@ async fn main() -> anyhow::Result<()> {
     let agent = Agent::builder(Arc::new(provider))
         .plugin(LocalPlugin::new(environment, WorkspaceFiles::new(["."])?))
         .plugin(ToolsPlugin::new(ToolsOptions::default()))
-        .plugin(PermissionGate::new(PermissionMode::Ask))
+        .plugin(PermissionGate::new(Mode::Ask))
         .build()?;
     let outcome = agent.run(prompt)?.wait().await;
     outcome.result?;

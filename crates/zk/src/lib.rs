@@ -6,11 +6,12 @@
 //! | [`kernel`], [`core`] | | typed events; messages and services |
 //! | [`agent`] | | the loop; `typed` adds typed arguments and answers |
 //! | `auth` | `auth` | keys, stored credentials, sign-ins |
+//! | `chat` | `chat` | a conversation with a person at a terminal |
 //! | `compaction` | `compaction`, `tokenizer` | the context window |
 //! | `exec` | `exec` (default) | commands and files |
 //! | `hooks` | `hooks` | plugins in other processes |
 //! | `mcp` | `mcp` | the Model Context Protocol |
-//! | `permission` | `permission` (default) | the judge of calls |
+//! | `permission` | `permission` (default) | the judge of calls, and the gate that asks about them |
 //! | `providers` | `providers` (default) | models of many vendors |
 //! | `session` | `session` (default) | sessions in SQLite |
 //! | `skills` | `skills` | skills and instructions of a project |
@@ -39,6 +40,8 @@ pub mod prelude;
 pub use zk_agent as agent;
 #[cfg(feature = "auth")]
 pub use zk_auth as auth;
+#[cfg(feature = "chat")]
+pub use zk_chat as chat;
 #[cfg(feature = "compaction")]
 pub use zk_compaction as compaction;
 pub use zk_core as core;

@@ -10,9 +10,11 @@ pub use zk_core::service::{Provider, Tool};
 
 #[cfg(feature = "exec")]
 pub use zk_exec::{Environment, LocalPlugin, WorkspaceFiles};
+#[cfg(feature = "permission")]
+pub use zk_permission::{Mode, PermissionGate};
 #[cfg(feature = "providers")]
 pub use zk_providers::{Anthropic, AnthropicOptions, Connection, Vendor, Vendors};
 #[cfg(feature = "session")]
 pub use zk_session::{MemoryStore, Recorder, SqliteStore, resume_conversation};
 #[cfg(feature = "tools")]
-pub use zk_tools::{PermissionGate, PermissionMode, ToolsOptions, ToolsPlugin};
+pub use zk_tools::{ToolsOptions, ToolsPlugin};

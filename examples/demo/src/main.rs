@@ -18,7 +18,7 @@ use zk_core::service::{Exec, ExecRequest, Exit, OutputStream};
 use zk_exec::{Environment, LocalPlugin, WorkspaceFiles};
 use zk_testkit::ScriptedProvider;
 use zk_testkit::demo::{PROMPT, Project, TEST, repair};
-use zk_tools::{PermissionGate, PermissionMode, ToolsOptions, ToolsPlugin};
+use zk_tools::{ToolsOptions, ToolsPlugin};
 use zk_view::{Call, CallState, Content, DiffLine, DiffReader, Form, Patch, ViewDriver};
 
 /// Lines that are shown of an output.
@@ -39,8 +39,6 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
     let environment = Environment::filtered(std::env::vars_os());
     bus.install(&LocalPlugin::new(environment, WorkspaceFiles::new([project.dir()])?))?;
     bus.install(&ToolsPlugin::new(ToolsOptions::default()))?;
-    // The project is a copy in a directory of its own: nothing needs to be asked.
-    bus.install(&PermissionGate::new(PermissionMode::AllowAll))?;
     let view = ViewDriver::new();
     bus.install(&view)?;
     let pace = is_terminal.then_some(Duration::from_millis(20));
@@ -48,6 +46,8 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
         .bus(bus.clone())
         .model_id("scripted")
         .cwd(project.dir())
+        // The project is a copy in a directory of its own: nothing needs to be asked.
+        .unguarded()
         .build()?;
 
     let screen = tokio::spawn(show(view, paint));

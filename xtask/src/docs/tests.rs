@@ -77,7 +77,7 @@ fn an_event_that_no_crate_makes_is_marked() {
         page(&catalogue(), &Emitters::new(&texts)).unwrap()
     };
     let makes = "cx.emit(ToolGate { call }).await?;";
-    for path in ["crates/zk-agent/src/call.rs", "crates/zk-core/src/service/call/steps.rs"] {
+    for path in ["crates/zk-agent/src/call.rs", "crates/zk-core/src/service/tool/call/steps.rs"] {
         assert!(!page_with(path, makes).contains(MARK), "{path}");
     }
     for (path, text) in [

@@ -2,8 +2,8 @@
 pub(crate) const FILE: &str = "xtask/src/models/corrections.rs";
 
 /// File that lists the providers of the table, for this and for the program: messages name it.
-pub(crate) const PROVIDERS_FILE: &str = "crates/zk-providers/src/facts/catalogue/providers.tsv";
-const PROVIDERS: &str = include_str!("../../../crates/zk-providers/src/facts/catalogue/providers.tsv");
+pub(crate) const PROVIDERS_FILE: &str = "crates/zk-providers/src/catalogue/models/providers.tsv";
+const PROVIDERS: &str = include_str!("../../../crates/zk-providers/src/catalogue/models/providers.tsv");
 
 /// The providers of the catalogue, each with zk's name for it. Others are left out.
 pub(super) fn providers() -> impl Iterator<Item = (&'static str, &'static str)> {

@@ -15,7 +15,7 @@ use crate::workspace::Workspace;
 pub(crate) use corrections::{FILE as CORRECTIONS, PROVIDERS_FILE};
 
 /// The table that is checked in.
-pub(crate) const TABLE: &str = "crates/zk-providers/src/facts/catalogue/models.tsv";
+pub(crate) const TABLE: &str = "crates/zk-providers/src/catalogue/models/models.tsv";
 
 /// The catalogue it is made from, next to the checkout. It is not part of it.
 pub(crate) const SOURCE: &str = "../shared/spec/models.tsv";

@@ -14,9 +14,10 @@ pub(super) const LEVELS: &[(&str, &str)] = &[
     ("max", "max"),
 ];
 
-/// The dearest model costs less than this for a million tokens; the smallest window is larger.
-const DEAREST: f64 = 2_000.0;
-const SMALLEST: u64 = 2_048;
+/// Price of a million tokens that no model reaches.
+const MAX_PRICE_USD: f64 = 2_000.0;
+/// Window that every model has at least.
+const MIN_WINDOW_TOKENS: u64 = 2_048;
 
 /// One line. Cells that are numbers stay as they were written.
 #[derive(Clone)]
@@ -94,7 +95,7 @@ pub(super) fn faults(text: &str) -> Vec<String> {
             fault(format!("`{id}` is no id"));
         }
         let size = |cell: &str| cell.parse::<u64>().ok().filter(|size| *size > 0);
-        let known = size(window).filter(|window| *window >= SMALLEST);
+        let known = size(window).filter(|window| *window >= MIN_WINDOW_TOKENS);
         if known.is_none() {
             fault(format!("`{window}` is no window"));
         }
@@ -134,7 +135,7 @@ fn is_date(cell: &str) -> bool {
 }
 
 fn is_rate(cell: &str) -> bool {
-    cell.parse::<f64>().is_ok_and(|rate| (0.0..DEAREST).contains(&rate))
+    cell.parse::<f64>().is_ok_and(|rate| (0.0..MAX_PRICE_USD).contains(&rate))
 }
 
 /// Whether each tier begins above the one before.

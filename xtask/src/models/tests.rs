@@ -110,7 +110,7 @@ fn a_new_model_and_a_corrected_price_and_window_outlive_what_the_catalogue_says(
 
 #[test]
 fn every_provider_of_the_catalogue_is_one_that_can_be_named() {
-    let vendors = include_str!("../../../crates/zk-providers/src/facts/vendors/table.rs");
+    let vendors = include_str!("../../../crates/zk-providers/src/catalogue/vendors/table.rs");
     for (_, name) in providers() {
         assert!(vendors.contains(&format!("\"{name}\"")), "{name} is no vendor: see docs/guide-provider.md");
     }

@@ -24,8 +24,22 @@ const HOMES: [(&str, &[&str]); 13] = [
 const BELOW: [(&str, &[&str]); 2] =
     [("zk-auth", &["zk-providers", "zk-mcp", "zk-tools"]), ("zk-view", &["zk-tui"])];
 
+/// Crates that a conversation consists of.
+const IN_CHAT: [&str; 10] = [
+    "zk-agent",
+    "zk-compaction",
+    "zk-core",
+    "zk-exec",
+    "zk-permission",
+    "zk-settings",
+    "zk-skills",
+    "zk-tools",
+    "zk-tui",
+    "zk-view",
+];
+
 /// Arrows point down only: `zk-core` knows `zk-kernel`, every other crate `zk-core` and no sibling but those in
-/// [`BELOW`]; `zk-cli` knows all and is known by none, and so does the facade `zk`, but for the program. A test may use what it likes except the program, and the tests
+/// [`BELOW`]; `zk-chat` knows those [`IN_CHAT`]; `zk-cli` knows all and is known by none, and so does the facade `zk`, but for the program. A test may use what it likes except the program, and the tests
 /// of kernel and core use these alone.
 pub(super) fn check(packages: &[Package], findings: &mut Findings) {
     for package in packages {
@@ -42,6 +56,7 @@ pub(super) fn check(packages: &[Package], findings: &mut Findings) {
                         "zk-cli" => true,
                         "zk" => dependency != "zk-cli",
                         "zk-core" => dependency == "zk-kernel",
+                        "zk-chat" => IN_CHAT.contains(&dependency.as_str()),
                         "zk-kernel" | "xtask" => false,
                         _ => dependency == "zk-core" || is_below(&dependency, name),
                     },

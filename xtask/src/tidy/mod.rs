@@ -1,10 +1,12 @@
 //! The rules no compiler and no lint checks.
 
 mod arrows;
+mod constants;
 mod links;
 mod manifests;
 mod modules;
 mod openings;
+mod places;
 mod repeats;
 mod shape;
 mod size;
@@ -23,16 +25,11 @@ use crate::workspace::Workspace;
 #[derive(Default)]
 pub(super) struct Findings {
     errors: Vec<String>,
-    warnings: Vec<String>,
 }
 
 impl Findings {
     pub(super) fn error(&mut self, place: impl std::fmt::Display, message: impl std::fmt::Display) {
         self.errors.push(format!("{place}: {message}"));
-    }
-
-    pub(super) fn warn(&mut self, place: impl std::fmt::Display, message: impl std::fmt::Display) {
-        self.warnings.push(format!("{place}: {message}"));
     }
 }
 
@@ -42,16 +39,13 @@ impl Findings {
 /// When one is broken; all that is wrong was printed then.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let findings = check(workspace)?;
-    for warning in &findings.warnings {
-        println!("warning: {warning}");
-    }
     for error in &findings.errors {
         println!("error: {error}");
     }
     if !findings.errors.is_empty() {
         bail!("tidy: {} errors", findings.errors.len());
     }
-    println!("tidy: ok, {} warnings", findings.warnings.len());
+    println!("tidy: ok");
     Ok(())
 }
 
@@ -70,10 +64,12 @@ fn check(workspace: &Workspace) -> Result<Findings> {
     }
     repeats::check(&texts, &mut findings);
     shape::check(&packages, &texts, &mut findings)?;
+    places::check(&texts, &mut findings);
     for text in &texts {
         size::check(text, &mut findings);
         words::check(text, &mut findings);
         openings::check(text, &mut findings);
+        constants::check(text, &mut findings);
         vendors::check(text, &vendors, &mut findings);
         links::check(workspace, text, &texts, &mut findings);
         snippets::check(text, &texts, &mut findings);

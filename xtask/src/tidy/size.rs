@@ -1,8 +1,7 @@
 use super::Findings;
 use crate::workspace::Text;
 
-const LOOK_TWICE: usize = 500;
-const TOO_LONG: usize = 800;
+const MAX_FILE_LINES: usize = 500;
 
 /// One concept a file. Tests, benches and examples may be long; a module's tests move to a file of their own
 /// before they hide the code.
@@ -12,11 +11,9 @@ pub(super) fn check(file: &Text, findings: &mut Findings) {
     }
     let code = file.text.lines().take_while(|line| line.trim() != "#[cfg(test)]" || !ends_file(&file.text));
     let lines = code.count();
-    if lines > TOO_LONG {
-        let message = format!("{lines} lines, {TOO_LONG} is the limit: split it by concept");
+    if lines > MAX_FILE_LINES {
+        let message = format!("{lines} lines, {MAX_FILE_LINES} is the limit: split it by concept");
         findings.error(&file.path, message);
-    } else if lines > LOOK_TWICE {
-        findings.warn(&file.path, format_args!("{lines} lines: is it still one concept?"));
     }
 }
 
@@ -25,7 +22,7 @@ fn ends_file(text: &str) -> bool {
     text.contains("#[cfg(test)]\nmod tests {")
 }
 
-fn is_test(path: &str) -> bool {
+pub(super) fn is_test(path: &str) -> bool {
     path.ends_with("/tests.rs")
         || ["/tests/", "/benches/", "/examples/"].iter().any(|folder| path.contains(folder))
 }

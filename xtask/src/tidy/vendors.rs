@@ -1,15 +1,15 @@
 use super::Findings;
 use crate::workspace::Text;
 
-/// Files that name vendors: a new one, its address, its key and its habits are rows there.
-const FACTS: &str = "crates/zk-providers/src/facts/";
-const TABLE: &str = "crates/zk-providers/src/facts/vendors/table.rs";
+/// Folder of files that name vendors: a new one, its address, its key and its habits are rows there.
+const CATALOGUE: &str = "crates/zk-providers/src/catalogue/";
+const TABLE: &str = "crates/zk-providers/src/catalogue/vendors/table.rs";
 
 /// Files that may name vendors besides, and the reasons.
 const ALLOWED: [(&str, &str); 3] = [
     ("crates/zk-testkit/src/", "its server plays them"),
     ("crates/zk-core/src/service/redact/shapes.rs", "a key begins with its vendor's name"),
-    ("crates/zk-core/src/service/guarded_paths.rs", "files of other programs are called so"),
+    ("crates/zk-core/src/service/files/guarded_paths.rs", "files of other programs are called so"),
 ];
 
 /// Vendors whose name is that of a protocol, which is a dialect's folder.
@@ -40,7 +40,7 @@ pub(super) fn check(file: &Text, names: &[String], findings: &mut Findings) {
     let path = file.path.as_str();
     let is_code = path.starts_with("crates/") && path.contains("/src/") && path.ends_with(".rs");
     let is_test = path.ends_with("/tests.rs") || path.contains("/tests/");
-    let is_allowed = path.starts_with(FACTS) || ALLOWED.iter().any(|(start, _)| path.starts_with(start));
+    let is_allowed = path.starts_with(CATALOGUE) || ALLOWED.iter().any(|(start, _)| path.starts_with(start));
     if !is_code || is_test || is_allowed {
         return;
     }
@@ -54,7 +54,7 @@ pub(super) fn check(file: &Text, names: &[String], findings: &mut Findings) {
         };
         if let Some(name) = found {
             let message =
-                format!("code names the vendor `{name}`: put what is special about it into {FACTS}");
+                format!("code names the vendor `{name}`: put what is special about it into {CATALOGUE}");
             findings.error(format_args!("{path}:{number}"), message);
         }
     }

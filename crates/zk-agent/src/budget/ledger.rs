@@ -6,7 +6,7 @@ use zk_core::service::{Entry, EntryKind, Request};
 
 use super::Quote;
 use super::quote::bytes_of;
-use crate::shared::lock;
+use crate::lock::lock;
 
 /// Tokens of an answer below which asking for one is no use.
 const LEAST_ANSWER: u32 = 1_024;
@@ -129,7 +129,7 @@ pub(crate) fn stored_spent(entries: &[Entry]) -> Spent {
 
 /// The budgets that a request has to fit: of its run, its agent, and those above.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Purse(Vec<Arc<Ledger>>);
+pub(crate) struct BudgetChain(Vec<Arc<Ledger>>);
 
 /// A budget that does not have what a request could cost.
 #[derive(Clone, Debug)]
@@ -148,17 +148,17 @@ impl Shortage {
 }
 
 /// Outcome of asking for a request's worst case.
-pub(super) enum Held {
+pub(super) enum ReserveOutcome {
     /// The request fits, if the answer has at most so many tokens; with what made it fewer.
-    Granted { hold: Hold, max_tokens: u32, shortened_by: Option<Shortage> },
+    Granted { reservation: Reservation, max_tokens: u32, shortened_by: Option<Shortage> },
     /// The request would fit if requests in flight turned out to cost less than they could.
     Busy(Shortage),
     /// The request does not fit what is left.
     Short(Shortage),
 }
 
-impl Purse {
-    /// The purse with budgets of its own before those of whoever started it.
+impl BudgetChain {
+    /// The chain with budgets of its own before those of whoever started it.
     pub(crate) fn new(own: impl IntoIterator<Item = Arc<Ledger>>, above: Option<&Self>) -> Self {
         let above = above.into_iter().flat_map(|above| above.0.iter().cloned());
         Self(own.into_iter().chain(above).collect())
@@ -178,8 +178,8 @@ impl Purse {
         self.0.iter().any(|ledger| ledger.budget().usd.is_some())
     }
 
-    /// Holds the most that a request can cost in every budget, or in none.
-    pub(super) fn hold(&self, quote: &Quote<'_>, max_tokens: u32) -> Held {
+    /// Reserves the most that a request can cost in every budget, or in none.
+    pub(super) fn reserve(&self, quote: &Quote<'_>, max_tokens: u32) -> ReserveOutcome {
         // Budgets of one tree are locked from the leaf to the root by everybody.
         let mut states: Vec<MutexGuard<'_, State>> =
             self.0.iter().map(|ledger| lock(&ledger.state)).collect();
@@ -189,10 +189,10 @@ impl Purse {
             let (held, budget, spent) = (state.held(), state.budget, state.spent);
             let shortage = |wanted| Shortage { ledger: ledger.clone(), budget, spent, wanted };
             if !budget.allows(spent + least) {
-                return Held::Short(shortage(least));
+                return ReserveOutcome::Short(shortage(least));
             }
             if !budget.allows(spent + held + least) {
-                return Held::Busy(shortage(least));
+                return ReserveOutcome::Busy(shortage(least));
             }
             let longest = quote.longest_answer(&budget, spent + held, max_tokens);
             if longest < granted {
@@ -200,23 +200,27 @@ impl Purse {
             }
         }
         let most = quote.most(granted);
-        let id = next_hold();
+        let id = next_reservation();
         states.iter_mut().for_each(|state| state.held.push((id, most)));
         drop(states);
-        Held::Granted { hold: Hold { purse: self.clone(), id, most }, max_tokens: granted, shortened_by }
+        ReserveOutcome::Granted {
+            reservation: Reservation { budgets: self.clone(), id, most },
+            max_tokens: granted,
+            shortened_by,
+        }
     }
 
     /// Completes when a request in flight has freed what it held of `ledger`, or its budget changed.
     pub(super) async fn until_freed(&self, ledger: &Ledger, quote: &Quote<'_>, max_tokens: u32) {
         let freed = ledger.freed.notified();
         // Something may have been freed between the look at it and now.
-        if matches!(self.hold(quote, max_tokens), Held::Busy(_)) {
+        if matches!(self.reserve(quote, max_tokens), ReserveOutcome::Busy(_)) {
             freed.await;
         }
     }
 }
 
-fn next_hold() -> u64 {
+fn next_reservation() -> u64 {
     use std::sync::atomic::{AtomicU64, Ordering};
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
@@ -224,22 +228,22 @@ fn next_hold() -> u64 {
 
 /// Most that a request in flight could cost, kept free in every budget it has to fit.
 #[derive(Debug)]
-pub(crate) struct Hold {
-    purse: Purse,
+pub(crate) struct Reservation {
+    budgets: BudgetChain,
     id: u64,
     most: Spent,
 }
 
-impl Hold {
+impl Reservation {
     /// Charges what was used.
     pub(crate) fn charge(&self, model: &Model, usage: &Usage) {
         let cost = Spent { usd: model.cost(usage).unwrap_or_default(), tokens: usage.read() + usage.output };
-        self.purse.0.iter().for_each(|ledger| lock(&ledger.state).spent += cost);
+        self.budgets.0.iter().for_each(|ledger| lock(&ledger.state).spent += cost);
     }
 
     /// Whether the request may be sent once more, as it was, after an attempt that was charged.
     pub(crate) fn check_again(&self) -> Result<(), AgentError> {
-        for ledger in &self.purse.0 {
+        for ledger in &self.budgets.0 {
             let state = lock(&ledger.state);
             if !state.budget.allows(state.spent + state.held()) {
                 let (budget, spent) = (state.budget, state.spent);
@@ -250,9 +254,9 @@ impl Hold {
     }
 }
 
-impl Drop for Hold {
+impl Drop for Reservation {
     fn drop(&mut self) {
-        for ledger in &self.purse.0 {
+        for ledger in &self.budgets.0 {
             lock(&ledger.state).held.retain(|(id, _)| *id != self.id);
             ledger.freed.notify_waiters();
         }

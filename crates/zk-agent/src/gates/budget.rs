@@ -5,7 +5,8 @@ use zk_core::events::{BudgetMode, Ruling, ToolBudgetExceeded, ToolGate};
 use zk_core::kernel::{Answer, Cx, Handler};
 use zk_core::model::Message;
 
-use crate::shared::{RunShared, lock};
+use crate::lock::lock;
+use crate::run::RunShared;
 use crate::{OnExceed, ToolBudget, Verdict};
 
 /// Refuses calls over their tool's budget, or asks the model to come to an end.

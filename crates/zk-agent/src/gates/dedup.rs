@@ -1,13 +1,13 @@
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use zk_core::events::{Ruling, ToolGate};
 use zk_core::kernel::{Answer, Cx, Handler};
 use zk_core::model::ToolOutput;
 
-use crate::agent::AgentInner;
-use crate::shared::{RunShared, lock};
+use crate::lock::lock;
+use crate::run::RunShared;
 use crate::{Behavior, DedupKey};
 
 /// The last successful call of each tool that may be replayed, for as long as the agent lives.
@@ -41,17 +41,17 @@ fn usable_key(key: &DedupKey, args: &Value) -> Option<String> {
 /// Gives a call that repeats the last one of its tool the same result.
 pub(super) struct Dedup {
     keys: BTreeMap<String, DedupKey>,
-    agent: Weak<AgentInner>,
+    memory: Arc<DedupMemory>,
     run: Arc<RunShared>,
 }
 
 impl Dedup {
     pub(super) fn new(
         keys: BTreeMap<String, DedupKey>,
-        agent: Weak<AgentInner>,
+        memory: Arc<DedupMemory>,
         run: Arc<RunShared>,
     ) -> Self {
-        Self { keys, agent, run }
+        Self { keys, memory, run }
     }
 }
 
@@ -62,7 +62,7 @@ impl Handler<ToolGate> for Dedup {
         }
         let replayed = self.keys.get(&gate.call.name).and_then(|key| {
             let key = usable_key(key, &gate.args)?;
-            self.agent.upgrade()?.dedup.replay(&gate.call.name, &key)
+            self.memory.replay(&gate.call.name, &key)
         });
         Ok(replayed.map(Ruling::Substitute))
     }

@@ -15,9 +15,9 @@ use zk_core::service::Tool;
 
 use crate::Behavior;
 use crate::agent::AgentInner;
-use crate::output::OUTPUT_TOOL;
-use crate::shared::RunShared;
+use crate::run::RunShared;
 use crate::tools::is_guarded;
+use crate::turn::OUTPUT_TOOL;
 
 pub(crate) use dedup::{DedupMemory, call_key};
 
@@ -34,7 +34,7 @@ pub(crate) fn install(scope: &Scope, behavior: &Behavior, run: &Arc<RunShared>, 
     }
     if !behavior.dedup_tools.is_empty() {
         let gate =
-            Arc::new(dedup::Dedup::new(behavior.dedup_tools.clone(), Arc::downgrade(agent), run.clone()));
+            Arc::new(dedup::Dedup::new(behavior.dedup_tools.clone(), agent.dedup.clone(), run.clone()));
         scope.handle_at::<ToolGate, _>(at, gate);
     }
     if !agent.is_unguarded {

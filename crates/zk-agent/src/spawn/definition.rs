@@ -3,7 +3,7 @@ use zk_core::model::ThinkingRequest;
 use crate::{Preset, ToolSet};
 
 /// The longest description of a named agent that models are told, in bytes.
-const LONGEST: usize = 300;
+const MAX_DESCRIPTION_BYTES: usize = 300;
 
 /// A sub-agent that can be asked for by its name: what differs from its parent.
 #[derive(Clone, Debug, Default)]
@@ -32,7 +32,7 @@ impl AgentDefinition {
     /// The line that models are told.
     pub(super) fn line(&self) -> String {
         let about: String = self.description.split_whitespace().collect::<Vec<_>>().join(" ");
-        let end = about.floor_char_boundary(LONGEST);
+        let end = about.floor_char_boundary(MAX_DESCRIPTION_BYTES);
         format!("- {}: {}", self.name, about.get(..end).unwrap_or_default())
     }
 

@@ -14,8 +14,8 @@ use zk_core::service::{CallPlace, PinnedContext, RunControl, Tool, ToolCx, TurnE
 
 use super::{AgentDefinition, SpawnCount, SpawnOptions};
 use crate::agent::AgentInner;
+use crate::context::{GUIDE_SECTION, IDENTITY_SECTION};
 use crate::run::{Lineage, RunLimits};
-use crate::sections::{GUIDE_SECTION, IDENTITY_SECTION};
 use crate::{Agent, Behavior, Preset, RunOptions, RunOutcome};
 
 pub(super) const NAME: &str = "spawn";

@@ -7,19 +7,19 @@ use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, CallKind, Concurrency, ToolCall, ToolContent, ToolResult, output_bytes};
 use zk_core::service::{CallEnd, CallPlace, CallSteps, Progress, Tool};
 
+use super::CallContext;
 use super::catch::catch_panic;
-use crate::driver::Driver;
 
 /// State that all calls of one batch share.
 pub(super) struct Calls<'a> {
-    pub(super) driver: &'a Driver,
+    pub(super) context: &'a CallContext<'a>,
     pub(super) cx: Cx,
     /// Calls of the run before this batch.
     pub(super) counts: Arc<BTreeMap<String, u32>>,
 }
 
 /// A call with its result.
-pub(super) struct Settled {
+pub(super) struct CallOutcome {
     pub(super) result: ToolResult,
     pub(super) bytes: usize,
     /// Whether its failure cancels the calls running beside it.
@@ -34,16 +34,16 @@ impl Calls<'_> {
             turn_id: self.cx.turn_id().into(),
             call_id: call.id.clone(),
             name: call.name.clone(),
-            display_name: self.driver.toolbox.wire_name(&call.name),
+            display_name: self.context.toolbox.wire_name(&call.name),
         })
     }
 
     /// The calls in groups of one kind, as far as their tools tell it.
     pub(super) fn batch(&self, calls: &[&ToolCall], refs: &[Arc<CallRef>]) -> ToolBatch {
-        let place = CallPlace { cx: self.cx.clone(), cwd: self.driver.cwd.clone() };
+        let place = CallPlace { cx: self.cx.clone(), cwd: self.context.cwd.to_owned() };
         let mut groups: Vec<CallGroup> = Vec::new();
         for (call, info) in calls.iter().zip(refs) {
-            let tool = self.driver.toolbox.get(&call.name).filter(|_| call.malformed.is_none());
+            let tool = self.context.toolbox.get(&call.name).filter(|_| call.malformed.is_none());
             let kind = tool.and_then(|tool| {
                 catch_panic(|| tool.kind().unwrap_or_else(|| CallKind::of(&tool.effects(&call.args, &place))))
             });
@@ -60,35 +60,35 @@ impl Calls<'_> {
     pub(super) fn steps(&self, call: Arc<CallRef>) -> CallSteps {
         CallSteps {
             cx: self.cx.clone(),
-            run_id: self.driver.shared.id.clone(),
+            run_id: self.context.shared.id.clone(),
             call,
-            cwd: self.driver.cwd.clone(),
+            cwd: self.context.cwd.to_owned(),
             run_tool_counts: self.counts.clone(),
-            keeps_images: self.driver.model.capabilities.vision,
+            keeps_images: self.context.keeps_images,
             progress: Progress::default(),
         }
     }
 }
 
-impl From<CallEnd> for Settled {
+impl From<CallEnd> for CallOutcome {
     fn from(end: CallEnd) -> Self {
         let unrecorded = end.unrecorded.map(AgentError::from);
         Self { result: end.result, bytes: end.bytes, cancels_siblings: false, unrecorded }
     }
 }
 
-pub(super) fn settled(call: &CallRef, content: ToolContent, is_error: bool) -> Settled {
+pub(super) fn call_outcome(call: &CallRef, content: ToolContent, is_error: bool) -> CallOutcome {
     let bytes = output_bytes(&content);
     let result = ToolResult { call_id: call.call_id.clone(), content, is_error };
-    Settled { result, bytes, cancels_siblings: false, unrecorded: None }
+    CallOutcome { result, bytes, cancels_siblings: false, unrecorded: None }
 }
 
-pub(super) fn failed(call: &CallRef, text: String) -> Settled {
-    settled(call, ToolContent::Text(text), true)
+pub(super) fn failed(call: &CallRef, text: String) -> CallOutcome {
+    call_outcome(call, ToolContent::Text(text), true)
 }
 
 /// An honest result for a call that has none.
-pub(super) async fn skipped(cx: &Cx, call: &Arc<CallRef>, reason: &str) -> Settled {
+pub(super) async fn skipped(cx: &Cx, call: &Arc<CallRef>, reason: &str) -> CallOutcome {
     let _ = cx.emit(ToolSkipped { call: call.clone(), reason: reason.to_owned() }).await;
     failed(call, reason.to_owned())
 }

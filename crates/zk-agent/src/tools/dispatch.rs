@@ -10,13 +10,13 @@ use futures_util::future::{Either, select};
 use futures_util::stream::FuturesUnordered;
 use zk_core::events::CallRef;
 use zk_core::kernel::Cx;
-use zk_core::model::{AgentError, Block, Concurrency, Message, ToolCall, TurnId};
+use zk_core::model::{AgentError, Block, Concurrency, Message, ToolCall};
 use zk_core::service::STOPPED_BEFORE_CALL;
 
-use super::call::{Calls, Settled, concurrency, skipped};
+use super::CallContext;
+use super::call::{CallOutcome, Calls, concurrency, skipped};
 use super::execute::CallCancel;
 use super::preflight::{Preflight, Ready};
-use crate::driver::Driver;
 
 /// Time that calls that were told to stop are waited for before the run goes on without them. Dropping a call
 /// ends it for good; this only lets one that is just ending say how. A sub-agent waits shorter than its
@@ -41,77 +41,74 @@ pub(crate) struct Batch {
     pub(crate) failure: Option<AgentError>,
 }
 
-impl Driver {
-    /// Runs the calls of an assistant message. Whatever ends the batch early, every call has a result.
-    pub(crate) async fn run_calls(&self, cx: &Cx, turn_id: &TurnId, message: &Message) -> Batch {
-        debug_assert_eq!(cx.turn_id(), turn_id.as_str());
-        let calls: Vec<&ToolCall> = message.calls().collect();
-        let shared = Calls { driver: self, cx: cx.clone(), counts: Arc::new(self.shared.counts().clone()) };
-        let refs: Vec<Arc<CallRef>> = calls.iter().map(|call| shared.call_ref(call)).collect();
-        if calls.len() > 1 {
-            let _ = cx.emit(shared.batch(&calls, &refs)).await;
+/// Runs the calls of an assistant message. Whatever ends the batch early, every call has a result.
+pub(crate) async fn run_calls(context: CallContext<'_>, message: &Message) -> Batch {
+    let cx = context.cx;
+    let calls: Vec<&ToolCall> = message.calls().collect();
+    let shared =
+        Calls { context: &context, cx: cx.clone(), counts: Arc::new(context.shared.counts().clone()) };
+    let refs: Vec<Arc<CallRef>> = calls.iter().map(|call| shared.call_ref(call)).collect();
+    if calls.len() > 1 {
+        let _ = cx.emit(shared.batch(&calls, &refs)).await;
+    }
+    let mut in_flight =
+        InFlight::new(cx, context.behavior.max_concurrent_tools.unwrap_or(DEFAULT_CONCURRENCY));
+    let mut parked = None;
+    for (index, (call, info)) in calls.iter().zip(&refs).take(MAX_CALLS_PER_ANSWER).enumerate() {
+        // Room is made before the last look at the queues: an exclusive call may have waited long.
+        let expected = match context.toolbox.get(&call.name) {
+            Some(tool) if call.malformed.is_none() => concurrency(&*tool, &call.args),
+            _ => Concurrency::Shared,
+        };
+        in_flight.make_room(&expected).await;
+        if context.shared.has_steering() || cx.is_stopped() {
+            break;
         }
-        let mut in_flight =
-            InFlight::new(cx, self.behavior.max_concurrent_tools.unwrap_or(DEFAULT_CONCURRENCY));
-        let mut parked = None;
-        for (index, (call, info)) in calls.iter().zip(&refs).take(MAX_CALLS_PER_ANSWER).enumerate() {
-            // Room is made before the last look at the queues: an exclusive call may have waited long.
-            let expected = match self.toolbox.get(&call.name) {
-                Some(tool) if call.malformed.is_none() => concurrency(&*tool, &call.args),
-                _ => Concurrency::Shared,
-            };
-            in_flight.make_room(&expected).await;
-            if self.shared.has_steering() || cx.is_stopped() {
+        match in_flight.run_while_draining(shared.preflight(call, info.clone())).await {
+            None | Some(Preflight::Stopped) => break,
+            Some(Preflight::Settled(settled)) => in_flight.settle(index, settled),
+            Some(Preflight::Parked { settled, tool, reason }) => {
+                in_flight.settle(index, settled);
+                parked = Some(AgentError::Parked { tool, reason });
                 break;
             }
-            match in_flight.run_while_draining(shared.preflight(call, info.clone())).await {
-                None | Some(Preflight::Stopped) => break,
-                Some(Preflight::Settled(settled)) => in_flight.settle(index, settled),
-                Some(Preflight::Parked { settled, tool, reason }) => {
-                    in_flight.settle(index, settled);
-                    parked = Some(AgentError::Parked { tool, reason });
+            Some(Preflight::Ready(ready)) => {
+                in_flight.make_room(&ready.concurrency).await;
+                if cx.is_stopped() {
                     break;
                 }
-                Some(Preflight::Ready(ready)) => {
-                    in_flight.make_room(&ready.concurrency).await;
-                    if cx.is_stopped() {
-                        break;
-                    }
-                    in_flight.launch(index, &shared, ready);
-                }
+                in_flight.launch(index, &shared, ready);
             }
         }
-        in_flight.join_all().await;
-        let aborted = cx.is_stopped();
-        let (mut done, begun) = in_flight.into_results();
-        let mut results = Vec::with_capacity(calls.len());
-        let mut bytes = 0;
-        let (mut failure, mut failures) = (None, BTreeSet::new());
-        for (index, (call, info)) in calls.iter().zip(&refs).enumerate() {
-            let settled = match done.remove(&index) {
-                Some(settled) => settled,
-                None if index >= MAX_CALLS_PER_ANSWER => {
-                    skipped(cx, info, &too_many_calls(calls.len())).await
-                }
-                None => {
-                    let reason = match (aborted, begun.contains(&index)) {
-                        (true, true) => CUT_SHORT,
-                        (true, false) => STOPPED_BEFORE_CALL,
-                        (false, _) if parked.is_some() => PARKED,
-                        (false, _) => INTERRUPTED,
-                    };
-                    skipped(cx, info, reason).await
-                }
-            };
-            bytes += settled.bytes;
-            let check = || self.shared.repeats().check(call, &settled.result, &mut failures);
-            failure = failure.or(settled.unrecorded).or_else(check);
-            results.push(Block::ToolResult(settled.result));
-        }
-        self.shared.repeats().end_batch(&failures);
-        shared.announce_end(&calls, &refs, &results).await;
-        Batch { results, bytes, failure: failure.or(parked) }
     }
+    in_flight.join_all().await;
+    let aborted = cx.is_stopped();
+    let (mut done, begun) = in_flight.into_results();
+    let mut results = Vec::with_capacity(calls.len());
+    let mut bytes = 0;
+    let (mut failure, mut failures) = (None, BTreeSet::new());
+    for (index, (call, info)) in calls.iter().zip(&refs).enumerate() {
+        let settled = match done.remove(&index) {
+            Some(settled) => settled,
+            None if index >= MAX_CALLS_PER_ANSWER => skipped(cx, info, &too_many_calls(calls.len())).await,
+            None => {
+                let reason = match (aborted, begun.contains(&index)) {
+                    (true, true) => CUT_SHORT,
+                    (true, false) => STOPPED_BEFORE_CALL,
+                    (false, _) if parked.is_some() => PARKED,
+                    (false, _) => INTERRUPTED,
+                };
+                skipped(cx, info, reason).await
+            }
+        };
+        bytes += settled.bytes;
+        let check = || context.history.repeats().check(call, &settled.result, &mut failures);
+        failure = failure.or(settled.unrecorded).or_else(check);
+        results.push(Block::ToolResult(settled.result));
+    }
+    context.history.repeats().end_batch(&failures);
+    shared.announce_end(&calls, &refs, &results).await;
+    Batch { results, bytes, failure: failure.or(parked) }
 }
 
 /// Tells the model why a call behind the limit was not run.
@@ -123,7 +120,7 @@ fn too_many_calls(count: usize) -> String {
 }
 
 /// Which call of the batch, and its result.
-type Joined = (usize, Settled);
+type Joined = (usize, CallOutcome);
 
 type Running<'a> = Pin<Box<dyn Future<Output = Joined> + Send + 'a>>;
 
@@ -141,7 +138,7 @@ struct InFlight<'a> {
     limit: usize,
     running: FuturesUnordered<Running<'a>>,
     cancels: BTreeMap<usize, (CallCancel, Concurrency)>,
-    results: BTreeMap<usize, Settled>,
+    results: BTreeMap<usize, CallOutcome>,
     /// Ends a moment after the run is stopped.
     grace: Pin<Box<dyn Future<Output = ()> + Send + 'a>>,
     given_up: bool,
@@ -164,7 +161,7 @@ impl<'a> InFlight<'a> {
         }
     }
 
-    fn settle(&mut self, index: usize, settled: Settled) {
+    fn settle(&mut self, index: usize, settled: CallOutcome) {
         self.results.insert(index, settled);
     }
 
@@ -251,7 +248,7 @@ impl<'a> InFlight<'a> {
     }
 
     /// The results, and the calls that had begun and got none.
-    fn into_results(self) -> (BTreeMap<usize, Settled>, Vec<usize>) {
+    fn into_results(self) -> (BTreeMap<usize, CallOutcome>, Vec<usize>) {
         (self.results, self.cancels.into_keys().collect())
     }
 }

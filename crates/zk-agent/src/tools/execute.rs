@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio_util::sync::CancellationToken;
 use zk_core::model::{ToolError, ToolErrorKind};
 
-use super::call::{Calls, Settled, failed};
+use super::call::{CallOutcome, Calls, failed};
 use super::preflight::Ready;
 
 /// Cancellation of a running call.
@@ -17,7 +17,7 @@ pub(super) struct CallCancel {
 
 impl Calls<'_> {
     /// Runs a call to its result. Never fails: whatever happens becomes a result.
-    pub(super) async fn execute(&self, ready: Ready, cancel: CallCancel) -> Settled {
+    pub(super) async fn execute(&self, ready: Ready, cancel: CallCancel) -> CallOutcome {
         let Ready { approved, tool, coercions, dedup, .. } = ready;
         let call = approved.call().clone();
         let steps = self.steps(call.clone());
@@ -29,7 +29,7 @@ impl Calls<'_> {
         match &mut outcome {
             Ok(output) => {
                 if let Some(key) = dedup {
-                    self.driver.agent.dedup.record(&call.name, key, output);
+                    self.context.dedup.record(&call.name, key, output);
                 }
             }
             Err(ToolError { kind: ToolErrorKind::Aborted, message, .. })
@@ -42,6 +42,6 @@ impl Calls<'_> {
         }
         let end = steps.end(begun, outcome).await;
         let cancels_siblings = end.failure.is_some() && tool.failure_cancels_siblings();
-        Settled { cancels_siblings, ..end.into() }
+        CallOutcome { cancels_siblings, ..end.into() }
     }
 }

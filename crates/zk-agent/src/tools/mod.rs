@@ -1,9 +1,11 @@
 //! The path of a tool call, from the model's request to its result.
 
 mod alias;
+mod batch_end;
 mod call;
 mod catch;
 mod check;
+mod context;
 mod dispatch;
 mod execute;
 mod guarded;
@@ -11,12 +13,15 @@ mod nearest;
 mod outcomes;
 mod preflight;
 mod repeats;
+mod stuck;
 mod toolbox;
 
 pub(crate) use alias::Aliases;
 pub(crate) use check::check_tools;
-pub(crate) use dispatch::Batch;
+pub(crate) use context::{CallContext, CallHistory};
+pub(crate) use dispatch::{Batch, run_calls};
 pub(crate) use guarded::{check_guarded, is_guarded};
-pub(crate) use outcomes::Outcomes;
-pub(crate) use repeats::RepeatedFailures;
+use outcomes::Outcomes;
+use repeats::RepeatedFailures;
+pub(crate) use stuck::ask_to_go_on;
 pub(crate) use toolbox::{ToolMemory, ToolNews, Toolbox};

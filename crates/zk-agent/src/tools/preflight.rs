@@ -6,7 +6,7 @@ use zk_core::events::{CallRef, Coercion, ToolErrored, ToolUnknown, ValidationRej
 use zk_core::model::{Approved, Concurrency, Effect, Effects, ToolCall, ToolError, ToolErrorKind};
 use zk_core::service::{Files, Gated, NotRun, Tool, Validated};
 
-use super::call::{Calls, Settled, concurrency, failed, settled};
+use super::call::{CallOutcome, Calls, call_outcome, concurrency, failed};
 use super::nearest::nearest;
 use crate::gates::call_key;
 
@@ -22,11 +22,11 @@ pub(super) struct Ready {
 
 /// Decision about a call before it runs.
 pub(super) enum Preflight {
-    Settled(Settled),
+    Settled(CallOutcome),
     Ready(Ready),
     /// The call waits for somebody who is not here: the batch and the run end.
     Parked {
-        settled: Settled,
+        settled: CallOutcome,
         tool: String,
         reason: String,
     },
@@ -49,10 +49,10 @@ impl Calls<'_> {
     /// this one after the other, in the order the model made them.
     pub(super) async fn preflight(&self, call: &ToolCall, info: Arc<CallRef>) -> Preflight {
         if let Some(raw) = &call.malformed {
-            self.driver.shared.count(&call.name);
+            self.context.shared.count(&call.name);
             return Preflight::Settled(self.malformed(info, raw).await);
         }
-        let tool = self.driver.toolbox.get(&info.name);
+        let tool = self.context.toolbox.get(&info.name);
         let steps = self.steps(info.clone());
         let arguments = match &tool {
             None => Ok(Validated { args: call.args.clone(), coercions: Vec::new() }),
@@ -67,7 +67,7 @@ impl Calls<'_> {
             (Ok(Gated::Substituted(output)), _) => Preflight::Settled(steps.substitute(output).await.into()),
             (Ok(Gated::Approved(approved)), Some(tool)) => Preflight::Ready(Ready {
                 concurrency: self.order(concurrency(&*tool, approved.args()), &approved).await,
-                dedup: call_key(&self.driver.behavior, &info.name, approved.args()),
+                dedup: call_key(self.context.behavior, &info.name, approved.args()),
                 approved,
                 tool,
                 coercions,
@@ -91,7 +91,7 @@ impl Calls<'_> {
             | Effect::Network { .. }
             | Effect::LeavesContext { .. } => None,
         });
-        let (written, cwd): (Vec<PathBuf>, _) = (written.flatten().collect(), self.driver.cwd.clone());
+        let (written, cwd): (Vec<PathBuf>, _) = (written.flatten().collect(), self.context.cwd.to_owned());
         if written.is_empty() {
             return told;
         }
@@ -105,7 +105,7 @@ impl Calls<'_> {
         Concurrency::Resources(names)
     }
 
-    async fn malformed(&self, call: Arc<CallRef>, raw: &str) -> Settled {
+    async fn malformed(&self, call: Arc<CallRef>, raw: &str) -> CallOutcome {
         let why = match serde_json::from_str::<Value>(raw) {
             Ok(_) => "they are not a JSON object".to_owned(),
             Err(error) => error.to_string(),
@@ -118,13 +118,13 @@ impl Calls<'_> {
         failed(&call, text)
     }
 
-    async fn unknown(&self, call: Arc<CallRef>, args: Value) -> Settled {
+    async fn unknown(&self, call: Arc<CallRef>, args: Value) -> CallOutcome {
         let asked = ToolUnknown { call: call.clone(), args, result: None, suppress_error: false };
         let (mut result, suppressed) = match self.cx.emit(asked).await {
             Ok(answer) => (answer.result, answer.suppress_error),
             Err(_) => (None, false),
         };
-        let toolbox = &self.driver.toolbox;
+        let toolbox = self.context.toolbox;
         let names: Vec<String> = toolbox.names().iter().map(|name| toolbox.wire_name(name)).collect();
         let near = nearest(&call.display_name, names.iter().map(String::as_str));
         let hint = match near.as_slice() {
@@ -139,7 +139,7 @@ impl Calls<'_> {
             result = self.cx.emit(errored).await.ok().and_then(|errored| errored.result);
         }
         match result {
-            Some(content) => settled(&call, content, false),
+            Some(content) => call_outcome(&call, content, false),
             None => failed(&call, text),
         }
     }

@@ -1,38 +1,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::time::Duration;
 
-use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, ToolCall, ToolResult};
-use zk_core::service::{Question, Questions, UiAnswer};
-
-use crate::driver::Driver;
-
 /// In how many batches in a row the same call may fail in the same way before a person is asked, and the run ends where
 /// nobody is: a model that repeats itself so often does not recover by itself, and pays for every try.
 const MOST_IDENTICAL_FAILURES: u32 = 5;
-
-/// Time limit for a person to think about it.
-const PATIENCE: Duration = Duration::from_secs(600);
-
-impl Driver {
-    /// Asks a person whether a run that only repeats itself goes on; with a yes it may repeat itself as often again.
-    pub(crate) async fn ask_to_go_on(&self, error: &AgentError, cx: &Cx) -> bool {
-        let AgentError::Stuck { tool, failures } = error else { return false };
-        let Some(questions) = cx.service::<Questions>().filter(|questions| questions.is_attended()) else {
-            return false;
-        };
-        let text = format!(
-            "The model made the same call of `{tool}` {failures} times in a row, and it failed each time in the same \
-             way. Go on?"
-        );
-        let goes_on = questions.ask(Question::Confirm { text }, cx, PATIENCE).await == UiAnswer::Once;
-        if goes_on {
-            self.shared.repeats().counts.clear();
-        }
-        goes_on
-    }
-}
 
 /// Counts failures that repeat those of the batches before.
 #[derive(Debug, Default)]
@@ -61,6 +33,11 @@ impl RepeatedFailures {
         *count += 1;
         let failures = *count;
         (failures >= MOST_IDENTICAL_FAILURES).then(|| AgentError::Stuck { tool: call.name.clone(), failures })
+    }
+
+    /// Forgets all failures.
+    pub(super) fn forget(&mut self) {
+        self.counts.clear();
     }
 
     /// Forgets the failures that did not come again in the batch that ended, whose failures are in `batch`.

@@ -12,7 +12,7 @@ use super::alias::Renamed;
 use super::check::offer;
 use super::guarded::check_reading;
 use crate::ToolSet;
-use crate::output::{OUTPUT_TOOL, OutputTool};
+use crate::turn::{OUTPUT_TOOL, OutputTool};
 
 /// Snapshot of the tools of a run, taken when a turn begins.
 #[derive(Default)]

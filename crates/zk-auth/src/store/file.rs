@@ -17,7 +17,7 @@ const WRITER: Duration = Duration::from_secs(10);
 const REFRESH: Duration = Duration::from_secs(90);
 
 /// The largest file that is read, in bytes.
-const LARGEST: u64 = 4 << 20;
+const MAX_FILE_BYTES: u64 = 4 << 20;
 
 /// Credentials in one JSON file that only its owner can read.
 ///
@@ -143,9 +143,9 @@ fn load(path: &Path) -> Result<Result<Document, Flaw>, StoreError> {
             .map_err(|source| StoreError::Exposed { path: path.to_owned(), source })?;
     }
     let mut bytes = Vec::new();
-    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > LARGEST {
-        return Err(failed(std::io::Error::other(format!("it is larger than {LARGEST} bytes"))));
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(failed(std::io::Error::other(format!("it is larger than {MAX_FILE_BYTES} bytes"))));
     }
     Ok(Document::parse(&bytes))
 }

@@ -93,7 +93,7 @@ pub(crate) struct Prompt {
 pub(crate) type Format = OutputFormat;
 
 /// Which session to go on with.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Resume {
     /// The newest of this directory.
     Latest,

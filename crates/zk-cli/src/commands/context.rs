@@ -1,10 +1,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_compaction::{ContextPart, ContextReport, LazyCounter, report, sent_of};
+use zk_compaction::{LazyCounter, report, sent_of};
 use zk_core::kernel::Bus;
 use zk_core::model::Message;
-use zk_core::service::visible_line;
 use zk_mcp::{McpServers, ServerStatus};
 use zk_session::{load_live, read_live_matching};
 
@@ -14,9 +13,7 @@ use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::prompt;
 use crate::sessions::{Session, given, refused, store};
-
-/// Parts, files and turns that are printed of each.
-const PRINTED: usize = 12;
+use zk_chat::context_lines;
 
 /// Prints what fills the context of every request, or of the next request of a session.
 pub(crate) fn context(app: &AppContext, id: Option<&str>, json: bool) -> Outcome<Exit> {
@@ -38,7 +35,7 @@ pub(crate) fn context(app: &AppContext, id: Option<&str>, json: bool) -> Outcome
         let line = serde_json::to_string(&report).map_err(Failure::failed)?;
         return print(app, &[line]);
     }
-    print(app, &lines(&report))
+    print(app, &context_lines(&report))
 }
 
 /// Waits for MCP servers for as long as their start may take, since their tools are part of every request. Says what is
@@ -47,7 +44,7 @@ pub(super) async fn wait_for_servers(app: &AppContext, bus: &Bus) {
     let Some(servers) = bus.service::<McpServers>() else { return };
     let longest = app.settings.mcp_servers().0.iter().map(|server| server.start_cap).max();
     servers.warm_up(longest.unwrap_or_default() + Duration::from_secs(1)).await;
-    let problem = |status: ServerStatus| mcp::problem(&status.server, &status.state);
+    let problem = |status: ServerStatus| mcp::tools::problem(&status.server, &status.state);
     for lines in servers.status().into_iter().filter_map(problem) {
         app.notices.show(&format!("warning: without the tools of a server: {}", lines.join("\n")));
     }
@@ -57,43 +54,4 @@ pub(super) async fn wait_for_servers(app: &AppContext, bus: &Bus) {
 async fn stored(app: &AppContext, id: &str) -> Outcome<Vec<Arc<Message>>> {
     let live = read_live_matching(&store(app)?, given(id, "`zk context`")?).await.map_err(refused)?;
     Ok(sent_of(&live.entries, &load_live(&live).messages))
-}
-
-/// A report in lines.
-pub(super) fn lines(report: &ContextReport) -> Vec<String> {
-    let mut parts: Vec<&ContextPart> = report.parts.iter().filter(|part| part.tokens > 0).collect();
-    parts.sort_by_key(|part| std::cmp::Reverse(part.tokens));
-    let percent = |tokens: u64| tokens * 100 / report.tokens.max(1);
-    let row = |part: &&ContextPart| {
-        let name = visible_line(&part.name);
-        let (kind, count) = (part.kind.as_str(), part.count);
-        format!("{:>9}  {:>3} %  {kind:<9} {name}{}", part.tokens, percent(part.tokens), times(count))
-    };
-    let mut lines = vec![format!("about {} tokens", report.tokens)];
-    lines.extend(parts.iter().map(row));
-    if !report.files.is_empty() {
-        lines.push("of these, results by file:".to_owned());
-        let file = |part: &ContextPart| {
-            format!("{:>9}  {}{}", part.tokens, visible_line(&part.name), times(part.count))
-        };
-        lines.extend(report.files.iter().take(PRINTED).map(file));
-        lines.extend(more(report.files.len(), "files"));
-    }
-    if report.turns.len() > 1 {
-        lines.push("by turn, the largest:".to_owned());
-        let mut turns: Vec<_> = report.turns.iter().enumerate().collect();
-        turns.sort_by_key(|(_, tokens)| std::cmp::Reverse(**tokens));
-        lines.extend(turns.iter().take(PRINTED).map(|(at, tokens)| format!("{tokens:>9}  turn {}", at + 1)));
-        lines.extend(more(turns.len(), "turns"));
-    }
-    lines
-}
-
-fn times(count: u64) -> String {
-    if count > 1 { format!("  ×{count}") } else { String::new() }
-}
-
-fn more(count: usize, what: &str) -> Option<String> {
-    let left = count.checked_sub(PRINTED).filter(|left| *left > 0)?;
-    Some(format!("{:>9}  and {left} more {what}", ""))
 }

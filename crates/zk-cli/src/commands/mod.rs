@@ -1,11 +1,10 @@
 //! The commands that show something and end.
 
 mod auth;
-#[cfg(test)]
-mod breaking_store;
-mod compact;
 mod context;
 mod cost;
+mod demo;
+mod doctor;
 mod exec_server;
 mod hooks;
 mod mcp;
@@ -13,21 +12,22 @@ mod models;
 mod policy;
 mod prompt;
 mod sessions;
-mod show_session;
 mod skills;
 mod trust;
 
 pub(crate) use auth::auth;
-pub(crate) use compact::window_commands;
 pub(crate) use context::context;
 pub(crate) use cost::cost;
+pub(crate) use cost::records::{note_breaks, note_savings};
+pub(crate) use demo::run as demo;
+pub(crate) use doctor::run as doctor;
 pub(crate) use exec_server::exec_server;
 pub(crate) use hooks::{command_hooks, hooks};
 pub(crate) use mcp::mcp;
 pub(crate) use models::models;
 pub(crate) use policy::policy;
 pub(crate) use prompt::prompt_command;
-pub(crate) use sessions::{session_lines, sessions};
+pub(crate) use sessions::sessions;
 pub(crate) use skills::skills;
 pub(crate) use trust::trust;
 use zk_tui::Style;

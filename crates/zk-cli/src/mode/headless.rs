@@ -29,6 +29,7 @@ use crate::output::{Output, WriteFailure};
 use crate::sessions::{self, Kept, Session};
 use crate::signals::Signals;
 use crate::stdin;
+use zk_chat::incomplete;
 
 /// Longest time for the output of a stopped run to be read.
 const STOPPED_FLUSH_LIMIT: Duration = Duration::from_secs(2);
@@ -264,7 +265,7 @@ impl Headless {
         // A program that reads it as lines, or as C strings, would end at such a byte.
         let printed = text.replace('\0', "\u{fffd}");
         let error = error.map(|error| self.redactor.redact(&error).into_owned());
-        let warning = summary::incomplete(outcome, &text);
+        let warning = incomplete(outcome, &text, summary::RAISE_OUTPUT_LIMIT);
         match self.format {
             Format::Text if !text.is_empty() => {
                 self.output.text(&SafeText::new(&printed, StdStream::Stdout.reader()));

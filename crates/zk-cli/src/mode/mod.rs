@@ -1,19 +1,15 @@
-//! The ways to run: once for a program or a pipe ([`headless`]), or as a conversation ([`interactive`]).
+//! The ways to run: once for a program or a pipe ([`headless`]), or as a conversation ([`conversation`]).
 
+mod conversation;
 mod headless;
-mod interactive;
-mod job_rows;
-mod own_commands;
-mod permission_modes;
+mod plan_ways;
 mod prompt_command;
 pub(crate) mod summary;
 mod told;
 
 use std::io::IsTerminal;
 
-pub(crate) use job_rows::JobRows;
-pub(crate) use own_commands::OWN_COMMANDS;
-pub(crate) use permission_modes::PermissionModes;
+pub(crate) use plan_ways::PlanWays;
 
 use crate::app::AppContext;
 use crate::args::{Prompt, Resume};
@@ -26,7 +22,7 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
         if prompt.schema.is_some() {
             return Err(Failure::usage("--json-schema shapes the answer of one run: use it with --print"));
         }
-        interactive::run(app, prompt)
+        conversation::run(app, prompt)
     } else if prompt.resume == Some(Resume::Choose) {
         Err(Failure::usage("--resume needs an ID where no terminal can list them; `zk sessions` does"))
     } else {

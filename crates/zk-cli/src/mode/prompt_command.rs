@@ -6,8 +6,8 @@ use zk_core::service::{Command, CommandOutcome, match_command};
 use zk_mcp::McpServers;
 use zk_skills::CommandFilesPlugin;
 
-use super::OWN_COMMANDS;
 use crate::exit::{Failure, Outcome};
+use zk_chat::OWN_COMMANDS;
 
 /// The names of commands for prompts of MCP servers begin so.
 const OF_SERVERS: &str = "mcp_";

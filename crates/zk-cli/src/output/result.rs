@@ -6,8 +6,8 @@ use zk_core::model::{AgentError, CallId, SessionId, StopReason, Usage};
 use zk_core::service::Redactor;
 
 use crate::exit::{Exit, Failure};
-use crate::mode::summary;
 use crate::output::{escape_controls, redact_json};
+use zk_chat::is_empty;
 
 /// The version of the result's shape: the second part grows with what is added, the first with what is taken away.
 const VERSION: &str = "1.0";
@@ -189,7 +189,7 @@ fn subtype(outcome: &RunOutcome, exit: Exit, text: &str) -> &'static str {
         (Exit::Done, _, Some(StopReason::MaxTokens)) => "max_tokens",
         (Exit::Done, _, Some(StopReason::Refusal(_))) => "refusal",
         (Exit::Done, _, Some(StopReason::Other(_))) => "incomplete",
-        (Exit::Done, ..) if summary::is_empty(outcome, text) => "empty",
+        (Exit::Done, ..) if is_empty(outcome, text) => "empty",
         (Exit::Done, ..) => "success",
         (Exit::Denied, ..) => "denied",
         (Exit::Auth, ..) => "auth",

@@ -6,10 +6,10 @@ use std::path::Path;
 use zk_core::service::{HostFileError, HostFiles, HostRead};
 use zk_mcp::{Scripts, ServerConfig, ServerConfigError, ServerPermission};
 
-use super::plugins::to_json;
 use super::{File, Layer, ProjectFile, Settings, SettingsSources};
 use crate::exit::{Failure, Outcome};
 use zk_settings::suggest::did_you_mean;
+use zk_settings::to_json;
 
 /// The file of a project that other programs read too.
 pub(crate) const FILE: &str = ".mcp.json";

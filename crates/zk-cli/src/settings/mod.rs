@@ -24,7 +24,7 @@ use zk_exec::ContextName;
 use zk_hooks::HookSet;
 use zk_mcp::{Scripts, ServerConfig};
 use zk_permission::Decision;
-use zk_settings::{FileRead, MergedSettings, ProjectFile as File, Schema, read_file};
+use zk_settings::{FileRead, MergedSettings, Precedence, ProjectFile as File, Schema, flatten, read_file};
 
 pub(crate) use json_schema::{json_schema, reference};
 pub(crate) use program::{ScreenName, ThemeName};
@@ -185,10 +185,7 @@ impl Settings {
         };
         self.add_hooks(hooks::take(&mut table, layer, path)?, warnings);
         let origin = Origin { layer, place: path.display().to_string() };
-        for (key, value) in zk_settings::flatten(table) {
-            self.set(key, value, &origin, warnings)?;
-        }
-        Ok(())
+        Ok(self.merged.set_all(flatten(table), &origin, Precedence::Over, warnings)?)
     }
 
     /// A file of the project: what it sets counts only if exactly these bytes were approved.
@@ -212,7 +209,12 @@ impl Settings {
             return Ok(());
         }
         let file = File::new(name, "settings", layer, bytes).with_table(table).with_rows(hooks::rows(&hooks));
-        self.count_if_trusted(ProjectFile { hooks, ..ProjectFile::new(file) }, sources, warnings, Self::set)
+        self.count_if_trusted(
+            ProjectFile { hooks, ..ProjectFile::new(file) },
+            sources,
+            warnings,
+            Precedence::Over,
+        )
     }
 
     /// The hooks of a settings file of Claude Code in the project.
@@ -223,7 +225,7 @@ impl Settings {
         name: &'static str,
         warnings: &mut Vec<String>,
     ) {
-        let (hooks, bytes) = match hooks::read_claude(sources.files, &sources.project.join(name)) {
+        let (hooks, bytes) = match HookSet::read_claude(sources.files, &sources.project.join(name)) {
             Ok(Some(found)) => found,
             Ok(None) => return,
             Err(warning) => {
@@ -239,22 +241,19 @@ impl Settings {
         self.project_files.push(ProjectFile { hooks, ..ProjectFile::new(file) });
     }
 
-    /// Keeps a file of the project, and lets it count by `set` if its bytes were approved.
+    /// Keeps a file of the project, and lets it count if its bytes were approved.
     fn count_if_trusted(
         &mut self,
         mut found: ProjectFile,
         sources: &SettingsSources<'_>,
         warnings: &mut Vec<String>,
-        set: impl Fn(&mut Self, Vec<String>, toml::Value, &Origin, &mut Vec<String>) -> Outcome<()>,
+        precedence: Precedence,
     ) -> Outcome<()> {
         found.file = found.file.checked(sources.trust, sources.project);
         if found.trusted {
             self.add_hooks(found.hooks.clone(), warnings);
-            let place = sources.project.join(&*found.name).display().to_string();
-            let origin = Origin { layer: found.layer, place };
-            for (key, value) in found.leaves.clone() {
-                set(self, key, value, &origin, warnings)?;
-            }
+            let origin = found.origin(sources.project);
+            self.merged.set_all(found.leaves.clone(), &origin, precedence, warnings)?;
         }
         self.project_files.push(found);
         Ok(())
@@ -271,12 +270,10 @@ impl Settings {
         let found = self.project_files.iter_mut().find(|file| file.name == name);
         let Some(found) = found.filter(|file| !file.trusted) else { return Ok(warnings) };
         found.file.trusted = true;
-        let origin = Origin { layer: found.layer, place: project.join(&*found.name).display().to_string() };
+        let origin = found.origin(project);
         let (leaves, hooks) = (found.leaves.clone(), found.hooks.clone());
         self.add_hooks(hooks, &mut warnings);
-        for (key, value) in leaves {
-            self.set_below(key, value, &origin, &mut warnings)?;
-        }
+        self.merged.set_all(leaves, &origin, Precedence::Below, &mut warnings)?;
         self.read_sections()?;
         Ok(warnings)
     }
@@ -284,41 +281,11 @@ impl Settings {
     /// Warns of what the project sets and nobody approved: a warning for each file.
     pub(crate) fn untrusted_warnings(&self, project: &Path) -> Vec<String> {
         let files = self.project_files.iter().filter(|file| !file.trusted);
-        let warning = |file: &ProjectFile| {
-            let names: Vec<String> = file.values.iter().map(|(name, _)| format!("`{name}`")).collect();
-            let place = project.join(&*file.name);
-            format!(
-                "{} is not trusted, so what it sets is ignored: {}. Read it, then run `zk trust add`",
-                place.display(),
-                names.join(", ")
-            )
-        };
-        files.map(warning).collect()
+        files.map(|file| file.untrusted_warning(project)).collect()
     }
 
     fn give(&mut self, layer: Layer, given: LayerValues, warnings: &mut Vec<String>) -> Outcome<()> {
         Ok(self.merged.give(layer, given, warnings)?)
-    }
-
-    fn set(
-        &mut self,
-        key: Vec<String>,
-        value: toml::Value,
-        origin: &Origin,
-        warnings: &mut Vec<String>,
-    ) -> Outcome<()> {
-        Ok(self.merged.set(key, value, origin, warnings)?)
-    }
-
-    /// Sets what no higher layer says something about.
-    fn set_below(
-        &mut self,
-        key: Vec<String>,
-        value: toml::Value,
-        origin: &Origin,
-        warnings: &mut Vec<String>,
-    ) -> Outcome<()> {
-        Ok(self.merged.set_below(key, value, origin, warnings)?)
     }
 
     /// The permission rules of all layers: none outranks another.

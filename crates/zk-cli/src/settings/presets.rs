@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use zk_settings::{FileRead, flatten, read_file};
+use zk_settings::{Precedence, flatten, read_preset};
 
 use super::{Entry, File, Layer, Origin, ProjectFile, Settings, SettingsSources};
 use crate::exit::{Failure, Outcome};
@@ -44,11 +44,9 @@ impl Settings {
         };
         if let Some(values) = built_in(&name) {
             let origin = Origin { layer: Layer::Preset, place: name };
-            for (key, value) in values {
-                let key = key.split('.').map(str::to_owned).collect();
-                self.set_below(key, value, &origin, warnings)?;
-            }
-            return Ok(());
+            let values =
+                values.into_iter().map(|(key, value)| (key.split('.').map(str::to_owned).collect(), value));
+            return Ok(self.merged.set_all(values, &origin, Precedence::Below, warnings)?);
         }
         let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
         let is_name = !name.is_empty() && name.bytes().all(is_of_name);
@@ -76,15 +74,9 @@ impl Settings {
     ) -> Outcome<bool> {
         let Some(config) = &sources.dirs.config else { return Ok(false) };
         let path = config.join("presets").join(format!("{name}.toml"));
-        let table = match read_file(sources.files, Layer::Preset, &path, false)? {
-            FileRead::Table { bytes, .. } if bytes.is_empty() => return Ok(false),
-            FileRead::Table { table, .. } => table,
-            FileRead::Foreign(why) => return Err(Failure::usage(why)),
-        };
+        let Some((table, _)) = read_preset(sources.files, Layer::Preset, &path)? else { return Ok(false) };
         let origin = Origin { layer: Layer::Preset, place: path.display().to_string() };
-        for (key, value) in flatten(table) {
-            self.set_below(key, value, &origin, warnings)?;
-        }
+        self.merged.set_all(flatten(table), &origin, Precedence::Below, warnings)?;
         Ok(true)
     }
 
@@ -98,13 +90,9 @@ impl Settings {
         let relative = format!(".zk/presets/{name}.toml");
         let path = sources.project.join(&relative);
         let layer = Layer::ProjectPreset;
-        let (table, bytes) = match read_file(sources.files, layer, &path, false)? {
-            FileRead::Table { bytes, .. } if bytes.is_empty() => return Ok(false),
-            FileRead::Table { table, bytes } => (table, bytes),
-            FileRead::Foreign(why) => return Err(Failure::usage(why)),
-        };
+        let Some((table, bytes)) = read_preset(sources.files, layer, &path)? else { return Ok(false) };
         let file = File::new(relative, "preset", layer, bytes).with_table(table);
-        self.count_if_trusted(ProjectFile::new(file), sources, warnings, Self::set_below)?;
+        self.count_if_trusted(ProjectFile::new(file), sources, warnings, Precedence::Below)?;
         Ok(true)
     }
 

@@ -1,11 +1,9 @@
 //! `SYSTEM.md` and `APPEND_SYSTEM.md`: the settings `system` and `append_system` as files.
 
-use std::path::Path;
-
-use zk_core::service::{HostFileError, HostRead};
+use zk_settings::{Precedence, TextRead, read_text};
 
 use super::{File, Layer, Origin, ProjectFile, Settings, SettingsSources};
-use crate::exit::{Failure, Outcome};
+use crate::exit::Outcome;
 
 /// The most such a file may have, in bytes.
 const MAX_BYTES: usize = 256 * 1024;
@@ -26,10 +24,14 @@ impl Settings {
         let Some(config) = &sources.dirs.config else { return Ok(()) };
         for (name, key) in FILES {
             let path = config.join(name.trim_start_matches(".zk/"));
-            let Some(bytes) = read(sources, Layer::User, &path, warnings)? else { continue };
-            let Some(text) = text(&bytes, &path)? else { continue };
-            let origin = Origin { layer: Layer::User, place: path.display().to_string() };
-            self.set(vec![key.to_owned()], text, &origin, warnings)?;
+            match read_text(sources.files, Layer::User, &path, MAX_BYTES)? {
+                TextRead::Text { text, .. } => {
+                    let origin = Origin { layer: Layer::User, place: path.display().to_string() };
+                    self.merged.set(vec![key.to_owned()], text.into(), &origin, warnings)?;
+                }
+                TextRead::Nothing => {}
+                TextRead::Foreign(warning) => warnings.push(warning),
+            }
         }
         Ok(())
     }
@@ -42,42 +44,16 @@ impl Settings {
     ) -> Outcome<()> {
         for (name, key) in FILES {
             let path = sources.project.join(name);
-            let Some(bytes) = read(sources, Layer::Project, &path, warnings)? else { continue };
-            let Some(text) = text(&bytes, &path)? else { continue };
-            let table = toml::Table::from_iter([(key.to_owned(), text)]);
-            let file = File::new(name, KIND, Layer::Project, bytes).with_table(table);
-            self.count_if_trusted(ProjectFile::new(file), sources, warnings, Self::set_below)?;
+            match read_text(sources.files, Layer::Project, &path, MAX_BYTES)? {
+                TextRead::Text { text, bytes } => {
+                    let table = toml::Table::from_iter([(key.to_owned(), text.into())]);
+                    let file = File::new(name, KIND, Layer::Project, bytes).with_table(table);
+                    self.count_if_trusted(ProjectFile::new(file), sources, warnings, Precedence::Below)?;
+                }
+                TextRead::Nothing => {}
+                TextRead::Foreign(warning) => warnings.push(warning),
+            }
         }
         Ok(())
     }
-}
-
-/// The bytes of such a file, if there is one of the person's.
-fn read(
-    sources: &SettingsSources<'_>,
-    layer: Layer,
-    path: &Path,
-    warnings: &mut Vec<String>,
-) -> Outcome<Option<Vec<u8>>> {
-    let how = HostRead { own_only: layer.is_project(), ..HostRead::whole(MAX_BYTES) };
-    match sources.files.read(path, &how) {
-        Ok(file) => Ok(Some(file.bytes)),
-        Err(error) if error.is_missing() => Ok(None),
-        Err(HostFileError::ForeignOwner { uid }) => {
-            warnings.push(format!(
-                "{} is not read: it belongs to another user (uid {uid}); if you trust it, make it yours with chown",
-                path.display()
-            ));
-            Ok(None)
-        }
-        Err(error) => Err(Failure::usage(format!("cannot read {}: {error}", path.display()))),
-    }
-}
-
-/// Reads the text of a file; an empty file says nothing.
-fn text(bytes: &[u8], path: &Path) -> Outcome<Option<toml::Value>> {
-    let text = std::str::from_utf8(bytes)
-        .map_err(|_| Failure::usage(format!("cannot read {}: it is not UTF-8", path.display())))?;
-    let text = text.trim();
-    Ok((!text.is_empty()).then(|| toml::Value::String(text.to_owned())))
 }

@@ -11,7 +11,7 @@ use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Map, Value, json};
 use zk_agent::{Agent, Behavior, SpawnOptions};
 use zk_compaction::Window;
-use zk_core::events::{CallRef, Passed, ToolGate};
+use zk_core::events::{CallRef, GateDecision, ToolGate};
 use zk_core::kernel::Bus;
 use zk_core::model::{Approved, Disclosure, Effects, ToolError, ToolOutput, ToolSpec};
 use zk_core::service::{
@@ -20,9 +20,10 @@ use zk_core::service::{
 };
 use zk_exec::{Environment, LocalHostFiles, ProcessExec};
 use zk_mcp::{McpPlugin, McpServers, ServerConfig};
+use zk_permission::{Mode, PermissionGate};
 use zk_skills::{SkillRoots, SkillsOptions, SkillsPlugin};
 use zk_testkit::{FakeMcpScript, Script, ScriptedProvider};
-use zk_tools::{FetchOptions, FetchPlugin, PermissionGate, PermissionMode};
+use zk_tools::{FetchOptions, FetchPlugin};
 
 /// Number of calls that are tried; the whole campaign is 10,000.
 #[expect(clippy::disallowed_methods, reason = "a campaign is asked for in the environment")]
@@ -253,7 +254,7 @@ fn what_ran_is_what_the_question_showed_for_sub_agents_pages_skills_and_servers_
     let each = cases().div_ceil(tools.len() as u32);
     for real in tools {
         let bus = Bus::new();
-        bus.install(&PermissionGate::new(PermissionMode::Ask)).unwrap();
+        bus.install(&PermissionGate::new(Mode::Ask)).unwrap();
         let questions = Arc::new(Questions::new());
         bus.scope("host").provide_service(questions.clone());
         let (shown, ran) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
@@ -290,6 +291,6 @@ async fn call(
         Arc::new(CallRef { turn_id: "t".into(), call_id: "c".into(), display_name: name.clone(), name });
     let place = CallPlace { cx: bus.cx(), cwd: ".".into() };
     let gate = ToolGate::new(call, args.clone(), Some(tool.clone()), place);
-    let Passed::Approved(approved) = gate.pass(&bus.cx()).await.unwrap() else { return };
+    let GateDecision::Approved(approved) = gate.pass(&bus.cx()).await.unwrap() else { return };
     tool.call(&approved, &ToolCx::new(bus.cx(), ".")).await.unwrap();
 }

@@ -13,9 +13,10 @@ use zk_core::service::{
     SwitchTarget,
 };
 use zk_exec::{Environment, LocalPlugin, WorkspaceFiles};
+use zk_permission::{Mode, PermissionGate};
 use zk_session::{Recorder, SqliteStore, load_history};
 use zk_testkit::{Script, ScriptedProvider, Turn};
-use zk_tools::{PermissionGate, PermissionMode, Spill, ToolsOptions, ToolsPlugin};
+use zk_tools::{Spill, ToolsOptions, ToolsPlugin};
 
 use crate::terminal::{Terminal, counting};
 use crate::zk::{Person, server};
@@ -164,7 +165,7 @@ async fn switching_often_between_stored_sessions_leaves_no_state_handler_task_or
     let agent = Agent::builder(Arc::new(provider.clone()) as Arc<dyn Provider>)
         .plugin(LocalPlugin::new(Environment::filtered([("PATH", "/usr/bin:/bin")]), paths))
         .plugin(ToolsPlugin::new(ToolsOptions::default()))
-        .plugin(PermissionGate::new(PermissionMode::Ask))
+        .plugin(PermissionGate::new(Mode::Ask))
         .cwd(&root)
         .build()
         .unwrap();

@@ -1,4 +1,4 @@
-//! Plugins are asked before a conversation is made smaller, and may supply what stands for what leaves.
+//! Question to plugins before a conversation is made smaller: one of them may supply the summary.
 
 use zk_core::events::{CompactionTrigger, SessionBeforeCompact};
 use zk_core::kernel::{BoxError, Cx, EmitError, Event};

@@ -64,11 +64,11 @@ pub use stream::{
     ToolArgsRepaired,
 };
 pub use tool::{
-    CallGroup, CallRef, Coercion, DecidedBy, Decision, EndedCall, OutcomeCounts, Passed, PermissionDecided,
-    PermissionReply, PermissionRequest, ResultPatch, Ruling, ToolAfter, ToolBatch, ToolBatchEnd, ToolBefore,
-    ToolBegin, ToolBlocked, ToolChange, ToolChangeKind, ToolEnd, ToolErrored, ToolGate, ToolLeftOut,
-    ToolParked, ToolPrepare, ToolProgress, ToolRemark, ToolResultsAfter, ToolSkipped, ToolTransform,
-    ToolUnknown, ToolsChanged, UnknownReply, ValidationCoerce, ValidationReject,
+    CallGroup, CallRef, Coercion, DecidedBy, Decision, EndedCall, GateDecision, OutcomeCounts,
+    PermissionDecided, PermissionReply, PermissionRequest, ResultPatch, Ruling, ToolAfter, ToolBatch,
+    ToolBatchEnd, ToolBefore, ToolBegin, ToolBlocked, ToolChange, ToolChangeKind, ToolEnd, ToolErrored,
+    ToolGate, ToolLeftOut, ToolParked, ToolPrepare, ToolProgress, ToolRemark, ToolResultsAfter, ToolSkipped,
+    ToolTransform, ToolUnknown, ToolsChanged, UnknownReply, ValidationCoerce, ValidationReject,
 };
 pub use turn::{
     BudgetExceeded, BudgetMode, BudgetOutcome, HistoryRepaired, MessageEnd, OutputReady, PrefixBreak,

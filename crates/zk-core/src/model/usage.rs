@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::prices::dollars;
+use super::models::dollars;
 use super::{ModelRef, TurnId};
 
 /// Tokens of one response, normalised: the four counts do not overlap, whatever the provider counts.

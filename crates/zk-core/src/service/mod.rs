@@ -3,90 +3,60 @@
 //! Tools, providers and commands are registry items ([`Scope::provide`](crate::kernel::Scope::provide));
 //! the rest are services ([`Scope::provide_service`](crate::kernel::Scope::provide_service)), one of each.
 
-mod blobs;
-mod call;
-mod call_judge;
 mod clock;
-mod command;
-mod context_id;
-mod context_producer;
 mod conversation;
-mod debug_dump;
-mod entry_data;
 mod exec;
 mod files;
-#[cfg(feature = "typed")]
-mod fn_tool;
-mod guarded_paths;
-mod host_files;
+mod permission;
 mod plugin_settings;
-mod prompt_section;
+mod prompt;
 mod provider;
-mod questions;
 mod redact;
-mod run_control;
-mod run_tools;
-mod session_log;
-mod state_files;
-mod store;
-mod stored_conversation;
+mod session;
 mod tool;
-mod trust;
 mod ui;
-mod window;
 
-pub use blobs::{BlobError, BlobId, Blobs};
-pub use call::{BegunCall, CallEnd, CallSteps, Gated, NotRun, STOPPED_BEFORE_CALL, Validated, validate};
-pub use call_judge::{CallDecision, CallGuard, CallJudge, CallJudgement, CallOffer};
 pub use clock::{Clock, SystemClock};
-pub use command::{Command, CommandOutcome, match_command};
-pub use context_id::ContextId;
-pub use context_producer::{
-    ContextMode, ContextProducer, DYNAMIC_CONTEXT, QUERY_CONTEXT, is_dynamic_context,
-};
 pub use conversation::{
-    Conversation, ConversationError, ConversationState, CurrentCwd, Delivery, OpenedSession, SessionOpener,
-    Submitted, SwitchTarget, TurnCwd, TurnEnv,
+    Conversation, ConversationError, ConversationState, CurrentCwd, Delivery, OpenedSession, RunControl,
+    RunEnded, RunState, SessionOpener, SideAnswer, SideCall, Submitted, SwitchTarget, TurnCwd, TurnEnv,
 };
-pub use debug_dump::DebugDump;
-pub use entry_data::EntryData;
 pub use exec::{
     Connections, Denial, DeniedAct, EnvPolicy, Exec, ExecError, ExecOutcome, ExecRequest, Exit, Input,
     KillSignal, OutputSink, OutputStream, OutsideExec, Process, ProcessEvent, ReadExec, TerminalSize,
 };
 pub use files::{
-    CachedFile, FileIdentity, FileKind, FileStat, FileWatch, Files, OnChange, PathError, Resolved,
-    SearchFound, SearchMode, SearchQuery, WalkEntry, WalkOptions, WalkReport, WriteReceipt,
+    BlobError, BlobId, Blobs, CachedFile, FileIdentity, FileKind, FileOwner, FileStat, FileWatch, Files,
+    GuardedPath, HostFile, HostFileError, HostFiles, HostRead, OnChange, Overflow, PathError, PathGuard,
+    Resolved, RunBy, SearchFound, SearchMode, SearchQuery, StateFileError, StateFiles, StateLock, WalkEntry,
+    WalkOptions, WalkReport, WriteReceipt,
+};
+pub use permission::{
+    CallDecision, CallGuard, CallJudge, CallJudgement, CallOffer, Trust, TrustError, TrustItem,
+};
+pub use plugin_settings::{PluginSettings, PluginSettingsError, settings_of};
+pub use prompt::{
+    Compacted, ContextId, ContextMode, ContextProducer, ContextWindow, DYNAMIC_CONTEXT, FixedSection,
+    PinnedContext, PromptSection, QUERY_CONTEXT, Reduction, WindowCause, WindowFill, WindowLevel, WindowPlan,
+    WindowStrategy, WindowView, drop_section, is_dynamic_context, section_order,
+};
+pub use provider::{EventStream, OutputFormat, Provider, Request, RetryNotice, StreamEvent, ToolChoice};
+pub use redact::{REDACTED, RedactedPieces, Redactor};
+pub use session::{
+    Audience, COMPACTION_ENTRY, COMPACTION_VERSION, CompactionMark, CustomEntry, CutMark, DebugDump,
+    Durability, ENTRY_VERSION, Entry, EntryData, EntryKind, EntryVisitor, LiveEntries, Lock, MessageVisitor,
+    NewEntry, NewSession, OpenSession, RunStatus, SKILL_TAG, SKILL_TOOL, SessionFilter, SessionInfo,
+    SessionLog, SessionScan, SessionSnapshot, SessionStore, SideCallOf, StoreError, StoredConversation,
+    Unreadable, WINDOW_OWNER, asks_to_remember, has_skill_text,
 };
 #[cfg(feature = "typed")]
-pub use fn_tool::FnTool;
-pub use guarded_paths::{GuardedPath, PathGuard, RunBy};
-pub use host_files::{FileOwner, HostFile, HostFileError, HostFiles, HostRead, Overflow};
-pub use plugin_settings::{PluginSettings, PluginSettingsError, settings_of};
-pub use prompt_section::{FixedSection, PromptSection, drop_section, section_order};
-pub use provider::{EventStream, OutputFormat, Provider, Request, RetryNotice, StreamEvent, ToolChoice};
-pub use questions::{
-    Answer as UiAnswer, AnswerError, Approval, FrontEnd, MAX_MARKS, PendingQuestion, Question,
-    QuestionDigest, QuestionId, Questions, Section, SectionKind, Wider, WiderKind, is_combining_mark,
-    text_of_visible_lines, visible_line, visible_lines,
+pub use tool::FnTool;
+pub use tool::{
+    BegunCall, CallEnd, CallPlace, CallSteps, Gated, NotRun, Progress, RunTool, RunTools,
+    STOPPED_BEFORE_CALL, Tool, ToolCx, UnknownTool, Validated, validate,
 };
-pub use redact::{REDACTED, RedactedPieces, Redactor};
-pub use run_control::{RunControl, RunEnded, RunState, SideAnswer, SideCall};
-pub use run_tools::{RunTool, RunTools, UnknownTool};
-pub use session_log::{
-    Audience, COMPACTION_ENTRY, COMPACTION_VERSION, CompactionMark, CustomEntry, CutMark, MessageVisitor,
-    NewEntry, SKILL_TAG, SKILL_TOOL, SessionLog, WINDOW_OWNER, asks_to_remember, has_skill_text,
-};
-pub use state_files::{StateFileError, StateFiles, StateLock};
-pub use store::{
-    Durability, ENTRY_VERSION, Entry, EntryKind, Lock, NewSession, OpenSession, RunStatus, SessionFilter,
-    SessionInfo, SessionStore, SideCallOf, StoreError, Unreadable,
-};
-pub use stored_conversation::{EntryVisitor, LiveEntries, SessionScan, SessionSnapshot, StoredConversation};
-pub use tool::{CallPlace, Progress, Tool, ToolCx};
-pub use trust::{Trust, TrustError, TrustItem};
-pub use ui::Ui;
-pub use window::{
-    Compacted, ContextWindow, PinnedContext, Reduction, WindowCause, WindowFill, WindowLevel, WindowPlan,
-    WindowStrategy, WindowView,
+pub use ui::{
+    AnswerError, Approval, Command, CommandOutcome, FrontEnd, MAX_MARKS, PendingQuestion, Question,
+    QuestionDigest, QuestionId, Questions, Section, SectionKind, Ui, UiAnswer, Wider, WiderKind,
+    is_combining_mark, match_command, text_of_visible_lines, visible_line, visible_lines,
 };

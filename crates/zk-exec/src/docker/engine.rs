@@ -16,8 +16,8 @@ use tokio::time::timeout;
 
 /// The version of the engine's interface: that of Docker 20.10, which Podman has too.
 const VERSION: &str = "/v1.41";
-/// More than any answer has that is asked for here.
-const LONGEST: usize = 8 << 20;
+/// Longest answer: more than any has that is asked for here.
+const MAX_ANSWER_BYTES: usize = 8 << 20;
 /// Time limit of an answer of the engine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -149,7 +149,7 @@ impl Engine {
     }
 
     async fn read(&self, answer: Response<Incoming>) -> Result<Bytes, EngineError> {
-        let body = Limited::new(answer.into_body(), LONGEST).collect();
+        let body = Limited::new(answer.into_body(), MAX_ANSWER_BYTES).collect();
         let body = timeout(PATIENCE, body).await.map_err(|_| self.late())?;
         body.map(|body| body.to_bytes())
             .map_err(|why| EngineError::Unreachable { socket: self.name(), why: why.to_string() })

@@ -238,6 +238,7 @@ pub(crate) fn physical(path: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
+    #[cfg(any(feature = "docker", feature = "sandbox"))]
     #[test]
     fn the_guard_of_an_entry_is_that_of_its_name_in_any_case() {
         for (dir, name) in [("/w", ".env"), ("/w/sub", ".ENV"), ("/w", ".Env.Local")] {

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use zk_core::service::ExecRequest;
 
 use super::spawn::MARK;
+use crate::reads::git;
 use crate::wire::{put, put_all, put_len, take, take_len};
-use crate::{Environment, Limits, git};
+use crate::{Environment, Limits};
 
 /// A command with everything it is started with, in a form that can be sent to another process.
 #[derive(Clone, Debug, PartialEq, Eq)]

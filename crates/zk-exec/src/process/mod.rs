@@ -1,20 +1,15 @@
-mod bounds;
-mod cgroup;
 mod ends;
 mod group;
 mod launch;
 mod local;
 mod process_table;
-mod reaper;
 mod signals;
 mod spawn;
 mod spawner;
 mod started;
-mod supervised;
-mod supervisor;
+mod supervision;
 #[cfg_attr(not(feature = "pty"), path = "no_terminal.rs")]
 mod terminal;
-mod tree;
 mod watchdog;
 
 use std::collections::hash_map::RandomState;
@@ -34,9 +29,10 @@ use launch::Launch;
 use local::LocalProcess;
 use spawner::Spawner;
 use started::{Started, Tree, Waiter};
+use supervision::supervised;
 #[cfg(feature = "sandbox")]
-pub(crate) use supervisor::{Side, fork, leave};
-pub use supervisor::{Supervision, run_supervisor};
+pub(crate) use supervision::supervisor::{Side, fork, leave};
+pub use supervision::supervisor::{Supervision, run_supervisor};
 
 /// From the request to end until the kill; the tree is gone within two seconds.
 const GRACE: Duration = Duration::from_millis(1_750);

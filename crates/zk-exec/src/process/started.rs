@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 use super::group::{Ask, Group};
 use super::spawner::Watched;
-use super::supervised::{self, Progress, Reaper};
+use super::supervision::supervised::{self, Progress, Reaper};
 use crate::limits::Exceeded;
 
 /// A command that was started.

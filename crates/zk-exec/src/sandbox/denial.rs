@@ -8,7 +8,7 @@ use super::policy::Network;
 use crate::files::protect;
 
 /// Most denials that one command is told of.
-pub(crate) const MOST: usize = 4;
+pub(crate) const MAX_TOLD_DENIALS: usize = 4;
 
 /// Messages of a system where a file may not be written.
 const NOT_WRITTEN: [&str; 4] = ["Read-only file system", "EROFS", "Device or resource busy", "EBUSY"];

@@ -15,35 +15,7 @@ mod printed;
 mod report;
 
 #[cfg(feature = "sandbox")]
-#[path = "."]
-mod linux {
-    use super::{denial, git, hosts, placeholders, places, policy, printed, report};
-
-    mod broker;
-    mod caches;
-    mod confine;
-    mod connector;
-    mod exec;
-    mod helper;
-    mod mounts;
-    mod namespaces;
-    mod plan;
-    mod planted;
-    mod probe;
-    mod process;
-    mod proxy;
-    mod remedy;
-    mod repositories;
-    mod seccomp;
-    mod sys;
-
-    pub(crate) use broker::ReportReader;
-    pub(crate) use confine::Confinement;
-    pub use exec::SandboxExec;
-    pub(crate) use helper::{Inside, read_answer, receive_file, write_frame};
-    pub(crate) use probe::run as run_probe;
-    pub(crate) use proxy::Proxy;
-}
+mod linux;
 
 #[cfg(not(feature = "sandbox"))]
 #[path = "unsupported.rs"]

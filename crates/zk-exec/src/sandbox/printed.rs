@@ -2,7 +2,7 @@ use std::path::Path;
 
 use zk_core::service::{Denial, ExecRequest, OutputStream};
 
-use super::denial::{Denials, MOST};
+use super::denial::{Denials, MAX_TOLD_DENIALS};
 
 /// Bytes that are kept from the beginning of each output, and as many from its end.
 const KEPT: usize = 8 * 1024;
@@ -101,7 +101,7 @@ impl Printed {
             let text = kept.text();
             let lines = text.lines().filter(|line| failed || (is_own && is_message(line)));
             for denial in lines.filter_map(|line| rules.in_line(line, cwd)) {
-                if found.len() < MOST && !found.contains(&denial) {
+                if found.len() < MAX_TOLD_DENIALS && !found.contains(&denial) {
                     found.push(denial);
                 }
             }

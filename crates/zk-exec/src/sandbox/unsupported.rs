@@ -51,6 +51,14 @@ impl SandboxExec {
     }
 
     /// Cannot be called.
+    ///
+    /// # Errors
+    /// None.
+    pub fn self_test_and_wait(&self) -> Result<SelfTest, SandboxError> {
+        match self.never {}
+    }
+
+    /// Cannot be called.
     pub async fn close(&self) {
         match self.never {}
     }

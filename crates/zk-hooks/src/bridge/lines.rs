@@ -12,7 +12,7 @@ use zk_core::kernel::EventStamp;
 pub const BRIDGE_VERSION: &str = "1.1";
 
 /// The longest line, in bytes.
-pub(super) const LONGEST: usize = 1 << 20;
+pub(super) const MAX_LINE_BYTES: usize = 1 << 20;
 
 /// An event, as the program reads it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -118,8 +118,8 @@ impl Lines {
         let mut whole = Vec::new();
         let mut parts = bytes.split(|byte| *byte == b'\n').peekable();
         while let Some(part) = parts.next() {
-            if self.0.len() + part.len() > LONGEST {
-                return Err(format!("a line of more than {LONGEST} bytes"));
+            if self.0.len() + part.len() > MAX_LINE_BYTES {
+                return Err(format!("a line of more than {MAX_LINE_BYTES} bytes"));
             }
             self.0.extend_from_slice(part);
             if parts.peek().is_some() {
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn a_line_without_an_end_is_given_up() {
         let mut lines = Lines::default();
-        lines.feed(&vec![b'x'; LONGEST]).unwrap();
+        lines.feed(&vec![b'x'; MAX_LINE_BYTES]).unwrap();
         assert!(lines.feed(b"x").is_err());
     }
 

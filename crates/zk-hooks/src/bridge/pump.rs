@@ -117,7 +117,7 @@ impl Program {
                 }
                 Happened::Process(Ok(Some(ProcessEvent::Closed(OutputStream::Stdout)))) => {
                     // Most often because it ended.
-                    let exit = self.exit_soon().await;
+                    let exit = self.exit_within_grace().await;
                     Err(self.ended(&shared, &exit.map_or("closed its output".to_owned(), describe)))
                 }
                 Happened::Process(Ok(Some(event))) => self.take(event, &shared, askers),
@@ -167,7 +167,7 @@ impl Program {
             Ok(Err(error)) => {
                 let mut how = format!("reads no more ({error})");
                 // Most often because it ended.
-                if let Some(exit) = self.exit_soon().await {
+                if let Some(exit) = self.exit_within_grace().await {
                     how = describe(exit);
                 }
                 Err(self.ended(shared, &how))
@@ -176,8 +176,8 @@ impl Program {
         }
     }
 
-    /// Returns the end of the program, if that is there or comes at once, and takes in its last words.
-    async fn exit_soon(&mut self) -> Option<Exit> {
+    /// Waits for the exit of the program for as long as `LEFTOVER` says, and takes in its last lines.
+    async fn exit_within_grace(&mut self) -> Option<Exit> {
         let (ended, said) = self.process.exit_within(LEFTOVER).await;
         self.hear(&said);
         ended

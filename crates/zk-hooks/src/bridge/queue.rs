@@ -11,7 +11,7 @@ use zk_core::kernel::{AnyEvent, Cx, Event, EventStamp};
 use zk_core::service::{Exec, ExecRequest};
 
 use super::BridgeError;
-use super::lines::{EventLine, LONGEST, LineStamp, Lost, line};
+use super::lines::{EventLine, LineStamp, Lost, MAX_LINE_BYTES, line};
 
 /// The most bytes that wait.
 const ROOM: u32 = 4 << 20;
@@ -119,7 +119,7 @@ impl Shared {
         let (id, program) = (self.next_id(), || self.program.clone());
         let line = line(&EventLine { id, event, reply, run: cx.run_id(), stamp, data })
             .map_err(|error| BridgeError::Unwritable { program: program(), reason: error.to_string() })?;
-        if line.len() > LONGEST {
+        if line.len() > MAX_LINE_BYTES {
             return Err(BridgeError::TooLong { program: program(), bytes: line.len() });
         }
         Ok((id, line))

@@ -60,7 +60,7 @@ impl Calls {
             scope.handle_at::<ToolPrepare, _>(last, calls.clone());
             scope.handle_at::<ToolGate, _>(limit(E::PreToolUse), Arc::new(Refuse(calls.clone())));
             let patient = Some(PATIENCE + Duration::from_secs(5));
-            let asking = HookOptions { stage: Stage::Late, time_limit: patient, ..HookOptions::default() };
+            let asking = HookOptions { time_limit: patient, ..HookOptions::from(Stage::Review) };
             scope.handle_at::<ToolGate, _>(asking, Arc::new(Ask(calls.clone())));
         }
         if has(E::PreToolUse) || has(E::PermissionRequest) || has(E::Notification) {

@@ -13,7 +13,7 @@ use super::names::Vocabulary;
 /// Time limit of a hook unless it says otherwise.
 const USUAL: Duration = Duration::from_secs(60);
 /// The longest a hook may take, in seconds.
-const LONGEST: f64 = 3600.0;
+const MAX_HOOK_SECONDS: f64 = 3600.0;
 
 /// Place where hooks are set, and what that allows them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -199,7 +199,7 @@ fn read_group(
 fn seconds(timeout: Option<f64>, key: &str) -> Result<Duration, HookConfigError> {
     match timeout {
         None => Ok(USUAL),
-        Some(seconds) if seconds > 0.0 && seconds <= LONGEST => Ok(Duration::from_secs_f64(seconds)),
+        Some(seconds) if seconds > 0.0 && seconds <= MAX_HOOK_SECONDS => Ok(Duration::from_secs_f64(seconds)),
         Some(_) => Err(wrong(&format!("{key}.timeout"), "must be seconds, above 0 and up to 3600")),
     }
 }

@@ -21,7 +21,7 @@ use super::runner::Runner;
 /// Most times that the hooks may have one run go on.
 const MAX_CONTINUATIONS: u32 = 8;
 /// Longest wait of the end of the program for the hooks of a session's end.
-const LAST: Duration = Duration::from_secs(5);
+const SESSION_END_WAIT: Duration = Duration::from_secs(5);
 
 pub(super) fn register(scope: &Scope, runner: &Arc<Runner>) {
     use HookEvent as E;
@@ -46,7 +46,7 @@ pub(super) fn register(scope: &Scope, runner: &Arc<Runner>) {
         let (runner, own) = (runner.clone(), scope.clone());
         scope.on_close(async move || {
             let Some(bus) = own.bus() else { return };
-            let _ = timeout(LAST, end(&runner, "other", &bus.cx())).await;
+            let _ = timeout(SESSION_END_WAIT, end(&runner, "other", &bus.cx())).await;
         });
     }
 }

@@ -2,6 +2,7 @@
 
 mod batches;
 mod calls;
+mod claude_file;
 mod config;
 mod ends;
 mod event;
@@ -13,6 +14,7 @@ mod prompts;
 mod reply;
 mod runner;
 mod session;
+mod settings_schema;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -30,6 +32,7 @@ pub use event::HookEvent;
 pub use failure::HookFailure;
 pub use matcher::Matcher;
 pub use names::Vocabulary;
+pub use settings_schema::settings_schema;
 
 /// Most of a command or of its output that a message quotes, in characters.
 const QUOTED: usize = 120;
@@ -105,7 +108,7 @@ impl CommandHooks {
     }
 
     /// Hands words of hooks to the person to `tell`. They are text of any origin.
-    pub fn telling(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
+    pub fn on_notice(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.tell = Arc::new(tell);
         self
     }

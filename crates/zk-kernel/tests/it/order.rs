@@ -14,12 +14,13 @@ fn add(bus: &Bus, log: &Log, name: &'static str, at: Stage) {
 async fn handlers_run_by_stage_and_then_in_the_order_of_registration() {
     let (bus, log) = (Bus::new(), Log::default());
     add(&bus, &log, "late", Stage::Late);
+    add(&bus, &log, "review", Stage::Review);
     add(&bus, &log, "consumer 1", Stage::Consumer);
     add(&bus, &log, "framework", Stage::Framework);
     add(&bus, &log, "early", Stage::Early);
     add(&bus, &log, "consumer 2", Stage::Consumer);
     bus.cx().emit(Ping(0)).await.unwrap();
-    assert_eq!(log.take(), ["early", "consumer 1", "consumer 2", "framework", "late"]);
+    assert_eq!(log.take(), ["early", "consumer 1", "consumer 2", "framework", "review", "late"]);
 }
 
 // An observer never sees an intermediate state, and cannot answer.

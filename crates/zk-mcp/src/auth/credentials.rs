@@ -25,8 +25,8 @@ impl ServerAuth {
     pub(crate) fn new(url: &str, store: Arc<dyn CredentialStore>, http: &Http, scope: Scope) -> Self {
         let (challenge, session) = (Mutex::default(), Mutex::default());
         // Whoever gives its tokens is named by the server, and names more.
-        let http =
-            reqwest::Url::parse(url).map_or_else(|_| http.clone(), |server| http.on_behalf_of(&server));
+        let http = reqwest::Url::parse(url)
+            .map_or_else(|_| http.clone(), |server| http.restricted_for_server(&server));
         Self { url: url.to_owned(), store, http, scope, challenge, session }
     }
 

@@ -174,7 +174,7 @@ fn covers(resource: &str, url: &Url) -> bool {
 
 /// An address that a server names, if it may be asked: over TLS, and not one of this machine or of a private network
 /// unless the server itself is there. Whoever runs a server far away must not have zk ask what only it can reach; where
-/// names lead is judged when they are looked up ([`Http::on_behalf_of`]).
+/// names lead is judged when they are looked up ([`Http::restricted_for_server`]).
 pub(super) fn address(text: &str, base: &Url) -> Result<Url, SignInError> {
     let refuse = |why: &str| Err(SignInError::server(format!("the address {} {why}", quote_untrusted(text))));
     let Ok(url) = Url::parse(text) else { return refuse("is none") };

@@ -11,7 +11,7 @@ use crate::tools::search::{NAME, is_searched};
 /// The id of the section.
 pub(crate) const ID: &str = "mcp-tools";
 /// The place of the section, behind all that changes more rarely.
-const ORDER: i32 = section_order::LAST - 50;
+const ORDER: i32 = section_order::AT_END - 50;
 /// The most that is told of one tool, in characters.
 const MAX_DESCRIPTION_CHARS: usize = 60;
 /// The most that descriptions may fill, in bytes: a longer list has the names alone.

@@ -1,6 +1,7 @@
 //! Hosts that commands connect to, as far as their words tell.
 
 mod configured;
+mod credentials;
 mod entries;
 mod git;
 mod hosts;
@@ -16,6 +17,7 @@ use crate::classifier::PathClassifier;
 use crate::program::{Hazard, Leaf, base_name, git_subcommand, hazard_in, inspect, inspect_program};
 use crate::shell::{Script, quote_all};
 
+pub use credentials::GitCredentials;
 pub use rewrites::{GitRewrite, GitRewrites};
 
 /// Flags that have a program take hosts from a file, or send everything through another host.

@@ -1,6 +1,7 @@
 //! Rules: what a person or an administrator wrote down about calls.
 
 mod explain;
+mod held;
 mod host;
 mod pattern;
 
@@ -11,6 +12,7 @@ use std::str::FromStr;
 use globset::{GlobBuilder, GlobMatcher};
 
 pub use explain::Explanation;
+pub use held::{DeniedFiles, HeldPaths, HideFiles};
 pub use pattern::CommandPattern;
 pub(crate) use pattern::Likeness;
 

@@ -1,15 +1,16 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use zk_core::events::{CallRef, Passed, SessionLoaded, ToolGate, TurnBefore};
+use zk_core::events::{CallRef, GateDecision, SessionLoaded, ToolGate, TurnBefore};
 use zk_core::kernel::Bus;
 use zk_core::model::{CallId, ModelRef, ThinkingRequest, TurnId};
 use zk_core::service::{Approval, CallPlace, Question, Questions, Tool, UiAnswer, Wider, WiderKind};
 use zk_exec::LocalStateFiles;
 use zk_permission::{
-    Approvals, Decision, Layer, Mode, PermissionJudge, Rule, RuleBase, Rules, TextPathClassifier,
+    Approvals, Decision, Layer, Mode, PermissionGate, PermissionJudge, Rule, RuleBase, Rules,
+    TextPathClassifier,
 };
-use zk_tools::{PermissionGate, PermissionMode, ToolsOptions, ToolsPlugin};
+use zk_tools::{ToolsOptions, ToolsPlugin};
 
 /// A bus with the tools, the gate and a judge for `/p`.
 struct Desk {
@@ -31,13 +32,12 @@ impl Desk {
     fn new(mode: Mode, rules: Rules, approvals: Option<Approvals>) -> Self {
         let bus = Bus::new();
         bus.install(&ToolsPlugin::new(ToolsOptions::default())).unwrap();
-        let gate_mode = if mode == Mode::All { PermissionMode::AllowAll } else { PermissionMode::Ask };
-        bus.install(&PermissionGate::new(gate_mode)).unwrap();
         let classifier = Arc::new(TextPathClassifier::new(["/p"]));
         let judge = match approvals {
             None => PermissionJudge::new(mode, rules, "/p", classifier),
             Some(approvals) => PermissionJudge::with_approvals(mode, rules, "/p", classifier, approvals),
         };
+        bus.install(&PermissionGate::new(judge.modes().clone())).unwrap();
         bus.install(&judge).unwrap();
         Self { bus, judge, asked: Arc::default() }
     }
@@ -73,9 +73,9 @@ impl Desk {
         let place = CallPlace { cx: self.bus.cx(), cwd: "/p".into() };
         let gate = ToolGate::new(call, args, self.bus.item::<dyn Tool>(tool), place);
         match gate.pass(&self.bus.cx()).await.unwrap() {
-            Passed::Refused { reason, .. } => Some(reason),
-            Passed::Approved(_) => None,
-            Passed::Parked { .. } | Passed::Substituted { .. } => Some("neither".to_owned()),
+            GateDecision::Refused { reason, .. } => Some(reason),
+            GateDecision::Approved(_) => None,
+            GateDecision::Parked { .. } | GateDecision::Substituted { .. } => Some("neither".to_owned()),
         }
     }
 
@@ -268,17 +268,17 @@ async fn a_refusal_names_the_tightest_mode_that_would_have_let_it_run() {
 #[tokio::test]
 async fn a_tighter_mode_holds_from_the_next_call_on_and_a_wider_one_from_the_next_turn_on() {
     let desk = Desk::new(Mode::Ask, Rules::new(), None);
-    let judge = desk.judge.clone();
-    judge.set_mode(Mode::AcceptEdits);
-    assert_eq!((judge.mode(), judge.next_mode()), (Mode::Ask, Mode::AcceptEdits));
+    let modes = desk.judge.modes();
+    modes.choose(Mode::AcceptEdits).unwrap();
+    assert_eq!((modes.now(), modes.chosen()), (Mode::Ask, Mode::AcceptEdits));
     assert!(desk.write("src/a.rs").await.is_some(), "the turn is still the same");
     next_turn(&desk.bus).await;
     assert_eq!(desk.write("src/a.rs").await, None);
-    judge.set_mode(Mode::ReadOnly);
+    modes.choose(Mode::ReadOnly).unwrap();
     assert!(desk.write("src/a.rs").await.is_some());
     // Tightened again before the turn that would have been wider.
-    judge.set_mode(Mode::All);
-    judge.set_mode(Mode::ReadOnly);
+    modes.choose(Mode::All).unwrap();
+    modes.choose(Mode::ReadOnly).unwrap();
     next_turn(&desk.bus).await;
     assert!(desk.write("src/a.rs").await.is_some());
 }

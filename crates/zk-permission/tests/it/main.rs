@@ -7,8 +7,16 @@
 )]
 
 mod approvals;
+mod asking;
+#[path = "../../../zk-tools/tests/it/context.rs"]
+mod context;
+#[path = "../../../zk-tools/tests/it/support.rs"]
+#[expect(dead_code, reason = "tests of the gate measure no memory")]
+mod desk;
 mod detours;
+mod exact_grants;
 mod gate;
+mod gate_faults;
 mod grammar;
 mod modes;
 mod patterns;

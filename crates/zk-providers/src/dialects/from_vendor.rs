@@ -8,12 +8,12 @@ use serde_json::{Map, Value};
 use zk_core::model::Model;
 use zk_core::service::Provider;
 
+use crate::catalogue::vendors::{Vendor, VendorDialect};
 use crate::dialects::anthropic::{Anthropic, AnthropicOptions};
 use crate::dialects::chat::Compat;
 use crate::dialects::gemini::Gemini;
 use crate::dialects::ollama::{Ollama, OllamaOptions};
 use crate::dialects::responses::{Responses, ResponsesOptions};
-use crate::facts::vendors::{Vendor, VendorDialect};
 use crate::wire::connection::Connection;
 use crate::wire::endpoint::SetupError;
 

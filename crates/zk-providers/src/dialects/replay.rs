@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use zk_core::model::{Model, ModelRef};
 
+use crate::catalogue::profiles::CompatProfile;
 use crate::dialects::{anthropic, chat, gemini, ollama, responses};
-use crate::facts::profiles::CompatProfile;
 use crate::wire::replay::Replay;
 
 impl Replay {

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-/// The most characters of it.
-const LONGEST: usize = 120;
+/// Longest label.
+const MAX_LABEL_CHARS: usize = 120;
 /// The fields that say most about a call, the best first.
 const TELLING: &[&str] = &["query", "queries", "url", "command", "code", "path", "pattern", "name"];
 
@@ -14,8 +14,8 @@ pub(crate) fn label(kind: &str, detail: &Value) -> String {
     if !text.is_empty() {
         words = format!("{words}: {text}");
     }
-    if words.chars().count() > LONGEST {
-        words = words.chars().take(LONGEST - 1).collect();
+    if words.chars().count() > MAX_LABEL_CHARS {
+        words = words.chars().take(MAX_LABEL_CHARS - 1).collect();
         words.push('…');
     }
     words

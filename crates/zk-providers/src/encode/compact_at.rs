@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 /// Threshold where the model's window is not known, in tokens: the one Anthropic takes unasked.
 const USUAL: u64 = 150_000;
 
-/// The least that Anthropic takes.
-const LEAST: u64 = 50_000;
+/// Least trigger that Anthropic takes.
+const MIN_TRIGGER_TOKENS: u64 = 50_000;
 
 /// From how much of a model's window on the provider compacts its context itself.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,7 +35,7 @@ impl CompactAt {
         for edit in edits.into_iter().flatten().filter_map(Value::as_object_mut) {
             let kind = edit.get("type").and_then(Value::as_str).unwrap_or_default();
             if kind.starts_with("compact_") && !edit.contains_key("trigger") {
-                let tokens = at.tokens(window).max(LEAST);
+                let tokens = at.tokens(window).max(MIN_TRIGGER_TOKENS);
                 edit.insert("trigger".to_owned(), json!({"type": "input_tokens", "value": tokens}));
             }
         }

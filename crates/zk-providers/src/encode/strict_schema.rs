@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use crate::facts::schema_limits::SchemaLimits;
+use crate::catalogue::schema_limits::SchemaLimits;
 
 /// Keywords that only people read.
 const ANNOTATIONS: &[&str] =
@@ -162,7 +162,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::strict;
-    use crate::facts::schema_limits::{COMPLETIONS, MESSAGES};
+    use crate::catalogue::schema_limits::{COMPLETIONS, MESSAGES};
 
     fn object(properties: impl Into<Value>, required: &[&str]) -> Value {
         json!({"type": "object", "properties": properties.into(), "required": required})

@@ -61,13 +61,13 @@ impl FormatError {
 
 /// A value in a few words.
 pub(super) fn found(value: &Value) -> String {
-    /// The most characters that are shown of a text.
-    const LONGEST: usize = 40;
+    /// Longest text that is shown.
+    const MAX_TEXT_CHARS: usize = 40;
     match value {
         Value::Null => "missing".to_owned(),
         Value::Bool(flag) => format!("`{flag}`"),
         Value::Number(number) => format!("`{number}`"),
-        Value::String(text) if text.chars().count() > LONGEST => "another text".to_owned(),
+        Value::String(text) if text.chars().count() > MAX_TEXT_CHARS => "another text".to_owned(),
         Value::String(text) => format!("`{}`", text.escape_debug()),
         Value::Array(_) => "a list".to_owned(),
         Value::Object(_) => "an object".to_owned(),

@@ -6,9 +6,9 @@ use zk_core::model::{Block, Capabilities, Message, Model, WireReady};
 
 use super::error::FormatError;
 use super::{Conversation, Format};
+use crate::catalogue::profiles::{CompatProfile, REFERENCE};
 use crate::dialects::anthropic;
 use crate::dialects::chat;
-use crate::facts::profiles::{CompatProfile, REFERENCE};
 
 /// A conversation in a format.
 #[derive(Clone, Debug, PartialEq)]

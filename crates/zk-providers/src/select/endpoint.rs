@@ -5,7 +5,7 @@ use super::credentials::{CredentialSource, StoredCredentials};
 use super::error::SelectError;
 use super::known::{KnownProviders, NamedProvider, SetValue, ValueRank};
 use super::local::{LocalServer, LocalServerState, probe_local_server};
-use crate::facts::vendors::{Access, Vendor, Vendors};
+use crate::catalogue::vendors::{Access, Vendor, Vendors};
 
 /// Name that was requested, with its origin.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ use zk_core::service::Provider;
 
 use super::error::SelectError;
 use super::provider_map::ProviderMap;
-use crate::facts::vendors::{Access, Vendor, VendorDialect};
+use crate::catalogue::vendors::{Access, Vendor, VendorDialect};
 
 /// Vendor that a provider of a person's own is like, unless the settings name another.
 const DEFAULT_VENDOR: &str = Vendor::COMPATIBLE;

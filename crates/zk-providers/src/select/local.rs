@@ -4,7 +4,7 @@ use std::time::Duration;
 use zk_core::kernel::Bus;
 use zk_core::model::ErrorKind;
 
-use crate::facts::vendors::Vendor;
+use crate::catalogue::vendors::Vendor;
 
 /// Time limit of a local server to accept a connection before it counts as absent.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(25);

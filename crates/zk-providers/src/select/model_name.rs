@@ -5,7 +5,7 @@ use zk_core::model::{Model, ThinkingLevel};
 use zk_core::service::Provider;
 
 use super::known::KnownProviders;
-use crate::facts::catalogue::{ResolvedModel, known_models, resolve_model};
+use crate::catalogue::models::{ResolvedModel, known_models, resolve_model};
 
 /// Time limit of a server that lists its models.
 const LIST_TIMEOUT: Duration = Duration::from_secs(2);

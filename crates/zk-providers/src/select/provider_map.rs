@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use zk_core::service::Provider;
 
-use crate::facts::vendors::{Vendor, Vendors};
+use crate::catalogue::vendors::{Vendor, Vendors};
 
 /// Providers that a program can name: vendors, and providers that it was given ready made.
 #[derive(Clone, Default)]

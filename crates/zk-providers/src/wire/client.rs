@@ -10,17 +10,17 @@ use zk_core::kernel::Cx;
 use zk_core::model::{Model, ProviderError};
 use zk_core::service::{EventStream, Request};
 
+use crate::catalogue::models::{self, Overrides, Row};
+use crate::catalogue::vendors::Vendor;
 use crate::encode::effort::Efforts;
 use crate::encode::prefix::{Encode, PrefixCache, PrefixKey};
-use crate::facts::catalogue::{self, Overrides, Row};
-use crate::facts::vendors::Vendor;
-use crate::wire::clocks::Clocks;
 use crate::wire::connection::Connection;
-use crate::wire::decode::Decode;
 use crate::wire::endpoint::{BaseUrl, Endpoint, SetupError};
 use crate::wire::error::{RequestContext, WireError};
-use crate::wire::exchange::{exchange, fetch};
 use crate::wire::request::WireRequest;
+use crate::wire::response::decode::Decode;
+use crate::wire::response::timeouts::Clocks;
+use crate::wire::streaming::{exchange, fetch};
 
 /// Client of one provider: sends requests, reads responses, and caches the bodies that later requests continue.
 /// Clones share all of it.
@@ -113,14 +113,14 @@ impl ApiClient {
     /// overrides.
     #[must_use]
     pub fn known_model(&self, id: &str) -> Model {
-        self.0.overrides.correct(self.described(catalogue::find(Some(&self.0.name), id), id))
+        self.0.overrides.correct(self.described(models::find(Some(&self.0.name), id), id))
     }
 
     /// The ids of the table, where its vendor is asked, and those of the overrides, in alphabetical order.
     pub(crate) fn known_ids(&self) -> BTreeSet<&str> {
         let mut ids: BTreeSet<&str> = self.0.overrides.ids().collect();
         if self.0.is_usual {
-            for id in catalogue::known_models(&self.0.name) {
+            for id in models::known_models(&self.0.name) {
                 ids.insert(id);
             }
         }
@@ -129,7 +129,7 @@ impl ApiClient {
 
     /// The row of a model in the table, under the provider's name or that of the vendor `usual`.
     pub(crate) fn row(&self, usual: &str, id: &str) -> Option<Row> {
-        catalogue::find(Some(&self.0.name), id).or_else(|| catalogue::find(Some(usual), id))
+        models::find(Some(&self.0.name), id).or_else(|| models::find(Some(usual), id))
     }
 
     /// The model a row describes, or one nothing is known of.

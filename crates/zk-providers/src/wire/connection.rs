@@ -5,9 +5,9 @@ use std::fmt;
 use serde_json::{Map, Value};
 use zk_auth::{Http, Secret};
 
-use crate::facts::catalogue::Overrides;
-use crate::facts::profiles::UNKNOWN;
-use crate::wire::clocks::Clocks;
+use crate::catalogue::models::Overrides;
+use crate::catalogue::profiles::UNKNOWN;
+use crate::wire::response::timeouts::Clocks;
 use crate::wire::secret::Auth;
 
 /// Settings of a connection: where requests go, and what they show there. Its `Debug` shows no key.

@@ -7,10 +7,10 @@ use zk_core::model::{Model, ProviderError, WireRules};
 use zk_core::service::Request;
 
 use crate::wire::client::ApiClient;
-use crate::wire::decode::Decode;
 use crate::wire::endpoint::BaseUrl;
 use crate::wire::error::WireError;
 use crate::wire::request::{Headers, WireRequest};
+use crate::wire::response::decode::Decode;
 
 /// One attempt at a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

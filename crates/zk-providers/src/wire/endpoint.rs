@@ -17,8 +17,8 @@ use zk_core::kernel::Cx;
 use zk_core::model::{ErrorKind, Phase, ProviderError, StopReason};
 use zk_core::service::{Redactor, StreamEvent};
 
-use crate::facts::errors::advice;
-use crate::facts::names::REQUEST_IDS;
+use crate::catalogue::errors::advice;
+use crate::catalogue::names::REQUEST_IDS;
 use crate::wire::error::{self, WireError};
 use crate::wire::request::{Beta, Headers};
 use crate::wire::secret::{Auth, without_userinfo};

@@ -3,28 +3,24 @@
 //! A protocol that zk does not speak is a [`Dialect`]: it writes requests and has a [`Decode`] that reads responses.
 //! [`HttpProvider`] makes a provider of it.
 
-pub(crate) mod caps;
 pub(crate) mod client;
-pub(crate) mod clocks;
 pub(crate) mod connection;
-pub(crate) mod decode;
 pub(crate) mod dialect;
 pub(crate) mod endpoint;
 pub(crate) mod error;
-pub(crate) mod exchange;
-pub(crate) mod frames;
-pub(crate) mod mend;
 pub(crate) mod provider;
 pub(crate) mod replay;
 pub(crate) mod request;
+pub(crate) mod response;
 pub(crate) mod secret;
-pub mod sse;
+pub(crate) mod streaming;
 
 pub use crate::encode::args::tool_call;
 pub use client::ApiClient;
-pub use decode::{Decode, Framing};
 pub use dialect::{Attempt, CountRequest, Dialect, ModelList};
 pub use endpoint::BaseUrl;
 pub use error::WireError;
 pub use provider::HttpProvider;
 pub use request::{Headers, WireRequest};
+pub use response::decode::{Decode, Framing};
+pub use response::sse;

@@ -4,10 +4,10 @@ use std::fmt;
 use zk_core::model::{ModelRef, Phase, ProviderError};
 use zk_core::service::StreamEvent;
 
-use crate::wire::caps::Meter;
-use crate::wire::decode::{Decode, decode_event};
 use crate::wire::error::{RequestContext, WireError};
-use crate::wire::frames::Frames;
+use crate::wire::response::decode::{Decode, decode_event};
+use crate::wire::response::frames::Frames;
+use crate::wire::response::limits::Meter;
 
 /// Reads the bytes of a response without a network: a recorded one, or one a fuzzer made up.
 ///

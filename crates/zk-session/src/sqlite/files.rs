@@ -1,14 +1,14 @@
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use zk_core::model::SessionId;
 use zk_core::service::StoreError;
 
 use super::hash::fnv1a;
+use crate::private_dir::make_private_dir;
 
 /// The files of one session: `<id>.db` with what SQLite keeps beside it, the lock, and what was kept aside.
 #[derive(Clone, Debug)]
@@ -137,7 +137,7 @@ impl Files {
             )));
         }
         let moved = || {
-            DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
+            make_private_dir(&dir)?;
             fs::rename(&db, dir.join(format!("{}.db", self.id)))?;
             fs::File::open(&dir)?.sync_all()
         };

@@ -200,7 +200,7 @@ impl SessionStore for SqliteStore {
 }
 
 /// Runs `work`, which waits for a disk, on a thread of its own.
-async fn offload<T: Send + 'static>(
+pub(crate) async fn offload<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, StoreError> {
     let (done, result) = oneshot::channel();

@@ -1,6 +1,6 @@
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
@@ -17,6 +17,7 @@ use super::recovery;
 use super::row::Unreadable;
 use crate::find::near_match;
 use crate::memory::exists;
+use crate::private_dir::make_private_dir;
 
 /// A session of which this process is the writer. The lock is released last.
 #[derive(Debug)]
@@ -53,11 +54,7 @@ pub(super) fn create(plan: &Plan) -> Result<Opened, StoreError> {
         )));
     }
     let files = Files::of_project(&plan.root, &plan.cwd, &plan.id);
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(files.dir())
-        .map_err(|source| io_error("create the folder", files.dir(), source))?;
+    make_private_dir(files.dir()).map_err(|source| io_error("create the folder", files.dir(), source))?;
     let lock = SessionLock::take(&files)?;
     let path = files.db();
     if files.kept_last().is_some() || files.has_lone_log() {

@@ -1,6 +1,5 @@
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 
 use zk_core::service::StoreError;
 
@@ -13,6 +12,7 @@ use super::open::{Opened, identity, io_error, reach, set_up};
 use super::recovery;
 use super::row::{self, COLUMNS};
 use crate::index::Index;
+use crate::private_dir::make_private_dir;
 
 /// Writes the files of an open session again if they are gone: an open file can still be read when its name is
 /// not there any more. Returns the notice of it.
@@ -36,11 +36,7 @@ pub(super) fn files(open: &mut Opened) -> Result<Option<String>, StoreError> {
     let id = open.files.id().clone();
     let log = read_all(open).map_err(|error| store_error(&error, "read", &path, &id))?;
     let dir = open.files.dir().to_path_buf();
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&dir)
-        .map_err(|source| io_error("create the folder", &dir, source))?;
+    make_private_dir(&dir).map_err(|source| io_error("create the folder", &dir, source))?;
     if !open.lock.is_in_place() {
         open.lock = SessionLock::take(&open.files)?;
     }

@@ -55,7 +55,7 @@ pub(super) fn database(log: &[u8]) -> Option<Vec<u8>> {
         }
     }
     let (pages, whole) = committed?;
-    let bytes = pages.checked_mul(header.page).filter(|bytes| *bytes <= LARGEST)?;
+    let bytes = pages.checked_mul(header.page).filter(|bytes| *bytes <= MAX_LOG_BYTES)?;
     let mut database = vec![0; bytes];
     for (place, page) in frames.into_iter().take(whole) {
         // A later transaction may have made the database shorter.
@@ -71,7 +71,7 @@ pub(super) fn database(log: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// A database is put together from a log up to this size, in bytes.
-const LARGEST: usize = 1 << 30;
+const MAX_LOG_BYTES: usize = 1 << 30;
 
 const HEADER: usize = 32;
 const FRAME: usize = 24;

@@ -13,6 +13,8 @@ mod listing;
 #[cfg(test)]
 mod live;
 #[cfg(test)]
+mod opening;
+#[cfg(test)]
 mod prepare;
 #[cfg(test)]
 mod processes;

@@ -60,7 +60,7 @@ pub(crate) fn at_once(dialect: Dialect, fault: &Fault, number: usize) -> Option<
 }
 
 /// The next turn of the script, as the client wants it.
-pub(crate) fn said(
+pub(crate) fn next_reply(
     shared: &Shared,
     dialect: Dialect,
     admitted: &Admitted,

@@ -10,7 +10,7 @@ use hyper::{Request, Response};
 use serde_json::{Value, json};
 
 use super::lists;
-use super::next_reply::{at_once, said};
+use super::next_reply::{at_once, next_reply};
 use super::reply::{Answer, Body, Broken, Reply};
 use super::requests::admission::{Brief, Sent, admitted, authorised, known};
 use super::requests::received::Received;
@@ -98,7 +98,9 @@ fn answer(shared: &Shared, route: &Route, sent: &Sent<'_>) -> (Answer, Option<Vi
                 return (answer, None);
             }
             match admitted(shared, *dialect, sent) {
-                Ok(admitted) => return (said(shared, *dialect, &admitted, fault.as_ref(), sent.id()), None),
+                Ok(admitted) => {
+                    return (next_reply(shared, *dialect, &admitted, fault.as_ref(), sent.id()), None);
+                }
                 Err(brief) => Err(brief),
             }
         }

@@ -1,6 +1,5 @@
 mod compress;
 mod handles;
-mod permission;
 mod redact;
 mod result_caps;
 mod spill;
@@ -9,8 +8,6 @@ mod tags;
 pub(crate) use compress::CutOutput;
 pub use compress::{Compress, Compression, OutputCompressed};
 pub use handles::OutputHandles;
-pub(crate) use permission::ALLOWS_ALL;
-pub use permission::{PermissionControl, PermissionGate, PermissionMode};
 pub use redact::RedactResults;
 pub(crate) use result_caps::ResultCaps;
 pub use spill::Spill;

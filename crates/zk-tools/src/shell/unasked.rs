@@ -5,8 +5,6 @@ use zk_core::events::{DecidedBy, PermissionDecided, ToolEnd};
 use zk_core::kernel::{Cx, Reach, Scope};
 use zk_core::model::{CallId, CallRef, TurnId};
 
-use crate::policy::ALLOWS_ALL;
-
 /// A call among those of all agents: models count theirs alike.
 type TurnCall = (TurnId, CallId);
 
@@ -25,7 +23,8 @@ impl UnaskedCalls {
         scope.provide_service(calls.clone());
         let decided = calls.clone();
         scope.on_sync_at(Reach::Descendants, move |event: &PermissionDecided, _: &Cx| {
-            let is_judged = event.reasons.last().is_none_or(|reason| reason != ALLOWS_ALL);
+            let is_judged =
+                event.reasons.last().is_none_or(|reason| reason != PermissionDecided::MODE_ALLOWS_ALL);
             let is_unasked = event.allowed && event.by == DecidedBy::Policy && is_judged;
             decided.changed(|calls| match is_unasked {
                 true => calls.insert(key(&event.call)),

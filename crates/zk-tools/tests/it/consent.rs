@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Map, Value, json};
-use zk_core::events::{CallRef, Passed, ToolGate};
+use zk_core::events::{CallRef, GateDecision, ToolGate};
 use zk_core::kernel::Bus;
 use zk_core::model::{Approved, ToolError, ToolOutput, ToolSpec};
 use zk_core::service::{
@@ -16,7 +16,8 @@ use zk_core::service::{
     SectionKind, Tool, ToolCx, UiAnswer, text_of_visible_lines,
 };
 use zk_exec::WorkspaceFiles;
-use zk_tools::{NAMES, PermissionGate, PermissionMode, ToolsOptions, ToolsPlugin};
+use zk_permission::{Mode, PermissionGate};
+use zk_tools::{NAMES, ToolsOptions, ToolsPlugin};
 
 /// Returns the number of calls that are tried; the whole campaign is 10,000.
 #[expect(clippy::disallowed_methods, reason = "a campaign is asked for in the environment")]
@@ -111,7 +112,7 @@ fn what_ran_is_byte_for_byte_what_the_question_showed() {
     for name in NAMES {
         let spec = real.item::<dyn Tool>(name).unwrap().spec().clone();
         let bus = Bus::new();
-        bus.install(&PermissionGate::new(PermissionMode::Ask)).unwrap();
+        bus.install(&PermissionGate::new(Mode::Ask)).unwrap();
         let questions = Arc::new(Questions::new());
         bus.scope("host").provide_service(questions.clone());
         let (shown, ran) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
@@ -148,7 +149,7 @@ async fn pass_and_run(
         Arc::new(CallRef { turn_id: "t".into(), call_id: "c".into(), display_name: name.clone(), name });
     let place = CallPlace { cx: bus.cx(), cwd: cwd.into() };
     let gate = ToolGate::new(call, args.clone(), Some(tool.clone()), place);
-    let Passed::Approved(approved) = gate.pass(&bus.cx()).await.unwrap() else {
+    let GateDecision::Approved(approved) = gate.pass(&bus.cx()).await.unwrap() else {
         return Err(ToolError::failed("refused"));
     };
     tool.call(&approved, &ToolCx::new(bus.cx(), cwd)).await
@@ -190,7 +191,7 @@ fn the_command_that_runs_and_the_bytes_on_the_disk_are_those_of_the_question() {
     host.provide_service::<dyn Exec>(commands.clone());
     host.provide_service::<dyn Files>(files.clone());
     host.provide_service(questions.clone());
-    bus.install(&PermissionGate::new(PermissionMode::Ask)).unwrap();
+    bus.install(&PermissionGate::new(Mode::Ask)).unwrap();
     bus.install(&ToolsPlugin::new(ToolsOptions { read_before_edit: false, ..ToolsOptions::default() }))
         .unwrap();
     let shown = Arc::new(Mutex::new(Vec::new()));

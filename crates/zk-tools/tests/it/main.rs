@@ -10,7 +10,6 @@ mod consent;
 mod context;
 mod detached;
 mod edit;
-mod exact_grants;
 mod guidance;
 mod handles;
 mod jobs;
@@ -19,9 +18,6 @@ mod no_search;
 mod outside;
 #[cfg(test)]
 mod path_corpus;
-mod permission;
-#[cfg(test)]
-mod permission_faults;
 mod person;
 mod read;
 mod recall;

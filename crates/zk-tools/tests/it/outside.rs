@@ -11,7 +11,8 @@ use zk_core::service::{
     KillSignal, OutsideExec, Process, ProcessEvent, Questions, TerminalSize, UiAnswer,
 };
 use zk_exec::{Environment, ProcessExec};
-use zk_tools::{PermissionGate, PermissionMode, ToolsOptions};
+use zk_permission::{Mode, PermissionGate};
+use zk_tools::ToolsOptions;
 
 use crate::support::Desk;
 
@@ -126,7 +127,7 @@ async fn leaving_is_an_effect_that_nobody_overlooks() {
     let Effects::Known { list } = &effects else { panic!("{effects:?}") };
     assert_eq!(list[1], Effect::LeavesContext { reason: "it is denied".into() });
     assert!(!effects.is_read_only());
-    desk.bus.install(&PermissionGate::new(PermissionMode::Ask)).unwrap();
+    desk.bus.install(&PermissionGate::new(Mode::Ask)).unwrap();
     let refused = desk.err("shell", args("it is denied")).await;
     assert!(refused.message.contains("nobody is here to approve it"), "{}", refused.message);
 }
@@ -134,7 +135,7 @@ async fn leaving_is_an_effect_that_nobody_overlooks() {
 #[tokio::test]
 async fn an_answer_for_the_session_holds_whatever_reason_the_model_gives_and_for_no_other_command() {
     let desk = desk();
-    desk.bus.install(&PermissionGate::new(PermissionMode::Ask)).unwrap();
+    desk.bus.install(&PermissionGate::new(Mode::Ask)).unwrap();
     let questions = Arc::new(Questions::new());
     desk.bus.scope("host").provide_service(questions.clone());
     let front_end = questions.attach();
@@ -201,7 +202,7 @@ async fn a_call_that_was_allowed_as_a_read_does_not_run_once_nothing_holds_reads
     desk.ok("shell", command.clone()).await;
     assert!(made());
     std::fs::remove_file(desk.root.join("made")).unwrap();
-    desk.bus.install(&PermissionGate::new(PermissionMode::Ask)).unwrap();
+    desk.bus.install(&PermissionGate::new(Mode::Ask)).unwrap();
     let error = desk.err("shell", command).await;
     assert!(error.message.contains("did not run; call it again"), "{}", error.message);
     assert!(!made());
@@ -247,7 +248,7 @@ async fn a_call_that_was_allowed_unasked_runs_only_where_its_verdict_lets_it() {
     ] {
         let desk = Desk::new();
         desk.bus.scope("judge").provide_service::<dyn CallJudge>(Arc::new(Changing { is_read, is_unheld }));
-        desk.bus.install(&PermissionGate::new(PermissionMode::Ask)).unwrap();
+        desk.bus.install(&PermissionGate::new(Mode::Ask)).unwrap();
         match expected {
             Some(expected) => {
                 let error = desk.err("shell", command.clone()).await;

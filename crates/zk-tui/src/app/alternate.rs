@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use super::App;
 use super::layout::live_rows;
+use super::state::Reading;
 use crate::full::{ENTER, FullScreen, LEAVE, Pager, PagerKey, copy_sequence};
 use crate::inline::Caret;
 use crate::keys::{Direction, Key};
@@ -12,13 +13,14 @@ impl App {
     /// Draws the conversation on the alternate screen from now on, or below what the terminal shows already. What closed
     /// meanwhile is printed there when this one is left.
     pub fn set_full(&mut self, is_full: bool) {
-        (self.alternate.is_full, self.alternate.is_paging) = (is_full, false);
+        self.alternate.is_full = is_full;
+        self.end_reading();
         self.output.is_dirty = true;
     }
 
-    /// Shows all of the conversation from now on: the next key is for that already.
-    pub(super) fn open_pager(&mut self) {
-        self.alternate.is_paging = true;
+    /// Shows a conversation in the pager from now on: the next key is for that already.
+    pub(super) fn open_pager(&mut self, reading: Reading) {
+        self.alternate.reading = reading;
         let size = self.screen.size();
         let pager = self.alternate.pager.get_or_insert_with(|| Pager::new(size.width, self.host.mask));
         pager.set_height(size.height.saturating_sub(1));
@@ -27,7 +29,7 @@ impl App {
     /// Whether the alternate screen is in use, or is to be with the next frame.
     #[must_use]
     pub fn is_alternate(&self) -> bool {
-        !self.output.is_left && (self.alternate.is_full || self.alternate.is_paging)
+        !self.output.is_left && (self.alternate.is_full || self.alternate.is_paging())
     }
 
     /// Whether the bytes that were given so far leave the alternate screen in use.
@@ -99,7 +101,7 @@ impl App {
         let mut pager =
             self.alternate.pager.take().unwrap_or_else(|| Pager::new(self.screen.size().width, mask));
         let size = self.screen.size();
-        let (below, caret) = if self.alternate.is_paging {
+        let (below, caret) = if self.alternate.is_paging() {
             let waits = (!self.transcript.view().cards.is_empty()).then_some("a question waits: q");
             (vec![self.masked_row(pager.hint(waits)).clipped(size.width)], None)
         } else {
@@ -127,42 +129,48 @@ impl App {
         frame
     }
 
-    /// A key on the alternate screen; false if it is not for what is scrolled there.
-    pub(super) fn press_alternate(&mut self, key: &Key, now: Duration) -> bool {
-        let page = self.screen.size().height / 2;
+    /// Reads in the pager no more, which shows the whole conversation from now on.
+    fn end_reading(&mut self) {
+        if let Reading::Agent(_) = std::mem::take(&mut self.alternate.reading) {
+            self.renew_pager();
+        }
+    }
+
+    /// Takes in a key while the person reads in the pager.
+    pub(super) fn press_pager(&mut self, key: &Key, now: Duration) {
         let pages = self.agent_pages();
-        let Some(pager) = &mut self.alternate.pager else { return false };
+        let Some(pager) = &mut self.alternate.pager else { return };
         let (log, view) = match &pages {
             Some((log, view)) => (log, view),
             None => (self.transcript.log(), self.transcript.view()),
         };
-        if self.alternate.is_paging {
-            match pager.press(key, log, view) {
-                PagerKey::Done => {}
-                PagerKey::Leave => {
-                    pager.follow();
-                    self.alternate.is_paging = false;
-                    if self.alternate.agent.take().is_some() {
-                        self.renew_pager();
-                    }
-                    // A question that a person turns back to is not answered by keys that were meant for the
-                    // pager.
-                    if let Some(card) = &mut self.card {
-                        let size = self.screen.size();
-                        card.redrawn(size.width, now);
-                    }
-                }
-                PagerKey::Copy { text, done } => {
-                    let said =
-                        if self.copy(&text) { done } else { "too long for the clipboard of a terminal" };
-                    if let Some(pager) = &mut self.alternate.pager {
-                        pager.say(said);
-                    }
+        match pager.press(key, log, view) {
+            PagerKey::Done => {}
+            PagerKey::Leave => {
+                pager.follow();
+                self.end_reading();
+                // A question that a person turns back to is not answered by keys that were meant for the
+                // pager.
+                if let Some(card) = self.focus.card_mut() {
+                    let size = self.screen.size();
+                    card.redrawn(size.width, now);
                 }
             }
-            return true;
+            PagerKey::Copy { text, done } => {
+                let said = if self.copy(&text) { done } else { "too long for the clipboard of a terminal" };
+                if let Some(pager) = &mut self.alternate.pager {
+                    pager.say(said);
+                }
+            }
         }
-        let has_card = self.card.is_some();
+    }
+
+    /// Scrolls the full screen; false if a key does not.
+    pub(super) fn press_full(&mut self, key: &Key) -> bool {
+        let page = self.screen.size().height / 2;
+        let Some(pager) = &mut self.alternate.pager else { return false };
+        let (log, view) = (self.transcript.log(), self.transcript.view());
+        let has_card = self.focus.card().is_some();
         match key {
             Key::Move { to: Direction::PageUp, .. } if !has_card => pager.up(page, log, view),
             Key::Move { to: Direction::PageDown, .. } if !has_card => pager.down(page, log, view),

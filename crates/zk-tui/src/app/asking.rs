@@ -14,7 +14,8 @@ impl App {
     pub(super) fn ask(&mut self, card: Option<Card>, now: Duration) {
         let size = self.screen.size();
         let has_draft = !self.composer.is_empty();
-        self.card = card.map(|card| CardState::new(card, has_draft, size.width, card_room(size), now));
+        let card = card.map(|card| CardState::new(card, has_draft, size.width, card_room(size), now));
+        self.focus.set_card(card);
         self.output.is_dirty = true;
     }
 
@@ -23,7 +24,7 @@ impl App {
             Outcome::Draft(key) => self.press(&key, actions),
             Outcome::Answered(intent, shown) => {
                 self.transcript.print(vec![Row::of(Style::DIM, &format!("  {shown}"))]);
-                self.card = None;
+                self.focus.set_card(None);
                 actions.push(Action::Intent(*intent));
             }
         }
@@ -37,7 +38,7 @@ impl App {
         now: Duration,
         actions: &mut Vec<Action>,
     ) {
-        let Some(card) = &mut self.card else {
+        let Some(card) = self.focus.card_mut() else {
             typed.iter().for_each(|key| self.press(key, actions));
             return;
         };

@@ -1,3 +1,4 @@
+use super::focus::Aid;
 use super::{Action, App};
 use crate::keys::Key;
 use crate::pick::{Asked, List, asked};
@@ -5,19 +6,35 @@ use crate::pick::{Asked, List, asked};
 impl App {
     /// Lists the names that fit what stands before the caret, while a command or a file is typed.
     pub(super) fn list_names(&mut self) {
-        let old = self.list.take();
-        // Names for what a person types to a shell are listed when they are asked for.
-        let is_live = |asked: &Asked| !matches!(asked, Asked::Program | Asked::ShellWord);
-        let before = self.composer.before_caret();
-        if asked(before).is_some_and(|(asked, _, _)| is_live(&asked)) {
-            self.list = List::of(before, old, &self.host.completer);
+        let old = self.focus.take_list();
+        let list = self.is_live().then(|| List::of(self.composer.before_caret(), old, &self.host.completer));
+        if let Some(list) = list.flatten() {
+            self.focus.replace_aid(Aid::Completion(list));
         }
+    }
+
+    /// Lists the names that fit now, also those that were asked for with a key and not known then.
+    pub(super) fn list_names_anew(&mut self) {
+        let is_awaited = matches!(self.focus.replace_aid(Aid::None), Aid::Awaited);
+        let list = (is_awaited || self.is_live())
+            .then(|| List::of(self.composer.before_caret(), None, &self.host.completer));
+        match list.flatten() {
+            Some(list) => self.focus.replace_aid(Aid::Completion(list)),
+            None if is_awaited => self.focus.replace_aid(Aid::Awaited),
+            None => Aid::None,
+        };
+    }
+
+    /// Whether names are listed without being asked for: not those for what a person types to a shell.
+    fn is_live(&self) -> bool {
+        asked(self.composer.before_caret())
+            .is_some_and(|(asked, _, _)| !matches!(asked, Asked::Program | Asked::ShellWord))
     }
 
     /// Whether a key is for the names that are listed.
     pub(super) fn press_list(&mut self, key: &Key) -> bool {
         use crate::keys::Direction::{Down, Up};
-        let Some(list) = self.list.as_mut().filter(|list| !list.is_empty()) else { return false };
+        let Some(list) = self.focus.list_mut().filter(|list| !list.is_empty()) else { return false };
         match key {
             Key::Move { to: Up, word: false } | Key::Ctrl('p') => list.go(true),
             Key::Move { to: Down, word: false } | Key::Ctrl('n') => list.go(false),
@@ -34,26 +51,22 @@ impl App {
         match List::of(before, None, &self.host.completer) {
             Some(list) if !list.is_empty() => {
                 let is_only = list.is_only();
-                self.list = Some(list);
+                self.focus.replace_aid(Aid::Completion(list));
                 if is_only {
                     self.take_choice();
                 }
             }
             Some(_) | None if self.is_running() => self.enter_text(false, actions),
-            Some(_) | None => self.awaits_names = asked(before).is_some(),
-        }
-    }
-
-    /// Lists the names that were asked for with a key and not known then.
-    pub(super) fn list_awaited_names(&mut self) {
-        if self.awaits_names && self.list.is_none() {
-            self.list = List::of(self.composer.before_caret(), None, &self.host.completer);
-            self.awaits_names = self.list.is_none();
+            // Names that are listed by themselves are awaited anyway.
+            Some(_) | None if asked(before).is_some() && !self.is_live() => {
+                self.focus.replace_aid(Aid::Awaited);
+            }
+            Some(_) | None => {}
         }
     }
 
     fn take_choice(&mut self) {
-        let Some((from, text)) = self.list.take().and_then(|list| list.choice()) else { return };
+        let Some((from, text)) = self.focus.take_list().and_then(|list| list.choice()) else { return };
         self.composer.replace_from(from, &text);
         self.history.leave();
         // A directory, or the argument of a command, may follow.

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use zk_view::{Content, Intent};
 
+use super::focus::{Aid, Search};
 use super::layout::list_room;
 use super::{AGAIN, Action, App};
 use crate::edit::{Buffer, Vim};
@@ -15,12 +16,9 @@ use crate::view::key_table;
 impl App {
     /// Returns the key that a key counts as, by the keys of the person; nothing if it did its work already.
     pub(super) fn apply_keymap(&mut self, key: &Key) -> Option<Key> {
-        // The pager, the picker and a search have keys of their own.
-        if self.alternate.is_paging || self.picker.is_some() || self.search.is_some() {
-            return Some(key.clone());
-        }
         let key = self.keyboard.keymap.turn(key)?;
-        let is_for_text = self.keyboard.keymap.is_vim() && self.card.is_none() && self.list.is_none();
+        let is_for_text =
+            self.keyboard.keymap.is_vim() && self.focus.card().is_none() && self.focus.list().is_none();
         if !is_for_text {
             return Some(key);
         }
@@ -33,10 +31,6 @@ impl App {
 
     /// Runs the command of a key, and leaves what is typed as it is; false if it has none now.
     pub(super) fn press_shortcut(&mut self, key: &Key, actions: &mut Vec<Action>) -> bool {
-        // As in [`apply_keymap`](Self::apply_keymap).
-        if self.alternate.is_paging || self.picker.is_some() || self.search.is_some() {
-            return false;
-        }
         let Some(line) = self.keyboard.keymap.command(key) else { return false };
         let mut command = Buffer::default();
         command.set(line);
@@ -58,17 +52,17 @@ impl App {
     }
 
     pub(super) fn escape(&mut self, actions: &mut Vec<Action>) {
-        if self.list.take().is_some() {
+        if self.focus.take_list().is_some() {
             return;
         }
-        if self.search.take().is_none() && self.is_running() {
+        if !self.focus.end_search() && self.is_running() {
             actions.push(Action::Stop);
         }
     }
 
     pub(super) fn interrupt(&mut self, now: Duration, actions: &mut Vec<Action>) {
-        self.list = None;
-        if self.search.take().is_some() {
+        self.focus.take_list();
+        if self.focus.end_search() {
             return;
         }
         if self.is_running() {
@@ -88,12 +82,15 @@ impl App {
 
     /// One key of the draft.
     pub(super) fn press(&mut self, key: &Key, actions: &mut Vec<Action>) {
-        (self.hint, self.awaits_names) = (None, false);
-        if self.search.is_some() && self.press_search(key) {
-            return;
-        }
+        self.hint = None;
+        self.focus.stop_awaiting();
         let is_prefixed = std::mem::take(&mut self.keyboard.is_prefixed);
-        if self.press_list(key) {
+        let is_done = match self.focus.aid() {
+            Aid::Search(_) => self.press_search(key),
+            Aid::Completion(_) => self.press_list(key),
+            Aid::None | Aid::Awaited => false,
+        };
+        if is_done {
             return;
         }
         match key {
@@ -105,7 +102,7 @@ impl App {
             Key::Ctrl('g') => actions.push(Action::Edit(self.composer.expanded())),
             Key::Ctrl('r') => {
                 self.history.refresh();
-                self.search = Some((String::new(), 0));
+                self.focus.replace_aid(Aid::Search(Search::default()));
             }
             Key::Move { to: Direction::Up, word: true } => self.take_back(actions),
             Key::Move { to: Direction::Up, .. } | Key::Ctrl('p') => {
@@ -147,7 +144,7 @@ impl App {
 
     /// A key of a search; false if it ends the search and is for the text that was found.
     fn press_search(&mut self, key: &Key) -> bool {
-        let Some((words, skip)) = &mut self.search else { return false };
+        let Some(Search { words, skip }) = self.focus.search_mut() else { return false };
         match key {
             Key::Char(c) => words.push(*c),
             Key::Back => drop(words.pop()),
@@ -157,7 +154,7 @@ impl App {
                 if let Some(found) = self.history.find(words, *skip) {
                     self.composer.set(found);
                 }
-                self.search = None;
+                self.focus.end_search();
                 // Enter shows what was found first: nobody sends what they did not see whole.
                 return *key == Key::Enter;
             }
@@ -177,7 +174,7 @@ impl App {
             && (kind != PickerKind::Jobs || !self.transcript.view().jobs.is_empty())
         {
             self.composer.take();
-            self.list = None;
+            self.focus.take_list();
             self.open_picker(kind);
             return;
         }
@@ -187,7 +184,7 @@ impl App {
         if is_running && (self.host.is_harmless)(self.composer.text().trim()) {
             let text = self.composer.take().trim().to_owned();
             self.keyboard.vim.insert();
-            self.list = None;
+            self.focus.take_list();
             self.history.push(&text);
             actions.extend([Action::Remember(text.clone()), Action::Beside(text)]);
             return;
@@ -195,7 +192,7 @@ impl App {
         if is_running && !self.is_busy && (self.host.makes_prompt)(self.composer.text().trim()) {
             let line = self.composer.take().trim().to_owned();
             self.keyboard.vim.insert();
-            self.list = None;
+            self.focus.take_list();
             self.history.push(&line);
             actions.extend([Action::Remember(line.clone()), Action::PromptCommand { line, steers }]);
             return;
@@ -210,7 +207,7 @@ impl App {
         }
         let text = self.composer.take().trim().to_owned();
         self.keyboard.vim.insert();
-        self.list = None;
+        self.focus.take_list();
         self.history.push(&text);
         actions.push(Action::Remember(text.clone()));
         actions.push(match (is_running, steers) {
@@ -245,7 +242,7 @@ impl App {
         }
         let text = self.composer.take();
         self.history.push(text.trim());
-        self.list = None;
+        self.focus.take_list();
         true
     }
 

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use super::focus::{Aid, Focus, Search};
 use super::layout::{Parts, Rooms, list_room, live_rows};
 use super::{App, FRAME_INTERVAL, MAX_FRAMES_PER_SECOND, RESIZE_PAUSE, SIZE_ANSWER_WAIT, TMUX_RESIZE_PAUSE};
 use crate::inline::{Caret, Size};
@@ -108,10 +109,10 @@ impl App {
         if let Some(hint) = self.hint {
             status = Some(Row::of(Style::DIM, hint));
         }
-        let mut queue = self.list.as_ref().map(|list| list.rows(size.width)).unwrap_or_default();
+        let mut queue = self.focus.list().map(|list| list.rows(size.width)).unwrap_or_default();
         let waiting = self.waiting_rows();
         // Beside a question there may be room for one row.
-        if self.card.is_some() {
+        if self.focus.card().is_some() {
             queue.splice(..0, waiting);
             queue.extend(agent_rows(&view.agents));
             queue.extend(job_rows(&view.jobs));
@@ -120,21 +121,21 @@ impl App {
             queue.extend(job_rows(&view.jobs));
             queue.extend(waiting);
         }
-        let answer = self.card.as_ref().and_then(CardState::typed);
-        let (composer, caret) = match (&self.search, answer) {
-            (Some((words, skip)), _) => {
+        let answer = self.focus.card().and_then(CardState::typed);
+        let (composer, caret) = match (self.focus.aid(), answer) {
+            (Aid::Search(Search { words, skip }), _) => {
                 let found = self.history.find(words, *skip).unwrap_or_default();
                 let mark = format!("search `{words}`: ");
                 let row = Row::of(Style::BOLD, &mark).with(Style::PLAIN, found);
                 let column = Row::of(Style::BOLD, &mark).columns().saturating_sub(3);
                 (vec![row], Caret { row: 0, column })
             }
-            (None, Some(answer)) => answer.rows("> ", size.width),
-            (None, None) => {
+            (_, Some(answer)) => answer.rows("> ", size.width),
+            (_, None) => {
                 self.composer.rows(if self.keyboard.vim.is_normal() { "◆ " } else { "› " }, size.width)
             }
         };
-        if let Some(picker) = &self.picker {
+        if let Focus::Picker(picker) = &self.focus {
             let (row, caret) = picker.composer();
             let card = picker.rows(size.width, list_room(size));
             return Parts {
@@ -146,8 +147,8 @@ impl App {
                 caret: Some(caret),
             };
         }
-        let mut card = self.card.as_ref().map(CardState::rows).unwrap_or_default();
-        if self.card.is_none() && (self.shows_keys || self.composer.text() == "?") {
+        let mut card = self.focus.card().map(CardState::rows).unwrap_or_default();
+        if self.focus.card().is_none() && (self.shows_keys || self.composer.text() == "?") {
             card = self.key_rows(size);
         }
         Parts { open: Vec::new(), card, queue, status, composer, caret: Some(caret) }

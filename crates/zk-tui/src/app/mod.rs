@@ -4,6 +4,7 @@ mod completing;
 mod composing;
 mod drawing;
 mod enters;
+mod focus;
 mod layout;
 mod notifying;
 mod picking;
@@ -16,12 +17,13 @@ use std::time::Duration;
 use zk_view::{Activity, Block, Intent, Patch, View, sanitise};
 
 use self::asking::describe_card;
+use self::focus::{Aid, Focus};
 use self::layout::card_room;
 use self::state::{Alternate, Host, Keyboard, Output, Timing};
 use crate::edit::{Buffer, History, Recall};
 use crate::inline::{Abilities, Caret, InlineScreen, Size};
 use crate::keys::Keymap;
-use crate::pick::{Completer, List, Picker};
+use crate::pick::Completer;
 use crate::question::CardState;
 use crate::row::{Row, Style};
 use crate::text::wrap;
@@ -113,15 +115,7 @@ pub struct App {
     composer: Buffer,
     keyboard: Keyboard,
     history: History,
-    /// The words of a search in the history, and how many hits were passed over.
-    search: Option<(String, usize)>,
-    /// Names that fit what is typed.
-    list: Option<List>,
-    /// Whether names were asked for that were not known: they are listed once they are, unless a key comes before.
-    awaits_names: bool,
-    /// Picker, in the place of the composer.
-    picker: Option<Picker>,
-    card: Option<CardState>,
+    focus: Focus,
     /// Whether the keys are listed until the next one.
     shows_keys: bool,
     /// The host runs something of its own.
@@ -160,11 +154,7 @@ impl App {
             composer: Buffer::default(),
             keyboard: Keyboard::default(),
             history: History::new(history),
-            search: None,
-            list: None,
-            awaits_names: false,
-            picker: None,
-            card: None,
+            focus: Focus::Composer(Aid::None),
             shows_keys: false,
             is_busy: false,
             hint: None,
@@ -218,13 +208,13 @@ impl App {
         patches.iter().for_each(|patch| self.transcript.patch(patch));
         self.output.is_dirty = true;
         let lists = |patch: &Patch| matches!(patch, Patch::Jobs { .. } | Patch::Agents { .. });
-        if let Some(picker) = self.picker.as_mut().filter(|_| patches.iter().any(lists)) {
+        if let Some(picker) = self.focus.picker_mut().filter(|_| patches.iter().any(lists)) {
             picker.refresh(&self.host.completer, self.transcript.view());
         }
         let view = self.transcript.view();
         let is_over = before.is_some_and(|ms| ms >= LONG_RUN_MS) && view.status.run_ms.is_none();
         let first = view.cards.first();
-        if self.card.as_ref().map(|card| card.card().id) != first.map(|card| card.id) {
+        if self.focus.card().map(|card| card.card().id) != first.map(|card| card.id) {
             let card = first.cloned();
             // The question that the notice was about is answered.
             self.timing.late_notice = None;
@@ -232,8 +222,7 @@ impl App {
                 let text = describe_card(card);
                 self.notify(text, now);
             }
-            // Letters that were typed to find something are not an answer.
-            self.picker = None;
+            // A picker is closed: letters that were typed to find something are not an answer.
             self.ask(card, now);
         } else if is_over {
             self.notify("the run has ended".to_owned(), now);
@@ -294,7 +283,7 @@ impl App {
 
     /// Something else than keys changed the draft, which a question has to know.
     fn draft_changed(&mut self) {
-        if let Some(card) = &mut self.card {
+        if let Some(card) = self.focus.card_mut() {
             card.set_typing(!self.composer.is_empty());
         }
         self.output.is_dirty = true;
@@ -304,7 +293,7 @@ impl App {
     pub fn end_edit(&mut self, before: &str, edited: &str) {
         let draft = self.draft();
         self.composer.set(edited);
-        self.list = None;
+        self.focus.take_list();
         self.draft_changed();
         let given = draft.strip_suffix(before).unwrap_or(&draft).trim_end_matches('\n');
         if !given.is_empty() {
@@ -326,14 +315,16 @@ impl App {
 
     /// Names were found that a [`Completer`] gives now.
     pub fn names_changed(&mut self) {
-        if let Some(picker) = &mut self.picker {
-            picker.refresh(&self.host.completer, self.transcript.view());
-            self.output.is_dirty = true;
-        }
-        if self.list.is_some() || self.card.is_none() {
-            self.list = None;
-            self.list_names();
-            self.list_awaited_names();
+        let is_shown = match &mut self.focus {
+            Focus::Picker(picker) => {
+                picker.refresh(&self.host.completer, self.transcript.view());
+                true
+            }
+            Focus::Composer(aid) => !matches!(aid, Aid::Search(_)),
+            Focus::Question(_, aid) => matches!(aid, Aid::Completion(_)),
+        };
+        if is_shown {
+            self.list_names_anew();
             self.output.is_dirty = true;
         }
     }
@@ -349,7 +340,7 @@ impl App {
             .is_dirty
             .then(|| self.timing.drawn.map_or(Duration::ZERO, |drawn| drawn + FRAME_INTERVAL));
         let frame = frame.max(self.waits_until().filter(|_| self.output.is_dirty));
-        let card = self.card.as_ref().and_then(CardState::next_tick);
+        let card = self.focus.card().and_then(CardState::next_tick);
         let notice = self.timing.late_notice.as_ref().map(|(due, _)| *due);
         frame.into_iter().chain(card).chain(self.enter_due()).chain(notice).min()
     }
@@ -362,7 +353,7 @@ impl App {
             self.output.is_dirty = true;
             self.press_held_enter(now, &mut actions);
         }
-        if let Some(outcome) = self.card.as_mut().and_then(|card| card.tick(now)) {
+        if let Some(outcome) = self.focus.card_mut().and_then(|card| card.tick(now)) {
             self.output.is_dirty = true;
             self.outcome(outcome, &mut actions);
         }
@@ -377,7 +368,7 @@ impl App {
         self.transcript.set_width(size.width);
         self.transcript.set_room(size.live_rows());
         self.resize_alternate();
-        if let Some(card) = &mut self.card {
+        if let Some(card) = self.focus.card_mut() {
             card.resize(size.width, card_room(size), now);
         }
         self.output.is_dirty = true;
@@ -419,7 +410,7 @@ impl App {
         (self.output.is_left, self.alternate.screen) = (false, None);
         self.screen.forget();
         let size = self.screen.size();
-        if let Some(card) = &mut self.card {
+        if let Some(card) = self.focus.card_mut() {
             card.resize(size.width, card_room(size), now);
             card.redrawn(size.width, now);
         }

@@ -2,6 +2,8 @@ use std::sync::Arc;
 
 use zk_view::{Block, View};
 
+use super::focus::{Aid, Focus};
+use super::state::Reading;
 use super::{Action, App};
 use crate::full::Log;
 use crate::keys::Key;
@@ -15,23 +17,21 @@ impl App {
     }
 
     pub(super) fn open_picker(&mut self, kind: PickerKind) {
-        if self.card.is_some() {
+        if self.focus.card().is_some() {
             self.hint = Some("a question waits: answer it first");
             return;
         }
-        self.list = None;
-        self.picker = Some(Picker::new(kind, &self.host.completer, self.transcript.view()));
+        self.focus = Focus::Picker(Picker::new(kind, &self.host.completer, self.transcript.view()));
     }
 
-    /// Whether a key is for what is chosen from.
-    pub(super) fn press_picker(&mut self, key: &Key, actions: &mut Vec<Action>) -> bool {
-        let Some(picker) = self.picker.as_mut().filter(|_| !self.alternate.is_paging) else { return false };
+    /// Takes in a key while there is something to choose.
+    pub(super) fn press_picker(&mut self, key: &Key, actions: &mut Vec<Action>) {
+        let Some(picker) = self.focus.picker_mut() else { return };
         match picker.press(key, &self.host.completer, self.transcript.view()) {
             PickerKey::Done => {}
-            PickerKey::Leave => self.picker = None,
+            PickerKey::Leave => self.focus = Focus::Composer(Aid::None),
             PickerKey::Picked(picked) => self.picked(picked, actions),
         }
-        true
     }
 
     fn picked(&mut self, picked: Picked, actions: &mut Vec<Action>) {
@@ -50,18 +50,17 @@ impl App {
                 }
             }
             Picked::Agent(name) => {
-                self.alternate.agent = Some(name);
-                self.open_pager();
+                self.open_pager(Reading::Agent(name));
                 self.renew_pager();
             }
         }
-        self.picker = None;
+        self.focus = Focus::Composer(Aid::None);
     }
 
     /// Returns the conversation of the sub-agent that the pager shows; nothing where it shows the whole
     /// conversation.
     pub(super) fn agent_pages(&self) -> Option<(Log, View)> {
-        let name = self.alternate.agent.as_ref()?;
+        let Reading::Agent(name) = &self.alternate.reading else { return None };
         let all = self.transcript.view();
         let is_its =
             |block: &&Arc<Block>| block.agent.as_ref().is_some_and(|agent| agent.name.as_str() == name);

@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use super::focus::Layer;
+use super::state::Reading;
 use super::{Action, App};
 use crate::keys::Key;
 use crate::pick::PickerKind;
@@ -25,21 +27,28 @@ impl App {
             if !self.is_text(key) {
                 self.press_text(&mut text, is_burst, now, &mut actions);
             }
-            if self.press_shortcut(key, &mut actions) {
-                continue;
-            }
-            let Some(key) = self.apply_keymap(key) else { continue };
-            match &key {
-                Key::Ctrl('z') => actions.push(Action::Suspend),
-                key if self.press_picker(key, &mut actions) => {}
-                key if self.press_alternate(key, now) => {}
-                Key::Ctrl('o') => self.open_picker(PickerKind::Commands),
-                Key::Ctrl('t') => self.open_pager(),
-                Key::Escape => self.escape(&mut actions),
-                Key::Ctrl('c') => self.interrupt(now, &mut actions),
-                Key::BackTab => actions.push(Action::NextMode),
-                key if is_part_of_text(key) => text.push(key.clone()),
-                key => self.press_typed(std::slice::from_ref(key), is_burst, now, &mut actions),
+            let layer = self.layer();
+            let key = match layer {
+                Layer::Draft if self.press_shortcut(key, &mut actions) => continue,
+                Layer::Draft => match self.apply_keymap(key) {
+                    Some(key) => key,
+                    None => continue,
+                },
+                // These have keys of their own.
+                Layer::Pager | Layer::Picker | Layer::Search => key.clone(),
+            };
+            match (layer, &key) {
+                (_, Key::Ctrl('z')) => actions.push(Action::Suspend),
+                (Layer::Pager, key) => self.press_pager(key, now),
+                (Layer::Picker, key) => self.press_picker(key, &mut actions),
+                (_, key) if self.press_full(key) => {}
+                (_, Key::Ctrl('o')) => self.open_picker(PickerKind::Commands),
+                (_, Key::Ctrl('t')) => self.open_pager(Reading::All),
+                (_, Key::Escape) => self.escape(&mut actions),
+                (_, Key::Ctrl('c')) => self.interrupt(now, &mut actions),
+                (_, Key::BackTab) => actions.push(Action::NextMode),
+                (_, key) if is_part_of_text(key) => text.push(key.clone()),
+                (_, key) => self.press_typed(std::slice::from_ref(key), is_burst, now, &mut actions),
             }
         }
         if !text.is_empty() {
@@ -64,8 +73,10 @@ impl App {
 
     /// Whether a key is a part of a text, whatever else came with it.
     fn is_text(&self, key: &Key) -> bool {
-        let is_taken = self.alternate.is_paging || self.picker.is_some() || self.keyboard.vim.is_normal();
-        !is_taken && self.keyboard.keymap.turn(key).is_some_and(|key| is_part_of_text(&key))
+        let is_taken = matches!(self.layer(), Layer::Pager | Layer::Picker);
+        !is_taken
+            && !self.keyboard.vim.is_normal()
+            && self.keyboard.keymap.turn(key).is_some_and(|key| is_part_of_text(&key))
     }
 
     /// Presses text behind which something else came: an Enter at its end is one.

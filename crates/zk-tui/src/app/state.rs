@@ -60,10 +60,25 @@ pub(super) struct Alternate {
     pub(super) screen: Option<FullScreen>,
     /// Part of the conversation that the alternate screen shows, while it is wanted.
     pub(super) pager: Option<Pager>,
-    /// The sub-agent whose conversation the pager shows.
-    pub(super) agent: Option<String>,
     /// The person wants the alternate screen for all of the conversation.
     pub(super) is_full: bool,
-    /// The person looks at the conversation on the alternate screen.
-    pub(super) is_paging: bool,
+    pub(super) reading: Reading,
+}
+
+/// Conversation that a person reads in the pager, which takes all keys meanwhile.
+#[derive(Default)]
+pub(super) enum Reading {
+    #[default]
+    Nothing,
+    /// The whole conversation.
+    All,
+    /// The part of the sub-agent of this name.
+    Agent(String),
+}
+
+impl Alternate {
+    /// Whether the person reads in the pager.
+    pub(super) fn is_paging(&self) -> bool {
+        !matches!(self.reading, Reading::Nothing)
+    }
 }

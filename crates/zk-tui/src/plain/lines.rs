@@ -263,9 +263,9 @@ mod tests {
             activity_ms: 12_000,
             ..Status::default()
         };
-        let one = BatchCounts { of: 1, ..BatchCounts::default() };
+        let one = BatchCounts { total: 1, ..BatchCounts::default() };
         assert_eq!(status(&running(one), "Esc", true).unwrap(), "Esc stops · 12 s · $ sleep 25");
-        let several = BatchCounts { over: 3, of: 4, failed: 1, refused: 1, skipped: 0 };
+        let several = BatchCounts { over: 3, total: 4, failed: 1, refused: 1, skipped: 0 };
         let line = status(&running(several), "Esc", true).unwrap();
         assert_eq!(line, "Esc stops · 12 s · 3 of 4 done, 1 failed, 1 refused · $ sleep 25");
         let model = Text::new("anthropic/claude-opus-5");

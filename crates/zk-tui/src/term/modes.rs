@@ -19,8 +19,9 @@ const ENTER: &str = "\u{1b}[?2004h\u{1b}[?1004h\u{1b}[>1u\u{1b}[?2026$p";
 const GROUND: &str = "\u{1b}]11;?\u{1b}\\";
 /// Asks for its name and its version.
 const VERSION: &str = "\u{1b}[>0q";
-/// Asks what it is, which every terminal answers: answers to other questions come before that, or never.
-const LAST: &str = "\u{1b}[c";
+/// Question after the terminal's kind, which every terminal answers: answers to other questions come before that, or
+/// never.
+const DEVICE_ATTRIBUTES: &str = "\u{1b}[c";
 /// Takes all of it back, and shows the caret.
 const LEAVE: &str = "\u{1b}[<u\u{1b}[?1004l\u{1b}[?2004l\u{1b}[?25h";
 
@@ -75,7 +76,7 @@ impl Modes {
     pub fn enter(&self, Queries { ground, version }: Queries) -> io::Result<()> {
         let ground = if ground { GROUND } else { "" };
         let version = if version { VERSION } else { "" };
-        self.begin(&format!("{ENTER}{ground}{version}{LAST}"))
+        self.begin(&format!("{ENTER}{ground}{version}{DEVICE_ATTRIBUTES}"))
     }
 
     /// As [`enter`](Self::enter), and leaves what else a terminal can do to whoever draws on it.

@@ -378,3 +378,36 @@ fn names_that_are_found_after_tab_are_listed_then_unless_a_key_came_before() {
         assert_eq!(desk.shown().contains("❯ "), !comes_before, "{}", desk.shown());
     }
 }
+
+#[test]
+fn names_that_were_listed_before_a_search_complete_nothing_of_what_it_finds() {
+    let names = |_: &zk_tui::Asked| Offered {
+        names: ["mode", "model"].map(str::to_owned).into(),
+        ..Offered::default()
+    };
+    let history = vec!["an older prompt".to_owned()];
+    let mut desk = desk();
+    desk.app = App::new(View::default(), Size::new(60, 16), Abilities::PLAIN, history, Box::new(names));
+    desk.type_in("/mo");
+    assert!(desk.shown().contains("❯ mode"), "{}", desk.shown());
+    desk.keys("\x12");
+    desk.type_in("older");
+    assert!(!desk.shown().contains("❯ mode"), "{}", desk.shown());
+    desk.keys("\t");
+    assert_eq!(desk.app.draft(), "an older prompt");
+}
+
+#[test]
+fn names_that_are_found_during_a_search_are_not_listed_in_it() {
+    let names = |_: &zk_tui::Asked| Offered {
+        names: ["mode", "model"].map(str::to_owned).into(),
+        ..Offered::default()
+    };
+    let mut desk = desk();
+    desk.app = App::new(View::default(), Size::new(60, 16), Abilities::PLAIN, Vec::new(), Box::new(names));
+    desk.type_in("/mo");
+    desk.keys("\x12");
+    desk.app.names_changed();
+    desk.wait(50);
+    assert!(desk.shown().contains("search ``") && !desk.shown().contains("❯ mode"), "{}", desk.shown());
+}

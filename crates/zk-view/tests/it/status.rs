@@ -68,7 +68,7 @@ async fn the_calls_of_an_answer_are_counted_by_how_they_ended() {
         }
     };
     let (_, counted) = tokio::join!(run.wait(), reading);
-    let counts = BatchCounts { over: 4, of: 6, failed: 2, refused: 1, skipped: 0 };
+    let counts = BatchCounts { over: 4, total: 6, failed: 2, refused: 1, skipped: 0 };
     assert_eq!(counted, counts);
     let written = json!({"over": 4, "of": 6, "failed": 2, "refused": 1});
     assert_eq!(serde_json::to_value(counts).unwrap(), written);

@@ -26,7 +26,7 @@ async fn an_agent_with_tools_a_gate_and_a_guard_is_made_of_names_of_the_prelude_
             WorkspaceFiles::new([dir.path()]).unwrap(),
         ))
         .plugin(ToolsPlugin::new(ToolsOptions::default()))
-        .plugin(PermissionGate::new(PermissionMode::Ask))
+        .plugin(PermissionGate::new(Mode::Ask))
         .plugin(guard)
         .cwd(dir.path())
         .build()

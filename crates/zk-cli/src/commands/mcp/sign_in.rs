@@ -5,7 +5,8 @@ use zk_auth::{AuthError, AuthorizationCode, Login};
 use zk_mcp::{ServerState, SignInError, SignInOptions, SignInPage};
 use zk_tui::term::print_stderr;
 
-use super::{chosen, problem};
+use super::chosen;
+use super::tools::problem;
 use crate::app::AppContext;
 use crate::commands::auth::{SIGN_IN_LIMIT, open, pasted};
 use crate::commands::print;

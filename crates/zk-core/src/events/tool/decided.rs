@@ -40,6 +40,11 @@ notify!(
     REACH = Reach::Descendants
 );
 
+impl PermissionDecided {
+    /// Last reason of a call that a judge would ask about, or nobody judged, and that the mode of the gate lets run.
+    pub const MODE_ALLOWS_ALL: &str = "the mode allows everything";
+}
+
 /// Origin of a decision about a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]

@@ -97,14 +97,14 @@ impl ToolGate {
     ///
     /// # Errors
     /// [`EmitError`] when a gate failed or the run was stopped: the call must not run.
-    pub async fn pass(self, cx: &Cx) -> Result<Passed, EmitError> {
+    pub async fn pass(self, cx: &Cx) -> Result<GateDecision, EmitError> {
         let gate = cx.emit(self).await?;
         let by = gate.decided_by;
         Ok(match gate.decision {
-            None => Passed::Approved(Approved::new(gate.call, gate.args, gate.effects)),
-            Some(Decision::Refuse { reason }) => Passed::Refused { reason, by },
-            Some(Decision::Park { reason }) => Passed::Parked { reason, by },
-            Some(Decision::Substitute { output }) => Passed::Substituted { output },
+            None => GateDecision::Approved(Approved::new(gate.call, gate.args, gate.effects)),
+            Some(Decision::Refuse { reason }) => GateDecision::Refused { reason, by },
+            Some(Decision::Park { reason }) => GateDecision::Parked { reason, by },
+            Some(Decision::Substitute { output }) => GateDecision::Substituted { output },
         })
     }
 }
@@ -191,7 +191,7 @@ impl Ruling {
 
 /// Outcome of the gates for a call.
 #[derive(Clone, Debug)]
-pub enum Passed {
+pub enum GateDecision {
     /// The call may run, exactly so.
     Approved(Approved),
     /// The call does not run.

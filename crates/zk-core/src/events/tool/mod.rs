@@ -14,7 +14,7 @@ pub use call::{
 };
 pub use changed::{ToolChange, ToolChangeKind, ToolLeftOut, ToolsChanged};
 pub use decided::{DecidedBy, PermissionDecided};
-pub use gate::{Decision, Passed, Ruling, ToolGate};
+pub use gate::{Decision, GateDecision, Ruling, ToolGate};
 pub use permission::{PermissionReply, PermissionRequest};
 pub use prepare::{Coercion, ToolPrepare, ValidationCoerce, ValidationReject};
 pub use result::{ResultPatch, ToolAfter, ToolEnd, ToolErrored, ToolResultsAfter, ToolTransform};

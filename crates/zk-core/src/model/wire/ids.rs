@@ -44,7 +44,7 @@ pub(super) struct Ids {
 impl Ids {
     /// The id of a call in this request; `is_own` says that the model asked now made the call itself.
     pub(super) fn assign(&mut self, stored: &CallId, rule: IdRule, is_own: bool) -> CallId {
-        let stays = rule.allows(stored.as_str()) || (is_own && is_given(stored));
+        let stays = rule.allows(stored.as_str()) || (is_own && is_provider_assigned(stored));
         if stays && self.used.insert(stored.clone()) {
             return stored.clone();
         }
@@ -60,7 +60,7 @@ impl Ids {
 
 /// Whether a provider gave the id, so that it takes it back whatever its rule for others: Kimi numbers its calls
 /// (`functions.read:0`) and counts on finding the numbers again.
-fn is_given(id: &CallId) -> bool {
+fn is_provider_assigned(id: &CallId) -> bool {
     !id.as_str().is_empty() && !id.as_str().contains(char::is_control) && !id.is_made_here()
 }
 

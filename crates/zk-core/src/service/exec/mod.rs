@@ -1,4 +1,4 @@
-mod attend;
+mod completion;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -53,7 +53,7 @@ pub trait Exec: Send + Sync {
         let began = Instant::now();
         let deadline = request.timeout.and_then(|timeout| began.checked_add(timeout));
         let process = self.spawn(request).await?;
-        attend::attend(process, sink, began, deadline, stop).await
+        completion::run_to_completion(process, sink, began, deadline, stop).await
     }
 }
 

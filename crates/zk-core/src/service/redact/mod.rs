@@ -21,7 +21,7 @@ use starts::Starts;
 pub const REDACTED: &str = "[redacted]";
 
 /// The shortest value that is looked for: anything shorter is part of ordinary text.
-const SHORTEST: usize = 8;
+const MIN_SECRET_BYTES: usize = 8;
 
 /// The shortest key, and the shortest beginning of one.
 const SHORTEST_KEY: usize = 4;
@@ -96,7 +96,7 @@ impl Redactor {
     /// Looks for this value from now on. Surrounding blanks do not count; a value of less than 8 bytes is not
     /// looked for.
     pub fn learn(&self, secret: &str) {
-        if secret.trim().len() >= SHORTEST {
+        if secret.trim().len() >= MIN_SECRET_BYTES {
             self.add(secret.trim(), Vec::new());
         }
     }

@@ -46,7 +46,7 @@ pub struct RedactedPieces {
 struct Signs {
     /// Beginning of the last sign.
     last: Option<usize>,
-    /// Every one that begins before this is known.
+    /// Offset up to which the text was searched.
     searched: usize,
     /// Number of values that the redactor knew then.
     known: usize,

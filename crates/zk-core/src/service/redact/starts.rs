@@ -11,9 +11,9 @@ pub(super) struct Starts {
     by_first: Vec<usize>,
     /// One for each part of them; none where the processor has no vector instructions for it.
     searchers: Vec<Searcher>,
-    /// Shortest text that the searchers look through, in bytes: they take long to begin. A shorter one is
+    /// Shortest text worth a vectorised search, in bytes: searchers take long to begin. A shorter one is
     /// looked through byte by byte.
-    least: usize,
+    min_simd_len: usize,
     pairs: Pairs,
 }
 
@@ -42,7 +42,7 @@ impl Pairs {
 }
 
 /// The shortest text for which a searcher is worth it.
-const LEAST: usize = 48;
+const MIN_SEARCHED_BYTES: usize = 48;
 
 /// Most strings that one searcher can look for.
 const MAX_OF_SEARCHER: usize = 48;
@@ -67,15 +67,18 @@ impl Starts {
         let parts = short.chunks(MAX_OF_SEARCHER).chain(long.chunks(MAX_OF_SEARCHER));
         let searchers: Option<_> = parts.map(Searcher::new).collect();
         let searchers: Vec<Searcher> = searchers.unwrap_or_default();
-        let least =
-            searchers.iter().map(Searcher::minimum_len).max().map_or(usize::MAX, |least| least.max(LEAST));
+        let min_simd_len = searchers
+            .iter()
+            .map(Searcher::minimum_len)
+            .max()
+            .map_or(usize::MAX, |least| least.max(MIN_SEARCHED_BYTES));
         let mut pairs = Pairs::default();
         all.iter().for_each(|start| pairs.add(start));
         let before = |first: u16| {
             all.partition_point(|start| start.first().is_some_and(|own| u16::from(*own) < first))
         };
         let by_first = (0..=256).map(before).collect();
-        Self { all, by_first, searchers, least, pairs }
+        Self { all, by_first, searchers, min_simd_len, pairs }
     }
 
     /// The first place at or behind `at` where one begins.
@@ -84,7 +87,7 @@ impl Starts {
             return None;
         }
         let rest = text.get(at..)?;
-        let found = if rest.len() < self.least {
+        let found = if rest.len() < self.min_simd_len {
             let follows = rest.iter().skip(1).copied().map(Some).chain([None]);
             let mut pairs = rest.iter().zip(follows).enumerate();
             pairs
@@ -125,7 +128,7 @@ mod tests {
                     .collect::<Vec<_>>()
             };
             let fast = Starts::new(starts.iter().map(String::as_bytes));
-            let slow = Starts { least: usize::MAX, ..Starts::new(starts.iter().map(String::as_bytes)) };
+            let slow = Starts { min_simd_len: usize::MAX, ..Starts::new(starts.iter().map(String::as_bytes)) };
             let places: Vec<usize> = (0..text.len())
                 .filter(|at| starts.iter().any(|start| text.as_bytes()[*at..].starts_with(start.as_bytes())))
                 .collect();

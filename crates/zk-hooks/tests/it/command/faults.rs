@@ -103,7 +103,7 @@ async fn one_hook_that_fails_outweighs_all_that_allow() {
 async fn calls_are_refused_while_hooks_are_reloaded() {
     use std::sync::Arc;
 
-    use zk_core::events::{Passed, ToolGate, ToolPrepare};
+    use zk_core::events::{GateDecision, ToolGate, ToolPrepare};
     use zk_core::kernel::EmitError;
     use zk_core::model::{CallId, CallRef, TurnId};
     use zk_core::service::CallPlace;
@@ -126,7 +126,7 @@ async fn calls_are_refused_while_hooks_are_reloaded() {
     };
     let installed = scene.bus.install(&plugin).unwrap();
     cx.emit(prepare()).await.unwrap();
-    assert!(matches!(gate().pass(&cx).await.unwrap(), Passed::Approved(_)));
+    assert!(matches!(gate().pass(&cx).await.unwrap(), GateDecision::Approved(_)));
     let tombstones = installed.suspend().await;
     for _ in 0..3 {
         assert!(matches!(cx.emit(prepare()).await, Err(EmitError::Hook(_))), "nobody prepares it");

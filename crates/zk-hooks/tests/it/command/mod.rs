@@ -98,7 +98,7 @@ impl Scene {
             (Arc::<Mutex<Vec<String>>>::default(), Arc::default(), Arc::<Mutex<Vec<String>>>::default());
         let kept = notices.clone();
         let plugin = CommandHooks::new(set, self.path())
-            .telling(move |text| kept.lock().unwrap().push(text.to_owned()));
+            .on_notice(move |text| kept.lock().unwrap().push(text.to_owned()));
         let scope = self.bus.install(&plugin).unwrap();
         (self.behind)(&self.bus);
         let kept = refused.clone();

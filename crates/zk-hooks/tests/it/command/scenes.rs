@@ -395,7 +395,7 @@ async fn what_is_left_out_of_requests_by_itself_is_told() {
 
 #[tokio::test]
 async fn calls_of_sub_agents_pass_the_same_hooks() {
-    use zk_core::events::{Passed, ToolGate};
+    use zk_core::events::{GateDecision, ToolGate};
     use zk_core::service::CallPlace;
 
     let scene = Scene::new();
@@ -408,9 +408,45 @@ async fn calls_of_sub_agents_pass_the_same_hooks() {
     let place = CallPlace { cx: cx.clone(), cwd: scene.path().to_path_buf() };
     let tool: Arc<dyn zk_core::service::Tool> = Arc::new(super::Recording::of_nobody());
     let passed = ToolGate::new(call, args, Some(tool), place).pass(&cx).await.unwrap();
-    assert!(matches!(passed, Passed::Refused { reason, .. } if reason == "no"));
+    assert!(matches!(passed, GateDecision::Refused { reason, .. } if reason == "no"));
     let inputs = scene.inputs("pre");
     assert_eq!((inputs.len(), &inputs[0]["agent_id"]), (1, &json!("helper")));
+}
+
+#[tokio::test]
+async fn a_hook_that_wants_a_person_asked_comes_before_the_last_word_whoever_is_installed_first() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use zk_core::events::{GateDecision, ToolGate};
+    use zk_core::kernel::Stage;
+    use zk_core::service::CallPlace;
+
+    for hooks_are_first in [true, false] {
+        let scene = Scene::new();
+        let asks = printing(&json!({"hookSpecificOutput": {"permissionDecision": "ask"}}));
+        let set = HookSet::read(&hook("PreToolUse", &asks), scene.source.clone()).unwrap();
+        let hooks = CommandHooks::new(set, scene.path());
+        if hooks_are_first {
+            scene.bus.install(&hooks).unwrap();
+        }
+        let last_words = Arc::new(AtomicUsize::new(0));
+        let counted = last_words.clone();
+        scene.bus.scope("gate").on_sync_at(Stage::Late, move |_: &ToolGate, _: &Cx| {
+            counted.fetch_add(1, Ordering::Relaxed);
+        });
+        if !hooks_are_first {
+            scene.bus.install(&hooks).unwrap();
+        }
+        let cx = scene.bus.cx();
+        let PermissionRequest { call, args, .. } = request(false);
+        cx.emit(ToolPrepare { call: call.clone(), args: args.clone(), rewritten_by: None }).await.unwrap();
+        let place = CallPlace { cx: cx.clone(), cwd: scene.path().to_path_buf() };
+        let tool: Arc<dyn zk_core::service::Tool> = Arc::new(super::Recording::of_nobody());
+        let passed = ToolGate::new(call, args, Some(tool), place).pass(&cx).await.unwrap();
+        let nobody = |reason: &str| reason.contains("nobody is here to be asked");
+        assert!(matches!(&passed, GateDecision::Refused { reason, .. } if nobody(reason)), "{passed:?}");
+        assert_eq!(last_words.load(Ordering::Relaxed), 0, "hooks first: {hooks_are_first}");
+    }
 }
 
 #[tokio::test]

@@ -22,11 +22,11 @@ use zk_core::model::{
 };
 use zk_core::service::Request;
 
+use crate::catalogue::schema_limits;
+use crate::catalogue::thinking::has_formats;
+use crate::catalogue::vendors;
 use crate::encode::compact_at::CompactAt;
 use crate::encode::strict_schema;
-use crate::facts::schema_limits;
-use crate::facts::thinking::has_formats;
-use crate::facts::vendors;
 use crate::wire::connection::Connection;
 use crate::wire::endpoint::SetupError;
 use crate::wire::{

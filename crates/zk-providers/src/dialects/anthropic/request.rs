@@ -13,12 +13,12 @@ use zk_core::service::{Request, ToolChoice, is_dynamic_context};
 use super::cache_marks::{self, CacheControl};
 use super::hosted;
 use super::thinking::ThinkingParams;
+use crate::catalogue::schema_limits;
+use crate::catalogue::thinking::has_formats;
 use crate::encode::compact_at::CompactAt;
 use crate::encode::documents;
 use crate::encode::prefix::Encode;
 use crate::encode::strict_schema;
-use crate::facts::schema_limits;
-use crate::facts::thinking::has_formats;
 
 /// One request on its way to bytes.
 pub(super) struct Body<'a> {

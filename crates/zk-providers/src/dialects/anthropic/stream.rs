@@ -13,9 +13,9 @@ use super::report::Report;
 use super::usage::{Pricing, UsageCounts};
 use crate::encode::args;
 use crate::encode::json_str::{Str, parse_json};
-use crate::wire::decode::Decode;
 use crate::wire::error::{ErrorBody, WireError, of_stream};
-use crate::wire::sse::SseEvent;
+use crate::wire::response::decode::Decode;
+use crate::wire::response::sse::SseEvent;
 
 type Out = VecDeque<StreamEvent>;
 

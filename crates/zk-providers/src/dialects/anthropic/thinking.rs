@@ -5,8 +5,8 @@ use zk_core::model::{Block, Message, Role, ThinkingLevel, ThinkingRequest, Think
 use zk_core::service::Request;
 
 use super::request::max_tokens;
+use crate::catalogue::thinking::{GENERATIONS, generation};
 use crate::encode::effort::Efforts;
-use crate::facts::thinking::{GENERATIONS, generation};
 
 /// The `thinking` and `output_config` fields of a request.
 #[derive(Debug, Default, PartialEq)]
@@ -23,8 +23,8 @@ pub(super) enum Field {
     Disabled,
 }
 
-/// The least budget the API takes.
-const LEAST: u32 = 1024;
+/// Least budget that the API takes.
+const MIN_BUDGET_TOKENS: u32 = 1024;
 
 /// Whether a model thinks between its calls only if it is told that it may.
 pub(super) fn interleaves(params: &ThinkingParams, request: &Request) -> bool {
@@ -83,11 +83,11 @@ fn budget(
     if forced || is_amid_unthought_calls(history) {
         return ThinkingParams::default();
     }
-    let room = max_tokens.saturating_sub(LEAST);
+    let room = max_tokens.saturating_sub(MIN_BUDGET_TOKENS);
     let thinking = wanted
         .budget()
-        .map(|budget| budget.max(LEAST).min(room))
-        .filter(|budget| *budget >= LEAST)
+        .map(|budget| budget.max(MIN_BUDGET_TOKENS).min(room))
+        .filter(|budget| *budget >= MIN_BUDGET_TOKENS)
         .map(|budget_tokens| Field::Enabled { budget_tokens });
     ThinkingParams { thinking, effort: None }
 }
@@ -103,7 +103,7 @@ fn is_amid_unthought_calls(history: &[std::sync::Arc<Message>]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::catalogue::{find, known_models};
+    use crate::catalogue::models::{find, known_models};
 
     #[test]
     fn a_generation_says_of_its_models_what_the_table_says() {

@@ -5,7 +5,7 @@ use zk_core::model::{Block, Message, Thinking, ThinkingSupport};
 
 use super::details;
 use super::request::Body;
-use crate::facts::profiles::{EmptyContent, ReasoningEcho};
+use crate::catalogue::profiles::{EmptyContent, ReasoningEcho};
 
 impl Body<'_> {
     pub(super) fn assistant(&self, message: &Message) -> Option<Value> {

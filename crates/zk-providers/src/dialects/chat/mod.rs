@@ -20,11 +20,13 @@ use zk_core::model::{
 };
 use zk_core::service::{Request, ToolChoice};
 
+use crate::catalogue::models;
+use crate::catalogue::profiles::{
+    CompatProfile, Patterns, ReasoningEcho, ReasoningFormat, ToolChoices, Traits,
+};
+use crate::catalogue::schema_limits;
 use crate::encode::effort::Efforts;
 use crate::encode::strict_schema;
-use crate::facts::catalogue;
-use crate::facts::profiles::{CompatProfile, Patterns, ReasoningEcho, ReasoningFormat, ToolChoices, Traits};
-use crate::facts::schema_limits;
 use crate::wire::connection::Connection;
 use crate::wire::endpoint::SetupError;
 use crate::wire::{
@@ -75,11 +77,11 @@ impl Compat {
 }
 
 impl ChatDialect {
-    fn row(&self, id: &str) -> Option<catalogue::Row> {
+    fn row(&self, id: &str) -> Option<models::Row> {
         let catalogue = self.profile.catalogue.as_deref();
         // Gateways put the vendor before the name.
         let bare = id.rsplit('/').next().unwrap_or(id);
-        catalogue::find(catalogue, id).or_else(|| catalogue::find(catalogue, bare))
+        models::find(catalogue, id).or_else(|| models::find(catalogue, bare))
     }
 
     fn headers_of(&self, request: &Request) -> Headers {

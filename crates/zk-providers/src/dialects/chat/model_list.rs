@@ -3,7 +3,7 @@
 use serde_json::Value;
 use zk_core::model::{Model, Prices, Rates, ThinkingSupport};
 
-use crate::facts::profiles::{CompatProfile, ReasoningFormat};
+use crate::catalogue::profiles::{CompatProfile, ReasoningFormat};
 
 /// Places where servers say how large the window of a listed model is. (What llama.cpp calls `n_ctx_train` is
 /// the model's window, not the server's.)

@@ -5,7 +5,7 @@ use zk_core::model::{ThinkingLevel, ThinkingSupport};
 use zk_core::service::ToolChoice;
 
 use super::request::Body;
-use crate::facts::profiles::{ReasoningFormat, ToolChoices};
+use crate::catalogue::profiles::{ReasoningFormat, ToolChoices};
 
 impl Body<'_> {
     pub(super) fn tool_choice(&self) -> Option<Value> {

@@ -7,14 +7,14 @@ use serde_json::{Map, Value, json};
 use zk_core::model::{Block, Document, Image, Message, Role, ThinkingSupport, ToolContent, ToolSpec};
 use zk_core::service::Request;
 
+use crate::catalogue::profiles::Traits;
+use crate::catalogue::profiles::{CompatProfile, FieldValue, SystemRole};
+use crate::catalogue::schema_limits;
 use crate::encode::answered::AnsweredCalls;
 use crate::encode::documents;
 use crate::encode::effort::Efforts;
 use crate::encode::prefix::Encode;
 use crate::encode::strict_schema;
-use crate::facts::profiles::Traits;
-use crate::facts::profiles::{CompatProfile, FieldValue, SystemRole};
-use crate::facts::schema_limits;
 
 /// One request on its way to bytes.
 pub(super) struct Body<'a> {

@@ -13,14 +13,14 @@ use super::chunk::{Chunk, Content, Delta};
 use super::details::Details;
 use super::think_tags::{Part, Tags};
 use super::usage;
+use crate::catalogue::names::OWN_COUNTS;
+use crate::catalogue::profiles::CompatProfile;
+use crate::catalogue::tiers::Tiers;
 use crate::dialects::anthropic::unreadable;
 use crate::encode::json_str::{Str, parse_json};
-use crate::facts::names::OWN_COUNTS;
-use crate::facts::profiles::CompatProfile;
-use crate::facts::tiers::Tiers;
-use crate::wire::decode::Decode;
 use crate::wire::error::{ErrorBody, WireError, of_stream, quote};
-use crate::wire::sse::SseEvent;
+use crate::wire::response::decode::Decode;
+use crate::wire::response::sse::SseEvent;
 
 type Out = VecDeque<StreamEvent>;
 
@@ -42,7 +42,7 @@ pub(crate) struct Decoder {
     /// The tier that answers, as JSON.
     tier: Option<Box<RawValue>>,
     finish: Option<String>,
-    /// Finish reason in the words of the vendor behind a gateway.
+    /// Finish reason of the vendor upstream, as a gateway reports it.
     native_finish: Option<String>,
     /// Which of several answers is read: the one that began first.
     choice: Option<Box<RawValue>>,
@@ -323,7 +323,7 @@ impl Decode for Decoder {
         self.done || self.finish.is_some()
     }
 
-    fn can_miss_rest(&self) -> bool {
+    fn is_complete_without_end_event(&self) -> bool {
         // Behind the reason come only counts of tokens and the end mark.
         self.finish.is_some()
     }

@@ -20,8 +20,8 @@ use serde_json::Value;
 use zk_core::model::{Capabilities, IdRule, MediaTypes, Model, ProviderError, ThinkingReplay, WireRules};
 use zk_core::service::Request;
 
+use crate::catalogue::{places, vendors};
 use crate::encode::size;
-use crate::facts::{places, vendors};
 use crate::wire::connection::Connection;
 use crate::wire::endpoint::SetupError;
 use crate::wire::{
@@ -185,7 +185,7 @@ fn bare(id: &str) -> &str {
     id.strip_prefix("models/").unwrap_or(id)
 }
 
-/// The path of a method of a model. What could end the path's segment is written in code.
+/// URL path of a method of a model; reserved characters of the id are percent-encoded.
 fn path(id: &str, method: &str) -> String {
     let mut segment = String::new();
     for char in bare(id).chars() {

@@ -13,11 +13,12 @@ pub(super) struct PartialArg {
     bool_value: Option<bool>,
 }
 
-/// Items are written in order, give or take a few: a path of a few bytes must not fill the memory.
-const FARTHEST: usize = 16;
+/// Items of an array that may be left out: they are written in order, give or take a few, and a path of a few bytes must not
+/// fill the memory.
+const MAX_GAP_ITEMS: usize = 16;
 
-/// Deeper values than this are not read as JSON either.
-const DEEPEST: usize = 64;
+/// Depth of values that are read, as deep as JSON is.
+const MAX_VALUE_DEPTH: usize = 64;
 
 #[derive(Debug, PartialEq)]
 enum Step {
@@ -63,7 +64,7 @@ fn enter(place: &mut Value, step: Step) -> Option<&mut Value> {
                 *place = Value::Array(Vec::new());
             }
             let items = place.as_array_mut()?;
-            if at > items.len() + FARTHEST {
+            if at > items.len() + MAX_GAP_ITEMS {
                 return None;
             }
             if items.len() <= at {
@@ -79,7 +80,7 @@ fn steps(path: &str) -> Option<Vec<Step>> {
     let mut rest = path.strip_prefix('$')?;
     let mut steps = Vec::new();
     while !rest.is_empty() {
-        if steps.len() == DEEPEST {
+        if steps.len() == MAX_VALUE_DEPTH {
             return None;
         }
         if let Some(after) = rest.strip_prefix('.') {

@@ -14,9 +14,9 @@ use super::{finish, tool_names};
 use crate::dialects::anthropic::unreadable;
 use crate::encode::block_label::label;
 use crate::encode::json_str::parse_json;
-use crate::wire::decode::Decode;
 use crate::wire::error::{ErrorBody, WireError, of_stream};
-use crate::wire::sse::SseEvent;
+use crate::wire::response::decode::Decode;
+use crate::wire::response::sse::SseEvent;
 
 type Out = VecDeque<StreamEvent>;
 

@@ -18,8 +18,8 @@ use zk_core::model::{
 };
 use zk_core::service::{Request, ToolChoice};
 
+use crate::catalogue::{places, thinking, vendors};
 use crate::encode::size;
-use crate::facts::{places, thinking, vendors};
 use crate::wire::connection::Connection;
 use crate::wire::endpoint::SetupError;
 use crate::wire::{ApiClient, Attempt, BaseUrl, Decode, Dialect, HttpProvider, WireError, WireRequest};

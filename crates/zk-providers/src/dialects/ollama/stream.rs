@@ -10,9 +10,9 @@ use zk_core::service::StreamEvent;
 use crate::dialects::anthropic::unreadable;
 use crate::encode::args;
 use crate::encode::json_str::{Str, parse_json};
-use crate::wire::decode::{Decode, Framing};
 use crate::wire::error::{ErrorBody, WireError, of_stream};
-use crate::wire::sse::SseEvent;
+use crate::wire::response::decode::{Decode, Framing};
+use crate::wire::response::sse::SseEvent;
 
 type Out = VecDeque<StreamEvent>;
 

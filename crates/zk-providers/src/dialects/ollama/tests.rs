@@ -1,7 +1,7 @@
 use zk_core::model::{ThinkingLevel, ThinkingRequest, ThinkingSupport};
 
 use super::think::{self, Think};
-use crate::facts::thinking::local_support;
+use crate::catalogue::thinking::local_support;
 
 #[test]
 fn a_family_is_told_by_the_last_part_of_the_name() {

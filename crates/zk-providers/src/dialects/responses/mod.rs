@@ -14,11 +14,11 @@ use serde_json::Value;
 use zk_core::model::{Capabilities, IdRule, MediaTypes, Model, ThinkingReplay, ThinkingSupport, WireRules};
 use zk_core::service::{Request, ToolChoice};
 
+use crate::catalogue::models::Row;
+use crate::catalogue::tiers::Tiers;
+use crate::catalogue::{names, schema_limits, vendors};
 use crate::encode::effort::Efforts;
 use crate::encode::strict_schema;
-use crate::facts::catalogue::Row;
-use crate::facts::tiers::Tiers;
-use crate::facts::{names, schema_limits, vendors};
 use crate::wire::connection::Connection;
 use crate::wire::endpoint::SetupError;
 use crate::wire::{

@@ -7,11 +7,11 @@ use zk_core::model::{Message, ThinkingLevel, ThinkingSupport, ToolSpec};
 use zk_core::service::{Request, ToolChoice};
 
 use super::{ResponsesBackend, ResponsesOptions, input};
+use crate::catalogue::schema_limits;
 use crate::encode::compact_at::CompactAt;
 use crate::encode::effort::Efforts;
 use crate::encode::prefix::Encode;
 use crate::encode::strict_schema;
-use crate::facts::schema_limits;
 
 /// The least output limit the API takes.
 const LEAST_OUTPUT: u64 = 16;

@@ -11,12 +11,12 @@ use zk_core::service::StreamEvent;
 use super::blocks::Blocks;
 use super::finish::{self, Ending};
 use super::item::{Kind, Open, Source, parts, rest, text};
+use crate::catalogue::tiers::Tiers;
 use crate::dialects::anthropic::unreadable;
 use crate::encode::json_str::{Str, parse_json};
-use crate::facts::tiers::Tiers;
-use crate::wire::decode::Decode;
 use crate::wire::error::{ErrorBody, WireError, of_stream};
-use crate::wire::sse::SseEvent;
+use crate::wire::response::decode::Decode;
+use crate::wire::response::sse::SseEvent;
 
 type Out = VecDeque<StreamEvent>;
 

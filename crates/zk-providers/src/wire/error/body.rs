@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 /// The longest quotation of a provider's text, in characters.
-const QUOTED: usize = 500;
+const MAX_QUOTE_CHARS: usize = 500;
 /// The longest message, in characters.
-const SHOWN: usize = 2_000;
+const MAX_MESSAGE_CHARS: usize = 2_000;
 
 /// Contents of an error body.
 #[derive(Debug, Default, Clone)]
@@ -131,12 +131,12 @@ fn name(value: &Value) -> Option<String> {
 
 /// `text` fit to stand in a message: one line, without control characters, of bounded length.
 pub(crate) fn quote(text: &str) -> String {
-    one_line(text, QUOTED)
+    one_line(text, MAX_QUOTE_CHARS)
 }
 
 /// A message as it may be shown, wherever its parts come from.
 pub(super) fn fit(message: &str) -> String {
-    one_line(message, SHOWN)
+    one_line(message, MAX_MESSAGE_CHARS)
 }
 
 fn one_line(text: &str, longest: usize) -> String {

@@ -9,8 +9,8 @@ use zk_core::model::ErrorKind;
 
 use super::body::ErrorBody;
 use super::{WireError, retry_after, should_retry};
-use crate::facts::errors::advice::{self, Advice};
-use crate::facts::errors::{NAMES, PHRASES, RETRYABLE_NAMES, STATUSES, is_overflow, quota, window};
+use crate::catalogue::errors::advice::{self, Advice};
+use crate::catalogue::errors::{NAMES, PHRASES, RETRYABLE_NAMES, STATUSES, is_overflow, quota, window};
 
 /// The failure a response with this head and body stands for.
 #[cfg(test)]

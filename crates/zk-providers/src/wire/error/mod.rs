@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use zk_auth::AuthError;
 use zk_core::model::{ErrorKind, Phase, ProviderError};
 
-use crate::facts::errors::advice;
+use crate::catalogue::errors::advice;
 
 pub(crate) use body::{ErrorBody, quote};
 #[cfg(test)]
@@ -163,7 +163,7 @@ impl RequestContext {
             let is_unknown = error.code.as_deref() == Some("model_not_found") || error.status == Some(404);
             if is_unknown {
                 let near =
-                    crate::facts::catalogue::did_you_mean(&self.provider, &self.model, SystemTime::now());
+                    crate::catalogue::models::did_you_mean(&self.provider, &self.model, SystemTime::now());
                 return near
                     .or_else(|| Some("Check the name of the model, and that it is served here".to_owned()));
             }

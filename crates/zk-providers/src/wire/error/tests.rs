@@ -5,7 +5,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 use zk_core::model::ErrorKind;
 
-use crate::facts::errors::{is_overflow, quota};
+use crate::catalogue::errors::{is_overflow, quota};
 
 use super::{ErrorBody, RequestContext, WireError, of_response, of_stream, quote, retry_after};
 

@@ -3,8 +3,8 @@ use crate::text::head;
 
 /// Lines of a file that are compared.
 const MAX_LINES: usize = 50_000;
-/// Places that are compared closely.
-const BEST: usize = 8;
+/// Number of places that are compared closely.
+const MAX_COMPARED_PLACES: usize = 8;
 /// Lines shown.
 const MAX_SHOWN_LINES: usize = 24;
 /// Bytes of each side of a close comparison.
@@ -116,7 +116,7 @@ fn candidates(lines: &[String], needle: &[&str]) -> Vec<usize> {
         if !best.contains(&start) {
             best.push(start);
         }
-        if best.len() == BEST {
+        if best.len() == MAX_COMPARED_PLACES {
             break;
         }
     }

@@ -1,7 +1,7 @@
 use reqwest::Url;
 
 /// Deepest nesting of lists and quotes that is drawn.
-const DEEPEST: usize = 12;
+const MAX_NESTING_DEPTH: usize = 12;
 
 /// The most columns of a table that is drawn as one; a wider one is for layout.
 const COLUMNS: usize = 20;
@@ -121,7 +121,7 @@ impl<'a> Writer<'a> {
     /// Writes a block with its quotes, its bullet and its indent.
     fn put(&mut self, before: &str, lines: &[&str]) {
         let is_item = self.bullet.is_some();
-        let quote = "> ".repeat(self.quotes.min(DEEPEST));
+        let quote = "> ".repeat(self.quotes.min(MAX_NESTING_DEPTH));
         if !self.out.is_empty() {
             self.out.push('\n');
             if !(is_item && self.in_list) {
@@ -129,7 +129,7 @@ impl<'a> Writer<'a> {
                 self.out.push('\n');
             }
         }
-        let depth = self.lists.len().min(DEEPEST);
+        let depth = self.lists.len().min(MAX_NESTING_DEPTH);
         let outer = "  ".repeat(depth.saturating_sub(1));
         for (line, number) in lines.iter().zip(0..) {
             let start = match (number, self.bullet.take()) {
@@ -326,7 +326,7 @@ impl<'a> Writer<'a> {
 
     pub(super) fn table(&mut self) {
         self.block();
-        if self.pre.is_none() && self.tables.len() < DEEPEST {
+        if self.pre.is_none() && self.tables.len() < MAX_NESTING_DEPTH {
             self.tables.push(Vec::new());
         }
     }

@@ -1,0 +1,26 @@
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::inner::AgentInner;
+use crate::run::RunShared;
+
+/// Marks the agent busy for as long as it lives, whatever ends the run.
+pub(crate) struct Busy {
+    agent: Arc<AgentInner>,
+    run: Arc<RunShared>,
+}
+
+impl Busy {
+    pub(crate) fn new(agent: &Arc<AgentInner>, run: &Arc<RunShared>) -> Option<Self> {
+        let free = agent.running.compare_exchange(false, true, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        free.then(|| Self { agent: agent.clone(), run: run.clone() })
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.agent.running.store(false, Ordering::Release);
+        self.agent.idle.notify_waiters();
+        self.run.over.cancel();
+    }
+}

@@ -1,0 +1,442 @@
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tokio::sync::{Mutex, MutexGuard};
+use tokio::task::JoinHandle;
+use zk_core::events::{
+    CompactionTrigger, SessionBeforeCompact, SessionBeforeFork, SessionBeforeReply, SessionBeforeSwitch,
+    SessionBeforeTree, SessionSwitch, SteerKind,
+};
+use zk_core::kernel::{Cx, Plugin, Scope};
+use zk_core::model::{AgentError, Block, Message, RunId, SessionId};
+use zk_core::service::{
+    AnswerError, ContextWindow, Conversation, ConversationError, ConversationState, Delivery, OpenedSession,
+    QuestionDigest, QuestionId, Questions, Reduction, RunEnded, SessionOpener, Submitted, SwitchTarget,
+    TurnCwd, TurnEnv, UiAnswer,
+};
+
+use crate::lock::lock;
+use crate::run::RunShared;
+use crate::{Agent, Run, RunOptions};
+
+/// The conversation of an [`Agent`]. A handle: clones are the same conversation.
+///
+/// What belongs to the present session (its recorder, the place of its large results) is installed on the agent's
+/// bus for as long as it is the present one.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// use std::sync::Arc;
+///
+/// use zk_agent::{Agent, AgentConversation};
+/// use zk_core::model::Block;
+/// use zk_core::service::{Conversation, SwitchTarget};
+/// use zk_testkit::{Script, ScriptedProvider};
+///
+/// let provider = ScriptedProvider::new(Script::new().turn(|turn| turn.text("Hello.")));
+/// let conversation = AgentConversation::new(Agent::builder(Arc::new(provider)).build().unwrap());
+/// conversation.submit(vec![Block::text("Hi.")]).await.unwrap();
+/// conversation.idle().await;
+/// assert_eq!(conversation.state().messages, 2);
+/// conversation.switch(SwitchTarget::New).await.unwrap();
+/// assert_eq!(conversation.state().messages, 0);
+/// # });
+/// ```
+#[derive(Clone)]
+pub struct AgentConversation {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    agent: Agent,
+    opener: Arc<dyn SessionOpener>,
+    /// The scopes of what belongs to the present session, newest last. Locked while a run begins and while
+    /// the session is replaced.
+    session: Mutex<Vec<Scope>>,
+    /// Keeps what a submitted run does not deliver.
+    watching: std::sync::Mutex<Option<JoinHandle<()>>>,
+    /// Messages that no run delivered.
+    unsent: std::sync::Mutex<Vec<Arc<Message>>>,
+}
+
+impl fmt::Debug for AgentConversation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AgentConversation").field("agent", &self.inner.agent).finish_non_exhaustive()
+    }
+}
+
+/// A host without a store.
+struct Unstored;
+
+#[async_trait]
+impl SessionOpener for Unstored {
+    async fn open(
+        &self,
+        target: &SwitchTarget,
+        _: Option<&SessionId>,
+    ) -> Result<OpenedSession, ConversationError> {
+        match target {
+            SwitchTarget::New => Ok(OpenedSession::default()),
+            SwitchTarget::Session(_) | SwitchTarget::Branch(_) | SwitchTarget::Fork(_) => {
+                Err(ConversationError::Unsupported {
+                    what: target.to_string(),
+                    reason: "this conversation has no store; make it with `AgentConversation::stored`".into(),
+                })
+            }
+        }
+    }
+}
+
+impl AgentConversation {
+    /// The conversation of `agent`, which can be replaced by a new one only.
+    #[must_use]
+    pub fn new(agent: Agent) -> Self {
+        Self::with(agent, Arc::new(Unstored))
+    }
+
+    /// The conversation of `agent` with the sessions that `opener` opens. `plugins` belong to the session the
+    /// agent was built with, as [`OpenedSession::plugins`] do.
+    ///
+    /// # Errors
+    /// [`AgentError::Usage`] when one of them does not install; nothing of them stays then.
+    pub async fn stored(
+        agent: Agent,
+        opener: Arc<dyn SessionOpener>,
+        plugins: &[Arc<dyn Plugin>],
+    ) -> Result<Self, AgentError> {
+        let conversation = Self::with(agent, opener);
+        let mut scopes = conversation.inner.session.lock().await;
+        if let Err(error) = conversation.install(&mut scopes, plugins) {
+            close_all(&mut scopes).await;
+            return Err(AgentError::Usage(error.to_string()));
+        }
+        drop(scopes);
+        Ok(conversation)
+    }
+
+    fn with(agent: Agent, opener: Arc<dyn SessionOpener>) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                agent,
+                opener,
+                session: Mutex::default(),
+                watching: std::sync::Mutex::default(),
+                unsent: std::sync::Mutex::default(),
+            }),
+        }
+    }
+
+    /// The agent.
+    #[must_use]
+    pub fn agent(&self) -> &Agent {
+        &self.inner.agent
+    }
+
+    /// A run of this conversation, for a front-end that waits for its outcome itself.
+    ///
+    /// # Errors
+    /// As [`Agent::run`].
+    pub async fn run(&self, options: impl Into<RunOptions> + Send) -> Result<Run, AgentError> {
+        let _not_meanwhile = self.inner.session.lock().await;
+        self.inner.agent.run(options)
+    }
+
+    /// The context that a [`Command`](zk_core::service::Command) of this conversation runs with: it has the
+    /// [`Conversation`], the identity of its context window and its directory as services, beside those of the bus.
+    #[must_use]
+    pub fn command_cx(&self) -> Cx {
+        let cx = self.inner.agent.bus().cx().with_service::<dyn Conversation>(Arc::new(self.clone()));
+        let cwd = TurnCwd(self.inner.agent.inner.state().cwd.clone());
+        cx.with_service(Arc::new(self.inner.agent.context())).with_service(Arc::new(cwd))
+    }
+
+    /// Stops the run, closes what belongs to the session, and then the agent.
+    pub async fn close(&self) {
+        self.inner.agent.stop_and_wait().await;
+        let mut scopes = self.inner.session.lock().await;
+        close_all(&mut scopes).await;
+        drop(scopes);
+        self.inner.agent.close().await;
+    }
+
+    /// Takes back the newest message with this text that [`Conversation::steer`] took and the run did not deliver yet.
+    /// False if there is none: the model has it, or the run is over and gave it back.
+    #[must_use]
+    pub fn unsteer(&self, text: &str) -> bool {
+        self.current().is_some_and(|run| run.queues().unsteer(text))
+    }
+
+    fn current(&self) -> Option<Arc<RunShared>> {
+        let current = self.inner.agent.inner.state().current.upgrade();
+        current.filter(|_| self.inner.agent.is_running())
+    }
+
+    /// Has the run that works take `message`. Gives the message back when no run works any more.
+    async fn queue(&self, kind: SteerKind, message: Message) -> Result<RunId, Message> {
+        let Some(run) = self.current() else { return Err(message) };
+        if run.queue(kind, message.clone()).is_ok() {
+            return Ok(run.id.clone());
+        }
+        // The run takes no more and is about to end.
+        self.inner.agent.wait_for_idle().await;
+        Err(message)
+    }
+
+    /// Begins a run that goes on by itself.
+    fn start_run(&self, options: RunOptions) -> Result<Submitted, ConversationError> {
+        let mut run = self.inner.agent.run(options)?;
+        run.start();
+        let (id, inner) = (run.id().clone(), Arc::downgrade(&self.inner));
+        *lock(&self.inner.watching) = Some(tokio::spawn(async move {
+            let outcome = run.wait().await;
+            if let Some(inner) = inner.upgrade() {
+                lock(&inner.unsent).extend(outcome.unsent);
+            }
+        }));
+        Ok(Submitted::Started(id))
+    }
+
+    fn install(&self, scopes: &mut Vec<Scope>, plugins: &[Arc<dyn Plugin>]) -> Result<(), ConversationError> {
+        for plugin in plugins {
+            let installed = self.inner.agent.bus().install(&**plugin);
+            scopes.push(installed.map_err(|error| ConversationError::Install(error.into()))?);
+        }
+        Ok(())
+    }
+
+    /// Asks the plugins whether the conversation may be replaced.
+    async fn ask_plugins(&self, target: &SwitchTarget) -> Result<(), ConversationError> {
+        let cx = self.inner.agent.bus().cx();
+        let from = self.state().session;
+        let here = || {
+            from.clone().ok_or_else(|| ConversationError::Unsupported {
+                what: target.to_string(),
+                reason: "this conversation is not stored, so it has no entries".into(),
+            })
+        };
+        let reply = match target {
+            SwitchTarget::New => cx.emit(SessionBeforeSwitch { from, to: None }).await?,
+            SwitchTarget::Session(id) => cx.emit(SessionBeforeSwitch { from, to: Some(id.clone()) }).await?,
+            SwitchTarget::Branch(entry) => {
+                let session_id = here()?;
+                cx.emit(SessionBeforeTree { session_id, from: None, to: entry.clone() }).await?
+            }
+            SwitchTarget::Fork(entry) => {
+                let session_id = here()?;
+                cx.emit(SessionBeforeFork { session_id, entry: entry.clone() }).await?
+            }
+        };
+        allow(reply.as_ref(), || target.to_string())
+    }
+
+    /// Puts `opened` in the place of the present session. What belonged to that is closed by now.
+    async fn replace(
+        &self,
+        scopes: &mut Vec<Scope>,
+        opened: OpenedSession,
+    ) -> Result<ConversationState, ConversationError> {
+        let OpenedSession { plugins, .. } = &opened;
+        if let Err(error) = self.install(scopes, plugins) {
+            close_all(scopes).await;
+            self.begin(OpenedSession::default()).await?;
+            return Err(error);
+        }
+        self.begin(opened).await?;
+        Ok(self.state())
+    }
+
+    /// Has the agent go on with `opened`, and tells front-ends.
+    async fn begin(&self, opened: OpenedSession) -> Result<(), ConversationError> {
+        let (from, to, entries) = (self.state().session, opened.id.clone(), opened.entries.clone());
+        let replaced = self.inner.agent.replace(opened).await;
+        lock(&self.inner.unsent).clear();
+        self.inner.agent.bus().cx().emit(SessionSwitch { from, to, entries }).await?;
+        Ok(replaced?)
+    }
+
+    /// The lock of the session, when no run works.
+    fn idle_session(&self) -> Result<MutexGuard<'_, Vec<Scope>>, ConversationError> {
+        let session = self.inner.session.try_lock().map_err(|_| ConversationError::Busy)?;
+        if self.inner.agent.is_running() { Err(ConversationError::Busy) } else { Ok(session) }
+    }
+}
+
+fn allow(reply: Option<&SessionBeforeReply>, what: impl Fn() -> String) -> Result<(), ConversationError> {
+    match reply {
+        Some(reply) if reply.cancel => {
+            let reason = reply.reason.clone().unwrap_or_else(|| "it gave no reason".to_owned());
+            Err(ConversationError::Refused { what: what(), reason })
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Closes scopes, newest first.
+async fn close_all(scopes: &mut Vec<Scope>) {
+    while let Some(scope) = scopes.pop() {
+        scope.close().await;
+    }
+}
+
+#[async_trait]
+impl Conversation for AgentConversation {
+    fn state(&self) -> ConversationState {
+        let run = self.current();
+        let queued = run.as_ref().map_or(0, |run| {
+            let queues = run.queues();
+            queues.steer.len() + queues.follow_up.len()
+        });
+        let state = self.inner.agent.inner.state();
+        ConversationState {
+            session: state.session.clone(),
+            messages: state.history.len(),
+            cwd: state.cwd.clone(),
+            run: run.map(|run| run.id.clone()),
+            queued,
+        }
+    }
+
+    async fn submit(&self, prompt: Vec<Block>) -> Result<Submitted, ConversationError> {
+        let _not_meanwhile = self.inner.session.lock().await;
+        let message = Message { injected_by: Some("follow-up".into()), ..Message::user(prompt.clone()) };
+        match self.queue(SteerKind::FollowUp, message).await {
+            Ok(run) => Ok(Submitted::Queued(run)),
+            Err(_) => self.start_run(RunOptions::prompt(prompt)),
+        }
+    }
+
+    async fn deliver(&self, message: Message, delivery: Delivery) -> Result<Submitted, ConversationError> {
+        let kind = match delivery {
+            Delivery::Steer => SteerKind::Steer,
+            Delivery::FollowUp => SteerKind::FollowUp,
+            Delivery::NextPrompt => {
+                self.inner.agent.inner.state().next_prompt.push(message);
+                return Ok(Submitted::Waiting);
+            }
+        };
+        let _not_meanwhile = self.inner.session.lock().await;
+        match self.queue(kind, message).await {
+            Ok(run) => Ok(Submitted::Queued(run)),
+            Err(message) => {
+                self.inner.agent.inject(message)?;
+                self.start_run(RunOptions::resume())
+            }
+        }
+    }
+
+    fn steer(&self, message: Message) -> Result<(), RunEnded> {
+        match self.current() {
+            Some(run) => run.queue(SteerKind::Steer, message),
+            None => Err(RunEnded { message: message.shared() }),
+        }
+    }
+
+    fn answer(&self, id: QuestionId, digest: QuestionDigest, answer: UiAnswer) -> Result<(), AnswerError> {
+        match self.inner.agent.bus().service::<Questions>() {
+            Some(questions) => questions.attach().answer(id, digest, answer),
+            None => Err(AnswerError::NotPending),
+        }
+    }
+
+    fn cancel(&self, reason: &str) -> bool {
+        let run = self.current();
+        if let Some(run) = &run {
+            run.abort(Some(reason));
+        }
+        run.is_some()
+    }
+
+    async fn idle(&self) -> Vec<Arc<Message>> {
+        self.inner.agent.wait_for_idle().await;
+        let watching = lock(&self.inner.watching).take();
+        if let Some(watching) = watching {
+            // The task ends right after the run, and cannot panic.
+            let _ = watching.await;
+        }
+        std::mem::take(&mut *lock(&self.inner.unsent))
+    }
+
+    async fn switch(&self, to: SwitchTarget) -> Result<ConversationState, ConversationError> {
+        let mut scopes = self.idle_session()?;
+        let from = self.state().session;
+        if matches!(&to, SwitchTarget::Session(id) if from.as_ref() == Some(id)) {
+            return Ok(self.state());
+        }
+        self.ask_plugins(&to).await?;
+        let opened = self.inner.opener.open(&to, from.as_ref()).await?;
+        close_all(&mut scopes).await;
+        self.replace(&mut scopes, opened).await
+    }
+
+    async fn compact(&self, instructions: Option<String>) -> Result<(), ConversationError> {
+        let _idle = self.idle_session()?;
+        let unsupported = |reason: &str| ConversationError::Unsupported {
+            what: "a smaller conversation".into(),
+            reason: reason.into(),
+        };
+        let bus = self.inner.agent.bus();
+        let (session_id, context) = {
+            let state = self.inner.agent.inner.state();
+            (state.session.clone(), state.context.clone())
+        };
+        let window = bus.service::<dyn ContextWindow>().ok_or_else(|| {
+            unsupported(
+                "nothing owns the context window; install a plugin that does, such as zk-compaction's",
+            )
+        })?;
+        let tokens = window.fill(&context).and_then(|fill| fill.tokens).unwrap_or_default();
+        let reply = bus
+            .cx()
+            .emit(SessionBeforeCompact {
+                session_id,
+                tokens,
+                instructions: instructions.clone(),
+                trigger: CompactionTrigger::Manual,
+            })
+            .await?;
+        allow(reply.as_ref(), || "a smaller conversation".to_owned())?;
+        let summary = match reply.as_ref().map(SessionBeforeReply::summary).transpose() {
+            Ok(summary) => summary.flatten().map(str::to_owned),
+            Err(error) => return Err(unsupported(&error.to_string())),
+        };
+        window.reduce(&context, Reduction { instructions, summary });
+        self.inner.agent.prepare_context().await?;
+        Ok(())
+    }
+
+    async fn reload(&self) -> Result<ConversationState, ConversationError> {
+        let mut scopes = self.idle_session()?;
+        let Some(id) = self.state().session else {
+            return Err(ConversationError::Unsupported {
+                what: "reading the session again".into(),
+                reason: "this conversation is not stored".into(),
+            });
+        };
+        let target = SwitchTarget::Session(id.clone());
+        self.ask_plugins(&target).await?;
+        // One process has a session open once.
+        close_all(&mut scopes).await;
+        match self.inner.opener.open(&target, Some(&id)).await {
+            Ok(opened) => self.replace(&mut scopes, opened).await,
+            Err(error) => {
+                self.begin(OpenedSession::default()).await?;
+                Err(ConversationError::Install(error.into()))
+            }
+        }
+    }
+
+    fn set_cwd(&self, cwd: PathBuf) {
+        self.inner.agent.inner.state().cwd = cwd;
+    }
+
+    fn set_env(&self, name: String, value: Option<String>) {
+        let mut state = self.inner.agent.inner.state();
+        let TurnEnv(env) = Arc::make_mut(&mut state.env);
+        match value {
+            Some(value) => _ = env.insert(name, value),
+            None => _ = env.remove(&name),
+        }
+    }
+}

@@ -1,0 +1,322 @@
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tokio_util::sync::CancellationToken;
+use zk_core::events::{Cause, ModelSelect, ThinkingSelect};
+use zk_core::kernel::{Bus, Scope};
+use zk_core::model::{AgentError, Message, Model, Role, ThinkingRequest};
+use zk_core::service::{ContextId, OpenedSession};
+
+use super::busy::Busy;
+use crate::agent::{AgentInner, AgentState};
+use crate::budget::stored_spent;
+use crate::run::Driver;
+use crate::run::Lineage;
+use crate::run::RunShared;
+use crate::run::identified;
+use crate::tools::ToolMemory;
+use crate::turn::is_blank;
+use crate::{Run, RunOptions};
+
+/// A conversation with a model that can use tools. A handle: clones are the same agent.
+#[derive(Clone)]
+pub struct Agent {
+    pub(crate) inner: Arc<AgentInner>,
+}
+
+impl fmt::Debug for Agent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Agent")
+            .field("provider", &self.inner.provider.name())
+            .field("model", &self.inner.state().model.id)
+            .field("messages", &self.inner.state().history.len())
+            .field("running", &self.is_running())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Agent {
+    pub(crate) fn new(inner: AgentInner) -> Self {
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// A run. Nothing happens before it is awaited.
+    ///
+    /// # Errors
+    /// [`AgentError::Usage`] while another run is in progress, and for a run without a prompt that has
+    /// nothing to go on from: no history, or one the model had finished.
+    pub fn run(&self, options: impl Into<RunOptions>) -> Result<Run, AgentError> {
+        self.run_under(options.into(), self.inner.token.child_token(), Lineage::default())
+    }
+
+    /// Runs and gives the answer as a `T`, whose fields are what the model is asked for.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use zk_agent::Agent;
+    /// # use zk_core::model::AgentError;
+    /// # use zk_testkit::{Script, ScriptedProvider};
+    /// use schemars::JsonSchema;
+    /// use serde::Deserialize;
+    ///
+    /// #[derive(Deserialize, JsonSchema)]
+    /// struct City {
+    ///     name: String,
+    ///     /// In millions
+    ///     people: f64,
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), AgentError> {
+    /// # let model = Script::new()
+    /// #     .turn(|t| t.call("__output__", serde_json::json!({ "name": "Lagos", "people": 16.5 })));
+    /// # let agent = Agent::builder(Arc::new(ScriptedProvider::new(model))).build()?;
+    /// let city: City = agent.run_as("Which city of Nigeria has the most people?").await?;
+    /// assert_eq!((&*city.name, city.people), ("Lagos", 16.5));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Agent::run`], whatever ends the run, and [`AgentError::Output`] where the answer is no `T` in the end.
+    #[cfg(feature = "typed")]
+    pub async fn run_as<T>(&self, options: impl Into<RunOptions>) -> Result<T, AgentError>
+    where
+        T: serde::de::DeserializeOwned + schemars::JsonSchema,
+    {
+        let mut options = options.into();
+        options.behavior.schema = Some(zk_core::model::schema_of::<T>());
+        let outcome = self.run(options)?.wait().await;
+        outcome.result?;
+        let output = outcome.stats.output.ok_or_else(|| {
+            AgentError::Output(
+                "the run ended before the model gave it; ask again, or go on with the run".into(),
+            )
+        })?;
+        serde_json::from_value(output).map_err(|error| {
+            AgentError::Output(format!("the answer follows its schema and is still no valid value: {error}"))
+        })
+    }
+
+    pub(crate) fn run_under(
+        &self,
+        mut options: RunOptions,
+        stop: CancellationToken,
+        lineage: Lineage,
+    ) -> Result<Run, AgentError> {
+        if options.prompt.as_deref().is_none_or(is_blank) {
+            options.prompt = None;
+            let pending = self.inner.state().history.last().is_some_and(|last| last.role == Role::User);
+            if !pending {
+                return Err(AgentError::Usage(
+                    "there is nothing to do: give a prompt, or resume a conversation whose last message is the user's"
+                        .into(),
+                ));
+            }
+        }
+        let shared = Arc::new(RunShared::new(stop));
+        let busy = Busy::new(&self.inner, &shared).ok_or_else(|| {
+            AgentError::Usage("this agent is running: steer the run, or wait for it to end".into())
+        })?;
+        self.inner.state().current = Arc::downgrade(&shared);
+        let driver = Driver::new(self.inner.clone(), shared.clone(), options, lineage);
+        Ok(Run::new(shared, self.inner.bus.clone(), async move {
+            let outcome = driver.run().await;
+            drop(busy);
+            outcome
+        }))
+    }
+
+    /// Has the plugins connect to what they need, such as servers of tools, and waits for them; a run does that by
+    /// itself. Later calls do nothing, and those made meanwhile wait with the first.
+    ///
+    /// # Errors
+    /// [`AgentError::Hook`] when a handler that must not fail does; the next call tries again.
+    pub async fn warm_up(&self) -> Result<(), AgentError> {
+        self.inner.warm_up().await
+    }
+
+    /// Warms up in a task of `scope`, unless the agent is gone by then.
+    pub(crate) fn warm_up_in_background(&self, scope: &Scope) {
+        let agent = Arc::downgrade(&self.inner);
+        scope.spawn(async move {
+            if let Some(agent) = agent.upgrade() {
+                // A run meets the same failure and says so.
+                let _ = agent.warm_up().await;
+            }
+        });
+    }
+
+    /// The conversation so far, as stored: canonical names, nothing repaired or left out.
+    #[must_use]
+    pub fn history(&self) -> Vec<Arc<Message>> {
+        self.inner.state().history.clone()
+    }
+
+    /// Whether a run exists that has not ended.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.inner.running.load(Ordering::Acquire)
+    }
+
+    /// Waits until no run exists that has not ended, one that was never started included.
+    pub async fn wait_for_idle(&self) {
+        loop {
+            let idle = self.inner.idle.notified();
+            if !self.is_running() {
+                return;
+            }
+            idle.await;
+        }
+    }
+
+    /// The bus of this agent.
+    #[must_use]
+    pub fn bus(&self) -> &Bus {
+        &self.inner.bus
+    }
+
+    /// The agent's own part of the system prompt, before its sections.
+    #[must_use]
+    pub fn system(&self) -> &str {
+        &self.inner.system
+    }
+
+    /// The identity of what the model has before it, under which its window is known.
+    #[must_use]
+    pub fn context(&self) -> ContextId {
+        self.inner.state().context.clone()
+    }
+
+    /// The model of the next run.
+    #[must_use]
+    pub fn model(&self) -> Model {
+        self.inner.state().model.clone()
+    }
+
+    /// The reasoning of the next run.
+    #[must_use]
+    pub fn thinking(&self) -> ThinkingRequest {
+        self.inner.state().thinking
+    }
+
+    /// Another model from the next run on, also of another registered provider. The conversation stays.
+    ///
+    /// # Errors
+    /// [`AgentError::Usage`] when its provider is not registered.
+    pub async fn set_model(&self, model: Model) -> Result<(), AgentError> {
+        self.inner.provider_of(&model)?;
+        self.select_model(model, Cause::Set).await
+    }
+
+    /// Other reasoning from the next run on.
+    ///
+    /// # Errors
+    /// [`AgentError::Hook`] when a handler that must not fail does.
+    pub async fn set_thinking(&self, thinking: ThinkingRequest) -> Result<(), AgentError> {
+        self.select_thinking(thinking, Cause::Set).await
+    }
+
+    /// Adds a message to the conversation, to be sent with the next run: the output of a command the person
+    /// ran, a note of a plugin.
+    ///
+    /// # Errors
+    /// [`AgentError::Usage`] while a run is in progress: steer it instead.
+    pub fn inject(&self, message: Message) -> Result<(), AgentError> {
+        if self.is_running() {
+            return Err(AgentError::Usage("this agent is running: steer the run instead".into()));
+        }
+        self.inner.state().inject(message);
+        Ok(())
+    }
+
+    /// Forgets the conversation, and what it queued. The next run announces an empty one with `session:loaded`.
+    ///
+    /// # Errors
+    /// [`AgentError::Usage`] while a run is in progress.
+    pub fn reset(&self) -> Result<(), AgentError> {
+        self.begin_anew(|_| ())
+    }
+
+    /// Forgets the conversation, and sets up another one.
+    fn begin_anew(&self, set_up: impl FnOnce(&mut AgentState)) -> Result<(), AgentError> {
+        if self.is_running() {
+            return Err(AgentError::Usage("this agent is running: stop the run first".into()));
+        }
+        let mut state = self.inner.state();
+        state.history.clear();
+        state.context = ContextId::fresh();
+        state.restored = Some(Arc::from([]));
+        state.unstored.clear();
+        state.next_prompt.clear();
+        state.tools = ToolMemory::default();
+        state.prefix.restore(&[]);
+        self.inner.dedup.clear();
+        let before = state.session.clone();
+        set_up(&mut state);
+        // Another branch of the same session costs what the session has cost so far.
+        if let Some(ledger) = self.inner.ledger.as_ref().filter(|_| state.session != before) {
+            ledger.restore(state.restored.as_deref().map(stored_spent).unwrap_or_default());
+        }
+        Ok(())
+    }
+
+    /// Goes on with another conversation, as it was when it was left.
+    pub(crate) async fn replace(&self, opened: OpenedSession) -> Result<(), AgentError> {
+        let OpenedSession { id, messages, entries, model, thinking, cwd, plugins: _ } = opened;
+        self.begin_anew(|state| {
+            state.session = id;
+            state.history = identified(messages);
+            state.prefix.restore(&entries);
+            state.restored = Some(entries);
+            state.env = Arc::default();
+            if let Some(cwd) = cwd {
+                state.cwd = cwd;
+            }
+        })?;
+        let changed = model.filter(|model| self.model() != *model && self.inner.provider_of(model).is_ok());
+        if let Some(model) = changed {
+            self.select_model(model, Cause::Restore).await?;
+        }
+        let (now, thinking) =
+            (self.thinking(), thinking.map(|level| ThinkingRequest { level, budget: None }));
+        match thinking.filter(|thinking| thinking.level != now.level) {
+            Some(thinking) => self.select_thinking(thinking, Cause::Restore).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn select_model(&self, model: Model, cause: Cause) -> Result<(), AgentError> {
+        let (to, window) = (model.reference(), model.window);
+        let from = std::mem::replace(&mut self.inner.state().model, model).reference();
+        let cx = self.inner.bus.cx().with_service(Arc::new(self.context()));
+        Ok(cx.emit(ModelSelect { from: Some(from), to, window, cause }).await?)
+    }
+
+    async fn select_thinking(&self, thinking: ThinkingRequest, cause: Cause) -> Result<(), AgentError> {
+        let from = std::mem::replace(&mut self.inner.state().thinking, thinking).level;
+        Ok(self.inner.bus.cx().emit(ThinkingSelect { from, to: thinking.level, cause }).await?)
+    }
+
+    /// Stops a run in progress, and every later one, and waits for its end.
+    pub(crate) async fn stop_and_wait(&self) {
+        self.inner.token.cancel();
+        // A run that nobody started has no end to wait for; it will find itself stopped.
+        if self.inner.state().current.upgrade().is_none_or(|run| run.has_begun()) {
+            self.wait_for_idle().await;
+        }
+    }
+
+    /// Stops a run in progress, waits for its end and closes what the agent opened: the scopes of its plugins and
+    /// tools, newest first, and its bus unless it was given one.
+    pub async fn close(&self) {
+        self.stop_and_wait().await;
+        if self.inner.owns_bus {
+            self.inner.bus.close().await;
+        }
+        for scope in self.inner.take_scopes().into_iter().rev() {
+            scope.close().await;
+        }
+    }
+}

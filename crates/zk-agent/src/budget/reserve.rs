@@ -1,0 +1,151 @@
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use zk_core::events::{BudgetOutcome, RunBudgetReached};
+use zk_core::model::{AgentError, Budget, Model};
+use zk_core::service::{Question, Questions, Request, UiAnswer};
+
+use super::ledger::{ReserveOutcome, Shortage};
+use super::quote::bytes_of;
+use super::{BudgetChain, Estimator, Quote, Reservation};
+use crate::run::RunState;
+use crate::turn::Turn;
+
+/// Time limit for a person to say what becomes of a budget.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+impl RunState {
+    /// Reserves what `request` can cost, with a shorter answer if only that can be paid. When not even that can, a person
+    /// is asked; where nobody is, the run ends.
+    pub(crate) async fn reserve(
+        &self,
+        turn: &Turn,
+        request: &mut Request,
+    ) -> Result<Option<Reservation>, AgentError> {
+        if self.spending.budgets.is_unlimited() {
+            return Ok(None);
+        }
+        check_price(&self.spending.budgets, &self.model)?;
+        let quote = Quote::new(&self.model, self.spending.estimator.most(bytes_of(request)));
+        loop {
+            match self.spending.budgets.reserve(&quote, request.max_tokens) {
+                ReserveOutcome::Granted { reservation, max_tokens, shortened_by } => {
+                    if let Some(shortage) = shortened_by {
+                        request.max_tokens = max_tokens;
+                        shortage.announce(turn, BudgetOutcome::Shortened { max_tokens }).await?;
+                    }
+                    return Ok(Some(reservation));
+                }
+                ReserveOutcome::Busy(shortage) => {
+                    let freed =
+                        pin!(self.spending.budgets.until_freed(&shortage.ledger, &quote, request.max_tokens));
+                    if let Either::Left(_) = select(pin!(turn.cx.stop_token().cancelled()), freed).await {
+                        return Err(AgentError::Aborted);
+                    }
+                }
+                ReserveOutcome::Short(shortage) => shortage.settle(turn).await?,
+            }
+        }
+    }
+}
+
+/// Reserves what a side call can cost. Nobody is asked about one, and none waits for another.
+pub(crate) fn reserve_side_call(
+    budgets: &BudgetChain,
+    request: &mut Request,
+) -> Result<Option<Reservation>, AgentError> {
+    if budgets.is_unlimited() {
+        return Ok(None);
+    }
+    check_price(budgets, &request.model)?;
+    let quote = Quote::new(&request.model, Estimator::default().most(bytes_of(request)));
+    match budgets.reserve(&quote, request.max_tokens) {
+        ReserveOutcome::Granted { reservation, max_tokens, shortened_by: _ } => {
+            request.max_tokens = max_tokens;
+            Ok(Some(reservation))
+        }
+        ReserveOutcome::Busy(shortage) | ReserveOutcome::Short(shortage) => Err(shortage.into_error()),
+    }
+}
+
+/// A budget in money means nothing where prices are not known.
+fn check_price(budgets: &BudgetChain, model: &Model) -> Result<(), AgentError> {
+    if model.prices.is_some() || !budgets.limits_money() {
+        return Ok(());
+    }
+    let name = model.reference();
+    Err(AgentError::Usage(format!(
+        "the price of {name} is not known, so a budget in dollars cannot be kept: set its prices, or a budget in tokens"
+    )))
+}
+
+impl Shortage {
+    /// Settles what becomes of the budget, once for all agents that have met its end; fails if the run has to stop.
+    async fn settle(self, turn: &Turn) -> Result<(), AgentError> {
+        let cx = &turn.cx;
+        let _asking = match select(pin!(cx.stop_token().cancelled()), pin!(self.ledger.asking.lock())).await {
+            Either::Left(_) => return Err(AgentError::Aborted),
+            Either::Right((asking, _)) => asking,
+        };
+        if self.ledger.has_room(self.wanted) {
+            return Ok(());
+        }
+        let answer = if self.ledger.is_refused() { UiAnswer::Absent } else { self.ask(turn).await? };
+        if cx.is_stopped() {
+            return Err(AgentError::Aborted);
+        }
+        let to = match answer {
+            UiAnswer::Choice { index: 0 } => self.ledger.raised(self.wanted),
+            UiAnswer::Choice { index: 1 } => Budget::default(),
+            UiAnswer::Choice { .. }
+            | UiAnswer::Once
+            | UiAnswer::Session
+            | UiAnswer::Always
+            | UiAnswer::WiderSession
+            | UiAnswer::WiderAlways
+            | UiAnswer::No { .. }
+            | UiAnswer::Text { .. }
+            | UiAnswer::Absent => {
+                self.ledger.refuse();
+                self.announce(turn, BudgetOutcome::Stopped).await?;
+                return Err(self.clone().into_error());
+            }
+        };
+        self.ledger.set(to);
+        let outcome = if to.is_unlimited() { BudgetOutcome::Lifted } else { BudgetOutcome::Raised { to } };
+        self.announce(turn, outcome).await
+    }
+
+    async fn ask(&self, turn: &Turn) -> Result<UiAnswer, AgentError> {
+        let cx = &turn.cx;
+        let Some(questions) = cx.service::<Questions>().filter(|questions| questions.is_attended()) else {
+            return Ok(UiAnswer::Absent);
+        };
+        self.announce(turn, BudgetOutcome::Asked).await?;
+        let question = Question::Select {
+            text: format!(
+                "The budget is used up: {}. What now?",
+                self.budget.describe_shortage(self.spent, self.wanted)
+            ),
+            options: vec![
+                format!("raise it to {}", self.ledger.raised(self.wanted)),
+                "go on without a limit".to_owned(),
+                "stop here".to_owned(),
+            ],
+        };
+        Ok(questions.ask(question, cx, PATIENCE).await)
+    }
+
+    async fn announce(&self, turn: &Turn, outcome: BudgetOutcome) -> Result<(), AgentError> {
+        let reached = RunBudgetReached {
+            turn: turn.number,
+            turn_id: turn.id.clone(),
+            budget: self.budget,
+            spent: self.spent,
+            wanted: self.wanted,
+            outcome,
+        };
+        Ok(turn.cx.emit(reached).await?)
+    }
+}

@@ -1,0 +1,58 @@
+use std::sync::Arc;
+
+use zk_core::events::{MessagesCause, SessionMessages, ToolResultsAfter};
+use zk_core::kernel::Cx;
+use zk_core::model::{AgentError, Message, MessageId};
+
+/// Something that happened and belongs into the history and into the store.
+pub(crate) enum Commit {
+    /// An assistant message and the results of its calls, as one unit.
+    Pair(ToolResultsAfter),
+    /// Any other messages.
+    Turns(SessionMessages),
+}
+
+/// Gives messages ids that have none: those that plugins and embedders made.
+pub(crate) fn identified(mut messages: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
+    for message in messages.iter_mut().filter(|message| message.id.is_none()) {
+        Arc::make_mut(message).id = Some(MessageId::fresh());
+    }
+    messages
+}
+
+impl Commit {
+    /// A message put in from outside a run.
+    pub(crate) fn injected(message: Arc<Message>) -> Self {
+        Self::Turns(SessionMessages {
+            run_id: "".into(),
+            messages: vec![message],
+            usage: None,
+            cause: MessagesCause::Harness,
+        })
+    }
+
+    /// Returns the commit with ids for all its messages.
+    pub(crate) fn identified(self) -> Self {
+        match self {
+            // The agent made both, with ids.
+            Self::Pair(pair) => Self::Pair(pair),
+            Self::Turns(turns) => {
+                Self::Turns(SessionMessages { messages: identified(turns.messages), ..turns })
+            }
+        }
+    }
+
+    pub(crate) fn messages(&self) -> Vec<Arc<Message>> {
+        match self {
+            Self::Pair(pair) => vec![pair.assistant.clone(), pair.results.clone()],
+            Self::Turns(turns) => turns.messages.clone(),
+        }
+    }
+
+    pub(crate) async fn announce(&self, cx: &Cx) -> Result<(), AgentError> {
+        match self {
+            Self::Pair(pair) => Ok(cx.emit(pair.clone()).await?),
+            Self::Turns(turns) => Ok(cx.emit(turns.clone()).await?),
+        }
+    }
+}

@@ -1,0 +1,269 @@
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+use async_trait::async_trait;
+use futures_util::future::{Either, select};
+use futures_util::{FutureExt, StreamExt};
+use zk_core::events::{PartKind, PartLeftOut, SideCallEnd, SteerKind};
+use zk_core::kernel::{Cx, Source};
+use zk_core::model::{
+    AgentError, Disclosure, ErrorKind, Message, Model, Phase, ProviderError, RunId, ThinkingRequest, TurnId,
+    TurnUsage, Usage, WireReady,
+};
+use zk_core::service::{
+    CallPlace, ContextId, EventStream, Request, RunControl, RunEnded, RunState, RunTool, RunTools,
+    SideAnswer, SideCall, StreamEvent, Tool, ToolChoice, UnknownTool,
+};
+
+use super::shared::RunShared;
+use crate::ToolSet;
+use crate::agent::AgentInner;
+use crate::budget::{BudgetChain, Reservation, reserve_side_call};
+use crate::turn::Attempts;
+use crate::turn::output_limit;
+use crate::turn::{Draft, unfinished};
+
+/// Longest answer to a side call that names no limit, in tokens.
+const SIDE_CALL_TOKENS: u32 = 1_024;
+
+/// The run, as its handlers and tools find it in their context.
+pub(crate) struct Control {
+    agent: Arc<AgentInner>,
+    shared: Arc<RunShared>,
+    model: Model,
+    tools: ToolSet,
+    budgets: BudgetChain,
+    me: Weak<Self>,
+}
+
+impl Control {
+    pub(crate) fn new(
+        agent: Arc<AgentInner>,
+        shared: Arc<RunShared>,
+        model: Model,
+        tools: ToolSet,
+        budgets: BudgetChain,
+    ) -> Arc<Self> {
+        Arc::new_cyclic(|me| Self { agent, shared, model, tools, budgets, me: me.clone() })
+    }
+
+    /// The context of its run, with the services of the run.
+    pub(crate) fn run_cx(self: Arc<Self>, context: ContextId) -> Cx {
+        let cx = self.agent.bus.cx().for_run(self.shared.id.shared(), self.shared.stop.clone());
+        cx.with_service::<dyn RunControl>(self.clone())
+            .with_service::<dyn RunTools>(self)
+            .with_service(Arc::new(context))
+    }
+
+    /// The context of a side call: stopped with the run, or alone by the token it is given.
+    fn cx(&self, turn: &TurnId) -> Cx {
+        let stop = self.shared.stop.child_token();
+        let cx = self.agent.bus.cx().for_run(self.shared.id.shared(), stop).for_turn(turn.shared());
+        match self.me.upgrade() {
+            Some(me) => cx.with_service::<dyn RunControl>(me),
+            None => cx,
+        }
+    }
+
+    /// Counts what the provider counted, if it did.
+    async fn account(&self, source: &Source, purpose: String, turn: &TurnUsage, cx: &Cx) {
+        if turn.usage == Usage::default() {
+            return;
+        }
+        self.shared.stats().add_side_call(purpose.clone(), turn.clone());
+        // A failing subscriber is reported; the response stays valid.
+        let _ = cx.emit(SideCallEnd { source: source.to_string(), purpose, usage: turn.clone() }).await;
+    }
+}
+
+#[async_trait]
+impl RunControl for Control {
+    fn run_id(&self) -> RunId {
+        self.shared.id.clone()
+    }
+
+    fn state(&self) -> RunState {
+        let (turn, _) = self.shared.present_turn();
+        let queues = self.shared.queues();
+        RunState {
+            turn,
+            stopping: self.shared.stop.is_cancelled(),
+            steering: queues.steer.len(),
+            follow_ups: queues.follow_up.len(),
+        }
+    }
+
+    fn steer(&self, message: Message) -> Result<(), RunEnded> {
+        self.shared.queue(SteerKind::Steer, message)
+    }
+
+    fn follow_up(&self, message: Message) -> Result<(), RunEnded> {
+        self.shared.queue(SteerKind::FollowUp, message)
+    }
+
+    fn next_prompt(&self, message: Message) {
+        self.agent.state().next_prompt.push(message);
+    }
+
+    fn abort(&self, reason: &str) {
+        self.shared.abort(Some(reason));
+    }
+
+    async fn side_call(&self, call: SideCall) -> Result<SideAnswer, AgentError> {
+        let turn_id = self.shared.present_turn().1.unwrap_or_else(TurnId::fresh);
+        let cx = self.cx(&turn_id);
+        let (name, source) = (call.purpose.clone(), call.source.to_string());
+        let answer = self.ask_beside(call, &cx, turn_id).await;
+        if let Err(error) = &answer
+            && !matches!(error, AgentError::Aborted)
+        {
+            let (kind, error) = (PartKind::SideCall, error.to_string());
+            // Whoever asked is told the error itself.
+            let _ = cx.emit(PartLeftOut { kind, name, source, error }).await;
+        }
+        answer
+    }
+}
+
+impl Control {
+    /// Place in which tools are asked what they do.
+    fn place(&self) -> CallPlace {
+        CallPlace { cx: self.agent.bus.cx(), cwd: ".".into() }
+    }
+
+    async fn ask_beside(&self, call: SideCall, cx: &Cx, turn_id: TurnId) -> Result<SideAnswer, AgentError> {
+        let SideCall { source, purpose, system, messages, model, max_tokens, limit } = call;
+        if messages.is_empty() {
+            return Err(AgentError::Usage(format!("the side call `{purpose}` has no message; give it one")));
+        }
+        let model = model.unwrap_or_else(|| self.model.clone());
+        let provider = self.agent.provider_of(&model)?;
+        let messages: Vec<_> = messages.into_iter().map(Message::shared).collect();
+        let thinking = ThinkingRequest::default();
+        let mut request = Request {
+            history: WireReady::normalise(&messages, &provider.rules(&model)),
+            system: system.into(),
+            tools: Arc::from([]),
+            tool_choice: ToolChoice::Auto,
+            output: None,
+            thinking,
+            max_tokens: output_limit(max_tokens.unwrap_or(SIDE_CALL_TOKENS), thinking, &model),
+            cache: false,
+            session: None,
+            model: model.clone(),
+        };
+        let reservation = reserve_side_call(&self.budgets, &mut request)?;
+        let mut reading = Reading::new(&model, reservation);
+        let begun = Instant::now();
+        let ended = {
+            // The call itself is made inside, so that nothing a provider does can unwind further.
+            let asked = AssertUnwindSafe(async { reading.read(provider.stream(request, cx)).await });
+            let read = pin!(asked.catch_unwind());
+            let over = pin!(async {
+                let stopped = pin!(cx.stop_token().cancelled());
+                match select(stopped, pin!(tokio::time::sleep(limit))).await {
+                    Either::Left(_) => AgentError::Aborted,
+                    Either::Right(_) => {
+                        let message = format!("no answer to the side call `{purpose}` within {limit:?}");
+                        let (provider, id) = (&*model.provider, &*model.id);
+                        let error =
+                            ProviderError::new(ErrorKind::Stalled, provider, id, Phase::Stream, message);
+                        ProviderError { elapsed: begun.elapsed(), ..error }.into()
+                    }
+                }
+            });
+            match select(read, over).await {
+                Either::Left((ended, _)) => ended.unwrap_or_else(|_| Err(panicked(&model).into())),
+                Either::Right((error, _)) => Err(error),
+            }
+        };
+        let total = reading.attempts.total();
+        let usage = TurnUsage { turn_id, model: model.reference(), usage: total, cost: model.cost(&total) };
+        self.account(&source, purpose, &usage, cx).await;
+        ended.map(|text| SideAnswer { text, usage })
+    }
+}
+
+impl RunTools for Control {
+    fn tools(&self) -> Vec<RunTool> {
+        let unlocked = self.shared.unlocked().clone();
+        let items = self.agent.bus.items::<dyn Tool>().into_iter();
+        let place = self.place();
+        items
+            .filter(|item| self.tools.offers(&item.name, &*item.value, &place))
+            .map(|item| {
+                let spec = self.agent.aliases.spec(&item.name, item.value.spec());
+                let unlocked = spec.disclosure == Disclosure::Always || unlocked.contains(&*item.name);
+                RunTool { name: item.name, spec, unlocked }
+            })
+            .collect()
+    }
+
+    fn unlock(&self, name: &str) -> Result<(), UnknownTool> {
+        let tool = self.agent.bus.item::<dyn Tool>(name);
+        let tool = tool.filter(|tool| self.tools.offers(name, &**tool, &self.place()));
+        let Some(tool) = tool else { return Err(UnknownTool { name: name.to_owned() }) };
+        if tool.spec().disclosure == Disclosure::Lazy {
+            self.shared.unlocked().insert(name.to_owned());
+        }
+        Ok(())
+    }
+
+    fn counts(&self) -> Arc<BTreeMap<String, u32>> {
+        Arc::new(self.shared.counts().clone())
+    }
+
+    fn count(&self, name: &str) {
+        self.shared.count(name);
+    }
+}
+
+/// The error of a provider that panicked.
+fn panicked(model: &Model) -> ProviderError {
+    let message = "the provider panicked";
+    let error =
+        ProviderError::new(ErrorKind::Malformed, &*model.provider, &*model.id, Phase::Stream, message);
+    let hint = "That is a bug in the provider; run it again, or use another one";
+    ProviderError { hint: Some(hint.to_owned()), ..error }
+}
+
+/// The answer to a side call, as far as it has arrived.
+struct Reading<'a> {
+    draft: Draft,
+    attempts: Attempts<'a>,
+}
+
+impl<'a> Reading<'a> {
+    fn new(model: &'a Model, reservation: Option<Reservation>) -> Self {
+        Self { draft: Draft::default(), attempts: Attempts::new(model, reservation) }
+    }
+
+    /// The text of the answer.
+    async fn read(&mut self, mut stream: EventStream) -> Result<String, AgentError> {
+        while let Some(event) = stream.next().await {
+            match event? {
+                StreamEvent::Text { block, delta } => self.draft.add_text(block, &delta),
+                StreamEvent::Block { block, content } => self.draft.finish(block, content),
+                StreamEvent::Usage(usage) => self.attempts.count(usage),
+                StreamEvent::Retry(_) => {
+                    self.draft = Draft::default();
+                    self.attempts.begin_next()?;
+                }
+                StreamEvent::Done { stop, usage } => {
+                    self.attempts.count(usage);
+                    let model = self.attempts.model().reference();
+                    return Ok(std::mem::take(&mut self.draft).into_message(&model, stop).text());
+                }
+                StreamEvent::Start { .. }
+                | StreamEvent::Thinking { .. }
+                | StreamEvent::ToolCall { .. }
+                | StreamEvent::ToolArgs { .. }
+                | StreamEvent::Report(_) => {}
+            }
+        }
+        Err(unfinished(&self.attempts.model().reference()).into())
+    }
+}

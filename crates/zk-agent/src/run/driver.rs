@@ -1,0 +1,377 @@
+use std::sync::Arc;
+
+use zk_core::events::{
+    AgentAbort, AgentBeforeStart, AgentDone, AgentStart, CompactionStage, ContextCompaction, ContextReduced,
+    MessagesCause, SessionBeforeEnd, SessionEnd, SessionLoaded, SessionStart, SteerInject, SteerKind,
+    SystemBefore,
+};
+use zk_core::kernel::{Cx, ScopeGuard};
+use zk_core::model::{AgentError, Message, Role};
+use zk_core::service::{CustomEntry, QUERY_CONTEXT, RunStatus, TurnCwd};
+
+use super::control::Control;
+use super::shared::RunShared;
+use crate::agent::AgentInner;
+use crate::budget::{BudgetChain, Estimator, Ledger};
+use crate::context::system_prompt;
+use crate::gates;
+use crate::run::take;
+use crate::run::{Lineage, RunLimits};
+use crate::run::{RunModels, RunSpending, RunState, SystemPrompt};
+use crate::tools::{CallHistory, Toolbox};
+use crate::turn::OutputTool;
+use crate::{ErrorFormatter, Machine, Next, RunOptions, RunOutcome, Seen, Stop};
+
+/// Does what the [`Machine`] says, for one run.
+pub(crate) struct Driver {
+    state: RunState,
+    options: RunOptions,
+    /// Number of messages in the conversation when the run began.
+    from: usize,
+}
+
+impl Driver {
+    pub(crate) fn new(
+        agent: Arc<AgentInner>,
+        shared: Arc<RunShared>,
+        options: RunOptions,
+        lineage: Lineage,
+    ) -> Self {
+        let (model, thinking, from, context, session, cwd) = {
+            let state = agent.state();
+            (
+                options.model.clone().unwrap_or_else(|| state.model.clone()),
+                options.thinking.unwrap_or(state.thinking),
+                state.history.len(),
+                state.context.clone(),
+                state.session.clone(),
+                state.cwd.clone(),
+            )
+        };
+        let behavior = options.behavior.clone().or(&agent.behavior);
+        let output = behavior.schema.clone().map(|schema| Arc::new(OutputTool::new(schema)));
+        let system = options.system.clone().map_or_else(|| agent.system.clone(), Arc::from);
+        let tools = options.tools.clone().unwrap_or_else(|| agent.tools.clone());
+        agent.ledger.iter().for_each(|ledger| ledger.begin_run());
+        let own = options.behavior.budget.and_then(Ledger::new);
+        let budgets = BudgetChain::new(own.into_iter().chain(agent.ledger.clone()), lineage.budgets());
+        let limits = RunLimits {
+            tools: tools.clone(),
+            allowed_tools: behavior.allowed_tools.clone(),
+            tool_budgets: behavior.tool_budgets.clone(),
+        };
+        let control = Control::new(agent.clone(), shared.clone(), model.clone(), tools, budgets.clone());
+        let cx =
+            control.run_cx(context).with_service(Arc::new(lineage)).with_service(Arc::new(budgets.clone()));
+        let cx = cx.with_service(Arc::new(TurnCwd(cwd.clone()))).with_service(Arc::new(limits));
+        let cx = match &session {
+            Some(session) => cx.with_service(Arc::new(session.clone())),
+            None => cx,
+        };
+        let state = RunState {
+            toolbox: Toolbox::default(),
+            calls: CallHistory::default(),
+            agent,
+            shared,
+            cx,
+            models: RunModels { own: model.clone(), unknown: None },
+            model,
+            thinking,
+            behavior,
+            prompt: SystemPrompt { text: system, sections: Arc::default() },
+            output,
+            last: None,
+            sent: Vec::new(),
+            session,
+            cwd,
+            cut_at: None,
+            spending: RunSpending { budgets, estimator: Estimator::default() },
+        };
+        Self { state, options, from }
+    }
+
+    pub(crate) async fn run(mut self) -> RunOutcome {
+        // Plugins may have been installed before there was a runtime.
+        self.state.agent.bus.warm_up();
+        let (scopes, conducted) = match self.install() {
+            Ok(scopes) => (scopes, self.conduct().await),
+            Err(error) => (Vec::new(), Err(error)),
+        };
+        // However it failed, a stopped run was stopped.
+        let result = if self.state.shared.stop.is_cancelled() && conducted.is_err() {
+            Err(AgentError::Aborted)
+        } else {
+            conducted
+        };
+        let outcome = self.finish(result).await;
+        // The plugins of the run see its end.
+        for scope in scopes.into_iter().rev() {
+            scope.close().await;
+        }
+        outcome
+    }
+
+    /// The plugins and gates of this run; they leave with it.
+    fn install(&self) -> Result<Vec<ScopeGuard>, AgentError> {
+        let RunState { agent, behavior, shared, .. } = &self.state;
+        let bus = &agent.bus;
+        let mut scopes = Vec::new();
+        for plugin in &self.options.plugins {
+            let scope = bus.install(&**plugin).map_err(|error| AgentError::Usage(error.to_string()))?;
+            scopes.push(scope.close_on_drop());
+        }
+        let gates = bus.scope("zk-agent").close_on_drop();
+        let weak = Arc::downgrade(agent);
+        gates.scope().on_sync(move |_: &ContextReduced, _: &Cx| {
+            if let Some(agent) = weak.upgrade() {
+                agent.state().prefix.note_reduction();
+            }
+        });
+        let weak = Arc::downgrade(agent);
+        gates.scope().on_sync(move |event: &ContextCompaction, _: &Cx| {
+            let is_longer = matches!(event.stage, CompactionStage::Undone | CompactionStage::Restored);
+            if let Some(agent) = weak.upgrade().filter(|_| is_longer) {
+                agent.state().prefix.note_reduction();
+            }
+        });
+        gates::install(gates.scope(), behavior, shared, agent);
+        scopes.push(gates);
+        Ok(scopes)
+    }
+
+    async fn conduct(&mut self) -> Result<(), AgentError> {
+        self.state.store_what_is_owed().await?;
+        if self.state.shared.stop.is_cancelled() {
+            return Err(AgentError::Aborted);
+        }
+        self.announce_restored().await?;
+        let Some((prompt, added_by_input)) = self.state.read_input(self.options.prompt.take()).await? else {
+            return Ok(());
+        };
+        self.state
+            .cx
+            .emit(SessionStart {
+                session_id: self.state.session.clone(),
+                run_id: self.state.shared.id.clone(),
+                messages: self.from,
+            })
+            .await?;
+        let prompt = prompt.map(|content| Message::user(content).identified().shared());
+        let (system, sections) = system_prompt(&self.state.cx, &self.state.prompt.text).await?;
+        self.state.prompt.sections = sections.into();
+        let start = self
+            .state
+            .cx
+            .emit(AgentBeforeStart { prompt: prompt.clone(), system, messages: Vec::new() })
+            .await?;
+        self.state.prompt.text = start.system.into();
+        let is_context = |message: &Arc<Message>| message.injected_by.as_deref() == Some(QUERY_CONTEXT);
+        let (mut asked, added): (Vec<_>, Vec<_>) = start.messages.into_iter().partition(is_context);
+        let has_prompt = prompt.is_some();
+        asked.extend(prompt);
+        if !asked.is_empty() {
+            self.state.commit(self.state.turns(asked, MessagesCause::Prompt)).await?;
+        }
+        let waited =
+            if has_prompt { std::mem::take(&mut self.state.agent.state().next_prompt) } else { Vec::new() };
+        let before_start = added_by_input.into_iter().chain(waited);
+        let before_start = before_start.map(|message| message.identified().shared());
+        let added: Vec<_> = before_start.chain(added).collect();
+        if !added.is_empty() {
+            self.state.commit(self.state.turns(added, MessagesCause::Harness)).await?;
+        }
+        if self.options.system.is_some() {
+            self.state.cx.emit(SystemBefore { system: self.state.prompt.text.clone() }).await?;
+        }
+        let tools = self.options.tools.clone().unwrap_or_else(|| self.state.agent.tools.clone());
+        self.state.toolbox = Toolbox::new(tools, self.state.agent.aliases.clone());
+        self.state.take_tools()?;
+        if let Some(output) = self.state.output.clone() {
+            let provider = self.state.agent.provider_of(&self.state.model)?;
+            output.settle(&*provider, &self.state.model, !self.state.toolbox.specs().is_empty());
+            if !output.is_native() {
+                self.state.toolbox.add_output(output);
+            }
+        }
+        self.state
+            .cx
+            .emit(AgentStart {
+                run_id: self.state.shared.id.clone(),
+                model: self.state.model.reference(),
+                thinking: self.state.thinking.level,
+                tools: self.state.toolbox.names(),
+                missing_tools: self.state.toolbox.missing(),
+            })
+            .await?;
+        self.turns_until_done().await
+    }
+
+    /// Hands plugins the entries of the conversation that the agent was given, once.
+    async fn announce_restored(&self) -> Result<(), AgentError> {
+        let Some(entries) = self.state.agent.state().restored.clone() else { return Ok(()) };
+        self.state.cx.emit(SessionLoaded { session_id: self.state.session.clone(), entries }).await?;
+        self.state.agent.state().restored = None;
+        Ok(())
+    }
+
+    async fn turns_until_done(&mut self) -> Result<(), AgentError> {
+        let mut machine = Machine::new(self.state.behavior.max_turns);
+        loop {
+            let seen = {
+                let queues = self.state.shared.queues();
+                Seen {
+                    aborted: self.state.shared.stop.is_cancelled(),
+                    steering: !queues.steer.is_empty(),
+                    follow_up: !queues.follow_up.is_empty(),
+                }
+            };
+            let before = machine.clone();
+            match machine.next(seen) {
+                Next::Turn(number) => {
+                    let ended = self.state.turn(number).await?;
+                    machine.turn_done(ended);
+                }
+                next @ (Next::Steer | Next::FollowUp) => {
+                    let kind = if next == Next::Steer { SteerKind::Steer } else { SteerKind::FollowUp };
+                    if !self.deliver(kind).await? {
+                        // Nothing was said, so that nothing is due for it.
+                        machine = before;
+                    }
+                }
+                Next::Stop(Stop::Done) => return self.check_output(),
+                Next::Stop(Stop::Aborted) => return Err(AgentError::Aborted),
+                Next::Stop(Stop::TurnLimit(turns)) => return Err(AgentError::TurnLimit { turns }),
+            }
+        }
+    }
+
+    fn check_output(&self) -> Result<(), AgentError> {
+        match &self.state.output {
+            Some(output) if output.value().is_none() => Err(AgentError::Output(
+                "the model ended without giving the output; its answer is in the history".into(),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Puts waiting messages into the conversation; whether any is left after the handlers of `input`.
+    async fn deliver(&self, kind: SteerKind) -> Result<bool, AgentError> {
+        let mode = self.state.behavior.queue_mode.unwrap_or_default();
+        let messages = {
+            let mut queues = self.state.shared.queues();
+            match kind {
+                SteerKind::Steer => take(&mut queues.steer, mode),
+                SteerKind::FollowUp => {
+                    take(&mut queues.follow_up, self.state.behavior.follow_up_mode.unwrap_or(mode))
+                }
+            }
+        };
+        let read = match self.state.read_messages(&messages).await {
+            Ok(read) => read,
+            Err(error) => {
+                self.state.shared.queues().put_back(kind, messages);
+                return Err(error);
+            }
+        };
+        let inject = SteerInject { kind, messages: read.clone(), sent: messages.clone() };
+        if let Err(error) = self.state.cx.emit(inject).await {
+            // Only messages that no `input` handler has consumed go back into the queue.
+            let is_left = |message: &Arc<Message>| read.iter().any(|kept| kept.id == message.id);
+            self.state.shared.queues().put_back(kind, messages.into_iter().filter(is_left).collect());
+            return Err(error.into());
+        }
+        if read.is_empty() {
+            return Ok(false);
+        }
+        let cause = match kind {
+            SteerKind::Steer => MessagesCause::Steer,
+            SteerKind::FollowUp => MessagesCause::FollowUp,
+        };
+        self.state.commit(self.state.turns(read, cause)).await?;
+        Ok(true)
+    }
+
+    async fn finish(self, mut result: Result<(), AgentError>) -> RunOutcome {
+        let status = match &result {
+            Ok(()) => RunStatus::Completed,
+            Err(AgentError::Aborted) => RunStatus::Aborted,
+            Err(
+                AgentError::ContextExceeded(_)
+                | AgentError::Provider(_)
+                | AgentError::Hook(_)
+                | AgentError::TurnLimit { .. }
+                | AgentError::Budget { .. }
+                | AgentError::Parked { .. }
+                | AgentError::Stuck { .. }
+                | AgentError::Unguarded { .. }
+                | AgentError::Usage(_)
+                | AgentError::Output(_),
+            ) => RunStatus::Error,
+        };
+        let run_id = self.state.shared.id.clone();
+        let abort_reason = self.state.shared.abort_reason();
+        if let Some(output) = self.state.output.as_ref().and_then(|output| output.value()) {
+            self.state.shared.stats().output = Some(output);
+        }
+        let stats = self.state.shared.snapshot();
+        let text = self.state.last.as_ref().map(|message| message.text()).unwrap_or_default();
+        let stop = self.state.last.as_ref().and_then(|message| message.stop.clone());
+        if status == RunStatus::Aborted {
+            let abort = AgentAbort { run_id: run_id.clone(), reason: abort_reason.clone() };
+            note(&mut result, self.state.cx.emit(abort).await);
+        }
+        let error = result.as_ref().err().map(|error| match (error, &abort_reason) {
+            (AgentError::Aborted, Some(reason)) => format!("{error}: {reason}"),
+            _ => match self.state.cx.service::<ErrorFormatter>() {
+                Some(words) => words.describe(error),
+                None => error.to_string(),
+            },
+        });
+        let done =
+            AgentDone { run_id: run_id.clone(), status, error, text: text.clone(), stats: stats.clone() };
+        note(&mut result, self.state.cx.emit(done).await);
+        let entries = self.entries_at_the_end(status).await;
+        let to = self.state.agent.state().history.len();
+        let end = SessionEnd {
+            session_id: self.state.session.clone(),
+            run_id: run_id.clone(),
+            status,
+            from: self.from,
+            to,
+            entries,
+        };
+        note(&mut result, self.state.cx.emit(end).await);
+        let unsent = self.state.shared.queues().close();
+        RunOutcome { run_id, result, text, stop, stats, unsent, abort_reason }
+    }
+
+    /// Collects the entries that are appended to the session before its run ends: by plugins, and what the
+    /// first request of the next process is compared with.
+    async fn entries_at_the_end(&self, status: RunStatus) -> Vec<CustomEntry> {
+        let mut entries = self.entries_of_plugins(status).await;
+        let state = self.state.agent.state();
+        let is_answered = state.history.iter().any(|message| message.role == Role::Assistant);
+        if self.state.session.is_some() && is_answered {
+            let source = self.state.agent.bus.scope("zk-agent").source().clone();
+            entries.extend(state.prefix.entry().map(|entry| entry.by(&source)));
+        }
+        entries
+    }
+
+    async fn entries_of_plugins(&self, status: RunStatus) -> Vec<CustomEntry> {
+        if !self.state.cx.bus().has_handlers::<SessionBeforeEnd>() {
+            return Vec::new();
+        }
+        let (session_id, run_id) = (self.state.session.clone(), self.state.shared.id.clone());
+        let before = SessionBeforeEnd { session_id, run_id, status, entries: Vec::new() };
+        // The event cannot fail: a handler that does is reported and left out.
+        self.state.cx.emit(before).await.map(|before| before.entries).unwrap_or_default()
+    }
+}
+
+/// A closing event that fails spoils a run that was fine; it never hides why a run failed.
+fn note(result: &mut Result<(), AgentError>, closing: Result<(), zk_core::kernel::EmitError>) {
+    if let (Ok(()), Err(error)) = (&result, closing) {
+        *result = Err(error.into());
+    }
+}

@@ -1,0 +1,385 @@
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use futures_util::Stream;
+use serde::Serialize;
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::WaitForCancellationFutureOwned;
+use zk_core::events::{SteerKind, StreamText};
+use zk_core::kernel::{AnyEvent, Bus, Cx, Reach, Scope, ScopeGuard};
+use zk_core::model::{AgentError, Block, Message, RunId, Stats, StopReason};
+use zk_core::service::RunEnded;
+
+use super::lineage::Lineage;
+use super::shared::RunShared;
+
+mod updates;
+
+pub use updates::{RunUpdate, RunUpdates};
+
+/// Items of a stream that may wait for their reader.
+const ITEMS_WAITING: usize = 16_384;
+
+/// Everything one prompt causes, as one handle.
+///
+/// A run starts when it is first awaited, through [`Run::wait`] or [`Run::events`], or at [`Run::start`].
+/// Dropping it cancels everything it does: the request, the tools, the sub-agents.
+#[must_use = "a run does nothing until it is awaited or started"]
+pub struct Run {
+    shared: Arc<RunShared>,
+    bus: Bus,
+    task: RunTask,
+}
+
+enum RunTask {
+    Idle(Pin<Box<dyn Future<Output = RunOutcome> + Send>>),
+    Running(oneshot::Receiver<RunOutcome>),
+    Over,
+}
+
+impl fmt::Debug for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Run").field("id", &self.shared.id).finish_non_exhaustive()
+    }
+}
+
+/// Outcome of a run.
+#[derive(Debug)]
+pub struct RunOutcome {
+    /// The run.
+    pub run_id: RunId,
+    /// Whether it did what it was asked.
+    pub result: Result<(), AgentError>,
+    /// The text of the last answer.
+    pub text: String,
+    /// Reason why the last response ended.
+    pub stop: Option<StopReason>,
+    /// Statistics of the run.
+    pub stats: Stats,
+    /// Steering messages and follow-ups that were not delivered.
+    pub unsent: Vec<Arc<Message>>,
+    /// Reason why the run was stopped, if whoever stopped it gave one.
+    pub abort_reason: Option<String>,
+}
+
+/// Steers a run from elsewhere; clones are the same.
+#[derive(Clone, Debug)]
+pub struct RunHandle {
+    shared: Arc<RunShared>,
+}
+
+impl RunHandle {
+    /// Interrupts with a message: delivered between tool calls, or before the next turn. Calls of the batch
+    /// that have not begun are skipped.
+    ///
+    /// A message that is taken is delivered, or in [`RunOutcome::unsent`].
+    ///
+    /// # Errors
+    /// [`RunEnded`] with the message when the run takes no more.
+    pub fn steer(&self, text: impl Into<String>) -> Result<(), RunEnded> {
+        self.shared.queue(SteerKind::Steer, Message::injected(text, "steer"))
+    }
+
+    /// Adds a message for when the run would end.
+    ///
+    /// # Errors
+    /// As [`RunHandle::steer`].
+    pub fn follow_up(&self, text: impl Into<String>) -> Result<(), RunEnded> {
+        let message =
+            Message { injected_by: Some("follow-up".into()), ..Message::user(vec![Block::text(text)]) };
+        self.shared.queue(SteerKind::FollowUp, message)
+    }
+
+    /// Stops the run. It ends with [`AgentError::Aborted`] and a valid history.
+    pub fn abort(&self) {
+        self.shared.abort(None);
+    }
+
+    /// As [`RunHandle::abort`], for a reason that `agent:abort`, `agent:done` and the outcome tell.
+    pub fn abort_because(&self, reason: &str) {
+        self.shared.abort(Some(reason));
+    }
+
+    /// Returns the statistics of the run so far.
+    #[must_use]
+    pub fn usage(&self) -> Stats {
+        self.shared.snapshot()
+    }
+}
+
+impl Run {
+    pub(crate) fn new(
+        shared: Arc<RunShared>,
+        bus: Bus,
+        work: impl Future<Output = RunOutcome> + Send + 'static,
+    ) -> Self {
+        Self { shared, bus, task: RunTask::Idle(Box::pin(work)) }
+    }
+
+    /// The run's id.
+    #[must_use]
+    pub fn id(&self) -> &RunId {
+        &self.shared.id
+    }
+
+    /// A handle to steer and stop it from elsewhere.
+    #[must_use]
+    pub fn handle(&self) -> RunHandle {
+        RunHandle { shared: self.shared.clone() }
+    }
+
+    /// See [`RunHandle::steer`].
+    ///
+    /// # Errors
+    /// [`RunEnded`] with the message when the run takes no more.
+    pub fn steer(&self, text: impl Into<String>) -> Result<(), RunEnded> {
+        self.handle().steer(text)
+    }
+
+    /// See [`RunHandle::follow_up`].
+    ///
+    /// # Errors
+    /// As [`Run::steer`].
+    pub fn follow_up(&self, text: impl Into<String>) -> Result<(), RunEnded> {
+        self.handle().follow_up(text)
+    }
+
+    /// See [`RunHandle::abort`].
+    pub fn abort(&self) {
+        self.handle().abort();
+    }
+
+    /// Returns the statistics of the run so far.
+    #[must_use]
+    pub fn usage(&self) -> Stats {
+        self.shared.snapshot()
+    }
+
+    /// Starts the run without waiting for it. Needs a tokio runtime.
+    pub fn start(&mut self) {
+        let task = std::mem::replace(&mut self.task, RunTask::Over);
+        self.task = match task {
+            RunTask::Idle(work) => {
+                self.shared.begin();
+                let (done, outcome) = oneshot::channel();
+                tokio::spawn(async move {
+                    // Nobody waits when the handle was dropped.
+                    let _ = done.send(work.await);
+                });
+                RunTask::Running(outcome)
+            }
+            other @ (RunTask::Running(_) | RunTask::Over) => other,
+        };
+    }
+
+    /// The events of this run and of its sub-agents, and of no other run on the bus, as data. Starts the run; call it before anything else
+    /// starts it to see all events.
+    ///
+    /// A reader that falls 16,384 events behind misses those that follow, so that it holds up neither the run nor memory:
+    /// [`RunEvent::missed`] of the next one that is sent says how many, and [`RunStream::missed`] how many in all. For typed
+    /// events subscribe on the agent's bus instead ([`Scope::on_sync`]).
+    pub fn events(&mut self) -> RunEvents {
+        let missed = AtomicU64::new(0);
+        self.stream("run-events", move |scope, run, outlet| {
+            scope.observe_at(Reach::Descendants, move |event: &dyn AnyEvent, cx: &Cx| {
+                let is_ours = cx.run_id() == &*run || Lineage::of(cx).is_some_and(|runs| runs.contains(&run));
+                if !is_ours {
+                    return;
+                }
+                if !outlet.has_room() {
+                    missed.fetch_add(1, Ordering::Relaxed);
+                    return;
+                }
+                if let Ok(data) = event.to_json() {
+                    let origin = cx.origin();
+                    let missed = missed.swap(0, Ordering::Relaxed);
+                    let agent = origin.agent.clone();
+                    outlet.send(RunEvent { name: event.name(), agent, depth: origin.depth, missed, data });
+                }
+            });
+        })
+    }
+
+    /// The text of the run's answers as it arrives, without that of sub-agents. Starts the run; [`Run::wait`] still says how it ended.
+    ///
+    /// While 16,384 pieces wait for the reader, further ones are left out, and the text has gaps: [`RunStream::missed`] counts
+    /// them. [`RunOutcome::text`] is whole all the same.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use zk_agent::Agent;
+    /// # use zk_core::model::AgentError;
+    /// # use zk_testkit::{Script, ScriptedProvider};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), AgentError> {
+    /// # let model = Script::new().turn(|t| t.chunks(["Because of how air ", "scatters light."]));
+    /// # let agent = Agent::builder(Arc::new(ScriptedProvider::new(model))).build()?;
+    /// let mut run = agent.run("Why is the sky blue?")?;
+    /// let mut text = run.text();
+    /// let mut answer = String::new();
+    /// while let Some(piece) = text.next().await {
+    ///     answer.push_str(&piece);
+    /// }
+    /// run.wait().await.result?;
+    /// assert_eq!(answer, "Because of how air scatters light.");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn text(&mut self) -> RunText {
+        self.stream("run-text", move |scope, run, outlet| {
+            scope.on_sync(move |piece: &StreamText, cx: &Cx| {
+                if cx.run_id() == &*run && outlet.has_room() {
+                    outlet.send(piece.delta.clone());
+                }
+            });
+        })
+    }
+
+    /// Starts the run and streams the events that `register` subscribes to.
+    fn stream<T>(
+        &mut self,
+        name: &'static str,
+        register: impl FnOnce(&Scope, Arc<str>, Outlet<T>),
+    ) -> RunStream<T> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let waiting = Arc::<AtomicUsize>::default();
+        let scope = self.bus.scope(name);
+        let missed = Arc::<AtomicU64>::default();
+        let outlet = Outlet { sender, waiting: waiting.clone(), missed: missed.clone() };
+        register(&scope, self.shared.id.shared(), outlet);
+        self.start();
+        let over = Box::pin(self.shared.over.clone().cancelled_owned());
+        RunStream { receiver, waiting, missed, over, _scope: scope.close_on_drop() }
+    }
+
+    /// Waits for the end. Starts the run if nothing has yet.
+    pub async fn wait(mut self) -> RunOutcome {
+        self.start();
+        let ended = match &mut self.task {
+            RunTask::Running(outcome) => outcome.await.ok(),
+            RunTask::Idle(_) | RunTask::Over => None,
+        };
+        self.task = RunTask::Over;
+        ended.unwrap_or_else(|| RunOutcome {
+            run_id: self.shared.id.clone(),
+            result: Err(AgentError::Usage(
+                "the run's task ended without an outcome: a bug in zk or in a plugin panicked".into(),
+            )),
+            text: String::new(),
+            stop: None,
+            stats: self.shared.snapshot(),
+            unsent: self.shared.queues().close(),
+            abort_reason: self.shared.abort_reason(),
+        })
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        if !matches!(self.task, RunTask::Over) {
+            self.shared.stop.cancel();
+            self.shared.queues().close();
+        }
+    }
+}
+
+/// One event as data.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunEvent {
+    /// The event's name.
+    pub name: &'static str,
+    /// The agent it happened in.
+    pub agent: Arc<str>,
+    /// 0 for the agent itself, more for its sub-agents.
+    pub depth: u32,
+    /// Events before this one that the reader was too far behind for.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub missed: u64,
+    /// The event's data.
+    pub data: Value,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// The events of a run, in order.
+pub type RunEvents = RunStream<RunEvent>;
+
+/// The text of a run, in pieces.
+pub type RunText = RunStream<String>;
+
+/// Sender of a [`RunStream`].
+struct Outlet<T> {
+    sender: mpsc::UnboundedSender<T>,
+    waiting: Arc<AtomicUsize>,
+    missed: Arc<AtomicU64>,
+}
+
+impl<T> Outlet<T> {
+    /// Whether one more item may wait; counts the one that may not.
+    fn has_room(&self) -> bool {
+        let has_room = self.waiting.load(Ordering::Acquire) < ITEMS_WAITING;
+        if !has_room {
+            self.missed.fetch_add(1, Ordering::Relaxed);
+        }
+        has_room
+    }
+
+    fn send(&self, item: T) {
+        self.waiting.fetch_add(1, Ordering::AcqRel);
+        // Ignore a dropped receiver.
+        let _ = self.sender.send(item);
+    }
+}
+
+/// Stream of what a run sends a reader, in order. Ends when the run is over and its agent idle.
+pub struct RunStream<T> {
+    receiver: mpsc::UnboundedReceiver<T>,
+    /// Unread events in the channel; the sender counts up.
+    waiting: Arc<AtomicUsize>,
+    /// Count of dropped items.
+    missed: Arc<AtomicU64>,
+    over: Pin<Box<WaitForCancellationFutureOwned>>,
+    _scope: ScopeGuard,
+}
+
+impl<T> fmt::Debug for RunStream<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunStream").field("waiting", &self.receiver.len()).finish_non_exhaustive()
+    }
+}
+
+impl<T> RunStream<T> {
+    /// Number of events or pieces that were left out so far because the reader was too far behind.
+    #[must_use]
+    pub fn missed(&self) -> u64 {
+        self.missed.load(Ordering::Relaxed)
+    }
+
+    /// Receives the next event; `None` after the last one of the run.
+    pub async fn next(&mut self) -> Option<T> {
+        std::future::poll_fn(|task| Pin::new(&mut *self).poll_next(task)).await
+    }
+}
+
+impl<T> Stream for RunStream<T> {
+    type Item = T;
+
+    fn poll_next(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<T>> {
+        if !self.receiver.is_closed() && self.over.as_mut().poll(task).is_ready() {
+            // Items that were sent before stay to be read.
+            self.receiver.close();
+        }
+        let next = self.receiver.poll_recv(task);
+        if let Poll::Ready(Some(_)) = &next {
+            self.waiting.fetch_sub(1, Ordering::AcqRel);
+        }
+        next
+    }
+}

@@ -1,0 +1,300 @@
+use std::collections::{BTreeSet, VecDeque};
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use futures_util::Stream;
+use futures_util::task::AtomicWaker;
+use serde_json::Value;
+use tokio_util::sync::WaitForCancellationFutureOwned;
+use zk_core::events::{
+    AgentDone, ProviderRetry, StreamText, StreamThinking, ToolBegin, ToolEnd, ToolResultsAfter, TurnAfter,
+};
+use zk_core::kernel::{Cx, Event, Scope, ScopeGuard, Stage};
+use zk_core::model::{CallId, RunId, Stats, ToolResult, Usage, output_bytes};
+use zk_core::service::{RetryNotice, RunStatus};
+
+use super::{ITEMS_WAITING, Run};
+use crate::turn::OUTPUT_TOOL;
+
+/// Bytes of text, arguments and results that may wait for their reader.
+const BYTES_WAITING: usize = 16 << 20;
+
+/// Update on a run, as a program that shows or logs it needs to know. Of its sub-agents only the result of
+/// their call. The
+/// call by which a model gives its structured output is none: the output is in the [`Stats`] of the end.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum RunUpdate {
+    /// More text of the answer; several pieces in one where the reader was slow.
+    Text(String),
+    /// More reasoning, likewise.
+    Thinking(String),
+    /// The request waits to be sent again, or for a rate limit; with [`RetryNotice::discards`], what came of the answer counts
+    /// for nothing.
+    Retry(RetryNotice),
+    /// The model has answered, or failed to. Its tool calls follow.
+    #[non_exhaustive]
+    TurnEnded {
+        /// The turn's number in the run, from 1.
+        turn: u32,
+        /// Token usage of the turn; zero where none was counted.
+        usage: Usage,
+        /// Cost of the turn in US dollars, if known.
+        cost: Option<f64>,
+        /// Cause of the turn's failure, in words.
+        error: Option<String>,
+    },
+    /// A tool call passed its gates and is about to run.
+    #[non_exhaustive]
+    ToolStarted {
+        /// The call.
+        call_id: CallId,
+        /// The tool's canonical name.
+        tool: String,
+        /// The arguments that run.
+        args: Value,
+        /// Summary of what the call will do, in one line.
+        summary: String,
+    },
+    /// A tool call has its result: once for every call, also for one that was refused or skipped and never started.
+    #[non_exhaustive]
+    ToolEnded {
+        /// The tool's canonical name.
+        tool: String,
+        /// The result as the model gets it, with the id of the call.
+        result: ToolResult,
+        /// Milliseconds the tool ran; 0 where it never started.
+        elapsed_ms: u64,
+    },
+    /// The run is over: the last update. [`Run::wait`] has the typed error.
+    #[non_exhaustive]
+    Ended {
+        /// Status with which the run ended.
+        status: RunStatus,
+        /// The error it ended with, in words.
+        error: Option<String>,
+        /// The text of the last answer.
+        text: String,
+        /// Statistics of the run.
+        stats: Box<Stats>,
+    },
+}
+
+impl RunUpdate {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Text(text) | Self::Thinking(text) => text.len(),
+            Self::ToolStarted { args, summary, .. } => args.to_string().len() + summary.len(),
+            Self::ToolEnded { result, .. } => output_bytes(&result.content),
+            Self::Retry(_) | Self::TurnEnded { .. } | Self::Ended { .. } => 0,
+        }
+    }
+}
+
+#[derive(Default)]
+struct Waiting {
+    updates: VecDeque<RunUpdate>,
+    bytes: usize,
+    missed: u64,
+}
+
+impl Waiting {
+    fn add(&mut self, update: RunUpdate) {
+        let (bytes, count) = (update.bytes(), self.updates.len());
+        let is_last = matches!(update, RunUpdate::Ended { .. });
+        if self.bytes.saturating_add(bytes) > BYTES_WAITING && !is_last {
+            self.missed += 1;
+            return;
+        }
+        match (self.updates.back_mut(), &update) {
+            (Some(RunUpdate::Text(waiting)), RunUpdate::Text(more))
+            | (Some(RunUpdate::Thinking(waiting)), RunUpdate::Thinking(more)) => waiting.push_str(more),
+            _ if count >= ITEMS_WAITING && !is_last => {
+                self.missed += 1;
+                return;
+            }
+            _ => self.updates.push_back(update),
+        }
+        self.bytes += bytes;
+    }
+
+    fn take(&mut self) -> Option<RunUpdate> {
+        let update = self.updates.pop_front()?;
+        self.bytes = self.bytes.saturating_sub(update.bytes());
+        Some(update)
+    }
+}
+
+#[derive(Default)]
+struct Mailbox {
+    waiting: Mutex<Waiting>,
+    reader: AtomicWaker,
+}
+
+impl Mailbox {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, update: RunUpdate) {
+        self.waiting().add(update);
+        self.reader.wake();
+    }
+}
+
+/// Subscriptions that turn the events of one run into updates.
+struct Subscriber<'a> {
+    scope: &'a Scope,
+    run: &'a RunId,
+    mailbox: &'a Arc<Mailbox>,
+}
+
+impl Subscriber<'_> {
+    /// Late, so that a call which a recorder refuses has not started.
+    fn on<E>(&self, convert: impl Fn(&E, &Mailbox) + Send + Sync + 'static)
+    where
+        E: Event<Reply = ()>,
+    {
+        let (run, mailbox) = (self.run.shared(), self.mailbox.clone());
+        self.scope.on_sync_at(Stage::Late, move |event: &E, cx: &Cx| {
+            if cx.run_id() == &*run {
+                convert(event, &mailbox);
+            }
+        });
+    }
+
+    fn on_all(&self) {
+        self.on(|text: &StreamText, to| to.add(RunUpdate::Text(text.delta.clone())));
+        self.on(|thinking: &StreamThinking, to| to.add(RunUpdate::Thinking(thinking.delta.clone())));
+        self.on(|again: &ProviderRetry, to| to.add(RunUpdate::Retry(again.retry.clone())));
+        self.on(|turn: &TurnAfter, to| {
+            let (usage, cost, error) = (turn.usage, turn.cost, turn.error.clone());
+            to.add(RunUpdate::TurnEnded { turn: turn.turn, usage, cost, error });
+        });
+        self.on(|begun: &ToolBegin, to| {
+            if begun.call.name == OUTPUT_TOOL {
+                return;
+            }
+            let (call_id, tool) = (begun.call.call_id.clone(), begun.call.name.clone());
+            let (args, summary) = (begun.args.clone(), begun.summary.clone());
+            to.add(RunUpdate::ToolStarted { call_id, tool, args, summary });
+        });
+        self.on_tool_ends();
+        self.on(|done: &AgentDone, to| {
+            let (error, text, stats) = (done.error.clone(), done.text.clone(), done.stats.clone().into());
+            to.add(RunUpdate::Ended { status: done.status, error, text, stats });
+        });
+    }
+
+    /// The results of calls as they end, and once the whole batch has ended those of the calls that never began.
+    fn on_tool_ends(&self) {
+        let ended = Arc::<Mutex<BTreeSet<CallId>>>::default();
+        let of_batch = ended.clone();
+        self.on(move |end: &ToolEnd, to| {
+            if end.call.name == OUTPUT_TOOL {
+                return;
+            }
+            let (tool, result) = (end.call.name.clone(), end.result.clone());
+            ended.lock().unwrap_or_else(PoisonError::into_inner).insert(end.call.call_id.clone());
+            to.add(RunUpdate::ToolEnded { tool, result, elapsed_ms: end.elapsed_ms });
+        });
+        self.on(move |batch: &ToolResultsAfter, to| {
+            let ended = std::mem::take(&mut *of_batch.lock().unwrap_or_else(PoisonError::into_inner));
+            for (call, result) in batch.assistant.calls().zip(batch.results.results()) {
+                if !ended.contains(&call.id) && call.name != OUTPUT_TOOL {
+                    let (tool, result) = (call.name.clone(), result.clone());
+                    to.add(RunUpdate::ToolEnded { tool, result, elapsed_ms: 0 });
+                }
+            }
+        });
+    }
+}
+
+/// The updates of a run, in order. Ends when the run is over and its agent idle.
+pub struct RunUpdates {
+    mailbox: Arc<Mailbox>,
+    over: Pin<Box<WaitForCancellationFutureOwned>>,
+    _scope: ScopeGuard,
+}
+
+impl fmt::Debug for RunUpdates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let waiting = self.mailbox.waiting().updates.len();
+        f.debug_struct("RunUpdates").field("waiting", &waiting).finish_non_exhaustive()
+    }
+}
+
+impl RunUpdates {
+    /// Number of updates that were left out so far because the reader was too far behind.
+    #[must_use]
+    pub fn missed(&self) -> u64 {
+        self.mailbox.waiting().missed
+    }
+
+    /// Receives the next update; `None` after the last one of the run.
+    pub async fn next(&mut self) -> Option<RunUpdate> {
+        std::future::poll_fn(|task| Pin::new(&mut *self).poll_next(task)).await
+    }
+}
+
+impl Stream for RunUpdates {
+    type Item = RunUpdate;
+
+    fn poll_next(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<RunUpdate>> {
+        self.mailbox.reader.register(task.waker());
+        // Before the look at what waits: nothing is added after the end.
+        let is_over = self.over.as_mut().poll(task).is_ready();
+        match self.mailbox.waiting().take() {
+            Some(update) => Poll::Ready(Some(update)),
+            None if is_over => Poll::Ready(None),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl Run {
+    /// Returns typed updates on the run: text, tool calls with their results, usage, retries, the end. Starts
+    /// the run; call it before anything else starts it to see all of it. [`Run::wait`] still says how the run
+    /// ended.
+    ///
+    /// A slow reader holds up nothing: text that waits is joined into one update. Where 16,384 updates or 16 MiB wait,
+    /// further ones but the end are left out, which [`RunUpdates::missed`] counts.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use zk_agent::Agent;
+    /// # use zk_core::model::AgentError;
+    /// # use zk_testkit::{Script, ScriptedProvider};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), AgentError> {
+    /// # let model = Script::new().turn(|t| t.chunks(["Because of how air ", "scatters light."]));
+    /// # let agent = Agent::builder(Arc::new(ScriptedProvider::new(model))).build()?;
+    /// use zk_agent::RunUpdate;
+    ///
+    /// let mut run = agent.run("Why is the sky blue?")?;
+    /// let mut updates = run.updates();
+    /// while let Some(update) = updates.next().await {
+    ///     match update {
+    ///         RunUpdate::Text(text) => print!("{text}"),
+    ///         RunUpdate::ToolStarted { summary, .. } => println!("[{summary}]"),
+    ///         RunUpdate::ToolEnded { tool, result, .. } if result.is_error => println!("{tool} failed"),
+    ///         RunUpdate::TurnEnded { usage, .. } => println!("\n{} tokens", usage.output),
+    ///         _ => {}
+    ///     }
+    /// }
+    /// run.wait().await.result?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn updates(&mut self) -> RunUpdates {
+        let mailbox = Arc::<Mailbox>::default();
+        let scope = self.bus.scope("run-updates");
+        Subscriber { scope: &scope, run: &self.shared.id, mailbox: &mailbox }.on_all();
+        self.start();
+        let over = Box::pin(self.shared.over.clone().cancelled_owned());
+        RunUpdates { mailbox, over, _scope: scope.close_on_drop() }
+    }
+}

@@ -1,0 +1,44 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use zk_core::kernel::Cx;
+
+use crate::budget::BudgetChain;
+use crate::{ToolBudget, ToolSet};
+
+/// Limits of a run's tools: a service of its context, so that sub-agents inherit them.
+#[derive(Clone, Debug)]
+pub(crate) struct RunLimits {
+    pub(crate) tools: ToolSet,
+    pub(crate) allowed_tools: Option<Vec<String>>,
+    pub(crate) tool_budgets: BTreeMap<String, ToolBudget>,
+}
+
+/// The runs that a run was started by, directly or not: a service of the context of a sub-agent's run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lineage {
+    runs: Vec<Arc<str>>,
+    /// Budgets that the run that started this one may spend.
+    budgets: Option<Arc<BudgetChain>>,
+}
+
+impl Lineage {
+    pub(crate) fn of(cx: &Cx) -> Option<Arc<Self>> {
+        cx.service::<Self>()
+    }
+
+    /// The lineage of a run that is started in `cx`.
+    pub(crate) fn below(cx: &Cx) -> Self {
+        let mut runs = Self::of(cx).map(|above| above.runs.clone()).unwrap_or_default();
+        runs.push(cx.run_id().into());
+        Self { runs, budgets: cx.service::<BudgetChain>() }
+    }
+
+    pub(crate) fn budgets(&self) -> Option<&BudgetChain> {
+        self.budgets.as_deref()
+    }
+
+    pub(crate) fn contains(&self, run: &Arc<str>) -> bool {
+        self.runs.contains(run)
+    }
+}

@@ -1,0 +1,28 @@
+//! One run: its handle, the data it works on, and the driver that takes it from prompt to end.
+
+mod commit;
+mod control;
+mod driver;
+mod error_formatter;
+mod handle;
+mod history;
+mod lineage;
+mod machine;
+mod queues;
+mod shared;
+mod state;
+
+pub use error_formatter::ErrorFormatter;
+pub use handle::{
+    Run, RunEvent, RunEvents, RunHandle, RunOutcome, RunStream, RunText, RunUpdate, RunUpdates,
+};
+pub use machine::{Machine, Next, Seen, Stop};
+pub use queues::QueueMode;
+
+pub(crate) use commit::{Commit, identified};
+pub(crate) use control::Control;
+pub(crate) use driver::Driver;
+pub(crate) use lineage::{Lineage, RunLimits};
+pub(crate) use queues::{Queues, take};
+pub(crate) use shared::RunShared;
+pub(crate) use state::{RunModels, RunSpending, RunState, SystemPrompt};

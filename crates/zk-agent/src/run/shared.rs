@@ -1,0 +1,135 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::Instant;
+
+use tokio_util::sync::CancellationToken;
+use zk_core::events::SteerKind;
+use zk_core::kernel::Cx;
+use zk_core::model::{Message, RunId, Stats, TurnId};
+use zk_core::service::RunEnded;
+
+use crate::lock::lock;
+use crate::run::Queues;
+
+/// State that a run shares with its handles, its gates and its sub-agents.
+#[derive(Debug)]
+pub(crate) struct RunShared {
+    pub(crate) id: RunId,
+    pub(crate) stop: CancellationToken,
+    /// Cancelled when the run is over and its agent idle.
+    pub(crate) over: CancellationToken,
+    begun: OnceLock<Instant>,
+    queues: Mutex<Queues>,
+    stats: Mutex<Stats>,
+    /// Calls so far, counted when their gate let them through: a budget inside a batch sees its siblings.
+    counts: Mutex<BTreeMap<String, u32>>,
+    /// Lazy tools the model may use in this run, by canonical name.
+    unlocked: Mutex<BTreeSet<String>>,
+    /// Reason why the run was stopped, as the first who gave one put it.
+    abort_reason: OnceLock<String>,
+    /// The number and the id of the present turn.
+    turn: Mutex<(u32, Option<TurnId>)>,
+}
+
+impl RunShared {
+    pub(crate) fn new(stop: CancellationToken) -> Self {
+        Self {
+            id: RunId::fresh(),
+            stop,
+            over: CancellationToken::new(),
+            begun: OnceLock::new(),
+            queues: Mutex::default(),
+            stats: Mutex::default(),
+            counts: Mutex::default(),
+            unlocked: Mutex::default(),
+            abort_reason: OnceLock::new(),
+            turn: Mutex::default(),
+        }
+    }
+
+    /// Whether `cx` is the context of this run.
+    pub(crate) fn owns(&self, cx: &Cx) -> bool {
+        cx.run_id() == self.id.as_str()
+    }
+
+    /// The run begins now, if it has not yet.
+    pub(crate) fn begin(&self) {
+        self.begun.get_or_init(Instant::now);
+    }
+
+    pub(crate) fn has_begun(&self) -> bool {
+        self.begun.get().is_some()
+    }
+
+    fn elapsed_ms(&self) -> u64 {
+        self.begun.get().map_or(0, |begun| begun.elapsed().as_millis() as u64)
+    }
+
+    pub(crate) fn queues(&self) -> MutexGuard<'_, Queues> {
+        lock(&self.queues)
+    }
+
+    pub(crate) fn stats(&self) -> MutexGuard<'_, Stats> {
+        lock(&self.stats)
+    }
+
+    pub(crate) fn counts(&self) -> MutexGuard<'_, BTreeMap<String, u32>> {
+        lock(&self.counts)
+    }
+
+    pub(crate) fn unlocked(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        lock(&self.unlocked)
+    }
+
+    pub(crate) fn count(&self, tool: &str) {
+        *self.counts().entry(tool.to_owned()).or_default() += 1;
+    }
+
+    /// Queues a message, or gives it back when the run takes no more.
+    pub(crate) fn queue(&self, kind: SteerKind, message: Message) -> Result<(), RunEnded> {
+        self.queues().add(kind, message.identified().shared())
+    }
+
+    /// Stops the run.
+    pub(crate) fn abort(&self, reason: Option<&str>) {
+        if let Some(reason) = reason.filter(|_| !self.stop.is_cancelled()) {
+            let _ = self.abort_reason.set(reason.to_owned());
+        }
+        self.stop.cancel();
+    }
+
+    pub(crate) fn abort_reason(&self) -> Option<String> {
+        self.abort_reason.get().cloned()
+    }
+
+    pub(crate) fn begin_turn(&self, number: u32, id: TurnId) {
+        *lock(&self.turn) = (number, Some(id));
+    }
+
+    /// The number of the present turn, 0 before the first, and its id.
+    pub(crate) fn present_turn(&self) -> (u32, Option<TurnId>) {
+        lock(&self.turn).clone()
+    }
+
+    /// A message of the harness for after the batch: it interrupts nothing.
+    pub(crate) fn nudge(&self, message: Arc<Message>) {
+        self.queues().nudges.push(message);
+    }
+
+    pub(crate) fn has_steering(&self) -> bool {
+        !self.queues().steer.is_empty()
+    }
+
+    pub(crate) fn saw_first_token(&self) {
+        let elapsed = self.elapsed_ms();
+        self.stats().first_token_ms.get_or_insert(elapsed);
+    }
+
+    /// The statistics as of now.
+    pub(crate) fn snapshot(&self) -> Stats {
+        let mut stats = self.stats().clone();
+        stats.tool_calls = self.counts().clone();
+        stats.duration_ms = self.elapsed_ms();
+        stats
+    }
+}

@@ -1,0 +1,204 @@
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use zk_core::model::{Approved, Block, Effects, Message, Model, ToolError, ToolOutput, ToolSpec};
+use zk_core::service::{CallPlace, OutputFormat, Provider, Tool, ToolChoice, ToolCx, validate};
+
+use crate::lock::lock;
+
+/// The tool through which a model gives its structured output.
+pub(crate) const OUTPUT_TOOL: &str = "__output__";
+/// Most times that a model that ended without output is asked again.
+const MAX_FORCED: u32 = 2;
+/// Most outputs that do not follow the schema and are answered with what is wrong.
+const MAX_REJECTED: u32 = 5;
+
+/// Takes the structured output of one run.
+pub(crate) struct OutputTool {
+    spec: Arc<ToolSpec>,
+    schema: Value,
+    /// Tool arguments are objects: any other output travels as the field `value`.
+    wrapped: bool,
+    value: Mutex<Option<Value>>,
+    /// Whether the value has not been announced.
+    news: AtomicBool,
+    /// The provider holds the answer itself to the schema: the tool is not offered.
+    native: AtomicBool,
+    /// The provider does so in requests without tools alone, and those are left out by now.
+    alone: AtomicBool,
+    /// Whether that was tried.
+    tried_alone: AtomicBool,
+    forced: AtomicU32,
+    rejected: AtomicU32,
+}
+
+impl OutputTool {
+    pub(crate) fn new(mut schema: Value) -> Self {
+        if let Some(fields) = schema.as_object_mut() {
+            // Strict providers reject it.
+            fields.remove("$schema");
+        }
+        let wrapped =
+            schema.get("type").is_none_or(|kind| kind != "object") && schema.get("properties").is_none();
+        let arguments = if wrapped { wrap(schema.clone()) } else { schema.clone() };
+        let spec =
+            ToolSpec::new(OUTPUT_TOOL, "Give the final answer. Call this once, at the end.", arguments);
+        Self {
+            spec,
+            schema,
+            wrapped,
+            value: Mutex::default(),
+            news: AtomicBool::new(false),
+            native: AtomicBool::new(false),
+            alone: AtomicBool::new(false),
+            tried_alone: AtomicBool::new(false),
+            forced: AtomicU32::new(0),
+            rejected: AtomicU32::new(0),
+        }
+    }
+
+    /// Settles whether `provider` holds the answer itself to the schema. Once for a run, whose model and tools
+    /// stay the same: should another provider take over the name, it leaves the schema unheard or heeds it, and
+    /// the answer is checked in either case.
+    pub(crate) fn settle(&self, provider: &dyn Provider, model: &Model, with_tools: bool) {
+        let native = provider.native_output(model, &self.spec.schema, with_tools);
+        self.native.store(native, Ordering::Release);
+    }
+
+    /// From now on the answer is given by the tool.
+    pub(crate) fn leave_native(&self) {
+        self.native.store(false, Ordering::Release);
+        self.alone.store(false, Ordering::Release);
+        self.tried_alone.store(true, Ordering::Release);
+    }
+
+    /// Asks `provider` to hold the answer to the schema without tools, if it can do that and was not asked before. Gives
+    /// whether it is asked.
+    pub(crate) fn ask_alone(&self, provider: &dyn Provider, model: &Model) -> bool {
+        let is_asked = !self.tried_alone.swap(true, Ordering::AcqRel)
+            && provider.native_output(model, &self.spec.schema, false);
+        if is_asked {
+            self.native.store(true, Ordering::Release);
+            self.alone.store(true, Ordering::Release);
+        }
+        is_asked
+    }
+
+    /// Whether tools are left out of requests, so that the provider holds the answer to the schema.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.alone.load(Ordering::Acquire)
+    }
+
+    /// Text of the schema that the answer has to follow.
+    pub(crate) fn answer_schema(&self) -> String {
+        self.spec.schema.to_string()
+    }
+
+    pub(crate) fn is_native(&self) -> bool {
+        self.native.load(Ordering::Acquire)
+    }
+
+    /// Returns the format that the provider is asked for, if it structures output itself.
+    pub(crate) fn format(&self) -> Option<OutputFormat> {
+        let schema = self.is_native().then(|| Arc::new(self.spec.schema.clone()))?;
+        Some(OutputFormat { name: Arc::from("answer"), schema })
+    }
+
+    /// Takes an answer that the provider was to hold to the schema.
+    ///
+    /// # Errors
+    /// What is wrong with it, for the model.
+    pub(crate) fn take(&self, message: &Message) -> Result<(), String> {
+        let answer = read(message).map_err(|error| format!("it is no JSON: {error}"))?;
+        let fits = validate(&answer, &self.spec.schema).map_err(|issues| issues.join("; "))?;
+        self.keep(fits.args);
+        if self.is_alone() {
+            // A message that is steered in later is answered with tools again.
+            self.leave_native();
+        }
+        Ok(())
+    }
+
+    fn keep(&self, args: Value) {
+        let output = if self.wrapped { args.get("value").cloned().unwrap_or(Value::Null) } else { args };
+        *lock(&self.value) = Some(output);
+        self.news.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn value(&self) -> Option<Value> {
+        lock(&self.value).clone()
+    }
+
+    /// The value, if it was given since the last time somebody asked.
+    pub(crate) fn take_news(&self) -> Option<Value> {
+        self.news.swap(false, Ordering::AcqRel).then(|| self.value()).flatten()
+    }
+
+    /// Notes that an output was not accepted. Gives whether it is time to stop asking.
+    pub(crate) fn note_rejection(&self) -> bool {
+        self.rejected.fetch_add(1, Ordering::AcqRel) >= MAX_REJECTED
+    }
+
+    /// As [`OutputTool::note_rejection`], unless there is an output already.
+    pub(crate) fn note_failed_call(&self) -> bool {
+        self.value().is_none() && self.note_rejection()
+    }
+
+    pub(crate) fn schema(&self) -> &Value {
+        &self.schema
+    }
+
+    /// Asks for the output in the next request, unless that was tried often enough.
+    pub(crate) fn force(&self) -> bool {
+        self.forced.fetch_add(1, Ordering::AcqRel) < MAX_FORCED
+    }
+
+    pub(crate) fn choice(&self) -> ToolChoice {
+        if self.forced.load(Ordering::Acquire) == 0 || self.value().is_some() {
+            ToolChoice::Auto
+        } else {
+            ToolChoice::Tool(OUTPUT_TOOL.to_owned())
+        }
+    }
+}
+
+/// The JSON of an answer: all its text, or what was said last, after tools of the provider's side.
+fn read(message: &Message) -> serde_json::Result<Value> {
+    serde_json::from_str(message.text().trim()).or_else(|error| {
+        let last = message.content.iter().rev().find_map(Block::as_text).unwrap_or_default();
+        serde_json::from_str(last.trim()).map_err(|_| error)
+    })
+}
+
+/// The schema of an object with the field `value`. References point to the root, so definitions stay there.
+fn wrap(mut schema: Value) -> Value {
+    let definitions: Vec<(&str, Value)> = ["$defs", "definitions"]
+        .into_iter()
+        .filter_map(|key| Some((key, schema.as_object_mut()?.remove(key)?)))
+        .collect();
+    let mut arguments = json!({"type": "object", "properties": {"value": schema}, "required": ["value"]});
+    for (key, all) in definitions {
+        if let Some(fields) = arguments.as_object_mut() {
+            fields.insert(key.to_owned(), all);
+        }
+    }
+    arguments
+}
+
+#[async_trait]
+impl Tool for OutputTool {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.spec
+    }
+
+    async fn call(&self, call: &Approved, _: &ToolCx) -> Result<ToolOutput, ToolError> {
+        self.keep(call.args().clone());
+        Ok(ToolOutput::text("Recorded."))
+    }
+
+    fn effects(&self, _: &Value, _: &CallPlace) -> Effects {
+        Effects::none()
+    }
+}

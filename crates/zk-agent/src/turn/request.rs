@@ -1,0 +1,157 @@
+use std::sync::Arc;
+
+use zk_core::events::{
+    ContextTransform, HistoryRepaired, PartKind, PartLeftOut, ProviderRequest, SystemTransform, ToolsChanged,
+};
+use zk_core::kernel::Cx;
+use zk_core::model::{AgentError, ErrorKind, Message, ModelRef, Phase, ProviderError, SessionId, WireReady};
+use zk_core::service::{CallPlace, ContextId, ContextWindow, Request, ToolChoice};
+
+use super::sequence::Turn;
+use super::thinking::{decayed, output_limit, usual_limit};
+use crate::context::{Next, Rewrites};
+use crate::run::RunState;
+use crate::tools::{ToolNews, is_guarded};
+
+impl RunState {
+    /// The tools of this turn, announced if they are not those of the request before.
+    pub(crate) async fn refresh_tools(&mut self, turn: &Turn) -> Result<(), AgentError> {
+        self.take_tools()?;
+        let Some(news) = self.toolbox.take_news() else { return Ok(()) };
+        let ToolNews { changes, left_out, breaks_prefix } = news;
+        self.agent.state().prefix.note_tools();
+        let changed = ToolsChanged {
+            turn_id: turn.id.clone(),
+            turn: turn.number,
+            changes,
+            breaks_prefix,
+            tools: self.toolbox.names(),
+            left_out,
+        };
+        Ok(turn.cx.emit(changed).await?)
+    }
+
+    /// Takes the snapshot of the tools, and settles how structured output is given beside them.
+    pub(crate) fn take_tools(&mut self) -> Result<(), AgentError> {
+        let had_tools = !self.toolbox.specs().is_empty();
+        let unlocked = self.shared.unlocked().clone();
+        // Decorators run here, and may ask the agent something.
+        let mut memory = std::mem::take(&mut self.agent.state().tools);
+        self.toolbox.refresh(&self.agent.bus, &unlocked, &mut memory);
+        self.agent.state().tools = memory;
+        if !self.agent.is_unguarded && !is_guarded(&self.agent.bus) {
+            self.toolbox.check_reading(&CallPlace { cx: self.cx.clone(), cwd: self.cwd.clone() })?;
+        }
+        let has_tools = !self.toolbox.specs().is_empty();
+        // Some providers hold the answer to a schema only as long as there are no tools.
+        if let Some(output) = self.output.clone().filter(|output| output.is_native() && !output.is_alone())
+            && has_tools != had_tools
+        {
+            output.settle(&*self.agent.provider_of(&self.model)?, &self.model, has_tools);
+            if !output.is_native() {
+                self.toolbox.add_output(output);
+            }
+        }
+        Ok(())
+    }
+
+    /// The messages to send, in canonical names.
+    pub(crate) async fn context(&self, turn: &Turn) -> Result<Vec<Arc<Message>>, AgentError> {
+        let history = self.agent.state().history.clone();
+        if !turn.cx.bus().has_listeners::<ContextTransform>() {
+            self.agent.state().prefix.note_rewrites(Rewrites::new(history.clone(), Vec::new()));
+            return Ok(history);
+        }
+        let context = ContextTransform::new(turn.id.clone(), history.clone(), self.model.window);
+        let context = turn.cx.emit(context).await?;
+        self.agent.state().prefix.note_rewrites(Rewrites::new(history, context.rewrites().to_vec()));
+        let messages = context.messages;
+        let owner = turn.cx.service::<dyn ContextWindow>().zip(turn.cx.service::<ContextId>());
+        if let Some(why) = owner.and_then(|(window, context)| window.take_refusal(&context)) {
+            let (provider, model) = (&*self.model.provider, &*self.model.id);
+            let kind = ErrorKind::ContextExceeded;
+            return Err(ProviderError::new(kind, provider, model, Phase::Request, why).into());
+        }
+        Ok(messages)
+    }
+
+    /// Everything else that is settled before the request: what is sent with them, and how.
+    pub(crate) async fn request(
+        &mut self,
+        turn: &Turn,
+        messages: &[Arc<Message>],
+    ) -> Result<Request, AgentError> {
+        let cx = &turn.cx;
+        let (mut system, mut system_by) = (self.prompt.text.clone(), None);
+        if cx.bus().has_listeners::<SystemTransform>() {
+            let transform = SystemTransform::new(turn.id.clone(), turn.number, system);
+            let transform = cx.emit(transform).await?;
+            system_by = transform.rewritten_by().map(ToString::to_string);
+            system = transform.system;
+        }
+        let thinking = decayed(self.thinking, self.behavior.thinking_decay.as_ref(), turn.number);
+        let own = self.models.own.reference();
+        let max_tokens = self.behavior.max_tokens.unwrap_or_else(|| usual_limit(&self.models.own));
+        let parameters = cx
+            .emit(ProviderRequest {
+                model: own.clone(),
+                thinking,
+                max_tokens: output_limit(max_tokens, thinking, &self.models.own),
+                tool_choice: self.output.as_ref().map_or(ToolChoice::Auto, |output| output.choice()),
+            })
+            .await?;
+        self.choose_model(&own, &parameters.model, cx).await?;
+        let provider = self.agent.provider_of(&self.model)?;
+        let messages = self.toolbox.in_wire_names(messages);
+        let history = WireReady::normalise(&messages, &provider.rules(&self.model));
+        if !history.repairs().is_empty() {
+            let repairs =
+                || HistoryRepaired { turn_id: turn.id.clone(), repairs: history.repairs().to_vec() };
+            cx.emit_with(repairs).await?;
+        }
+        let is_alone = self.output.as_ref().is_some_and(|output| output.is_alone());
+        let (tools, tool_sources) = match is_alone {
+            true => (Arc::default(), Arc::default()),
+            false => (self.toolbox.specs(), self.toolbox.sources()),
+        };
+        let request = Request {
+            model: self.model.clone(),
+            system,
+            tools,
+            history,
+            tool_choice: self.toolbox.choice_to_wire(parameters.tool_choice),
+            output: self.output.as_ref().and_then(|output| output.format()),
+            thinking: parameters.thinking,
+            max_tokens: parameters.max_tokens,
+            cache: self.behavior.cache.unwrap_or(true),
+            session: self.session.as_ref().map(SessionId::shared),
+        };
+        let next = Next {
+            turn: &turn.id,
+            request: &request,
+            sections: &self.prompt.sections,
+            system_by,
+            tool_sources,
+            is_first: turn.number == 1,
+            thinking_counts: provider.thinking_breaks_prefix(&self.model),
+        };
+        let broken = self.agent.state().prefix.note(next);
+        if let Some(broken) = broken {
+            cx.emit(broken).await?;
+        }
+        Ok(request)
+    }
+
+    /// Has the model `asked` answer the turn that a plugin asked for, or the run's own one.
+    async fn choose_model(&mut self, own: &ModelRef, asked: &ModelRef, cx: &Cx) -> Result<(), AgentError> {
+        let found = if asked == own { None } else { self.agent.known_model(asked) };
+        if found.is_none() && asked != own && self.models.unknown.as_ref() != Some(asked) {
+            self.models.unknown = Some(asked.clone());
+            let (kind, source) = (PartKind::Model, "run".to_owned());
+            let error = format!("no provider here knows it; {own} answers");
+            cx.emit(PartLeftOut { kind, name: asked.to_string(), source, error }).await?;
+        }
+        self.model = found.unwrap_or_else(|| self.models.own.clone());
+        Ok(())
+    }
+}

@@ -1,0 +1,186 @@
+use std::sync::Arc;
+
+use zk_core::events::{MessageEnd, MessagesCause, TurnBefore};
+use zk_core::kernel::Cx;
+use zk_core::model::{AgentError, Block, Message, StopReason, TurnId, TurnUsage, Usage};
+use zk_core::service::{Provider, Request, TurnCwd};
+
+use super::attempts::Attempts;
+use super::sampling::{Sampled, sample};
+use crate::run::RunState;
+use crate::tools::{Batch, ask_to_go_on, run_calls};
+
+/// The turn a run is in.
+pub(crate) struct Turn {
+    pub(crate) id: TurnId,
+    /// From 1.
+    pub(crate) number: u32,
+    pub(crate) cx: Cx,
+}
+
+impl RunState {
+    /// One model response with its tool results. Gives whether the model was done.
+    pub(crate) async fn turn(&mut self, number: u32) -> Result<bool, AgentError> {
+        let id = TurnId::fresh();
+        self.shared.begin_turn(number, id.clone());
+        let env = {
+            let state = self.agent.state();
+            self.cwd.clone_from(&state.cwd);
+            state.env.clone()
+        };
+        let cwd = Arc::new(TurnCwd(self.cwd.clone()));
+        let turn = Turn { cx: self.cx.for_turn(id.shared()).with_service(env).with_service(cwd), id, number };
+        self.refresh_tools(&turn).await?;
+        let messages = self.context(&turn).await?;
+        let mut request = self.request(&turn, &messages).await?;
+        let provider = self.agent.provider_of(&self.model)?;
+        self.sent = messages;
+        let reservation = self.reserve(&turn, &mut request).await?;
+        // From here on the turn has begun: whatever happens, `turn:after` follows.
+        let before = TurnBefore {
+            turn_id: turn.id.clone(),
+            turn: number,
+            model: self.model.reference(),
+            messages: request.history.messages().len(),
+            thinking: request.thinking,
+        };
+        if let Err(error) = turn.cx.emit(before).await {
+            return self.broke_off(turn, None, Usage::default(), error.into()).await;
+        }
+        let model = self.model.clone();
+        let (bytes, max_tokens) = (self.spending.budgets.measure(&request), request.max_tokens);
+        let mut attempts = Attempts::new(&model, reservation);
+        let mut sampled = self.ask(&turn, &*provider, request, &mut attempts).await;
+        // Nothing of an answer was seen: asking for less is no second turn.
+        if let Sampled::Broken { message: None, error: AgentError::ContextExceeded(error), .. } = &sampled {
+            match self.with_room(&turn, error).await {
+                Ok(Some(smaller)) => match attempts.begin_next() {
+                    Ok(()) => {
+                        let request = Request { max_tokens: smaller.max_tokens.min(max_tokens), ..smaller };
+                        sampled = self.ask(&turn, &*provider, request, &mut attempts).await;
+                    }
+                    Err(error) => sampled = Sampled::Broken { message: None, usage: attempts.total(), error },
+                },
+                Ok(None) => {}
+                Err(error) => sampled = Sampled::Broken { message: None, usage: attempts.total(), error },
+            }
+        }
+        self.spending.estimator.note(bytes, &attempts.total());
+        // Before the calls run: sub-agents need what is left.
+        drop(attempts);
+        match sampled {
+            Sampled::Whole { message, usage, spoilt } => {
+                let (message, failed) = self.settle(&turn, message).await;
+                self.answered(turn, message, usage, spoilt.or(failed)).await
+            }
+            Sampled::Broken { message, usage, error } => self.broke_off(turn, message, usage, error).await,
+        }
+    }
+
+    async fn ask(
+        &self,
+        turn: &Turn,
+        provider: &dyn Provider,
+        request: Request,
+        attempts: &mut Attempts<'_>,
+    ) -> Sampled {
+        let stream = provider.stream(request, &turn.cx);
+        sample(stream, &turn.cx, &turn.id, attempts, &self.agent.aliases, &self.shared).await
+    }
+
+    /// The message after the handlers of `message:end`, and why the run has to stop if one of them failed.
+    async fn settle(&self, turn: &Turn, message: Message) -> (Arc<Message>, Option<AgentError>) {
+        if !turn.cx.bus().has_listeners::<MessageEnd>() {
+            return (message.shared(), None);
+        }
+        match turn.cx.emit(MessageEnd { turn_id: turn.id.clone(), message: message.clone() }).await {
+            Ok(settled) => (settled.message.shared(), None),
+            Err(_) if turn.cx.is_stopped() => (message.shared(), None),
+            Err(error) => (message.shared(), Some(error.into())),
+        }
+    }
+
+    /// The response is whole: it joins the conversation, with the results of its calls if it has any.
+    async fn answered(
+        &mut self,
+        turn: Turn,
+        message: Arc<Message>,
+        usage: Usage,
+        spoilt: Option<AgentError>,
+    ) -> Result<bool, AgentError> {
+        let usage = self.account(&turn, usage);
+        self.last = Some(message.clone());
+        let has_calls = message.calls().next().is_some();
+        let why = spoilt.as_ref().map(ToString::to_string);
+        let announced = self.announce_after(&turn, &usage, Some(&message), why).await;
+        let stop = message.stop.clone().unwrap_or(StopReason::EndTurn);
+        let mut failure = spoilt.or(announced.err()).or_else(|| self.failure(stop.clone()));
+        if failure.is_none() && has_calls {
+            failure = self.announce_open_turn(&turn, &message, &usage).await.err();
+        }
+        if let Some(error) = failure {
+            // Nobody will answer its calls.
+            self.commit(self.answer(without_calls(&message), Some(usage.clone()))).await?;
+            self.announce_usage(&turn, usage).await?;
+            return self.go_on_after(&turn, error).await;
+        }
+        if !has_calls {
+            self.commit(self.answer(message.clone(), Some(usage.clone()))).await?;
+            self.announce_usage(&turn, usage).await?;
+            return self.ask_for_output(&turn.cx, &message, stop).await;
+        }
+        let Batch { results, bytes, failure } = run_calls(self.call_context(&turn.cx), &message).await;
+        let results = Message::user(results).identified().shared();
+        self.commit(self.pair(turn.id.clone(), message.clone(), results, usage.clone())).await?;
+        self.announce_usage(&turn, usage).await?;
+        if let Some(error) = failure
+            && !ask_to_go_on(&error, &turn.cx, &self.calls).await
+        {
+            return Err(if self.shared.stop.is_cancelled() { AgentError::Aborted } else { error });
+        }
+        let nudges = std::mem::take(&mut self.shared.queues().nudges);
+        if !nudges.is_empty() {
+            self.commit(self.turns(nudges, MessagesCause::Harness)).await?;
+        }
+        let is_done = self.announce_output(&turn.cx, &message).await?;
+        self.check_output_budget(&turn, bytes).await?;
+        Ok(is_done)
+    }
+
+    /// The response failed or was stopped: what had arrived is kept, marked as such, and what it cost is counted.
+    async fn broke_off(
+        &mut self,
+        turn: Turn,
+        message: Option<Message>,
+        usage: Usage,
+        error: AgentError,
+    ) -> Result<bool, AgentError> {
+        let counted = (usage != Usage::default()).then(|| self.account(&turn, usage));
+        let none =
+            || TurnUsage { turn_id: turn.id.clone(), model: self.model.reference(), usage, cost: None };
+        let usage = counted.clone().unwrap_or_else(none);
+        self.announce_after(&turn, &usage, None, Some(error.to_string())).await?;
+        if let Some(counted) = &counted {
+            self.announce_usage(&turn, counted.clone()).await?;
+        }
+        let Some(message) = message.map(Message::shared) else {
+            // Nothing joins the history, but it was billed.
+            if let Some(counted) = counted {
+                self.commit(self.billed(counted)).await?;
+            }
+            return if self.leave_to_the_tool(&error) { Ok(false) } else { Err(error) };
+        };
+        self.last = Some(message.clone());
+        self.commit(self.answer(message, counted)).await?;
+        Err(error)
+    }
+}
+
+fn without_calls(message: &Arc<Message>) -> Arc<Message> {
+    if message.calls().next().is_none() {
+        return message.clone();
+    }
+    let mut message = Message::clone(message);
+    message.content.retain(|block| !matches!(block, Block::ToolCall(_)));
+    message.shared()
+}

@@ -1,0 +1,118 @@
+use zk_core::events::{MessagesCause, OutputReady};
+use zk_core::kernel::Cx;
+use zk_core::model::{AgentError, ErrorKind, Message, StopReason};
+
+use crate::run::RunState;
+use crate::turn::{OUTPUT_TOOL, OutputTool};
+
+impl RunState {
+    /// Whether a batch brought the structured output, and with it the end.
+    pub(crate) async fn announce_output(&self, cx: &Cx, message: &Message) -> Result<bool, AgentError> {
+        let Some(tool) = &self.output else { return Ok(false) };
+        if let Some(output) = tool.take_news() {
+            cx.emit(OutputReady { output, schema: tool.schema().clone() }).await?;
+            return Ok(true);
+        }
+        let tried = message.calls().any(|call| call.name == OUTPUT_TOOL);
+        if tried && !cx.is_stopped() && tool.note_failed_call() {
+            return Err(AgentError::Output(
+                "none of the outputs the model gave follows the schema; they are in the history".into(),
+            ));
+        }
+        Ok(false)
+    }
+
+    /// The model is done. If structured output is due, it is asked for once more: without tools, where the provider then
+    /// holds the answer to the schema, else by forcing the model to call the tool that takes it.
+    pub(crate) async fn ask_for_output(
+        &self,
+        cx: &Cx,
+        message: &Message,
+        stop: StopReason,
+    ) -> Result<bool, AgentError> {
+        if stop.is_pause() {
+            return self.go_on().map(|()| false);
+        }
+        if let Some(output) = self.output.as_ref().filter(|output| output.is_native()) {
+            return self.take_output(cx, output, message, stop).await;
+        }
+        let Some(output) = self.output.as_ref().filter(|output| output.value().is_none()) else {
+            return Ok(true);
+        };
+        if output.ask_alone(&*self.agent.provider_of(&self.model)?, &self.model) {
+            self.agent.state().prefix.note_tools();
+            let schema = output.answer_schema();
+            let text = format!("Give the final answer now: JSON alone, that follows this schema: {schema}");
+            let message = Message::injected(text, "output").shared();
+            self.commit(self.turns(vec![message], MessagesCause::Harness)).await?;
+            return Ok(false);
+        }
+        self.ask_for_call(output, "").await
+    }
+
+    /// Has the model call the tool that takes the output, with `why` before the request for it, unless that was tried often
+    /// enough. Gives whether it was.
+    async fn ask_for_call(&self, output: &OutputTool, why: &str) -> Result<bool, AgentError> {
+        let due = output.force();
+        if due {
+            let name = self.agent.aliases.wire(OUTPUT_TOOL);
+            let message =
+                Message::injected(format!("{why}Give the final answer by calling `{name}`."), "output");
+            self.commit(self.turns(vec![message.shared()], MessagesCause::Harness)).await?;
+        }
+        Ok(!due)
+    }
+
+    /// Takes the answer for the output, or asks for it again.
+    async fn take_output(
+        &self,
+        cx: &Cx,
+        output: &OutputTool,
+        message: &Message,
+        stop: StopReason,
+    ) -> Result<bool, AgentError> {
+        let why = match output.take(message) {
+            Ok(()) => {
+                if !output.is_native() {
+                    self.agent.state().prefix.note_tools();
+                }
+                return self.announce_output(cx, message).await;
+            }
+            Err(_) if stop == StopReason::MaxTokens => "it was cut at the output limit".to_owned(),
+            Err(why) => why,
+        };
+        if output.note_rejection() {
+            return match output.value() {
+                // A message steered in after the output need not lead to another one.
+                Some(_) => Ok(true),
+                None => Err(AgentError::Output(format!(
+                    "none of the answers follows the schema; they are in the history. Of the last one: {why}"
+                ))),
+            };
+        }
+        let why = format!("The answer does not follow the schema: {why}. ");
+        if output.is_alone() {
+            // The server may leave the shape of an answer unheard, and heed a tool.
+            output.leave_native();
+            self.agent.state().prefix.note_tools();
+            return self.ask_for_call(output, &why).await;
+        }
+        let text = format!("{why}Give the whole answer again.");
+        let message = Message::injected(text, "output").shared();
+        self.commit(self.turns(vec![message], MessagesCause::Harness)).await?;
+        Ok(false)
+    }
+
+    /// A provider may refuse a schema it seemed to be able to hold to, such as one too large to compile. Gives
+    /// whether that may be why it failed: then the answer is asked for by the tool from now on.
+    pub(crate) fn leave_to_the_tool(&mut self, error: &AgentError) -> bool {
+        let is_rejected = matches!(error, AgentError::Provider(error) if error.kind == ErrorKind::Rejected);
+        let Some(output) = self.output.clone().filter(|output| is_rejected && output.is_native()) else {
+            return false;
+        };
+        output.leave_native();
+        self.agent.state().prefix.note_tools();
+        self.toolbox.add_output(output);
+        true
+    }
+}

@@ -1,0 +1,315 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use zk_agent::Agent;
+use zk_core::kernel::{BoxError, Cx};
+use zk_core::model::{Model, ThinkingLevel, ThinkingRequest, ThinkingSupport};
+use zk_core::service::{Command, CommandOutcome, SessionFilter, Tool};
+use zk_permission::ModeSwitch;
+use zk_tui::plain::help;
+use zk_tui::{Modes, ScreenKind};
+use zk_view::{Block, Content, Intent, ViewDriver};
+
+use super::models;
+use super::session_lines::session_lines;
+use crate::conversation::wanted_screen::WantedScreen;
+use crate::opening::factory::{ConversationFactory, NamedModel, OpenedConversation};
+use crate::opening::sessions::ConversationSessions;
+
+/// Most sessions that `/sessions` lists.
+const LISTED_SESSIONS: usize = 20;
+
+/// The commands every conversation has.
+pub(crate) fn all(
+    opened: &OpenedConversation,
+    factory: &Arc<dyn ConversationFactory>,
+    view: &ViewDriver,
+    wanted: &WantedScreen,
+) -> Vec<Arc<dyn Command>> {
+    let (view, wanted) = (view.clone(), wanted.clone());
+    let (agent, sessions) = (opened.agent.clone(), opened.sessions.clone());
+    let context = CommandContext { agent, sessions, factory: factory.clone(), view, wanted };
+    let context = Arc::new(context);
+    let make = |kind| Arc::new(Builtin { kind, context: context.clone() }) as Arc<dyn Command>;
+    BuiltinKind::ALL.map(make).into()
+}
+
+/// Context that the built-in commands share.
+struct CommandContext {
+    agent: Agent,
+    sessions: Arc<dyn ConversationSessions>,
+    factory: Arc<dyn ConversationFactory>,
+    view: ViewDriver,
+    wanted: WantedScreen,
+}
+
+struct Builtin {
+    kind: BuiltinKind,
+    context: Arc<CommandContext>,
+}
+
+#[derive(Clone, Copy)]
+enum BuiltinKind {
+    Copy,
+    Help,
+    Model,
+    Models,
+    Permissions,
+    Provider,
+    Quit,
+    Reload,
+    Screen,
+    Sessions,
+    Show,
+    Thinking,
+    Tools,
+}
+
+impl BuiltinKind {
+    const ALL: [Self; 13] = [
+        Self::Copy,
+        Self::Help,
+        Self::Model,
+        Self::Models,
+        Self::Permissions,
+        Self::Provider,
+        Self::Quit,
+        Self::Reload,
+        Self::Screen,
+        Self::Sessions,
+        Self::Show,
+        Self::Thinking,
+        Self::Tools,
+    ];
+}
+
+#[async_trait]
+impl Command for Builtin {
+    fn name(&self) -> &str {
+        match self.kind {
+            BuiltinKind::Copy => "copy",
+            BuiltinKind::Help => "help",
+            BuiltinKind::Model => "model",
+            BuiltinKind::Models => "models",
+            BuiltinKind::Permissions => "permissions",
+            BuiltinKind::Provider => "provider",
+            BuiltinKind::Quit => "quit",
+            BuiltinKind::Reload => "reload",
+            BuiltinKind::Screen => "screen",
+            BuiltinKind::Sessions => "sessions",
+            BuiltinKind::Show => "show",
+            BuiltinKind::Thinking => "thinking",
+            BuiltinKind::Tools => "tools",
+        }
+    }
+
+    fn help(&self) -> &str {
+        match self.kind {
+            BuiltinKind::Copy => "put the last answer into the clipboard, through ssh and tmux as well",
+            BuiltinKind::Help => "list the commands and keys",
+            BuiltinKind::Model => {
+                "show the model, or go on with another: /model NAME, or a family such as opus"
+            }
+            BuiltinKind::Models => "list the models there are: /models [WORD …]",
+            BuiltinKind::Permissions => {
+                "show what runs without asking, or change it: /permissions read-only, ask, accept-edits, auto or all"
+            }
+            BuiltinKind::Provider => "show the provider, or go on with another: /provider NAME [MODEL]",
+            BuiltinKind::Quit => "end the conversation",
+            BuiltinKind::Reload => {
+                "read settings, hooks, keys, skills, agents and MCP servers anew, and go on in this session"
+            }
+            BuiltinKind::Screen => "draw the conversation in another way: /screen inline, full or plain",
+            BuiltinKind::Sessions => "list the sessions of this directory",
+            BuiltinKind::Show => "show all of the last result, or of the Nth before it: /show [N]",
+            BuiltinKind::Thinking => "show how much the model reasons, or change it: /thinking LEVEL",
+            BuiltinKind::Tools => "list the tools",
+        }
+    }
+
+    async fn run(&self, args: &str, cx: &Cx) -> Result<CommandOutcome, BoxError> {
+        let text = match self.kind {
+            BuiltinKind::Quit => return Ok(CommandOutcome::Quit),
+            BuiltinKind::Reload => return Ok(CommandOutcome::Reload),
+            BuiltinKind::Copy => self.context.copy(),
+            BuiltinKind::Help => help(cx, self.context.wanted.is_drawn(), Modes::size().width),
+            BuiltinKind::Permissions => permissions(args, cx)?,
+            BuiltinKind::Model => self.context.model(args).await?,
+            BuiltinKind::Models => models::list(args, &self.context.agent.model().reference(), cx).await?,
+            BuiltinKind::Provider => self.context.provider(args).await?,
+            BuiltinKind::Screen => self.context.screen(args)?,
+            BuiltinKind::Sessions => self.context.sessions(cx).await?,
+            BuiltinKind::Show => self.context.show(args)?,
+            BuiltinKind::Thinking => self.context.thinking(args).await?,
+            BuiltinKind::Tools => tools(cx),
+        };
+        Ok(CommandOutcome::Show(text))
+    }
+}
+
+impl CommandContext {
+    async fn model(&self, name: &str) -> Result<String, BoxError> {
+        let before = self.agent.model();
+        if !name.is_empty() {
+            let NamedModel { model, thinking } = self.factory.find_model(name, &self.agent).await?;
+            self.agent.set_model(model).await?;
+            if let Some(level) = thinking {
+                self.agent.set_thinking(ThinkingRequest { level, budget: None }).await?;
+            }
+        }
+        let thinking = self.carry_thinking(&before).await?;
+        Ok(self.describe_model() + &thinking)
+    }
+
+    async fn provider(&self, args: &str) -> Result<String, BoxError> {
+        let mut words = args.split_whitespace();
+        let before = self.agent.model();
+        if let Some(name) = words.next() {
+            self.agent.set_model(self.factory.find_provider(name, words.next(), &self.agent).await?).await?;
+        }
+        let thinking = self.carry_thinking(&before).await?;
+        Ok(self.describe_model() + &thinking)
+    }
+
+    fn describe_model(&self) -> String {
+        let model = self.agent.model();
+        let window = model.window.map_or(String::new(), |tokens| format!(", window {tokens} tokens"));
+        let remark = self.factory.remark_on(&model);
+        let note = remark.map_or(String::new(), |remark| format!(" ({remark})"));
+        format!("{}{window}{note}", model.reference())
+    }
+
+    async fn thinking(&self, level: &str) -> Result<String, BoxError> {
+        if !level.is_empty() {
+            let level: ThinkingLevel = level.parse()?;
+            self.agent.set_thinking(ThinkingRequest { level, budget: None }).await?;
+        }
+        Ok(self.describe_thinking())
+    }
+
+    /// Whether more reasoning is asked for than the model can do, as far as zk knows.
+    fn asks_too_much(&self) -> bool {
+        self.agent.model().capabilities.thinking == ThinkingSupport::None
+            && !matches!(self.agent.thinking().level, ThinkingLevel::Off | ThinkingLevel::Adaptive)
+    }
+
+    fn describe_thinking(&self) -> String {
+        let (level, model) = (self.agent.thinking().level, self.agent.model());
+        let note = if self.asks_too_much() {
+            format!(" (as far as zk knows, {} cannot)", model.id)
+        } else {
+            String::new()
+        };
+        format!("{}{note}", level.as_str())
+    }
+
+    /// Turns the reasoning off where the model cannot do it, and says what of it holds: at another provider than `before`,
+    /// or where that changed.
+    async fn carry_thinking(&self, before: &Model) -> Result<String, BoxError> {
+        let ThinkingRequest { level, budget } = self.agent.thinking();
+        let now = self.agent.model();
+        // Of a model that zk does not know nothing is taken away.
+        if now.window.is_some() && self.asks_too_much() && now.reference() != before.reference() {
+            self.agent.set_thinking(ThinkingRequest { level: ThinkingLevel::Off, budget: None }).await?;
+            let level = level.as_str();
+            return Ok(format!(
+                "\nthinking is off now (it was {level}): {} cannot; /thinking {level} asks for it again",
+                now.id
+            ));
+        }
+        Ok(self.kept_thinking(&before.provider, level, budget))
+    }
+
+    fn kept_thinking(&self, before: &str, level: ThinkingLevel, budget: Option<u32>) -> String {
+        if *self.agent.model().provider == *before || level == ThinkingLevel::Off {
+            return String::new();
+        }
+        let budget = budget.map_or(String::new(), |tokens| format!(" with {tokens} tokens"));
+        let (level, to) = (self.describe_thinking(), &self.agent.model().provider);
+        format!("\nthinking stays {level}{budget}; reasoning so far is not sent to {to}")
+    }
+
+    /// Has the host put the last answer into the clipboard.
+    fn copy(&self) -> String {
+        let blocks = self.view.view().blocks;
+        let answer = blocks.iter().rev().find_map(|block| match &block.content {
+            Content::Answer { text, .. } if block.agent.is_none() && !text.is_empty() => {
+                Some(text.as_str().to_owned())
+            }
+            _ => None,
+        });
+        match answer {
+            Some(text) => {
+                self.wanted.copy(text);
+                String::new()
+            }
+            None => "there is no answer to copy yet".to_owned(),
+        }
+    }
+
+    /// Has the host go on with another screen.
+    fn screen(&self, name: &str) -> Result<String, BoxError> {
+        let kind = name.parse()?;
+        if kind != ScreenKind::Plain && ScreenKind::is_plain_only(&self.factory.setup().terminal) {
+            return Err("this terminal cannot move its cursor (TERM=dumb): only plain lines work here".into());
+        }
+        self.wanted.set(kind);
+        Ok(String::new())
+    }
+
+    /// Sends the intent that has the view print a whole tool result.
+    fn show(&self, number: &str) -> Result<String, BoxError> {
+        let back: usize = match number {
+            "" => 0,
+            number => number.parse().map_err(|_| format!("/show takes a number, not `{number}`"))?,
+        };
+        let has_body = |block: &&Arc<Block>| match &block.content {
+            Content::Call(call) => call.body.is_some(),
+            Content::Plugin(_) => true,
+            Content::User { .. }
+            | Content::Injected { .. }
+            | Content::Thinking { .. }
+            | Content::Answer { .. }
+            | Content::Provider { .. }
+            | Content::Summary { .. }
+            | Content::End(_)
+            | Content::Note { .. } => false,
+        };
+        match self.view.view().blocks.iter().rev().filter(has_body).nth(back) {
+            Some(block) => {
+                self.view.intent(&Intent::Expand { id: block.id.clone() });
+                Ok(String::new())
+            }
+            None => Ok("there is no such result".to_owned()),
+        }
+    }
+
+    async fn sessions(&self, cx: &Cx) -> Result<String, BoxError> {
+        let cwd = Some(self.factory.setup().cwd_now(cx));
+        let filter = SessionFilter { cwd, limit: Some(LISTED_SESSIONS), unanswered: false };
+        let lines = session_lines(&self.sessions.list(&filter).await?, false);
+        Ok(if lines.is_empty() { "there are none yet".to_owned() } else { lines.join("\n") })
+    }
+}
+
+fn permissions(name: &str, cx: &Cx) -> Result<String, BoxError> {
+    let modes = cx.service::<ModeSwitch>().ok_or("this conversation has no permission modes")?;
+    if !name.is_empty() {
+        modes.choose(name.parse()?)?;
+    }
+    let mode = modes.chosen();
+    Ok(format!("{mode}: {}", mode.describe()))
+}
+
+fn tools(cx: &Cx) -> String {
+    let lines: Vec<String> = cx
+        .items::<dyn Tool>()
+        .iter()
+        .map(|tool| {
+            let description = &tool.value.spec().description;
+            let first = description.split_inclusive(". ").next().unwrap_or(description);
+            format!("{:<12} {}", tool.name, first.trim())
+        })
+        .collect();
+    lines.join("\n")
+}

@@ -1,0 +1,84 @@
+//! `/cd`: where the conversation works.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use zk_core::kernel::{BoxError, Cx};
+use zk_core::service::{
+    Command, CommandOutcome, Conversation, FileKind, Files, PathError, TurnCwd, visible_line,
+};
+use zk_skills::Skills;
+
+/// The command; `advice` is about a directory that tools may not work in.
+pub(crate) fn command(advice: &'static str) -> Arc<dyn Command> {
+    Arc::new(DirectoryCommand(advice))
+}
+
+struct DirectoryCommand(&'static str);
+
+#[async_trait]
+impl Command for DirectoryCommand {
+    fn name(&self) -> &'static str {
+        "cd"
+    }
+
+    fn help(&self) -> &'static str {
+        "show the directory that tools work in, or go on in another one: /cd DIR"
+    }
+
+    async fn run(&self, args: &str, cx: &Cx) -> Result<CommandOutcome, BoxError> {
+        let conversation = cx.service::<dyn Conversation>().ok_or("there is no conversation to move")?;
+        let now = conversation.state().cwd;
+        if args.is_empty() {
+            return Ok(CommandOutcome::Show(now.display().to_string()));
+        }
+        let dir = go_to(args, &*conversation, cx, self.0).await?;
+        let mut text = format!("tools and commands work in {} from the next turn on", dir.display());
+        let skills = new_skills(&cx.with_service(Arc::new(TurnCwd(dir)))).await;
+        if !skills.is_empty() {
+            text.push_str(&format!("\nskills there: {}", visible_line(&skills.join(", "))));
+        }
+        Ok(CommandOutcome::Show(text))
+    }
+}
+
+/// Has the conversation work in a directory, and gives its path; `advice` is about one that tools may not work in.
+pub(crate) async fn go_to(
+    wanted: &str,
+    conversation: &dyn Conversation,
+    cx: &Cx,
+    advice: &str,
+) -> Result<PathBuf, BoxError> {
+    let now = conversation.state().cwd;
+    let files = cx.service::<dyn Files>().ok_or("this conversation has no files")?;
+    let wanted = wanted.to_owned();
+    let found = tokio::task::spawn_blocking(move || directory(&*files, &now, &wanted)).await?;
+    let dir = found.map_err(|error| match error {
+        PathError::Outside { .. } => format!("{error}; {advice}"),
+        error => error.to_string(),
+    })?;
+    conversation.set_cwd(dir.clone());
+    Ok(dir)
+}
+
+/// Looks for skills where `cx` works, and gives the names of those that come with it. During a run nothing changes.
+async fn new_skills(cx: &Cx) -> Vec<String> {
+    let Some(skills) = cx.service::<Skills>() else { return Vec::new() };
+    let before = skills.found();
+    // A failure is reported by the bus.
+    let Ok(now) = skills.refresh(cx).await else { return Vec::new() };
+    let is_new = |name: &str| before.as_ref().is_none_or(|before| before.get(name).is_none());
+    let names = now.skills.iter().map(|skill| skill.name()).filter(|name| is_new(name));
+    names.map(str::to_owned).collect()
+}
+
+/// The directory that is called `wanted` in `now`, if tools may work there.
+fn directory(files: &dyn Files, now: &Path, wanted: &str) -> Result<PathBuf, PathError> {
+    let at = files.resolve(now, wanted)?;
+    if files.stat(&at)?.kind != FileKind::Directory {
+        let (path, what) = (wanted.to_owned(), "something else".into());
+        return Err(PathError::Kind { path, what, wanted: "a directory".into() });
+    }
+    Ok(at.path)
+}

@@ -1,0 +1,9 @@
+pub(crate) mod builtins;
+pub(crate) mod context_lines;
+pub(crate) mod directory;
+pub(crate) mod job_commands;
+pub(crate) mod models;
+pub(crate) mod own_commands;
+pub(crate) mod session_commands;
+pub(crate) mod session_lines;
+pub(crate) mod window_commands;

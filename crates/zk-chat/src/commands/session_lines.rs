@@ -1,0 +1,51 @@
+use std::time::SystemTime;
+
+use zk_core::service::{SessionInfo, visible_line};
+use zk_tui::plain::lines::shorten;
+
+/// Sessions in a line each.
+pub fn session_lines(sessions: &[SessionInfo], with_directory: bool) -> Vec<String> {
+    sessions
+        .iter()
+        .map(|session| {
+            let mut line =
+                format!("{}  {:<9} {:>4} messages  ", session.id, age(session.updated), session.messages);
+            match &session.unreadable {
+                Some(why) => line.push_str(&why.to_string()),
+                None => line.push_str(&shorten(&session.title.replace('\n', " "))),
+            }
+            if session.interrupted {
+                line.push_str(if session.answered {
+                    "  (interrupted)"
+                } else {
+                    "  (interrupted, no answer)"
+                });
+            }
+            if let Some(remark) = parent_remark(session) {
+                line.push_str(&format!("  {remark}"));
+            }
+            if let Some(lock) = &session.lock {
+                line.push_str(&format!("  (open in process {})", lock.pid));
+            }
+            if with_directory {
+                line.push_str(&format!("  {}", visible_line(&session.cwd.display().to_string())));
+            }
+            line
+        })
+        .collect()
+}
+
+/// Which session this one comes from, if one is known.
+pub fn parent_remark(session: &SessionInfo) -> Option<String> {
+    session.parent.as_ref().map(|parent| format!("(from {})", visible_line(parent.as_str())))
+}
+
+fn age(time: SystemTime) -> String {
+    let seconds = SystemTime::now().duration_since(time).map_or(0, |age| age.as_secs());
+    match seconds {
+        0..60 => "just now".to_owned(),
+        60..3600 => format!("{} min ago", seconds / 60),
+        3600..86400 => format!("{} h ago", seconds / 3600),
+        _ => format!("{} d ago", seconds / 86400),
+    }
+}

@@ -1,0 +1,127 @@
+//! The commands about the context window in a conversation: `/compact`, `/uncompact` and `/context`.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use zk_agent::AgentConversation;
+use zk_compaction::{LazyCounter, report};
+use zk_core::kernel::{BoxError, Cx};
+use zk_core::service::{Command, CommandOutcome, ContextWindow, Conversation, SessionLog, WindowFill};
+
+use super::context_lines::context_lines;
+
+/// The commands.
+pub(crate) fn window_commands(conversation: &AgentConversation) -> Vec<Arc<dyn Command>> {
+    let make =
+        |kind| Arc::new(WindowCommand { kind, conversation: conversation.clone() }) as Arc<dyn Command>;
+    [Kind::Compact, Kind::Uncompact, Kind::Context].map(make).into()
+}
+
+struct WindowCommand {
+    kind: Kind,
+    conversation: AgentConversation,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Compact,
+    Uncompact,
+    Context,
+}
+
+#[async_trait]
+impl Command for WindowCommand {
+    fn name(&self) -> &str {
+        match self.kind {
+            Kind::Compact => "compact",
+            Kind::Uncompact => "uncompact",
+            Kind::Context => "context",
+        }
+    }
+
+    fn help(&self) -> &str {
+        match self.kind {
+            Kind::Compact => "make the conversation smaller now: /compact [what the summary should keep]",
+            Kind::Uncompact => "take the last compaction back: what it left out is sent again",
+            Kind::Context => "show what fills the context",
+        }
+    }
+
+    async fn run(&self, args: &str, cx: &Cx) -> Result<CommandOutcome, BoxError> {
+        let text = match self.kind {
+            Kind::Compact => self.compact(args).await?,
+            Kind::Uncompact => self.uncompact(cx).await?,
+            Kind::Context => self.context(cx).await,
+        };
+        Ok(CommandOutcome::Show(text))
+    }
+}
+
+impl WindowCommand {
+    fn window(&self) -> Result<Arc<dyn ContextWindow>, BoxError> {
+        let window = self.conversation.agent().bus().service::<dyn ContextWindow>();
+        Ok(window.ok_or("nothing makes conversations smaller here: `shorten` is false in the settings")?)
+    }
+
+    fn fill(&self) -> Option<WindowFill> {
+        self.window().ok()?.fill(&self.conversation.agent().context())
+    }
+
+    async fn compact(&self, instructions: &str) -> Result<String, BoxError> {
+        self.window()?;
+        let instructions = Some(instructions.to_owned()).filter(|text| !text.is_empty());
+        let before = self.fill().map_or(0, |fill| fill.compactions);
+        self.conversation.compact(instructions).await?;
+        Ok(match self.fill().filter(|fill| fill.compactions > before).and_then(|fill| fill.last) {
+            Some(last) => format!(
+                "compacted: about {} tokens are {} now; /uncompact takes it back, the session keeps everything",
+                last.before, last.after
+            ),
+            None => "nothing could be left out: the conversation stays as it is".to_owned(),
+        })
+    }
+
+    async fn uncompact(&self, cx: &Cx) -> Result<String, BoxError> {
+        let undone = self.window()?.restore(&self.conversation.agent().context(), cx).await?;
+        if undone && cx.service::<dyn SessionLog>().is_some_and(|log| log.earlier() > 0) {
+            // The messages that were left out were not read.
+            self.conversation.reload().await?;
+        }
+        let text = if undone {
+            "taken back: what was left out is sent again, until the window overflows or /compact"
+        } else {
+            "there is no compaction to take back"
+        };
+        Ok(text.to_owned())
+    }
+
+    async fn context(&self, cx: &Cx) -> String {
+        let agent = self.conversation.agent();
+        let sent = self
+            .window()
+            .ok()
+            .and_then(|window| window.sent(&agent.context(), &agent.history()))
+            .unwrap_or_else(|| agent.history());
+        let counter =
+            tokio::task::spawn_blocking(|| LazyCounter::default().loaded()).await.unwrap_or_default();
+        let mut report = report(&sent, &counter, cx).await;
+        report.add_system(agent.system(), &counter);
+        let mut lines = context_lines(&report);
+        if let Some(fill) = self.fill() {
+            let of = match (fill.usable, fill.window) {
+                (Some(usable), Some(window)) => {
+                    let percent = fill.estimate * 100 / usable.max(1);
+                    format!(", {percent} % of {usable} usable tokens (window {window})")
+                }
+                _ => ", of a window that nobody knows".to_owned(),
+            };
+            lines.insert(0, format!("the last request: about {} tokens{of}", fill.estimate));
+            if let Some(last) = fill.last {
+                let times =
+                    if fill.compactions == 1 { "once" } else { &format!("{} times", fill.compactions) };
+                lines.push(format!("compacted {times}; last from {} to {} tokens", last.before, last.after));
+            }
+        }
+        lines.join("\n")
+    }
+}

@@ -1,0 +1,289 @@
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio_util::sync::CancellationToken;
+use zk_agent::{Agent, AgentConversation};
+use zk_core::service::Questions;
+use zk_permission::ModeSwitch;
+use zk_tui::Style;
+use zk_tui::plain::{Keyboard, LineEditor, Screen, SharedScreen, TerminalUi, Waiting};
+use zk_view::ViewDriver;
+
+use super::attachments::Attachments;
+use super::effects::EffectHost;
+use super::wanted_screen::WantedScreen;
+use crate::commands::own_commands::{is_harmless, provide_own};
+use crate::commands::window_commands::window_commands;
+use crate::commands::{builtins, directory, job_commands, session_commands};
+use crate::opening::approval;
+use crate::opening::error::ChatError;
+use crate::opening::factory::{
+    ConversationFactory, ConversationHost, ConversationSource, OpenedConversation,
+};
+use crate::opening::interrupts::Interrupts;
+use crate::opening::sessions::{ConversationSessions, LeftSession};
+use crate::opening::start::ChatEnd;
+use crate::screen::front_end::{AbortOnDrop, ConsoleFrontEnd, Lines, attend};
+
+/// Told when a command begins and ends.
+type OnBusy = Arc<dyn Fn(bool) + Send + Sync>;
+
+/// A conversation with a person: the agent, where it is shown, and what is typed.
+pub(crate) struct Chat {
+    /// Factory that opened the conversation.
+    pub(crate) factory: Arc<dyn ConversationFactory>,
+    pub(crate) agent: Agent,
+    pub(crate) conversation: AgentConversation,
+    pub(crate) sessions: Arc<dyn ConversationSessions>,
+    pub(crate) screen: SharedScreen,
+    pub(crate) keyboard: Keyboard,
+    pub(crate) interrupts: Arc<dyn Interrupts>,
+    pub(crate) view: ViewDriver,
+    pub(crate) asking: Arc<Questions>,
+    pub(crate) ui: Arc<TerminalUi>,
+    /// Draws the conversation in lines; nothing where somebody else draws it.
+    pub(crate) lines: Mutex<Option<Lines>>,
+    /// Told when a command begins and ends of which the view knows nothing.
+    on_busy: Mutex<Option<OnBusy>>,
+    _following: AbortOnDrop,
+    /// Images that were attached to what is typed.
+    pub(crate) attachments: Attachments,
+    /// The screen to go on with.
+    pub(crate) wanted: WantedScreen,
+    /// Commands that were typed during a run and are done beside it.
+    pub(crate) beside: tokio::sync::Mutex<UnboundedReceiver<String>>,
+}
+
+/// Outcome of one line.
+pub(crate) enum LineOutcome {
+    Done,
+    /// The line was stopped, or failed.
+    Failed,
+    /// The conversation was to be opened anew, which cannot be done: text typed behind that was typed for
+    /// another state of things.
+    ReloadRejected,
+    /// The conversation is over.
+    Quit(ChatEnd),
+    /// The conversation goes on with what was read anew.
+    Reload(Arc<dyn ConversationFactory>),
+}
+
+/// Goes on with the next permission mode, and shows which.
+fn show_next_mode(modes: &ModeSwitch, screen: &SharedScreen) {
+    let mode = modes.cycle();
+    screen.line(Style::YELLOW, &format!("mode {mode}: {}", mode.describe()));
+}
+
+/// Provides the commands of a conversation on a terminal.
+fn provide_commands(
+    opened: &OpenedConversation,
+    factory: &Arc<dyn ConversationFactory>,
+    view: &ViewDriver,
+    keyboard: &Keyboard,
+    wanted: &WantedScreen,
+) {
+    let setup = factory.setup();
+    let mut commands = builtins::all(opened, factory, view, wanted);
+    commands.extend(session_commands::all(opened, setup, view, keyboard, wanted));
+    commands.extend(window_commands(&opened.conversation));
+    commands.push(job_commands::command());
+    commands.push(directory::command(setup.phrases.add_directory));
+    let warnings = provide_own(opened.agent.bus(), &commands);
+    warnings.iter().for_each(|warning| setup.notices.show(warning));
+}
+
+impl Chat {
+    /// Opens the conversation. Parts of the project that are not approved count if the person says so. `stop` ends the
+    /// opening where somebody listens for it already; without it, a conversation that is carried over is opened with the
+    /// settings it had: nothing is asked.
+    pub(crate) async fn open(
+        factory: &Arc<dyn ConversationFactory>,
+        source: ConversationSource<'_>,
+        front_end: ConsoleFrontEnd,
+        interrupts: Arc<dyn Interrupts>,
+        stop: Option<&CancellationToken>,
+    ) -> Result<Self, ChatError> {
+        let ConsoleFrontEnd { screen, keyboard, asking, view, draws_lines } = front_end;
+        screen.take_notices(&factory.setup().notices);
+        let ui = Arc::new(TerminalUi::new(screen.clone(), keyboard.clone()));
+        // A question may come before there is a conversation.
+        let following = view.clone();
+        let following = tokio::spawn(async move { following.follow_questions().await });
+        let following = AbortOnDrop(following);
+        let attending = draws_lines.then(|| attend(&view, &ui));
+        let factory = match (source, stop) {
+            (ConversationSource::Carried(_), None) => factory.clone(),
+            (ConversationSource::Carried(_) | ConversationSource::Start, _) => {
+                approval::ask(factory, &asking, &keyboard, &*interrupts, stop).await?
+            }
+        };
+        let setup = factory.setup();
+        let mut lines = None;
+        let host = ConversationHost {
+            ui: ui.clone(),
+            questions: asking.clone(),
+            view: view.clone(),
+            stop,
+            on_shown: Box::new(|not_shown| {
+                not_shown.iter().for_each(|line| screen.line(Style::DIM, line));
+                lines = attending.map(|attending| Lines::draw(&view, &screen, &ui, attending));
+            }),
+        };
+        let opened = factory.open(source, host).await?;
+        let wanted = WantedScreen::default();
+        wanted.set_drawn(!draws_lines);
+        provide_commands(&opened, &factory, &view, &keyboard, &wanted);
+        if let Some(modes) = opened.agent.bus().service::<ModeSwitch>() {
+            let screen = screen.clone();
+            keyboard.on_back_tab(move || show_next_mode(&*modes, &screen));
+        }
+        let attachments = match source {
+            ConversationSource::Start => Attachments::default(),
+            ConversationSource::Carried(carried) => {
+                let restoring = carried.restore(&opened.conversation, setup);
+                if let Err(error) = ConversationHost::unless_stopped(stop, restoring).await {
+                    opened.sessions.keep_outputs();
+                    // Another conversation may be opened instead, beside which nothing of this one is to run.
+                    opened.agent.bus().close().await;
+                    return Err(error);
+                }
+                carried.attachments.clone()
+            }
+        };
+        // Only now is there somebody who takes what is sent.
+        let (sender, beside) = unbounded_channel();
+        keyboard.on_line(move |line| {
+            let line = line.trim();
+            is_harmless(line) && sender.send(line.to_owned()).is_ok()
+        });
+        let OpenedConversation { agent, conversation, sessions } = opened;
+        Ok(Self {
+            factory,
+            agent,
+            conversation,
+            sessions,
+            screen,
+            keyboard,
+            interrupts,
+            view,
+            asking,
+            ui,
+            lines: Mutex::new(lines),
+            _following: following,
+            attachments,
+            wanted,
+            on_busy: Mutex::default(),
+            beside: tokio::sync::Mutex::new(beside),
+        })
+    }
+
+    pub(crate) fn greet(&self) {
+        let model = self.agent.model().reference();
+        let (setup, is_resumed) = (self.factory.setup(), self.sessions.is_resumed());
+        let kept = match self.sessions.open_session() {
+            Some(open) if is_resumed => format!("session {} continues", open.id()),
+            Some(_) => "session saved".to_owned(),
+            None => "session not saved".to_owned(),
+        };
+        self.screen.line(Style::DIM, &format!("zk {} · {model} · {kept}", env!("CARGO_PKG_VERSION")));
+        if setup.allow_all {
+            let text = format!("every tool runs without asking ({})", setup.phrases.allow_all);
+            self.screen.line(Style::YELLOW, &text);
+        }
+        if let Some(modes) = self.agent.bus().service::<ModeSwitch>() {
+            let mode = modes.chosen();
+            let text = format!("mode {mode}: {} · Shift-Tab changes it", mode.describe());
+            self.screen.line(Style::DIM, &text);
+        }
+        self.screen.line(Style::DIM, "/help lists the commands, !command runs one of your own, Ctrl-D ends");
+        // The drawn screen shows it as it was drawn when it took place.
+        if is_resumed && self.lines().is_some() {
+            for line in session_commands::last_exchange(&self.view.view().blocks) {
+                self.screen.line(Style::DIM, &line);
+            }
+        }
+    }
+
+    /// Parts that effects of the view are carried out on.
+    pub(crate) fn effects(&self) -> EffectHost<'_> {
+        EffectHost {
+            view: &self.view,
+            conversation: &self.conversation,
+            sessions: &*self.sessions,
+            attachments: &self.attachments,
+        }
+    }
+
+    /// Has `tell` told when a command begins and ends of which the view knows nothing.
+    pub(crate) fn on_busy(&self, tell: impl Fn(bool) + Send + Sync + 'static) {
+        *self.on_busy.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(tell));
+    }
+
+    pub(crate) fn tell_busy(&self, is_busy: bool) {
+        let tell = self.on_busy.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        tell.iter().for_each(|tell| tell(is_busy));
+    }
+
+    pub(crate) fn cycle_mode(&self) {
+        if let Some(modes) = self.agent.bus().service::<ModeSwitch>() {
+            show_next_mode(&*modes, &self.screen);
+        }
+    }
+
+    /// Shows a text of the person that is being dealt with.
+    pub(crate) fn echo(&self, text: &str) {
+        let label = if self.screen.lock().is_labelled() { "you:" } else { "›" };
+        self.screen.line(Style::PLAIN, &format!("{label} {text}"));
+    }
+
+    /// The next of the texts that were typed during a run.
+    pub(crate) fn next_queued(&self, editor: &mut LineEditor) -> Option<Waiting> {
+        let waiting = self.keyboard.next_queued()?;
+        editor.remember(&waiting.text);
+        Some(waiting)
+    }
+
+    /// Waits until everything that happened is drawn, where it is drawn in lines.
+    pub(crate) async fn flush(&self) {
+        let drained = self.lines().as_ref().map(|lines| lines.painting.drained());
+        if let Some(drained) = drained {
+            drained.wait().await;
+        }
+    }
+
+    pub(crate) fn lines(&self) -> MutexGuard<'_, Option<Lines>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Draws the conversation in lines on `screen` from now on.
+    pub(crate) fn draw_lines(&self, screen: Screen) {
+        self.wanted.set_drawn(false);
+        self.screen.replace(screen);
+        let attending = attend(&self.view, &self.ui);
+        *self.lines() = Some(Lines::draw(&self.view, &self.screen, &self.ui, attending));
+    }
+
+    /// Somebody else draws the conversation from now on, and what is written to `screen`.
+    pub(crate) fn draw_elsewhere(&self, screen: Screen) {
+        self.wanted.set_drawn(true);
+        *self.lines() = None;
+        self.screen.replace(screen);
+    }
+
+    pub(crate) async fn close(&self) {
+        self.conversation.close().await;
+        self.agent.bus().close().await;
+        let resume = self.factory.setup().phrases.resume;
+        for left in self.sessions.take_left() {
+            match left {
+                Err(error) => self.screen.line(Style::RED, &format!("session not saved: {error}")),
+                Ok(LeftSession::All(id)) => self.screen.line(Style::DIM, &format!("to go on: {resume} {id}")),
+                Ok(LeftSession::Part { id, missing }) => self.screen.line(
+                    Style::YELLOW,
+                    &format!("session saved but for its last {missing} entries; to go on: {resume} {id}"),
+                ),
+                Ok(LeftSession::Nothing) => {}
+            }
+        }
+    }
+}

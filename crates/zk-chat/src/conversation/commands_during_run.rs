@@ -1,0 +1,252 @@
+//! Commands that leave a run as it is: they are done beside it.
+
+use std::collections::VecDeque;
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio_util::sync::CancellationToken;
+use zk_agent::AgentConversation;
+use zk_core::service::{Command, CommandOutcome, match_command};
+use zk_skills::CommandFilesPlugin;
+use zk_tui::{ScreenKind, Style};
+use zk_view::{Effect, Intent};
+
+use super::chat::Chat;
+use super::line::{no_command, refresh_files};
+use crate::screen::host_messages::{HostEvent, Made, OpenConversation};
+
+/// Runs a command that works during a run, and returns its output.
+async fn output(conversation: &AgentConversation, line: &str) -> String {
+    let cx = conversation.command_cx();
+    match match_command(line.trim_start_matches('/'), |name| cx.item::<dyn Command>(name)) {
+        None => no_command(line, &cx),
+        Some((command, args)) => match command.run(args, &cx).await {
+            Ok(CommandOutcome::Show(text)) => text,
+            Ok(
+                CommandOutcome::Done
+                | CommandOutcome::Prompt(_)
+                | CommandOutcome::Quit
+                | CommandOutcome::Reload,
+            ) => String::new(),
+            Err(error) => error.to_string(),
+        },
+    }
+}
+
+/// Runs such a command, and tells the screen what it says.
+pub(crate) fn run(opened: &OpenConversation, line: String, notes: UnboundedSender<HostEvent>) {
+    let conversation = opened.conversation.clone();
+    let running = async move {
+        let text = output(&conversation, &line).await;
+        // The screen may have ended.
+        let _ = notes.send(HostEvent::Beside { line, text });
+    };
+    tokio::spawn(running);
+}
+
+/// Commands that make prompts, and prompts that were typed behind one, in the order of typing.
+#[derive(Default)]
+pub(crate) struct PromptCommands {
+    worker: Option<UnboundedSender<Typed>>,
+    /// Commands and prompts of which the screen was not told yet.
+    waiting: VecDeque<Waiting>,
+    /// Texts that nothing came of.
+    stopped: Vec<String>,
+}
+
+struct Waiting {
+    text: String,
+    stop: CancellationToken,
+}
+
+enum Typed {
+    Command { line: String, steers: bool, stop: CancellationToken },
+    Prompt(Intent),
+}
+
+impl PromptCommands {
+    /// Runs a command behind those before it, until `stop`; `notes` is told of each [`Made`].
+    pub(crate) fn run(
+        &mut self,
+        conversation: &AgentConversation,
+        notes: &UnboundedSender<HostEvent>,
+        (line, steers): (String, bool),
+        stop: &CancellationToken,
+    ) {
+        let sender = self.worker.get_or_insert_with(|| {
+            let (sender, typed) = unbounded_channel();
+            tokio::spawn(work(conversation.clone(), typed, notes.clone()));
+            sender
+        });
+        let stop = stop.child_token();
+        self.waiting.push_back(Waiting { text: line.clone(), stop: stop.clone() });
+        // The worker goes on for as long as the sender is kept.
+        let _ = sender.send(Typed::Command { line, steers, stop });
+    }
+
+    /// Takes a prompt that was typed behind commands; gives it back where none waits.
+    pub(crate) fn behind(&mut self, intent: Intent, stop: Option<CancellationToken>) -> Option<Intent> {
+        let (Intent::Submit { text } | Intent::Steer { text }) = &intent else { return Some(intent) };
+        let Some(sender) = self.worker.as_ref().filter(|_| !self.waiting.is_empty()) else {
+            return Some(intent);
+        };
+        let stop = stop.unwrap_or_default().child_token();
+        self.waiting.push_back(Waiting { text: text.clone(), stop });
+        let _ = sender.send(Typed::Prompt(intent));
+        None
+    }
+
+    /// Stops them all.
+    pub(crate) fn stop(&self) {
+        self.waiting.iter().for_each(|waiting| waiting.stop.cancel());
+    }
+
+    /// Takes in that the first of those that wait is done, and gives its text with what comes of it.
+    pub(crate) fn done(&mut self, made: Made) -> (String, Made) {
+        let Some(Waiting { text, stop }) = self.waiting.pop_front() else { return (String::new(), made) };
+        let made = if matches!(made, Made::Prompt(_)) && stop.is_cancelled() { Made::Stopped } else { made };
+        if made == Made::Stopped {
+            self.stopped.push(text.clone());
+        }
+        (text, made)
+    }
+
+    /// The texts that nothing came of, in the order of typing, once nothing waits any more.
+    pub(crate) fn take_stopped(&mut self) -> Option<String> {
+        let texts = std::mem::take(self.waiting.is_empty().then_some(&mut self.stopped)?);
+        (!texts.is_empty()).then(|| texts.join("\n"))
+    }
+
+    /// Ends the work, and gives the texts that nothing came of.
+    pub(crate) fn end(&mut self) -> Option<String> {
+        self.stop();
+        self.worker = None;
+        self.stopped.extend(self.waiting.drain(..).map(|waiting| waiting.text));
+        self.take_stopped()
+    }
+}
+
+async fn work(
+    conversation: AgentConversation,
+    mut typed: UnboundedReceiver<Typed>,
+    notes: UnboundedSender<HostEvent>,
+) {
+    while let Some(typed) = typed.recv().await {
+        let made = match typed {
+            Typed::Prompt(intent) => Made::Prompt(intent),
+            Typed::Command { line, steers, stop } => stop
+                .run_until_cancelled(made_by(&conversation, &line, steers, &stop))
+                .await
+                .unwrap_or(Made::Stopped),
+        };
+        if notes.send(HostEvent::Made(made)).is_err() {
+            return;
+        }
+    }
+}
+
+/// Runs a command. The text of a command file is put in its place where the prompt steers: one that waits gets it when its run
+/// begins.
+async fn made_by(
+    conversation: &AgentConversation,
+    line: &str,
+    steers: bool,
+    stop: &CancellationToken,
+) -> Made {
+    let cx = conversation.command_cx().with_stop(stop.clone());
+    refresh_files(&cx).await;
+    let rest = line.trim_start_matches('/');
+    let made = match match_command(rest, |name| cx.item::<dyn Command>(name)) {
+        // Something like `/etc/hosts` is the beginning of a prompt.
+        None if rest.split_whitespace().next().is_some_and(|name| name.contains('/')) => Ok(line.to_owned()),
+        None => Err(Made::Said(no_command(line, &cx))),
+        Some((command, args)) => match command.run(args, &cx).await {
+            Ok(outcome) => prompt_of(outcome),
+            Err(error) => Err(Made::Said(error.to_string())),
+        },
+    };
+    let prompt = match made {
+        Ok(prompt) => prompt,
+        Err(made) => return made,
+    };
+    if !steers {
+        return Made::Prompt(Intent::Submit { text: prompt });
+    }
+    let Some(files) = cx.service::<CommandFilesPlugin>() else {
+        return Made::Prompt(Intent::Steer { text: prompt });
+    };
+    match files.prompt_of(&prompt, &cx).await {
+        Ok(text) => Made::Prompt(Intent::Steer { text: text.unwrap_or(prompt) }),
+        Err(error) => Made::Said(error.to_string()),
+    }
+}
+
+/// The prompt of an outcome, or what else it is. The command has acted already, so the end of the conversation is not refused.
+fn prompt_of(outcome: CommandOutcome) -> Result<String, Made> {
+    match outcome {
+        CommandOutcome::Prompt(text) => Ok(text),
+        CommandOutcome::Show(text) => Err(Made::Said(text)),
+        CommandOutcome::Done => Err(Made::Said(String::new())),
+        CommandOutcome::Quit => Err(Made::Later("/quit")),
+        CommandOutcome::Reload => Err(Made::Later("/reload")),
+    }
+}
+
+impl Chat {
+    /// Awaits `work`, and does such commands that are typed meanwhile, where a conversation is drawn in lines.
+    pub(crate) async fn run_with_commands<T>(
+        &self,
+        stop: &CancellationToken,
+        work: impl Future<Output = T>,
+    ) -> T {
+        let Ok(mut typed) = self.beside.try_lock() else { return work.await };
+        let over = CancellationToken::new();
+        let working = async {
+            let worked = work.await;
+            over.cancel();
+            worked
+        };
+        let beside = async {
+            while let Some(Some(line)) = over.run_until_cancelled(typed.recv()).await {
+                self.command_beside(&line, stop).await;
+            }
+        };
+        tokio::join!(working, Box::pin(beside)).0
+    }
+
+    /// Runs the commands still in the channel after the keyboard stopped listening.
+    pub(crate) async fn drain_commands(&self) {
+        let Ok(mut typed) = self.beside.try_lock() else { return };
+        while let Ok(line) = typed.try_recv() {
+            self.command_beside(&line, &CancellationToken::new()).await;
+        }
+    }
+
+    async fn command_beside(&self, line: &str, stop: &CancellationToken) {
+        self.echo(line);
+        let Some(text) = stop.run_until_cancelled(output(&self.conversation, line)).await else {
+            return self.screen.line(Style::YELLOW, &format!("stopped: {line} was not done to its end"));
+        };
+        text.lines().for_each(|line| self.screen.line(Style::PLAIN, line));
+        let loads = |effect: &Effect| matches!(effect, Effect::LoadBody { .. });
+        while let Some(effect) = self.view.take_effect_where(loads) {
+            // Nothing of it is left to do.
+            let _ = self.effects().carry_out(effect).await;
+        }
+        if self.wanted.peek().is_some_and(|kind| kind != ScreenKind::Plain) {
+            self.screen.line(Style::DIM, "the other screen follows at the end of this run");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zk_core::service::CommandOutcome;
+
+    use super::{Made, prompt_of};
+
+    #[test]
+    fn a_command_that_ends_the_conversation_or_reads_it_anew_has_that_done_after_the_run() {
+        assert_eq!(prompt_of(CommandOutcome::Quit), Err(Made::Later("/quit")));
+        assert_eq!(prompt_of(CommandOutcome::Reload), Err(Made::Later("/reload")));
+    }
+}

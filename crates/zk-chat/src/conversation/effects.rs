@@ -1,0 +1,74 @@
+use zk_agent::AgentConversation;
+use zk_core::model::Message;
+use zk_core::service::Conversation;
+use zk_view::{BlockId, Effect, NoteLevel, ViewDriver, body_of};
+
+use super::attachments::Attachments;
+use crate::opening::sessions::ConversationSessions;
+
+/// Rest of an effect, for whoever took it up.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Remainder {
+    /// A prompt, or a command of the person's own: its run is waited for in the order of typing.
+    Run(String),
+    /// A text that belongs to what is being typed.
+    GiveBack(String),
+}
+
+/// Parts of a conversation that the effects of its view are carried out on, during a run and between runs.
+#[derive(Clone, Copy)]
+pub(crate) struct EffectHost<'a> {
+    pub(crate) view: &'a ViewDriver,
+    pub(crate) conversation: &'a AgentConversation,
+    pub(crate) sessions: &'a dyn ConversationSessions,
+    pub(crate) attachments: &'a Attachments,
+}
+
+impl EffectHost<'_> {
+    /// Whether an effect is about the run that goes on, so that it cannot wait until that is over.
+    pub(crate) fn is_urgent(effect: &Effect) -> bool {
+        match effect {
+            Effect::Steer { .. } | Effect::Abort | Effect::Reply { .. } | Effect::LoadBody { .. } => true,
+            Effect::Run { .. }
+            | Effect::Switch { .. }
+            | Effect::Compact { .. }
+            | Effect::Hurry
+            | Effect::Command { .. }
+            | Effect::GiveBack { .. } => false,
+        }
+    }
+
+    /// Carries out an effect, and gives what is left to do.
+    pub(crate) async fn carry_out(&self, effect: Effect) -> Option<Remainder> {
+        match effect {
+            Effect::Run { text } => return Some(Remainder::Run(text)),
+            Effect::GiveBack { text } => return Some(Remainder::GiveBack(text)),
+            Effect::LoadBody { id } => self.load_body(&id).await,
+            Effect::Steer { text } => self.steer(&text),
+            Effect::Abort | Effect::Reply { .. } | Effect::Switch { .. } | Effect::Compact { .. } => {
+                // Nothing of these is left to do.
+                let _ = self.view.carry_out(self.conversation, effect).await;
+            }
+            // The keyboard ends waits, and commands come as lines.
+            Effect::Hurry | Effect::Command { .. } => {}
+        }
+        None
+    }
+
+    /// Steers the run with a text, and with the images of its marks.
+    fn steer(&self, text: &str) {
+        let mut message = Message::injected(text, "steer");
+        message.content.extend(self.attachments.of(text));
+        // A text that comes too late waits in the queue of the view, which knows that the run is over.
+        let _ = self.conversation.steer(message);
+    }
+
+    /// Hands all lines of a result to the view, or says that they are gone.
+    async fn load_body(&self, id: &BlockId) {
+        let entries = self.sessions.shown_entries().await.unwrap_or_default();
+        match body_of(&entries, id) {
+            Some(lines) => self.view.body(id, &lines),
+            None => self.view.note(NoteLevel::Warning, "this output is not kept any more"),
+        }
+    }
+}

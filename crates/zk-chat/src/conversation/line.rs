@@ -1,0 +1,336 @@
+//! Effect of a typed line: a command, or a run.
+
+use std::sync::Arc;
+
+use tokio::sync::OwnedMutexGuard;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use zk_agent::RunOptions;
+use zk_core::kernel::Cx;
+use zk_core::model::{AgentError, Block, Message, Role, StopReason};
+use zk_core::service::{Command, CommandOutcome, Conversation, UiAnswer, match_command};
+use zk_skills::{CommandFilesPlugin, Skills};
+use zk_tui::Style;
+use zk_tui::plain::FOLLOW_UP_WAIT;
+use zk_view::{Effect, Intent};
+
+use super::bash;
+use super::chat::{Chat, LineOutcome};
+use super::effects::Remainder;
+use super::summary;
+use crate::commands::session_commands;
+use crate::opening::interrupts::Interruption;
+use crate::opening::start::ChatEnd;
+use zk_settings::suggest;
+
+/// Looks for command files: one may have come or gone since the last command.
+pub(crate) async fn refresh_files(cx: &Cx) {
+    if let Some(files) = cx.service::<CommandFilesPlugin>() {
+        files.refresh(cx).await;
+    }
+}
+
+/// The answer to a line with a command that nobody provides.
+pub(crate) fn no_command(line: &str, cx: &Cx) -> String {
+    let name = line.trim_start_matches('/').split_whitespace().next().unwrap_or_default();
+    let all = cx.items::<dyn Command>();
+    let hint = suggest::did_you_mean(name, all.iter().map(|command| &*command.name));
+    format!("there is no command /{name}{hint}; /help lists them")
+}
+
+impl Chat {
+    /// The commands of these lines of a drawn screen that nobody provides. Those of servers and skills may come later.
+    pub(crate) async fn unknown_commands(&self, lines: &[String]) -> Vec<String> {
+        let lines = lines.iter().filter(|line| !zk_tui::opens_picker(line));
+        let mut names = lines.map(|line| line.trim_start_matches('/')).peekable();
+        if names.peek().is_none() {
+            return Vec::new();
+        }
+        let cx = self.conversation.command_cx();
+        refresh_files(&cx).await;
+        let is_known = |line: &str| match_command(line, |name| cx.item::<dyn Command>(name)).is_some();
+        names
+            .filter(|line| !is_known(line))
+            .filter_map(|line| line.split_whitespace().next())
+            .filter(|name| !name.contains(':'))
+            .map(|name| format!("/{name}"))
+            .collect()
+    }
+
+    /// Waits for the turn to read a line: a question that is asked is answered first. Escape and Ctrl-C decline it.
+    pub(crate) async fn turn(&self) -> Result<OwnedMutexGuard<()>, LineOutcome> {
+        // Keys are for the line where nothing is asked any more.
+        if let Ok(turn) = timeout(2 * FOLLOW_UP_WAIT, self.keyboard.turn()).await {
+            return Ok(turn);
+        }
+        let waited = self
+            .interruptible(async |stop: CancellationToken| {
+                stop.run_until_cancelled(self.keyboard.turn()).await.ok_or(LineOutcome::Failed)
+            })
+            .await;
+        let turn = waited.and_then(|turn| turn);
+        if turn.is_err() {
+            for card in self.view.view().cards {
+                let (id, digest, answer) = (card.id, card.digest, UiAnswer::No { message: None });
+                self.view.intent(&Intent::Answer { id, digest, answer });
+            }
+        }
+        turn
+    }
+
+    /// Does what a line asks for.
+    pub(crate) async fn handle_line(&self, line: &str) -> LineOutcome {
+        if line.is_empty() {
+            return LineOutcome::Done;
+        }
+        if let Some(command) = line.strip_prefix('!') {
+            return self.run_own(command).await;
+        }
+        match self.command(line).await {
+            Err(outcome) => outcome,
+            Ok(outcome) => self.apply(line, outcome).await,
+        }
+    }
+
+    /// Runs a command of the person's own, which began with `!`.
+    async fn run_own(&self, command: &str) -> LineOutcome {
+        let (command, private) = command.strip_prefix('!').map_or((command, false), |rest| (rest, true));
+        let work = |stop| bash::run(self, command.trim(), private, stop);
+        self.interruptible(work).await.unwrap_or_else(|outcome| outcome)
+    }
+
+    /// Does what a text asks for that waited in the queue: a prompt, or a command of the person's own, behind which the next one
+    /// follows.
+    pub(crate) async fn run_text(&self, text: &str) -> LineOutcome {
+        let Some(command) = text.strip_prefix('!') else { return self.run_prompt(text).await };
+        self.screen.line(Style::BOLD, &format!("› {text}"));
+        self.tell_busy(true);
+        let outcome = self.run_own(command).await;
+        self.tell_busy(false);
+        let next = self.view.view().queue.iter().find(|queued| !queued.steers).cloned();
+        if let Some(next) = next.filter(|_| matches!(outcome, LineOutcome::Done)) {
+            self.view.intent(&Intent::Unqueue { id: next.id });
+            self.view.intent(&Intent::Submit { text: next.text.unsanitised().to_owned() });
+        }
+        outcome
+    }
+
+    /// Does what a text asks for that waited its turn, and what the view asks of its host then.
+    pub(crate) async fn run_waiting(&self, text: &str) -> LineOutcome {
+        let outcome = self.run_text(text).await;
+        // Requests behind a command of the person's own are known only now.
+        match self.follow_view().await {
+            LineOutcome::Done => outcome,
+            next => next,
+        }
+    }
+
+    /// Does what the view asks of its host.
+    pub(crate) async fn follow_view(&self) -> LineOutcome {
+        let mut outcome = LineOutcome::Done;
+        while let Some(effect) = self.view.take_effect() {
+            match self.effects().carry_out(effect).await {
+                // The outcome of a run is printed here.
+                Some(Remainder::Run(text)) => outcome = self.run_text(&text).await,
+                Some(Remainder::GiveBack(text)) => self.keyboard.give_back(&text),
+                None => {}
+            }
+        }
+        self.flush().await;
+        outcome
+    }
+
+    /// Has the view stop the run.
+    async fn stop(&self) {
+        self.view.intent(&Intent::Stop);
+        while let Some(effect) = self.view.take_effect_where(|effect| *effect == Effect::Abort) {
+            // Nothing of it is left to do.
+            let _ = self.effects().carry_out(effect).await;
+        }
+    }
+
+    /// Sends a prompt, and waits for the end of its run.
+    async fn submit(&self, text: String) -> LineOutcome {
+        self.view.intent(&Intent::Submit { text });
+        // A run does what effects ask for as well.
+        Box::pin(self.follow_view()).await
+    }
+
+    /// Does what came of a line.
+    async fn apply(&self, line: &str, outcome: Option<CommandOutcome>) -> LineOutcome {
+        Box::pin(self.follow_view()).await;
+        match outcome {
+            Some(CommandOutcome::Done) => LineOutcome::Done,
+            Some(CommandOutcome::Show(text)) => {
+                text.lines().for_each(|line| self.screen.line(Style::PLAIN, line));
+                LineOutcome::Done
+            }
+            Some(CommandOutcome::Prompt(text)) => self.submit(text).await,
+            Some(CommandOutcome::Quit) => LineOutcome::Quit(ChatEnd::Done),
+            Some(CommandOutcome::Reload) => match self.reread() {
+                Ok(factory) => LineOutcome::Reload(factory),
+                Err(why) => {
+                    let text = format!("nothing is read anew, everything stays as it is: {why}");
+                    text.lines().for_each(|line| self.screen.line(Style::YELLOW, line));
+                    LineOutcome::ReloadRejected
+                }
+            },
+            None => self.submit(line.to_owned()).await,
+        }
+    }
+
+    /// Runs `/name arguments`; nothing when the line is a prompt.
+    async fn command(&self, line: &str) -> Result<Option<CommandOutcome>, LineOutcome> {
+        let Some(rest) = line.strip_prefix('/') else { return Ok(None) };
+        let cx = self.conversation.command_cx();
+        // One that was trusted a moment ago may not have been looked for yet.
+        if rest.starts_with("skill:")
+            && let Some(skills) = cx.service::<Skills>()
+        {
+            let _ = skills.refresh(&cx).await;
+        }
+        refresh_files(&cx).await;
+        let Some((command, args)) = match_command(rest, |name| cx.item::<dyn Command>(name)) else {
+            let name = rest.split_whitespace().next().filter(|_| !rest.starts_with(char::is_whitespace));
+            let name = name.unwrap_or_default();
+            if rest.trim().is_empty() {
+                let text = "a command begins with / and its name; /help lists them";
+                return Ok(Some(CommandOutcome::Show(text.to_owned())));
+            }
+            // Something like `/etc/hosts` is the beginning of a prompt.
+            if name.is_empty() || name.contains('/') {
+                return Ok(None);
+            }
+            return Ok(Some(CommandOutcome::Show(no_command(line, &cx))));
+        };
+        let run = async |stop: CancellationToken| {
+            let ran = stop.run_until_cancelled(command.run(args, &cx)).await;
+            if ran.is_none() {
+                self.screen.line(Style::YELLOW, "stopped");
+            }
+            self.end_of_run(&stop).await;
+            ran
+        };
+        Ok(match self.interruptible(run).await? {
+            Some(Ok(outcome)) => Some(outcome),
+            Some(Err(error)) => Some(CommandOutcome::Show(error.to_string())),
+            None => return Err(LineOutcome::Failed),
+        })
+    }
+
+    /// Waits for a run that a command began, and tells which sessions it left.
+    async fn end_of_run(&self, stop: &CancellationToken) {
+        if self.conversation.state().run.is_some() {
+            if stop.run_until_cancelled(self.agent.wait_for_idle()).await.is_none() {
+                self.stop().await;
+            }
+            // The view gives back what was typed; what a plugin sent goes with the run.
+            let _ = self.conversation.idle().await;
+            self.flush().await;
+        }
+        for left in self.sessions.take_left() {
+            if let Some(line) = session_commands::describe_left(&left, "/resume") {
+                self.screen.line(Style::DIM, &line);
+            }
+        }
+    }
+
+    /// One run.
+    pub(crate) async fn run_prompt(&self, prompt: &str) -> LineOutcome {
+        // A prompt that was given back and sent as it was is in the conversation already.
+        let images = self.attachments.of(prompt);
+        let options = if self.is_unanswered(prompt) {
+            RunOptions::resume()
+        } else if images.is_empty() {
+            RunOptions::from(prompt)
+        } else {
+            RunOptions::prompt(std::iter::once(Block::text(prompt)).chain(images).collect())
+        };
+        let run = match self.conversation.run(options).await {
+            Ok(run) => run,
+            Err(error) => {
+                self.screen.line(Style::RED, &error.to_string());
+                return LineOutcome::Failed;
+            }
+        };
+        self.interruptible(async |stop: CancellationToken| {
+            let mut wait = std::pin::pin!(run.wait());
+            let outcome = tokio::select! {
+                outcome = &mut wait => outcome,
+                () = stop.cancelled() => {
+                    self.stop().await;
+                    wait.await
+                }
+            };
+            self.flush().await;
+            self.screen.end_line();
+            // Elsewhere the view says how the run ended, and what it took.
+            let is_told = self.lines().is_none();
+            let raise_limit = self.factory.setup().phrases.raise_output_limit;
+            match &outcome.result {
+                Ok(()) if is_told && outcome.stop == Some(StopReason::MaxTokens) => {
+                    let what = format!("hit the output limit: {raise_limit}");
+                    self.screen.line(Style::YELLOW, &what);
+                }
+                _ if is_told => {}
+                Ok(()) => {
+                    if let Some(note) = summary::incomplete(&outcome, &outcome.text, raise_limit) {
+                        self.screen.line(Style::YELLOW, &note);
+                    }
+                }
+                Err(AgentError::Aborted) => self.screen.line(Style::YELLOW, "stopped"),
+                Err(error) => self.screen.line(Style::RED, &self.factory.describe_error(error)),
+            }
+            if let Some(choices) = outcome.result.as_ref().err().and_then(summary::choices) {
+                self.screen.line(Style::YELLOW, choices);
+            }
+            self.sessions.print_notices();
+            let failed = matches!(&outcome.result, Err(error) if !matches!(error, AgentError::Aborted));
+            if failed && self.is_unanswered(prompt) {
+                self.keyboard.give_back(prompt);
+            }
+            // A handler of `input` may have dealt with the prompt.
+            if !is_told && (outcome.stats.turns > 0 || outcome.result.is_err()) {
+                let mut totals = summary::totals(&outcome.stats);
+                if let Some(context) = summary::context(&self.view.view().status) {
+                    totals.push_str(&format!(" · {context}"));
+                }
+                self.screen.line(Style::DIM, &totals);
+            }
+            if outcome.result.is_ok() { LineOutcome::Done } else { LineOutcome::Failed }
+        })
+        .await
+        .unwrap_or_else(|outcome| outcome)
+    }
+
+    /// Does `work` while Escape and Ctrl-C stop it; fails when they did, or the conversation has to end.
+    async fn interruptible<T, F: Future<Output = T>>(
+        &self,
+        work: impl FnOnce(CancellationToken) -> F,
+    ) -> Result<T, LineOutcome> {
+        let stop = CancellationToken::new();
+        self.interrupts.arm(stop.clone());
+        let watching = self.keyboard.watch(stop.clone());
+        if let Err(error) = &watching {
+            self.screen.line(Style::YELLOW, &format!("only Ctrl-C stops this: cannot read keys: {error}"));
+        }
+        let worked = self.run_with_commands(&stop, work(stop.clone())).await;
+        drop(watching);
+        self.drain_commands().await;
+        let seen = self.interrupts.seen();
+        self.interrupts.disarm();
+        match seen {
+            Some(Interruption::Terminated) => Err(LineOutcome::Quit(ChatEnd::Terminated)),
+            Some(Interruption::Interrupted) | None if stop.is_cancelled() => Err(LineOutcome::Failed),
+            Some(Interruption::Interrupted) | None => Ok(worked),
+        }
+    }
+
+    /// Whether the conversation ends with this prompt: it was sent, and nothing came of it.
+    fn is_unanswered(&self, prompt: &str) -> bool {
+        let is_it = |message: &Arc<Message>| {
+            message.role == Role::User && message.injected_by.is_none() && message.text() == prompt
+        };
+        self.agent.history().last().is_some_and(is_it)
+    }
+}

@@ -1,0 +1,10 @@
+pub(crate) mod attachments;
+pub(crate) mod bash;
+pub(crate) mod chat;
+pub(crate) mod commands_during_run;
+pub(crate) mod effects;
+pub(crate) mod job_rows;
+pub(crate) mod line;
+pub(crate) mod reload;
+pub(crate) mod summary;
+pub(crate) mod wanted_screen;

@@ -1,0 +1,221 @@
+//! `/reload`: the conversation goes on with settings and plugins that are read anew.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+use zk_core::model::Role;
+use zk_core::service::Conversation;
+use zk_permission::ModeSwitch;
+use zk_tools::{JobPhase, Jobs};
+use zk_tui::plain::{Keyboard, SharedScreen};
+use zk_tui::term::Tty;
+use zk_tui::{DRAFT_PAUSE, Drafts, ScreenKind, Style};
+
+use super::chat::Chat;
+use crate::commands::session_commands;
+use crate::opening::carried::{Carried, CarriedSession};
+use crate::opening::error::ChatError;
+use crate::opening::factory::{ConversationFactory, ConversationSource, Reread};
+use crate::opening::interrupts::{Interruption, Interrupts};
+use crate::opening::sessions::LeftSession;
+use crate::opening::setup::ChatSetup;
+use crate::opening::start::ChatEnd;
+use crate::screen::draft_files::draft_files;
+use crate::screen::front_end::ConsoleFrontEnd;
+use crate::screen::pending_input::PendingInput;
+use crate::screen::terminal_session::{ScreenStart, TerminalSession};
+
+/// Message once everything was read.
+const READ: &str = "settings, hooks, keys, theme, skills, agents and MCP servers are read anew";
+
+impl Chat {
+    /// Reads the settings as they are now, unless this conversation cannot go on with them.
+    pub(crate) fn reread(&self) -> Result<Arc<dyn ConversationFactory>, String> {
+        let jobs = self.agent.bus().service::<Jobs>().map(|jobs| jobs.list()).unwrap_or_default();
+        let runs = |phase: &JobPhase| matches!(phase, JobPhase::Running | JobPhase::Ending);
+        if let Some(job) = jobs.iter().find(|job| runs(&job.phase) && !job.detached) {
+            let command = job.command.lines().next().unwrap_or_default();
+            return Err(format!(
+                "{} still runs in the background and would end ({command}); wait for it, or end it with /jobs kill {0}",
+                job.id
+            ));
+        }
+        let Reread { factory, warnings } = self.factory.reread().map_err(|error| error.to_string())?;
+        warnings.iter().for_each(|warning| self.screen.line(Style::YELLOW, &format!("warning: {warning}")));
+        Ok(factory)
+    }
+
+    /// Ends everything of this conversation, and gives what the next one goes on with.
+    async fn carry(self) -> Carried {
+        let session = self.sessions.unsaved();
+        let is_unsaved = self.sessions.open_session().is_none();
+        let messages = self.agent.history();
+        let is_answered = messages.iter().any(|message| message.role == Role::Assistant);
+        let carried = is_unsaved.then(|| CarriedSession::Unsaved(session.clone(), messages.clone()));
+        if is_unsaved {
+            self.sessions.keep_outputs();
+        }
+        let modes = self.agent.bus().service::<ModeSwitch>();
+        let (model, thinking) = (self.agent.model(), self.agent.thinking());
+        let thinking = (thinking.level != self.factory.setup().thinking).then_some(thinking);
+        let (cwd, counts) = (self.conversation.state().cwd, self.agent.counts());
+        let jobs = self.agent.bus().service::<Jobs>();
+        let jobs = jobs.map(|jobs| jobs.hand_over()).unwrap_or_default();
+        self.conversation.close().await;
+        self.agent.bus().close().await;
+        let left = self.sessions.take_left().pop();
+        let session = carried.unwrap_or_else(|| match left {
+            Some(Ok(LeftSession::All(id))) => CarriedSession::Stored(id),
+            Some(Ok(LeftSession::Nothing)) | None if !is_answered => CarriedSession::Empty,
+            // The session could not be stored from some moment on.
+            Some(Ok(LeftSession::Nothing)) | None => CarriedSession::Unsaved(session, messages.clone()),
+            Some(left @ (Ok(LeftSession::Part { .. }) | Err(_))) => {
+                let line = session_commands::describe_left(&left, self.factory.setup().phrases.resume);
+                line.iter().for_each(|line| self.screen.line(Style::YELLOW, line));
+                CarriedSession::Unsaved(session, messages.clone())
+            }
+        });
+        let injected = messages.iter().rev().take_while(|message| message.role == Role::User);
+        let mut unstored: Vec<_> = injected.cloned().collect();
+        unstored.reverse();
+        let mode = modes.and_then(|modes| modes.changed());
+        let (attachments, asking, view) = (self.attachments, self.asking, self.view);
+        Carried { session, unstored, model, thinking, mode, cwd, attachments, jobs, counts, asking, view }
+    }
+}
+
+/// The screen to go on with: another one only if the settings say so now, and did not before.
+pub(crate) fn kind(now: ScreenKind, before: &ChatSetup, read: &ChatSetup) -> ScreenKind {
+    if before.screen == read.screen { now } else { read.screen_kind() }
+}
+
+/// Ends a conversation and opens it anew with what was read; with what it had before, if that cannot be done or the person
+/// stops it. What is typed meanwhile is kept.
+pub(crate) fn open(
+    session: &mut TerminalSession,
+    read: Arc<dyn ConversationFactory>,
+    chat: Chat,
+    pending: PendingInput,
+) -> Result<ControlFlow<ChatEnd, ScreenStart>, ChatError> {
+    let before = chat.factory.clone();
+    // Nobody draws until it is open again.
+    let screen = SharedScreen::with_keys(read.setup().plain_screen());
+    chat.screen.replace(read.setup().plain_screen());
+    let TerminalSession { tty, interrupts, runtime, .. } = &*session;
+    let mut reopening = Reopening { tty, interrupts, screen, pending };
+    let opened = runtime.block_on(async {
+        let opened = reopening.open(read, before, chat).await;
+        interrupts.disarm();
+        opened
+    });
+    let pending = reopening.pending;
+    if !matches!(opened, Ok(ControlFlow::Continue(_))) {
+        // The next conversation of this directory gets it.
+        Drafts::new(draft_files(session.factory.setup()), DRAFT_PAUSE).hand_on(pending.text());
+    }
+    let (chat, factory, said) = match opened? {
+        ControlFlow::Continue(opened) => opened,
+        ControlFlow::Break(end) => return Ok(ControlFlow::Break(end)),
+    };
+    session.factory = factory;
+    let chat = Box::new(chat);
+    Ok(ControlFlow::Continue(ScreenStart::GoOn { chat, pending, said: Some(said) }))
+}
+
+/// A conversation that is opened anew, while nobody draws it.
+struct Reopening<'a> {
+    tty: &'a Tty,
+    interrupts: &'a Arc<dyn Interrupts>,
+    screen: SharedScreen,
+    pending: PendingInput,
+}
+
+impl Reopening<'_> {
+    async fn open(
+        &mut self,
+        read: Arc<dyn ConversationFactory>,
+        before: Arc<dyn ConversationFactory>,
+        chat: Chat,
+    ) -> Result<ControlFlow<ChatEnd, (Chat, Arc<dyn ConversationFactory>, String)>, ChatError> {
+        let came_with = self.pending.work.len();
+        let stop = CancellationToken::new();
+        self.interrupts.arm(stop.clone());
+        let limits = read.setup().limits.clone();
+        let keyboard = Keyboard::new(self.tty.clone(), self.screen.clone(), move || limits.skip_waits());
+        // Closing is waited for: a second signal ends the program.
+        let carried = self.listening(&keyboard, &stop, chat.carry()).await;
+        let opened = match stop.is_cancelled() {
+            true => Err(ChatError::Stopped),
+            false => self.attempt(&read, &carried, Some(&stop)).await,
+        };
+        if self.is_terminated() {
+            return self.end(opened.ok()).await;
+        }
+        let failure = match opened {
+            Ok(chat) => return Ok(ControlFlow::Continue((chat, read, READ.to_owned()))),
+            Err(failure) => failure,
+        };
+        // Text that was typed for the new settings is not for those before. Whoever stopped this knows which
+        // count from then on.
+        let count = if stop.is_cancelled() { came_with } else { self.pending.work.len() };
+        // There is nothing else to go back to, so Ctrl-C does not stop this; a second signal ends the program.
+        self.interrupts.arm(CancellationToken::new());
+        let opened = self.attempt(&before, &carried, None).await;
+        if self.is_terminated() {
+            return self.end(opened.ok()).await;
+        }
+        let mut said = format!("cannot go on with the new settings, so those before stay: {failure}");
+        if self.pending.give_back(count) {
+            said.push_str("; what was typed behind it was not sent");
+        }
+        opened.map(|chat| ControlFlow::Continue((chat, before, said)))
+    }
+
+    async fn attempt(
+        &mut self,
+        factory: &Arc<dyn ConversationFactory>,
+        carried: &Carried,
+        stop: Option<&CancellationToken>,
+    ) -> Result<Chat, ChatError> {
+        let shown = (carried.asking.clone(), carried.view.clone());
+        let front_end =
+            ConsoleFrontEnd::showing(factory.setup(), self.tty.clone(), self.screen.clone(), shown, true);
+        let keyboard = front_end.keyboard.clone();
+        let source = ConversationSource::Carried(carried);
+        let opening = Box::pin(Chat::open(factory, source, front_end, self.interrupts.clone(), stop));
+        let chat = self.listening(&keyboard, &stop.cloned().unwrap_or_default(), opening).await?;
+        // Only now is it certain that this conversation goes on.
+        if let Some(jobs) = chat.agent.bus().service::<Jobs>() {
+            jobs.take_over(&carried.jobs);
+        }
+        Ok(chat)
+    }
+
+    /// Awaits `work` while Escape and Ctrl-C cancel `stop`, and keeps what is typed meanwhile.
+    async fn listening<T>(
+        &mut self,
+        keyboard: &Keyboard,
+        stop: &CancellationToken,
+        work: impl Future<Output = T>,
+    ) -> T {
+        keyboard.set_draft(std::mem::take(&mut self.pending.draft));
+        // Without keys a signal still stops it.
+        let watching = keyboard.watch(stop.clone());
+        let worked = work.await;
+        drop(watching);
+        self.pending.take_from(keyboard);
+        worked
+    }
+
+    fn is_terminated(&self) -> bool {
+        self.interrupts.seen() == Some(Interruption::Terminated)
+    }
+
+    async fn end<T>(&self, opened: Option<Chat>) -> Result<ControlFlow<ChatEnd, T>, ChatError> {
+        if let Some(chat) = opened {
+            chat.close().await;
+        }
+        Ok(ControlFlow::Break(ChatEnd::Terminated))
+    }
+}

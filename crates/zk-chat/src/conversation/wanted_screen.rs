@@ -1,0 +1,50 @@
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use zk_tui::ScreenKind;
+
+/// Messages between commands and the host of the screen: how it is drawn now, another one to go on with, or a
+/// text for the clipboard.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WantedScreen(Arc<Mutex<Wanted>>);
+
+#[derive(Debug, Default)]
+struct Wanted {
+    kind: Option<ScreenKind>,
+    copy: Option<String>,
+    is_drawn: bool,
+}
+
+impl WantedScreen {
+    pub(crate) fn set(&self, kind: ScreenKind) {
+        self.lock().kind = Some(kind);
+    }
+
+    pub(crate) fn peek(&self) -> Option<ScreenKind> {
+        self.lock().kind
+    }
+
+    pub(crate) fn take(&self) -> Option<ScreenKind> {
+        self.lock().kind.take()
+    }
+
+    /// Says whether the conversation is drawn now, or printed in plain lines.
+    pub(crate) fn set_drawn(&self, is_drawn: bool) {
+        self.lock().is_drawn = is_drawn;
+    }
+
+    pub(crate) fn is_drawn(&self) -> bool {
+        self.lock().is_drawn
+    }
+
+    pub(crate) fn copy(&self, text: String) {
+        self.lock().copy = Some(text);
+    }
+
+    pub(crate) fn take_copy(&self) -> Option<String> {
+        self.lock().copy.take()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Wanted> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,119 @@
+//! A conversation with a person at a terminal: prompts, commands, sessions, and the way from one screen to another.
+//!
+//! [`run`] has a program's [`ConversationFactory`] open a conversation and shows it until the person ends it: on the inline, the full or the plain
+//! screen of `zk-tui`. The factory decides what a conversation consists of; it is asked again when everything is read anew, and for models and
+//! providers by name.
+//!
+//! | item | what it is |
+//! |---|---|
+//! | [`run`] | a conversation from its first prompt to its end, on any of the screens |
+//! | [`ConversationFactory`] | opens conversations: from the start, and from the one before; finds models and providers |
+//! | [`AgentFactory`] | the simplest one: an agent on a bus of its own, which nothing is kept of |
+//! | [`ChatSetup`], [`EditorEnv`] | place, settings and environment, as plain values |
+//! | [`ConversationSessions`] | the present session, those that were left, and those to go on with; [`NoSessions`] keeps none |
+//! | [`Interrupts`] | the signals of the process; [`NoInterrupts`] has none |
+//! | [`UnapprovedProject`] | parts of a project that the person is asked about first |
+//! | [`zk_permission::ModeSwitch`], [`PersonExec`], [`JobRows`] | services and a plugin of the bus: the person's own commands, rows of jobs |
+//! | [`session_lines`], [`context_lines`], [`totals`] | lists and sums in lines, as commands print them |
+//! | [`ChatEnd`], [`ChatError`] | how it ended, or why it could not go on; exit codes are the program's |
+//!
+//! # Example
+//!
+//! `cargo run -p zk-chat --example scripted_chat -- "Say hello."`
+//!
+#![doc = "```ignore"]
+#![doc = include_str!("../examples/scripted_chat.rs")]
+#![doc = "```"]
+//!
+//! # What this crate must never know
+//!
+//! No argument, no environment variable, no settings file, no exit code; no vendor, no store and no server by name. Of its siblings it knows
+//! those that a conversation consists of, and no crate but the program knows it.
+
+mod commands;
+mod conversation;
+mod opening;
+mod screen;
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use zk_exec::LocalStateFiles;
+use zk_tui::ScreenKind;
+use zk_tui::plain::{LineEditor, Screen};
+use zk_tui::term::{Restored, TerminalGuard, Tty};
+
+pub use commands::context_lines::context_lines;
+pub use commands::own_commands::OWN_COMMANDS;
+pub use commands::session_lines::{parent_remark, session_lines};
+pub use conversation::job_rows::JobRows;
+pub use conversation::summary::{choices, incomplete, is_empty, totals};
+pub use opening::agent_factory::AgentFactory;
+pub use opening::carried::{Carried, CarriedSession};
+pub use opening::error::ChatError;
+pub use opening::factory::{
+    ConversationFactory, ConversationHost, ConversationSource, NamedModel, OnShown, OpenedConversation,
+    Reread, UnapprovedProject,
+};
+pub use opening::interrupts::{Interruption, Interrupts, NoInterrupts};
+pub use opening::person_exec::PersonExec;
+pub use opening::sessions::{ConversationSessions, LeftSession, NoSessions, UnsavedSession};
+pub use opening::setup::{ChatSetup, ExecutionPlace, ProgramPhrases};
+pub use opening::start::{ChatEnd, ChatStart};
+pub use screen::editor::EditorEnv;
+
+use conversation::reload;
+use screen::runtime::Runtime;
+use screen::terminal_session::{ScreenExit, ScreenStart, TerminalSession};
+use screen::{inline, plain};
+
+/// A conversation on the terminal: on the inline screen, or in lines where those are asked for or the terminal can do no
+/// more. `watch` begins to watch for signals; what it is given puts the terminal back as it was.
+///
+/// # Errors
+/// [`ChatError`] when the conversation cannot be opened, or the terminal cannot be used.
+pub fn run<W>(factory: Arc<dyn ConversationFactory>, start: ChatStart, watch: W) -> Result<ChatEnd, ChatError>
+where
+    W: FnOnce(Box<dyn Fn() + Send + Sync>) -> std::io::Result<Arc<dyn Interrupts>>,
+{
+    let setup = factory.setup();
+    let tty = Tty::of_stdin(Screen::stdout(&setup.terminal).is_capable()).map_err(ChatError::Terminal)?;
+    let guard = TerminalGuard::of_stdin(tty.clone()).map_err(ChatError::Terminal)?;
+    let _restored = Restored(guard.clone());
+    let leaving = guard.clone();
+    let interrupts = watch(Box::new(move || leaving.leave())).map_err(ChatError::Terminal)?;
+    interrupts.disarm();
+    let editor = LineEditor::new(line_history(setup))?;
+    let mut kind = setup.screen_kind();
+    let mut session = TerminalSession { factory, tty, guard, interrupts, runtime: Runtime::new()?, editor };
+    let mut start = ScreenStart::Open(start);
+    loop {
+        let ended = match kind {
+            ScreenKind::Plain => plain::run(&mut session, start)?,
+            ScreenKind::Inline | ScreenKind::Full => inline::run(&mut session, start, kind)?,
+        };
+        match ended {
+            ScreenExit::End(end) => return Ok(end),
+            ScreenExit::Screen { next, chat, pending } => {
+                kind = next;
+                start = ScreenStart::GoOn { chat, pending, said: None };
+            }
+            ScreenExit::Reload { factory, chat, pending, kind: shown } => {
+                let before = session.factory.clone();
+                start = match reload::open(&mut session, factory, *chat, pending)? {
+                    ControlFlow::Continue(start) => start,
+                    ControlFlow::Break(end) => return Ok(end),
+                };
+                kind = reload::kind(shown, before.setup(), session.factory.setup());
+            }
+        }
+    }
+}
+
+/// The file of the lines that were typed before, in a directory that is made where it is absent.
+fn line_history(setup: &ChatSetup) -> Option<PathBuf> {
+    let can_keep =
+        |path: &PathBuf| path.parent().is_some_and(|dir| LocalStateFiles::make_private_dir(dir).is_ok());
+    setup.line_history.clone().filter(can_keep)
+}

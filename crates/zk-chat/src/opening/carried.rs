@@ -1,0 +1,96 @@
+use std::collections::HashSet;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use zk_agent::{AgentConversation, AgentCounts};
+use zk_core::model::{Message, MessageId, Model, SessionId, ThinkingRequest};
+use zk_core::service::{Conversation, Questions};
+use zk_permission::Mode;
+use zk_permission::ModeSwitch;
+use zk_tools::JobHandover;
+use zk_view::ViewDriver;
+
+use super::error::ChatError;
+use super::sessions::UnsavedSession;
+use super::setup::ChatSetup;
+use crate::commands::directory;
+use crate::conversation::attachments::Attachments;
+
+/// State that goes on in the conversation that is opened next.
+pub struct Carried {
+    /// Session to go on with.
+    pub session: CarriedSession,
+    /// Last messages, which are stored with the next run, such as the output of a command of the person.
+    pub(crate) unstored: Vec<Arc<Message>>,
+    /// Model that is in use.
+    pub model: Model,
+    /// Thinking of the model, if the person chose it.
+    pub(crate) thinking: Option<ThinkingRequest>,
+    /// The permission mode, if the person chose it.
+    pub(crate) mode: Option<Mode>,
+    /// The directory that tools work in.
+    pub(crate) cwd: PathBuf,
+    pub(crate) attachments: Attachments,
+    pub(crate) jobs: JobHandover,
+    pub(crate) counts: AgentCounts,
+    pub(crate) asking: Arc<Questions>,
+    pub(crate) view: ViewDriver,
+}
+
+impl fmt::Debug for Carried {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Carried")
+            .field("session", &self.session)
+            .field("cwd", &self.cwd)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Session that goes on.
+#[derive(Debug)]
+pub enum CarriedSession {
+    /// One that is stored.
+    Stored(SessionId),
+    /// One that is stored nowhere, or no longer.
+    Unsaved(UnsavedSession, Vec<Arc<Message>>),
+    /// One without an answer in it.
+    Empty,
+}
+
+impl Carried {
+    /// Chooses again what was chosen in the conversation.
+    pub(crate) async fn restore(
+        &self,
+        conversation: &AgentConversation,
+        setup: &ChatSetup,
+    ) -> Result<(), ChatError> {
+        let agent = conversation.agent();
+        agent.continue_counts(self.counts);
+        if let Some(thinking) = self.thinking.filter(|chosen| chosen.level != agent.thinking().level) {
+            agent.set_thinking(thinking).await.map_err(|error| ChatError::Factory(error.into()))?;
+        }
+        let known: HashSet<Option<MessageId>> =
+            agent.history().iter().map(|known| known.id.clone()).collect();
+        for message in self.unstored.iter().filter(|message| !known.contains(&message.id)) {
+            agent.inject(Message::clone(message)).map_err(|error| ChatError::Factory(error.into()))?;
+        }
+        let modes = agent.bus().service::<ModeSwitch>();
+        if let (Some(modes), Some(mode)) = (modes, self.mode)
+            && let Err(why) = modes.choose(mode)
+        {
+            setup.notices.show(&format!("the permission mode is {} now, not {mode}: {why}", modes.chosen()));
+        }
+        if conversation.state().cwd != self.cwd {
+            let cx = conversation.command_cx();
+            if let Err(why) =
+                directory::go_to(&self.cwd.to_string_lossy(), conversation, &cx, setup.phrases.add_directory)
+                    .await
+            {
+                let now = conversation.state().cwd;
+                setup.notices.show(&format!("tools work in {} now: {why}", now.display()));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,10 @@
+pub(crate) mod agent_factory;
+pub(crate) mod approval;
+pub(crate) mod carried;
+pub(crate) mod error;
+pub(crate) mod factory;
+pub(crate) mod interrupts;
+pub(crate) mod person_exec;
+pub(crate) mod sessions;
+pub(crate) mod setup;
+pub(crate) mod start;

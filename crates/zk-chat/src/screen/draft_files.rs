@@ -1,0 +1,69 @@
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::process::{Pid, test_kill_process};
+use zk_core::service::{HostFiles, HostRead};
+use zk_exec::LocalStateFiles;
+use zk_tui::DraftFiles;
+
+use super::editor::{MAX_DRAFT_BYTES, write_private};
+use crate::opening::setup::ChatSetup;
+
+/// Files of drafts in a directory of the person's, named after their processes.
+struct LocalDraftFiles {
+    dir: PathBuf,
+    /// File of this process.
+    file: PathBuf,
+    /// Directory worked in.
+    cwd: String,
+    host_files: Arc<dyn HostFiles>,
+}
+
+impl std::fmt::Debug for LocalDraftFiles {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LocalDraftFiles").field("file", &self.file).finish_non_exhaustive()
+    }
+}
+
+/// The files of drafts; nothing without a directory for them.
+pub(crate) fn draft_files(setup: &ChatSetup) -> Option<Box<dyn DraftFiles>> {
+    let dir = setup.state_dir.as_ref()?.join("drafts");
+    let file = dir.join(std::process::id().to_string());
+    Some(Box::new(LocalDraftFiles {
+        dir,
+        file,
+        cwd: setup.cwd.display().to_string(),
+        host_files: setup.host_files.clone(),
+    }))
+}
+
+impl DraftFiles for LocalDraftFiles {
+    fn take_lost(&self) -> Option<String> {
+        let mut found: Vec<String> = Vec::new();
+        for entry in std::fs::read_dir(&self.dir).ok()?.filter_map(Result::ok) {
+            let pid = entry.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
+            let Some(pid) = pid.filter(|pid| test_kill_process(*pid).is_err()) else { continue };
+            let read = self.host_files.read(&entry.path(), &HostRead::whole(MAX_DRAFT_BYTES));
+            let text = read.ok().and_then(|file| String::from_utf8(file.bytes).ok()).unwrap_or_default();
+            if let Some(("", draft)) = text.strip_prefix(&self.cwd).and_then(|rest| rest.split_once('\n')) {
+                found.push(draft.to_owned());
+                forget(&self.dir.join(pid.as_raw_nonzero().to_string()));
+            }
+        }
+        found.retain(|draft| !draft.trim().is_empty());
+        (!found.is_empty()).then(|| found.join("\n"))
+    }
+
+    fn store(&self, text: &str) {
+        if text.is_empty() {
+            return forget(&self.file);
+        }
+        let text = format!("{}\n{text}", self.cwd);
+        let _ = LocalStateFiles::make_private_dir(&self.dir).and_then(|()| write_private(&self.file, &text));
+    }
+}
+
+fn forget(file: &Path) {
+    // Most processes never stored one.
+    let _ = std::fs::remove_file(file);
+}

@@ -1,0 +1,155 @@
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::signal::unix::{SignalKind, signal};
+use zk_core::service::{
+    Exec, ExecRequest, Exit, HostFiles, HostRead, Input as ExecInput, OutsideExec, Process, ProcessEvent,
+    TerminalSize,
+};
+use zk_exec::LocalStateFiles;
+use zk_tui::{Input, Modes, Typed};
+
+use super::host_messages::OpenConversation;
+use crate::opening::setup::ChatSetup;
+
+/// Interval of looks whether the terminal is given back, while another program has it.
+const AWAY: Duration = Duration::from_millis(250);
+
+/// Variables that an editor sees beside those of every command: how to draw, and where its settings are.
+const GRANTED: [&str; 12] = [
+    "TERM",
+    "COLORTERM",
+    "TERMINFO",
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+    "XDG_RUNTIME_DIR",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "VIMINIT",
+    "NVIM_APPNAME",
+    "EMACS_SERVER_FILE",
+    "TMUX",
+];
+
+/// Size limit of drafts and edited prompts, in bytes.
+pub(crate) const MAX_DRAFT_BYTES: usize = 64 << 20;
+
+/// Editor of the person, and the variables of the environment that it sees.
+#[derive(Clone, Debug)]
+pub struct EditorEnv {
+    command: String,
+    granted: Vec<(&'static str, OsString)>,
+}
+
+impl EditorEnv {
+    /// Takes the values that `find` knows; an empty one counts as none.
+    pub fn new(find: impl Fn(&str) -> Option<OsString>) -> Self {
+        let found = |name: &str| find(name).filter(|value| !value.is_empty());
+        let command = ["VISUAL", "EDITOR"].into_iter().find_map(|name| found(name)?.into_string().ok());
+        let granted = GRANTED.iter().filter_map(|name| Some((*name, found(name)?)));
+        Self { command: command.unwrap_or_else(|| "vi".to_owned()), granted: granted.collect() }
+    }
+}
+
+/// A text in the person's own editor, on this terminal.
+pub(crate) struct Editing {
+    process: Box<dyn Process>,
+    input: Input,
+    file: PathBuf,
+    host_files: Arc<dyn HostFiles>,
+}
+
+impl Editing {
+    /// Opens `text` in `$VISUAL` or `$EDITOR`, or `vi`. The terminal gives bytes already, and nobody else reads it.
+    pub(crate) async fn begin(
+        setup: &ChatSetup,
+        opened: &OpenConversation,
+        text: &str,
+    ) -> Result<Self, String> {
+        let editor = &setup.editor.command;
+        let state = setup.state_dir.as_ref().ok_or("there is no home directory to keep the draft in")?;
+        let file = state.join(format!("draft-{}.md", std::process::id()));
+        let cannot = |error: io::Error| format!("cannot write {}: {error}", file.display());
+        LocalStateFiles::make_private_dir(state).map_err(cannot)?;
+        write_private(&file, text).map_err(cannot)?;
+        let bus = opened.agent.bus();
+        let outside = bus.service::<OutsideExec>().map(|outside| outside.0.clone());
+        let exec = outside.or_else(|| bus.service::<dyn Exec>()).ok_or("nothing here can run an editor")?;
+        let size = Modes::size();
+        let cells = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
+        let request = ExecRequest {
+            args: vec!["-c".into(), format!("{editor} \"$1\"").into(), "zk".into(), file.clone().into()],
+            input: ExecInput::Piped,
+            terminal: Some(TerminalSize { rows: cells(size.height), columns: cells(size.width) }),
+            env: setup.editor.granted.iter().map(|(name, value)| (name.into(), value.clone())).collect(),
+            ..ExecRequest::new("bash", setup.cwd.clone())
+        };
+        let process = exec.spawn(request).await.map_err(|error| format!("cannot run {editor}: {error}"))?;
+        let input = Input::read_bytes().map_err(|error| format!("cannot read the terminal: {error}"))?;
+        Ok(Self { process, input, file, host_files: setup.host_files.clone() })
+    }
+
+    /// Hands on what the editor shows and what is typed at it, until it ends. Gives the text as it is then; nothing if the
+    /// editor failed.
+    pub(crate) async fn finish(mut self) -> Result<String, String> {
+        let mut resized = signal(SignalKind::window_change()).map_err(|error| error.to_string())?;
+        let (mut exit, mut is_away) = (None, false);
+        loop {
+            tokio::select! {
+                event = self.process.next() => match event.map_err(|error| error.to_string())? {
+                    Some(ProcessEvent::Output(_, bytes)) => Modes::hand_on(&bytes).map_err(|error| error.to_string())?,
+                    Some(ProcessEvent::Exited(how)) => exit = Some(how),
+                    Some(ProcessEvent::Closed(_)) => {}
+                    None => break,
+                },
+                typed = self.input.next() => match typed {
+                    // An editor that reads no more is about to end.
+                    Typed::Bytes(bytes) => drop(self.process.write(&bytes).await),
+                    Typed::Keys(_) => {}
+                    Typed::Away => is_away = true,
+                    Typed::Gone => return Err("nobody is at the terminal any more".to_owned()),
+                },
+                () = tokio::time::sleep(AWAY), if is_away => {
+                    is_away = false;
+                    self.input.resume();
+                }
+                _ = resized.recv() => {
+                    let size = Modes::size();
+                    let cells = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
+                    let size = TerminalSize { rows: cells(size.height), columns: cells(size.width) };
+                    let _ = self.process.resize(size).await;
+                }
+            }
+        }
+        let text = match exit {
+            // The only copy of what was edited stays where the message says.
+            Some(Exit::Code(0)) => Ok(read(&*self.host_files, &self.file)?),
+            Some(Exit::Code(code)) => Err(format!("the editor ended with {code}; the draft is as it was")),
+            Some(Exit::Signal(_) | Exit::TimedOut | Exit::Stopped) | None => {
+                Err("the editor was stopped; the draft is as it was".to_owned())
+            }
+        };
+        // A file that stays is in a directory of the person's own.
+        let _ = std::fs::remove_file(&self.file);
+        text
+    }
+}
+
+fn read(files: &dyn HostFiles, file: &Path) -> Result<String, String> {
+    let read = files.read(file, &HostRead::whole(MAX_DRAFT_BYTES));
+    let bytes = read.map_err(|error| format!("cannot read {}: {error}", file.display()))?.bytes;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    // Editors end the last line.
+    Ok(text.strip_suffix('\n').map_or(text.clone(), str::to_owned))
+}
+
+/// Writes a file that nobody else can read.
+pub(crate) fn write_private(path: &Path, text: &str) -> io::Result<()> {
+    let mut file =
+        std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.write_all(text.as_bytes())
+}

@@ -1,0 +1,78 @@
+use std::sync::Arc;
+
+use tokio::task::JoinHandle;
+use zk_core::service::Questions;
+use zk_tui::plain::{self, Keyboard, Painting, SharedScreen, TerminalUi};
+use zk_tui::term::Tty;
+use zk_view::ViewDriver;
+
+use crate::opening::setup::ChatSetup;
+
+/// Place of the person: what is shown, and what is typed.
+pub(crate) struct ConsoleFrontEnd {
+    pub(crate) screen: SharedScreen,
+    pub(crate) keyboard: Keyboard,
+    pub(crate) asking: Arc<Questions>,
+    pub(crate) view: ViewDriver,
+    /// Whether blocks and questions are drawn in lines here; somebody else draws them otherwise.
+    pub(crate) draws_lines: bool,
+}
+
+impl ConsoleFrontEnd {
+    pub(crate) fn of_lines(setup: &ChatSetup, tty: Tty) -> Self {
+        Self::of(setup, tty, SharedScreen::with_keys(setup.plain_screen()), true)
+    }
+
+    pub(crate) fn of(setup: &ChatSetup, tty: Tty, screen: SharedScreen, draws_lines: bool) -> Self {
+        let asking = Arc::new(Questions::new());
+        let view = ViewDriver::answering(&asking);
+        Self::showing(setup, tty, screen, (asking, view), draws_lines)
+    }
+
+    /// A front end where what `view` has goes on, with what asks there.
+    pub(crate) fn showing(
+        setup: &ChatSetup,
+        tty: Tty,
+        screen: SharedScreen,
+        (asking, view): (Arc<Questions>, ViewDriver),
+        draws_lines: bool,
+    ) -> Self {
+        let limits = setup.limits.clone();
+        let keyboard = Keyboard::new(tty, screen.clone(), move || limits.skip_waits());
+        Self { screen, keyboard, asking, view, draws_lines }
+    }
+}
+
+/// A task that goes on for as long as this is kept.
+pub(crate) struct AbortOnDrop(pub(crate) JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Drawing of a conversation in lines.
+pub(crate) struct Lines {
+    pub(crate) painting: Painting,
+    /// Draws the questions, and answers them.
+    _attending: AbortOnDrop,
+}
+
+impl Lines {
+    pub(crate) fn draw(
+        view: &ViewDriver,
+        screen: &SharedScreen,
+        ui: &Arc<TerminalUi>,
+        attending: AbortOnDrop,
+    ) -> Self {
+        let painting = Painting::begin(view, screen);
+        ui.wait_for(painting.drained());
+        Self { painting, _attending: attending }
+    }
+}
+
+/// Draws the questions of a view in lines.
+pub(crate) fn attend(view: &ViewDriver, ui: &Arc<TerminalUi>) -> AbortOnDrop {
+    AbortOnDrop(tokio::spawn(plain::attend(view.clone(), ui.clone())))
+}

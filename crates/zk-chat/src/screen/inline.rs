@@ -1,0 +1,487 @@
+//! The drawn screen of a conversation: what is typed and what happens go in, frames come out.
+
+use std::borrow::Cow;
+use std::pin::pin;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use zk_permission::ModeSwitch;
+use zk_tui::plain::{Backlog, Keyboard, LineEditor, Screen, SharedScreen, Sink};
+use zk_tui::term::{TerminalGuard, queries, redacted, stop_process};
+use zk_tui::{
+    Action, App, Completer, DRAFT_PAUSE, Drafts, Input, Key, Keymap, ModelFacts, Modes, Queries, ScreenKind,
+    Style, Typed,
+};
+use zk_view::{Reader, ViewDriver};
+
+use super::completions::Completions;
+use super::draft_files::draft_files;
+use super::front_end::ConsoleFrontEnd;
+use super::host_messages::{HostEvent, HostRequest, OpenConversation};
+use super::pending_input::PendingInput;
+use super::terminal_session::{ScreenExit, ScreenStart, TerminalSession};
+use super::worker::{Begin, Opening, WorkEnd, Worker};
+use crate::commands::own_commands::{is_harmless, makes_prompt};
+use crate::conversation::commands_during_run::PromptCommands;
+use crate::opening::error::ChatError;
+use crate::opening::setup::ChatSetup;
+use crate::opening::start::ChatEnd;
+
+/// Longest wait of the screen for what is still to be drawn at the end.
+const FINAL_DRAW_WAIT: Duration = Duration::from_millis(30);
+
+/// Poll interval for being the foreground process again: a shell that brings a running process to the foreground sends
+/// it no signal.
+const AWAY: Duration = Duration::from_secs(1);
+
+/// Time without typing after which everything typed has had its effect.
+const SETTLED: Duration = Duration::from_millis(20);
+
+/// Bytes of a line that is not complete after which they are shown.
+const PART: usize = 16 * 1024;
+
+/// The signal that has a stopped process go on.
+const CONTINUED: i32 = rustix::process::Signal::CONT.as_raw();
+
+/// A conversation on the inline screen: what is closed scrolls away, what is typed stays below it. Or on all of the
+/// terminal, for as long as that is wanted.
+pub(crate) fn run(
+    session: &mut TerminalSession,
+    start: ScreenStart,
+    kind: ScreenKind,
+) -> Result<ScreenExit, ChatError> {
+    let TerminalSession { factory, tty, guard, interrupts, runtime, editor } = session;
+    let setup = factory.setup();
+    let suspending = guard.clone();
+    interrupts.on_suspend(Box::new(move || suspending.suspend()));
+    guard.hold_panics();
+    let (sender, printed) = unbounded_channel();
+    let backlog = Backlog::default();
+    let drawn = Screen::drawn_by(Sink { sender, backlog: backlog.clone() }, &setup.terminal);
+    let (start, front_end, pending) = match start {
+        ScreenStart::Open(start) => {
+            let front_end = ConsoleFrontEnd::of(setup, tty.clone(), SharedScreen::new(drawn), false);
+            let shared = (front_end.keyboard.clone(), front_end.view.clone());
+            (
+                Begin::Open(Box::new(Opening {
+                    factory: factory.clone(),
+                    start,
+                    front_end,
+                    interrupts: interrupts.clone(),
+                })),
+                shared,
+                PendingInput::default(),
+            )
+        }
+        ScreenStart::GoOn { chat, pending, said } => {
+            chat.draw_elsewhere(drawn);
+            said.iter().for_each(|said| chat.screen.line(Style::DIM, said));
+            let shared = (chat.keyboard.clone(), chat.view.clone());
+            (Begin::GoOn(chat), shared, pending)
+        }
+    };
+    let (todo, work) = unbounded_channel();
+    let (notes, told) = unbounded_channel();
+    let opened = Arc::new(OnceLock::new());
+    let (keyboard, view) = front_end;
+    let reader = view.reader();
+    let mut screen = InlineScreen {
+        setup: setup.clone(),
+        guard: guard.clone(),
+        keyboard,
+        view,
+        is_full: kind == ScreenKind::Full,
+        is_away: false,
+        opened: opened.clone(),
+        notes: notes.clone(),
+        todo,
+        partial: String::new(),
+        backlog,
+        began: Instant::now(),
+        commands: PromptCommands::default(),
+    };
+    let (keymap, said) = factory.keymap();
+    let shortcuts = keymap.commands().map(str::to_owned).collect();
+    let text = pending.text();
+    let PendingInput { work: before, draft } = pending;
+    before.into_iter().for_each(|work| screen.work(work));
+    let composing = Composing { keymap, said, draft, text };
+    let worker = Worker { work, notes, opened, shortcuts };
+    runtime.block_on(async {
+        let working = Box::pin(worker.run(start));
+        screen.run(working, reader, printed, told, composing, editor).await
+    })
+}
+
+/// State in which typing on a screen begins.
+struct Composing {
+    keymap: Keymap,
+    /// Problems with the file of keys.
+    said: Vec<String>,
+    draft: String,
+    /// The draft with the lines before it, as the screen before stored them.
+    text: String,
+}
+
+pub(crate) struct InlineScreen {
+    pub(crate) setup: ChatSetup,
+    pub(crate) guard: TerminalGuard,
+    pub(crate) keyboard: Keyboard,
+    pub(crate) view: ViewDriver,
+    /// Whether the conversation is on all of the terminal.
+    is_full: bool,
+    /// Whether the terminal is somebody else's: the process was stopped, or runs in the background.
+    is_away: bool,
+    pub(crate) opened: Arc<OnceLock<OpenConversation>>,
+    pub(crate) todo: UnboundedSender<HostRequest>,
+    pub(crate) notes: UnboundedSender<HostEvent>,
+    /// Printed part of a line that is not complete.
+    partial: String,
+    /// Printed text that is not drawn yet.
+    backlog: Backlog,
+    pub(crate) began: Instant,
+    pub(crate) commands: PromptCommands,
+}
+
+impl InlineScreen {
+    /// Draws until the conversation ends. It sleeps while nothing changes.
+    async fn run(
+        &mut self,
+        working: impl Future<Output = Result<WorkEnd, ChatError>>,
+        mut reader: Reader,
+        mut printed: UnboundedReceiver<(Style, String)>,
+        mut told: UnboundedReceiver<HostEvent>,
+        Composing { keymap, said, draft, text }: Composing,
+        editor: &mut LineEditor,
+    ) -> Result<ScreenExit, ChatError> {
+        let cannot = ChatError::Terminal;
+        let mut resized = signal(SignalKind::window_change()).map_err(cannot)?;
+        let mut hung_up = signal(SignalKind::hangup()).map_err(cannot)?;
+        let mut continued = signal(SignalKind::from_raw(CONTINUED)).map_err(cannot)?;
+        let abilities = self.setup.drawn_abilities();
+        self.guard.begin_drawing(queries(&self.setup.terminal, &abilities)).map_err(cannot)?;
+        let mut input = Some(Input::read().map_err(cannot)?);
+        let mut editing: Option<Edited> = None;
+        let mut drafts = Drafts::new(draft_files(&self.setup), DRAFT_PAUSE).holding(text);
+        let completer = self.completer();
+        let app = App::new(self.view.view(), Modes::size(), abilities, editor.history(), completer);
+        let mut app = app.masked_by(mask).with_keys(keymap).with_recall(editor.recall());
+        app = app.with_commands_beside_runs(is_harmless).with_prompt_commands(makes_prompt);
+        said.iter().chain(&Modes::size_remark()).for_each(|line| app.print(Style::YELLOW, line));
+        app.give_back(&draft);
+        if let Some(lost) = drafts.take_lost() {
+            app.give_back(&lost);
+        }
+        app.set_full(self.is_full);
+        let mut working = pin!(working);
+        let (mut is_closed, mut is_unread) = (false, false);
+        let exit = loop {
+            let tick = app.next_tick().map(|at| self.began + at).into_iter().chain(drafts.due()).min();
+            let tick_at = tick.unwrap_or(self.began);
+            tokio::select! {
+                exit = &mut working => break exit,
+                typed = typed(input.as_mut()) => match typed {
+                    Typed::Keys(keys) => {
+                        for action in app.keys(&keys, self.began.elapsed()) {
+                            match action {
+                                Action::Edit(text) => {
+                                    input = None;
+                                    match self.begin_editing(&text, &mut app).await {
+                                        Ok(begun) => editing = Some(begun),
+                                        Err(why) => {
+                                            self.end_editing(Err(why), &mut app).map_err(cannot)?;
+                                            input = Some(Input::read().map_err(cannot)?);
+                                        }
+                                    }
+                                }
+                                action => self.act(action, &mut app, editor).await?,
+                            }
+                        }
+                    }
+                    Typed::Bytes(_) => {}
+                    Typed::Away => is_unread = true,
+                    Typed::Gone => break Ok(WorkEnd::End(ChatEnd::Terminated)),
+                },
+                patches = reader.next(), if !is_closed => match patches {
+                    Some(patches) => app.patches(&patches, self.began.elapsed()),
+                    None => is_closed = true,
+                },
+                Some((style, text)) = printed.recv() => self.print(&mut app, style, &text),
+                Some(note) = told.recv() => match note {
+                    HostEvent::Busy(is_busy) => app.set_busy(is_busy),
+                    HostEvent::GiveBack(text) => app.give_back(&text),
+                    HostEvent::Full(is_full) => self.set_full(is_full, &mut app),
+                    HostEvent::Announce(blocks) => app.announce(&blocks),
+                    HostEvent::Names => app.names_changed(),
+                    HostEvent::Beside { line, text } => self.show_beside(&line, &text, &mut app).await,
+                    HostEvent::Made(made) => self.made(made, &mut app).await,
+                    HostEvent::ChooseSession => app.choose_session(),
+                    HostEvent::Copy(text) => copy(&text, &mut app),
+                },
+                edited = edited(editing.as_mut()) => {
+                    editing = None;
+                    self.end_editing(edited, &mut app).map_err(cannot)?;
+                    input = Some(Input::read().map_err(cannot)?);
+                }
+                // The size is looked at before each frame.
+                _ = resized.recv(), if editing.is_none() => {}
+                _ = hung_up.recv() => break Ok(WorkEnd::End(ChatEnd::Terminated)),
+                () = self.guard.leaves() => break Ok(WorkEnd::End(ChatEnd::Terminated)),
+                () = self.guard.suspends(), if editing.is_none() => self.suspend(&mut app, false).map_err(cannot)?,
+                _ = continued.recv(), if editing.is_none() => {
+                    if !self.is_away && self.guard.modes().are_changed() {
+                        // A shell had the terminal, although this process did not stop by itself.
+                        app.abandon();
+                        self.is_away = true;
+                    }
+                }
+                () = sleep(AWAY), if self.is_away => {}
+                () = sleep_until(tick_at), if tick.is_some() => {
+                    for action in app.tick(self.began.elapsed()) {
+                        self.act(action, &mut app, editor).await?;
+                    }
+                }
+            }
+            // Whoever prints is never far ahead of what is drawn.
+            while let Ok((style, text)) = printed.try_recv() {
+                self.print(&mut app, style, &text);
+            }
+            drafts.note(|| app.unsent());
+            if app.is_resting(self.began.elapsed()) {
+                // Text may arrive a thousand times a second. The terminal is looked at before each frame.
+                continue;
+            }
+            app.set_model(self.model());
+            if editing.is_none() {
+                self.follow_terminal(&mut app).map_err(cannot)?;
+                if let Some(input) = input.as_ref().filter(|_| is_unread && !self.is_away) {
+                    is_unread = false;
+                    input.resume();
+                }
+            }
+            if !self.is_away {
+                if editing.is_none() {
+                    self.follow_size(&mut app, input.as_ref()).map_err(cannot)?;
+                }
+                let frame = app.frame(self.began.elapsed());
+                self.write(&frame, &app).map_err(cannot)?;
+            }
+            self.backlog.clear();
+        };
+        while let Ok(Some(patches)) = timeout(FINAL_DRAW_WAIT, reader.next()).await {
+            app.patches(&patches, self.began.elapsed());
+        }
+        while let Ok((style, text)) = printed.try_recv() {
+            self.print(&mut app, style, &text);
+        }
+        if !self.partial.is_empty() {
+            app.print(Style::PLAIN, &std::mem::take(&mut self.partial));
+        }
+        if matches!(exit, Ok(WorkEnd::Screen(..) | WorkEnd::Reload(..))) {
+            let keys = match input.take() {
+                Some(input) => input.finish().await,
+                None => Vec::new(),
+            };
+            self.take_last(&keys, &mut told, &mut app, editor).await?;
+        }
+        // A terminal that is gone shows nothing more.
+        let bytes = app.leave();
+        if !self.is_away {
+            let _ = self.write(&bytes, &app);
+        }
+        drop((input, editing));
+        let ended = exit.map(|end| match end {
+            WorkEnd::End(end) => ScreenExit::End(end),
+            WorkEnd::Screen(next, chat, queued) => {
+                ScreenExit::Screen { next, chat, pending: PendingInput::of_screen(queued, app.draft()) }
+            }
+            WorkEnd::Reload(read, chat, queued) => ScreenExit::Reload {
+                factory: read,
+                chat,
+                pending: PendingInput::of_screen(queued, app.draft()),
+                kind: if self.is_full { ScreenKind::Full } else { ScreenKind::Inline },
+            },
+        });
+        match &ended {
+            Ok(ScreenExit::Screen { pending, .. } | ScreenExit::Reload { pending, .. }) => {
+                drafts.hand_on(pending.text());
+            }
+            Ok(ScreenExit::End(_)) | Err(_) => drafts.close(),
+        }
+        self.guard.end_drawing();
+        ended
+    }
+
+    /// Takes the last notes and keys of a screen that ends: queued work and a draft for the next screen.
+    async fn take_last(
+        &mut self,
+        keys: &[Key],
+        told: &mut UnboundedReceiver<HostEvent>,
+        app: &mut App,
+        editor: &mut LineEditor,
+    ) -> Result<(), ChatError> {
+        while let Ok(note) = told.try_recv() {
+            match note {
+                HostEvent::Busy(is_busy) => app.set_busy(is_busy),
+                HostEvent::GiveBack(text) => app.give_back(&text),
+                HostEvent::Beside { line, text } => self.show_beside(&line, &text, app).await,
+                HostEvent::Made(made) => self.made(made, app).await,
+                HostEvent::Copy(text) => copy(&text, app),
+                // The next screen begins as this one would have gone on.
+                HostEvent::Full(is_full) => self.is_full = is_full,
+                // There the command does without a list to choose from.
+                HostEvent::ChooseSession => self.work(HostRequest::Line("/resume".to_owned())),
+                HostEvent::Announce(_) | HostEvent::Names => {}
+            }
+        }
+        if let Some(text) = self.commands.end() {
+            app.give_back(&text);
+        }
+        let now = self.began.elapsed();
+        let mut actions = app.keys(keys, now);
+        // An Enter that waits for more of a paste.
+        actions.extend(app.tick(now + SETTLED));
+        for action in actions {
+            match action {
+                // Nothing more is done beside a conversation that goes.
+                Action::Beside(line) | Action::PromptCommand { line, .. } => {
+                    self.work(HostRequest::Line(line))
+                }
+                // The text stays the draft.
+                Action::Edit(_) | Action::Suspend => {}
+                action => self.act(action, app, editor).await?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Stops the process as Ctrl-Z does, with the terminal as a shell expects it.
+    pub(crate) fn suspend(&mut self, app: &mut App, with_group: bool) -> std::io::Result<()> {
+        if self.is_away {
+            return Ok(());
+        }
+        let bytes = app.leave();
+        self.write(&bytes, app)?;
+        self.guard.modes().leave();
+        self.is_away = true;
+        // The signal stops all threads; this one goes on here when it does.
+        if !stop_process(with_group) {
+            app.print(Style::DIM, "zk was not stopped: no shell waits to continue it");
+        }
+        Ok(())
+    }
+
+    /// Draws nothing while the terminal is somebody else's, and takes it back once it is this process's again.
+    fn follow_terminal(&mut self, app: &mut App) -> std::io::Result<()> {
+        match (self.is_away, self.guard.modes().is_in_foreground()) {
+            (false, false) => {
+                app.abandon();
+                self.is_away = true;
+            }
+            (true, true) => {
+                self.is_away = false;
+                // Modes that are still on were not given back.
+                self.guard.modes().leave();
+                self.guard.modes().enter(Queries::default())?;
+                app.enter(self.began.elapsed());
+                let bytes = app.resize(Modes::size(), self.began.elapsed());
+                self.write(&bytes, app)?;
+            }
+            (true, false) | (false, true) => {}
+        }
+        Ok(())
+    }
+
+    /// Takes in the size that the terminal has now. What it answered to a question for its size holds no longer than that.
+    fn follow_size(&self, app: &mut App, input: Option<&Input>) -> std::io::Result<()> {
+        let size = Modes::size();
+        if size == app.size() {
+            return Ok(());
+        }
+        let bytes = app.resize(size, self.began.elapsed());
+        if let Some(input) = input.filter(|_| app.is_asking()) {
+            input.expect_reply();
+        }
+        self.write(&bytes, app)
+    }
+
+    pub(crate) fn write(&self, bytes: &str, app: &App) -> std::io::Result<()> {
+        self.guard.modes().write_frame(bytes, app.is_drawn_alternate())
+    }
+
+    /// Goes on drawing on all of the terminal, or below what it shows.
+    pub(crate) fn set_full(&mut self, is_full: bool, app: &mut App) {
+        self.is_full = is_full;
+        app.set_full(is_full);
+    }
+
+    fn print(&mut self, app: &mut App, style: Style, text: &str) {
+        let Some((lines, rest)) = text.rsplit_once('\n') else {
+            self.partial.push_str(text);
+            // A line without an end is shown in parts.
+            if self.partial.len() > PART {
+                app.print(style, &std::mem::take(&mut self.partial));
+            }
+            return;
+        };
+        app.print(style, &(std::mem::take(&mut self.partial) + lines));
+        self.partial = rest.to_owned();
+    }
+
+    fn completer(&self) -> Completer {
+        let (opened, setup, notes) = (self.opened.clone(), self.setup.clone(), self.notes.clone());
+        let completions = Completions { opened, setup, notes, known: Arc::default() };
+        Box::new(move |asked| completions.offer(asked))
+    }
+
+    /// Returns what the row of the status says of the conversation itself.
+    fn model(&self) -> ModelFacts {
+        let Some(OpenConversation { agent, .. }) = self.opened.get() else { return ModelFacts::default() };
+        let model = agent.model();
+        let mode = agent.bus().service::<ModeSwitch>().map(|modes| modes.chosen().to_string());
+        ModelFacts { name: model.reference().to_string(), mode: mode.unwrap_or_default() }
+    }
+}
+
+/// A text that is being edited elsewhere.
+pub(crate) struct Edited {
+    /// As the editor was given it.
+    pub(crate) before: String,
+    pub(crate) result: std::pin::Pin<Box<dyn Future<Output = Result<String, String>>>>,
+}
+
+/// The text that an editor was given, and the one that it gives; waits for good where there is none.
+async fn edited(editing: Option<&mut Edited>) -> Result<(String, String), String> {
+    match editing {
+        Some(Edited { before, result }) => Ok((before.clone(), result.await?)),
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for input; for good while somebody else reads it.
+async fn typed(input: Option<&mut Input>) -> Typed {
+    match input {
+        Some(input) => input.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Has the terminal copy a text, and says so.
+fn copy(text: &str, app: &mut App) {
+    let said = if app.copy(text) {
+        "the last answer is in the clipboard of the terminal, if it allows that"
+    } else {
+        "the last answer is too long for the clipboard of a terminal"
+    };
+    app.print(Style::DIM, said);
+}
+
+fn mask(line: &str) -> Option<String> {
+    match redacted(line) {
+        Cow::Owned(masked) if masked != line => Some(masked),
+        Cow::Owned(_) | Cow::Borrowed(_) => None,
+    }
+}

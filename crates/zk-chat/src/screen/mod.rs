@@ -1,0 +1,12 @@
+pub(crate) mod actions;
+pub(crate) mod completions;
+pub(crate) mod draft_files;
+pub(crate) mod editor;
+pub(crate) mod front_end;
+pub(crate) mod host_messages;
+pub(crate) mod inline;
+pub(crate) mod pending_input;
+pub(crate) mod plain;
+pub(crate) mod runtime;
+pub(crate) mod terminal_session;
+pub(crate) mod worker;

@@ -1,0 +1,114 @@
+//! Input for a conversation that leaves its screen: it goes on with the conversation.
+
+use zk_tui::plain::{Keyboard, Waiting};
+use zk_view::Effect;
+
+use super::host_messages::{HostRequest, Queued};
+
+/// Splits what was typed in one burst, of which a screen makes one text, behind a command that has the conversation leave
+/// its screen: that takes no more than its line.
+pub(crate) fn split_line(text: &str) -> (&str, Option<&str>) {
+    let text = text.trim();
+    let Some((first, behind)) = text.split_once('\n') else { return (text, None) };
+    let is_leaving = matches!(first.split_whitespace().next(), Some("/reload" | "/screen"));
+    if is_leaving { (first, Some(behind)) } else { (text, None) }
+}
+
+/// Typed text and commands that nothing was done about yet.
+#[derive(Default)]
+pub(crate) struct PendingInput {
+    /// Work of lines that Enter ended, in order.
+    pub(crate) work: Vec<HostRequest>,
+    /// The text that Enter did not end.
+    pub(crate) draft: String,
+}
+
+impl PendingInput {
+    /// The queued work of a screen that has ended, and its draft.
+    pub(crate) fn of_screen(queued: Queued, draft: String) -> Self {
+        let Queued { first, mut rest } = queued;
+        let rest = std::iter::from_fn(|| rest.try_recv().ok());
+        Self { work: first.into_iter().chain(rest).collect(), draft }
+    }
+
+    /// Takes over everything that was typed at a keyboard.
+    pub(crate) fn take_from(&mut self, keyboard: &Keyboard) {
+        let work = |Waiting { text, is_prompt }| match is_prompt {
+            true => HostRequest::Effect(Effect::Run { text }),
+            false => HostRequest::Line(text),
+        };
+        self.work.extend(std::iter::from_fn(|| keyboard.next_queued()).map(work));
+        self.draft.push_str(&keyboard.take_draft());
+    }
+
+    /// Queued lines and draft as one text, for the composer or the file of drafts.
+    pub(crate) fn text(&self) -> String {
+        join(self.work.iter().filter_map(typed).chain([self.draft.clone()]))
+    }
+
+    /// Makes the first `count` pieces of work the beginning of the draft: they were typed for a state of things that did
+    /// not come. Whether there was a text among them.
+    pub(crate) fn give_back(&mut self, count: usize) -> bool {
+        let later = self.work.split_off(count.min(self.work.len()));
+        let given_back = std::mem::replace(&mut self.work, later);
+        let texts: Vec<String> = given_back.iter().filter_map(typed).collect();
+        let is_any = !texts.is_empty();
+        self.draft = join(texts.into_iter().chain([std::mem::take(&mut self.draft)]));
+        // A choice is no text, and leaving with a draft would be another mistake.
+        let rest =
+            given_back.into_iter().filter(|work| typed(work).is_none() && !matches!(work, HostRequest::Quit));
+        self.work.splice(..0, rest);
+        is_any
+    }
+}
+
+/// The text of a piece of work that a person typed.
+fn typed(work: &HostRequest) -> Option<String> {
+    match work {
+        HostRequest::Line(text) | HostRequest::Effect(Effect::Run { text } | Effect::GiveBack { text }) => {
+            Some(text.clone())
+        }
+        HostRequest::Effect(_) | HostRequest::Quit => None,
+    }
+}
+
+/// The texts that are not empty, one below the other.
+pub(crate) fn join(texts: impl IntoIterator<Item = String>) -> String {
+    texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use zk_view::Effect;
+
+    use super::{HostRequest, PendingInput, split_line};
+
+    #[test]
+    fn only_a_command_that_leaves_its_screen_is_split_from_what_came_with_it() {
+        for (text, expected) in [
+            ("/reload\nhello\nyou\n", ("/reload", Some("hello\nyou"))),
+            ("/screen plain\n/help", ("/screen plain", Some("/help"))),
+            ("/reload ", ("/reload", None)),
+            ("/greet all\nof you", ("/greet all\nof you", None)),
+            ("hello\n/reload", ("hello\n/reload", None)),
+            ("/reloaded\nhello", ("/reloaded\nhello", None)),
+        ] {
+            assert_eq!(split_line(text), expected, "{text:?}");
+        }
+    }
+    #[test]
+    fn what_is_given_back_stands_before_the_draft_and_what_was_typed_later_stays_work() {
+        let line = |text: &str| HostRequest::Line(text.to_owned());
+        let prompt = HostRequest::Effect(Effect::Run { text: "/two".to_owned() });
+        let work =
+            vec![line("one"), prompt, HostRequest::Effect(Effect::Hurry), HostRequest::Quit, line("three")];
+        let mut pending = PendingInput { work, draft: "four".to_owned() };
+        assert!(pending.give_back(4));
+        assert_eq!(pending.draft, "one\n/two\nfour");
+        assert!(
+            matches!(&pending.work[..], [HostRequest::Effect(Effect::Hurry), HostRequest::Line(text)] if text == "three")
+        );
+        assert!(!pending.give_back(0) && pending.give_back(usize::MAX));
+        assert_eq!(pending.draft, "three\none\n/two\nfour");
+    }
+}

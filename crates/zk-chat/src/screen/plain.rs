@@ -1,0 +1,183 @@
+//! A conversation in plain lines.
+
+use tokio_util::sync::CancellationToken;
+use zk_tui::plain::{LineEditor, ReadLine, Waiting};
+use zk_tui::{DRAFT_PAUSE, KeptDrafts, ScreenKind, Style};
+
+use super::draft_files::draft_files;
+use super::front_end::ConsoleFrontEnd;
+use super::host_messages::HostRequest;
+use super::pending_input::{PendingInput, join, split_line};
+use super::runtime::Runtime;
+use super::terminal_session::{ScreenExit, ScreenStart, TerminalSession};
+use crate::conversation::chat::{Chat, LineOutcome};
+use crate::conversation::effects::Remainder;
+use crate::opening::error::ChatError;
+use crate::opening::factory::ConversationSource;
+use crate::opening::start::ChatEnd;
+
+/// Message on the way back from plain lines.
+const BACK: &str = "plain lines from now on; /screen inline goes back";
+
+pub(crate) fn run(session: &mut TerminalSession, start: ScreenStart) -> Result<ScreenExit, ChatError> {
+    let TerminalSession { factory, runtime, editor, .. } = session;
+    let setup = factory.setup();
+    let mut carried = None;
+    let (chat, given) = match start {
+        ScreenStart::Open(start) => {
+            let front_end = ConsoleFrontEnd::of_lines(setup, session.tty.clone());
+            let (source, interrupts) = (ConversationSource::Start, session.interrupts.clone());
+            let opening = Chat::open(factory, source, front_end, interrupts, None);
+            let chat = runtime.block_on(opening)?;
+            chat.greet();
+            let choice = start.chooses_session.then(|| "/resume".to_owned());
+            (Box::new(chat), start.prompt.or(choice))
+        }
+        ScreenStart::GoOn { chat, pending, said } => {
+            let text = pending.text();
+            runtime.block_on(async {
+                chat.draw_lines(setup.plain_screen());
+                chat.screen.line(Style::DIM, said.as_deref().unwrap_or(BACK));
+                queue_in_lines(pending, &chat).await;
+            });
+            carried = Some(text);
+            (chat, None)
+        }
+    };
+    let mut drafts = KeptDrafts::new(draft_files(setup), DRAFT_PAUSE);
+    // The file of the draft is that of the screen before.
+    carried.iter().for_each(|text| drafts.noting()(text));
+    if let Some(lost) = drafts.take_lost() {
+        chat.keyboard.set_draft(lost);
+    }
+    chat.keyboard.on_change(Some(drafts.noting()));
+    editor.on_change(Some(drafts.noting()));
+    let ended = converse(chat, runtime, editor, given);
+    editor.on_change(None);
+    if let Ok(ScreenExit::Screen { pending, .. } | ScreenExit::Reload { pending, .. }) = &ended {
+        // The text is kept until another screen keeps it.
+        drafts.noting()(&pending.text());
+    }
+    ended
+}
+
+/// Reads lines and does what they ask for until the conversation ends, or goes on elsewhere.
+fn converse(
+    chat: Box<Chat>,
+    runtime: &Runtime,
+    editor: &mut LineEditor,
+    mut given: Option<String>,
+) -> Result<ScreenExit, ChatError> {
+    let mut interrupted = false;
+    // Kept at the end: nothing is asked while the conversation closes.
+    let mut turn = None;
+    let end = loop {
+        drop(turn.take());
+        turn = match runtime.block_on(chat.turn()) {
+            Ok(turn) => Some(turn),
+            Err(LineOutcome::Quit(end)) => break end,
+            Err(_) => continue,
+        };
+        let waiting = given.take().map(Waiting::from).or_else(|| chat.next_queued(editor));
+        let Waiting { text, is_prompt } = match waiting {
+            Some(waiting) => {
+                chat.echo(&waiting.text);
+                waiting
+            }
+            None => match read_line(&chat, runtime, editor) {
+                ReadLine::Line(text) => text.into(),
+                ReadLine::BackTab(typed) => {
+                    chat.cycle_mode();
+                    chat.keyboard.set_draft(typed);
+                    continue;
+                }
+                ReadLine::Interrupt if interrupted => break ChatEnd::Done,
+                ReadLine::Interrupt => {
+                    interrupted = true;
+                    chat.screen.line(Style::DIM, "Ctrl-C again, or Ctrl-D, ends the conversation");
+                    continue;
+                }
+                ReadLine::End => break ChatEnd::Done,
+                ReadLine::Failed(why) => {
+                    chat.screen.line(Style::RED, &format!("cannot read the terminal: {why}"));
+                    break ChatEnd::Failed;
+                }
+            },
+        };
+        interrupted = false;
+        drop(turn.take());
+        let (line, behind) = if is_prompt { (&*text, None) } else { split_line(&text) };
+        given = behind.map(str::to_owned);
+        let outcome = runtime.block_on(async {
+            if is_prompt { chat.run_waiting(line).await } else { chat.handle_line(line).await }
+        });
+        match outcome {
+            LineOutcome::Done => {}
+            LineOutcome::Failed | LineOutcome::ReloadRejected => {
+                given.take().iter().for_each(|behind| chat.keyboard.give_back(behind));
+                chat.keyboard.queue_to_draft();
+            }
+            LineOutcome::Quit(end) => break end,
+            LineOutcome::Reload(factory) => {
+                let pending = pending(&chat, given);
+                return Ok(ScreenExit::Reload { factory, chat, pending, kind: ScreenKind::Plain });
+            }
+        }
+        if chat.wanted.take_copy().is_some() {
+            chat.screen.line(Style::YELLOW, "plain lines cannot use the clipboard; /screen inline can");
+        }
+        if let Some(next) = chat.wanted.take().filter(|kind| *kind != ScreenKind::Plain) {
+            let pending = pending(&chat, given);
+            return Ok(ScreenExit::Screen { next, chat, pending });
+        }
+    };
+    chat.keyboard.on_change(None);
+    runtime.block_on(chat.close());
+    Ok(ScreenExit::End(end))
+}
+
+/// Reads a line while the tasks of the conversation go on. Lines that they print come behind it, and questions wait: the
+/// caller has the turn.
+fn read_line(chat: &Chat, runtime: &Runtime, editor: &mut LineEditor) -> ReadLine {
+    let draft = chat.keyboard.take_draft();
+    let over = CancellationToken::new();
+    chat.screen.lock().hold();
+    let read = std::thread::scope(|scope| {
+        let _end = over.clone().drop_guard();
+        let tasks = std::thread::Builder::new().name("tasks".to_owned());
+        // Without a thread they go on once the line is read.
+        let _ = tasks.spawn_scoped(scope, || runtime.block_on(over.cancelled()));
+        editor.read(&draft)
+    });
+    chat.screen.lock().release();
+    read
+}
+
+/// All that was typed and not sent, which goes on elsewhere.
+fn pending(chat: &Chat, given: Option<String>) -> PendingInput {
+    chat.keyboard.on_change(None);
+    let work = given.into_iter().map(HostRequest::Line).collect();
+    let mut pending = PendingInput { work, ..PendingInput::default() };
+    pending.take_from(&chat.keyboard);
+    pending
+}
+
+/// Has plain lines do the work of another screen, and the next line begin with the draft. A prompt stays one, however it begins.
+async fn queue_in_lines(pending: PendingInput, chat: &Chat) {
+    let mut draft = pending.draft;
+    for work in pending.work {
+        match work {
+            HostRequest::Line(text) => chat.keyboard.queue(text.into()),
+            HostRequest::Quit => chat.keyboard.queue("/quit".to_owned().into()),
+            HostRequest::Effect(effect) => match chat.effects().carry_out(effect).await {
+                // A command of the person's own is run as one.
+                Some(Remainder::Run(text)) => {
+                    chat.keyboard.queue(Waiting { is_prompt: !text.starts_with('!'), text });
+                }
+                Some(Remainder::GiveBack(text)) => draft = join([text, draft]),
+                None => {}
+            },
+        }
+    }
+    chat.keyboard.set_draft(draft);
+}

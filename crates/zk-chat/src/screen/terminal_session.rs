@@ -1,0 +1,56 @@
+//! Ways of a conversation from one screen to another.
+
+use std::sync::Arc;
+
+use zk_tui::ScreenKind;
+use zk_tui::plain::LineEditor;
+use zk_tui::term::{TerminalGuard, Tty};
+
+use super::pending_input::PendingInput;
+use super::runtime::Runtime;
+use crate::conversation::chat::Chat;
+use crate::opening::factory::ConversationFactory;
+use crate::opening::interrupts::Interrupts;
+use crate::opening::start::{ChatEnd, ChatStart};
+
+/// State that stays while a conversation goes from one screen to another.
+pub(crate) struct TerminalSession {
+    pub(crate) factory: Arc<dyn ConversationFactory>,
+    pub(crate) tty: Tty,
+    pub(crate) guard: TerminalGuard,
+    pub(crate) interrupts: Arc<dyn Interrupts>,
+    pub(crate) runtime: Runtime,
+    pub(crate) editor: LineEditor,
+}
+
+/// Beginning of a screen.
+pub(crate) enum ScreenStart {
+    /// With a new conversation.
+    Open(ChatStart),
+    /// With one that another screen drew, and what was being typed there.
+    GoOn {
+        chat: Box<Chat>,
+        pending: PendingInput,
+        /// Message about the conversation.
+        said: Option<String>,
+    },
+}
+
+/// End of a screen.
+pub(crate) enum ScreenExit {
+    End(ChatEnd),
+    /// Another one goes on.
+    Screen {
+        next: ScreenKind,
+        chat: Box<Chat>,
+        pending: PendingInput,
+    },
+    /// The conversation is opened anew, by this factory.
+    Reload {
+        factory: Arc<dyn ConversationFactory>,
+        chat: Box<Chat>,
+        pending: PendingInput,
+        /// The screen that it was drawn on.
+        kind: ScreenKind,
+    },
+}

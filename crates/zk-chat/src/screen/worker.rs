@@ -1,0 +1,170 @@
+//! The conversation beside the screen: it runs prompts and commands, one after the other.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, OnceLock};
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use zk_tui::{ScreenKind, Style};
+
+use super::front_end::ConsoleFrontEnd;
+use super::host_messages::{HostEvent, HostRequest, OpenConversation, Queued};
+use super::pending_input::{PendingInput, split_line};
+use crate::conversation::chat::{Chat, LineOutcome};
+use crate::conversation::effects::Remainder;
+use crate::opening::error::ChatError;
+use crate::opening::factory::{ConversationFactory, ConversationSource};
+use crate::opening::interrupts::Interrupts;
+use crate::opening::start::{ChatEnd, ChatStart};
+
+/// Beginning of the conversation.
+pub(crate) enum Begin {
+    Open(Box<Opening>),
+    GoOn(Box<Chat>),
+}
+
+/// Parts that a new conversation begins with.
+pub(crate) struct Opening {
+    pub(crate) factory: Arc<dyn ConversationFactory>,
+    pub(crate) start: ChatStart,
+    pub(crate) front_end: ConsoleFrontEnd,
+    pub(crate) interrupts: Arc<dyn Interrupts>,
+}
+
+/// End of the conversation for this screen: for good, with another one that was asked for, or to be opened
+/// anew.
+pub(crate) enum WorkEnd {
+    End(ChatEnd),
+    Screen(ScreenKind, Box<Chat>, Queued),
+    /// The conversation goes on with what was read anew.
+    Reload(Arc<dyn ConversationFactory>, Box<Chat>, Queued),
+}
+
+/// Runs prompts and commands, one after the other.
+pub(crate) struct Worker {
+    pub(crate) work: UnboundedReceiver<HostRequest>,
+    pub(crate) notes: UnboundedSender<HostEvent>,
+    pub(crate) opened: Arc<OnceLock<OpenConversation>>,
+    /// Commands that keys run.
+    pub(crate) shortcuts: Vec<String>,
+}
+
+impl Worker {
+    pub(crate) async fn run(mut self, begin: Begin) -> Result<WorkEnd, ChatError> {
+        let mut chooses = false;
+        let (chat, mut given) = match begin {
+            Begin::Open(opening) => {
+                let Opening { factory, start, front_end, interrupts } = *opening;
+                if let Some(blocks) = factory.last_run().await {
+                    self.tell(HostEvent::Announce(blocks));
+                }
+                let source = ConversationSource::Start;
+                let chat = Chat::open(&factory, source, front_end, interrupts, None).await?;
+                chat.greet();
+                chooses = start.chooses_session;
+                (Box::new(chat), start.prompt.map(HostRequest::Line).into_iter().collect())
+            }
+            Begin::GoOn(chat) => (chat, VecDeque::new()),
+        };
+        let opened = OpenConversation {
+            agent: chat.agent.clone(),
+            conversation: chat.conversation.clone(),
+            sessions: chat.sessions.clone(),
+            attachments: chat.attachments.clone(),
+            wanted: chat.wanted.clone(),
+        };
+        let _ = self.opened.set(opened);
+        let notes = self.notes.clone();
+        chat.on_busy(move |is_busy| {
+            // The screen may have ended.
+            let _ = notes.send(HostEvent::Busy(is_busy));
+        });
+        // Choices and names that were asked for meanwhile are known from now on.
+        self.tell(if chooses { HostEvent::ChooseSession } else { HostEvent::Names });
+        for name in chat.unknown_commands(&self.shortcuts).await {
+            let text = format!("keys.toml: there is no command {name} to give a key to");
+            chat.screen.line(Style::YELLOW, &text);
+        }
+        let end = loop {
+            let work = match given.pop_front() {
+                Some(work) => Some(work),
+                None => self.work.recv().await,
+            };
+            let work = match work {
+                Some(HostRequest::Line(line)) => {
+                    let (line, behind) = split_line(&line);
+                    if let Some(behind) = behind {
+                        given.push_front(HostRequest::Line(behind.to_owned()));
+                    }
+                    Some(HostRequest::Line(line.to_owned()))
+                }
+                work => work,
+            };
+            let outcome = match work {
+                None | Some(HostRequest::Quit) => break ChatEnd::Done,
+                Some(HostRequest::Line(line)) => self.line(&chat, line.trim()).await,
+                Some(HostRequest::Effect(effect)) => match chat.effects().carry_out(effect).await {
+                    Some(Remainder::Run(text)) => chat.run_waiting(&text).await,
+                    Some(Remainder::GiveBack(text)) => {
+                        self.tell(HostEvent::GiveBack(text));
+                        LineOutcome::Done
+                    }
+                    None => LineOutcome::Done,
+                },
+            };
+            while let Some(waiting) = chat.keyboard.next_queued() {
+                self.tell(HostEvent::GiveBack(waiting.text));
+            }
+            let draft = chat.keyboard.take_draft();
+            if !draft.is_empty() {
+                self.tell(HostEvent::GiveBack(draft));
+            }
+            match outcome {
+                LineOutcome::Done | LineOutcome::Failed => {}
+                LineOutcome::ReloadRejected => {
+                    let waiting = std::iter::from_fn(|| self.work.try_recv().ok());
+                    let work = std::mem::take(&mut given).into_iter().chain(waiting).collect();
+                    let mut pending = PendingInput { work, ..PendingInput::default() };
+                    if pending.give_back(usize::MAX) {
+                        self.tell(HostEvent::GiveBack(pending.draft));
+                    }
+                    given.extend(pending.work);
+                }
+                LineOutcome::Quit(end) => break end,
+                LineOutcome::Reload(read) => {
+                    return Ok(WorkEnd::Reload(read, chat, Queued { first: given, rest: self.work }));
+                }
+            }
+            if let Some(text) = chat.wanted.take_copy() {
+                self.tell(HostEvent::Copy(text));
+            }
+            match chat.wanted.take() {
+                Some(ScreenKind::Plain) => {
+                    let queued = Queued { first: given, rest: self.work };
+                    return Ok(WorkEnd::Screen(ScreenKind::Plain, chat, queued));
+                }
+                Some(kind) => self.tell(HostEvent::Full(kind == ScreenKind::Full)),
+                None => {}
+            }
+        };
+        chat.close().await;
+        Ok(WorkEnd::End(end))
+    }
+
+    async fn line(&self, chat: &Chat, line: &str) -> LineOutcome {
+        let is_command = line.starts_with(['/', '!']);
+        if is_command {
+            chat.screen.line(Style::BOLD, &format!("› {line}"));
+            self.tell(HostEvent::Busy(true));
+        }
+        let outcome = chat.handle_line(line).await;
+        if is_command {
+            self.tell(HostEvent::Busy(false));
+        }
+        outcome
+    }
+
+    fn tell(&self, note: HostEvent) {
+        // The screen may have ended.
+        let _ = self.notes.send(note);
+    }
+}

@@ -1,0 +1,3 @@
+//! Conversations as an embedder opens them.
+
+mod factory;

@@ -1,0 +1,116 @@
+mod sign_in;
+mod status;
+
+use std::time::SystemTime;
+
+use zk_auth::{Credential, CredentialStore};
+use zk_settings::suggest;
+use zk_tui::TerminalError;
+use zk_tui::term::{print_stderr, secret};
+
+use super::print;
+use crate::app::{AppContext, runtime};
+use crate::args::actions::AuthAction;
+use crate::credentials;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::stdin;
+use sign_in::sign_in;
+use status::status;
+
+pub(super) use sign_in::{SIGN_IN_LIMIT, open, pasted};
+
+pub(crate) fn auth(app: &AppContext, action: AuthAction) -> Outcome<Exit> {
+    match action {
+        AuthAction::Login { provider, key, browser } => login(app, provider, key, browser),
+        AuthAction::Logout { provider } => logout(app, provider),
+        AuthAction::Status { provider } => status(app, provider),
+    }
+}
+
+fn login(app: &AppContext, provider: Option<String>, key: bool, browser: bool) -> Outcome<Exit> {
+    let name = named(app, provider)?;
+    let client = credentials::client(app, &name)?.filter(|_| !key);
+    let credential = match client {
+        None => {
+            let provider = app.settings.known_providers().find(&name)?;
+            if provider.prebuilt.is_some() {
+                return Err(Failure::usage(format!("{name} is a part of this program and takes no key")));
+            }
+            if provider.is_sign_in_only() {
+                return Err(Failure::usage(format!("{name} takes no key: run `zk auth login {name}`")));
+            }
+            Credential::ApiKey(typed(&name)?.into())
+        }
+        Some(client) => runtime()?.block_on(sign_in(app, client, browser))?,
+    };
+    let store = credentials::store(app)?;
+    let aside = runtime()?.block_on(store.put(&name, &credential)).map_err(Failure::failed)?;
+    if let Some(aside) = aside {
+        let path = aside.path.display();
+        print_stderr(&format!("zk: warning: the old file was damaged ({}) and is now {path}", aside.reason));
+    }
+    print(app, &[format!("{name}: {}, in {}", what(&credential), store.path().display())])
+}
+
+/// A key from the person's hands, or from a pipe.
+fn typed(name: &str) -> Outcome<String> {
+    let key = if stdin::is_terminal() {
+        secret::read(&format!("Key for {name} (it is not shown): ")).map_err(not_stored)?
+    } else {
+        stdin::text(false)?.unwrap_or_default()
+    };
+    let key = key.trim();
+    if key.is_empty() {
+        return Err(Failure::usage("there is no key: type it, or pipe it to standard input"));
+    }
+    if key.chars().any(|c| c.is_control() || c.is_whitespace()) {
+        return Err(Failure::usage("that is more than a key: it holds spaces or line breaks"));
+    }
+    Ok(key.to_owned())
+}
+
+/// The failure of a key that was not typed to its end.
+fn not_stored(error: TerminalError) -> Failure {
+    match error {
+        TerminalError::GivenUp => Failure::new(Exit::Interrupted, "nothing was stored"),
+        error => error.into(),
+    }
+}
+
+fn logout(app: &AppContext, provider: Option<String>) -> Outcome<Exit> {
+    let name = match provider.or_else(|| app.settings.program.provider.clone()) {
+        Some(name) => name,
+        None => named(app, None)?,
+    };
+    let store = credentials::store(app)?;
+    let removed = runtime()?.block_on(store.remove(&name)).map_err(Failure::failed)?;
+    if !removed {
+        return Err(Failure::usage(format!("nothing is stored for {name}; `zk auth status` lists what is")));
+    }
+    print(app, &[format!("{name}: removed from {}", store.path().display())])
+}
+
+/// A credential without its secrets.
+fn what(credential: &Credential) -> String {
+    let tokens = match credential {
+        Credential::ApiKey(_) => return "a key".to_owned(),
+        Credential::OAuth(tokens) => tokens,
+    };
+    let account = tokens.account.as_ref().map_or(String::new(), |account| format!(" as {account}"));
+    let renewed = if tokens.refresh.is_some() { ", renewed by itself" } else { "" };
+    let end = match tokens.expires_at.map(|end| end.duration_since(SystemTime::now())) {
+        None => String::new(),
+        Some(Ok(left)) => format!(", token good for {} min{renewed}", left.as_secs() / 60),
+        Some(Err(_)) => format!(", token ended{renewed}"),
+    };
+    format!("signed in{account} at {}{end}", tokens.issuer)
+}
+
+/// The provider that is named here or in the settings.
+fn named(app: &AppContext, provider: Option<String>) -> Outcome<String> {
+    let name = provider.or_else(|| app.settings.program.provider.clone()).ok_or_else(|| {
+        let names = app.settings.known_providers().names();
+        Failure::usage(format!("say for which provider: {}", suggest::either(&names)))
+    })?;
+    Ok(app.settings.known_providers().find(&name)?.name)
+}

@@ -1,0 +1,49 @@
+use std::collections::BTreeSet;
+
+use zk_providers::select::{CredentialSource, StoredCredentials};
+
+use super::super::print;
+use super::what;
+use crate::app::{AppContext, runtime};
+use crate::credentials;
+use crate::exit::{Exit, Outcome};
+
+pub(super) fn status(app: &AppContext, provider: Option<String>) -> Outcome<Exit> {
+    let runtime = runtime()?;
+    let stored = runtime.block_on(credentials::all_stored(app));
+    let all: BTreeSet<String> = match provider {
+        Some(name) => [name].into(),
+        None => app.settings.known_providers().names().into_iter().chain(stored.keys().cloned()).collect(),
+    };
+    let asked = all.len() == 1;
+    let states: Vec<(String, Option<String>)> = all
+        .into_iter()
+        .map(|name| (state(app, &stored, &name), name))
+        .map(|(state, name)| (name, state))
+        .collect();
+    let missing = states.iter().all(|(_, state)| state.is_none());
+    if missing && !asked {
+        let what = "no credentials: `zk auth login anthropic` stores a key, and so for every other provider";
+        print(app, &[what.to_owned()])?;
+        return Ok(Exit::Done);
+    }
+    let line = |(name, state): &(String, Option<String>)| {
+        (asked || state.is_some()).then(|| format!("{name:<14} {}", state.as_deref().unwrap_or("nothing")))
+    };
+    print(app, &states.iter().filter_map(line).collect::<Vec<_>>())?;
+    Ok(if missing { Exit::Auth } else { Exit::Done })
+}
+
+/// Returns the credential that would be used for a provider, and its place.
+pub(super) fn state(app: &AppContext, stored: &StoredCredentials, name: &str) -> Option<String> {
+    let Ok(provider) = app.settings.known_providers().find(name) else {
+        return stored.get(name).map(|credential| format!("{}, unused: unknown provider", what(credential)));
+    };
+    let (key, place) = app.credential(&provider, stored)?;
+    let what = match key {
+        CredentialSource::Key(_) => "a key".to_owned(),
+        CredentialSource::Bearer(_) => "a token".to_owned(),
+        CredentialSource::StoredKey | CredentialSource::SignIn { .. } => what(stored.get(name)?),
+    };
+    Some(format!("{what} ({place})"))
+}

@@ -1,0 +1,60 @@
+pub(super) mod records;
+mod sums;
+mod totals;
+mod why;
+
+use serde_json::Value;
+use zk_core::service::{SessionFilter, visible_line};
+use zk_tui::term::print_stderr;
+
+use super::print;
+use crate::app::{AppContext, runtime};
+use crate::args::actions::{CostAction, CostBy};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::sessions::{refused, store};
+use totals::{Summed, Totals, sum_up};
+use why::why;
+
+/// Shows what sessions used and cost, or why one read more than it had to.
+pub(crate) fn cost(
+    app: &AppContext,
+    action: Option<CostAction>,
+    by: CostBy,
+    all: bool,
+    json: bool,
+) -> Outcome<Exit> {
+    match action {
+        None => totals(app, by, all, json),
+        Some(CostAction::Why { id }) => why(app, &id),
+    }
+}
+
+fn totals(app: &AppContext, by: CostBy, all: bool, as_json: bool) -> Outcome<Exit> {
+    let store = store(app)?;
+    let filter = SessionFilter { cwd: (!all).then(|| app.cwd.clone()), limit: None, unanswered: true };
+    let summed = runtime()?.block_on(sum_up(&store, &filter, by));
+    let Summed { totals: Totals { sums, total, .. }, left_out, damaged } = summed.map_err(refused)?;
+    damaged.iter().for_each(|notice| tell(notice));
+    if as_json {
+        let rows: Vec<Value> = sums.iter().map(|(name, sum)| sum.json(name)).collect();
+        let text = serde_json::to_string_pretty(&Value::Array(rows)).map_err(Failure::failed)?;
+        left_out.iter().for_each(|notice| tell(notice));
+        return print(app, &text.lines().map(str::to_owned).collect::<Vec<_>>());
+    }
+    let mut lines: Vec<String> = sums.iter().map(|(name, sum)| visible_line(&sum.line(name))).collect();
+    if lines.is_empty() {
+        let place =
+            if all { "anywhere".to_owned() } else { format!("of {}; --all counts all", app.cwd.display()) };
+        lines.push(format!("there are no answers in sessions {place}"));
+    } else if lines.len() > 1 {
+        lines.push(total.line("all"));
+    }
+    lines.extend(total.outputs.line());
+    lines.extend(left_out.iter().map(|notice| visible_line(notice)));
+    print(app, &lines)
+}
+
+/// Says what the figures lack.
+fn tell(notice: &str) {
+    print_stderr(&format!("zk: {}", visible_line(notice)));
+}

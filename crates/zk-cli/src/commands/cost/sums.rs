@@ -1,0 +1,121 @@
+use serde_json::{Value, json};
+use zk_core::model::{TurnUsage, Usage};
+use zk_core::service::{Entry, EntryKind, SideCallOf};
+
+use super::records::{SAVINGS, SOURCE};
+
+/// Usage and cost of several answers.
+#[derive(Default)]
+pub(super) struct Sum {
+    pub(super) answers: u64,
+    pub(super) usage: Usage,
+    pub(super) cost: Option<f64>,
+    /// Answers whose cost nobody knows.
+    pub(super) unknown: u64,
+    pub(super) outputs: Outputs,
+}
+
+/// Bytes of the outputs of commands that were made smaller, before and after.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Outputs {
+    pub(super) before: u64,
+    pub(super) after: u64,
+}
+
+impl Outputs {
+    /// Bytes that an entry tells of the outputs of a run, if it does.
+    pub(super) fn of(entry: &Entry) -> Option<Self> {
+        match &entry.kind {
+            EntryKind::Custom(custom) if custom.source == SOURCE && custom.kind == SAVINGS => {
+                let data = custom.data.value();
+                let bytes = |name: &str| data.get(name).and_then(Value::as_u64).unwrap_or_default();
+                Some(Self { before: bytes("before"), after: bytes("after") })
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn add(&mut self, more: Self) {
+        self.before += more.before;
+        self.after += more.after;
+    }
+
+    /// Describes the savings in words.
+    pub(super) fn line(self) -> Option<String> {
+        let percent = (self.before.saturating_sub(self.after) * 100).checked_div(self.before)?;
+        let kb = |bytes: u64| bytes.div_ceil(1024);
+        Some(format!(
+            "outputs of commands: {} KB became {} KB before a model got them, {percent} % less; the whole of each is kept \
+             (`tools.compress`)",
+            kb(self.before),
+            kb(self.after)
+        ))
+    }
+}
+
+impl Sum {
+    pub(super) fn merge(&mut self, more: &Self) {
+        self.answers += more.answers;
+        self.usage += more.usage;
+        if let Some(cost) = more.cost {
+            *self.cost.get_or_insert(0.0) += cost;
+        }
+        self.unknown += more.unknown;
+        self.outputs.add(more.outputs);
+    }
+
+    pub(super) fn add(&mut self, turn: &TurnUsage) {
+        self.answers += 1;
+        self.usage += turn.usage;
+        match turn.cost {
+            Some(cost) => *self.cost.get_or_insert(0.0) += cost,
+            None => self.unknown += 1,
+        }
+    }
+
+    pub(super) fn line(&self, name: &str) -> String {
+        let Usage { input, output, cache_read, cache_write, .. } = self.usage;
+        let read = input + cache_read + cache_write;
+        let hits = (cache_read * 100).checked_div(read).unwrap_or(0);
+        let cost = match (self.cost, self.unknown) {
+            (Some(cost), 0) => format!("${cost:.4}"),
+            (Some(cost), unknown) => format!("${cost:.4} and {unknown} without a price"),
+            (None, _) => "no price known".to_owned(),
+        };
+        format!(
+            "{name:<34} {:>5} answers {read:>10} read ({hits:>3}% from the cache) {output:>9} written  {cost}",
+            self.answers
+        )
+    }
+
+    pub(super) fn json(&self, name: &str) -> Value {
+        json!({
+            "name": name,
+            "answers": self.answers,
+            "input": self.usage.input,
+            "cache_read": self.usage.cache_read,
+            "cache_write": self.usage.cache_write,
+            "output": self.usage.output,
+            "cost": self.cost,
+            "without_price": self.unknown,
+            "output_bytes": self.outputs.before,
+            "output_bytes_sent": self.outputs.after,
+        })
+    }
+}
+
+/// An answer of a model.
+pub(super) struct Answered<'a> {
+    pub(super) turn: &'a TurnUsage,
+    /// Plugin that asked for it beside the conversation, if one did.
+    pub(super) side_call: Option<&'a SideCallOf>,
+}
+
+/// The answer that an entry tells of, if it does.
+pub(super) fn answer(entry: &Entry) -> Option<Answered<'_>> {
+    match &entry.kind {
+        EntryKind::Message { usage: Some(turn), .. } => Some(Answered { turn, side_call: None }),
+        EntryKind::Usage { usage: turn, side_call } => Some(Answered { turn, side_call: side_call.as_ref() }),
+        _ => None,
+    }
+}

@@ -1,0 +1,141 @@
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use zk_core::service::{Entry, EntryVisitor, SessionFilter, SessionStore, StoreError};
+use zk_tui::plain::lines::shorten;
+
+use super::sums::{Answered, Outputs, Sum, answer};
+use crate::args::actions::CostBy;
+
+/// Sums of sessions, by the name of what they are summed for.
+pub(super) struct Totals {
+    pub(super) by: CostBy,
+    pub(super) sums: BTreeMap<String, Sum>,
+    pub(super) total: Sum,
+}
+
+impl Totals {
+    pub(super) fn by(by: CostBy) -> Self {
+        Self { by, sums: BTreeMap::new(), total: Sum::default() }
+    }
+
+    pub(super) fn merge(&mut self, more: &Self) {
+        for (name, sum) in &more.sums {
+            self.sums.entry(name.clone()).or_default().merge(sum);
+        }
+        self.total.merge(&more.total);
+    }
+
+    /// Adds what an entry of `session` tells.
+    pub(super) fn add(&mut self, session: &str, entry: &Entry) {
+        if let Some(Answered { turn, side_call }) = answer(entry) {
+            let name = match (self.by, side_call) {
+                (CostBy::Session, _) => session.to_owned(),
+                (CostBy::Model, _) => turn.model.to_string(),
+                (CostBy::Day, _) => zk_skills::date(entry.time_ms / 1000),
+                (CostBy::Plugin, Some(call)) => call.source.clone(),
+                (CostBy::Plugin, None) => "the conversation".to_owned(),
+            };
+            self.sums.entry(name).or_default().add(turn);
+            self.total.add(turn);
+        }
+        if let Some(saved) = Outputs::of(entry) {
+            self.total.outputs.add(saved);
+            let name = match self.by {
+                CostBy::Session => session.to_owned(),
+                CostBy::Day => zk_skills::date(entry.time_ms / 1000),
+                // Several may have answered in one run.
+                CostBy::Model | CostBy::Plugin => return,
+            };
+            self.sums.entry(name).or_default().outputs.add(saved);
+        }
+    }
+}
+
+/// Visits the entries of sessions with `state`, one entry in memory at a time.
+pub(super) fn visiting<T: Send + 'static>(
+    state: &Arc<Mutex<T>>,
+    mut add: impl FnMut(&mut T, &Entry) + Send + 'static,
+) -> EntryVisitor {
+    let state = state.clone();
+    Box::new(move |entry, _| {
+        add(&mut lock(&state), &entry);
+        ControlFlow::Continue(())
+    })
+}
+
+pub(super) fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Sums of sessions, and what is to be said of sessions that cannot be read as they are.
+pub(super) struct Summed {
+    pub(super) totals: Totals,
+    /// Lines about those that are left out.
+    pub(super) left_out: Vec<String>,
+    /// Notices of entries that are missing in the sums.
+    pub(super) damaged: Vec<String>,
+}
+
+/// Sums the sessions that match, each apart: one that cannot be read to its end is left out, and a line says so.
+pub(super) async fn sum_up(
+    store: &dyn SessionStore,
+    filter: &SessionFilter,
+    by: CostBy,
+) -> Result<Summed, StoreError> {
+    let mut all = Summed { totals: Totals::by(by), left_out: Vec::new(), damaged: Vec::new() };
+    for info in store.list(filter).await? {
+        let session = format!("{}  {}", info.id, shorten(&info.title.replace('\n', " ")));
+        let summed = Arc::new(Mutex::new(Totals::by(by)));
+        let visit = visiting(&summed, move |totals, entry| totals.add(&session, entry));
+        match store.scan(&info.id, visit).await {
+            Ok(scan) => {
+                all.totals.merge(&lock(&summed));
+                all.damaged.extend(scan.notices);
+            }
+            Err(error) => all.left_out.push(format!("{} is left out: {error}", info.id)),
+        }
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use zk_core::model::{Block, Message, ModelRef, TurnUsage, Usage};
+    use zk_core::service::{Durability, EntryKind, NewSession};
+    use zk_session::MemoryStore;
+
+    use super::*;
+    use crate::commands::sessions::breaking_store::BreakingStore;
+
+    #[tokio::test]
+    async fn a_session_that_cannot_be_read_to_its_end_is_left_out_as_a_whole() {
+        let store = MemoryStore::new();
+        let answer = |turn: &str| EntryKind::Message {
+            message: Message::assistant(vec![Block::text("Fine.")]).shared(),
+            usage: Some(Box::new(TurnUsage {
+                turn_id: turn.into(),
+                model: ModelRef::new("p", "m"),
+                usage: Usage { input: 1, output: 1, ..Usage::default() },
+                cost: Some(0.5),
+            })),
+        };
+        for (id, answers) in [("s_whole", 2), ("s_broken", 3)] {
+            let new = NewSession { id: Some(id.into()), cwd: "/project".into(), parent: None };
+            let open = store.create(new).await.unwrap();
+            let answers = (0..answers).map(|number| answer(&format!("t_{number}"))).collect();
+            open.append(answers, Durability::Process).await.unwrap();
+            open.close().await.unwrap();
+        }
+        let store = BreakingStore { inner: store, id: "s_broken".into(), entries: 2 };
+        let filter = SessionFilter { unanswered: true, ..SessionFilter::default() };
+        for by in [CostBy::Session, CostBy::Model, CostBy::Day, CostBy::Plugin] {
+            let Summed { totals, left_out: notices, .. } = sum_up(&store, &filter, by).await.unwrap();
+            assert_eq!((totals.total.answers, totals.total.cost), (2, Some(1.0)), "{by:?}");
+            assert_eq!(totals.sums.values().map(|sum| sum.answers).collect::<Vec<_>>(), [2], "{by:?}");
+            assert_eq!(notices.len(), 1, "{notices:?}");
+            assert!(notices[0].starts_with("s_broken is left out: "), "{notices:?}");
+        }
+    }
+}

@@ -1,0 +1,45 @@
+use zk_core::service::{SessionFilter, SessionStore, Unreadable};
+
+use super::findings::{Finding, failure, fine, warning};
+use crate::app::AppContext;
+use crate::sessions;
+
+pub(super) async fn sessions(app: &AppContext) -> Finding {
+    if !app.settings.program.sessions {
+        return fine("sessions: not kept, by the settings");
+    }
+    let (store, root) = match (sessions::store(app), app.dirs.sessions()) {
+        (Ok(store), Some(root)) => (store, root),
+        (Err(error), _) => return warning(format!("sessions: {error}")),
+        (Ok(_), None) => return warning("sessions: there is no place for them"),
+    };
+    if let Err(error) = sessions::place(app).check_writable() {
+        return warning(format!(
+            "sessions: cannot write to {} ({error}): conversations are not kept; set ZK_HOME to a directory of yours",
+            root.display()
+        ));
+    }
+    match store.list(&SessionFilter::default()).await {
+        Err(error) => failure(format!("sessions: {error}")),
+        Ok(all) => {
+            let count = |is: fn(&Unreadable) -> bool| {
+                all.iter().filter_map(|session| session.unreadable.as_ref()).filter(|why| is(why)).count()
+            };
+            let faults = [
+                (count(|why| matches!(why, Unreadable::Damaged(_))), "damaged"),
+                (count(|why| matches!(why, Unreadable::TooNew { .. })), "of a newer zk"),
+                (count(|why| matches!(why, Unreadable::OutOfReach(_))), "out of reach"),
+            ];
+            let faults: Vec<String> = faults
+                .into_iter()
+                .filter(|(sessions, _)| *sessions > 0)
+                .map(|(sessions, are)| format!("{sessions} {are}"))
+                .collect();
+            let line = format!("sessions: {} in {}", all.len(), root.display());
+            match faults.as_slice() {
+                [] => fine(line),
+                faults => warning(format!("{line}, {}", faults.join(", "))),
+            }
+        }
+    }
+}

@@ -1,0 +1,115 @@
+mod endpoint;
+mod findings;
+mod kept_sessions;
+mod programs;
+
+use std::io::IsTerminal;
+
+use zk_core::service::visible_line;
+use zk_tui::Style;
+use zk_tui::plain::Screen;
+
+use crate::app::{AppContext, runtime};
+use crate::containment::Containment;
+use crate::exit::{Exit, Outcome};
+use crate::{sandbox, stdin};
+use endpoint::endpoint;
+use findings::{Finding, Health, failure, fine, warning};
+use kept_sessions::sessions;
+use programs::{PROGRAMS, program_found};
+
+/// Checks everything a run needs; 1 if it would fail.
+pub(crate) fn run(app: &AppContext) -> Outcome<Exit> {
+    let mut screen = Screen::stdout(&app.env.terminal());
+    let mut healthy = true;
+    let mut tell = |finding: Finding| {
+        let (style, word) = match finding.health {
+            Health::Fine => (Style::GREEN, "ok  "),
+            Health::Warning => (Style::YELLOW, "warn"),
+            Health::Failure => (Style::RED, "fail"),
+        };
+        healthy &= finding.health != Health::Failure;
+        screen.line(style, &format!("{word}  {}", finding.text));
+    };
+    tell(fine(format!(
+        "zk {}, working in {}",
+        env!("CARGO_PKG_VERSION"),
+        visible_line(&app.cwd.display().to_string())
+    )));
+    tell(settings(app));
+    tell(hooks(app));
+    let runtime = runtime()?;
+    for finding in runtime.block_on(endpoint(app)) {
+        tell(finding);
+    }
+    tell(runtime.block_on(sessions(app)));
+    for (program, used) in PROGRAMS {
+        tell(program_found(app, program, used));
+    }
+    for finding in sandbox(app) {
+        tell(finding);
+    }
+    tell(permissions(app));
+    tell(terminal(app));
+    screen.finish()?;
+    Ok(if healthy { Exit::Done } else { Exit::Failed })
+}
+
+/// Sets a sandbox up as `--context sandbox` does.
+fn sandbox(app: &AppContext) -> Vec<Finding> {
+    let environment = zk_exec::Environment::filtered(app.env.without_secrets());
+    let report = sandbox::tested(app, environment).and_then(|(exec, test)| {
+        let report = exec.start().map_err(crate::exit::Failure::failed)?;
+        Ok((report, test))
+    });
+    match report {
+        Ok((report, test)) => {
+            let when = if test.cached { ", since the machine was started" } else { "" };
+            let text = format!("sandbox: {report}; {} attempts to leave it failed{when}", test.held.len());
+            let whole = report.missing().next().is_none();
+            let limits =
+                report.limits.iter().map(|limit| warning(format!("sandbox: {}", visible_line(limit))));
+            std::iter::once(if whole { fine(text) } else { warning(text) }).chain(limits).collect()
+        }
+        Err(error) => vec![warning(format!("sandbox: {error}"))],
+    }
+}
+
+/// Reports what runs without a question, and where.
+fn permissions(app: &AppContext) -> Finding {
+    match Containment::of(app, app.settings.permissions.allow_all) {
+        Ok(containment) => fine(format!("permissions: {}", containment.describe())),
+        Err(error) => failure(format!("permissions: {}", error.message)),
+    }
+}
+
+fn settings(app: &AppContext) -> Finding {
+    match app.dirs.settings() {
+        Some(path) if path.exists() => fine(format!("settings: {}", path.display())),
+        Some(path) => fine(format!("settings: none of your own; they would be in {}", path.display())),
+        None => warning("settings: set HOME or ZK_HOME to have some of your own"),
+    }
+}
+
+fn hooks(app: &AppContext) -> Finding {
+    let counted = app.settings.hooks().hooks.len();
+    let untrusted: usize = app.settings.untrusted_hooks().map(|set| set.hooks.len()).sum();
+    let unusable = app.settings.hooks().hooks.iter().filter(|hook| hook.unusable.is_some()).count();
+    let list = "`zk hooks list` shows them";
+    match (counted, untrusted, unusable) {
+        (0, 0, _) => fine("hooks: no commands"),
+        (_, 0, 0) => fine(format!("hooks: {counted} commands; {list}")),
+        (_, 0, _) => warning(format!("hooks: {unusable} of {counted} commands can never run; {list}")),
+        (_, _, _) => warning(format!(
+            "hooks: {counted} commands, and {untrusted} of the project that are not trusted and do not run; {list}"
+        )),
+    }
+}
+
+fn terminal(app: &AppContext) -> Finding {
+    if stdin::is_terminal() && std::io::stdout().is_terminal() {
+        fine(format!("terminal: {}", app.env.text("TERM").unwrap_or("unknown")))
+    } else {
+        fine("terminal: none; nobody is asked, and --permission-mode says what runs all the same")
+    }
+}

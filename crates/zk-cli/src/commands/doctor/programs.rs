@@ -1,0 +1,38 @@
+use std::path::Path;
+
+use super::findings::{Finding, failure, fine, warning};
+use crate::app::AppContext;
+
+/// Use of a program.
+#[derive(Clone, Copy)]
+pub(super) enum Requirement {
+    Needed(&'static str),
+    Expected(&'static str),
+    Replaced(&'static str),
+}
+
+pub(super) const PROGRAMS: [(&str, Requirement); 3] = [
+    ("bash", Requirement::Needed("the shell tool")),
+    ("git", Requirement::Expected("most projects use it")),
+    ("rg", Requirement::Replaced("grep and glob are built in")),
+];
+
+pub(super) fn program_found(app: &AppContext, name: &str, used: Requirement) -> Finding {
+    let path = app.env.get("PATH").map(std::ffi::OsStr::to_owned).unwrap_or_default();
+    let found = std::env::split_paths(&path)
+        .filter(|dir| dir.is_absolute())
+        .map(|dir| dir.join(name))
+        .find(|path| is_executable(path));
+    match (found, used) {
+        (Some(path), _) => fine(format!("{name}: {}", path.display())),
+        (None, Requirement::Needed(what)) => {
+            failure(format!("{name}: not in PATH; {what} needs it: install it"))
+        }
+        (None, Requirement::Expected(what)) => warning(format!("{name}: not in PATH; {what}")),
+        (None, Requirement::Replaced(what)) => fine(format!("{name}: not in PATH and not needed: {what}")),
+    }
+}
+
+pub(super) fn is_executable(path: &Path) -> bool {
+    path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+}

@@ -1,0 +1,65 @@
+use zk_permission::PermissionGate;
+use zk_permission::{Approval, ApprovalKind, Explanation};
+
+use crate::app::AppContext;
+use crate::exit::{Failure, Outcome};
+use crate::policy;
+
+/// The names of the calls that were allowed for good in this project.
+pub(super) fn calls(app: &AppContext) -> Outcome<Vec<String>> {
+    let all = app.trust.approved(&app.project).map_err(Failure::failed)?;
+    let calls = all.into_iter().filter(|(kind, _)| kind == PermissionGate::TRUST_KIND);
+    Ok(calls.map(|(_, name)| name).collect())
+}
+
+/// Something that was allowed for good.
+pub(super) enum Allowed {
+    /// In the file of approvals.
+    Rule(Approval),
+    /// Exactly one call, in the trust store, by its name there.
+    Call(String),
+}
+
+impl Allowed {
+    pub(super) fn text(&self) -> String {
+        match self {
+            Self::Rule(approval) => approval.rule().text,
+            Self::Call(name) => name.clone(),
+        }
+    }
+
+    pub(super) fn explain(&self) -> Explanation {
+        match self {
+            Self::Rule(approval) => approval.rule().explain(),
+            Self::Call(name) => Explanation {
+                says: "allow: exactly this call in one directory, of which a hash is kept".to_owned(),
+                matches: vec![name.clone()],
+                misses: vec![
+                    ("the same with any other argument".to_owned(), "it is another call".to_owned()),
+                    ("the same in another directory".to_owned(), "it was approved for one".to_owned()),
+                ],
+            },
+        }
+    }
+
+    pub(super) fn describe(&self) -> String {
+        let is_exact = match self {
+            Self::Rule(Approval { kind: ApprovalKind::Exact { .. }, .. }) | Self::Call(_) => "exactly ",
+            Self::Rule(Approval {
+                kind: ApprovalKind::Prefix { .. } | ApprovalKind::Directory { .. },
+                ..
+            }) => "",
+        };
+        format!("allow {is_exact}`{}`", self.text())
+    }
+}
+
+/// Lists what was approved in this project: rules in the order in which they were given, then calls.
+pub(super) fn here(app: &AppContext) -> Outcome<Vec<Allowed>> {
+    let rules = match policy::approvals(app) {
+        Some(store) => store.list().map_err(Failure::failed)?,
+        None => Vec::new(),
+    };
+    let rules = rules.into_iter().filter(|approval| approval.project == app.project).map(Allowed::Rule);
+    Ok(rules.chain(calls(app)?.into_iter().map(Allowed::Call)).collect())
+}

@@ -1,0 +1,122 @@
+mod allowed;
+mod verdicts;
+
+use zk_core::service::{Trust, visible_lines};
+use zk_permission::PermissionGate;
+use zk_permission::{Decision, Explanation, Layer, Rule, RuleBase};
+
+use super::print;
+use crate::app::AppContext;
+use crate::args::actions::PolicyAction;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::policy;
+use allowed::{Allowed, calls, here};
+use verdicts::{test, test_host, test_tool};
+
+/// Says what may run and why, and takes back what was approved.
+pub(crate) fn policy(app: &AppContext, action: &PolicyAction) -> Outcome<Exit> {
+    match action {
+        PolicyAction::Test { host: Some(host), .. } => test_host(app, host),
+        PolicyAction::Test { host: None, tool: Some(tool), command } => test_tool(app, tool, command),
+        PolicyAction::Test { host: None, tool: None, command } => test(app, command),
+        PolicyAction::List => list(app),
+        PolicyAction::Explain { rule } => explain(app, rule.as_deref()),
+        PolicyAction::Revoke { which } => revoke(app, which),
+    }
+}
+
+fn list(app: &AppContext) -> Outcome<Exit> {
+    let (rules, problem) = policy::rules(app);
+    let settings = rules.iter().filter(|rule| rule.layer != Layer::Approvals);
+    let mut lines: Vec<String> = settings
+        .flat_map(|rule| visible_lines(&format!("{} `{}` ({})", rule.decision, rule.text, rule.layer)))
+        .collect();
+    if let Some(problem) = problem {
+        return Err(Failure::failed(problem));
+    }
+    let approved = here(app)?;
+    for (number, allowed) in (1..).zip(&approved) {
+        let text = visible_lines(&allowed.describe()).join(" ");
+        let day = match allowed {
+            Allowed::Rule(approval) => format!("approved {}; ", approval.created),
+            Allowed::Call(_) => String::new(),
+        };
+        lines.push(format!("{number}. {text} ({day}`zk policy revoke {number}`)"));
+        lines.extend(examples(&allowed.explain()).map(|row| format!(" {row}")));
+    }
+    if lines.is_empty() {
+        lines.push(format!(
+            "no rules hold in {}; [permissions] of the settings has lists allow, ask and deny",
+            app.project.display()
+        ));
+    }
+    print(app, &lines)
+}
+
+fn explain(app: &AppContext, text: Option<&str>) -> Outcome<Exit> {
+    let (rules, problem) = policy::rules(app);
+    if let Some(problem) = problem {
+        return Err(Failure::failed(problem));
+    }
+    let given = text.map(|text| {
+        let base = RuleBase { root: app.project.clone(), home: app.env.path("HOME") };
+        // Matches of a rule are the same whatever it says; one to allow has the most to tell.
+        Rule::parse(Layer::CommandLine, Decision::Allow, text, &base)
+    });
+    let lines: Vec<String> = match given {
+        Some(rule) => explained(&rule.map_err(|error| Failure::usage(error.to_string()))?),
+        None => {
+            let calls = calls(app)?.into_iter().map(Allowed::Call);
+            let calls = calls.flat_map(|call| {
+                let heading = visible_lines(&call.describe()).join(" ");
+                std::iter::once(heading).chain(rows(&call.explain()))
+            });
+            rules.iter().flat_map(explained).chain(calls).collect()
+        }
+    };
+    if lines.is_empty() {
+        return list(app);
+    }
+    print(app, &lines)
+}
+
+fn explained(rule: &Rule) -> Vec<String> {
+    let mut lines = visible_lines(&format!("{} ({})", rule.text, rule.layer));
+    lines.extend(rows(&rule.explain()));
+    lines
+}
+
+/// Returns the text of an explanation, and its examples.
+fn rows(explanation: &Explanation) -> Vec<String> {
+    let says = format!("  {}", visible_lines(&explanation.says).join(" "));
+    std::iter::once(says).chain(examples(explanation)).collect()
+}
+
+fn examples(explanation: &Explanation) -> impl Iterator<Item = String> {
+    let shown = |text: &str| visible_lines(text).join(" ");
+    let matches = explanation.matches.iter().map(move |text| format!("  matches        {}", shown(text)));
+    let misses = explanation.misses.iter();
+    matches.chain(misses.map(move |(text, why)| format!("  does not match {}: {why}", shown(text))))
+}
+
+fn revoke(app: &AppContext, which: &str) -> Outcome<Exit> {
+    let approved = here(app)?;
+    let by_number = which.parse::<usize>().ok().and_then(|number| approved.get(number.checked_sub(1)?));
+    let found = by_number.or_else(|| approved.iter().find(|allowed| allowed.text() == which));
+    let Some(found) = found else {
+        let text = format!("nothing approved here is `{which}`; `zk policy list` numbers what is");
+        return Err(Failure::usage(text));
+    };
+    match found {
+        Allowed::Rule(approval) => {
+            if let Some(store) = policy::approvals(app) {
+                store.revoke(approval).map_err(Failure::failed)?;
+            }
+        }
+        Allowed::Call(name) => {
+            let kind = PermissionGate::TRUST_KIND;
+            app.trust.revoke(&app.project, kind, name).map_err(Failure::failed)?;
+        }
+    }
+    print(app, &[format!("not approved any more: {}", visible_lines(&found.describe()).join(" "))])
+}

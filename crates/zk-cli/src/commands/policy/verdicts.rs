@@ -1,0 +1,142 @@
+use serde_json::{Value, json};
+use zk_core::kernel::Bus;
+use zk_core::model::{Effect, Effects};
+use zk_core::service::{CallJudge, CallPlace, Tool, Trust, TrustItem, visible_lines};
+use zk_permission::PermissionGate;
+use zk_permission::{Decision, Verdict, quote_all};
+use zk_tools::{ToolsOptions, ToolsPlugin};
+
+use super::super::print;
+use super::allowed::calls;
+use crate::app::AppContext;
+use crate::containment::Containment;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::{compose, policy, sandbox};
+
+/// Options of zk that decide a verdict, beside the mode: many programs have options of these names.
+pub(super) const VERDICT_OPTIONS: [&str; 3] = ["--config", "--cwd", "--preset"];
+
+pub(super) fn test(app: &AppContext, command: &[String]) -> Outcome<Exit> {
+    refuse_late_options(command)?;
+    let text = match command {
+        // As it would be typed: quoted once for the shell that started zk.
+        [only] => only.clone(),
+        words => quote_all(words),
+    };
+    let args = json!({ "command": text });
+    // Effects of what the tool runs for it: a line of the settings may come before it.
+    judged(app, "shell", &|has_sandbox| effects(app, "shell", &args, has_sandbox), Some(&args))
+}
+
+/// Refuses options of zk behind the command: they would be judged as a part of it, in another mode than was asked for.
+pub(super) fn refuse_late_options(command: &[String]) -> Outcome<()> {
+    let Some((first, rest)) = command.split_first() else { return Ok(()) };
+    let is_text = first.contains(char::is_whitespace);
+    let is_option = |word: &&String| {
+        let name = word.split_once('=').map_or(word.as_str(), |(name, _)| name);
+        name == "--permission-mode" || (is_text && VERDICT_OPTIONS.contains(&name))
+    };
+    let Some(option) = rest.iter().find(is_option) else { return Ok(()) };
+    let name = option.split_once('=').map_or(option.as_str(), |(name, _)| name);
+    Err(Failure::usage(format!(
+        "`{name}` stands behind the command, where it would be judged as a part of it: options of zk come first, as in \
+         `zk policy test {name} … 'COMMAND'`; a command with an option of that name is one text in quotes"
+    )))
+}
+
+/// Judges a call of a built-in tool by the effects that the tool tells; what another one does is not known.
+pub(super) fn test_tool(app: &AppContext, name: &str, args: &[String]) -> Outcome<Exit> {
+    refuse_late_options(args)?;
+    let text = args.join(" ");
+    let args: Value = serde_json::from_str(&text).map_err(|error| {
+        Failure::usage(format!("the arguments of `{name}` are not JSON: {error}: {text}"))
+    })?;
+    judged(app, name, &|has_sandbox| effects(app, name, &args, has_sandbox), Some(&args))
+}
+
+/// The effects that the built-in tool `name` tells of a call.
+pub(super) fn effects(app: &AppContext, name: &str, args: &Value, has_sandbox: bool) -> Outcome<Effects> {
+    let bus = Bus::new();
+    let options = ToolsOptions {
+        outside: has_sandbox,
+        shell_bounds: has_sandbox.then(String::new),
+        ..sandbox::with_git(app, app.settings.tools.clone().sorted_limits())
+    };
+    bus.install(&ToolsPlugin::new(options)).map_err(Failure::failed)?;
+    #[cfg(feature = "fetch")]
+    bus.install(&zk_tools::FetchPlugin::new(app.settings.fetch.clone())).map_err(Failure::failed)?;
+    Ok(match bus.item::<dyn Tool>(name) {
+        Some(tool) => tool.effects(args, &CallPlace { cx: bus.cx(), cwd: app.cwd.clone() }),
+        None => Effects::Unknown,
+    })
+}
+
+pub(super) fn test_host(app: &AppContext, host: &str) -> Outcome<Exit> {
+    if host.contains('/') {
+        let text = format!("rules are about hosts, not about pages; give the host of `{host}` alone");
+        return Err(Failure::usage(text));
+    }
+    let effects = Effects::one(Effect::Network { hosts: vec![host.to_owned()] });
+    judged(app, "fetch", &|_| Ok(effects.clone()), None)
+}
+
+/// Judges a call; by its arguments too, with which it may have been allowed for good as it is.
+pub(super) fn judged(
+    app: &AppContext,
+    tool: &str,
+    effects: &dyn Fn(bool) -> Outcome<Effects>,
+    args: Option<&Value>,
+) -> Outcome<Exit> {
+    let containment = Containment::of(app, app.settings.permissions.allow_all)?;
+    let effects = &effects(containment.sandbox.is_some())?;
+    let mode = containment.mode;
+    let (judge, _) = policy::judge(app, &containment);
+    let verdict = judge.verdict(tool, effects, &app.cwd);
+    let is_remembered =
+        asks_by_no_rule(&verdict) && args.is_some_and(|args| is_remembered(app, tool, args, effects));
+    let decision = if is_remembered { Decision::Allow } else { verdict.decision };
+    let mut lines = vec![format!("{decision} (mode {mode})")];
+    if is_remembered {
+        lines.push(format!("  allowed for good, exactly this call in {}", app.cwd.display()));
+    }
+    lines.extend(
+        verdict
+            .reasons
+            .iter()
+            .flat_map(|reason| visible_lines(&reason.to_string()))
+            .map(|row| format!("  {row}")),
+    );
+    if tool == "shell" && decision != Decision::Deny {
+        let is_read = containment.for_reads.is_tested() && judge.allows_as_read(tool, effects, &app.cwd);
+        let place = match is_read {
+            true => "a read-only sandbox".to_owned(),
+            false if effects.leaves_context() => "a process of yours, outside of the sandbox".to_owned(),
+            false => containment.place(),
+        };
+        lines.push(format!("  it would run in {place}"));
+    }
+    print(app, &lines)
+}
+
+/// Whether an earlier answer can settle it: a rule that asks does so every time, and what is denied stays so.
+pub(super) fn asks_by_no_rule(verdict: &Verdict) -> bool {
+    verdict.decision == Decision::Ask
+        && !verdict.reasons.iter().any(|reason| reason.decision == Decision::Ask && reason.rule.is_some())
+}
+
+/// Whether a call with exactly these arguments was allowed for good in this directory.
+pub(super) fn is_remembered(app: &AppContext, tool: &str, args: &Value, effects: &Effects) -> bool {
+    let Ok(files) = compose::files(app) else { return false };
+    let Some(bytes) = PermissionGate::remembered_bytes(&files, &app.cwd, tool, args, effects) else {
+        return false;
+    };
+    // The names are without secrets, so a call is known by its bytes alone.
+    let names = calls(app).unwrap_or_default();
+    let items = names.iter().map(|name| TrustItem {
+        project: &app.project,
+        kind: PermissionGate::TRUST_KIND,
+        name,
+        bytes: &bytes,
+    });
+    app.trust.are_trusted(&items.collect::<Vec<_>>()).contains(&true)
+}

@@ -1,0 +1,79 @@
+#[cfg(test)]
+pub(super) mod breaking_store;
+mod list;
+mod show;
+
+use std::ops::ControlFlow;
+
+use serde_json::Value;
+use zk_core::service::{EntryVisitor, SessionFilter, SessionStore};
+use zk_session::{SessionCopy, open_matching, scan_matching};
+use zk_tui::Style;
+use zk_tui::plain::Screen;
+use zk_tui::term::print_stderr;
+
+use crate::app::{AppContext, runtime};
+use crate::args::actions::SessionsAction;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::sessions::{given, place, refused, store};
+use list::row;
+use zk_chat::session_lines;
+
+pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit> {
+    let store = store(app)?;
+    let plain = |lines: Vec<String>| lines.into_iter().map(|line| (Style::PLAIN, line)).collect::<Vec<_>>();
+    let lines: Vec<(Style, String)> = runtime()?.block_on(async {
+        match action {
+            SessionsAction::List { all, json } => {
+                let cwd = (!all).then(|| app.cwd.clone());
+                let mut listed = store
+                    .list(&SessionFilter { cwd, limit: None, unanswered: true })
+                    .await
+                    .map_err(refused)?;
+                // A prompt whose run was cut off is not lost, and a file that cannot be read is said; one that is being
+                // answered is not a session yet.
+                listed.retain(|info| info.answered || info.interrupted || info.unreadable.is_some());
+                if json {
+                    let rows = Value::Array(listed.iter().map(row).collect());
+                    let text = serde_json::to_string_pretty(&rows).map_err(Failure::failed)?;
+                    return Ok(plain(text.lines().map(str::to_owned).collect()));
+                }
+                let mut lines = session_lines(&listed, all);
+                if lines.is_empty() {
+                    let place = if all { "anywhere".to_owned() } else { format!("of {}", app.cwd.display()) };
+                    lines.push(format!("there are no sessions {place}"));
+                }
+                Ok(plain(lines))
+            }
+            SessionsAction::Show { id } => show::show(app, &id).await.map(|()| Vec::new()),
+            SessionsAction::Copy { id } => {
+                let id = given(&id, "`zk sessions copy`")?;
+                let nothing = || -> EntryVisitor { Box::new(|_, _| ControlFlow::Break(())) };
+                let found = scan_matching(&store, id, nothing).await.map_err(refused)?.info;
+                let copied = place(app).copy(&found.id, found.cwd, None).await?;
+                let SessionCopy { id: copy, notices } = copied;
+                for notice in &notices {
+                    print_stderr(&format!("zk: {notice}"));
+                }
+                Ok(plain(vec![format!("copied as {copy}; `zk --resume {copy}` goes on with it")]))
+            }
+            SessionsAction::Rm { id } => {
+                // Opening finds the one session the beginning of an id means, and nobody else can have it.
+                let open = open_matching(&store, given(&id, "`zk sessions rm`")?).await.map_err(refused)?;
+                let id = open.id().clone();
+                open.close().await.map_err(refused)?;
+                drop(open);
+                store.delete(&id).await.map_err(refused)?;
+                if let Some(outputs) = place(app).outputs_of(&id) {
+                    // Most sessions have none.
+                    let _ = std::fs::remove_dir_all(outputs);
+                }
+                Ok(plain(vec![format!("removed {id}")]))
+            }
+        }
+    })?;
+    let mut screen = Screen::stdout(&app.env.terminal());
+    lines.iter().for_each(|(style, line)| screen.line(*style, line));
+    screen.finish()?;
+    Ok(Exit::Done)
+}

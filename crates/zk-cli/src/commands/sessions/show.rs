@@ -1,0 +1,130 @@
+//! `zk sessions show`: a session in lines, run by run: memory is bounded by the largest run, since what is kept of a run is
+//! placed by counting from its beginning.
+
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use zk_core::service::{Entry, EntryKind, EntryVisitor, SessionStore};
+use zk_session::scan_matching;
+use zk_tui::Style;
+use zk_tui::plain::{Screen, lines};
+use zk_tui::term::print_stderr;
+
+use crate::app::AppContext;
+use crate::exit::{Failure, Outcome};
+use crate::sessions::{given, refused, store};
+use zk_chat::parent_remark;
+
+/// Prints a session.
+pub(super) async fn show(app: &AppContext, id: &str) -> Outcome<()> {
+    show_on(Screen::stdout(&app.env.terminal()), &store(app)?, given(id, "`zk sessions show`")?).await
+}
+
+async fn show_on(screen: Screen, store: &dyn SessionStore, id: &str) -> Outcome<()> {
+    let shown = Arc::new(Mutex::new(Some(Shown::on(screen))));
+    let visitor = || -> EntryVisitor {
+        let shown = shown.clone();
+        Box::new(move |entry, _| match &mut *shown.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(shown) => shown.take(entry),
+            None => ControlFlow::Break(()),
+        })
+    };
+    let scanned = scan_matching(store, id, visitor).await;
+    let shown = shown.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let Some(mut shown) = shown else { return Err(Failure::failed("the session was shown already")) };
+    shown.flush();
+    let Shown { mut screen, entries, .. } = shown;
+    let scan = match scanned {
+        Ok(scan) => scan,
+        Err(error) if entries == 0 => return Err(refused(error)),
+        Err(error) => {
+            screen.finish()?;
+            let Failure { exit, message } = refused(error);
+            let place =
+                format!("the session is shown up to its entry number {entries}, and the rest is missing");
+            return Err(Failure::new(exit, format!("{place}: {message}; show it again when that is mended")));
+        }
+    };
+    if let Some(remark) = parent_remark(&scan.info) {
+        screen.line(Style::PLAIN, &remark);
+    }
+    if let Some(lock) = &scan.info.lock {
+        screen.line(Style::PLAIN, &format!("(open in process {})", lock.pid));
+    } else if scan.info.interrupted {
+        screen.line(Style::PLAIN, "(interrupted)");
+    }
+    screen.finish()?;
+    for notice in &scan.notices {
+        print_stderr(&format!("zk: {notice}"));
+    }
+    Ok(())
+}
+
+/// The run of a session that is being read, and where it is shown.
+struct Shown {
+    screen: Screen,
+    /// Entries from the beginning of the run on.
+    run: Vec<Entry>,
+    /// Number of entries of all runs.
+    entries: usize,
+}
+
+impl Shown {
+    fn on(screen: Screen) -> Self {
+        Self { screen, run: Vec::new(), entries: 0 }
+    }
+
+    fn take(&mut self, entry: Entry) -> ControlFlow<()> {
+        if matches!(entry.kind, EntryKind::RunStart { .. }) {
+            self.flush();
+        }
+        self.run.push(entry);
+        self.entries += 1;
+        // Whoever read the output may have gone.
+        if self.screen.is_broken() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    fn flush(&mut self) {
+        for block in zk_view::rebuild(&std::mem::take(&mut self.run)) {
+            lines::block(&block).iter().for_each(|(style, line)| self.screen.line(*style, line));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::mpsc::unbounded_channel;
+    use zk_core::model::Message;
+    use zk_core::service::{Durability, NewSession};
+    use zk_session::MemoryStore;
+    use zk_tui::TerminalEnv;
+    use zk_tui::plain::{Backlog, Sink};
+
+    use super::*;
+    use crate::commands::sessions::breaking_store::BreakingStore;
+
+    #[tokio::test]
+    async fn a_session_that_cannot_be_read_to_its_end_is_shown_up_to_there() {
+        let store = MemoryStore::new();
+        let new = NewSession { id: Some("s_broken".into()), cwd: "/project".into(), parent: None };
+        let open = store.create(new).await.unwrap();
+        let says = |text| EntryKind::Message { message: Message::user_text(text).shared(), usage: None };
+        let begin = EntryKind::RunStart { run_id: "r_1".into() };
+        let entries = vec![begin, says("one"), says("two"), says("three")];
+        open.append(entries, Durability::Process).await.unwrap();
+        open.close().await.unwrap();
+        let store = BreakingStore { inner: store, id: "s_broken".into(), entries: 3 };
+        let (sender, mut drawn) = unbounded_channel();
+        let sink = Sink { sender, backlog: Backlog::default() };
+        let failure =
+            show_on(Screen::drawn_by(sink, &TerminalEnv::default()), &store, "s_broken").await.unwrap_err();
+        let mut text = String::new();
+        while let Ok((_, piece)) = drawn.try_recv() {
+            text.push_str(&piece);
+        }
+        assert_eq!(text, "› one\n› two\n");
+        for part in ["entry number 3", "s_broken.db", "show it again"] {
+            assert!(failure.message.contains(part), "{part}: {}", failure.message);
+        }
+    }
+}

@@ -1,0 +1,98 @@
+use std::path::{Path, PathBuf};
+
+use zk_core::service::visible_line;
+use zk_skills::{Bundle, SKILL_FILE, Skill, skill_at};
+
+use super::super::print;
+use crate::app::AppContext;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::skills;
+
+/// Directory of a project that `add` and `new` fill.
+pub(super) const PROJECT: &str = ".agents/skills";
+
+/// The directory of skills to change.
+pub(super) fn home(app: &AppContext, project: bool) -> Outcome<PathBuf> {
+    if project {
+        return Ok(app.project.join(PROJECT));
+    }
+    let own = app.dirs.config.as_ref().map(|config| config.join("skills"));
+    own.ok_or_else(|| {
+        Failure::usage("there is no place for your skills: set HOME or ZK_HOME, or add --project")
+    })
+}
+
+pub(super) fn add(app: &AppContext, path: &Path, project: bool) -> Outcome<Exit> {
+    let from = app.cwd.join(path);
+    let from = from.canonicalize().map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+    let skill = skill_at(&from, &app.host_files)
+        .map_err(|why| Failure::usage(format!("{} is no skill: {}", from.display(), why.message)))?;
+    let skill = &skill;
+    let to = home(app, project)?.join(skill.name());
+    if to.symlink_metadata().is_ok() {
+        let text =
+            format!("{} is there already; `zk skills remove {}` removes it", to.display(), skill.name());
+        return Err(Failure::usage(text));
+    }
+    let bundle = Bundle::of(skill).map_err(Failure::failed)?;
+    for file in &bundle.files {
+        let target = to.join(file);
+        let copied = std::fs::create_dir_all(target.parent().unwrap_or(&to))
+            .and_then(|()| std::fs::copy(bundle.dir.join(file), &target));
+        if let Err(error) = copied {
+            // Half a skill is none.
+            let _ = std::fs::remove_dir_all(&to);
+            return Err(Failure::failed(format!("cannot copy {}: {error}", file.display())));
+        }
+    }
+    let next = if project { "; `zk trust add` lets it count" } else { "" };
+    let mut lines = vec![format!("{} is now in {}{next}", skill.name(), to.display())];
+    lines.extend(skills::suspicions(app, skill).iter().map(|warning| visible_line(warning)));
+    print(app, &lines)
+}
+
+pub(super) fn remove(app: &AppContext, name: &str, project: bool) -> Outcome<Exit> {
+    let home = home(app, project)?;
+    let set = skills::find(app);
+    let all = set.skills.iter().chain(&set.untrusted).chain(set.shadowed.iter().map(|(skill, _)| skill));
+    let real = home.canonicalize().unwrap_or(home);
+    let own = |skill: &&std::sync::Arc<Skill>| {
+        skill.name() == name && skill.dir.as_ref().is_some_and(|dir| dir.parent() == Some(&*real))
+    };
+    // One that cannot be read can be removed all the same, by its directory.
+    let plain = real.join(name);
+    let is_plain = !name.contains('/') && name != "." && name != ".." && plain.join(SKILL_FILE).exists();
+    let dir =
+        all.into_iter().find(own).and_then(|skill| skill.dir.clone()).or_else(|| is_plain.then_some(plain));
+    let Some(dir) = dir else {
+        let text =
+            format!("there is no skill `{name}` in {}; `zk skills list` shows where each is", real.display());
+        return Err(Failure::usage(text));
+    };
+    let is_link = dir.symlink_metadata().is_ok_and(|data| data.is_symlink());
+    let removed = if is_link { std::fs::remove_file(&dir) } else { std::fs::remove_dir_all(&dir) };
+    removed.map_err(|error| Failure::failed(format!("cannot remove {}: {error}", dir.display())))?;
+    print(app, &[format!("removed {}", dir.display())])
+}
+
+pub(super) fn new(app: &AppContext, name: &str, project: bool) -> Outcome<Exit> {
+    let faults = zk_skills::name_faults(name, name);
+    if name.is_empty() || !faults.is_empty() {
+        let text = format!("`{name}` is no name for a skill: {}", faults.join("; "));
+        return Err(Failure::usage(text));
+    }
+    let dir = home(app, project)?.join(name);
+    let file = dir.join(SKILL_FILE);
+    if file.exists() {
+        return Err(Failure::usage(format!("{} is there already", file.display())));
+    }
+    let text = format!(
+        "---\nname: {name}\ndescription: What it does, and when to use it. Models decide by this sentence alone.\n---\n\n\
+         # {name}\n\nThe steps, in the order they are done. Longer material goes into references/, programs into \
+         scripts/: a model reads and runs them when it needs them.\n"
+    );
+    let written = std::fs::create_dir_all(&dir).and_then(|()| std::fs::write(&file, text));
+    written.map_err(|error| Failure::failed(format!("cannot write {}: {error}", file.display())))?;
+    let next = if project { ", then run `zk trust add`" } else { "" };
+    print(app, &[format!("made {}; fill it in{next}", file.display())])
+}

@@ -1,0 +1,62 @@
+//! Compaction of conversations, as the settings say.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use zk_compaction::settings::{CompactionChoiceError, StrategyName};
+use zk_compaction::{LineFile, Window, WindowOptions};
+use zk_core::kernel::Plugin;
+use zk_core::service::PluginSettings;
+use zk_exec::LocalStateFiles;
+use zk_providers::CompactAt;
+use zk_providers::select::NamedProvider;
+
+use crate::app::AppContext;
+use crate::exit::{Failure, Outcome};
+use crate::settings::Settings;
+
+impl From<CompactionChoiceError> for Failure {
+    fn from(error: CompactionChoiceError) -> Self {
+        Self::usage(error.to_string())
+    }
+}
+
+/// Returns the plugin that keeps lines of what left conversations for later ones: only where a person is
+/// there.
+pub(crate) fn shared_lines(app: &AppContext) -> Option<Arc<dyn Plugin>> {
+    let path = app.dirs.shared_lines().filter(|_| app.settings.program.shorten)?;
+    let writes = app.settings.compaction.shared_lines;
+    let files = Arc::new(LocalStateFiles::default());
+    Some(Arc::new(LineFile::new(path, &app.project, writes, app.redactor.clone(), files)))
+}
+
+/// Has a provider compact its context itself, where the settings say so: adds to the options of its dialect.
+pub(crate) fn ask_server(
+    settings: &Settings,
+    provider: &NamedProvider,
+    options: &mut Map<String, Value>,
+) -> Outcome<()> {
+    if settings.compaction.strategy != Some(StrategyName::Server)
+        || options.contains_key("context_management")
+    {
+        return Ok(());
+    }
+    let asked = provider.vendor.dialect.compaction().filter(|_| provider.prebuilt.is_none());
+    let Some(asked) = asked else {
+        return Err(Failure::usage(format!(
+            "`compaction.strategy = \"server\"`: the provider `{}` does not compact conversations itself; choose another \
+             strategy, or another provider",
+            provider.name
+        )));
+    };
+    options.insert("context_management".to_owned(), asked);
+    if !options.contains_key("compact_at") {
+        let window: WindowOptions = PluginSettings::table(settings, Window::default().name())
+            .map_or_else(|| Ok(WindowOptions::default()), serde_json::from_value)
+            .map_err(|error| Failure::usage(format!("`[plugins.context-window]`: {error}")))?;
+        // Between both thresholds: what is done here comes after it, where it does not suffice.
+        let at = CompactAt { part: f64::midpoint(window.soft, window.hard), reserve: window.reserve };
+        options.insert("compact_at".to_owned(), serde_json::to_value(at).map_err(Failure::failed)?);
+    }
+    Ok(())
+}

@@ -1,0 +1,38 @@
+//! The commands of the settings as hooks on the bus.
+
+use std::sync::Arc;
+
+use zk_core::kernel::Plugin;
+use zk_core::service::Exec;
+use zk_hooks::CommandHooks;
+use zk_permission::{Mode, ModeSwitch};
+
+use crate::app::AppContext;
+use crate::place::ExecutionTarget;
+
+/// The plugin of the hooks, if there are any. They run with `own`, on this machine: the person's own programs are not held in
+/// what holds those of the model.
+pub(crate) fn plugin(app: &AppContext, own: Arc<dyn Exec>, modes: ModeSwitch) -> Option<Arc<dyn Plugin>> {
+    let set = app.settings.hooks();
+    if set.is_empty() {
+        return None;
+    }
+    let notices = app.notices.clone();
+    let hooks = CommandHooks::new(set.clone(), &app.project)
+        .exec(own)
+        .cwd(&app.cwd)
+        .on_notice(move |text| notices.show(text))
+        .permission_mode(move || told(modes.chosen()).to_owned());
+    Some(Arc::new(if ExecutionTarget::is_elsewhere(app) { hooks.staying() } else { hooks }))
+}
+
+/// Returns the name of a mode for hooks.
+fn told(mode: Mode) -> &'static str {
+    match mode {
+        Mode::ReadOnly => "plan",
+        Mode::Ask => "default",
+        Mode::AcceptEdits => "acceptEdits",
+        Mode::Auto => "auto",
+        Mode::All => "bypassPermissions",
+    }
+}

@@ -1,0 +1,461 @@
+pub(crate) mod agents;
+pub(crate) mod behavior;
+pub(crate) mod compaction;
+pub(crate) mod hooks;
+pub(crate) mod mcp;
+pub(crate) mod prompt;
+pub(crate) mod session_switch;
+pub(crate) mod sessions;
+pub(crate) mod skills;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use zk_agent::{Agent, ErrorFormatter, RetryPolicy, Retrying};
+use zk_auth::OAuthRefresh;
+use zk_core::kernel::{BoxError, Bus, Cx, HookError, HookOptions, Plugin, Reach, plugin_fn};
+use zk_core::model::{Model, ThinkingRequest};
+use zk_core::service::{Blobs, Exec, Files, OutsideExec, PluginSettings, Provider, Questions, Trust, Ui};
+use zk_exec::{
+    ContextName, Environment, LocalPlugin, LocalStateFiles, ProcessExec, SandboxExec, Supervision,
+    WorkspaceFiles,
+};
+use zk_permission::{Mode, PermissionGate};
+use zk_providers::select::{CredentialSource, SelectedEndpoint, split_thinking_level};
+use zk_providers::settings::RetrySettings;
+use zk_providers::{Auth, Connection, Http, SetupError, VendorDialect};
+use zk_session::{DumpFiles, FileBlobs};
+use zk_tools::{OutputHandles, PlanModes, RedactResults, ToolsOptions, ToolsPlugin, VisibleTags};
+use zk_view::ViewDriver;
+
+use crate::app::AppContext;
+use crate::containment::Containment;
+use crate::credentials;
+use crate::exit::{Failure, Outcome};
+use crate::mode::{PlanWays, summary};
+use crate::place::ExecutionTarget;
+use crate::sessions::Session;
+use crate::{commands, policy, sandbox, select};
+use zk_chat::{JobRows, PersonExec};
+
+/// Longest wait of a run to hear more of its model than zk knows.
+const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Host of a conversation: whom to ask, and what may run without asking.
+pub(crate) struct HostOptions {
+    pub(crate) ui: Option<Arc<dyn Ui>>,
+    pub(crate) questions: Option<Arc<Questions>>,
+    pub(crate) allow_all: bool,
+    /// View of the conversation, and what is kept of it beside its messages.
+    pub(crate) view: ViewDriver,
+}
+
+impl HostOptions {
+    /// Options of a host without a person to answer questions.
+    pub(crate) fn unattended(app: &AppContext) -> Self {
+        let allow_all = app.settings.permissions.allow_all;
+        Self { ui: None, questions: None, allow_all, view: ViewDriver::new() }
+    }
+}
+
+/// A bus with everything zk consists of but the model: the one list of plugins.
+pub(crate) async fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Outcome<Bus> {
+    let notices = app.notices.clone();
+    let bus = Bus::builder().on_error(move |error: &HookError| notices.show(&error.to_string())).build();
+    match install_all(app, &bus, session, host) {
+        Ok(()) => Ok(bus),
+        Err(failure) => {
+            // Plugins that began before the failure end with the bus.
+            bus.close().await;
+            Err(failure)
+        }
+    }
+}
+
+fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions) -> Outcome<()> {
+    // A plugin reads its table while it is installed.
+    bus.scope("settings").provide_service::<dyn PluginSettings>(Arc::new(app.settings.clone()));
+    let children = Environment::filtered(app.env.without_secrets());
+    let containment = Containment::of(app, host.allow_all)?;
+    let context = containment.context();
+    if containment.problem.is_some() || containment.reads_problem.is_some() {
+        app.notices.show(&format!("warning: {}", containment.describe()));
+    }
+    let (judge, private) = policy::judge(app, &containment);
+    let Containment { sandbox, is_contained, for_reads, .. } = containment;
+    let modes = judge.modes().clone();
+    let gate = PermissionGate::new(modes.clone()).remembering(&app.project).advising(advise);
+    let scope = bus.scope("permission-modes");
+    scope.provide_service(Arc::new(modes.clone()));
+    scope.provide_service::<dyn PlanModes>(Arc::new(PlanWays::new(modes.clone())));
+    let attended = host.questions.is_some();
+    // A container has an outside as well; it is what the person chose for commands of their own, too.
+    let is_in_sandbox = sandbox.is_some();
+    let outside = is_in_sandbox || matches!(app.settings.context(), ContextName::Docker(_));
+    let shell_bounds = sandbox.is_some().then(|| app.settings.sandbox.describe(is_contained));
+    let tools = ToolsOptions {
+        outside,
+        attended,
+        shell_bounds,
+        ..sandbox::with_git(app, app.settings.tools.clone().sorted_limits())
+    };
+    let tools = match app.settings.limits.time() {
+        Some(most) => tools.within(most),
+        None => tools,
+    };
+    let own = of_person(app, bus, children.clone());
+    let scope = bus.scope("outside");
+    let sandbox = sandbox.map(|exec| sandbox::watch_for_loss(&scope, exec, app.notices.clone()));
+    let rules = policy::rules(app).0;
+    let denied =
+        sandbox::watch_denied_files(&bus.scope("denied-files"), rules.iter().cloned(), judge.clone());
+    if let Some(sandbox) = &sandbox {
+        sandbox::hide_in(&denied, sandbox);
+    }
+    if outside || sandbox.is_some() {
+        // A person agreed to each of these commands, or typed it: it may ask the agent of ssh.
+        let agent = app.env.get("SSH_AUTH_SOCK").map(ToOwned::to_owned);
+        let environment =
+            agent.into_iter().fold(children.clone(), |all, agent| all.grant("SSH_AUTH_SOCK", agent));
+        let agreed = of_person(app, bus, environment);
+        if outside {
+            scope.provide_service(Arc::new(OutsideExec(agreed.clone())));
+        }
+        if sandbox.is_some() {
+            scope.provide_service(Arc::new(PersonExec(agreed)));
+        }
+    }
+    // Their handlers come in the order of their stages, so that none has to stand before another. Those that come first
+    // close last.
+    let mut plugins: Vec<Arc<dyn Plugin>> = vec![Arc::new(local(app, children, sandbox)?)];
+    plugins.extend(mcp::plugin(app, own.clone(), host.questions.is_some()));
+    plugins.extend(hooks::plugin(app, own, modes));
+    plugins.extend::<[Arc<dyn Plugin>; 7]>([
+        Arc::new(ToolsPlugin::new(tools)),
+        Arc::new(gate),
+        Arc::new(judge.clone()),
+        Arc::new(RedactResults::new(app.redactor.clone())),
+        Arc::new(VisibleTags),
+        Arc::new(JobRows(host.view.clone())),
+        Arc::new(host.view),
+    ]);
+    plugins.extend(policy::audit(app, context).map(|audit| Arc::new(audit) as Arc<dyn Plugin>));
+    plugins.extend(skills::plugin(app, attended));
+    #[cfg(feature = "fetch")]
+    plugins.push(Arc::new(zk_tools::FetchPlugin::new(app.settings.fetch.clone())));
+    plugins.extend(app.settings.compaction.plugins(app.settings.program.shorten)?);
+    plugins.extend(compaction::shared_lines(app).filter(|_| attended));
+    let dump = app.settings.program.debug_dump.as_ref().map(|dir| app.cwd.join(dir));
+    plugins.extend(dump.map(|dir| {
+        let notices = app.notices.clone();
+        Arc::new(DumpFiles::new(dir, app.redactor.clone(), move |dir, error| {
+            notices.show(&format!("warning: --debug-dump: cannot write to {}: {error}", dir.display()));
+        })) as Arc<dyn Plugin>
+    }));
+    // Commands and files of the place replace this machine's.
+    plugins.push(Arc::new(ExecutionTarget::of(app)?));
+    plugins.extend(app.settings.results.policies());
+    plugins.extend(session_parts(app, session)?);
+    if attended && app.settings.skills.enabled {
+        skills::watch_own(app, bus);
+    }
+    let added = app.settings.additions.plugins.iter().map(|plugin| &**plugin);
+    for plugin in plugins.iter().map(|plugin| &**plugin).chain(added) {
+        bus.install(plugin).map_err(Failure::failed)?;
+    }
+    // In place of the one that the local plugin has.
+    sandbox::provide_reads(bus, app, judge, sandbox::Unseen { denied, private }, for_reads, is_in_sandbox);
+    mcp::record(app, bus);
+    mcp::offer_skills(bus).map_err(Failure::failed)?;
+    // A token that a sub-agent renewed is as lost as any other.
+    let everywhere = HookOptions { reach: Some(Reach::Descendants), ..HookOptions::default() };
+    let notices = app.notices.clone();
+    bus.scope("credentials").on_sync_at(everywhere, move |event: &OAuthRefresh, _: &Cx| {
+        if let Some(why) = &event.unsaved {
+            let name = &event.provider;
+            let what = "is not stored and ends with this program";
+            notices.show(&format!("warning: the renewed sign-in to {name} {what}: {why}"));
+        }
+    });
+    skills::tell(app, bus);
+    bus.scope("trust").provide_service::<dyn Trust>(app.trust.clone());
+    if let Some(ui) = host.ui {
+        bus.scope("terminal").provide_service::<dyn Ui>(ui);
+    }
+    if let Some(questions) = host.questions {
+        bus.scope("terminal").provide_service(questions);
+    }
+    Ok(())
+}
+
+/// Makes the plugin of local commands, and of the files that are there.
+fn local(app: &AppContext, children: Environment, sandbox: Option<Arc<SandboxExec>>) -> Outcome<LocalPlugin> {
+    let local = LocalPlugin::new(children.clone(), files(app)?).host_files(app.host_files.clone());
+    Ok(match sandbox {
+        Some(sandbox) => local.sandboxed(sandbox),
+        None => local.running(process(app, children)),
+    })
+}
+
+/// Commands as processes of the person's.
+pub(crate) fn process(app: &AppContext, children: Environment) -> ProcessExec {
+    let exec = ProcessExec::supervised(children, Supervision::of_this_program());
+    exec.limited(app.settings.limits.limits())
+}
+
+/// Executor of the person's own programs, such as hooks, as processes on this host, whatever the execution context of the
+/// model's commands: a hook that judges commands must not run where those could change it.
+fn of_person(app: &AppContext, bus: &Bus, children: Environment) -> Arc<dyn Exec> {
+    let exec = Arc::new(process(app, children));
+    let closing = exec.clone();
+    bus.scope("own-programs").on_close(async move || closing.close().await);
+    exec
+}
+
+/// Returns advice on how to let a call run that nobody was there to approve.
+fn advise(mode: &str) -> String {
+    let short = if mode == Mode::All.name() { " (or --allow-all)" } else { "" };
+    format!("to allow it, run zk with --permission-mode {mode}{short}, or start it on a terminal to be asked")
+}
+
+/// The files a conversation may reach.
+pub(crate) fn files(app: &AppContext) -> Outcome<WorkspaceFiles> {
+    let mut files = WorkspaceFiles::new(app.roots()).map_err(Failure::failed)?;
+    if let Some(home) = app.env.path("HOME") {
+        files = files.home(home);
+    }
+    if let Some(auth) = app.dirs.credentials().as_deref().and_then(std::path::Path::parent) {
+        files = files.secret(auth);
+    }
+    for own in app.dirs.own(&app.roots()) {
+        files = files.protected(own);
+    }
+    for path in sandbox::hidden(app) {
+        files = files.hidden(path);
+    }
+    Ok(files)
+}
+
+/// Returns the plugins that belong to one session: the place of its large results and blobs, and its
+/// recorder.
+pub(crate) fn session_parts(app: &AppContext, session: &Session) -> Outcome<Vec<Arc<dyn Plugin>>> {
+    let mut parts: Vec<Arc<dyn Plugin>> = Vec::new();
+    if let Some(id) = session.open.as_ref().map(|open| open.id().clone()) {
+        // For hooks of what comes before the first event that names it.
+        parts.push(Arc::new(plugin_fn("session-id", move |scope| {
+            scope.provide_service(Arc::new(id.clone()));
+            Ok::<(), BoxError>(())
+        })));
+    }
+    if let Some(dir) = &session.outputs {
+        let files = files(app)?.read_only(dir).map_err(Failure::failed)?;
+        let files = ExecutionTarget::of(app)?.with_outputs(files, dir);
+        let blobs = Arc::new(FileBlobs::new(dir.join("blobs"), Arc::new(LocalStateFiles::default())));
+        parts.push(Arc::new(plugin_fn("session-files", move |scope| {
+            scope.provide_service::<dyn Files>(files.clone());
+            scope.provide_service::<dyn Blobs>(blobs.clone());
+            Ok::<(), BoxError>(())
+        })));
+        parts.push(Arc::new(app.settings.results.spill(dir)));
+        parts.push(Arc::new(OutputHandles));
+    }
+    if let Some(recorder) = &session.recorder {
+        parts.push(Arc::new(recorder.clone()));
+    }
+    Ok(parts)
+}
+
+/// The provider at an endpoint, inside its retries.
+pub(crate) async fn provider(app: &AppContext, endpoint: &SelectedEndpoint) -> Outcome<Arc<dyn Provider>> {
+    let provider = &endpoint.provider;
+    let connection = connection(app, endpoint).await?;
+    let said = app.settings.providers.get(&provider.name).cloned().unwrap_or_default();
+    let mut options = said.options;
+    compaction::ask_server(&app.settings, provider, &mut options)?;
+    let made = match &provider.prebuilt {
+        Some(ready) => Ok(ready.clone()),
+        None => provider.vendor.provider_with(connection, &options),
+    };
+    let inner = made.map_err(|error| match error {
+        SetupError::Account { .. } => {
+            Failure::auth(format!("{error} with `zk auth login {}`", provider.vendor.name))
+        }
+        SetupError::Options { .. } => {
+            let origin = app.settings.origin_below(&["providers", &provider.name, "options"]);
+            let place = origin.map_or(String::new(), |origin| format!("{}: ", origin.place));
+            Failure::usage(format!("{place}{error}"))
+        }
+        error => Failure::usage(error.to_string()),
+    })?;
+    if inner.is_retrying() {
+        return Ok(inner);
+    }
+    Ok(Arc::new(Retrying::sharing(&app.limits, inner, policy(&said.retry))))
+}
+
+/// The connection that the settings and the credentials describe.
+async fn connection(app: &AppContext, endpoint: &SelectedEndpoint) -> Outcome<Connection> {
+    let SelectedEndpoint { provider, base_url, credential, .. } = endpoint;
+    let name = &*provider.name;
+    let http = Http::new();
+    let auth = credentials::auth(app, name, credential.as_ref(), &http).await?;
+    let said = app.settings.providers.get(name).cloned().unwrap_or_default();
+    let auth = match (auth, said.auth_header) {
+        (Auth::Key(key), Some(header)) => {
+            Auth::Header { name: header, prefix: said.auth_prefix.unwrap_or_default(), key }
+        }
+        (auth, _) => auth,
+    };
+    let account = match credential {
+        Some(CredentialSource::SignIn { account }) => account.clone(),
+        Some(CredentialSource::Key(_) | CredentialSource::Bearer(_) | CredentialSource::StoredKey) | None => {
+            None
+        }
+    };
+    let usual = provider.vendor.connection();
+    Ok(Connection {
+        name: provider.name.clone(),
+        base_url: base_url.clone(),
+        auth,
+        account,
+        extra_body: said.extra_body,
+        extra_headers: said.headers.into_iter().collect(),
+        models: app.settings.models(name),
+        clocks: Some(said.clocks.clocks(base_url)),
+        default_model: said.model.or(usual.default_model),
+        http,
+    })
+}
+
+/// Returns the number of retries and the longest wait for them: as usual, but for what is said otherwise.
+fn policy(said: &RetrySettings) -> RetryPolicy {
+    let usual = RetryPolicy::default();
+    RetryPolicy {
+        retries: said.retries.unwrap_or(usual.retries),
+        longest_wait: said.longest_wait.map_or(usual.longest_wait, |wait| Duration::from_secs(wait.into())),
+        ..usual
+    }
+}
+
+/// The model asked for, the one the session used, the provider's default, or the first one a server has.
+pub(crate) async fn model(app: &AppContext, provider: &dyn Provider, session: &Session) -> Outcome<Model> {
+    if let Some(name) = &app.settings.program.model {
+        let id = app.settings.known_providers().model_id(provider.name(), name);
+        let model = describe_model(provider, &id).await;
+        if let Some(unknown) = app.settings.known_providers().misspelt_model(provider, &model).await {
+            app.notices.show(&format!("warning: {}: {}", model.reference(), select::note(&unknown)));
+        }
+        return Ok(model);
+    }
+    let before = session.loaded.model.as_ref().filter(|model| model.provider == provider.name());
+    if let Some(model) = before {
+        return Ok(describe_model(provider, &model.model).await);
+    }
+    default_model_of(app, provider).await
+}
+
+/// Describes a model by all that is known of it, also to the server if that says so soon.
+pub(crate) async fn describe_model(provider: &dyn Provider, id: &str) -> Model {
+    let cx = Bus::new().cx();
+    let asked = tokio::time::timeout(DESCRIBE_TIMEOUT, provider.describe_model(id, &cx));
+    asked.await.unwrap_or_else(|_| provider.model(id))
+}
+
+/// The provider's default, or the first model a server has.
+pub(crate) async fn default_model_of(app: &AppContext, provider: &dyn Provider) -> Outcome<Model> {
+    if let Some(name) = provider.default_model() {
+        let id = app.settings.known_providers().model_id(provider.name(), &name);
+        return Ok(describe_model(provider, &id).await);
+    }
+    let listed = provider.list_models(&Bus::new().cx()).await.map_err(|error| {
+        Failure::new(
+            crate::exit::Exit::of(&error.clone().into()),
+            format!("no model is named (--model), and asking for the list of models failed: {error}"),
+        )
+    })?;
+    let name = provider.name();
+    let Some(models) = listed else {
+        return Err(Failure::usage(format!(
+            "no model is named, and {name} does not say which it has; name one with --model"
+        )));
+    };
+    models.into_iter().next().ok_or_else(|| {
+        let next = match app.settings.additions.providers.vendors().named(name).map(|vendor| vendor.dialect) {
+            Some(VendorDialect::Ollama) => "get one with `ollama pull NAME`",
+            _ => "let it load one, or name one with --model",
+        };
+        Failure::usage(format!("{name} has no model yet: {next}"))
+    })
+}
+
+/// The sections of the system prompt.
+pub(crate) fn install_sections(app: &AppContext, bus: &Bus) -> Outcome<()> {
+    prompt::install_own(app, bus)?;
+    bus.install(&prompt::Appended::new(&app.settings)).map_err(Failure::failed)?;
+    bus.install(&prompt::instructions(app)).map_err(Failure::failed)?;
+    prompt::install_context(app, bus)?;
+    prompt::tell(app, bus);
+    Ok(())
+}
+
+/// The agent on that bus.
+pub(crate) fn agent(
+    app: &AppContext,
+    bus: &Bus,
+    provider: Arc<dyn Provider>,
+    model: Model,
+    session: &Session,
+) -> Outcome<Agent> {
+    let settings = &app.settings;
+    settings.check_preset(&app.project)?;
+    let lists = [
+        ("tools.allowed", "--allowed-tools", &settings.calls.allowed),
+        ("tools.disallowed", "--disallowed-tools", &settings.calls.disallowed),
+    ];
+    for (key, flag, names) in lists {
+        let Some(why) = behavior::unknown_tool(names, bus) else { continue };
+        let origin = settings.origin(key).map(|origin| origin.layer);
+        if matches!(origin, Some(crate::settings::Layer::CommandLine)) {
+            return Err(Failure::usage(format!("{flag}: {why}")));
+        }
+        app.notices.show(&format!("warning: {key}: {why}"));
+    }
+    install_sections(app, bus)?;
+    // The end of a run says what to do next, wherever it is shown.
+    bus.scope("error-formatter").provide_service(Arc::new(ErrorFormatter::new(summary::run_error)));
+    commands::note_breaks(bus);
+    commands::note_savings(bus);
+    let of_model = settings.program.model.as_deref().and_then(|name| split_thinking_level(name).1);
+    let level = match (of_model, session.loaded.thinking) {
+        (Some(level), _) if !thinking_is_overridden(app) => level,
+        (None, Some(level)) if !thinking_is_overridden(app) => level,
+        (Some(_) | None, _) => settings.program.thinking,
+    };
+    let name = provider.name().to_owned();
+    let mut builder = Agent::builder(provider)
+        .bus(bus.clone())
+        .model(model)
+        .system(prompt::own(settings))
+        .tools(behavior::tool_set(&settings.calls))
+        .thinking(ThinkingRequest { level, budget: settings.run.thinking_budget })
+        .behavior(behavior::behavior(settings, bus))
+        .history(session.loaded.messages.clone())
+        .spawn(agents::options(app, &name))
+        .cwd(ExecutionTarget::cwd(app, bus));
+    if let Some(entries) = session.take_restored() {
+        builder = builder.restored(entries);
+    }
+    if let Some(open) = &session.open {
+        builder = builder.session(open.id().clone());
+    }
+    builder.build().map_err(|error| Failure::usage(error.to_string()))
+}
+
+/// Whether a thinking level was asked for here and now, so that the session's own does not count.
+pub(crate) fn thinking_is_overridden(app: &AppContext) -> bool {
+    use crate::settings::Layer;
+    app.settings.origin("thinking").is_some_and(|origin| match origin.layer {
+        Layer::CommandLine | Layer::Managed | Layer::Preset | Layer::ProjectPreset => true,
+        Layer::Default | Layer::User | Layer::Project | Layer::ProjectLocal | Layer::Environment => false,
+    })
+}

@@ -1,0 +1,149 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use zk_agent::{GUIDE_SECTION, IDENTITY_SECTION};
+use zk_core::kernel::{BoxError, Bus, Cx, Plugin, Scope};
+use zk_core::service::{
+    ContextProducer, FixedSection, PromptSection, Questions, section_order, visible_line,
+};
+use zk_skills::{
+    BudgetPart, CommandFilesFound, CommandFilesPlugin, ContextStreams, EnvironmentPart, GitPart,
+    InstructionsLoaded, InstructionsPlugin,
+};
+
+use crate::app::AppContext;
+use crate::exit::{Failure, Outcome};
+use crate::settings::Settings;
+use zk_chat::OWN_COMMANDS;
+
+/// Identity of the agent. As all of the prompt it stays the same for a whole session, so that providers can
+/// cache it: no date, no listing of files, nothing random.
+const IDENTITY: &str =
+    "You are zk, an agent that works in a person's directory with the tools you are given.";
+
+/// Guide to the agent's way of work.
+const GUIDE: &str = "\
+Look before you act: find and read what matters, then make the smallest change that does the job, in the style \
+that is there. Prefer the file tools over shell commands for reading and editing. Use several tools at once when \
+they do not depend on each other. When you changed something, check that it works: run the tests or the program.
+A refused or failed call tells you why: change your approach instead of repeating it. Ask when the goal is \
+unclear, not for permission. Never print, store or send secrets.
+Answer briefly and plainly, and say what you did not do or could not check.";
+
+/// Notes on where answers are read, with a person and without.
+const ATTENDED: &str = "A person reads along in a terminal that shows Markdown, and can answer questions. Of results of tools they \
+see little: repeat what matters.";
+const UNATTENDED: &str = "Nobody reads along, and no question is answered: decide what is open yourself and say so. Your last message \
+is all that is read.";
+
+/// The places of zk's own sections, before all others.
+const IDENTITY_ORDER: i32 = 0;
+const FRONTEND_ORDER: i32 = 20;
+const GUIDE_ORDER: i32 = 40;
+
+/// The person's own prompt, which takes the place of zk's own sections.
+pub(crate) fn own(settings: &Settings) -> String {
+    settings.program.system.clone().unwrap_or_default()
+}
+
+/// Section on where answers are read. A sub-agent answers to an agent, so that there is nothing to say.
+struct Frontend;
+
+#[async_trait]
+impl PromptSection for Frontend {
+    fn order(&self) -> i32 {
+        FRONTEND_ORDER
+    }
+
+    async fn text(&self, cx: &Cx) -> Result<String, BoxError> {
+        Ok(match (cx.origin().depth, cx.service::<Questions>()) {
+            (0, Some(_)) => ATTENDED.to_owned(),
+            (0, None) => UNATTENDED.to_owned(),
+            (_, _) => String::new(),
+        })
+    }
+}
+
+/// zk's own sections: who the agent is, where its answers are read, and how to work; nothing where a person's own prompt takes
+/// their place.
+pub(crate) fn install_own(app: &AppContext, bus: &Bus) -> Outcome<()> {
+    if app.settings.program.system.is_some() {
+        return Ok(());
+    }
+    let scope = bus.scope("zk");
+    let sections: [(&str, Arc<dyn PromptSection>); 3] = [
+        (IDENTITY_SECTION, Arc::new(FixedSection::new(IDENTITY_ORDER, IDENTITY))),
+        ("frontend", Arc::new(Frontend)),
+        (GUIDE_SECTION, Arc::new(FixedSection::new(GUIDE_ORDER, GUIDE))),
+    ];
+    for (id, section) in sections {
+        scope.provide::<dyn PromptSection>(id, section).map_err(Failure::failed)?;
+    }
+    Ok(())
+}
+
+/// Text that the person wants added.
+pub(crate) struct Appended(FixedSection);
+
+impl Appended {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let texts = [&settings.program.preset_system, &settings.program.append_system];
+        let text = texts.into_iter().filter_map(Option::as_deref).collect::<Vec<_>>().join("\n\n");
+        Self(FixedSection::new(section_order::AT_END, text))
+    }
+}
+
+impl Plugin for Appended {
+    fn name(&self) -> &'static str {
+        "settings"
+    }
+
+    fn register(&self, scope: &Scope) -> Result<(), BoxError> {
+        scope.provide::<dyn PromptSection>("appended", Arc::new(self.0.clone()))?;
+        Ok(())
+    }
+}
+
+/// The instructions of the person and of the project.
+pub(crate) fn instructions(app: &AppContext) -> InstructionsPlugin {
+    let own = app.dirs.config.as_ref().map(|config| config.join("AGENTS.md"));
+    InstructionsPlugin::new(&app.cwd, &app.project, own)
+}
+
+/// Installs the context that a model is given before a prompt, and the slash commands that are files.
+pub(crate) fn install_context(app: &AppContext, bus: &Bus) -> Outcome<()> {
+    bus.install(&ContextStreams::new()).map_err(Failure::failed)?;
+    let scope = bus.scope("environment");
+    let here = Arc::new(EnvironmentPart::new(&app.cwd));
+    scope.provide::<dyn ContextProducer>("environment", here).map_err(Failure::failed)?;
+    let git = Arc::new(GitPart::new(&app.project));
+    scope.provide::<dyn ContextProducer>("git", git).map_err(Failure::failed)?;
+    bus.install(&BudgetPart::default()).map_err(Failure::failed)?;
+    let user = crate::skills::command_dirs(app);
+    let files = CommandFilesPlugin::new(&app.cwd, &app.project, user).reserving(OWN_COMMANDS);
+    bus.install(&files).map_err(Failure::failed)?;
+    Ok(())
+}
+
+/// Tells of instructions that are not read, and of commands that are not used.
+pub(crate) fn tell(app: &AppContext, bus: &Bus) {
+    let notices = app.notices.clone();
+    bus.scope("command-notices").on_sync(move |found: &CommandFilesFound, _: &Cx| {
+        for conflict in &found.conflicts {
+            notices.show(&format!("warning: {}", visible_line(conflict)));
+        }
+    });
+    let notices = app.notices.clone();
+    bus.scope("instruction-notices").on_sync(move |loaded: &InstructionsLoaded, _: &Cx| {
+        for skipped in &loaded.skipped {
+            notices.show(&format!("warning: instructions are not read: {}", visible_line(skipped)));
+        }
+        if let Some(path) = &loaded.cut {
+            let limit = zk_skills::limit();
+            notices.show(&format!(
+                "warning: the end of {} is not read: instructions may have {limit} together",
+                path.display()
+            ));
+        }
+    });
+}

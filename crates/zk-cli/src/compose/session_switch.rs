@@ -1,0 +1,139 @@
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use async_trait::async_trait;
+use zk_core::kernel::{BoxError, Bus, Plugin, Scope};
+use zk_core::model::{AgentError, SessionId};
+use zk_core::service::{ConversationError, OpenedSession, Provider, SessionOpener, StoreError, SwitchTarget};
+
+use crate::app::AppContext;
+use crate::args::Resume;
+use crate::compose;
+use crate::exit::{Failure, Outcome};
+use crate::place::ExecutionTarget;
+use crate::sessions::{self, Kept, Session};
+
+/// The sessions of one conversation, one after the other: opens each, and closes it when it is left.
+pub(crate) struct SessionSwitch {
+    app: AppContext,
+    bus: Bus,
+    /// Knows the models that sessions began with.
+    provider: Arc<dyn Provider>,
+    state: Mutex<State>,
+    me: Weak<Self>,
+}
+
+struct State {
+    current: Arc<Session>,
+    /// Outcomes of the sessions that were left.
+    left: Vec<Result<Kept, StoreError>>,
+}
+
+impl SessionSwitch {
+    pub(crate) fn new(app: &AppContext, bus: &Bus, provider: Arc<dyn Provider>, first: Session) -> Arc<Self> {
+        let state = State { current: Arc::new(first), left: Vec::new() };
+        let (app, bus) = (app.clone(), bus.clone());
+        Arc::new_cyclic(|me| Self { app, bus, provider, state: Mutex::new(state), me: me.clone() })
+    }
+
+    /// The present session.
+    pub(crate) fn current(&self) -> Arc<Session> {
+        self.state().current.clone()
+    }
+
+    /// Takes the outcomes of the sessions that were left since this was last asked.
+    pub(crate) fn take_left(&self) -> Vec<Result<Kept, StoreError>> {
+        std::mem::take(&mut self.state().left)
+    }
+
+    /// Returns the plugins of the present session alone. Closing them closes the session.
+    pub(crate) fn parts(&self) -> Outcome<Vec<Arc<dyn Plugin>>> {
+        let session = self.current();
+        let mut parts: Vec<Arc<dyn Plugin>> =
+            vec![Arc::new(Closing { session: session.clone(), switch: self.me.clone() })];
+        parts.extend(compose::session_parts(&self.app, &session)?);
+        Ok(parts)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn begin(&self, target: &SwitchTarget) -> Result<Session, ConversationError> {
+        // A new session is one of the directory that is worked in by now.
+        let app = AppContext { cwd: ExecutionTarget::now(&self.app, &self.bus.cx()), ..self.app.clone() };
+        let resume = match target {
+            SwitchTarget::New => None,
+            SwitchTarget::Session(id) => Some(Resume::Id(id.to_string())),
+            SwitchTarget::Fork(entry) => {
+                let copied = self.current().copy_up_to(&sessions::place(&app), entry).await;
+                let copied = copied.map_err(|error| refused(error.into()))?;
+                Some(Resume::Id(copied.to_string()))
+            }
+            SwitchTarget::Branch(_) => {
+                let (what, reason) = (target.to_string(), "sessions have no branches yet".to_owned());
+                return Err(ConversationError::Unsupported { what, reason });
+            }
+        };
+        sessions::begin(&app, resume.as_ref()).await.map_err(refused)
+    }
+}
+
+fn refused(failure: Failure) -> ConversationError {
+    ConversationError::Agent(AgentError::Usage(failure.message))
+}
+
+#[async_trait]
+impl SessionOpener for SessionSwitch {
+    async fn open(
+        &self,
+        target: &SwitchTarget,
+        _: Option<&SessionId>,
+    ) -> Result<OpenedSession, ConversationError> {
+        let session = Arc::new(self.begin(target).await?);
+        let before = std::mem::replace(&mut self.state().current, session.clone());
+        let plugins = match self.parts() {
+            Ok(plugins) => plugins,
+            Err(failure) => {
+                self.state().current = before;
+                // The session was opened for nothing; the reason is said already.
+                let _ = session.close().await;
+                return Err(refused(failure));
+            }
+        };
+        // Choices of the command line or the settings count in every session.
+        let used = session.loaded.model.as_ref().filter(|_| self.app.settings.program.model.is_none());
+        let used = used.filter(|model| model.provider == self.provider.name());
+        Ok(OpenedSession {
+            id: session.open.as_ref().map(|open| open.id().clone()),
+            messages: session.loaded.messages.clone(),
+            entries: session.take_restored().unwrap_or_default(),
+            model: used.map(|model| self.provider.model(&model.model)),
+            thinking: session.loaded.thinking.filter(|_| !compose::thinking_is_overridden(&self.app)),
+            cwd: None,
+            plugins,
+        })
+    }
+}
+
+/// Closes a session with the scope it is installed in.
+struct Closing {
+    session: Arc<Session>,
+    switch: Weak<SessionSwitch>,
+}
+
+impl Plugin for Closing {
+    fn name(&self) -> &'static str {
+        "session"
+    }
+
+    fn register(&self, scope: &Scope) -> Result<(), BoxError> {
+        let (session, switch) = (self.session.clone(), self.switch.clone());
+        scope.on_close(async move || {
+            let closed = session.close().await;
+            if let Some(switch) = switch.upgrade() {
+                switch.state().left.push(closed);
+            }
+        });
+        Ok(())
+    }
+}

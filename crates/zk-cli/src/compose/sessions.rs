@@ -1,0 +1,179 @@
+//! Sessions of this user: where they are, and in which words their errors and notices are told.
+
+use std::sync::Arc;
+
+use zk_core::service::{Entry, StoreError, Unreadable};
+use zk_session::{
+    CallState, InterruptedCall, Loaded, NoticeSink, OpeningError, SessionNotice, SessionPlace, SessionStart,
+    SqliteStore,
+};
+use zk_tui::plain::Notices;
+use zk_tui::plain::lines::shorten;
+use zk_tui::term::print_stderr;
+use zk_view::{Block, SubagentWords, rebuild};
+
+use crate::app::AppContext;
+use crate::args::Resume;
+use crate::exit::{Exit, Explain, Failure, Outcome};
+
+pub(crate) use zk_session::{ConversationSession as Session, Kept};
+
+/// Characters of a sub-agent's text that the model is told.
+const MAX_OUTPUT_CHARS: usize = 2000;
+
+/// The place of this user's sessions, for a conversation in the directory worked in.
+pub(crate) fn place(app: &AppContext) -> SessionPlace {
+    let notices = app.notices.clone();
+    SessionPlace {
+        root: app.dirs.sessions(),
+        saves: app.settings.program.sessions,
+        outputs: app.dirs.outputs(),
+        temporary: app.env.path("TMPDIR").unwrap_or_else(|| "/tmp".into()),
+        cwd: app.cwd.clone(),
+        notices: NoticeSink::new(move |notice| tell(&notice, &notices)),
+        explain: Some(append_subagent_output),
+    }
+}
+
+/// The store of this user.
+pub(crate) fn store(app: &AppContext) -> Outcome<SqliteStore> {
+    Ok(place(app).store()?)
+}
+
+/// Opens the session asked for, or a new one. A place that cannot be written costs the session, not the run,
+/// unless a session was asked for.
+pub(crate) async fn begin(app: &AppContext, resume: Option<&Resume>) -> Outcome<Session> {
+    let place = place(app);
+    let start = match resume {
+        None | Some(Resume::Choose) => SessionStart::New,
+        Some(Resume::Latest) => SessionStart::Latest,
+        Some(Resume::Id(id)) => {
+            place.store()?;
+            SessionStart::Matching(given(id, "--resume")?.to_owned())
+        }
+    };
+    Ok(place.begin(&start).await?)
+}
+
+/// The last run of the session that is asked for, as it is shown: its end is there before all of it is read and checked.
+pub(crate) async fn end_of(app: &AppContext, resume: &Resume) -> Vec<Arc<Block>> {
+    let start = match resume {
+        Resume::Choose => SessionStart::New,
+        Resume::Latest => SessionStart::Latest,
+        Resume::Id(id) => SessionStart::Matching(id.trim().to_owned()),
+    };
+    rebuild(&place(app).preview(&start).await)
+}
+
+/// The id that was given to `what`.
+pub(crate) fn given<'a>(id: &'a str, what: &str) -> Outcome<&'a str> {
+    match id.trim() {
+        "" => Err(Failure::usage(format!("{what} needs an ID; `zk sessions` lists them"))),
+        id => Ok(id),
+    }
+}
+
+/// A store's error as the program ends with it.
+pub(crate) fn refused(error: StoreError) -> Failure {
+    OpeningError::Store(error).into()
+}
+
+impl Explain for OpeningError {
+    fn exit(&self) -> Exit {
+        match self {
+            Self::NoPlace
+            | Self::NothingToContinue { .. }
+            | Self::NoEntry(_)
+            | Self::Store(StoreError::NotFound { .. }) => Exit::Usage,
+            Self::NotSaved | Self::Store(_) => Exit::Failed,
+        }
+    }
+
+    fn explain(&self) -> String {
+        match self {
+            Self::NoPlace => format!("{self}: set HOME or ZK_HOME, or use --no-session"),
+            Self::NothingToContinue { .. } => {
+                format!("{self}; `zk sessions list --all` lists those of other directories")
+            }
+            Self::Store(StoreError::NotFound { .. }) => format!("{self}; `zk sessions` lists them"),
+            Self::Store(StoreError::InUse { id, .. }) => format!(
+                "{self}; `zk sessions show {id}` prints it, and `zk sessions copy {id}` makes a copy to go on with"
+            ),
+            Self::NotSaved | Self::NoEntry(_) | Self::Store(_) => self.to_string(),
+        }
+    }
+}
+
+/// Says what of a conversation is not shown, because it was not read.
+pub(crate) fn not_shown(session: &Session) -> Option<String> {
+    let (earlier, open) = (session.loaded.earlier.as_ref()?, session.open.as_ref()?);
+    Some(format!(
+        "{} earlier messages were compacted and are not shown; `zk sessions show {}` prints them",
+        earlier.messages,
+        open.id()
+    ))
+}
+
+fn tell(notice: &SessionNotice<'_>, notices: &Notices) {
+    match notice {
+        SessionNotice::NotSaved { reason } => not_saved(reason),
+        SessionNotice::NoPlace => not_saved(&OpeningError::NoPlace.explain()),
+        SessionNotice::Unreadable { id, state, taken } => {
+            let instead = taken.as_ref().map(|id| format!("; going on with {id}")).unwrap_or_default();
+            let next = match state {
+                Unreadable::Damaged(_) => format!("; `zk --resume {id}` tries to read what is left of it"),
+                Unreadable::TooNew { .. } | Unreadable::OutOfReach(_) => String::new(),
+            };
+            print_stderr(&format!("zk: warning: the newest session {id} is {state}{next}{instead}"));
+        }
+        SessionNotice::Interrupted { calls } => {
+            interruption(calls).iter().for_each(|line| print_stderr(&format!("zk: {line}")));
+        }
+        SessionNotice::OutputsNotCopied { from, error } => {
+            let place = from.display();
+            notices.show(&format!("warning: not all large results are in the copy, see {place}: {error}"));
+        }
+        SessionNotice::Files(text) => print_stderr(&format!("zk: {text}")),
+    }
+}
+
+fn not_saved(why: &str) {
+    print_stderr(&format!("zk: session not saved: {why} (--no-session does without on purpose)"));
+}
+
+/// Describes the last run of a session that was cut off, in lines for a person.
+fn interruption(calls: &[InterruptedCall]) -> Vec<String> {
+    if calls.is_empty() {
+        return vec!["the last run of this session was interrupted".to_owned()];
+    }
+    let head = "the last run was interrupted while its calls ran; none of them is run again by itself:";
+    let line = |call: &InterruptedCall| {
+        let state = match &call.state {
+            CallState::Ended { result, .. } if result.is_error => "failed before that",
+            CallState::Ended { .. } => "done",
+            CallState::OutcomeUnknown => "outcome unknown: it may or may not have taken effect",
+            CallState::NotRun => "not run",
+        };
+        format!("  {}: {state}", shorten(&format!("{} {}", call.name, call.args)))
+    };
+    std::iter::once(head.to_owned()).chain(calls.iter().map(line)).collect()
+}
+
+/// Appends a sub-agent's last visible text to its interrupted call.
+fn append_subagent_output(loaded: &mut Loaded, entries: &[Entry]) {
+    let is_delegating = |call: &InterruptedCall| {
+        call.state == CallState::OutcomeUnknown && call.args.get("task").is_some_and(|task| task.is_string())
+    };
+    let Some(turn) = &loaded.interrupted else { return };
+    let Some(first) = turn.calls.first().filter(|_| turn.calls.iter().any(is_delegating)) else { return };
+    let words = SubagentWords::of_turn(entries, &first.call_id);
+    loaded.explain_unknown(|call| {
+        let (name, said) = words.of_task(call.args.get("task")?.as_str()?)?;
+        let end = said.char_indices().nth(MAX_OUTPUT_CHARS).map(|(at, _)| at);
+        let (said, cut) = (said.get(..end.unwrap_or(said.len())).unwrap_or_default(), end.map_or("", |_| "…"));
+        Some(format!(
+            "It was the sub-agent `{name}`, which was cut off and is gone. The last that is known of what it said, which is \
+             no result:\n{said}{cut}"
+        ))
+    });
+}

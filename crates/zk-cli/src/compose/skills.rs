@@ -1,0 +1,139 @@
+//! Places of a conversation's skills, by the settings.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use zk_core::kernel::{Bus, Cx, Plugin};
+use zk_core::service::{Trust, visible_line};
+use zk_exec::WorkspaceFiles;
+use zk_exec::settings::at_home;
+use zk_skills::{
+    LeftOutSkill, Skill, SkillApproval, SkillFiles, SkillRoots, SkillSet, SkillsOptions, SkillsPlugin,
+    SkillsResolved, discover, left_out, scan,
+};
+
+use crate::app::AppContext;
+
+/// The directories with skills that a person has of their own, the first before the others.
+pub(crate) fn user_dirs(app: &AppContext) -> Vec<PathBuf> {
+    let home = app.env.path("HOME");
+    let below = |dir: &str| home.as_ref().map(|home| home.join(dir));
+    let own = app.dirs.config.as_ref().map(|config| config.join("skills"));
+    [below(".agents/skills"), own, below(".zk/skills"), below(".claude/skills")]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// The directories with commands that a person has of their own.
+pub(crate) fn command_dirs(app: &AppContext) -> Vec<PathBuf> {
+    let own = app.dirs.config.as_ref().map(|config| config.join("commands"));
+    own.into_iter().chain(app.env.path("HOME").map(|home| home.join(".claude/commands"))).collect()
+}
+
+/// Returns the places that are searched for skills.
+pub(crate) fn roots(app: &AppContext) -> SkillRoots {
+    let own = &app.settings.skills;
+    let home = app.env.path("HOME");
+    let path = |path: &String| at_home(path, home.as_deref()).unwrap_or_else(|| PathBuf::from(path));
+    SkillRoots {
+        cwd: app.cwd.clone(),
+        project: app.project.clone(),
+        configured: own.paths.iter().map(path).collect(),
+        user: user_dirs(app),
+        inline: Vec::new(),
+        exclude: own.exclude.clone(),
+        without_project: !own.project,
+    }
+}
+
+/// The plugin, unless skills are switched off; their files are watched where a person is there.
+pub(crate) fn plugin(app: &AppContext, attended: bool) -> Option<Arc<dyn Plugin>> {
+    if !app.settings.skills.enabled {
+        return None;
+    }
+    let mut options = SkillsOptions::new(roots(app));
+    options.watched = attended;
+    if let Some(max) = app.settings.skills.max_active {
+        options.max_active = max as usize;
+    }
+    Some(Arc::new(SkillsPlugin::new(options)))
+}
+
+/// Lets the directories of the person's skills be watched: those that are there.
+pub(crate) fn watch_own(app: &AppContext, bus: &Bus) {
+    let roots = roots(app);
+    let dirs: Vec<PathBuf> =
+        roots.configured.into_iter().chain(roots.user).filter(|dir| dir.is_dir()).collect();
+    if !dirs.is_empty()
+        && let Ok(files) = WorkspaceFiles::new(dirs)
+    {
+        bus.scope("skill-files").provide_service(Arc::new(SkillFiles(Arc::new(files))));
+    }
+}
+
+/// Tells of skills that are not used.
+pub(crate) fn tell(app: &AppContext, bus: &Bus) {
+    let notices = app.notices.clone();
+    let told: Mutex<Vec<String>> = Mutex::default();
+    bus.scope("skill-notices").on_sync(move |found: &SkillsResolved, _: &Cx| {
+        for broken in &found.broken {
+            notices.show(&format!("warning: skill {}", visible_line(broken)));
+        }
+        let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+        if !found.shadowed.is_empty() && *told != found.shadowed {
+            let shadowed = visible_line(&found.shadowed.join("; "));
+            notices.show(&format!("warning: skills are not used because others have their names: {shadowed}"));
+        }
+        told.clone_from(&found.shadowed);
+        if !found.untrusted.is_empty() {
+            let names = visible_line(&found.untrusted.join(", "));
+            notices.show(&format!(
+                "warning: skills of this project are not trusted, so they are not used: {names}. Read them, then run `zk trust add`"
+            ));
+        }
+    });
+}
+
+/// The skills that are found now, without asking anybody.
+pub(crate) fn find(app: &AppContext) -> SkillSet {
+    discover(&roots(app), &app.host_files, Some(&*app.trust))
+}
+
+/// Each `SKILL.md` that is in no list of `set`, with the reason.
+pub(crate) fn left_out_of(app: &AppContext, set: &SkillSet) -> Vec<LeftOutSkill> {
+    left_out(&roots(app), set, &app.host_files)
+}
+
+/// The skills of this project that nobody approved; only its directories are looked into.
+pub(crate) fn untrusted(app: &AppContext) -> Vec<Arc<Skill>> {
+    let roots = SkillRoots { configured: Vec::new(), user: Vec::new(), ..roots(app) };
+    if roots.without_project || !app.settings.skills.enabled {
+        return Vec::new();
+    }
+    discover(&roots, &app.host_files, Some(&*app.trust)).untrusted
+}
+
+/// The lines of a skill that may be written to take a model over, for a person who decides about it.
+pub(crate) fn suspicions(app: &AppContext, skill: &Skill) -> Vec<String> {
+    let text = zk_skills::body(skill, &app.host_files).unwrap_or_default();
+    let found = scan(&text).into_iter();
+    found.map(|found| format!("warning: line {} {}: {}", found.line, found.what, found.quote)).collect()
+}
+
+/// Approves a skill of this project with all its files as they are.
+pub(crate) fn approve(app: &AppContext, skill: &Skill) -> Result<(), String> {
+    let approval =
+        SkillApproval::of(skill, &app.project, &app.host_files).map_err(|error| error.to_string())?;
+    approval
+        .items(&app.project)
+        .iter()
+        .try_for_each(|item| app.trust.approve(item))
+        .map_err(|error| error.to_string())
+}
+
+/// Whether a skill of this project is approved with all its files as they are.
+pub(crate) fn is_approved(app: &AppContext, skill: &Skill) -> bool {
+    let approval = SkillApproval::of(skill, &app.project, &app.host_files);
+    approval.is_ok_and(|approval| approval.is_given(&app.project, &*app.trust))
+}

@@ -1,0 +1,4 @@
+//! The provider of a conversation, and the credential that it is asked with.
+
+pub(crate) mod credentials;
+pub(crate) mod select;

@@ -1,0 +1,147 @@
+use std::path::PathBuf;
+
+use crate::env::Env;
+
+/// Entries that zk reads of its directory of settings: all of it decides what runs, or what models are told.
+const IN_CONFIG: [&str; 11] = [
+    "settings.toml",
+    "approvals.toml",
+    "keys.toml",
+    "presets",
+    "prompts",
+    "skills",
+    "commands",
+    "agents",
+    "AGENTS.md",
+    "SYSTEM.md",
+    "APPEND_SYSTEM.md",
+];
+/// Entries of the directory of state, but for large results of sessions.
+const IN_STATE: [&str; 9] =
+    ["trust.json", "auth", "mcp", "sandbox", "sessions", "audit", "history", "lines.jsonl", "drafts"];
+
+/// Directories of zk's files. Nothing is known without `ZK_HOME`, the XDG variables and `HOME`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Dirs {
+    /// The person's settings.
+    pub(crate) config: Option<PathBuf>,
+    /// Sessions and the line history.
+    pub(crate) state: Option<PathBuf>,
+}
+
+impl Dirs {
+    pub(crate) fn new(env: &Env) -> Self {
+        if let Some(home) = env.get("ZK_HOME").map(PathBuf::from) {
+            return Self { config: Some(home.clone()), state: Some(home) };
+        }
+        let under = |variable, default: &str| {
+            env.path(variable).or_else(|| Some(env.path("HOME")?.join(default))).map(|dir| dir.join("zk"))
+        };
+        Self { config: under("XDG_CONFIG_HOME", ".config"), state: under("XDG_STATE_HOME", ".local/state") }
+    }
+
+    /// Lists what belongs to zk itself, which no tool writes: both directories with all that is in them. One
+    /// in which somebody works is not a whole of zk's: there it is what zk has in it by name.
+    pub(crate) fn own(&self, roots: &[PathBuf]) -> Vec<PathBuf> {
+        // Links may lead to either.
+        let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
+        let roots: Vec<PathBuf> = roots.iter().map(real).collect();
+        let entries = |dir: &Option<PathBuf>, names: &[&str]| -> Vec<PathBuf> {
+            let Some(dir) = dir else { return Vec::new() };
+            let is_worked_in = roots.iter().any(|root| root.starts_with(real(dir)));
+            if is_worked_in { names.iter().map(|name| dir.join(name)).collect() } else { vec![dir.clone()] }
+        };
+        [entries(&self.config, &IN_CONFIG), entries(&self.state, &IN_STATE)].concat()
+    }
+
+    pub(crate) fn settings(&self) -> Option<PathBuf> {
+        Some(self.config.as_ref()?.join("settings.toml"))
+    }
+
+    pub(crate) fn sessions(&self) -> Option<PathBuf> {
+        Some(self.state.as_ref()?.join("sessions"))
+    }
+
+    /// Returns the directory of large results, with a directory for each session.
+    pub(crate) fn outputs(&self) -> Option<PathBuf> {
+        Some(self.state.as_ref()?.join("outputs"))
+    }
+
+    /// Keys and tokens, in a directory of their own that nobody else can enter.
+    pub(crate) fn credentials(&self) -> Option<PathBuf> {
+        Some(self.state.as_ref()?.join("auth").join("credentials.json"))
+    }
+
+    /// Returns the file of what was approved of projects.
+    pub(crate) fn trust(&self) -> Option<PathBuf> {
+        Some(self.state.as_ref()?.join("trust.json"))
+    }
+
+    /// Returns the directory of the audit: requests to tools, and what became of them.
+    pub(crate) fn audit(&self) -> Option<PathBuf> {
+        Some(self.state.as_ref()?.join("audit"))
+    }
+
+    /// Returns the directory of what is known of MCP servers: their accepted tools, their logs, their states.
+    pub(crate) fn mcp(&self) -> Option<PathBuf> {
+        Some(self.state.as_ref()?.join("mcp"))
+    }
+
+    /// Returns the file of what was approved for good, of all projects.
+    pub(crate) fn approvals(&self) -> Option<PathBuf> {
+        Some(self.config.as_ref()?.join("approvals.toml"))
+    }
+
+    /// Lines of what left conversations, for later ones.
+    pub(crate) fn shared_lines(&self) -> Option<PathBuf> {
+        Some(self.state.as_ref()?.join("lines.jsonl"))
+    }
+
+    pub(crate) fn line_history(&self) -> Option<PathBuf> {
+        Some(self.state.as_ref()?.join("history"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dirs<const N: usize>(vars: [(&str, &str); N]) -> Dirs {
+        Dirs::new(&Env::from_iter(vars))
+    }
+
+    #[test]
+    fn zk_home_holds_everything() {
+        let dirs = dirs([("ZK_HOME", "/z"), ("HOME", "/h"), ("XDG_CONFIG_HOME", "/c")]);
+        assert_eq!(dirs.settings(), Some("/z/settings.toml".into()));
+        assert_eq!(dirs.sessions(), Some("/z/sessions".into()));
+    }
+
+    #[test]
+    fn xdg_variables_outrank_home_and_relative_ones_are_ignored() {
+        let dirs = dirs([("HOME", "/h"), ("XDG_CONFIG_HOME", "/c"), ("XDG_STATE_HOME", "relative")]);
+        assert_eq!(dirs.settings(), Some("/c/zk/settings.toml".into()));
+        assert_eq!(dirs.sessions(), Some("/h/.local/state/zk/sessions".into()));
+    }
+
+    #[test]
+    fn what_belongs_to_zk_is_all_of_its_directories_or_by_name_where_somebody_works_in_them() {
+        let of = dirs([("HOME", "/h")]);
+        assert_eq!(
+            of.own(&["/h/code".into()]),
+            [PathBuf::from("/h/.config/zk"), "/h/.local/state/zk".into()]
+        );
+        for root in ["/z", "/z/project"] {
+            let own = dirs([("ZK_HOME", "/z")]).own(&[root.into()]);
+            for name in ["settings.toml", "trust.json", "mcp", "sandbox", "skills"] {
+                assert!(own.contains(&PathBuf::from("/z").join(name)), "{root}: {name}");
+            }
+            assert!(!own.contains(&"/z".into()), "{root}");
+        }
+    }
+
+    #[test]
+    fn without_a_home_nothing_is_known() {
+        assert_eq!(dirs([("HOME", "")]), Dirs::default());
+    }
+}

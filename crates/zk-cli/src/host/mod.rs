@@ -1,0 +1,9 @@
+//! This process and its machine: environment, directories, signals, standard input, the end.
+
+pub(crate) mod dirs;
+pub(crate) mod env;
+pub(crate) mod exit;
+pub(crate) mod hardening;
+pub(crate) mod own_files;
+pub(crate) mod signals;
+pub(crate) mod stdin;

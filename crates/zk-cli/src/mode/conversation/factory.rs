@@ -1,0 +1,214 @@
+use std::ffi::OsStr;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use zk_agent::{Agent, AgentConversation};
+use zk_core::kernel::BoxError;
+use zk_core::model::{AgentError, Model};
+use zk_core::service::Provider;
+use zk_exec::ContextName;
+use zk_providers::select::SelectedEndpoint;
+use zk_tui::Keymap;
+use zk_view::Block;
+
+use super::sessions::ChatSessions;
+use super::trust_question::Unapproved;
+use super::{key_file, models};
+use crate::app::AppContext;
+use crate::args::Resume;
+use crate::compose::{self, HostOptions};
+use crate::exit::{Failure, Outcome};
+use crate::mode::summary;
+use crate::session_switch::SessionSwitch;
+use crate::sessions::{self, Session};
+use crate::settings::{ScreenName, ThemeName};
+use zk_chat::{
+    Carried, CarriedSession, ChatError, ChatSetup, ConversationFactory, ConversationHost, ConversationSource,
+    EditorEnv, ExecutionPlace, NamedModel, OpenedConversation, ProgramPhrases, Reread, UnapprovedProject,
+    UnsavedSession,
+};
+
+/// Flags and commands of this program.
+const PHRASES: ProgramPhrases = ProgramPhrases {
+    raise_output_limit: summary::RAISE_OUTPUT_LIMIT,
+    allow_all: "--allow-all",
+    resume: "zk --resume",
+    add_directory: "`zk --add-dir DIR` adds one",
+};
+
+/// Opens conversations with what the program was started with, or with what was read anew since.
+pub(super) struct ChatFactory {
+    app: AppContext,
+    setup: ChatSetup,
+    /// Session to begin with.
+    resume: Option<Resume>,
+}
+
+impl ChatFactory {
+    pub(super) fn new(app: AppContext, resume: Option<Resume>) -> Self {
+        let context = match app.settings.context() {
+            ContextName::Process | ContextName::Sandbox => ExecutionPlace::ThisMachine,
+            ContextName::Docker(_) => ExecutionPlace::Container,
+            ContextName::Remote(_) | ContextName::Ssh(_) => ExecutionPlace::OtherMachine,
+        };
+        let setup = ChatSetup {
+            terminal: app.env.terminal(),
+            theme: app.settings.program.theme.map(ThemeName::name),
+            screen: app.settings.program.screen.map(ScreenName::kind),
+            editor: EditorEnv::new(|name| app.env.get(name).map(OsStr::to_owned)),
+            program_path: app.env.get("PATH").map(OsStr::to_owned),
+            cwd: app.cwd.clone(),
+            execution_place: context,
+            state_dir: app.dirs.state.clone(),
+            line_history: app.dirs.line_history(),
+            allow_all: app.settings.permissions.allow_all,
+            thinking: app.settings.program.thinking,
+            output_file_bytes: app.settings.tools.output_file_bytes,
+            limits: app.limits.clone(),
+            notices: app.notices.clone(),
+            host_files: Arc::new(app.host_files.clone()),
+            phrases: PHRASES,
+        };
+        Self { app, setup, resume }
+    }
+
+    /// The endpoint of the provider that the conversation goes on with.
+    async fn endpoint(&self, source: ConversationSource<'_>) -> Outcome<SelectedEndpoint> {
+        let ConversationSource::Carried(carried) = source else { return self.app.endpoint().await };
+        // Values of the command line are about the provider that zk begins with.
+        match self.app.endpoint().await {
+            Ok(endpoint) if *endpoint.provider.name == *carried.model.provider => Ok(endpoint),
+            Ok(_) | Err(_) => self.app.endpoint_of(&carried.model.provider).await,
+        }
+    }
+
+    async fn session(&self, source: ConversationSource<'_>) -> Outcome<Session> {
+        let ConversationSource::Carried(Carried { session, .. }) = source else {
+            return sessions::begin(&self.app, self.resume.as_ref()).await;
+        };
+        match session {
+            CarriedSession::Stored(id) => sessions::begin(&self.app, Some(&Resume::Id(id.to_string()))).await,
+            CarriedSession::Unsaved(UnsavedSession(before), messages) => {
+                let before = before.downcast_ref::<Session>();
+                let foreign = || Failure::failed("the session before is of another program");
+                Ok(before.ok_or_else(foreign)?.continued(messages.clone()))
+            }
+            CarriedSession::Empty => sessions::begin(&self.app, None).await,
+        }
+    }
+}
+
+#[async_trait]
+impl ConversationFactory for ChatFactory {
+    fn setup(&self) -> &ChatSetup {
+        &self.setup
+    }
+
+    fn keymap(&self) -> (Keymap, Vec<String>) {
+        key_file::read(&self.app)
+    }
+
+    fn unapproved(&self) -> Option<Box<dyn UnapprovedProject>> {
+        let resume = self.resume.clone();
+        let unapproved = Unapproved::of(&self.app, move |app| Arc::new(Self::new(app, resume)));
+        unapproved.map(|unapproved| Box::new(unapproved) as Box<dyn UnapprovedProject>)
+    }
+
+    async fn last_run(&self) -> Option<Vec<Arc<Block>>> {
+        Some(sessions::end_of(&self.app, self.resume.as_ref()?).await)
+    }
+
+    async fn open(
+        &self,
+        source: ConversationSource<'_>,
+        host: ConversationHost<'_>,
+    ) -> Result<OpenedConversation, ChatError> {
+        let ConversationHost { ui, questions, view, stop, on_shown } = host;
+        let app = &self.app;
+        let is_carried = matches!(source, ConversationSource::Carried(_));
+        let provider = ConversationHost::unless_stopped(stop, async {
+            Ok(compose::provider(app, &self.endpoint(source).await?).await?)
+        });
+        let provider = provider.await?;
+        let session = self.session(source).await?;
+        let mut not_shown = None;
+        // A conversation that is carried over is shown already.
+        if let Some(entries) = session.restored().filter(|_| !is_carried) {
+            view.begin(&entries);
+            not_shown = sessions::not_shown(&session);
+        }
+        on_shown(not_shown);
+        let allow_all = app.settings.permissions.allow_all;
+        let options = HostOptions { ui: Some(ui), questions: Some(questions), allow_all, view };
+        // Plugins of the session alone go with it when another one takes its place.
+        let bus = match compose::bus(app, &Session::default(), options).await {
+            Ok(bus) => bus,
+            Err(failure) => {
+                if is_carried {
+                    session.keep_outputs();
+                }
+                // Another conversation may be opened on it instead.
+                let _ = session.close().await;
+                return Err(failure.into());
+            }
+        };
+        let switch = SessionSwitch::new(app, &bus, provider.clone(), session);
+        let first = switch.current();
+        let opened = ConversationHost::unless_stopped(stop, async {
+            let model = match source {
+                ConversationSource::Start => compose::model(app, &*provider, &first).await?,
+                ConversationSource::Carried(carried) => {
+                    compose::describe_model(&*provider, &carried.model.id).await
+                }
+            };
+            let agent = compose::agent(app, &bus, provider.clone(), model, &first)?;
+            let conversation = AgentConversation::stored(agent.clone(), switch.clone(), &switch.parts()?)
+                .await
+                .map_err(Failure::failed)?;
+            bus.scope("provider")
+                .provide::<dyn Provider>(provider.name(), provider.clone())
+                .map_err(Failure::failed)?;
+            Ok((agent, conversation))
+        });
+        match opened.await {
+            Ok((agent, conversation)) => {
+                let sessions = Arc::new(ChatSessions { app: app.clone(), switch });
+                Ok(OpenedConversation { agent, conversation, sessions })
+            }
+            Err(error) => {
+                if is_carried {
+                    first.keep_outputs();
+                }
+                // Another conversation may be opened instead, beside which nothing of this one is to run.
+                bus.close().await;
+                if switch.take_left().is_empty() {
+                    // Nothing was installed yet that closes it; why it cannot go on is said already.
+                    let _ = first.close().await;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn reread(&self) -> Result<Reread, BoxError> {
+        let (app, warnings) = self.app.reread()?;
+        app.settings.check_preset(&app.project)?;
+        Ok(Reread { factory: Arc::new(Self::new(app, self.resume.clone())), warnings })
+    }
+
+    async fn find_model(&self, name: &str, agent: &Agent) -> Result<NamedModel, BoxError> {
+        Ok(models::find_model(&self.app, name, agent).await?)
+    }
+
+    async fn find_provider(&self, name: &str, model: Option<&str>, agent: &Agent) -> Result<Model, BoxError> {
+        Ok(models::find_provider(&self.app, name, model, agent).await?)
+    }
+
+    fn remark_on(&self, model: &Model) -> Option<String> {
+        models::remark_on(&self.app, model)
+    }
+
+    fn describe_error(&self, error: &AgentError) -> String {
+        summary::run_error(error)
+    }
+}

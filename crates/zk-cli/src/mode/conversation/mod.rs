@@ -1,0 +1,81 @@
+//! A conversation with a person, as this program opens it and ends.
+
+mod factory;
+mod key_file;
+mod models;
+mod sessions;
+mod trust_question;
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use self::factory::ChatFactory;
+use crate::app::AppContext;
+use crate::args::{Prompt, Resume};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::signals::Signals;
+use zk_chat::{self, ChatEnd, ChatError, ChatStart, Interruption, Interrupts};
+
+/// A conversation on the terminal.
+pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
+    let Prompt { text, resume, .. } = prompt;
+    let start = ChatStart { prompt: text, chooses_session: resume == Some(Resume::Choose) };
+    let factory = Arc::new(ChatFactory::new(app.clone(), resume));
+    let ended = zk_chat::run(factory, start, |leave| {
+        Signals::watch(leave).map(|signals| Arc::new(signals) as Arc<dyn Interrupts>)
+    });
+    Ok(match ended? {
+        ChatEnd::Done => Exit::Done,
+        ChatEnd::Failed => Exit::Failed,
+        ChatEnd::Terminated => Exit::Terminated,
+    })
+}
+
+impl Interrupts for Signals {
+    fn arm(&self, stop: CancellationToken) {
+        self.arm_run(stop);
+    }
+
+    fn disarm(&self) {
+        Self::disarm(self);
+    }
+
+    fn seen(&self) -> Option<Interruption> {
+        Some(match Self::seen(self)? {
+            Exit::Terminated => Interruption::Terminated,
+            _ => Interruption::Interrupted,
+        })
+    }
+
+    fn on_suspend(&self, suspend: Box<dyn Fn() + Send + Sync>) {
+        Self::on_suspend(self, suspend);
+    }
+}
+
+impl From<ChatError> for Failure {
+    fn from(error: ChatError) -> Self {
+        let exit = match error {
+            // An error of this program knows its exit code.
+            ChatError::Factory(error) => {
+                return match error.downcast::<Self>() {
+                    Ok(failure) => *failure,
+                    Err(error) => Self::failed(error),
+                };
+            }
+            ChatError::StoppedOpening | ChatError::Stopped => Exit::Interrupted,
+            ChatError::Terminated => Exit::Terminated,
+            ChatError::Terminal(_)
+            | ChatError::TerminalAfterStop(_)
+            | ChatError::LineEditor(_)
+            | ChatError::Runtime(_) => Exit::Failed,
+        };
+        Self::new(exit, error.to_string())
+    }
+}
+
+impl From<Failure> for ChatError {
+    fn from(failure: Failure) -> Self {
+        Self::Factory(failure.into())
+    }
+}

@@ -1,0 +1,66 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use zk_core::kernel::BoxError;
+use zk_core::model::SessionId;
+use zk_core::service::{Entry, OpenSession, SessionFilter, SessionInfo, SessionStore, StoreError};
+use zk_session::find_matching;
+
+use crate::app::AppContext;
+use crate::session_switch::SessionSwitch;
+use crate::sessions::{Kept, not_shown, store};
+use zk_chat::{ConversationSessions, LeftSession, UnsavedSession};
+
+/// Sessions of a conversation in the store of this user.
+pub(super) struct ChatSessions {
+    pub(super) app: AppContext,
+    pub(super) switch: Arc<SessionSwitch>,
+}
+
+#[async_trait]
+impl ConversationSessions for ChatSessions {
+    fn open_session(&self) -> Option<Arc<dyn OpenSession>> {
+        self.switch.current().open.clone()
+    }
+
+    fn is_resumed(&self) -> bool {
+        self.switch.current().resumed
+    }
+
+    fn not_shown(&self) -> Option<String> {
+        not_shown(&self.switch.current())
+    }
+
+    async fn shown_entries(&self) -> Result<Vec<Entry>, StoreError> {
+        self.switch.current().shown_entries().await
+    }
+
+    fn print_notices(&self) {
+        self.switch.current().tell_notices();
+    }
+
+    fn take_left(&self) -> Vec<Result<LeftSession, StoreError>> {
+        let left = |kept| match kept {
+            Kept::All(id) => LeftSession::All(id),
+            Kept::Part { id, missing } => LeftSession::Part { id, missing },
+            Kept::Nothing => LeftSession::Nothing,
+        };
+        self.switch.take_left().into_iter().map(|kept| kept.map(left)).collect()
+    }
+
+    fn keep_outputs(&self) {
+        self.switch.current().keep_outputs();
+    }
+
+    fn unsaved(&self) -> UnsavedSession {
+        UnsavedSession(self.switch.current())
+    }
+
+    async fn list(&self, filter: &SessionFilter) -> Result<Vec<SessionInfo>, BoxError> {
+        Ok(store(&self.app)?.list(filter).await?)
+    }
+
+    async fn find(&self, id: &str) -> Result<SessionId, BoxError> {
+        Ok(find_matching(&store(&self.app)?, id).await?)
+    }
+}

@@ -1,0 +1,116 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use zk_core::kernel::{BoxError, Cx};
+use zk_core::service::{Question, Questions, Trust, UiAnswer};
+use zk_skills::{AgentFile, Bundle, Skill, place};
+
+use crate::app::AppContext;
+use crate::settings::ProjectFile;
+use crate::{agents, skills};
+use zk_chat::{ConversationFactory, UnapprovedProject};
+
+/// Longest time for a person to read what a project sets.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Makes the factory with what was approved.
+type MakeFactory = Box<dyn FnOnce(AppContext) -> Arc<dyn ConversationFactory> + Send>;
+
+/// Files, skills and sub-agents of the project that nobody approved.
+pub(super) struct Unapproved {
+    app: AppContext,
+    files: Vec<ProjectFile>,
+    skills: Vec<Arc<Skill>>,
+    agents: Vec<AgentFile>,
+    make: MakeFactory,
+}
+
+impl Unapproved {
+    /// Returns what of the project is not approved; nothing where that cannot be stored.
+    pub(super) fn of(
+        app: &AppContext,
+        make: impl FnOnce(AppContext) -> Arc<dyn ConversationFactory> + Send + 'static,
+    ) -> Option<Self> {
+        let files: Vec<ProjectFile> =
+            app.settings.project_files.iter().filter(|file| !file.trusted).cloned().collect();
+        let (skills, agents) = (skills::untrusted(app), agents::untrusted(app));
+        let is_any = !files.is_empty() || !skills.is_empty() || !agents.is_empty();
+        (is_any && app.trust.problem().is_none()).then(|| Self {
+            app: app.clone(),
+            files,
+            skills,
+            agents,
+            make: Box::new(make),
+        })
+    }
+}
+
+#[async_trait]
+impl UnapprovedProject for Unapproved {
+    async fn ask(
+        self: Box<Self>,
+        questions: &Questions,
+        cx: &Cx,
+    ) -> Result<Arc<dyn ConversationFactory>, BoxError> {
+        let Self { mut app, files, skills: found, agents: unapproved, make } = *self;
+        for file in files {
+            let question = Question::Confirm { text: text(&app, &file) };
+            if questions.ask(question, cx, PATIENCE).await != UiAnswer::Once {
+                continue;
+            }
+            // The file counts for this conversation even if that cannot be stored.
+            if let Err(error) = app.trust.approve(&file.item(&app.project)) {
+                app.notices.show(&format!("warning: trusted for this conversation only: {error}"));
+            }
+            for warning in app.settings.count_project_file(&file.name, &app.project)? {
+                app.notices.show(&format!("warning: {warning}"));
+            }
+        }
+        if !found.is_empty() {
+            let question = Question::Confirm { text: skills_text(&app, &found) };
+            if questions.ask(question, cx, PATIENCE).await == UiAnswer::Once {
+                for skill in &found {
+                    if let Err(error) = skills::approve(&app, skill) {
+                        let name = skill.name();
+                        app.notices.show(&format!("warning: the skill {name} is not used: {error}"));
+                    }
+                }
+            }
+        }
+        if !unapproved.is_empty() {
+            let rows: Vec<String> =
+                unapproved.iter().map(|file| format!("  {}\n    {}", file.describe(), file.name)).collect();
+            let text = format!("Trust these agents of the project exactly as they are?\n{}", rows.join("\n"));
+            if questions.ask(Question::Confirm { text }, cx, PATIENCE).await == UiAnswer::Once {
+                for file in &unapproved {
+                    if let Err(error) = agents::approve(&app, file) {
+                        app.notices.show(&format!("warning: the agent {} is not used: {error}", file.name));
+                    }
+                }
+            }
+        }
+        Ok(make(app))
+    }
+}
+
+fn skills_text(app: &AppContext, found: &[Arc<Skill>]) -> String {
+    let row = |skill: &Arc<Skill>| {
+        let files = Bundle::of(skill).map(|bundle| bundle.resources()).unwrap_or_default();
+        let files = if files.is_empty() { String::new() } else { format!(" (with {})", files.join(", ")) };
+        let warnings: String =
+            skills::suspicions(app, skill).iter().map(|warning| format!("\n    {warning}")).collect();
+        format!("  {}: {}{files}\n    {}{warnings}", skill.name(), skill.manifest.description, place(skill))
+    };
+    let rows: Vec<String> = found.iter().map(row).collect();
+    format!(
+        "Trust these skills of the project exactly as they are, with all their files?\n{}",
+        rows.join("\n")
+    )
+}
+
+fn text(app: &AppContext, file: &ProjectFile) -> String {
+    let values: Vec<String> = file.values.iter().map(|(name, value)| format!("  {name} = {value}")).collect();
+    let place = app.project.join(&*file.name);
+    format!("Trust {} exactly as it is? It sets:\n{}", place.display(), values.join("\n"))
+}

@@ -1,0 +1,203 @@
+//! From a command line to the job it names.
+
+pub(crate) mod additions;
+pub(crate) mod builder;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Parser;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use secrecy::ExposeSecret;
+use zk_agent::RateLimits;
+use zk_core::service::Redactor;
+use zk_exec::{LocalHostFiles, LocalStateFiles};
+use zk_permission::FileTrust;
+use zk_skills::Project;
+use zk_tui::plain::Notices;
+use zk_tui::term;
+
+use crate::additions::Additions;
+use crate::app::AppContext;
+use crate::args::actions::HooksAction;
+use crate::args::cli::{Cli, OutputFormat};
+use crate::args::{Job, Task, help};
+use crate::configure::canonical;
+use crate::dirs::Dirs;
+use crate::env::Env;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::launch::Launch;
+use crate::settings::Settings;
+use crate::{commands, mode, output};
+
+/// Prints the help of a subcommand, with the options that belong to it.
+fn prints_help_of_subcommand(error: &clap::Error) -> bool {
+    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    error.kind() == ErrorKind::DisplayHelp && help::print(words)
+}
+
+/// The whole program, with what a team adds to it.
+pub(crate) fn run(additions: Additions) -> Exit {
+    let task = match Cli::try_parse() {
+        Ok(cli) => match cli.near_command() {
+            Some(name) if !std::env::args_os().any(|arg| arg == "--") => {
+                let word = cli.prompt.as_deref().unwrap_or_default();
+                Err(Failure::usage(format!(
+                    "there is no command `{word}`; did you mean `zk {name}`? To send it as a prompt: zk -p {word}"
+                )))
+            }
+            Some(_) | None => cli.into_task(),
+        },
+        Err(error) => {
+            if error.use_stderr() {
+                // The message quotes arguments.
+                term::print_stderr(&error.render().to_string());
+            } else if !prints_help_of_subcommand(&error) {
+                // Help and version; when nobody reads them there is nobody to tell.
+                let _ = error.print();
+            }
+            if let Some(hint) = usage_hint(&error) {
+                term::print_stderr(hint);
+            }
+            return if error.use_stderr() { Exit::Usage } else { Exit::Done };
+        }
+    };
+    let machine = match &task {
+        Ok(Task { job: Job::Prompt(prompt), .. }) if prompt.format != OutputFormat::Text => true,
+        Ok(_) | Err(_) => false,
+    };
+    match task.and_then(|task| start(task, additions)) {
+        Ok(exit) => exit,
+        Err(failure) => {
+            term::print_stderr(&format!("zk: {failure}"));
+            if machine {
+                output::result::print_failure(&failure);
+            }
+            failure.exit
+        }
+    }
+}
+
+/// Returns advice on a command line that cannot be read, where the message of the parser is of little help.
+fn usage_hint(error: &clap::Error) -> Option<&'static str> {
+    let invalid = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(invalid)) => invalid.as_str(),
+        Some(_) | None => return None,
+    };
+    // A command has its own arguments.
+    let usage = error.get(ContextKind::Usage).map(ToString::to_string);
+    let takes_prompt = usage.is_none_or(|usage| usage.contains("PROMPT"));
+    match error.kind() {
+        ErrorKind::UnknownArgument if !invalid.starts_with('-') && takes_prompt => {
+            Some("zk: put a prompt of several words in quotes: zk -p \"what is this\"")
+        }
+        ErrorKind::InvalidValue if invalid.starts_with("--resume") => {
+            Some("zk: --resume needs an ID; `zk sessions` lists them, and --continue takes the newest")
+        }
+        _ => None,
+    }
+}
+
+fn start(task: Task, additions: Additions) -> Outcome<Exit> {
+    let Task {
+        job,
+        given,
+        base_url,
+        api_key,
+        config,
+        cwd,
+        verbose,
+        add_dirs,
+        trust_mcp,
+        mcp_configs,
+        agents,
+    } = task;
+    let env = Env::read();
+    let dirs = Dirs::new(&env);
+    let cwd = directory(cwd)?;
+    let host_files = host_files(&env);
+    let Project { root: project, foreign } = zk_skills::project(&cwd, &host_files);
+    if let Some(git) = foreign {
+        let what = "so its settings and instructions are not used";
+        term::print_stderr(&format!("zk: warning: {}: {}, {what}", git.path.display(), git.why));
+    }
+    let notices = Notices::default();
+    let told = notices.clone();
+    let trust = FileTrust::new(dirs.trust(), Arc::new(LocalStateFiles::default()))
+        .telling(move |problem| told.show(&format!("warning: {problem}")));
+    let launch = Launch { given, config, trust_mcp, mcp_configs, agents, add_dirs };
+    let app = AppContext {
+        agents: Arc::default(),
+        launch: Some(Arc::new(launch)),
+        env,
+        dirs,
+        settings: Settings::unread(additions),
+        cwd,
+        add_dirs: Vec::new(),
+        project,
+        verbose,
+        notices,
+        trust: Arc::new(trust),
+        limits: RateLimits::default(),
+        tunnel: Arc::default(),
+        host_files,
+        redactor: Arc::new(Redactor::new()),
+        base_url,
+        api_key,
+    };
+    let (app, mut warnings) = app.configured(None)?;
+    if !matches!(job, Job::Trust(_)) {
+        warnings.extend(app.settings.untrusted_warnings(&app.project));
+    }
+    for warning in warnings {
+        term::print_stderr(&format!("zk: warning: {warning}"));
+    }
+    if !matches!(job, Job::Trust(_)) {
+        app.trust.tell_problem();
+    }
+    app.env
+        .secrets()
+        .chain(app.api_key.as_ref().map(ExposeSecret::expose_secret))
+        .for_each(|secret| app.redactor.learn(secret));
+    term::redact_with(&app.redactor);
+    match job {
+        Job::Prompt(prompt) => mode::run(&app, prompt),
+        Job::Sessions(action) => commands::sessions(&app, action),
+        Job::Context { id, json } => commands::context(&app, id.as_deref(), json),
+        Job::Auth(action) => commands::auth(&app, action),
+        Job::ConfigKeys => commands::config_keys(&app),
+        Job::ConfigSchema { of_result } => commands::config_schema(&app, of_result),
+        Job::ConfigShow { origin } => commands::config_show(&app, origin),
+        Job::Doctor => commands::doctor(&app),
+        Job::Demo { keep } => commands::demo(&app, keep),
+        Job::Models { filter, json } => commands::models(&app, &filter, json),
+        Job::Trust(action) => commands::trust(&app, &action),
+        Job::Mcp(action) => commands::mcp(&app, action),
+        Job::Hooks(None) => commands::hooks(&app),
+        Job::Hooks(Some(HooksAction::List)) => commands::command_hooks(&app),
+        Job::PromptShow(action) => commands::prompt_command(&app, &action),
+        Job::Cost { action, by, all, json } => commands::cost(&app, action, by, all, json),
+        Job::Skills(action) => commands::skills(&app, &action),
+        Job::Policy(action) => commands::policy(&app, &action),
+        Job::ExecServer { listen } => commands::exec_server(&app, listen.as_deref()),
+    }
+}
+
+/// Trusts files of the person who runs this, also with `sudo`.
+fn host_files(env: &Env) -> LocalHostFiles {
+    let files = LocalHostFiles::new();
+    match env.text("SUDO_UID").and_then(|uid| uid.parse().ok()) {
+        Some(uid) if rustix::process::geteuid().is_root() => files.trusting(uid),
+        Some(_) | None => files,
+    }
+}
+
+fn directory(cwd: Option<PathBuf>) -> Outcome<PathBuf> {
+    let cwd = match cwd {
+        Some(dir) => dir,
+        None => std::env::current_dir().map_err(|error| {
+            Failure::usage(format!("the working directory cannot be used ({error}); name one with --cwd"))
+        })?,
+    };
+    canonical(&cwd)
+}

@@ -1,0 +1,176 @@
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use futures_util::future::{Either, select};
+use tokio::time::{sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::{ExecError, ExecOutcome, Exit, KillSignal, OutputSink, OutputStream, Process, ProcessEvent};
+
+/// Grace period between `TERM` and `KILL`; the process tree is gone within two seconds.
+const GRACE: Duration = Duration::from_millis(1_750);
+/// After the exit: how long output that is held open may be silent …
+const OUTPUT_IDLE: Duration = Duration::from_millis(200);
+/// … and how long it is read at most.
+const DRAIN: Duration = Duration::from_millis(1_500);
+/// Time that a stopped run waits to see its command gone.
+const STOP_REPORT_WAIT: Duration = Duration::from_millis(60);
+/// Time after the kill for which the command's end is waited for.
+const KILL_WAIT: Duration = Duration::from_millis(200);
+
+/// Watches a command to its end, or ends it, and hands over what it prints.
+pub(super) async fn run_to_completion(
+    process: Box<dyn Process>,
+    sink: &mut dyn OutputSink,
+    began: Instant,
+    deadline: Option<Instant>,
+    stop: &CancellationToken,
+) -> Result<ExecOutcome, ExecError> {
+    let mut attended = Attended { process, sink, exit: None, open: [true; 2], is_over: false };
+    let exit = attended.until_end(deadline, stop).await?;
+    let survivors = match exit {
+        Exit::Code(_) | Exit::Signal(_) => {
+            attended.drain(stop).await?;
+            attended.process.members().await?
+        }
+        Exit::Stopped => {
+            attended.process.kill(KillSignal::Terminate).await?;
+            // Dropping the process has what is left ended in the background.
+            attended.wait_gone(STOP_REPORT_WAIT).await?
+        }
+        Exit::TimedOut => {
+            attended.process.kill(KillSignal::Terminate).await?;
+            if !attended.wait_gone(GRACE).await?.is_empty() {
+                attended.process.kill(KillSignal::Kill).await?;
+            }
+            attended.wait_gone(KILL_WAIT).await?
+        }
+    };
+    let output_still_open = attended.is_open();
+    let denials = attended.process.denials();
+    if survivors.is_empty() || matches!(exit, Exit::Code(_) | Exit::Signal(_)) {
+        attended.process.release();
+    }
+    Ok(ExecOutcome { exit, elapsed: began.elapsed(), survivors, output_still_open, denials })
+}
+
+struct Attended<'a> {
+    process: Box<dyn Process>,
+    sink: &'a mut dyn OutputSink,
+    exit: Option<Exit>,
+    /// Whether standard output and standard error may have more.
+    open: [bool; 2],
+    is_over: bool,
+}
+
+impl Attended<'_> {
+    async fn until_end(
+        &mut self,
+        deadline: Option<Instant>,
+        stop: &CancellationToken,
+    ) -> Result<Exit, ExecError> {
+        loop {
+            let (stopped, late) = (pin!(stop.cancelled()), pin!(until(deadline)));
+            match select(select(stopped, late), pin!(self.ready_step())).await {
+                Either::Left((Either::Left(_), _)) => return Ok(Exit::Stopped),
+                Either::Left((Either::Right(_), _)) => return Ok(Exit::TimedOut),
+                Either::Right((done, _)) => done?,
+            }
+            match self.exit {
+                Some(exit) => return Ok(exit),
+                // Nothing more comes, and its end did not.
+                None if self.is_over => return Ok(Exit::Code(-1)),
+                None => {}
+            }
+        }
+    }
+
+    /// As [`Attended::step`], once there is room for output.
+    async fn ready_step(&mut self) -> Result<(), ExecError> {
+        self.sink.ready().await;
+        self.step().await
+    }
+
+    /// One piece of output, one end of an output, or the exit.
+    async fn step(&mut self) -> Result<(), ExecError> {
+        if self.is_over {
+            return std::future::pending().await;
+        }
+        match self.process.next().await? {
+            Some(ProcessEvent::Output(stream, bytes)) => self.sink.write(stream, &bytes),
+            Some(ProcessEvent::Closed(stream)) => self.close(stream),
+            Some(ProcessEvent::Exited(exit)) => self.exit = Some(exit),
+            None => {
+                self.is_over = true;
+                self.open = [false; 2];
+            }
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, stream: OutputStream) {
+        let [stdout, stderr] = &mut self.open;
+        match stream {
+            OutputStream::Stdout => *stdout = false,
+            OutputStream::Stderr => *stderr = false,
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        self.open.contains(&true)
+    }
+
+    /// Reads what is still in the pipes after the exit.
+    async fn drain(&mut self, stop: &CancellationToken) -> Result<(), ExecError> {
+        let end = Instant::now() + DRAIN;
+        while self.is_open() && !stop.is_cancelled() {
+            let patience = OUTPUT_IDLE.min(end.saturating_duration_since(Instant::now()));
+            match timeout(patience, self.step()).await {
+                Ok(done) => done?,
+                Err(_) => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads on until nothing it started is left; says what is after `patience`.
+    async fn wait_gone(&mut self, patience: Duration) -> Result<Vec<u32>, ExecError> {
+        let end = Instant::now() + patience;
+        let mut pause = Duration::from_millis(2);
+        loop {
+            self.absorb(pause.min(end.saturating_duration_since(Instant::now()))).await?;
+            let left = self.process.members().await?;
+            if left.is_empty() {
+                // The last of its output is still in the pipes.
+                self.absorb(Duration::from_millis(20)).await?;
+                return Ok(left);
+            }
+            if Instant::now() >= end {
+                return Ok(left);
+            }
+            pause = (pause * 2).min(Duration::from_millis(100));
+        }
+    }
+
+    /// Reads for `time`, or less if the command is over and its output at its end.
+    async fn absorb(&mut self, time: Duration) -> Result<(), ExecError> {
+        let end = Instant::now() + time;
+        while self.is_open() || self.exit.is_none() {
+            let done = {
+                match select(pin!(until(Some(end))), pin!(self.step())).await {
+                    Either::Left(_) => return Ok(()),
+                    Either::Right((done, _)) => done,
+                }
+            };
+            done?;
+        }
+        Ok(())
+    }
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline.into()).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,19 @@
+//! Sessions: their store, their entries, and what a process knows of the one it goes on with.
+
+mod debug_dump;
+mod entry_data;
+mod log;
+mod store;
+mod stored_conversation;
+
+pub use debug_dump::DebugDump;
+pub use entry_data::EntryData;
+pub use log::{
+    Audience, COMPACTION_ENTRY, COMPACTION_VERSION, CompactionMark, CustomEntry, CutMark, MessageVisitor,
+    NewEntry, SKILL_TAG, SKILL_TOOL, SessionLog, WINDOW_OWNER, asks_to_remember, has_skill_text,
+};
+pub use store::{
+    Durability, ENTRY_VERSION, Entry, EntryKind, Lock, NewSession, OpenSession, RunStatus, SessionFilter,
+    SessionInfo, SessionStore, SideCallOf, StoreError, Unreadable,
+};
+pub use stored_conversation::{EntryVisitor, LiveEntries, SessionScan, SessionSnapshot, StoredConversation};

@@ -1,0 +1,374 @@
+use std::collections::BTreeMap;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt;
+use futures_util::future::{Either, select};
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::{Validated, validate};
+use crate::events::{
+    Coercion, GateDecision, ToolBefore, ToolBegin, ToolBlocked, ToolGate, ToolParked, ToolPrepare,
+    ToolProgress, ToolSkipped, ValidationCoerce, ValidationReject,
+};
+use crate::kernel::{Cx, EmitError, Source};
+use crate::model::{Approved, CallKind, CallRef, RunId, ToolError, ToolErrorKind, ToolOutput};
+use crate::service::{CallPlace, Progress, RedactedPieces, Redactor, RunTools, Tool, ToolCx};
+
+/// Grace period of a cancelled tool, before its future is dropped.
+const STOP_GRACE: Duration = Duration::from_millis(2_500);
+
+/// Text for the model about a call that a stopped run did not get to.
+pub const STOPPED_BEFORE_CALL: &str = "Aborted: the run was stopped before this call. It was not run.";
+
+/// The steps of one tool call, in the order of its methods: [`arguments`](Self::arguments), [`gate`](Self::gate),
+/// [`begin`](Self::begin), [`run`](Self::run), [`end`](Self::end). Each announces its events.
+///
+/// For whoever runs an agent loop. A tool that calls another one, or a host that calls one, has
+/// [`ToolCx::run`], which takes all of them.
+#[derive(Clone)]
+pub struct CallSteps {
+    /// The run's context.
+    pub cx: Cx,
+    /// The run, for the events that are stored.
+    pub run_id: RunId,
+    /// The call.
+    pub call: Arc<CallRef>,
+    /// The working directory.
+    pub cwd: PathBuf,
+    /// Number of calls of each tool in this run before this batch, by canonical name.
+    pub run_tool_counts: Arc<BTreeMap<String, u32>>,
+    /// Whether whoever reads the result can see images; else a text stands in their place.
+    pub keeps_images: bool,
+    /// Takes the output while the tool runs, besides `tool:progress`.
+    pub progress: Progress,
+}
+
+impl fmt::Debug for CallSteps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallSteps")
+            .field("run_id", &self.run_id)
+            .field("call", &self.call)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Reason for which a call did not run. It has been announced.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotRun {
+    /// The arguments do not fit the schema.
+    #[error("Validation error: {}. Call it again with corrected arguments.", issues.join("; "))]
+    Invalid {
+        /// A line for each argument that does not fit.
+        issues: Vec<String>,
+    },
+    /// The call was refused, or a guard or a record failed.
+    #[error("Blocked: {reason}")]
+    Blocked {
+        /// Reason for the refusal or the failure.
+        reason: String,
+    },
+    /// The call waits for somebody who is not here.
+    #[error("Parked: {reason}. It was not run.")]
+    Parked {
+        /// Reason for the wait.
+        reason: String,
+    },
+    /// The run was stopped.
+    #[error("{STOPPED_BEFORE_CALL}")]
+    Stopped,
+}
+
+impl From<NotRun> for ToolError {
+    fn from(why: NotRun) -> Self {
+        let kind = match &why {
+            NotRun::Invalid { .. } => ToolErrorKind::InvalidArgs,
+            NotRun::Blocked { .. } | NotRun::Parked { .. } => ToolErrorKind::Denied,
+            NotRun::Stopped => ToolErrorKind::Aborted,
+        };
+        Self::new(kind, why.to_string())
+    }
+}
+
+/// Call or result that the gates let through.
+#[derive(Clone, Debug)]
+pub enum Gated {
+    /// The call, exactly so.
+    Approved(Approved),
+    /// A result in its place, for [`CallSteps::substitute`].
+    Substituted(ToolOutput),
+}
+
+/// A call that `tool:begin` announced; [`CallSteps::end`] takes it.
+#[derive(Clone, Debug)]
+pub struct BegunCall {
+    pub(super) approved: Approved,
+    pub(super) read_only: bool,
+    pub(super) summary: String,
+    /// Note for the model on the arguments, behind the result.
+    pub(super) note: Option<String>,
+    pub(super) started: Instant,
+}
+
+/// Returns an answer of a tool about a call; nothing if it panics, since its arguments may be anything.
+fn catch_panic<T>(describe: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(describe)).ok()
+}
+
+impl CallSteps {
+    /// The place of the call.
+    #[must_use]
+    pub fn place(&self) -> CallPlace {
+        CallPlace { cx: self.cx.clone(), cwd: self.cwd.clone() }
+    }
+
+    /// Final arguments of the call: coerced, validated against the schema, prepared, and validated again if a handler rewrote
+    /// them.
+    ///
+    /// # Errors
+    /// [`NotRun`] when they do not fit, which counts as a call, or cannot be prepared, or the run was stopped.
+    pub async fn arguments(&self, tool: &dyn Tool, args: &Value) -> Result<Validated, NotRun> {
+        let valid = self.valid(tool, args).await?;
+        if !self.cx.bus().has_handlers::<ToolPrepare>() {
+            return Ok(valid);
+        }
+        let prepare = ToolPrepare { call: self.call.clone(), args: valid.args.clone(), rewritten_by: None };
+        match self.cx.emit(prepare).await {
+            Ok(prepared) if prepared.rewritten_by.is_none() => Ok(valid),
+            // The given arguments were converted for the handler that rewrote them: only the new conversions
+            // tell.
+            Ok(prepared) => self.valid(tool, &prepared.args).await,
+            Err(EmitError::Cancelled { .. }) => Err(NotRun::Stopped),
+            Err(EmitError::Hook(error)) => {
+                let reason = format!("its arguments could not be prepared, so it was not run: {error}");
+                Err(self.blocked(&valid.args, reason, Some(&error.source)).await)
+            }
+        }
+    }
+
+    async fn valid(&self, tool: &dyn Tool, args: &Value) -> Result<Validated, NotRun> {
+        match validate(args, &tool.spec().schema) {
+            Ok(valid) => {
+                if !valid.coercions.is_empty() {
+                    let (call, coercions) = (self.call.clone(), valid.coercions.clone());
+                    let _ = self.cx.emit(ValidationCoerce { call, coercions }).await;
+                }
+                Ok(valid)
+            }
+            Err(issues) => {
+                self.count();
+                let (call, args) = (self.call.clone(), args.clone());
+                let _ = self.cx.emit(ValidationReject { call, args, issues: issues.clone() }).await;
+                Err(NotRun::Invalid { issues })
+            }
+        }
+    }
+
+    /// Asks the gates, and counts a call that they let through. `tool` is absent for a name nobody has.
+    ///
+    /// # Errors
+    /// [`NotRun`] when one refuses, parks or fails, or the run was stopped.
+    pub async fn gate(&self, tool: Option<Arc<dyn Tool>>, args: &Value) -> Result<Gated, NotRun> {
+        let gate = ToolGate {
+            run_tool_counts: self.run_tool_counts.clone(),
+            ..ToolGate::new(self.call.clone(), args.clone(), tool, self.place())
+        };
+        match gate.pass(&self.cx).await {
+            Ok(GateDecision::Approved(approved)) => {
+                self.count();
+                Ok(Gated::Approved(approved))
+            }
+            Ok(GateDecision::Substituted { output }) => {
+                self.count();
+                Ok(Gated::Substituted(output))
+            }
+            Ok(GateDecision::Refused { reason, by }) => Err(self.blocked(args, reason, by.as_ref()).await),
+            Ok(GateDecision::Parked { reason, by }) => {
+                let parked = ToolParked {
+                    call: self.call.clone(),
+                    args: args.clone(),
+                    reason: reason.clone(),
+                    by: by.map(|source| source.to_string()),
+                };
+                let _ = self.cx.emit(parked).await;
+                Err(NotRun::Parked { reason })
+            }
+            Err(EmitError::Cancelled { .. }) => Err(NotRun::Stopped),
+            Err(EmitError::Hook(error)) => {
+                let reason = format!("a guard failed, so this call was not run: {error}");
+                Err(self.blocked(args, reason, None).await)
+            }
+        }
+    }
+
+    /// Counts the call in its run, if it is in one.
+    fn count(&self) {
+        if let Some(tools) = self.cx.service::<dyn RunTools>() {
+            tools.count(&self.call.name);
+        }
+    }
+
+    async fn blocked(&self, args: &Value, reason: String, by: Option<&Source>) -> NotRun {
+        let by = by.map(ToString::to_string);
+        let blocked = ToolBlocked { call: self.call.clone(), args: args.clone(), reason: reason.clone(), by };
+        let _ = self.cx.emit(blocked).await;
+        NotRun::Blocked { reason }
+    }
+
+    /// Announces that the call begins, and has it made durable; `coercions` are those of its arguments.
+    ///
+    /// # Errors
+    /// [`NotRun`] when it could not be recorded, or the run was stopped.
+    pub async fn begin(
+        &self,
+        approved: Approved,
+        tool: &dyn Tool,
+        coercions: Vec<Coercion>,
+    ) -> Result<BegunCall, NotRun> {
+        let args = approved.args();
+        let starts_calls = catch_panic(|| tool.starts_calls()).unwrap_or(true);
+        let read_only = approved.effects().is_read_only() && !starts_calls;
+        let summary = catch_panic(|| tool.summary(args)).unwrap_or_else(|| self.call.name.clone());
+        let title = catch_panic(|| tool.title()).filter(|title| *title != self.call.name);
+        let kind = catch_panic(|| tool.kind()).flatten().unwrap_or_else(|| CallKind::of(approved.effects()));
+        let locations = catch_panic(|| tool.locations(args)).filter(|found| !found.is_empty());
+        let locations = locations.unwrap_or_else(|| approved.effects().locations());
+        let begin = || ToolBegin {
+            run_id: self.run_id.clone(),
+            call: self.call.clone(),
+            args: args.clone(),
+            effects: approved.effects().clone(),
+            summary: summary.clone(),
+            title: title.clone(),
+            kind,
+            locations: locations.clone(),
+            read_only,
+        };
+        match self.cx.emit_with(begin).await {
+            Ok(()) => {}
+            Err(EmitError::Cancelled { .. }) => return Err(self.skipped().await),
+            Err(EmitError::Hook(error)) => {
+                let reason = format!("it could not be recorded before it ran, so it was not run: {error}");
+                return Err(self.blocked(args, reason, Some(&error.source)).await);
+            }
+        }
+        let note = describe_coercions(&coercions);
+        let before = ToolBefore {
+            call: self.call.clone(),
+            args: args.clone(),
+            summary: summary.clone(),
+            coercions: (!coercions.is_empty()).then_some(coercions),
+            run_tool_counts: self.run_tool_counts.clone(),
+        };
+        if let Err(EmitError::Cancelled { .. }) = self.cx.emit(before).await {
+            return Err(self.skipped().await);
+        }
+        Ok(BegunCall { approved, read_only, summary, note, started: Instant::now() })
+    }
+
+    async fn skipped(&self) -> NotRun {
+        let (call, reason) = (self.call.clone(), STOPPED_BEFORE_CALL.to_owned());
+        let _ = self.cx.emit(ToolSkipped { call, reason }).await;
+        NotRun::Stopped
+    }
+
+    /// Runs the tool until it ends, or `stop` is cancelled and it had a moment to end by itself.
+    ///
+    /// # Errors
+    /// The tool's own, one for a tool that panicked, or one of kind `Aborted`.
+    pub async fn run(
+        &self,
+        begun: &BegunCall,
+        tool: &dyn Tool,
+        stop: &CancellationToken,
+    ) -> Result<ToolOutput, ToolError> {
+        let (progress, mut shown) =
+            if self.progress.is_watched() || self.cx.bus().has_listeners::<ToolProgress>() {
+                let (sender, shown) = mpsc::unbounded_channel();
+                (Progress::new(move |text: &str| drop(sender.send(text.to_owned()))), Some(shown))
+            } else {
+                (Progress::default(), None)
+            };
+        let mut pieces = self.cx.service::<Redactor>().map(RedactedPieces::new);
+        let cx = ToolCx {
+            cx: self.cx.with_stop(stop.clone()),
+            call_id: self.call.call_id.clone(),
+            cwd: self.cwd.clone(),
+            progress,
+        };
+        // The call itself is made inside, so that nothing a tool does can unwind further.
+        let work = async { tool.call(&begun.approved, &cx).await };
+        let mut work = std::pin::pin!(AssertUnwindSafe(work).catch_unwind());
+        let mut deadline = std::pin::pin!(async {
+            stop.cancelled().await;
+            tokio::time::sleep(STOP_GRACE).await;
+        });
+        let ended = loop {
+            let more = async {
+                match &mut shown {
+                    Some(shown) => shown.recv().await,
+                    None => std::future::pending().await,
+                }
+            };
+            match select(work.as_mut(), select(std::pin::pin!(more), deadline.as_mut())).await {
+                Either::Left((ended, _)) => break Some(ended),
+                Either::Right((Either::Left((Some(text), _)), _)) => self.show(&mut pieces, text).await,
+                // Not while the tool's context, which holds the sender, is alive.
+                Either::Right((Either::Left((None, _)), _)) => {}
+                Either::Right((Either::Right(_), _)) => break None,
+            }
+        };
+        if let Some(shown) = &mut shown {
+            while let Ok(text) = shown.try_recv() {
+                self.show(&mut pieces, text).await;
+            }
+            if let Some(mut pieces) = pieces {
+                self.show(&mut None, pieces.finish()).await;
+            }
+        }
+        match ended {
+            Some(Ok(outcome)) => outcome,
+            Some(Err(_)) => Err(ToolError::failed(format!(
+                "`{}` failed inside: a bug in the tool, not in the call. Try another way.",
+                self.call.name
+            ))),
+            None => Err(ToolError::new(ToolErrorKind::Aborted, "stopped")),
+        }
+    }
+
+    /// Announces more of a call's output, without secrets that it comes in pieces of.
+    async fn show(&self, pieces: &mut Option<RedactedPieces>, text: String) {
+        let text = match pieces {
+            Some(pieces) => pieces.push(text),
+            None => text,
+        };
+        if !text.is_empty() {
+            self.progress.show(&text);
+            let _ = self.cx.emit(ToolProgress { call: self.call.clone(), text }).await;
+        }
+    }
+}
+
+/// Conversions of arguments that a note for the model tells.
+const MAX_COERCIONS_SHOWN: usize = 4;
+/// Characters of a converted value that a note shows.
+const MAX_VALUE_CHARS: usize = 60;
+
+/// Returns the note for a model on arguments that came as another type than the tool asks for.
+fn describe_coercions(coercions: &[Coercion]) -> Option<String> {
+    let shown = |value: &Value| {
+        let text = value.to_string();
+        let cut = if text.chars().nth(MAX_VALUE_CHARS).is_some() { "…" } else { "" };
+        format!("{}{cut}", text.chars().take(MAX_VALUE_CHARS).collect::<String>())
+    };
+    let one = |coercion: &Coercion| {
+        format!("`{}` as {} instead of {}", coercion.key, shown(&coercion.to), shown(&coercion.from))
+    };
+    let all: Vec<String> = coercions.iter().take(MAX_COERCIONS_SHOWN).map(one).collect();
+    (!all.is_empty()).then(|| format!("[Arguments were converted: give {} next time.]", all.join(", ")))
+}

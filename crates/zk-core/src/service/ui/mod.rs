@@ -1,0 +1,16 @@
+mod command;
+mod questions;
+
+pub use command::{Command, CommandOutcome, match_command};
+pub use questions::{
+    Answer as UiAnswer, AnswerError, Approval, FrontEnd, MAX_MARKS, PendingQuestion, Question,
+    QuestionDigest, QuestionId, Questions, Section, SectionKind, Wider, WiderKind, is_combining_mark,
+    text_of_visible_lines, visible_line, visible_lines,
+};
+
+/// Outlet for notices to the person, if somebody reads them. A service: ask `cx.service::<dyn Ui>()` each
+/// time, it can be swapped while an agent runs. Questions go through [`Questions`](super::Questions).
+pub trait Ui: Send + Sync {
+    /// Shows one line that is not part of the answer.
+    fn notify(&self, text: &str);
+}

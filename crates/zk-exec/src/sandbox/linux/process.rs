@@ -1,0 +1,148 @@
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use async_trait::async_trait;
+use tokio::task::JoinHandle;
+use zk_core::service::{Denial, DeniedAct, ExecError, Exit, KillSignal, Process, ProcessEvent, TerminalSize};
+
+use super::denial::{Denials, MAX_TOLD_DENIALS};
+use super::printed::Printed;
+use super::proxy::{Granted, Proxy, Refusal};
+use super::repositories::Repositories;
+
+/// A command in a sandbox, which remembers some of what it printed.
+pub(super) struct SandboxProcess {
+    pub(super) inner: Box<dyn Process>,
+    pub(super) rules: Arc<Denials>,
+    pub(super) proxy: Option<Proxy>,
+    /// Ends with this.
+    pub(super) _granted: Option<Granted>,
+    pub(super) began: Instant,
+    pub(super) cwd: PathBuf,
+    pub(super) printed: Printed,
+    pub(super) failed: bool,
+    /// A look at what it has made, and its end, which is told afterwards.
+    pub(super) check: Option<(JoinHandle<()>, ProcessEvent)>,
+    pub(super) set_aside: SetAsides,
+}
+
+/// Parts of repositories that were set aside. Those that nobody was told of are kept for the next command.
+pub(super) struct SetAsides {
+    /// Nothing where no command makes a repository.
+    repositories: Option<Repositories>,
+    found: Vec<Denial>,
+    /// Number of them that were told.
+    told: AtomicUsize,
+}
+
+impl SetAsides {
+    /// Parts that wait to be told.
+    pub(super) fn of(repositories: Option<Repositories>) -> Self {
+        let mut made = Self { repositories, found: Vec::new(), told: AtomicUsize::new(0) };
+        made.take();
+        made
+    }
+
+    fn take(&mut self) {
+        self.found.extend(self.repositories.iter().flat_map(Repositories::take_found));
+    }
+
+    fn tell(&self) -> Vec<Denial> {
+        self.told.store(self.found.len(), Ordering::Relaxed);
+        self.found.clone()
+    }
+}
+
+impl Drop for SetAsides {
+    fn drop(&mut self) {
+        let untold = self.found.split_off((*self.told.get_mut()).min(self.found.len()));
+        if let Some(repositories) = self.repositories.as_ref().filter(|_| !untold.is_empty()) {
+            repositories.keep_found(untold);
+        }
+    }
+}
+
+impl SandboxProcess {
+    /// Takes note of what happened.
+    fn note(&mut self, event: Option<ProcessEvent>) -> Option<ProcessEvent> {
+        match &event {
+            Some(ProcessEvent::Output(stream, bytes)) => self.printed.add(*stream, bytes),
+            Some(ProcessEvent::Exited(exit)) => self.failed = *exit != Exit::Code(0),
+            Some(ProcessEvent::Closed(_)) | None => {}
+        }
+        event
+    }
+}
+
+#[async_trait]
+impl Process for SandboxProcess {
+    async fn next(&mut self) -> Result<Option<ProcessEvent>, ExecError> {
+        // Check of repositories that an earlier, cancelled call began goes on.
+        if self.check.is_none() {
+            let event = self.inner.next().await?;
+            match (event, &self.set_aside.repositories) {
+                (Some(event @ ProcessEvent::Exited(_)), Some(repositories)) => {
+                    let repositories = repositories.clone();
+                    let check = tokio::task::spawn_blocking(move || repositories.check());
+                    self.check = Some((check, event));
+                }
+                (event, _) => return Ok(self.note(event)),
+            }
+        }
+        if let Some((check, _)) = &mut self.check {
+            let _ = check.await;
+        }
+        self.set_aside.take();
+        let event = self.check.take().map(|(_, event)| event);
+        Ok(self.note(event))
+    }
+
+    async fn write(&mut self, bytes: &[u8]) -> Result<(), ExecError> {
+        self.inner.write(bytes).await
+    }
+
+    async fn close_input(&mut self) -> Result<(), ExecError> {
+        self.inner.close_input().await
+    }
+
+    async fn resize(&mut self, size: TerminalSize) -> Result<(), ExecError> {
+        self.inner.resize(size).await
+    }
+
+    async fn kill(&mut self, signal: KillSignal) -> Result<(), ExecError> {
+        self.inner.kill(signal).await
+    }
+
+    async fn members(&mut self) -> Result<Vec<u32>, ExecError> {
+        self.inner.members().await
+    }
+
+    fn denials(&self) -> Vec<Denial> {
+        let mut found = self.inner.denials();
+        let is_limited = !found.is_empty();
+        found.extend(self.set_aside.tell());
+        if is_limited {
+            return found;
+        }
+        let of_before = found.len();
+        // Programs ask for hosts that they do without; it counts if the command failed, or says so itself.
+        let is_told = |target: &str| {
+            self.failed || self.printed.contains(target.rsplit_once(':').map_or(target, |(host, _)| host))
+        };
+        let refused = self.proxy.iter().flat_map(|proxy| proxy.refused_since(self.began));
+        for Refusal { target, why, .. } in refused.filter(|refusal| is_told(&refusal.target)) {
+            let denial = Denial { act: DeniedAct::Connect, target, reason: why };
+            if found.len() < of_before + MAX_TOLD_DENIALS && !found.contains(&denial) {
+                found.push(denial);
+            }
+        }
+        found.extend(self.printed.denials(&self.rules, &self.cwd, self.failed));
+        found
+    }
+
+    fn release(self: Box<Self>) {
+        self.inner.release();
+    }
+}

@@ -1,0 +1,41 @@
+use std::path::Path;
+
+use serde_json::Value;
+use zk_core::service::{HostFileError, HostFiles, HostRead};
+
+use super::config::{HookSet, HookSource};
+
+/// Size limit of a settings file of Claude Code, in bytes.
+const MAX_BYTES: usize = 1 << 20;
+
+impl HookSet {
+    /// The hooks of a settings file of Claude Code, with the bytes that stand for them; nothing if it has none.
+    ///
+    /// # Errors
+    /// In words, if they cannot be read: they cannot be trusted then, and so do not count.
+    pub fn read_claude(files: &dyn HostFiles, path: &Path) -> Result<Option<(Self, Vec<u8>)>, String> {
+        let place = path.display().to_string();
+        let not = |why: &dyn std::fmt::Display| format!("the hooks of {place} do not count: {why}");
+        let file = match files.read(path, &HostRead::whole(MAX_BYTES).own_only()) {
+            Ok(file) => file,
+            Err(error) if error.is_missing() => return Ok(None),
+            Err(HostFileError::ForeignOwner { uid }) => {
+                return Err(not(&format!("it belongs to another user (uid {uid})")));
+            }
+            Err(error) => return Err(not(&error)),
+        };
+        let settings: Value = serde_json::from_slice(&file.bytes).map_err(|error| not(&error))?;
+        let Some(hooks) = settings.get("hooks") else { return Ok(None) };
+        let source = HookSource { place: place.clone(), is_claude: true, may_allow: false };
+        let set = Self::read(hooks, source).map_err(|error| not(&error))?;
+        let bytes = serde_json::to_vec(hooks).map_err(|error| not(&error))?;
+        Ok((!set.is_empty()).then_some((set, bytes)))
+    }
+
+    /// Lists the commands for a person who decides whether to trust them: the setting of each, and the command.
+    pub fn rows(&self) -> impl Iterator<Item = (String, String)> {
+        self.hooks
+            .iter()
+            .map(|hook| (format!("hooks.{} for {}", hook.event, hook.matcher), hook.command.clone()))
+    }
+}

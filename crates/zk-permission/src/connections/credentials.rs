@@ -1,0 +1,70 @@
+use std::path::{Path, PathBuf};
+
+use zk_core::service::{HostFiles, HostRead};
+
+use super::GitRewrites;
+
+/// Size limit of a configuration of git, in bytes.
+const MAX_CONFIG_BYTES: usize = 1 << 20;
+
+/// Credentials that the person's git has, as far as its configuration tells.
+///
+/// ```
+/// use zk_permission::GitCredentials;
+///
+/// let found = GitCredentials::parse(&["[credential \"https://h\"]\n[url \"git@h:\"]\ninsteadOf = https://h/"]);
+/// assert_eq!(found.helper_urls, ["https://h"]);
+/// assert_eq!(found.ssh_prefixes, [("https://h/".to_owned(), false)]);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GitCredentials {
+    /// Addresses that a credential helper knows; an empty one stands for all.
+    pub helper_urls: Vec<String>,
+    /// Beginnings of addresses that are rewritten to ssh, and whether only pushes are.
+    pub ssh_prefixes: Vec<(String, bool)>,
+}
+
+impl GitCredentials {
+    /// Credentials of the configurations below `home` and of the machine.
+    #[must_use]
+    pub fn read(home: Option<&Path>, files: &dyn HostFiles) -> Self {
+        let at_home = |name: &str| home.map(|home| home.join(name));
+        let paths = [at_home(".gitconfig"), at_home(".config/git/config")];
+        let paths = paths.into_iter().flatten().chain([PathBuf::from("/etc/gitconfig")]);
+        let texts: Vec<String> = paths
+            .filter_map(|path| {
+                String::from_utf8(files.read(&path, &HostRead::whole(MAX_CONFIG_BYTES)).ok()?.bytes).ok()
+            })
+            .collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let mut found = Self::parse(&texts);
+        if at_home(".netrc").is_some_and(|path| path.exists()) {
+            found.helper_urls.push(String::new());
+        }
+        found
+    }
+
+    /// Credentials of configurations with these texts.
+    #[must_use]
+    pub fn parse(texts: &[&str]) -> Self {
+        let sections = texts.iter().flat_map(|text| text.lines().map(str::trim)).filter_map(|line| {
+            let rest = line.strip_prefix("[credential")?.split(']').next()?;
+            Some(rest.trim().trim_matches('"').to_owned())
+        });
+        let rewrites = texts.iter().map(|text| GitRewrites::parse(text));
+        let by_ssh = rewrites.fold(GitRewrites::default(), GitRewrites::and);
+        let by_ssh = by_ssh.iter().filter(|rule| is_ssh(&rule.instead));
+        Self {
+            helper_urls: sections.collect(),
+            ssh_prefixes: by_ssh.map(|rule| (rule.prefix.clone(), rule.only_pushes)).collect(),
+        }
+    }
+}
+
+/// Whether an address of git begins as one of ssh does.
+fn is_ssh(address: &str) -> bool {
+    match address.split_once("://") {
+        Some((scheme, _)) => scheme.ends_with("ssh"),
+        None => address.contains(':') && !address.starts_with('/'),
+    }
+}

@@ -1,0 +1,196 @@
+//! Questions to a person, or a plugin in their place, about a call.
+
+use std::sync::Arc;
+
+use zk_core::events::{DecidedBy, PermissionDecided, PermissionReply, PermissionRequest, ToolGate};
+use zk_core::kernel::{BoxError, Cx};
+use zk_core::service::{
+    Approval, CallDecision, CallJudge, CallJudgement, CallOffer, Question, Questions, Tool, Ui, UiAnswer,
+    Wider,
+};
+
+use super::exact_rule::ExactRule;
+use super::grant::{CallKey, Grant};
+use super::{Decided, Granted, PATIENCE};
+use crate::mode::Mode;
+
+/// Reason for a question about a call that nobody judges.
+const UNJUDGED: &str = "ask: it may change something, and the mode asks about that";
+
+/// Reason for a question about a call that is to leave a sandbox or container, in every mode.
+const LEAVES: &str = "ask: it leaves the sandbox or container, and that is always asked about";
+
+impl Granted {
+    /// Asks a person, unless an earlier answer says it all.
+    pub(super) async fn ask(
+        &self,
+        gate: &ToolGate,
+        tool: &Arc<dyn Tool>,
+        judged: Option<(&Arc<dyn CallJudge>, &CallJudgement)>,
+        by_rule: bool,
+        cx: &Cx,
+    ) -> Result<Decided, BoxError> {
+        // Leaving a sandbox or container is asked about in mode `all`, too: the person chose that execution context.
+        let stays = !gate.effects.leaves_context();
+        if !by_rule && stays && self.modes.now() == Mode::All {
+            return Ok(Decided::allowed(DecidedBy::Policy, PermissionDecided::MODE_ALLOWS_ALL));
+        }
+        let key = CallKey::of(gate, cx).await;
+        let key = key.as_ref();
+        if !by_rule && self.allows(gate, key, judged.is_some()) {
+            return Ok(Decided::allowed(DecidedBy::EarlierAnswer, "allowed for this session"));
+        }
+        // A rule that asks does so every time.
+        let remembered = key.filter(|_| !by_rule);
+        let rule = remembered.and_then(|key| ExactRule::of(gate, key, self.project.as_deref(), cx));
+        if rule.as_ref().is_some_and(ExactRule::is_trusted) {
+            return Ok(Decided::allowed(DecidedBy::EarlierAnswer, "exactly this call is allowed for good"));
+        }
+        if let Some(decided) = self.ask_plugins(gate, by_rule, cx).await? {
+            return Ok(decided);
+        }
+        let offer = judged.and_then(|(_, judgement)| judgement.offer.as_ref()).filter(|_| !by_rule);
+        let shown = &gate.call.display_name;
+        let Some(questions) = cx.service::<Questions>().filter(|questions| questions.is_attended()) else {
+            let why =
+                format!("`{shown}` changes things and nobody is here to approve it{}", self.advise(judged));
+            return Ok(Decided::refused(DecidedBy::Nobody, why, "nobody was here to be asked"));
+        };
+        let session = self.session_grant(gate, key, judged.is_some()).filter(|_| !by_rule);
+        let approval = Approval {
+            tool: gate.call.name.clone(),
+            args: gate.args.clone(),
+            effects: gate.effects.clone(),
+            preview: tool.preview(&gate.args, &gate.place).await,
+            session: session.as_ref().map(Grant::describe),
+            always: rule.as_ref().map(ExactRule::describe),
+            wider: offer.map(|offer| Wider { kind: offer.kind, allows: offer.describes.clone() }),
+            reasons: match judged {
+                Some((_, judged)) => judged.reasons.clone(),
+                None => vec![if stays { UNJUDGED } else { LEAVES }.to_owned()],
+            },
+        };
+        let meanwhile = async {
+            if by_rule {
+                std::future::pending().await
+            } else {
+                self.allowed_meanwhile(gate, key, judged.map(|(judge, _)| judge)).await
+            }
+        };
+        let answer = tokio::select! {
+            answer = questions.ask(Question::Approve(Box::new(approval)), cx, PATIENCE) => answer,
+            () = meanwhile => return Ok(Decided::allowed(DecidedBy::Person, "an answer to another question allows it")),
+        };
+        let judge_and_offer = judged.map(|(judge, _)| judge).zip(offer);
+        Ok(self.answered(&answer, (key, session), rule.as_ref(), judge_and_offer, cx).await)
+    }
+
+    /// The answer of a plugin in the place of a person, if one gives any.
+    async fn ask_plugins(
+        &self,
+        gate: &ToolGate,
+        by_rule: bool,
+        cx: &Cx,
+    ) -> Result<Option<Decided>, BoxError> {
+        if !cx.bus().has_listeners::<PermissionRequest>() {
+            return Ok(None);
+        }
+        let (call, args, effects) = (gate.call.clone(), gate.args.clone(), gate.effects.clone());
+        Ok(match cx.emit(PermissionRequest { call, args, effects, by_rule }).await? {
+            Some(PermissionReply::Deny { reason }) => {
+                Some(Decided::refused(DecidedBy::Plugin, reason, "a plugin denied it"))
+            }
+            Some(PermissionReply::Allow) if !by_rule => {
+                Some(Decided::allowed(DecidedBy::Plugin, "a plugin allowed it"))
+            }
+            Some(PermissionReply::Allow) | None => None,
+        })
+    }
+
+    /// Does what an answer says. What it stores is stored on a thread that may block.
+    async fn answered(
+        &self,
+        answer: &UiAnswer,
+        (key, session): (Option<&CallKey>, Option<Grant>),
+        rule: Option<&ExactRule>,
+        wider: Option<(&Arc<dyn CallJudge>, &CallOffer)>,
+        cx: &Cx,
+    ) -> Decided {
+        let unstored = |error: String| {
+            if let Some(ui) = cx.service::<dyn Ui>() {
+                ui.notify(&format!("allowed for this session only: {error}"));
+            }
+        };
+        let allowed = |note: &str| Decided::allowed(DecidedBy::Person, note);
+        let refused = |why: String, note: &str| Decided::refused(DecidedBy::Person, why, note);
+        match answer {
+            UiAnswer::Once => allowed("answered: once"),
+            UiAnswer::Session => {
+                session.into_iter().for_each(|session| self.grant(session));
+                allowed("answered: this session")
+            }
+            UiAnswer::Always => {
+                key.into_iter().for_each(|key| self.grant(Grant::Exact(key.clone())));
+                if let Some(rule) = rule
+                    && let Err(error) = rule.remember().await
+                {
+                    unstored(error.to_string());
+                }
+                allowed("answered: always exactly this")
+            }
+            UiAnswer::WiderSession | UiAnswer::WiderAlways => {
+                let lasting = *answer == UiAnswer::WiderAlways;
+                if let Some((judge, offer)) = wider {
+                    let (judge, offer) = (Arc::clone(judge), offer.clone());
+                    let stored = tokio::task::spawn_blocking(move || judge.remember(&offer, lasting)).await;
+                    if let Err(error) = stored.unwrap_or_else(|error| Err(error.to_string())) {
+                        unstored(error);
+                    }
+                    self.added.notify_waiters();
+                }
+                let how_long = if lasting { "always" } else { "this session" };
+                let what = wider.map_or("", |(_, offer)| offer.describes.as_str());
+                allowed(&format!("answered: {how_long}, {what}"))
+            }
+            UiAnswer::No { message: Some(message) } => {
+                refused(format!("the user declined this call: {message}"), "answered: no")
+            }
+            UiAnswer::No { message: None } => refused(
+                "the user declined this call; do not try it again, ask what to do instead".to_owned(),
+                "answered: no",
+            ),
+            UiAnswer::Absent => Decided::refused(
+                DecidedBy::Nobody,
+                "nobody answered whether this call may run; it was not the user who declined it",
+                "nobody answered",
+            ),
+            UiAnswer::Choice { .. } | UiAnswer::Text { .. } => refused(
+                "the answer was neither yes nor no, so this call was not made".to_owned(),
+                "no such answer",
+            ),
+        }
+    }
+
+    /// Waits until another answer allows this call too.
+    async fn allowed_meanwhile(
+        &self,
+        gate: &ToolGate,
+        key: Option<&CallKey>,
+        judge: Option<&Arc<dyn CallJudge>>,
+    ) {
+        loop {
+            let added = self.added.notified();
+            let is_allowed_now = match judge {
+                Some(judge) => {
+                    let judgement = self.judge(gate, judge).await;
+                    judgement.is_ok_and(|judgement| judgement.decision == CallDecision::Allow)
+                }
+                None => false,
+            };
+            if is_allowed_now || self.allows(gate, key, judge.is_some()) {
+                return;
+            }
+            added.await;
+        }
+    }
+}

@@ -1,0 +1,299 @@
+mod ask;
+mod exact_rule;
+mod grant;
+mod scripts;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::Notify;
+use zk_core::events::{DecidedBy, PermissionDecided, Ruling, SessionLoaded, ToolGate, TurnBefore};
+use zk_core::kernel::{Answer, BoxError, Cx, Handler, HookOptions, Plugin, Scope, Stage};
+use zk_core::model::Effects;
+use zk_core::service::{CallDecision, CallGuard, CallJudge, CallJudgement, Files};
+
+use exact_rule::call_bytes;
+use grant::{CallKey, Grant, commands_beside};
+use scripts::named_scripts;
+
+use crate::mode::{Mode, ModeSwitch};
+
+/// Time for a person to think before the call is refused.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Time that the gate waits longer than the question: the question's own end says why.
+const MARGIN: Duration = Duration::from_secs(5);
+
+/// Time limit of a judge: as long as a slow file system takes.
+const JUDGING: Duration = Duration::from_secs(20);
+
+/// Asks before a call that changes something, for the agent it is installed with and all of its descendants.
+///
+/// Runs as the last gate, on the final arguments. Choices for the session hold in all agents of the tree, until
+/// another conversation takes the place of this one; *always* is offered where the host [has it
+/// remembered](Self::remembering). Where the host has a [`CallJudge`], that decides first: what it denies nobody is
+/// asked about, what it allows runs, and what it offers to allow is offered beside exactly this call. A judge that panics
+/// or takes too long refuses the call. Each decision is told as [`PermissionDecided`] before the call runs; where that
+/// cannot be recorded the call is refused.
+///
+/// Without a judge nobody knows the workspace or the sandbox, and a mode means what a call says of itself: `read-only` refuses
+/// whatever does not only read, `all` lets run whatever stays in the sandbox or container, and the modes between them ask.
+/// A judge shares the mode of the gate: `PermissionGate::new(judge.modes().clone())`.
+///
+/// ```
+/// use zk_core::kernel::Bus;
+/// use zk_permission::{Mode, PermissionGate};
+///
+/// let bus = Bus::new();
+/// bus.install(&PermissionGate::new(Mode::Ask)).unwrap();
+/// ```
+#[derive(Debug)]
+pub struct PermissionGate {
+    granted: Arc<Granted>,
+}
+
+/// Grants of the person for the rest of the session.
+#[derive(Debug, Default)]
+struct Granted {
+    /// The project whose rules are remembered.
+    project: Option<PathBuf>,
+    modes: ModeSwitch,
+    grants: Mutex<BTreeSet<Grant>>,
+    /// Told of each new grant: it may answer other pending questions.
+    added: Notify,
+    /// Advice on how to let a call run, by the name of the mode that would.
+    advice: Option<fn(&str) -> String>,
+    judging: Option<Duration>,
+}
+
+/// Decision on a call.
+struct Decided {
+    by: DecidedBy,
+    /// Reason why it does not run; nothing if it does.
+    refusal: Option<String>,
+    /// Text that is recorded of the decision beside what the judge said.
+    note: String,
+}
+
+impl Decided {
+    fn allowed(by: DecidedBy, note: &str) -> Self {
+        Self { by, refusal: None, note: note.to_owned() }
+    }
+
+    fn refused(by: DecidedBy, refusal: impl Into<String>, note: &str) -> Self {
+        Self { by, refusal: Some(refusal.into()), note: note.to_owned() }
+    }
+}
+
+impl PermissionGate {
+    /// The gate, in a mode that stays or one that whoever has the [`ModeSwitch`] changes.
+    #[must_use]
+    pub fn new(mode: impl Into<ModeSwitch>) -> Self {
+        Self { granted: Arc::new(Granted { modes: mode.into(), ..Granted::default() }) }
+    }
+
+    /// Offers *always this exact call*, which the host's [`Trust`](zk_core::service::Trust) remembers for `project`,
+    /// canonical, under the kind [`PermissionGate::TRUST_KIND`].
+    #[must_use]
+    pub fn remembering(self, project: impl Into<PathBuf>) -> Self {
+        self.with(|granted| granted.project = Some(project.into()))
+    }
+
+    /// Says in `advice` how a call can be let run that nobody was there to approve, by the name of the permission mode that
+    /// would.
+    #[must_use]
+    pub fn advising(self, advice: fn(&str) -> String) -> Self {
+        self.with(|granted| granted.advice = Some(advice))
+    }
+
+    /// Refuses calls about which a judge takes longer than this; 20 s unless said.
+    #[must_use]
+    pub fn judging_within(self, limit: Duration) -> Self {
+        self.with(|granted| granted.judging = Some(limit))
+    }
+
+    fn with(self, change: impl FnOnce(&mut Granted)) -> Self {
+        let Granted { project, modes, advice, judging, .. } = &*self.granted;
+        let mut granted = Granted {
+            project: project.clone(),
+            advice: *advice,
+            judging: *judging,
+            modes: modes.clone(),
+            ..Granted::default()
+        };
+        change(&mut granted);
+        Self { granted: Arc::new(granted) }
+    }
+
+    /// Kind of remembered calls in the trust store.
+    pub const TRUST_KIND: &'static str = "command";
+
+    /// Bytes that the trust store has of a call that is allowed for good in the directory `cwd`, with its arguments as the
+    /// model gives them, the effects that its tool tells of them, and the programs and scripts that they name, as `files` has
+    /// them now. `None` for what is not remembered: a directory whose path is no UTF-8, programs of more than 1 MiB.
+    #[must_use]
+    pub fn remembered_bytes(
+        files: &dyn Files,
+        cwd: &Path,
+        tool: &str,
+        args: &Value,
+        effects: &Effects,
+    ) -> Option<Vec<u8>> {
+        let scripts = named_scripts(files, cwd, args, effects).ok()?;
+        call_bytes(cwd, tool, args, commands_beside(effects, args).as_ref(), scripts.as_ref())
+    }
+}
+
+impl Plugin for PermissionGate {
+    fn name(&self) -> &'static str {
+        "permission"
+    }
+
+    fn register(&self, scope: &Scope) -> Result<(), BoxError> {
+        let last = HookOptions { time_limit: Some(PATIENCE + MARGIN), ..HookOptions::from(Stage::Late) };
+        scope.handle_at::<ToolGate, _>(last, self.granted.clone());
+        scope.provide_service(Arc::new(CallGuard));
+        let modes = self.granted.modes.clone();
+        scope.on_sync(move |_: &TurnBefore, _: &Cx| modes.begin_turn());
+        // Grants of one session do not hold in the next.
+        let granted = self.granted.clone();
+        scope.on_sync(move |_: &SessionLoaded, cx: &Cx| {
+            granted.granted().clear();
+            if let Some(judge) = cx.service::<dyn CallJudge>() {
+                judge.forget_session();
+            }
+        });
+        Ok(())
+    }
+}
+
+impl Handler<ToolGate> for Granted {
+    async fn call(&self, gate: &ToolGate, cx: &Cx) -> Answer<ToolGate> {
+        // The loop tells the model that there is no such tool.
+        let Some(tool) = gate.tool.as_ref().filter(|_| !gate.is_decided()) else { return Ok(None) };
+        let judge = cx.service::<dyn CallJudge>();
+        let judgement = match &judge {
+            Some(judge) => Some(self.judge(gate, judge).await?),
+            None => None,
+        };
+        let judged = judge.as_ref().zip(judgement.as_ref());
+        let decided = match judged {
+            Some((_, judgement)) => match judgement.decision {
+                CallDecision::Allow => Decided::allowed(DecidedBy::Policy, ""),
+                CallDecision::Deny => self.deny(judged, ""),
+                CallDecision::Ask { by_rule } => self.ask(gate, tool, judged, by_rule, cx).await?,
+            },
+            // Nobody knows more of it than it says itself.
+            None if gate.effects.is_read_only() => Decided::allowed(DecidedBy::Policy, "it only reads"),
+            None if self.modes.now() == Mode::ReadOnly => self.deny(None, "the mode is read-only"),
+            None => self.ask(gate, tool, None, false, cx).await?,
+        };
+        let refusal = decided.refusal.clone();
+        cx.emit(self.record(gate, decided, judgement)).await?;
+        Ok(refusal.map(Ruling::refuse))
+    }
+}
+
+impl Granted {
+    /// Returns the record of a decision.
+    fn record(
+        &self,
+        gate: &ToolGate,
+        decided: Decided,
+        judgement: Option<CallJudgement>,
+    ) -> PermissionDecided {
+        let allowed = decided.refusal.is_none();
+        let (judged, allowed_by) = match judgement {
+            Some(judgement) => (judgement.reasons, judgement.allowed_by),
+            None => (Vec::new(), Some("all".to_owned())),
+        };
+        let by = match decided.by {
+            // Without that yes it would not have come this far.
+            DecidedBy::Policy | DecidedBy::Plugin if allowed && !gate.consents.is_empty() => {
+                DecidedBy::Person
+            }
+            by => by,
+        };
+        let mut reasons = gate.consents.clone();
+        reasons.extend(judged);
+        if !decided.note.is_empty() {
+            reasons.push(decided.note);
+        }
+        PermissionDecided {
+            call: gate.call.clone(),
+            args: gate.args.clone(),
+            effects: gate.effects.clone(),
+            cwd: gate.place.cwd.clone(),
+            allowed,
+            by,
+            reasons,
+            allowed_by: allowed_by.filter(|_| !allowed),
+        }
+    }
+
+    /// Has a judge decide, on a thread of its own: it may wait for the file system.
+    async fn judge(&self, gate: &ToolGate, judge: &Arc<dyn CallJudge>) -> Result<CallJudgement, BoxError> {
+        let judge = judge.clone();
+        let (tool, effects, cwd) = (gate.call.name.clone(), gate.effects.clone(), gate.place.cwd.clone());
+        let judging = tokio::task::spawn_blocking(move || judge.judge(&tool, &effects, &cwd));
+        let limit = self.judging.unwrap_or(JUDGING);
+        match tokio::time::timeout(limit, judging).await {
+            Ok(Ok(judgement)) => Ok(judgement),
+            Ok(Err(_)) => Err("the judge of permissions panicked, so this call does not run".into()),
+            Err(_) => {
+                let limit = limit.as_secs_f32();
+                Err(format!("the judge of permissions took longer than {limit} s, so this call does not run")
+                    .into())
+            }
+        }
+    }
+
+    /// Refuses a call that nobody is asked about.
+    fn deny(&self, judged: Option<(&Arc<dyn CallJudge>, &CallJudgement)>, note: &str) -> Decided {
+        let advice = self.advise(judged);
+        let why = format!("this call is not allowed here, and nobody is asked about it{advice}");
+        Decided::refused(DecidedBy::Policy, why, note)
+    }
+
+    /// Advises how a refused call can be let run, and says why it is not.
+    fn advise(&self, judged: Option<(&Arc<dyn CallJudge>, &CallJudgement)>) -> String {
+        let mode = match judged {
+            Some((_, judgement)) => judgement.allowed_by.as_deref(),
+            None => Some("all"),
+        };
+        let reasons = judged.map(|(_, judgement)| judgement.reasons.as_slice()).unwrap_or_default();
+        let how = match (mode, self.advice) {
+            (Some(mode), Some(advice)) => advice(mode),
+            (Some(mode), None) => format!("the permission mode `{mode}` would allow it"),
+            (None, _) => "a rule stands against it in every permission mode".to_owned(),
+        };
+        let because: String = reasons.iter().map(|reason| format!("\n{reason}")).collect();
+        format!("; {how}{because}")
+    }
+
+    fn grant(&self, grant: Grant) {
+        self.granted().insert(grant);
+        self.added.notify_waiters();
+    }
+
+    /// Calls that *for this session* allows: with a judge, which offers what is wider, exactly this call. Nothing where the
+    /// call cannot be told from another one.
+    fn session_grant(&self, gate: &ToolGate, key: Option<&CallKey>, is_judged: bool) -> Option<Grant> {
+        let key = key?;
+        Some(if is_judged { Grant::Exact(key.clone()) } else { Grant::for_session(gate, key) })
+    }
+
+    fn allows(&self, gate: &ToolGate, key: Option<&CallKey>, is_judged: bool) -> bool {
+        let session = self.session_grant(gate, key, is_judged);
+        let granted = self.granted();
+        key.is_some_and(|key| granted.contains(&Grant::Exact(key.clone())))
+            || session.is_some_and(|session| granted.contains(&session))
+    }
+
+    fn granted(&self) -> MutexGuard<'_, BTreeSet<Grant>> {
+        self.grants.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,201 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use super::Mode;
+
+/// Permission mode of a conversation, which may change while it goes on. Clones are the same.
+///
+/// The judge and the gate of a conversation share one. A host that has others show the mode or choose another serves it on its
+/// bus; without that nobody can. A tighter mode holds from the next call on; a wider one from the next turn on, so that it lets
+/// nothing through that the model asked for before.
+///
+/// ```
+/// use zk_permission::{Mode, ModeSwitch};
+///
+/// let modes = ModeSwitch::new(Mode::Ask);
+/// modes.choose(Mode::AcceptEdits)?;
+/// assert_eq!((modes.now(), modes.chosen()), (Mode::Ask, Mode::AcceptEdits));
+/// modes.choose(Mode::ReadOnly)?;
+/// assert_eq!(modes.now(), Mode::ReadOnly);
+/// # Ok::<(), zk_permission::ModeError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct ModeSwitch {
+    state: Arc<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    mode: RwLock<Switch>,
+    /// Mode in which the conversation began.
+    first: Mode,
+    /// Whether commands run in a sandbox that was proven to hold.
+    is_contained: AtomicBool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Switch {
+    now: Mode,
+    /// Wider mode from the next turn on.
+    next: Option<Mode>,
+    /// Mode that nobody can go beyond.
+    widest: Mode,
+}
+
+/// Refusal to change the mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ModeError {
+    /// Whoever administers the machine allows no mode that is as wide.
+    #[error("the settings of this machine allow no mode beyond {0}")]
+    TooWide(Mode),
+    /// No sandbox bounds what the mode would let run.
+    #[error("the mode auto needs the sandbox: start zk with --permission-mode auto")]
+    NotContained,
+}
+
+impl ModeSwitch {
+    /// A mode, from which any other can be chosen.
+    #[must_use]
+    pub fn new(mode: Mode) -> Self {
+        let switch = Switch { now: mode, next: None, widest: Mode::All };
+        let state = State { mode: RwLock::new(switch), first: mode, is_contained: AtomicBool::new(false) };
+        Self { state: Arc::new(state) }
+    }
+
+    /// Lets no mode be chosen that is wider than `widest`.
+    #[must_use]
+    pub fn limited_to(self, widest: Mode) -> Self {
+        self.change(|switch| switch.widest = widest);
+        self
+    }
+
+    /// The mode of the next call.
+    #[must_use]
+    pub fn now(&self) -> Mode {
+        self.switch().now
+    }
+
+    /// The mode that was chosen last, which is that of the next turn.
+    #[must_use]
+    pub fn chosen(&self) -> Mode {
+        let switch = self.switch();
+        switch.next.unwrap_or(switch.now)
+    }
+
+    /// The mode that was chosen, if it is another than that in which the conversation began.
+    #[must_use]
+    pub fn changed(&self) -> Option<Mode> {
+        Some(self.chosen()).filter(|mode| *mode != self.state.first)
+    }
+
+    /// Mode that nobody can go beyond.
+    #[must_use]
+    pub fn widest(&self) -> Mode {
+        self.switch().widest
+    }
+
+    /// Chooses a mode.
+    ///
+    /// # Errors
+    /// [`ModeError`], and the mode is as it was.
+    pub fn choose(&self, mode: Mode) -> Result<(), ModeError> {
+        let widest = self.widest();
+        if mode > widest {
+            return Err(ModeError::TooWide(widest));
+        }
+        if mode == Mode::Auto && !self.is_contained() {
+            return Err(ModeError::NotContained);
+        }
+        self.change(|switch| {
+            if mode <= switch.now {
+                (switch.now, switch.next) = (mode, None);
+            } else {
+                switch.next = Some(mode);
+            }
+        });
+        Ok(())
+    }
+
+    /// Chooses the next mode, the tightest after the widest, and returns it. A mode that asks about nothing is never the next.
+    pub fn cycle(&self) -> Mode {
+        let widest = self.widest();
+        let can_follow = |mode: &Mode| match mode {
+            Mode::ReadOnly | Mode::Ask | Mode::AcceptEdits => *mode <= widest,
+            Mode::Auto => *mode <= widest && self.is_contained(),
+            Mode::All => false,
+        };
+        let chosen = self.chosen();
+        let all = || Mode::ALL.into_iter().filter(can_follow);
+        let next = all().find(|mode| *mode > chosen).or_else(|| all().next()).unwrap_or(chosen);
+        // Each of these can be chosen.
+        let _ = self.choose(next);
+        self.chosen()
+    }
+
+    pub(crate) fn is_contained(&self) -> bool {
+        self.state.is_contained.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn contain(&self) {
+        self.state.is_contained.store(true, Ordering::Relaxed);
+    }
+
+    /// Lets a wider mode hold from here on. Both the judge and the gate call this: the second call changes nothing.
+    pub(crate) fn begin_turn(&self) {
+        self.change(|switch| switch.now = switch.next.take().unwrap_or(switch.now));
+    }
+
+    fn switch(&self) -> Switch {
+        *self.state.mode.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Switch)) {
+        change(&mut self.state.mode.write().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl From<Mode> for ModeSwitch {
+    fn from(mode: Mode) -> Self {
+        Self::new(mode)
+    }
+}
+
+impl Default for ModeSwitch {
+    fn default() -> Self {
+        Self::new(Mode::default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_choice_leads_beyond_the_widest_mode() {
+        for widest in Mode::ALL {
+            let modes = ModeSwitch::new(Mode::ReadOnly).limited_to(widest);
+            modes.contain();
+            for mode in Mode::ALL {
+                let expected = if mode <= widest { Ok(()) } else { Err(ModeError::TooWide(widest)) };
+                assert_eq!(modes.choose(mode), expected, "{mode} where {widest} is the widest");
+                assert!(modes.chosen() <= widest);
+            }
+            for _ in 0..2 * Mode::ALL.len() {
+                assert!(modes.cycle() <= widest);
+            }
+        }
+    }
+
+    #[test]
+    fn auto_is_neither_chosen_nor_cycled_to_without_a_sandbox_and_all_is_never_cycled_to() {
+        let modes = ModeSwitch::new(Mode::Ask);
+        assert_eq!(modes.choose(Mode::Auto), Err(ModeError::NotContained));
+        let cycled = |modes: &ModeSwitch| [(); 4].map(|()| modes.cycle());
+        let bare = [Mode::AcceptEdits, Mode::ReadOnly, Mode::Ask, Mode::AcceptEdits];
+        assert_eq!(cycled(&modes), bare);
+        modes.contain();
+        assert_eq!(cycled(&modes), [Mode::Auto, Mode::ReadOnly, Mode::Ask, Mode::AcceptEdits]);
+        assert_eq!(modes.choose(Mode::All), Ok(()));
+        assert_eq!(modes.cycle(), Mode::ReadOnly);
+    }
+}

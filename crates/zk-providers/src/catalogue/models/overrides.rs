@@ -1,0 +1,98 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use zk_core::model::{Model, Prices, ThinkingSupport};
+
+use crate::encode::effort::Efforts;
+
+/// Corrections to what the table and the server know about one model. `None` changes nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Override {
+    /// Context window in tokens.
+    pub window: Option<u64>,
+    /// Largest output in tokens.
+    pub max_output: Option<u64>,
+    /// US dollars for a million tokens of uncached input. A price that is given holds for inputs of every
+    /// length.
+    pub input: Option<f64>,
+    /// US dollars for a million tokens of output.
+    pub output: Option<f64>,
+    /// US dollars for a million tokens of input read from the cache.
+    pub cache_read: Option<f64>,
+    /// US dollars for a million tokens of input written to the cache.
+    pub cache_write: Option<f64>,
+    /// Whether it sees images.
+    pub vision: Option<bool>,
+    /// Way in which its reasoning is asked for.
+    pub thinking: Option<ThinkingSupport>,
+    /// Levels of reasoning effort; a list that is not empty marks a model that reasons.
+    pub efforts: Option<Efforts>,
+}
+
+impl Override {
+    fn apply(&self, model: &mut Model) {
+        model.window = self.window.or(model.window);
+        model.max_output = self.max_output.or(model.max_output);
+        let prices = [self.input, self.output, self.cache_read, self.cache_write];
+        if prices.iter().any(Option::is_some) {
+            let mut rates = model.prices.take().unwrap_or_default().rates;
+            let places = [&mut rates.input, &mut rates.output, &mut rates.cache_read, &mut rates.cache_write];
+            for (place, price) in places.into_iter().zip(prices) {
+                *place = price.unwrap_or(*place);
+            }
+            model.prices = Some(Prices::from(rates));
+        }
+        let capabilities = &mut model.capabilities;
+        capabilities.vision = self.vision.unwrap_or(capabilities.vision);
+        let reasons = self.efforts.as_ref().is_some_and(|efforts| !efforts.is_unknown());
+        capabilities.thinking = match (self.thinking, capabilities.thinking) {
+            (Some(thinking), _) => thinking,
+            (None, ThinkingSupport::None) if reasons => ThinkingSupport::Effort,
+            (None, known) => known,
+        };
+    }
+}
+
+/// Corrections to the models of one provider, by their ids. Ids that nobody has heard of are welcome.
+///
+/// ```
+/// use zk_core::service::Provider;
+/// use zk_providers::{Anthropic, AnthropicOptions, Override, Overrides};
+///
+/// let larger = Override { window: Some(2_000_000), ..Override::default() };
+/// let mut connection = Anthropic::connection().key("sk-ant-…");
+/// connection.models = Overrides::from_iter([("claude-opus-5".to_owned(), larger)]);
+/// let claude = Anthropic::new(connection, AnthropicOptions::default())?;
+/// assert_eq!(claude.model("claude-opus-5").window, Some(2_000_000));
+/// # Ok::<(), zk_providers::SetupError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Overrides(Arc<BTreeMap<String, Override>>);
+
+impl Overrides {
+    /// Overrides of the model `id`.
+    #[must_use]
+    pub fn get(&self, id: &str) -> Option<&Override> {
+        self.0.get(id)
+    }
+
+    /// Ids that have overrides, in alphabetical order.
+    pub fn ids(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    /// The model as it is known better.
+    #[must_use]
+    pub fn correct(&self, mut model: Model) -> Model {
+        if let Some(row) = self.get(&model.id) {
+            row.apply(&mut model);
+        }
+        model
+    }
+}
+
+impl FromIterator<(String, Override)> for Overrides {
+    fn from_iter<I: IntoIterator<Item = (String, Override)>>(rows: I) -> Self {
+        Self(Arc::new(rows.into_iter().collect()))
+    }
+}

@@ -1,0 +1,149 @@
+//! The most that is read of one answer: one table, so that no server can make zk grow without bound. A whole answer
+//! is in memory several times: as it arrives, as the draft, in events, in the history and on its way to the store.
+
+use std::fmt;
+
+use zk_core::model::{Block, ErrorKind};
+use zk_core::service::StreamEvent;
+
+use crate::wire::error::WireError;
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+
+/// One event of a stream, or one line of it. Pictures come whole.
+pub(crate) const EVENT: usize = 16 * MIB;
+/// All that one answer says: text, thinking, arguments and data of the provider. The longest answers that models
+/// give have about 2 MiB.
+pub(crate) const ANSWER: usize = 8 * MIB;
+/// The pictures of one answer.
+pub(crate) const MEDIA: usize = 16 * MIB;
+/// The arguments of one call.
+pub(crate) const ARGUMENTS: usize = 4 * MIB;
+/// The events of one answer of which nothing is seen: keep-alives, and what is put together before it is handed out.
+pub(crate) const UNSEEN: usize = 32 * MIB;
+/// A body of an error.
+pub(crate) const ERROR_BODY: usize = 64 * KIB;
+/// An answer that is no stream, such as a list of models.
+pub(crate) const DOCUMENT: usize = 8 * MIB;
+
+/// Size of a call beside its id, name and arguments, in bytes.
+const CALL: usize = 512;
+
+/// Bytes as people say them.
+struct Size(usize);
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            bytes if bytes.is_multiple_of(MIB) => write!(f, "{} MiB", bytes / MIB),
+            bytes if bytes.is_multiple_of(KIB) => write!(f, "{} KiB", bytes / KIB),
+            bytes => write!(f, "{bytes} bytes"),
+        }
+    }
+}
+
+/// The fault of an answer that outgrew a limit. The same request would end so again.
+pub(crate) fn exceeded(what: &str, cap: usize) -> WireError {
+    let message = format!("{what} than {}, the most zk takes: the answer was cut there", Size(cap));
+    WireError::new(ErrorKind::Malformed, message)
+        .hint(
+            "The model or its server repeats itself without end: ask for less at once, or take another model",
+        )
+        .never_retry()
+}
+
+/// Size of one answer so far.
+#[derive(Debug, Default)]
+pub(crate) struct Meter {
+    answer: usize,
+    media: usize,
+    unseen: usize,
+    /// The block whose arguments are counted, and how many bytes they have.
+    arguments: Vec<(u32, usize)>,
+}
+
+impl Meter {
+    /// Counts an event of `bytes` and what a dialect read from it.
+    ///
+    /// # Errors
+    /// When a cap is exceeded; the message says which.
+    pub(crate) fn count<'a>(
+        &mut self,
+        bytes: usize,
+        read: impl Iterator<Item = &'a StreamEvent>,
+    ) -> Result<(), WireError> {
+        let mut is_seen = false;
+        for event in read {
+            is_seen = true;
+            match event {
+                StreamEvent::Text { delta, .. } | StreamEvent::Thinking { delta, .. } => {
+                    self.answer += delta.len();
+                }
+                StreamEvent::ToolCall { block, id, name } => {
+                    self.answer += id.as_str().len() + name.len() + CALL;
+                    self.arguments.push((*block, 0));
+                }
+                StreamEvent::ToolArgs { block, delta } => {
+                    self.answer += delta.len();
+                    if let Some((_, arguments)) = self.arguments.iter_mut().rfind(|(open, _)| open == block) {
+                        *arguments += delta.len();
+                        if *arguments > ARGUMENTS {
+                            return Err(exceeded("the arguments of a tool call are longer", ARGUMENTS));
+                        }
+                    }
+                }
+                StreamEvent::Block { block, content } => {
+                    self.arguments.retain(|(open, _)| open != block);
+                    self.block(content);
+                }
+                StreamEvent::Start { .. }
+                | StreamEvent::Usage(_)
+                | StreamEvent::Report(_)
+                | StreamEvent::Retry(_)
+                | StreamEvent::Done { .. } => {}
+            }
+        }
+        if !is_seen {
+            self.unseen += bytes;
+        }
+        if self.answer > ANSWER {
+            return Err(exceeded("the answer is longer", ANSWER));
+        }
+        if self.media > MEDIA {
+            return Err(exceeded("the pictures of the answer are larger", MEDIA));
+        }
+        if self.unseen > UNSEEN {
+            return Err(exceeded("the parts of the answer that nobody sees are longer", UNSEEN));
+        }
+        Ok(())
+    }
+
+    /// Counts what a finished block has beside what was handed out before.
+    fn block(&mut self, content: &Block) {
+        match content {
+            Block::Image(image) => self.media += image.data.len(),
+            Block::Thinking(thinking) => {
+                let proof = thinking.signature.as_ref().map_or(0, String::len);
+                self.answer += proof + thinking.redacted.as_ref().map_or(0, String::len);
+            }
+            Block::Provider(block) => self.answer += CALL + block.text.len() + written(&block.wire.data),
+            Block::Text(_)
+            | Block::Document(_)
+            | Block::ToolCall(_)
+            | Block::ToolResult(_)
+            | Block::Compaction(_) => {}
+        }
+    }
+}
+
+/// The bytes of a value, about.
+fn written(value: &serde_json::Value) -> usize {
+    use serde_json::Value;
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(written).sum::<usize>() + items.len(),
+        Value::Object(fields) => fields.iter().map(|(name, value)| name.len() + written(value) + 4).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 4,
+    }
+}

@@ -1,0 +1,8 @@
+//! Bytes of a response, cut into events and decoded, with limits and time-outs.
+
+pub(crate) mod decode;
+pub(crate) mod frames;
+pub(crate) mod limits;
+mod mend;
+pub mod sse;
+pub(crate) mod timeouts;

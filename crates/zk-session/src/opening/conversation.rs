@@ -1,0 +1,234 @@
+use std::fmt;
+use std::ops::ControlFlow;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use zk_core::model::{EntryId, Message, SessionId};
+use zk_core::service::{Entry, EntryKind, LiveEntries, OpenSession, StoreError};
+
+use super::{NoticeSink, OpeningError, SessionNotice, SessionPlace};
+use crate::private_dir::make_private_dir;
+use crate::{Loaded, Recorder, Saved, SqliteStore, discard_unanswered};
+
+/// The session of a conversation: what it is written into, and what it goes on from.
+#[derive(Default)]
+pub struct ConversationSession {
+    /// The session; absent where the conversation is not saved.
+    pub open: Option<Arc<dyn OpenSession>>,
+    /// The plugin that writes it.
+    pub recorder: Option<Recorder>,
+    /// The conversation that it goes on from.
+    pub loaded: Loaded,
+    /// Whether it was there before.
+    pub resumed: bool,
+    /// Directory of the session's large results, which exists.
+    pub outputs: Option<PathBuf>,
+    /// Stored entries of a resumed conversation, from the first one to the leaf, until an agent has it.
+    restored: Mutex<Option<Arc<[Entry]>>>,
+    /// The first entry that was read, where the beginning of the conversation was not.
+    begins_at: Option<EntryId>,
+    store: Option<SqliteStore>,
+    /// The place of large results of a session that is not saved.
+    temporary: Option<Arc<TemporaryDir>>,
+    /// Another session goes on with that place.
+    is_continued: AtomicBool,
+    notices: NoticeSink,
+    /// Number of notices of the store that have been told.
+    told: AtomicUsize,
+}
+
+/// Part of a finished conversation that a session keeps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// Everything.
+    All(SessionId),
+    /// Everything but the last entries.
+    Part {
+        /// The session.
+        id: SessionId,
+        /// Number of entries that are not stored.
+        missing: usize,
+    },
+    /// Nothing: there is no session, or nothing in it that is worth one.
+    Nothing,
+}
+
+/// A directory that goes with what uses it.
+struct TemporaryDir(PathBuf);
+
+impl TemporaryDir {
+    /// A new directory that only its owner can look into.
+    fn new(place: &SessionPlace) -> std::io::Result<Self> {
+        let dir = place.temporary.join(format!("zk-{}", SessionId::fresh()));
+        std::fs::DirBuilder::new().mode(0o700).create(&dir)?;
+        Ok(Self(dir))
+    }
+}
+
+impl Drop for TemporaryDir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+impl ConversationSession {
+    /// One that is not saved. Its large results are kept until it is closed.
+    pub(super) fn unsaved(place: &SessionPlace) -> Self {
+        let temporary = TemporaryDir::new(place).ok().map(Arc::new);
+        let outputs = temporary.as_ref().map(|dir| dir.0.clone());
+        Self { outputs, temporary, notices: place.notices.clone(), ..Self::default() }
+    }
+
+    pub(super) fn of(place: &SessionPlace, store: SqliteStore, open: Arc<dyn OpenSession>) -> Self {
+        // Without it large results stay in the history, cut by each tool's own limit.
+        let outputs = place.outputs_of(open.id()).filter(|dir| make_private_dir(dir).is_ok());
+        let notices = place.notices.clone();
+        let recorder = Recorder::new(open.clone()).or_without(move |error| {
+            notices.tell(SessionNotice::NotSaved { reason: error.to_string() });
+        });
+        Self {
+            recorder: Some(recorder),
+            open: Some(open),
+            outputs,
+            store: Some(store),
+            notices: place.notices.clone(),
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn resuming(self, recorder: Recorder, loaded: Loaded, live: LiveEntries) -> Self {
+        let session = Self {
+            recorder: Some(recorder),
+            loaded,
+            begins_at: live.begins_at().cloned(),
+            restored: Mutex::new(Some(live.entries.into())),
+            resumed: true,
+            ..self
+        };
+        session.tell_notices();
+        session
+    }
+
+    /// One that is not saved either, and goes on with `messages` and with the large results of this one.
+    #[must_use]
+    pub fn continued(&self, messages: Vec<Arc<Message>>) -> Self {
+        // Plugins read what they have to know of a conversation in its entries.
+        let mut parent = None;
+        let entry = |message: &Arc<Message>| {
+            let id = EntryId::fresh();
+            let parent = parent.replace(id.clone());
+            Entry {
+                id,
+                parent,
+                time_ms: 0,
+                kind: EntryKind::Message { message: message.clone(), usage: None },
+            }
+        };
+        let entries: Arc<[Entry]> = messages.iter().map(entry).collect();
+        let loaded = Loaded { messages, ..Loaded::default() };
+        let restored = Mutex::new(Some(entries).filter(|entries| !entries.is_empty()));
+        let (outputs, temporary) = (self.outputs.clone(), self.temporary.clone());
+        let notices = self.notices.clone();
+        Self { loaded, restored, outputs, temporary, notices, ..Self::default() }
+    }
+
+    /// Returns the stored entries of a resumed conversation, until an agent has it.
+    pub fn restored(&self) -> Option<Arc<[Entry]>> {
+        self.restored.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// As [`Self::restored`], and keeps it no longer: it is as large as all of the conversation.
+    pub fn take_restored(&self) -> Option<Arc<[Entry]>> {
+        self.restored.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Leaves its large results to a session that [continues](Self::continued) it.
+    pub fn keep_outputs(&self) {
+        self.is_continued.store(true, Ordering::Relaxed);
+    }
+
+    /// Stores a new session in `place` with what this one has up to an entry, and gives its id.
+    ///
+    /// # Errors
+    /// [`OpeningError::NotSaved`]; else as [`SessionPlace::copy`].
+    pub async fn copy_up_to(&self, place: &SessionPlace, entry: &EntryId) -> Result<SessionId, OpeningError> {
+        let open = self.open.as_ref().ok_or(OpeningError::NotSaved)?;
+        place.copy(open.id(), place.cwd.clone(), Some(entry)).await.map(|copy| copy.id)
+    }
+
+    /// The entries of the session that its view was made of, as they are now.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn shown_entries(&self) -> Result<Vec<Entry>, StoreError> {
+        let Some(open) = &self.open else { return Ok(Vec::new()) };
+        let Some(begin) = self.begins_at.clone() else { return open.entries().await };
+        let entries: Arc<Mutex<Vec<Entry>>> = Arc::default();
+        let kept = entries.clone();
+        let visit = Box::new(move |entry: Entry, _: usize| {
+            let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            if !kept.is_empty() || entry.id == begin {
+                kept.push(entry);
+            }
+            ControlFlow::Continue(())
+        });
+        open.scan(visit).await?;
+        Ok(std::mem::take(&mut *entries.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    /// Tells what there is to say about the session's files that was not told before.
+    pub fn tell_notices(&self) {
+        let notices = self.open.as_ref().map(|open| open.notices()).unwrap_or_default();
+        let told = self.told.swap(notices.len(), Ordering::Relaxed);
+        for notice in notices.iter().skip(told) {
+            self.notices.tell(SessionNotice::Files(notice));
+        }
+    }
+
+    /// Lets go of the session after everything is written, and removes a new one that nobody answered in.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn close(&self) -> Result<Kept, StoreError> {
+        if self.is_continued.load(Ordering::Relaxed) {
+            // Results that were kept belong to another session now.
+        } else if let Some(dir) = &self.temporary {
+            // The program may end without dropping it.
+            let _ = std::fs::remove_dir_all(&dir.0);
+        } else if let Some(outputs) = &self.outputs {
+            // The directory stays when there is something in it.
+            let _ = std::fs::remove_dir(outputs);
+        }
+        let (Some(open), Some(recorder)) = (&self.open, &self.recorder) else { return Ok(Kept::Nothing) };
+        let saved = recorder.saved().await;
+        let closed = open.close().await;
+        self.tell_notices();
+        closed?;
+        let id = open.id().clone();
+        if let (Some(store), false) = (&self.store, self.resumed)
+            && recorder.stored_only_prompts().await
+            && discard_unanswered(store, &id).await?
+        {
+            if let Some(outputs) = &self.outputs {
+                // Most have none.
+                let _ = std::fs::remove_dir_all(outputs);
+            }
+            return Ok(Kept::Nothing);
+        }
+        Ok(match saved {
+            Saved::All => Kept::All(id),
+            Saved::Part { missing } => Kept::Part { id, missing },
+            Saved::Nothing if self.resumed => Kept::All(id),
+            Saved::Nothing => Kept::Nothing,
+        })
+    }
+}
+
+impl fmt::Debug for ConversationSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let id = self.open.as_ref().map(|open| open.id());
+        f.debug_struct("ConversationSession").field("id", &id).finish_non_exhaustive()
+    }
+}

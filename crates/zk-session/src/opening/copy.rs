@@ -1,0 +1,208 @@
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use tokio::sync::mpsc;
+use zk_core::model::{EntryId, SessionId};
+use zk_core::service::{
+    Durability, Entry, EntryKind, EntryVisitor, NewSession, OpenSession, SessionFilter, SessionStore,
+    StoreError,
+};
+
+use super::{OpeningError, SessionNotice, SessionPlace};
+use crate::SqliteStore;
+use crate::private_dir::make_private_dir;
+use crate::sqlite::offload;
+
+/// Bytes of entries that are appended to a copy at once.
+const BATCH_BYTES: usize = 256 << 10;
+
+/// Time after which a copy that is not whole is no longer being made.
+const MAX_COPYING_TIME: Duration = Duration::from_hours(24);
+
+/// A copy of a session.
+#[derive(Clone, Debug)]
+pub struct SessionCopy {
+    /// The session that is the copy.
+    pub id: SessionId,
+    /// Notices of entries that could not be read.
+    pub notices: Vec<String>,
+}
+
+/// Entries on their way into a copy.
+struct Batches {
+    batch: Vec<EntryKind>,
+    bytes: usize,
+    /// Names of files that entries may name, and those that some do.
+    names: Vec<String>,
+    named: HashSet<String>,
+    /// The last entry that is copied; all of them where it is not said.
+    last: Option<EntryId>,
+    /// The last entry has come.
+    is_complete: bool,
+}
+
+impl Batches {
+    /// Takes an entry in, and gives a batch when one is full.
+    fn add(&mut self, entry: Entry, bytes: usize) -> Option<Vec<EntryKind>> {
+        self.is_complete |= self.last.as_ref() == Some(&entry.id);
+        if !self.names.is_empty()
+            && let Ok(json) = serde_json::to_string(&entry.kind)
+        {
+            self.named.extend(self.names.extract_if(.., |name| json.contains(name.as_str())));
+        }
+        self.bytes += bytes;
+        // An answer with calls and their results stay together.
+        let awaits_results =
+            matches!(&entry.kind, EntryKind::Message { message, .. } if message.calls().next().is_some());
+        self.batch.push(entry.kind);
+        (self.bytes >= BATCH_BYTES && !awaits_results).then(|| self.take())
+    }
+
+    fn take(&mut self) -> Vec<EntryKind> {
+        self.bytes = 0;
+        std::mem::take(&mut self.batch)
+    }
+}
+
+impl SessionPlace {
+    /// Stores a copy of a session up to an entry, or of all of it, as one of the directory `cwd`.
+    ///
+    /// # Errors
+    /// [`OpeningError`]; nothing is left of the copy then.
+    pub async fn copy(
+        &self,
+        of: &SessionId,
+        cwd: PathBuf,
+        last: Option<&EntryId>,
+    ) -> Result<SessionCopy, OpeningError> {
+        let store = self.store()?;
+        // One that is cut off while it is made would pass for all of the session.
+        let incomplete = store.incomplete();
+        remove_abandoned(&incomplete).await;
+        let copy = incomplete.create(NewSession { id: None, cwd, parent: Some(of.clone()) }).await?;
+        let outputs = self.outputs_of(of).zip(self.outputs_of(copy.id()));
+        let batches = Batches {
+            batch: Vec::new(),
+            bytes: 0,
+            names: outputs.as_ref().map(|(from, _)| output_names(from)).unwrap_or_default(),
+            named: HashSet::new(),
+            last: last.cloned(),
+            is_complete: last.is_none(),
+        };
+        let filled = fill(&store, of, &*copy, batches).await.map_err(OpeningError::Store);
+        let filled = filled.and_then(|(batches, notices)| match last {
+            Some(last) if !batches.is_complete => Err(OpeningError::NoEntry(last.clone())),
+            Some(_) | None => Ok((batches, notices)),
+        });
+        let (batches, notices) = match filled {
+            Ok(filled) => filled,
+            Err(error) => {
+                let _ = copy.close().await;
+                let _ = incomplete.delete(copy.id()).await;
+                return Err(error);
+            }
+        };
+        if let Some((from, to)) = outputs {
+            let place = from.clone();
+            let copied = offload(move || Ok(copy_outputs(&from, &to, &batches.named))).await?;
+            if let Err(error) = copied {
+                self.notices.tell(SessionNotice::OutputsNotCopied { from: place, error });
+            }
+        }
+        copy.close().await?;
+        store.take_complete(copy.id()).await?;
+        Ok(SessionCopy { id: copy.id().clone(), notices })
+    }
+}
+
+/// Removes copies that a process left before they were whole.
+async fn remove_abandoned(incomplete: &SqliteStore) {
+    let all = SessionFilter { unanswered: true, ..SessionFilter::default() };
+    let now = SystemTime::now();
+    for info in incomplete.list(&all).await.unwrap_or_default() {
+        if now.duration_since(info.updated).is_ok_and(|age| age > MAX_COPYING_TIME) {
+            let _ = incomplete.delete(&info.id).await;
+        }
+    }
+}
+
+/// Appends the entries of a session to `copy`, a batch in memory at a time.
+async fn fill(
+    store: &SqliteStore,
+    of: &SessionId,
+    copy: &dyn OpenSession,
+    batches: Batches,
+) -> Result<(Batches, Vec<String>), StoreError> {
+    let (sender, mut full) = mpsc::channel::<Vec<EntryKind>>(1);
+    let batches = Arc::new(Mutex::new(batches));
+    let (filled, sending) = (batches.clone(), sender.clone());
+    // A store on disk visits on a thread of its own, which may wait.
+    let visit: EntryVisitor = Box::new(move |entry, bytes| {
+        let (full, is_last) = {
+            let mut batches = filled.lock().unwrap_or_else(PoisonError::into_inner);
+            let full = batches.add(entry, bytes);
+            (full, batches.last.is_some() && batches.is_complete)
+        };
+        let is_taken = full.is_none_or(|full| sending.blocking_send(full).is_ok());
+        if is_taken && !is_last { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    let scanning = async {
+        let scanned = store.scan(of, visit).await;
+        let rest = batches.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // Nobody takes it where appending has failed, which is told.
+        let _ = sender.send(rest).await;
+        drop(sender);
+        scanned
+    };
+    let appending = async move {
+        while let Some(batch) = full.recv().await {
+            copy.append(batch, Durability::Process).await?;
+        }
+        copy.append(Vec::new(), Durability::Disk).await
+    };
+    let (scanned, appended) = tokio::join!(scanning, appending);
+    appended?;
+    let notices = scanned?.notices;
+    let gone = || StoreError::Failed("the copy of a session is still being read".to_owned());
+    let batches = Arc::into_inner(batches).ok_or_else(gone)?;
+    Ok((batches.into_inner().unwrap_or_else(PoisonError::into_inner), notices))
+}
+
+/// The names of the files of a session's large results.
+fn output_names(dir: &Path) -> Vec<String> {
+    let read = [dir.to_owned(), dir.join("blobs")].into_iter().filter_map(|dir| std::fs::read_dir(dir).ok());
+    read.flatten().flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}
+
+/// Puts the files of a session's large results of these names also into the directory of its copy, so that their
+/// handles and blobs mean the same there, also once the first session is removed.
+fn copy_outputs(from: &Path, to: &Path, named: &HashSet<String>) -> std::io::Result<()> {
+    let mut copied = Ok(());
+    for (from, to) in [(from.to_owned(), to.to_owned()), (from.join("blobs"), to.join("blobs"))] {
+        let entries = match std::fs::read_dir(&from) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            let name = entry.file_name();
+            if !entry.file_type()?.is_file() || !name.to_str().is_some_and(|name| named.contains(name)) {
+                continue;
+            }
+            make_private_dir(&to)?;
+            let (from, to) = (entry.path(), to.join(&name));
+            // A log that a command still writes goes on in both.
+            let linked = std::fs::hard_link(&from, &to).or_else(|_| std::fs::copy(&from, &to).map(drop));
+            // Files that the session removed meanwhile are not missing in the copy alone.
+            if let Err(error) = linked
+                && error.kind() != std::io::ErrorKind::NotFound
+            {
+                copied = Err(error);
+            }
+        }
+    }
+    copied
+}

@@ -1,0 +1,27 @@
+use std::path::PathBuf;
+
+use zk_core::model::EntryId;
+use zk_core::service::StoreError;
+
+/// Error of opening or copying the session of a conversation.
+#[derive(Debug, thiserror::Error)]
+pub enum OpeningError {
+    /// Nobody said where sessions are.
+    #[error("there is no place for sessions")]
+    NoPlace,
+    /// The directory has no session to go on with.
+    #[error("there is no session of {} to continue", cwd.display())]
+    NothingToContinue {
+        /// The directory.
+        cwd: PathBuf,
+    },
+    /// The conversation is not saved.
+    #[error("this conversation is not saved, so there is nothing to go back to")]
+    NotSaved,
+    /// The session to be copied has no such entry.
+    #[error("this session has no entry {0}")]
+    NoEntry(EntryId),
+    /// Failure of the store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}

@@ -1,0 +1,101 @@
+use super::Findings;
+use crate::workspace::Text;
+
+/// Calls that stand in a few places only.
+struct Rule {
+    /// Beginnings of the calls, each a whole word.
+    calls: &'static [&'static str],
+    /// Beginnings of the paths that may have them, each with its reason. This list may only shrink.
+    places: &'static [(&'static str, &'static str)],
+    advice: &'static str,
+}
+
+/// Path of the rules.
+const OWN_PATH: &str = "xtask/src/tidy/places.rs";
+
+const RULES: [Rule; 2] = [
+    Rule {
+        calls: &["Command::new("],
+        places: &[
+            ("crates/zk-exec/src/process/spawn.rs", "the one function that starts processes"),
+            (
+                "crates/zk-permission/src/program/checked/",
+                "tests that compare the judge's tables with programs",
+            ),
+            ("crates/zk-permission/src/program/tried/", "tests that run commands in a throw-away root"),
+            ("xtask/src/run.rs", "checks on the machine of whoever develops zk"),
+            (OWN_PATH, "this list"),
+        ],
+        advice: "start programs through the service `Exec`, which ends what they leave running",
+    },
+    Rule {
+        calls: &["flock(", "try_lock_shared(", "fcntl_lock(", "TryLockError"],
+        places: &[
+            ("crates/zk-exec/src/state_files.rs", "the one lock of files of state"),
+            ("crates/zk-exec/src/sandbox/placeholders.rs", "a lock that several sandboxes share"),
+            ("crates/zk-session/src/sqlite/lock.rs", "a lock for as long as a session is open"),
+            ("crates/zk-auth/src/store/lock.rs", "a wait for the lock that keeps no thread"),
+            (OWN_PATH, "this list"),
+        ],
+        advice: "lock files through the service `StateFiles`, which waits with a deadline",
+    },
+];
+
+/// Refuses calls that belong into one place where they stand in another, and places that have them no more. Test code is
+/// free.
+pub(super) fn check(texts: &[Text], findings: &mut Findings) {
+    for rule in &RULES {
+        let mut unused: Vec<&str> = rule.places.iter().map(|(place, _)| *place).collect();
+        // A checkout without the file has nothing to say of it.
+        unused.retain(|place| texts.iter().any(|file| file.path.starts_with(place)));
+        for file in texts.iter().filter(|file| is_code(&file.path)) {
+            let calls = rule.calls_in(&file.text);
+            let place = rule.places.iter().find(|(place, _)| file.path.starts_with(place));
+            if let Some((place, _)) = place {
+                unused.retain(|unused| unused != place || calls.is_empty());
+                continue;
+            }
+            let home = rule.places.first().map_or("", |(place, _)| place);
+            for (number, call) in calls {
+                let message = format_args!("`{call}` belongs into {home}: {}", rule.advice);
+                findings.error(format_args!("{}:{number}", file.path), message);
+            }
+        }
+        for place in unused {
+            let call = rule.calls.first().map_or("", |call| shown(call));
+            findings.error(OWN_PATH, format_args!("{place} has no `{call}` any more: remove its line"));
+        }
+    }
+}
+
+impl Rule {
+    /// The calls in a file before its tests, each with its line.
+    fn calls_in(&self, text: &str) -> Vec<(usize, &'static str)> {
+        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        let call_in = |line: &str| {
+            let line = line.split("//").next().unwrap_or_default();
+            self.calls.iter().find(|call| has_word(line, call)).map(|call| shown(call))
+        };
+        code.lines().enumerate().filter_map(|(at, line)| Some((at + 1, call_in(line)?))).collect()
+    }
+}
+
+/// A call as a message shows it.
+fn shown(call: &'static str) -> &'static str {
+    call.trim_end_matches('(')
+}
+
+fn is_code(path: &str) -> bool {
+    let is_source = (path.starts_with("crates/") && path.contains("/src/")) || path.starts_with("xtask/src/");
+    is_source && path.ends_with(".rs") && !path.ends_with("/tests.rs") && !path.contains("/tests/")
+}
+
+/// Whether a line has a word that begins where no other one goes on.
+fn has_word(line: &str, word: &str) -> bool {
+    line.match_indices(word).any(|(at, _)| {
+        !line
+            .get(..at)
+            .unwrap_or_default()
+            .ends_with(|before: char| before.is_alphanumeric() || before == '_')
+    })
+}
