@@ -92,6 +92,59 @@ impl Encoded {
     }
 }
 
+/// A body down to the messages that are known already.
+struct Begun {
+    out: Vec<u8>,
+    head_end: usize,
+    messages: Vec<(Arc<Message>, usize)>,
+}
+
+impl Begun {
+    /// All of a body but what came behind its messages, in its own memory if nobody else has it.
+    fn of(kept: Arc<Encoded>) -> Self {
+        let (body, head_end, messages) = match Arc::try_unwrap(kept) {
+            Ok(kept) => (kept.body, kept.head_end, kept.messages),
+            Err(kept) => (kept.body.clone(), kept.head_end, kept.messages.clone()),
+        };
+        let mut out = Vec::from(body);
+        out.truncate(messages.last().map_or(head_end, |(_, end)| *end));
+        Self { out, head_end, messages }
+    }
+
+    /// A body of its own, which begins with the first `shared` messages of another one.
+    fn beside(
+        kept: Option<&Encoded>,
+        shared: usize,
+        head: &PrefixKey,
+        count: usize,
+        encode: &impl Encode,
+    ) -> serde_json::Result<Self> {
+        // A kept body that goes the same way is the best guess at this one's size.
+        let mut out = Vec::with_capacity(kept.map_or(0, |kept| kept.body.len()) + 1024);
+        match kept.filter(|kept| kept.head.is_same(head)) {
+            Some(kept) => out.extend_from_slice(kept.body.get(..kept.head_end).unwrap_or_default()),
+            None => encode.head(&mut out)?,
+        }
+        let head_end = out.len();
+        let mut messages = Vec::with_capacity(count);
+        if let Some(kept) = kept {
+            let bytes = kept.bytes(shared);
+            // Whether a comma comes first is for the head to say: one may end with a message of its own.
+            let bare = bytes.strip_prefix(b",").unwrap_or(bytes);
+            if !bare.is_empty() && out.last() != Some(&b'[') {
+                out.push(b',');
+            }
+            let (from, to) = (kept.head_end + bytes.len() - bare.len(), out.len());
+            out.extend_from_slice(bare);
+            let moved = |end: usize| end.saturating_sub(from) + to;
+            messages.extend(
+                kept.messages.iter().take(shared).map(|(message, end)| (message.clone(), moved(*end))),
+            );
+        }
+        Ok(Self { out, head_end, messages })
+    }
+}
+
 impl PrefixCache {
     /// The body of a request with this `head` and `history`.
     pub(crate) fn body(
@@ -107,29 +160,20 @@ impl PrefixCache {
             .filter(|kept| kept.head.model == head.model)
             .map(|kept| (kept.shares(history).min(unmarked), kept))
             .max_by_key(|(shared, _)| *shared);
-        let (shared, kept) = found.map_or((0, None), |(shared, kept)| (shared, Some(kept)));
-        // A kept body that goes the same way is the best guess at this one's size.
-        let mut out = Vec::with_capacity(kept.map_or(0, |kept| kept.body.len()) + 1024);
-        match kept.filter(|kept| kept.head.is_same(&head)) {
-            Some(kept) => out.extend_from_slice(kept.body.get(..kept.head_end).unwrap_or_default()),
-            None => encode.head(&mut out)?,
+        let (shared, kept) = found.map_or((0, None), |(shared, kept)| (shared, Some(kept.clone())));
+        drop(recent);
+        let is_continued = |kept: &Arc<Encoded>| shared > 0 && shared == kept.messages.len();
+        let continued = kept.as_ref().filter(|kept| is_continued(kept)).cloned();
+        if let Some(continued) = &continued {
+            self.recent().retain(|kept| !Arc::ptr_eq(continued, kept));
         }
-        let head_end = out.len();
-        let mut messages = Vec::with_capacity(history.len());
-        if let Some(kept) = kept {
-            let bytes = kept.bytes(shared);
-            // Whether a comma comes first is for the head to say: one may end with a message of its own.
-            let bare = bytes.strip_prefix(b",").unwrap_or(bytes);
-            if !bare.is_empty() && out.last() != Some(&b'[') {
-                out.push(b',');
+        let Begun { mut out, head_end, mut messages } = match (kept, continued) {
+            (Some(kept), Some(continued)) if kept.head.is_same(&head) => {
+                drop(kept);
+                Begun::of(continued)
             }
-            let (from, to) = (kept.head_end + bytes.len() - bare.len(), out.len());
-            out.extend_from_slice(bare);
-            let moved = |end: usize| end.saturating_sub(from) + to;
-            messages.extend(
-                kept.messages.iter().take(shared).map(|(message, end)| (message.clone(), moved(*end))),
-            );
-        }
+            (kept, _) => Begun::beside(kept.as_deref(), shared, &head, history.len(), encode)?,
+        };
         for (at, message) in history.iter().enumerate().skip(shared) {
             if out.last() != Some(&b'[') {
                 out.push(b',');
@@ -146,15 +190,13 @@ impl PrefixCache {
         }
         encode.tail(&mut out)?;
         let body = Bytes::from(out);
-        let replaced = kept.filter(|kept| shared > 0 && shared == kept.messages.len()).cloned();
-        self.keep(Encoded { head, body: body.clone(), head_end, messages }, replaced.as_ref());
+        self.keep(Encoded { head, body: body.clone(), head_end, messages });
         Ok(body)
     }
 
-    /// Remembers a body, in the place of the one it continues or of the oldest.
-    fn keep(&self, encoded: Encoded, replaced: Option<&Arc<Encoded>>) {
+    /// Remembers a body, in the place of the oldest where there are too many.
+    fn keep(&self, encoded: Encoded) {
         let mut recent = self.recent();
-        recent.retain(|kept| !replaced.is_some_and(|old| Arc::ptr_eq(old, kept)));
         recent.truncate(CONVERSATIONS - 1);
         recent.push_front(Arc::new(encoded));
     }

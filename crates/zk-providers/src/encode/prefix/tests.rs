@@ -77,6 +77,20 @@ fn only_what_is_new_is_written() {
 }
 
 #[test]
+fn a_body_is_gone_on_with_in_place_once_nobody_else_has_it() {
+    let prefixes = PrefixCache::default();
+    let all = history(&["a", "b", "c"]);
+    let write = |count: usize| prefixes.body(head("m", "s"), &all[..count], &Plain::default()).unwrap();
+    let first = write(2);
+    let second = write(3);
+    assert_eq!((&first[..], &second[..]), (&b"head[a,b]tail"[..], &b"head[a,b,c]tail"[..]));
+    let address = second.as_ptr();
+    drop(second);
+    let third = write(3);
+    assert_eq!((&third[..], third.as_ptr()), (&b"head[a,b,c]tail"[..], address));
+}
+
+#[test]
 fn a_mark_moves_on_and_leaves_nothing_behind() {
     let prefixes = PrefixCache::default();
     let all = history(&["a", "b", "c"]);
