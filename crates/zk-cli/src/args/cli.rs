@@ -62,7 +62,7 @@ pub(crate) struct Cli {
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) preset: Option<String>,
 
-    /// The only tools the model is offered, such as read_file,grep,mcp__github__*
+    /// The only tools the model is offered, such as read_file,grep,mcp_github_*
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) allowed_tools: Vec<String>,
 

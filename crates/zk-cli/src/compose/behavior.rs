@@ -8,13 +8,10 @@ use zk_agent::settings::CallSettings;
 use zk_agent::{Behavior, DedupKey, ToolSet};
 use zk_core::events::ToolBegin;
 use zk_core::kernel::{Bus, Cx, Reach};
-use zk_core::service::Tool;
+use zk_core::service::{SERVER_TOOL_PREFIX, Tool};
 use zk_settings::suggest::did_you_mean;
 
 use crate::settings::Settings;
-
-/// Beginning of the names of tools that servers bring.
-const SERVER_TOOL_PREFIX: &str = "mcp__";
 
 /// The behaviour of the agent, but for what a run is asked.
 pub(crate) fn behavior(settings: &Settings, bus: &Bus) -> Behavior {

@@ -1,3 +1,4 @@
+use zk_core::service::SERVER_TOOL_PREFIX;
 use zk_permission::{Rule, RuleBase};
 
 /// Letters in which the misspelt name of a tool may differ from the one that was meant.
@@ -36,7 +37,7 @@ fn about_tool(rule: &str) -> Option<String> {
     };
     let tool = match foreign.first() {
         Some(tool) => tool.as_str(),
-        None if own().any(|own| own == name) || name.starts_with("mcp__") => name,
+        None if own().any(|own| own == name) || name.starts_with(SERVER_TOOL_PREFIX) => name,
         None => return None,
     };
     if rule.contains('(') && tool == "fetch" && foreign.is_empty() {

@@ -265,6 +265,7 @@ fn a_rule_that_is_the_name_of_a_tool_says_how_rules_about_tools_are_written() {
         ("grep", "`tool(grep)`; a rule about the program is written `grep **`"),
         ("write_file", "`write(src/**)`"),
         ("fetch", "`fetch(docs.rs)`"),
+        ("mcp_files_read", "`tool(mcp_files_read)`"),
         ("mcp__files__read", "`tool(mcp__files__read)`"),
         ("tool(shel)", "did you mean `tool(shell)`?"),
     ] {

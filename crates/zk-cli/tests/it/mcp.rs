@@ -105,6 +105,33 @@ fn a_model_calls_the_tool_of_a_server_in_the_settings() {
 }
 
 #[test]
+fn tools_of_a_server_are_left_out_and_refused_by_either_spelling_of_their_names() {
+    for name in ["mcp_fake_*", "mcp__fake__*"] {
+        let server = server(Script::answering(|asked| match asked.messages.len() {
+            1 => Turn::new().call("mcp_fake_echo", json!({"text": "from far away"})),
+            _ => Turn::new().text("Done."),
+        }));
+        let person = Person::asking(&server);
+        person.settings(&settings(&FakeMcpScript::default()));
+        let offered = |args: &[&str]| {
+            let ended = run(&person, &[&["--allow-all"], args].concat());
+            assert_eq!(ended.stderr.matches("there is no tool").count(), 0, "{name}: {}", ended.stderr);
+            let tools = &server.bodies().pop().unwrap()["tools"];
+            let names = tools.as_array().unwrap().iter().map(|tool| tool["name"].to_string());
+            names.filter(|name| name.contains("mcp_fake")).count()
+        };
+        assert_eq!(offered(&["--disallowed-tools", name]), 0, "{name}");
+        assert_eq!(offered(&["--allowed-tools", name]), 11, "{name}");
+        let denied = format!("[permissions]\ndeny = [\"tool({name})\"]\n");
+        person.settings(&(denied + &settings(&FakeMcpScript::default())));
+        assert_eq!(offered(&[]), 11, "{name}");
+        let results = server.bodies().pop().unwrap()["messages"].to_string();
+        assert_eq!(results.matches("from far away").count(), 1, "{results}");
+        assert!(results.contains("Blocked: "), "{results}");
+    }
+}
+
+#[test]
 fn a_server_that_hangs_is_told_and_no_run_waits_for_it_that_is_not_to() {
     let server = server(Script::answering(|_| Turn::new().text("Done.")));
     let person = Person::asking(&server);

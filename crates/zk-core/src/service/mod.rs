@@ -52,8 +52,8 @@ pub use session::{
 #[cfg(feature = "typed")]
 pub use tool::FnTool;
 pub use tool::{
-    BegunCall, CallEnd, CallPlace, CallSteps, Gated, NotRun, Progress, RunTool, RunTools,
-    STOPPED_BEFORE_CALL, Tool, ToolCx, UnknownTool, Validated, validate,
+    BegunCall, CallEnd, CallPlace, CallSteps, Gated, NotRun, Progress, RunTool, RunTools, SERVER_TOOL_PREFIX,
+    STOPPED_BEFORE_CALL, Tool, ToolCx, UnknownTool, Validated, foreign_server_names, validate,
 };
 pub use ui::{
     AnswerError, Approval, Command, CommandOutcome, FrontEnd, MAX_MARKS, PendingQuestion, Question,

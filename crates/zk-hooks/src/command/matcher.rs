@@ -1,6 +1,7 @@
 use std::fmt;
 
 use regex_lite::Regex;
+use zk_core::service::foreign_server_names;
 
 use super::names::{Vocabulary, claude_name};
 
@@ -48,7 +49,7 @@ impl Matcher {
     /// Whether it matches a tool of zk by either of its names, and by which.
     #[must_use]
     pub fn tool(&self, tool: &str) -> Option<Vocabulary> {
-        if self.is_match(tool) {
+        if self.is_match(tool) || foreign_server_names(tool).any(|name| self.is_match(&name)) {
             Some(Vocabulary::Zk)
         } else if claude_name(tool).is_some_and(|name| self.is_match(name)) {
             Some(Vocabulary::Claude)
@@ -80,7 +81,9 @@ mod tests {
             ("write_file | edit", "edit", Some(Zk)),
             ("shel", "shell", None),
             ("bash", "shell", None),
-            ("mcp__.*", "mcp__github__push", Some(Zk)),
+            ("mcp__.*", "mcp_github_push", Some(Zk)),
+            ("mcp__github__push|Bash", "mcp_github_push", Some(Zk)),
+            ("mcp__git__.*", "mcp_github_push", None),
             ("^(Write|Edit)$", "edit", Some(Claude)),
             ("mcp__.*", "shell", None),
         ] {

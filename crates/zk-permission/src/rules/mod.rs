@@ -16,6 +16,8 @@ pub use held::{DeniedFiles, HeldPaths, HideFiles};
 pub use pattern::CommandPattern;
 pub(crate) use pattern::Likeness;
 
+use zk_core::service::foreign_server_names;
+
 use crate::classifier::normalise;
 use host::HostPattern;
 
@@ -141,7 +143,7 @@ pub struct RuleBase {
 /// | `git push **` | commands, see [`CommandPattern`] |
 /// | `read(docs/**)`, `write(src/*.rs)` | files that a call says it reads or writes; relative to the project |
 /// | `fetch(docs.rs)`, `fetch(*.rust-lang.org)`, `fetch(localhost:8000)` | hosts that a call says it connects to |
-/// | `tool(fetch)`, `tool(mcp__*)` | calls of tools by their names |
+/// | `tool(fetch)`, `tool(mcp_*)` | calls of tools by their names; those of servers also as `mcp__SERVER__TOOL` |
 #[derive(Clone, Debug)]
 pub struct Rule {
     /// Layer that the rule is from.
@@ -260,7 +262,9 @@ impl Rule {
 
     pub(crate) fn matches_tool(&self, tool: &str) -> bool {
         match &self.subject {
-            Subject::Tool(name) => name.is_match(tool),
+            Subject::Tool(name) => {
+                name.is_match(tool) || foreign_server_names(tool).any(|tool| name.is_match(&tool))
+            }
             Subject::Command(_)
             | Subject::Exact(_)
             | Subject::Path { .. }

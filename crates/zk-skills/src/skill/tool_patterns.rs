@@ -1,6 +1,7 @@
 //! The tools that active skills allow.
 
 use serde_json::Value;
+use zk_core::service::foreign_server_names;
 
 /// Names that other programs use for tools in their skills, with zk's names for them.
 const ALIASES: [(&str, &[&str]); 12] = [
@@ -50,6 +51,10 @@ fn matches(pattern: &str, tool: &str, args: &Value) -> bool {
 }
 
 fn matches_tool(name: &str, tool: &str) -> bool {
+    is_name_of(name, tool) || foreign_server_names(tool).any(|tool| is_name_of(name, &tool))
+}
+
+fn is_name_of(name: &str, tool: &str) -> bool {
     if let Some(beginning) = name.strip_suffix('*') {
         return tool.starts_with(beginning);
     }
@@ -104,8 +109,9 @@ mod tests {
         assert!(is_allowed(["Grep", "Read"], "read_file", &none));
         assert!(is_allowed(["read_file"], "read_file", &none) && is_allowed(["Edit"], "multi_edit", &none));
         assert!(
-            is_allowed(["mcp__files__*"], "mcp__files__list", &none)
-                && !is_allowed(["mcp__f"], "mcp__files", &none)
+            is_allowed(["mcp__files__*"], "mcp_files_list", &none)
+                && !is_allowed(["mcp__files__*"], "mcp_filesystem_list", &none)
+                && !is_allowed(["mcp__f"], "mcp_files", &none)
         );
     }
 }

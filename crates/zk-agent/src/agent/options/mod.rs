@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use zk_core::events::BudgetMode;
 use zk_core::kernel::Plugin;
 use zk_core::model::{Block, Budget, CallKind, Effect, Effects, Model, ThinkingRequest};
-use zk_core::service::{CallPlace, Tool};
+use zk_core::service::{CallPlace, Tool, foreign_server_names};
 
 use crate::QueueMode;
 
@@ -207,8 +207,10 @@ impl ToolSet {
     pub fn has(&self, name: &str) -> bool {
         let is_one_of = |names: &[String]| {
             names.iter().any(|wanted| match wanted.strip_suffix('*') {
-                Some(begin) => name.starts_with(begin),
-                None => wanted == name,
+                Some(begin) => {
+                    name.starts_with(begin) || foreign_server_names(name).any(|name| name.starts_with(begin))
+                }
+                None => wanted == name || foreign_server_names(name).any(|name| *wanted == name),
             })
         };
         match self {

@@ -2,6 +2,7 @@ mod call;
 #[cfg(feature = "typed")]
 mod fn_tool;
 mod run_tools;
+mod server_names;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ pub use call::{BegunCall, CallEnd, CallSteps, Gated, NotRun, STOPPED_BEFORE_CALL
 #[cfg(feature = "typed")]
 pub use fn_tool::FnTool;
 pub use run_tools::{RunTool, RunTools, UnknownTool};
+pub use server_names::{SERVER_TOOL_PREFIX, foreign_server_names};
 
 /// Something a model can call. A registry item under its canonical name.
 ///
