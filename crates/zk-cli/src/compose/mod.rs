@@ -129,9 +129,10 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     // close last.
     let mut plugins: Vec<Arc<dyn Plugin>> = vec![Arc::new(local(app, children, sandbox)?)];
     plugins.extend(mcp::plugin(app, own.clone(), host.questions.is_some()));
+    plugins.push(Arc::new(ToolsPlugin::new(tools)));
+    // Behind the tools: a hook at the end of the conversation still finds its jobs.
     plugins.extend(hooks::plugin(app, own, modes));
-    plugins.extend::<[Arc<dyn Plugin>; 7]>([
-        Arc::new(ToolsPlugin::new(tools)),
+    plugins.extend::<[Arc<dyn Plugin>; 6]>([
         Arc::new(gate),
         Arc::new(judge.clone()),
         Arc::new(RedactResults::new(app.redactor.clone())),
