@@ -62,10 +62,10 @@ impl ModeSwitch {
         Self { state: Arc::new(state) }
     }
 
-    /// Lets no mode be chosen that is wider than `widest`.
+    /// Lets no mode be chosen that is wider than `widest`. A limit that stands is only made tighter.
     #[must_use]
     pub fn limited_to(self, widest: Mode) -> Self {
-        self.change(|switch| switch.widest = widest);
+        self.change(|switch| switch.widest = switch.widest.min(widest));
         self
     }
 
@@ -184,6 +184,13 @@ mod tests {
                 assert!(modes.cycle() <= widest);
             }
         }
+    }
+
+    #[test]
+    fn a_limit_is_only_made_tighter() {
+        let modes = ModeSwitch::new(Mode::ReadOnly).limited_to(Mode::Ask);
+        let widened = modes.clone().limited_to(Mode::All);
+        assert_eq!(widened.choose(Mode::All), Err(ModeError::TooWide(Mode::Ask)));
     }
 
     #[test]
