@@ -260,7 +260,9 @@ impl PathClassifier for HostPathClassifier {
                 } else {
                     continue;
                 };
-                if place == PathPlace::Private && self.hides_private.load(Ordering::Relaxed) {
+                // A target that has another name stays readable by that, so that it is not hidden.
+                let is_hidden = || !kind.is_symlink() || self.path(&path) == PathPlace::Private;
+                if place == PathPlace::Private && self.hides_private.load(Ordering::Relaxed) && is_hidden() {
                     private.push(path);
                     continue;
                 }
@@ -422,6 +424,11 @@ mod tests {
         assert_eq!(private.take_new().len(), 1);
         assert_eq!(here.tree(&work.join("app"), read), PathPlace::Inside);
         assert_eq!(private.take_new(), Vec::<PathBuf>::new(), "known by now");
+        fs::write(work.join("app/plain"), "").unwrap();
+        symlink("plain", work.join("app/.env.linked")).unwrap();
+        let followed = TreeWalk { follows_links: true, ..read };
+        assert_eq!(here.tree(&work.join("app"), followed), PathPlace::Private);
+        assert_eq!(private.take_new(), Vec::<PathBuf>::new(), "its target is not a credential by its name");
     }
 
     #[test]
