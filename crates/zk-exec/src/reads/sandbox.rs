@@ -99,6 +99,7 @@ impl ReadSandbox {
             exec: OnceLock::new(),
             stage: Mutex::new(Stage::Untried),
             attempt: tokio::sync::Mutex::default(),
+            hiding: Mutex::default(),
         });
         if let Some(exec) = tested {
             reads.hold(Arc::new(exec));
@@ -124,6 +125,7 @@ struct Reads {
     exec: OnceLock<Arc<SandboxExec>>,
     stage: Mutex<Stage>,
     attempt: tokio::sync::Mutex<()>,
+    hiding: Mutex<()>,
 }
 
 enum Stage {
@@ -161,6 +163,16 @@ impl Reads {
         // First: what is judged as a read from here on finds the sandbox.
         scope.provide_service(Arc::new(ReadExec(Arc::new(Held { exec, reads: self.clone() }))));
         self.change(Stage::Holds(scope));
+    }
+
+    /// Hides files that have appeared; no command starts between the two steps.
+    fn hide_appeared(&self, exec: &SandboxExec) {
+        let _alone = self.hiding.lock().unwrap_or_else(PoisonError::into_inner);
+        let appeared = (self.sandbox.appeared)();
+        if !appeared.is_empty() {
+            // One that cannot be told is set up anew, with them hidden.
+            let _ = exec.hide(&appeared);
+        }
     }
 
     async fn lose(&self, reason: &str) {
@@ -213,11 +225,7 @@ struct Held {
 #[async_trait]
 impl Exec for Held {
     async fn spawn(&self, request: ExecRequest) -> Result<Box<dyn Process>, ExecError> {
-        let appeared = (self.reads.sandbox.appeared)();
-        if !appeared.is_empty() {
-            // One that cannot be told is set up anew, with them hidden.
-            let _ = self.exec.hide(&appeared);
-        }
+        self.reads.hide_appeared(&self.exec);
         let process = self.exec.spawn(request).await;
         if process.is_err() {
             let exec = self.exec.clone();
