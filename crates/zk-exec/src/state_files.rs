@@ -16,6 +16,9 @@ const LOCK_PAUSE: Duration = Duration::from_millis(10);
 /// Mode bits that let others write.
 const OTHERS_WRITE: u32 = 0o022;
 
+/// Bits of a mode by which anybody but the owner can use a file.
+const FOR_OTHERS: u32 = 0o077;
+
 /// The `dyn StateFiles` of this machine. A lock is a file beside the one it is for, `NAME.lock`.
 ///
 /// ```
@@ -121,8 +124,13 @@ impl StateFiles for LocalStateFiles {
         let dir = path.parent().unwrap_or(Path::new("/"));
         Self::make_private_dir(dir).map_err(failed)?;
         let mut file = private().append(true).create(true).open(path).map_err(failed)?;
-        if !file.metadata().map_err(failed)?.is_file() {
+        let found = file.metadata().map_err(failed)?;
+        if !found.is_file() {
             return Err(failed(io::Error::other("it is not a regular file")));
+        }
+        // One that was copied or restored keeps what it had.
+        if found.mode() & FOR_OTHERS != 0 {
+            file.set_permissions(Permissions::from_mode(0o600)).map_err(failed)?;
         }
         file.write_all(bytes).map_err(failed)?;
         Ok(file.metadata().map_err(failed)?.len())
@@ -191,6 +199,8 @@ mod tests {
         assert_eq!(std::fs::read(&path).unwrap(), b"one\ntwo\n");
         let mode = |path: &Path| path.metadata().unwrap().mode() & 0o777;
         assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
+        std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        assert_eq!((files.append(&path, b"").unwrap(), mode(&path)), (8, 0o600));
         let link = temp.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
         assert!(files.append(&link, b"x").unwrap_err().to_string().contains("append to"));
