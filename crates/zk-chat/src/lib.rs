@@ -13,7 +13,7 @@
 //! | [`ConversationSessions`] | the present session, those that were left, and those to go on with; [`NoSessions`] keeps none |
 //! | [`Interrupts`] | the signals of the process; [`NoInterrupts`] has none |
 //! | [`UnapprovedProject`] | parts of a project that the person is asked about first |
-//! | [`zk_permission::ModeSwitch`], [`PersonExec`], [`JobRows`] | services and a plugin of the bus: the person's own commands, rows of jobs |
+//! | [`zk_permission::ModeSwitch`], [`PersonExec`], [`JobRows`] | services and a plugin of the bus: permission mode, the person's own commands, rows of jobs |
 //! | [`session_lines`], [`context_lines`], [`totals`] | lists and sums in lines, as commands print them |
 //! | [`ChatEnd`], [`ChatError`] | how it ended, or why it could not go on; exit codes are the program's |
 //!

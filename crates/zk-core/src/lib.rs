@@ -18,8 +18,8 @@
 //! # What this crate must never know
 //!
 //! No provider, no tool, no file format, no process and no terminal. It reads no environment, opens no file
-//! and no socket, and prints nothing. It knows the kernel alone; every other crate
-//! of zk knows this one and no sibling, and they meet in its registries and events.
+//! and no socket, and prints nothing. It knows the kernel alone; the
+//! other crates of zk meet in its registries and events.
 
 pub mod events;
 pub mod model;

@@ -29,7 +29,7 @@
 //!
 //! # What this crate must never know
 //!
-//! No tool, no model, no permission and no setting. It reads no environment (the host hands it in) and prints
+//! No tool but by the name `shell`, no model, no permission and no setting. It reads no environment (the host hands it in) and prints
 //! nothing. No other crate of zk starts a process or writes to the workspace.
 
 mod context;

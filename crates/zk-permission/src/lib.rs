@@ -32,7 +32,8 @@
 //!
 //! No terminal, no model and no tool. It knows `zk-core` and no sibling. It prints nothing and starts nothing; the gate asks by
 //! the service `Questions`, the judge asks nobody. It writes approvals, the record and the store of trust where its host says, by
-//! the service `StateFiles`; of all else it reads a repository's configuration, and scripts that a call names.
+//! the service `StateFiles`. Beside them it reads git's configuration, scripts that a call names, and the names in directories
+//! that rules are about.
 
 mod approvals;
 #[cfg(feature = "audit")]

@@ -29,7 +29,7 @@
 //!
 //! # What this crate must never know
 //!
-//! No agent, no provider, no session and no other crate of zk but `zk-core`. Its tools open files by `dyn Files`
+//! No agent, no provider, no session and no other crate of zk but `zk-core`, and `zk-auth` with the feature `fetch`. Its tools open files by `dyn Files`
 //! only; [`Spill`] writes to the one directory its host names. It starts no process, reads no environment and
 //! prints nothing.
 

@@ -20,7 +20,7 @@
 //! | `view` | `view` | the chat engine |
 //! | `testkit` | `testkit` | a scripted model, for tests |
 //!
-//! `full` is all of them but `testkit`. A library names the crates it needs instead: each can be used without the others.
+//! `full` is all of them but `testkit`. A library names the crates it needs instead: most can be used without the others.
 //! The program of the same name is `zk-cli`.
 //!
 //! # Example
