@@ -135,7 +135,7 @@ impl Chat {
         provide_commands(&opened, &factory, &view, &keyboard, &wanted);
         if let Some(modes) = opened.agent.bus().service::<ModeSwitch>() {
             let screen = screen.clone();
-            keyboard.on_back_tab(move || show_next_mode(&*modes, &screen));
+            keyboard.on_back_tab(move || show_next_mode(&modes, &screen));
         }
         let attachments = match source {
             ConversationSource::Start => Attachments::default(),
@@ -226,7 +226,7 @@ impl Chat {
 
     pub(crate) fn cycle_mode(&self) {
         if let Some(modes) = self.agent.bus().service::<ModeSwitch>() {
-            show_next_mode(&*modes, &self.screen);
+            show_next_mode(&modes, &self.screen);
         }
     }
 

@@ -18,6 +18,8 @@ use child::{Child, Home};
 use report::{Bar, Report, median, ms};
 use server::{Reply, Server};
 
+type Figure = fn(&mut Report) -> Result<()>;
+
 /// Rounds of each figure when two programs are compared.
 const ROUNDS: usize = 5;
 
@@ -27,7 +29,7 @@ fn main() -> Result<()> {
     let beside = named_by("ZK_BESIDE");
     let rounds = if beside.is_some() { ROUNDS } else { 1 };
     let named: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
-    let figures: [(&str, fn(&mut Report) -> Result<()>); 9] = [
+    let figures: [(&str, Figure); 9] = [
         ("version", version),
         ("size", size),
         ("start", start),

@@ -59,14 +59,16 @@ fn settled(text: &str, person: &Person) -> String {
                 kind.len() == 1 && rest.len() == ID_CHARS && rest.bytes().any(|byte| byte.is_ascii_digit())
             })
         };
-        let end = word.trim_end_matches(|c: char| !c.is_ascii_alphanumeric()).len();
-        if is_id(&word[..end]) {
-            *word = if end == word.len() { "ID" } else { "ID " };
+        let bare = word.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
+        if is_id(bare) {
+            *word = if bare == *word { "ID" } else { "ID " };
         }
     }
     let text = words.concat();
     match text.split_once("Date: ") {
-        Some((before, after)) => format!("{before}Date: DAY{}", &after["2000-00-00".len()..]),
+        Some((before, after)) => {
+            format!("{before}Date: DAY{}", after.get("2000-00-00".len()..).unwrap_or_default())
+        }
         None => text,
     }
 }

@@ -14,15 +14,17 @@ use crate::SandboxExec;
 const SET_UP_TIMEOUT: Duration = Duration::from_secs(10);
 
 type Make = dyn Fn() -> Result<SandboxExec, String> + Send + Sync;
+type OnMade = dyn Fn(&Arc<SandboxExec>) + Send + Sync;
+type OnNotice = dyn Fn(ReadSandboxNotice<'_>) + Send + Sync;
 
 /// Sandbox of calls that run unasked because they only read, as the service [`ReadExec`] for as long as it stands. It is
 /// set up before the first command that wants it, and again once it was lost.
 pub struct ReadSandbox {
     make: Arc<Make>,
     tested: Option<SandboxExec>,
-    on_made: Box<dyn Fn(&Arc<SandboxExec>) + Send + Sync>,
+    on_made: Box<OnMade>,
     on_change: Box<dyn Fn(bool) + Send + Sync>,
-    on_notice: Box<dyn Fn(ReadSandboxNotice<'_>) + Send + Sync>,
+    on_notice: Box<OnNotice>,
     is_wanted: Box<dyn Fn() -> bool + Send + Sync>,
     appeared: Box<dyn Fn() -> Vec<PathBuf> + Send + Sync>,
 }

@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn a_limit_is_only_made_tighter() {
         let modes = ModeSwitch::new(Mode::ReadOnly).limited_to(Mode::Ask);
-        let widened = modes.clone().limited_to(Mode::All);
+        let widened = modes.limited_to(Mode::All);
         assert_eq!(widened.choose(Mode::All), Err(ModeError::TooWide(Mode::Ask)));
     }
 
