@@ -12,7 +12,7 @@ use zk_core::service::{Command, CommandOutcome, Conversation, UiAnswer, match_co
 use zk_skills::{CommandFilesPlugin, Skills};
 use zk_tui::Style;
 use zk_tui::plain::FOLLOW_UP_WAIT;
-use zk_view::{Effect, Intent};
+use zk_view::Intent;
 
 use super::bash;
 use super::chat::{Chat, LineOutcome};
@@ -143,8 +143,8 @@ impl Chat {
     /// Has the view stop the run.
     async fn stop(&self) {
         self.view.intent(&Intent::Stop);
-        while let Some(effect) = self.view.take_effect_where(|effect| *effect == Effect::Abort) {
-            // Nothing of it is left to do.
+        while let Some(effect) = self.view.take_effect() {
+            // Whoever stops has the texts back that waited: what is left of an effect ends with the run.
             let _ = self.effects().carry_out(effect).await;
         }
     }
