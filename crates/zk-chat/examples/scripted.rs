@@ -31,7 +31,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     // Without a prompt it ends as soon as it is open.
     let prompt = std::env::args().nth(1).unwrap_or_else(|| "/quit".to_owned());
     let start = ChatStart { prompt: Some(prompt), ..ChatStart::default() };
-    let ended = zk_chat::run(Arc::new(factory), start, |_| Ok(Arc::new(NoInterrupts)))?;
-    println!("{ended:?}");
+    zk_chat::run(Arc::new(factory), start, |_| Ok(Arc::new(NoInterrupts)))?;
     Ok(())
 }

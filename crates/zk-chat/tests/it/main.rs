@@ -1,3 +1,3 @@
-//! What an embedder sees of a conversation.
+//! Conversations as an embedder opens them.
 
 mod factory;
