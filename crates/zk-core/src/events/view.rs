@@ -14,7 +14,7 @@ use crate::model::Display;
 pub struct ViewBlock {
     /// The plugin, as its scope is called.
     pub source: String,
-    /// Which of the plugin's blocks it is.
+    /// Name of the block among those of the plugin.
     pub key: String,
     /// Kind of the block, in the plugin's own words: `goal`, `todo`. A front-end may know some and draw them
     /// better.

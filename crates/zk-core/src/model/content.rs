@@ -43,7 +43,7 @@ pub struct Text {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Image {
-    /// Such as `image/png`.
+    /// Media type, such as `image/png`.
     pub media_type: String,
     /// The bytes in standard base64.
     pub data: String,
@@ -63,7 +63,7 @@ impl Image {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Document {
-    /// Such as `application/pdf`.
+    /// Media type, such as `application/pdf`.
     pub media_type: String,
     /// A name to show.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -41,7 +41,7 @@ pub const DYNAMIC_CONTEXT: &str = "dynamic_context";
 /// ```
 #[async_trait]
 pub trait ContextProducer: Send + Sync {
-    /// When it is asked.
+    /// Moments at which it is asked.
     fn mode(&self) -> ContextMode;
 
     /// The text now; nothing where there is nothing to say.
@@ -52,7 +52,7 @@ pub trait ContextProducer: Send + Sync {
     async fn text(&self, cx: &Cx) -> Result<Option<String>, BoxError>;
 }
 
-/// When a [`ContextProducer`] is asked.
+/// Moments at which a [`ContextProducer`] is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ContextMode {
     /// Once for each prompt.
@@ -61,7 +61,7 @@ pub enum ContextMode {
     PerRequest,
 }
 
-/// Whether a block is [`DYNAMIC_CONTEXT`]: it is sent once, so that no provider should keep what ends with it.
+/// Whether a block is [`DYNAMIC_CONTEXT`]. Such a block is sent once: a cache mark behind it would be wasted.
 #[must_use]
 pub fn is_dynamic_context(block: &Block) -> bool {
     let inner = block.as_text().and_then(|text| text.strip_prefix('<')?.strip_prefix(DYNAMIC_CONTEXT));

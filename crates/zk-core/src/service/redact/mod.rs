@@ -54,9 +54,9 @@ pub struct Redactor {
 #[derive(Debug, Default)]
 struct AllKnown {
     values: Vec<Known>,
-    /// Made by the first search after a value was added.
+    /// Beginnings of the values; the first search after a value was added makes them.
     starts: OnceLock<Starts>,
-    /// Made likewise, with the signs of all shapes.
+    /// Beginnings with the signs of all shapes, made likewise.
     signs: OnceLock<Starts>,
 }
 

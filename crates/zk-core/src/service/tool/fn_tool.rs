@@ -108,7 +108,7 @@ impl FnTool {
         self
     }
 
-    /// Which calls may run together; alone unless set.
+    /// Sets which calls may run together; alone unless set.
     #[must_use]
     pub fn concurrency(mut self, concurrency: Concurrency) -> Self {
         self.concurrency = concurrency;

@@ -70,7 +70,7 @@ pub struct PendingQuestion {
     pub origin: Origin,
     /// The question.
     pub question: Question,
-    /// When it is given up.
+    /// Time at which the question is given up.
     #[serde(skip)]
     pub deadline: Option<Instant>,
 }
