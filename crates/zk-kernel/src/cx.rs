@@ -15,7 +15,7 @@ pub struct Cx {
     stop: CancellationToken,
     run: Arc<str>,
     turn: Arc<str>,
-    /// Behind one pointer, so that a clone without services costs nothing more.
+    /// Services behind one pointer, so that a clone without services costs nothing more.
     services: Option<Arc<RunServices>>,
 }
 

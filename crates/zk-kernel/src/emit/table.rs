@@ -41,7 +41,7 @@ type StampedFn = dyn Fn(&dyn AnyEvent, EventStamp, &Cx) + Send + Sync;
 pub(crate) enum Observe {
     /// Needs neither the number nor the time of an event.
     Plain(Arc<PlainFn>),
-    /// Is given both.
+    /// An observer that is given both.
     Stamped(Arc<StampedFn>),
 }
 
