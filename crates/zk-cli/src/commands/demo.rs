@@ -18,7 +18,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::sessions::Session;
 use crate::signals::Signals;
 
-/// Between two pieces of the scripted model's text, for a person who watches.
+/// Pause between two pieces of the scripted model's text, for a person who watches.
 const PACE: Duration = Duration::from_millis(20);
 
 /// Unpacks the project, lets the script repair it, and runs its tests: 0 only if they pass.

@@ -72,7 +72,7 @@ pub(crate) fn watch_own(app: &AppContext, bus: &Bus) {
     }
 }
 
-/// Tells of skills that are not used.
+/// Shows notices of skills that are not used.
 pub(crate) fn tell(app: &AppContext, bus: &Bus) {
     let notices = app.notices.clone();
     let told: Mutex<Vec<String>> = Mutex::default();

@@ -19,7 +19,7 @@ use crate::sandbox;
 pub(crate) enum ExecutionTarget {
     Here,
     Docker(Arc<DockerExec>),
-    /// With what each command may use there.
+    /// A machine, with what each command may use there.
     Remote(Remote, Limits),
 }
 

@@ -14,9 +14,9 @@ pub(super) fn calls(app: &AppContext) -> Outcome<Vec<String>> {
 
 /// Something that was allowed for good.
 pub(super) enum Allowed {
-    /// In the file of approvals.
+    /// A rule in the file of approvals.
     Rule(Approval),
-    /// Exactly one call, in the trust store, by its name there.
+    /// One exact call in the trust store, by its name there.
     Call(String),
 }
 
