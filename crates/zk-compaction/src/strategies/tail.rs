@@ -62,7 +62,7 @@ impl Tail {
 }
 
 impl Tail {
-    /// At least how many bytes the results take that are sent and count: a turn costs what it adds.
+    /// Returns a lower bound for the bytes of results that are sent and count: a turn costs what it adds.
     fn most(&self, view: &WindowView<'_>, cx: &Cx) -> usize {
         let (messages, from) = (view.messages, view.taken_back);
         let Some(last) = messages.last() else { return 0 };

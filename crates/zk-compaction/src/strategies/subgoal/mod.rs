@@ -319,8 +319,8 @@ fn oldest(messages: &[Arc<Message>], plan: &WindowPlan, limit: usize, target: us
     cut::up_to(messages, end)
 }
 
-/// Returns the index of the first message that stays for belonging to the active subgoal: all of them stay,
-/// and as many as have room where they are more.
+/// Returns the index of the first message that stays because it belongs to the active subgoal: the newest
+/// ones, as many as three quarters of `target` hold.
 fn protected_from(messages: &[Arc<Message>], active_from: Option<usize>, target: usize) -> usize {
     let Some(active_from) = active_from else { return messages.len() };
     let room = target / 4 * 3;
