@@ -27,7 +27,7 @@ pub(crate) enum Placeholder {
     Directory(PathBuf),
     /// Nothing can stand there that changes nothing.
     Name(PathBuf),
-    /// With this content.
+    /// A file with this content.
     File(PathBuf, &'static str),
 }
 

@@ -76,7 +76,7 @@ pub struct SandboxExec {
     temporary: Option<Temporary>,
 }
 
-/// Called with the reason when the sandbox cannot be set up any more.
+/// Callback, given the reason, for when the sandbox cannot be set up any more.
 struct LossReport(Box<dyn Fn(&str) + Send + Sync>);
 
 impl std::fmt::Debug for LossReport {
