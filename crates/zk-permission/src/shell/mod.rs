@@ -114,8 +114,8 @@ impl Script {
         parser::parse(text, false)
     }
 
-    /// As [`Script::parse`], with patterns for file names: [`lexer::ANY_TEXT`] and [`lexer::ANY_CHARACTER`] stand in the
-    /// words for what they match.
+    /// Parses as [`Script::parse`] does, with patterns for file names: [`lexer::ANY_TEXT`] and
+    /// [`lexer::ANY_CHARACTER`] stand in the words for what they match.
     pub(crate) fn parse_with_patterns(text: &str) -> Result<Self, NotUnderstood> {
         parser::parse(text, true)
     }
