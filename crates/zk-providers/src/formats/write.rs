@@ -10,13 +10,13 @@ use crate::catalogue::profiles::{CompatProfile, REFERENCE};
 use crate::dialects::anthropic;
 use crate::dialects::chat;
 
-/// A conversation in a format.
+/// A conversation, written in the format of a provider's requests.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Written {
     /// The field `system`, where the format has instructions beside the messages, and there are any.
     pub system: Option<Value>,
-    /// The messages. In Chat Completions the first one holds the instructions.
+    /// The messages as the format has them. In Chat Completions the first one holds the instructions.
     pub messages: Vec<Value>,
     /// Repairs to the conversation, because a provider does not take it as it was.
     pub repairs: Vec<Repair>,
