@@ -33,7 +33,7 @@ pub fn validate(dir: &Path, files: &dyn HostFiles) -> Vec<String> {
     validate_text(&text.replace("\r\n", "\n").replace('\r', "\n"), &name)
 }
 
-/// As [`validate`], of the text of a file with ends of lines as Unix has them.
+/// Validates as [`validate`] does, the text of a file with ends of lines as Unix has them.
 fn validate_text(text: &str, directory: &str) -> Vec<String> {
     let one = |fault: &str| vec![fault.to_owned()];
     if !text.starts_with("---") {
