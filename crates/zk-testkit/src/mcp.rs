@@ -20,7 +20,7 @@ pub struct FakeMcpScript {
     pub then: Option<Vec<Value>>,
     /// Instructions of the server about its use.
     pub instructions: Option<String>,
-    /// Which era it speaks.
+    /// Era of the protocol that it speaks.
     pub era: FakeMcpEra,
     /// The skills it lists, as entries; it has the extension if there are any.
     pub skills: Vec<Value>,

@@ -136,7 +136,7 @@ impl Turn {
         self.fail(ProviderError::new(kind, "", "", Phase::Stream, message))
     }
 
-    /// As [`Turn::error`], with every detail. An empty provider or model name is filled in.
+    /// Fails as [`Turn::error`] does, with every detail. An empty provider or model name is filled in.
     #[must_use]
     pub fn fail(self, error: ProviderError) -> Self {
         self.step(Step::Fail(Box::new(error)))
