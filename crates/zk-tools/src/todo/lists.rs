@@ -28,7 +28,7 @@ pub struct Todos {
 
 #[derive(Default)]
 struct State {
-    /// Whoever appends to the session.
+    /// Scope through which the session is appended to.
     scope: Option<Scope>,
     /// Lists that were used last, newest first.
     lists: VecDeque<(Option<Arc<ContextId>>, Vec<Todo>)>,
