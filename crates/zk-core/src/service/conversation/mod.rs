@@ -62,7 +62,7 @@ pub trait Conversation: Send + Sync {
     /// [`ConversationError`].
     async fn switch(&self, to: SwitchTarget) -> Result<ConversationState, ConversationError>;
 
-    /// Has the next request made smaller.
+    /// Makes the next request smaller.
     ///
     /// # Errors
     /// [`ConversationError`].

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// [`HostRead::max_bytes`] is held in memory, and the checks are made on the file that was opened. Calls block
 /// for as long as the file system does.
 ///
-/// What a model reads and writes goes through [`Files`](super::Files) instead.
+/// Files that a model reads and writes go through [`Files`](super::Files) instead.
 pub trait HostFiles: Send + Sync {
     /// Reads one file.
     ///

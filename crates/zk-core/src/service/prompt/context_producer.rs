@@ -11,9 +11,10 @@ pub const DYNAMIC_CONTEXT: &str = "dynamic_context";
 
 /// Something a model should know of where it works and what goes on: a registry item under its name.
 ///
-/// What holds when a prompt is sent is put before the prompt and stays there; it is sent again only once it is another
-/// text. What holds for the moment is put behind the last message of each request and is not kept. Neither ever changes
-/// what was sent before, so that providers can cache it; a part without a text adds nothing at all.
+/// Text that holds when a prompt is sent is put before the prompt and stays there; it is sent again only once
+/// it is another text. Text that holds for the moment is put behind the last message of each request and is
+/// not kept. Neither ever changes what was sent before, so that providers can cache it; a part without a text
+/// adds nothing at all.
 ///
 /// ```
 /// use std::sync::Arc;

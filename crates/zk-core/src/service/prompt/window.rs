@@ -11,7 +11,7 @@ use crate::model::Message;
 /// The owner of the context window: it knows how full a conversation's window is and decides when less is sent.
 /// `cx.service::<dyn ContextWindow>()`.
 ///
-/// What is left out is the business of strategies ([`WindowStrategy`]); the stored history never changes.
+/// Strategies say what is left out ([`WindowStrategy`]); the stored history never changes.
 #[async_trait]
 pub trait ContextWindow: Send + Sync {
     /// Returns the fill of a conversation's window; nothing before its first request.

@@ -32,8 +32,8 @@ const LONGEST_BEGINNING: usize = 256;
 /// Keeps secrets out of everything that is written: the store, streams, logs, errors, requests.
 /// `cx.service::<Redactor>()`.
 ///
-/// It finds the values it was told, of which it keeps the first bytes and a keyed hash, and what has the shape of
-/// a well-known kind of key. Every writer asks it for text that it did not make itself.
+/// The redactor finds the values it was told, of which it keeps the first bytes and a keyed hash, and what
+/// has the shape of a well-known kind of key. Every writer asks it for text that it did not make itself.
 ///
 /// ```
 /// use zk_core::service::Redactor;
