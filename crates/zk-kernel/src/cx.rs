@@ -8,7 +8,7 @@ use super::{Bus, Item, Origin};
 
 /// Context of an event: its run, the run's stop token and the services.
 ///
-/// It is built per run, never per emit; clones share everything.
+/// The context is built per run, never per emit; clones share everything.
 #[derive(Clone)]
 pub struct Cx {
     bus: Bus,

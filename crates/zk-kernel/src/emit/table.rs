@@ -47,8 +47,8 @@ pub(crate) enum Observe {
 
 /// One registration of an observer: called with every event once, as emitted, before its handlers.
 ///
-/// It is a plain call, so watching never makes an emit wait; an observer that needs to wait pushes into a queue of
-/// its own.
+/// The call is a plain one, so watching never makes an emit wait; an observer that needs to wait pushes into
+/// a queue of its own.
 #[derive(Clone)]
 pub(crate) struct Observer {
     pub(crate) id: u64,
