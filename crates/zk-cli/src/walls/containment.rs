@@ -36,7 +36,8 @@ impl ForReads {
 /// | `auto` | none named, or `sandbox` | `auto` in the sandbox, or a refusal to start |
 /// | another | none named | that mode, in the process context |
 ///
-/// What runs unasked as a read runs in a read-only sandbox in each of them, unless a context other than the sandbox was named.
+/// Commands that run unasked, as reads, run in a read-only sandbox in each of them, unless a context other
+/// than the sandbox was named.
 #[derive(Debug)]
 pub(crate) struct Containment {
     pub(crate) mode: Mode,
