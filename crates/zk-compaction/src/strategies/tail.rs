@@ -12,8 +12,8 @@ use crate::window::plugin;
 /// Leaves old tool results out of what is sent once all results together exceed a threshold; the newest turns
 /// keep theirs. Text, images and the stored history stay as they are.
 ///
-/// What was left out stays out, and more is left out only when the rest exceeds the threshold again: the
-/// bytes of the prefix change once in a while, not with every turn.
+/// Results that were left out stay out, and more is left out only when the rest exceeds the threshold again:
+/// the bytes of the prefix change once in a while, not with every turn.
 #[derive(Clone, Debug)]
 pub struct Tail {
     threshold: usize,

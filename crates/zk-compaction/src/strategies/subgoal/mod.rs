@@ -48,7 +48,8 @@ const MAX_CONVERSATIONS: usize = 64;
 ///
 /// [`Subgoal::by_gain`] also counts what a result says that no more relevant one says.
 ///
-/// It contradicts [`Tail`](crate::Tail), which leaves results out by their age alone: both on one bus are refused.
+/// The strategy contradicts [`Tail`](crate::Tail), which leaves results out by their age alone: both on one
+/// bus are refused.
 ///
 /// ```
 /// use zk_compaction::{Shorten, Subgoal, Window};
