@@ -68,9 +68,9 @@ pub(crate) fn paths_at_home() -> impl Iterator<Item = &'static GuardedPath> {
 
 /// The files that no tool reads or writes, whatever is allowed otherwise.
 ///
-/// What is written there is run later by git, a shell or zk itself, outside of any approval; what is read there
-/// opens other doors. Paths are compared after all links were followed, without regard to case and to characters
-/// that some file systems ignore.
+/// Files written there are run later by git, a shell or zk itself, outside of any approval; what is read
+/// there opens other doors. Paths are compared after all links were followed, without regard to case and to
+/// characters that some file systems ignore.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Protection {
     home: Option<Place>,

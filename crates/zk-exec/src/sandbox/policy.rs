@@ -166,9 +166,10 @@ impl SandboxPolicy {
 
     /// Does without namespaces and mounts, where the machine refuses them: Landlock and seccomp are what is left.
     ///
-    /// What holds: nothing outside of the workspace and a temporary directory is written, credentials and the state of the
-    /// host are not read, and no connection is made. What does not: protected files inside the workspace can be changed, names of files and
-    /// other processes are seen, and commands have no Unix sockets. Loopback and named hosts need more than this.
+    /// Promises that still hold: nothing outside of the workspace and a temporary directory is written,
+    /// credentials and the state of the host are not read, and no connection is made. Promises that do not:
+    /// protected files inside the workspace can be changed, names of files and other processes are seen, and
+    /// commands have no Unix sockets. Loopback and named hosts need more than this.
     #[must_use]
     pub fn landlock_only(mut self) -> Self {
         self.landlock_only = true;

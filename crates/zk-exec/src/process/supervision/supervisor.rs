@@ -82,7 +82,7 @@ impl Supervision {
 
 /// Supervises commands until the program that started this process is gone, and everything it left is killed.
 ///
-/// Its standard input is the connection to that program.
+/// The standard input is the connection to that program.
 ///
 /// # Errors
 /// The system's, when this process cannot be made a supervisor.
