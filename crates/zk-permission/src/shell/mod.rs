@@ -15,9 +15,10 @@ pub const MAX_COMMANDS: usize = 50;
 /// A shell text of which every command is known: words, quotes without expansion, `&&`, `||`, `;`, `|`, line
 /// ends, comments and redirections to literal paths.
 ///
-/// It says what `bash --noprofile --norc -c TEXT` does, in a UTF-8 or C locale and with an environment without
-/// `BASH_ENV`, `BASH_FUNC_*`, `SHELLOPTS`, `BASHOPTS`, `PS4`, `CDPATH`. Globs, braces, variables, substitutions,
-/// here documents, functions, background jobs and control structures are not understood, on purpose.
+/// The script says what `bash --noprofile --norc -c TEXT` does, in a UTF-8 or C locale and with an
+/// environment without `BASH_ENV`, `BASH_FUNC_*`, `SHELLOPTS`, `BASHOPTS`, `PS4`, `CDPATH`. Globs, braces,
+/// variables, substitutions, here documents, functions, background jobs and control structures are not
+/// understood, on purpose.
 ///
 /// ```
 /// use zk_permission::Script;
