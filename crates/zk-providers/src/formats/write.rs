@@ -59,10 +59,12 @@ impl Conversation {
     /// mended for that stands in [`Written::repairs`]. For servers that are only like OpenAI's there is
     /// [`write_chat`](Self::write_chat).
     ///
-    /// It begins and ends as it does here, though a request begins and ends with the user.
+    /// The written conversation begins and ends as it does here, though a request begins and ends with the
+    /// user.
     ///
-    /// What the format has no place for is not written, as it is not sent: what another model thought, the
-    /// thoughts of every model in OpenAI's Chat Completions, and what a model said before it refused.
+    /// Parts that the format has no place for are not written, as they are not sent: what another model
+    /// thought, the thoughts of every model in OpenAI's Chat Completions, and what a model said before it
+    /// refused.
     ///
     /// ```
     /// use zk_core::model::{Block, Message, Model};
