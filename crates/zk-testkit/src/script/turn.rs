@@ -5,8 +5,8 @@ use zk_core::model::{CallId, ErrorKind, Phase, ProviderError, StopReason, Usage}
 
 /// One response of a scripted model.
 ///
-/// It stops with [`StopReason::ToolUse`] when it has calls and with [`StopReason::EndTurn`] otherwise, and
-/// its usage is zero, unless it says something else.
+/// A turn stops with [`StopReason::ToolUse`] when it has calls and with [`StopReason::EndTurn`] otherwise,
+/// and its usage is zero, unless it says something else.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Turn {
     pub(crate) steps: Vec<Step>,
