@@ -152,7 +152,7 @@ impl Jobs {
 
     /// Starts a command in the background.
     ///
-    /// Its end is told to the model: in the `run` that started it, or with the next prompt.
+    /// The job's end is told to the model: in the `run` that started it, or with the next prompt.
     pub(crate) async fn start(
         &self,
         exec: &dyn Exec,
