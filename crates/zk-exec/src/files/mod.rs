@@ -270,8 +270,7 @@ impl WorkspaceFiles {
         self.open_looked_at(place, at)
     }
 
-    /// Opens as [`open_file`](Self::open_file) does, a file that its directory has just listed as a regular
-    /// one.
+    /// Opens a file, as [`open_file`](Self::open_file), that its directory has just listed as a regular one.
     #[cfg(feature = "grep")]
     fn open_listed(&self, at: &Resolved, reading: &mut Reading<'_>) -> Result<File, PathError> {
         if let Some(why) = reading.refusal(&at.path) {

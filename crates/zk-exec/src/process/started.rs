@@ -38,7 +38,7 @@ pub(super) enum Tree {
     Marked(Watched),
     /// A tree below its reaper, which nothing can leave.
     Supervised(Reaper),
-    /// A tree that is found as the first; nothing ends it but a signal that was asked for.
+    /// A tree that is found as a marked one; nothing ends it but a signal that was asked for.
     Detached(Group),
 }
 

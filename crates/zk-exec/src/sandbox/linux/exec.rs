@@ -47,8 +47,8 @@ use crate::{BoundedExec, Environment, Limits, ProcessExec, Supervision};
 ///
 /// On a machine that refuses namespaces, [`SandboxPolicy::landlock_only`] has less to offer, and says what.
 ///
-/// Not prevented are changes to files that a person runs later, such as a Makefile; the loss of what can be
-/// written.
+/// Not prevented are changes to files that a person runs later, such as a Makefile, and the loss of what can
+/// be written.
 #[derive(Debug)]
 pub struct SandboxExec {
     // Dropped first: it ends all commands.
