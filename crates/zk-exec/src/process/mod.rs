@@ -286,7 +286,7 @@ impl ProcessExec {
             let why = "commands end with the sandbox; run it in the background without detaching it";
             return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         }
-        if let Some(limit) = self.limits.of_watched() {
+        if let Some(limit) = self.limits.watched_limit() {
             let why = format!(
                 "nothing would hold it to its limit on {limit} once this program has ended; run it in the background \
                  without detaching it"
