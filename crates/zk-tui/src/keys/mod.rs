@@ -300,7 +300,7 @@ impl KeyDecoder {
             b'I' if text.is_empty() => Some(Key::Focus(true)),
             b'O' if text.is_empty() => Some(Key::Focus(false)),
             b'u' => kitty(first, shift, alt, ctrl),
-            b't' => size(&text),
+            b't' => size_report(&text),
             b'A'..=b'D' | b'F' | b'H' => direction(last).and_then(moved),
             _ => None,
         }
@@ -401,7 +401,7 @@ impl KeyDecoder {
 }
 
 /// Reads the size that a terminal reports of itself, from `8;ROWS;COLUMNS`.
-fn size(text: &str) -> Option<Key> {
+fn size_report(text: &str) -> Option<Key> {
     let mut numbers = text.split(';').map(|number| number.parse().ok());
     match (numbers.next()??, numbers.next()??, numbers.next()??) {
         (8, rows @ 1.., columns @ 1..) => Some(Key::Size { rows, columns }),
