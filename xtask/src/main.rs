@@ -1,7 +1,7 @@
 //! Checks, generated docs and scaffolding: `cargo xtask help`.
 //!
-//! It knows no crate of zk: what it needs from the code it reads as text or asks a program of the workspace
-//! to print.
+//! The program knows no crate of zk: what it needs from the code it reads as text or asks a program of the
+//! workspace to print.
 
 #![expect(clippy::print_stdout, reason = "what it finds is for the person who runs it")]
 

@@ -102,10 +102,10 @@ fn callback() -> String {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TokenBody {
-    /// As a form, which is the standard.
+    /// Fields of a form, which is the standard.
     #[default]
     Form,
-    /// As a JSON object.
+    /// A JSON object.
     Json,
 }
 
@@ -113,10 +113,11 @@ pub enum TokenBody {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IssuerRule {
-    /// If it names one, that has to be that of the client; a slash at the end makes no difference.
+    /// An issuer that the answer names has to be that of the client; a slash at the end makes no difference.
     #[default]
     Lenient,
-    /// If it names one, that has to be the issuer to the letter. Another one ends the sign-in.
+    /// An issuer that the answer names has to be that of the client, to the letter. Another one ends the
+    /// sign-in.
     Exact,
     /// An answer has to name the issuer, to the letter: the server says that it does. Anything else ends the
     /// sign-in.
@@ -127,12 +128,12 @@ pub enum IssuerRule {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(tag = "kind", content = "secret", rename_all = "snake_case")]
 pub enum ClientAuth {
-    /// By its id alone: a public client, as a program on a person's machine is.
+    /// The id alone: a public client, as a program on a person's machine is.
     #[default]
     None,
-    /// With a secret, in the header `Authorization`.
+    /// A secret, in the header `Authorization`.
     Basic(ClientSecret),
-    /// With a secret, among the fields.
+    /// A secret, among the fields.
     Post(ClientSecret),
 }
 

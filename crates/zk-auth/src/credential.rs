@@ -19,7 +19,7 @@ pub struct OAuthTokens {
     pub access: Secret,
     /// The token that gets the next pair; a server that gives none wants a new sign-in each time.
     pub refresh: Option<Secret>,
-    /// When the access token stops working, if the server said.
+    /// Time at which the access token stops working, if the server said.
     pub expires_at: Option<SystemTime>,
     /// The account it is for, if the server said: an id, no secret.
     pub account: Option<String>,

@@ -109,14 +109,14 @@ impl Environment {
         Self { vars: parent.into_iter().map(|(name, value)| (name.into(), value.into())).collect() }
     }
 
-    /// Also this variable, for every child.
+    /// Adds this variable for every child.
     #[must_use]
     pub fn grant(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.vars.insert(name.into(), value.into());
         self
     }
 
-    /// Without this variable.
+    /// Leaves this variable out.
     #[must_use]
     pub fn without(mut self, name: impl AsRef<OsStr>) -> Self {
         self.vars.remove(name.as_ref());

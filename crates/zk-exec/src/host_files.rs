@@ -36,7 +36,7 @@ impl LocalHostFiles {
         Self::default()
     }
 
-    /// Also trusts files of this user, such as the one who started this process with `sudo`.
+    /// Trusts files of this user too, such as the one who started this process with `sudo`.
     #[must_use]
     pub fn trusting(mut self, uid: u32) -> Self {
         self.also_trusted.push(uid);

@@ -80,9 +80,10 @@ impl Limits {
         }
     }
 
-    /// A limit that nothing but this program enforces: without it each process has the memory that it may have, but
-    /// nobody counts what a command prints, nor what it starts.
-    pub(crate) fn of_watched(self) -> Option<&'static str> {
+    /// Names a limit that was set and that nothing but this program enforces, by counting while the command
+    /// runs: without it each process has the memory that it may have, but nobody counts what a command
+    /// prints, nor what it starts.
+    pub(crate) fn watched_limit(self) -> Option<&'static str> {
         match self {
             Self { processes: Some(_), .. } => Some("processes"),
             Self { output: Some(_), .. } => Some("output"),

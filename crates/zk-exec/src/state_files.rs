@@ -11,7 +11,7 @@ use crate::LocalHostFiles;
 
 /// Time that a lock is waited for: a write takes milliseconds.
 const LOCK_WAIT: Duration = Duration::from_secs(2);
-/// Between two attempts at a lock.
+/// Pause between two attempts at a lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 /// Mode bits that let others write.
 const OTHERS_WRITE: u32 = 0o022;
@@ -46,7 +46,8 @@ impl LocalStateFiles {
         Self { host, follows_links: false }
     }
 
-    /// Also reads what a link in the place of a file leads to, as managers of configuration files put there.
+    /// Allows reads of what a link in the place of a file leads to, as managers of configuration files put
+    /// there.
     #[must_use]
     pub fn follow_links(self) -> Self {
         Self { follows_links: true, ..self }

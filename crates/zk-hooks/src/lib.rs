@@ -49,7 +49,7 @@
 //!
 //! # What this crate must never know
 //!
-//! Where settings are, what of them is trusted, and what a terminal is: a host hands all of that in.
+//! The places of settings, what of them is trusted, and what a terminal is: a host hands all of that in.
 
 mod bridge;
 mod command;

@@ -262,8 +262,8 @@ impl Bus {
         }
     }
 
-    /// As [`Bus::clear`], and nothing can be registered afterwards. What a task registers meanwhile is left out
-    /// unreported: it could not know.
+    /// Clears as [`Bus::clear`] does; nothing can be registered afterwards. What a task registers meanwhile
+    /// is left out unreported: it could not know.
     pub async fn close(&self) {
         self.inner.closed.store(true, Ordering::Release);
         self.clear().await;

@@ -8,14 +8,14 @@ use super::{Bus, Item, Origin};
 
 /// Context of an event: its run, the run's stop token and the services.
 ///
-/// It is built per run, never per emit; clones share everything.
+/// The context is built per run, never per emit; clones share everything.
 #[derive(Clone)]
 pub struct Cx {
     bus: Bus,
     stop: CancellationToken,
     run: Arc<str>,
     turn: Arc<str>,
-    /// Behind one pointer, so that a clone without services costs nothing more.
+    /// Services behind one pointer, so that a clone without services costs nothing more.
     services: Option<Arc<RunServices>>,
 }
 

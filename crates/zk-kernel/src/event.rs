@@ -60,8 +60,9 @@ pub trait Event: Serialize + Send + Sync + Sized + 'static {
 /// Result of emitting an `E`.
 pub type Outcome<E> = <<E as Event>::Mode as Mode<E>>::Output;
 
-/// Which of the observed events of an agent and its descendants one is, and when it was emitted. Its name is
-/// [`AnyEvent::name`], and [`Cx::origin`](super::Cx::origin) is the agent that emitted it.
+/// Stamp of an observed event: its number among those of an agent and its descendants, and when it was
+/// emitted. Its name is [`AnyEvent::name`], and [`Cx::origin`](super::Cx::origin) is the agent that emitted
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventStamp {
     /// Grows with each event, and is the same for all who observe it. Of two that are emitted at once, an observer may see

@@ -116,7 +116,7 @@ pub enum Gather {}
 pub struct Gathered<R> {
     /// Source of the answer.
     pub from: Source,
-    /// The answer.
+    /// The answer, as its source gave it.
     pub reply: R,
 }
 

@@ -36,16 +36,17 @@ impl Serialize for Source {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
-    /// Before everybody: policy that must see the untouched event.
+    /// Handlers before everybody: policy that must see the untouched event.
     Early,
     /// The default.
     #[default]
     Consumer,
     /// The harness's own gates, which see what consumers decided.
     Framework,
-    /// After the harness's gates, before whoever has the last word: such as a hook that wants a person asked.
+    /// Handlers after the harness's gates, before whoever has the last word: such as a hook that wants a
+    /// person asked.
     Review,
-    /// After everybody.
+    /// Handlers after everybody.
     Late,
 }
 

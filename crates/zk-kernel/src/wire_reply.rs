@@ -5,8 +5,8 @@ use super::BoxError;
 /// A reply that a program outside of this process can give as JSON. An event whose reply implements it can be asked
 /// over a bridge; any other event such a program can only watch.
 ///
-/// What a program means to say must not be read as something weaker: an unknown field or value is an error, and the
-/// event's [`OnError`](super::OnError) says what becomes of it.
+/// Replies of a program must not be read as something weaker than it means: an unknown field or value is an
+/// error, and the event's [`OnError`](super::OnError) says what becomes of it.
 ///
 /// ```
 /// use zk_kernel::{BoxError, WireReply};

@@ -22,7 +22,7 @@ pub struct McpBootstrapStart {
     pub server: String,
     /// `stdio` or `http`.
     pub transport: String,
-    /// Which attempt this is since it last worked, from 1.
+    /// Number of the attempt since the server last worked, from 1.
     pub attempt: u32,
 }
 notify!(McpBootstrapStart, "mcp:bootstrap:start");
@@ -65,7 +65,7 @@ pub struct McpError {
     pub stage: FailureStage,
     /// Cause of the failure, in words for a person.
     pub error: String,
-    /// In how many milliseconds it is tried again, if it is.
+    /// Milliseconds until it is tried again, if it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_in_ms: Option<u64>,
 }

@@ -130,8 +130,8 @@ impl McpPlugin {
         self
     }
 
-    /// Has `check` look at a server before each start, the first and later ones: an error in words keeps it from starting.
-    /// It may block.
+    /// Makes `check` look at a server before each start, the first and later ones: an error in words keeps it
+    /// from starting. It may block.
     pub fn check_starts(
         mut self,
         check: impl Fn(&ServerConfig) -> Result<(), String> + Send + Sync + 'static,
@@ -153,8 +153,8 @@ impl McpPlugin {
         self
     }
 
-    /// When the model is told of the tools of servers whose settings do not say it. Without this, with every request as
-    /// long as all of them together fit into [`McpPlugin::eager_tokens`].
+    /// Sets when the model is told of the tools of servers whose settings do not say it. Without this, with
+    /// every request as long as all of them together fit into [`McpPlugin::eager_tokens`].
     pub fn disclosure(mut self, disclosure: ServerDisclosure) -> Self {
         self.disclosure = Some(disclosure);
         self

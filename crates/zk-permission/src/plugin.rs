@@ -71,7 +71,8 @@ impl PermissionJudge {
         Self::with(mode.into(), rules, project.into(), classifier, None)
     }
 
-    /// As [`PermissionJudge::new`], with a file for what is allowed for good. Its rules are not read from it here.
+    /// Makes a judge as [`PermissionJudge::new`] does, with a file for what is allowed for good. Its rules
+    /// are not read from it here.
     #[must_use]
     pub fn with_approvals(
         mode: impl Into<ModeSwitch>,

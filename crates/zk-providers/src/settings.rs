@@ -32,7 +32,7 @@ pub struct ProviderSettings {
     pub clocks: ClockSettings,
     /// Attempts after a request that failed.
     pub retry: RetrySettings,
-    /// Further headers of each request.
+    /// Headers that each request has beside the usual ones.
     #[schemars(extend("x-secret" = true))]
     pub headers: BTreeMap<String, String>,
     /// Key, `env:NAME` of a variable that has it, or `!COMMAND` that prints it.

@@ -41,7 +41,7 @@ pub struct Earlier {
 pub struct PluginEntry {
     /// Number of [`Loaded::messages`] before the entry.
     pub after: usize,
-    /// Which of the entries that were loaded it is, from 0.
+    /// Index among the entries that were loaded, from 0.
     pub entry: usize,
 }
 

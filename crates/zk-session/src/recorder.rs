@@ -39,7 +39,7 @@ use crate::Loaded;
 ///
 /// Sub-agents are not recorded: each has a session of its own.
 ///
-/// It also offers [`SessionLog`], through which plugins keep entries of their own in this session.
+/// The recorder also offers [`SessionLog`], through which plugins keep entries of their own in this session.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {

@@ -82,9 +82,9 @@ pub enum AgentFileError {
 /// Places that are searched for agents.
 #[derive(Clone, Debug)]
 pub struct AgentRoots<'a> {
-    /// The working directory.
+    /// The directory that the agent works in: the innermost place that is searched.
     pub cwd: &'a Path,
-    /// The root of its project.
+    /// The root of the project: the outermost one.
     pub project: &'a Path,
     /// The person's own directories, the first before the others.
     pub user: Vec<PathBuf>,

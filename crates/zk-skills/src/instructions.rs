@@ -202,7 +202,7 @@ fn nearest(
     found
 }
 
-/// At most `limit` bytes of a file below `fence`, and whether there is more.
+/// Reads at most `limit` bytes of a file below `fence`, and whether there is more.
 fn read(files: &dyn HostFiles, path: &Path, fence: &Path, limit: usize) -> Result<(String, bool), String> {
     let how = HostRead {
         max_bytes: limit,

@@ -43,7 +43,7 @@ impl SimClock {
         Self { date: Arc::new(Mutex::new(date)), began: None }
     }
 
-    /// Has the clock move on with tokio's timers from now on.
+    /// Makes the clock move on with tokio's timers from now on.
     #[must_use]
     pub fn with_timers(mut self) -> Self {
         self.began = Some(Instant::now());

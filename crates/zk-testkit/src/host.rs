@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Server on a free port of 127.0.0.1 that counts the connections to it, for tests of who may connect.
 ///
-/// It listens until the process ends; a connection is counted before anything is read from it.
+/// The server listens until the process ends; a connection is counted before anything is read from it.
 ///
 /// ```
 /// use std::io::{Read, Write};

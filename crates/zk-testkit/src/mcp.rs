@@ -20,7 +20,7 @@ pub struct FakeMcpScript {
     pub then: Option<Vec<Value>>,
     /// Instructions of the server about its use.
     pub instructions: Option<String>,
-    /// Which era it speaks.
+    /// Era of the protocol that it speaks.
     pub era: FakeMcpEra,
     /// The skills it lists, as entries; it has the extension if there are any.
     pub skills: Vec<Value>,
@@ -75,10 +75,11 @@ pub enum FakeMcpFault {
 
 /// A server of the Model Context Protocol on a pair of streams, for a test program that plays it.
 ///
-/// Its tools: `echo` gives back `text`; `add` gives `{"sum"}` as structured content; `image` gives an image; `fail` fails;
-/// `slow` makes `steps` of progress, each `step_ms` apart, and stops when it is told to, and with `task` it is a task that is
-/// done after that many questions for its state, once it was `asked` the model if so, and that may `fail`; `mutate` takes the tools of
-/// [`FakeMcpScript::then`]; `crash` ends the process; `env` lists the names of `vars`; `roots`, `ask` and `sample` ask the client.
+/// Tools of the server: `echo` gives back `text`; `add` gives `{"sum"}` as structured content; `image` gives
+/// an image; `fail` fails; `slow` makes `steps` of progress, each `step_ms` apart, and stops when it is told
+/// to, and with `task` it is a task that is done after that many questions for its state, once it was `asked`
+/// the model if so, and that may `fail`; `mutate` takes the tools of [`FakeMcpScript::then`]; `crash` ends
+/// the process; `env` lists the names of `vars`; `roots`, `ask` and `sample` ask the client.
 #[derive(Debug)]
 pub struct FakeMcpServer<W> {
     script: FakeMcpScript,

@@ -111,7 +111,8 @@ impl ScriptedProvider {
         self
     }
 
-    /// As [`ScriptedProvider::with_native_output`], in requests that offer no tools.
+    /// Holds answers to the schema as [`ScriptedProvider::with_native_output`] does, in requests that offer
+    /// no tools.
     #[must_use]
     pub fn with_native_output_without_tools(mut self) -> Self {
         self.native_output = NativeOutput::WithoutTools;

@@ -28,7 +28,7 @@ pub(crate) const ASKING: [&str; 2] = ["ask_user", "present_plan"];
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ToolsOptions {
-    /// Which tools there are, by name; all of [`NAMES`] if nothing.
+    /// Tools that there are, by name; all of [`NAMES`] if nothing.
     #[serde(skip)]
     pub only: Option<Vec<String>>,
     /// Lines of one read, unless the call says otherwise; 0 is without limit.

@@ -22,7 +22,7 @@ pub(crate) fn exec(cx: &Cx) -> Result<Arc<dyn Exec>, ToolError> {
     })
 }
 
-/// Does file work on a thread where it may block. A stopped run has its answer at once; the work is told by
+/// Runs file work on a thread where it may block. A stopped run has its answer at once; the work is told by
 /// the token and ends by itself.
 pub(crate) async fn blocking<T: Send + 'static>(
     cx: &Cx,

@@ -5,8 +5,8 @@ use crate::{SubAgent, Text};
 
 /// A question that waits for the person, as structured data to draw.
 ///
-/// What will run is drawn by `Approval::sections`, which shows invisible characters as code points and takes
-/// none out.
+/// Commands that will run are drawn by `Approval::sections`, which shows invisible characters as code points
+/// and takes none out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Card {

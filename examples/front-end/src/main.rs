@@ -1,7 +1,7 @@
 //! A front-end over `zk-view` that appends labelled lines and never redraws: for a screen reader, or a log.
 //!
-//! It looks at no event of the agent: patches come in, intents go out, and what the view wants done it does. The
-//! model is scripted, so that it runs anywhere.
+//! This front-end looks at no event of the agent: patches come in, intents go out, and what the view wants
+//! done it does. The model is scripted, so that it runs anywhere.
 
 #![expect(clippy::print_stdout, reason = "a front-end shows what happens")]
 

@@ -116,7 +116,7 @@ impl AgentBuilder {
         self
     }
 
-    /// Which of the registered tools the model is offered; all unless set.
+    /// Sets which of the registered tools the model is offered; all unless set.
     pub fn tools(mut self, tools: ToolSet) -> Self {
         self.tools = tools;
         self

@@ -23,8 +23,8 @@ use crate::{Agent, Run, RunOptions};
 
 /// The conversation of an [`Agent`]. A handle: clones are the same conversation.
 ///
-/// What belongs to the present session (its recorder, the place of its large results) is installed on the agent's
-/// bus for as long as it is the present one.
+/// Everything that belongs to the present session (its recorder, the place of its large results) is installed
+/// on the agent's bus for as long as it is the present one.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {

@@ -17,9 +17,9 @@ pub(crate) struct Ledger {
     /// The budget as it was given: raising it adds as much again.
     first: Budget,
     state: Mutex<State>,
-    /// Told when a request no longer holds anything.
+    /// Signal that a request no longer holds anything.
     freed: Notify,
-    /// Held while a person is asked: others wait for that answer.
+    /// Lock that is held while a person is asked: others wait for that answer.
     pub(super) asking: tokio::sync::Mutex<()>,
 }
 

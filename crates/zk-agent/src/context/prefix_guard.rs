@@ -25,7 +25,7 @@ pub(crate) struct PrefixGuard {
     /// The tools changed, and that was announced.
     tools_changed: bool,
     changes: SectionChanges,
-    /// Of the messages that are sent next.
+    /// Rewrites of the messages that are sent next.
     rewrites: Rewrites,
 }
 
@@ -35,7 +35,7 @@ enum Last {
     #[default]
     None,
     Sent(Box<Sent>),
-    /// Of another process.
+    /// The request of another process.
     Stored(Box<Stored>),
 }
 
@@ -64,7 +64,7 @@ struct Sent {
     /// Source that registered each of the tools.
     tool_sources: Arc<[String]>,
     messages: Vec<Arc<Message>>,
-    /// Of the messages of a conversation that is stored.
+    /// Chains of the messages of a conversation that is stored.
     chains: Chains,
     rewrites: Rewrites,
 }
@@ -272,7 +272,8 @@ fn of_tools(before: &[Part], after: &[Part], behind: usize) -> Option<Broken> {
     Some(Broken::new(PrefixPart::Tools { first: found.part.name.clone(), source }, lost))
 }
 
-/// Finds what breaks the system prompt, with `behind` bytes of the request behind it.
+/// Finds the first section that breaks the cached prefix; `behind` is the size of the request after the
+/// sections.
 fn of_sections(before: &[Part], after: &[Part], behind: usize) -> Option<Broken> {
     let found = parts::difference(before, after)?;
     let (id, source) = (found.part.name.clone(), found.part.source.clone());

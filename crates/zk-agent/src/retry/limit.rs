@@ -96,7 +96,7 @@ const WORTH_TELLING: Duration = Duration::from_secs(1);
 pub(super) enum Entry {
     /// Now; the probe is there if it tries first.
     Go(Option<Probe>),
-    /// Not before this instant, which the caller does not know yet.
+    /// The request waits until this instant, which the caller does not know yet.
     Held(Instant),
 }
 

@@ -82,7 +82,7 @@ impl Retrying {
         Arc::new(Self::sharing(limits, inner, policy.clone()))
     }
 
-    /// As [`RateLimits::skip_waits`], for the requests that share this one's limit.
+    /// Skips waits as [`RateLimits::skip_waits`] does, for the requests that share this one's limit.
     pub fn skip_waits(&self) -> bool {
         self.limit.skip()
     }

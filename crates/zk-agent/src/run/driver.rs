@@ -22,7 +22,7 @@ use crate::tools::{CallHistory, Toolbox};
 use crate::turn::OutputTool;
 use crate::{ErrorFormatter, Machine, Next, RunOptions, RunOutcome, Seen, Stop};
 
-/// Does what the [`Machine`] says, for one run.
+/// Driver of one run: it does what the [`Machine`] says.
 pub(crate) struct Driver {
     state: RunState,
     options: RunOptions,

@@ -100,7 +100,8 @@ impl RunHandle {
         self.shared.abort(None);
     }
 
-    /// As [`RunHandle::abort`], for a reason that `agent:abort`, `agent:done` and the outcome tell.
+    /// Aborts as [`RunHandle::abort`] does, for a reason that `agent:abort`, `agent:done` and the outcome
+    /// tell.
     pub fn abort_because(&self, reason: &str) {
         self.shared.abort(Some(reason));
     }

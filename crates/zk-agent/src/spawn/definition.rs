@@ -10,7 +10,7 @@ const MAX_DESCRIPTION_BYTES: usize = 300;
 pub struct AgentDefinition {
     /// Name of the sub-agent.
     pub name: String,
-    /// When to use it, for the model that delegates.
+    /// Purpose of the agent, for the model that delegates.
     pub description: String,
     /// System prompt of the sub-agent, in place of the parent's.
     pub prompt: String,

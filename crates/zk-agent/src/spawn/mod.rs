@@ -65,9 +65,9 @@ pub struct SpawnOptions {
     pub agents: Vec<AgentDefinition>,
     /// Replacement for the parent's system prompt, tools, aliases and behaviour.
     pub preset: Option<Preset>,
-    /// Their model; the parent's unless set.
+    /// Model of the sub-agents; the parent's unless set.
     pub model: Option<Model>,
-    /// Their reasoning; the parent's unless set.
+    /// Reasoning of the sub-agents; the parent's unless set.
     pub thinking: Option<ThinkingRequest>,
 }
 

@@ -61,7 +61,7 @@ impl Aliases {
 /// Messages renamed for the model, kept so that one message stays one shared value from request to request.
 #[derive(Default)]
 pub(crate) struct Renamed {
-    /// By the address of the stored message, which the entry keeps alive.
+    /// Renamed messages by the address of the stored one, which the entry keeps alive.
     by_address: HashMap<usize, (Arc<Message>, Arc<Message>)>,
 }
 

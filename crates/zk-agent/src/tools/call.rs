@@ -93,7 +93,7 @@ pub(super) async fn skipped(cx: &Cx, call: &Arc<CallRef>, reason: &str) -> CallO
     failed(call, reason.to_owned())
 }
 
-/// Which calls this one may run beside. A tool that cannot say runs alone.
+/// Returns which calls this one may run beside. A tool that cannot say runs alone.
 pub(super) fn concurrency(tool: &dyn Tool, args: &Value) -> Concurrency {
     catch_panic(|| tool.concurrency(args)).unwrap_or_default()
 }

@@ -35,7 +35,7 @@ const INTERRUPTED: &str = "Skipped: the user sent a message before this call. It
 /// The results of a batch, one for each call, in the order of the calls.
 pub(crate) struct Batch {
     pub(crate) results: Vec<Block>,
-    /// Their size as it weighs on the wire.
+    /// Size of the results as it weighs on the wire.
     pub(crate) bytes: usize,
     /// Error that keeps the run from going on after them.
     pub(crate) failure: Option<AgentError>,
@@ -119,7 +119,7 @@ fn too_many_calls(count: usize) -> String {
     )
 }
 
-/// Which call of the batch, and its result.
+/// Index of the call in the batch, and its result.
 type Joined = (usize, CallOutcome);
 
 type Running<'a> = Pin<Box<dyn Future<Output = Joined> + Send + 'a>>;

@@ -16,7 +16,7 @@ pub(super) struct Ready {
     pub(super) tool: Arc<dyn Tool>,
     pub(super) concurrency: Concurrency,
     pub(super) coercions: Vec<Coercion>,
-    /// Under which its result is remembered.
+    /// Key under which its result is remembered.
     pub(super) dedup: Option<String>,
 }
 

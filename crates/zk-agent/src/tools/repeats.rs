@@ -2,14 +2,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use zk_core::model::{AgentError, ToolCall, ToolResult};
-/// In how many batches in a row the same call may fail in the same way before a person is asked, and the run ends where
+/// Batches in a row in which one call may fail in one way before a person is asked, or the run ends where
 /// nobody is: a model that repeats itself so often does not recover by itself, and pays for every try.
 const MOST_IDENTICAL_FAILURES: u32 = 5;
 
 /// Counts failures that repeat those of the batches before.
 #[derive(Debug, Default)]
 pub(crate) struct RepeatedFailures {
-    /// In how many batches in a row each failure came.
+    /// Number of batches in a row in which each failure came.
     counts: BTreeMap<u64, u32>,
 }
 

@@ -60,7 +60,7 @@ pub(crate) struct ToolMemory {
 /// A tool of a snapshot.
 struct Known {
     source: String,
-    /// Under the name the model sees.
+    /// Spec of the tool, under the name the model sees.
     spec: Arc<ToolSpec>,
     unlocked: bool,
 }

@@ -67,7 +67,7 @@ impl OutputTool {
         self.native.store(native, Ordering::Release);
     }
 
-    /// From now on the answer is given by the tool.
+    /// Makes the tool give the answer from now on.
     pub(crate) fn leave_native(&self) {
         self.native.store(false, Ordering::Release);
         self.alone.store(false, Ordering::Release);
@@ -141,7 +141,7 @@ impl OutputTool {
         self.rejected.fetch_add(1, Ordering::AcqRel) >= MAX_REJECTED
     }
 
-    /// As [`OutputTool::note_rejection`], unless there is an output already.
+    /// Notes a failed call as [`OutputTool::note_rejection`] does, unless there is an output already.
     pub(crate) fn note_failed_call(&self) -> bool {
         self.value().is_none() && self.note_rejection()
     }

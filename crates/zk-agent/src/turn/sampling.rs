@@ -174,7 +174,7 @@ pub(crate) fn unfinished(model: &ModelRef) -> ProviderError {
 /// The message as far as it has arrived.
 #[derive(Default)]
 pub(crate) struct Draft {
-    /// By their block numbers, which are their order.
+    /// Pieces by the numbers of their blocks, which are their order.
     pieces: BTreeMap<u32, Piece>,
 }
 

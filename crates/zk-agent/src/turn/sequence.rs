@@ -13,7 +13,7 @@ use crate::tools::{Batch, ask_to_go_on, run_calls};
 /// The turn a run is in.
 pub(crate) struct Turn {
     pub(crate) id: TurnId,
-    /// From 1.
+    /// Number of the turn, from 1.
     pub(crate) number: u32,
     pub(crate) cx: Cx,
 }

@@ -9,7 +9,7 @@ use rustix::fs::OFlags;
 
 use super::StoreError;
 
-/// Between two attempts.
+/// Pause between two attempts to take the lock.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Flags of a file that is opened: a pipe in its place makes nobody wait.

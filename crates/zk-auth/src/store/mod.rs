@@ -52,7 +52,7 @@ pub trait CredentialStore: Send + Sync {
     async fn lock(&self, name: &str) -> Result<CredentialLock, StoreError>;
 }
 
-/// Held for as long as it lives.
+/// Lock of one credential, held for as long as this value lives.
 pub struct CredentialLock(#[expect(dead_code, reason = "dropping it is what it is for")] Box<dyn Any + Send>);
 
 impl CredentialLock {

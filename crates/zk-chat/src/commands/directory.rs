@@ -43,7 +43,8 @@ impl Command for DirectoryCommand {
     }
 }
 
-/// Has the conversation work in a directory, and gives its path; `advice` is about one that tools may not work in.
+/// Makes the conversation work in a directory, and returns its path; `advice` is about one that tools may not
+/// work in.
 pub(crate) async fn go_to(
     wanted: &str,
     conversation: &dyn Conversation,

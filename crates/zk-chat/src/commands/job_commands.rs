@@ -65,7 +65,7 @@ pub(crate) fn tail(jobs: &Jobs, id: &str) -> Result<String, String> {
     })
 }
 
-/// Has a job ended.
+/// Ends a job.
 pub(crate) fn kill(jobs: &Jobs, id: &str) -> Result<String, String> {
     if jobs.kill(id) { Ok(format!("{id} is asked to end")) } else { Err(missing(jobs, id)) }
 }

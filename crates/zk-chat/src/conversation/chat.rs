@@ -25,7 +25,7 @@ use crate::opening::sessions::{ConversationSessions, LeftSession};
 use crate::opening::start::ChatEnd;
 use crate::screen::front_end::{AbortOnDrop, ConsoleFrontEnd, Lines, attend};
 
-/// Told when a command begins and ends.
+/// Callback for the beginning and the end of a command.
 type OnBusy = Arc<dyn Fn(bool) + Send + Sync>;
 
 /// A conversation with a person: the agent, where it is shown, and what is typed.
@@ -43,7 +43,7 @@ pub(crate) struct Chat {
     pub(crate) ui: Arc<TerminalUi>,
     /// Draws the conversation in lines; nothing where somebody else draws it.
     pub(crate) lines: Mutex<Option<Lines>>,
-    /// Told when a command begins and ends of which the view knows nothing.
+    /// Callback for commands that the view knows nothing of.
     on_busy: Mutex<Option<OnBusy>>,
     _following: AbortOnDrop,
     /// Images that were attached to what is typed.
@@ -214,7 +214,7 @@ impl Chat {
         }
     }
 
-    /// Has `tell` told when a command begins and ends of which the view knows nothing.
+    /// Makes `tell` the callback for the beginning and the end of commands that the view knows nothing of.
     pub(crate) fn on_busy(&self, tell: impl Fn(bool) + Send + Sync + 'static) {
         *self.on_busy.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(tell));
     }

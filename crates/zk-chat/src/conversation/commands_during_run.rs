@@ -110,13 +110,13 @@ impl PromptCommands {
         (text, made)
     }
 
-    /// The texts that nothing came of, in the order of typing, once nothing waits any more.
+    /// Takes the texts that were not carried out, in the order of typing, once nothing waits any more.
     pub(crate) fn take_stopped(&mut self) -> Option<String> {
         let texts = std::mem::take(self.waiting.is_empty().then_some(&mut self.stopped)?);
         (!texts.is_empty()).then(|| texts.join("\n"))
     }
 
-    /// Ends the work, and gives the texts that nothing came of.
+    /// Ends the work, and returns the texts that were not carried out.
     pub(crate) fn end(&mut self) -> Option<String> {
         self.stop();
         self.worker = None;

@@ -156,7 +156,7 @@ impl Chat {
         Box::pin(self.follow_view()).await
     }
 
-    /// Does what came of a line.
+    /// Applies the outcome of a line.
     async fn apply(&self, line: &str, outcome: Option<CommandOutcome>) -> LineOutcome {
         Box::pin(self.follow_view()).await;
         match outcome {

@@ -18,13 +18,13 @@ use super::setup::ChatSetup;
 /// Beginning of a conversation.
 #[derive(Clone, Copy, Debug)]
 pub enum ConversationSource<'a> {
-    /// As the program was started.
+    /// A conversation with the settings that the program was started with.
     Start,
-    /// The conversation before it, with settings that were read anew or are those of before.
+    /// A conversation that follows another, with settings that were read anew or are those of before.
     Carried(&'a Carried),
 }
 
-/// Called once with what of a session is not shown.
+/// Callback, called once with what of a session is not shown.
 pub type OnShown<'a> = Box<dyn FnOnce(Option<String>) + Send + 'a>;
 
 /// Person's side of a conversation that is opened.
@@ -37,7 +37,7 @@ pub struct ConversationHost<'a> {
     pub view: ViewDriver,
     /// Ends the opening; without it nothing does.
     pub stop: Option<&'a CancellationToken>,
-    /// Called once the view shows the session, before anything of it goes on.
+    /// Callback once the view shows the session, before anything of it goes on.
     pub on_shown: OnShown<'a>,
 }
 

@@ -14,13 +14,13 @@ pub trait Interrupts: Send + Sync {
     /// The next signal stops `stop`, and the process goes on.
     fn arm(&self, stop: CancellationToken);
 
-    /// From now on interrupts are left to whoever reads the terminal.
+    /// Leaves interrupts from now on to whoever reads the terminal.
     fn disarm(&self);
 
     /// The signal that came since something was armed.
     fn seen(&self) -> Option<Interruption>;
 
-    /// Has the signal that stops a process call `suspend`; only the first one counts.
+    /// Makes the signal that stops a process call `suspend`; only the first `suspend` counts.
     fn on_suspend(&self, suspend: Box<dyn Fn() + Send + Sync>);
 }
 

@@ -54,7 +54,7 @@ pub trait ConversationSessions: Send + Sync {
     /// Takes what is stored of the sessions that were left since this was last asked.
     fn take_left(&self) -> Vec<Result<LeftSession, StoreError>>;
 
-    /// Has the present session leave its large results to the one that goes on with it.
+    /// Makes the present session leave its large results to the one that goes on with it.
     fn keep_outputs(&self);
 
     /// The present session for a conversation that goes on with it although it is stored nowhere.

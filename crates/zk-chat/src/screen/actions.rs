@@ -62,7 +62,8 @@ impl InlineScreen {
         self.follow_view().await;
     }
 
-    /// Does what came of a command that was typed during a run. The line is given back where the run was stopped.
+    /// Applies the outcome of a command that was typed during a run. The line is given back where the run was
+    /// stopped.
     pub(crate) async fn made(&mut self, made: Made, app: &mut App) {
         match self.commands.done(made) {
             (_, Made::Prompt(intent)) => self.take_prompt(&intent).await,

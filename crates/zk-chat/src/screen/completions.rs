@@ -34,7 +34,7 @@ const SESSIONS: usize = 100;
 pub(crate) struct Completions {
     pub(crate) opened: Arc<OnceLock<OpenConversation>>,
     pub(crate) setup: ChatSetup,
-    /// Told when names were found.
+    /// Sender of a note when names were found.
     pub(crate) notes: UnboundedSender<HostEvent>,
     pub(crate) known: Arc<Mutex<Known>>,
 }
@@ -169,7 +169,7 @@ impl Completions {
         known.prompts.offered.clone()
     }
 
-    /// As [`found`](Self::found), for names of a directory, which may not be the present one any more.
+    /// Takes names as [`found`](Self::found) does, for a directory that may not be the present one any more.
     fn found_in(&self, cwd: &Path, place: impl FnOnce(&mut Known) -> &mut Names, offered: Offered) {
         if self.known().cwd == cwd {
             self.found(place, offered);

@@ -31,7 +31,7 @@ pub(crate) enum HostEvent {
     Names,
     /// A text for the clipboard.
     Copy(String),
-    /// Which session to go on with is to be chosen.
+    /// The person is to choose the session to go on with.
     ChooseSession,
     /// Output of a command that was done beside a run.
     Beside {

@@ -448,7 +448,7 @@ impl InlineScreen {
 
 /// A text that is being edited elsewhere.
 pub(crate) struct Edited {
-    /// As the editor was given it.
+    /// Text that the editor was given.
     pub(crate) before: String,
     pub(crate) result: std::pin::Pin<Box<dyn Future<Output = Result<String, String>>>>,
 }

@@ -25,9 +25,9 @@ pub(crate) struct TerminalSession {
 
 /// Beginning of a screen.
 pub(crate) enum ScreenStart {
-    /// With a new conversation.
+    /// Opens a new conversation.
     Open(ChatStart),
-    /// With one that another screen drew, and what was being typed there.
+    /// Goes on with a conversation that another screen drew, and with what was being typed there.
     GoOn {
         chat: Box<Chat>,
         pending: PendingInput,

@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use clap::CommandFactory;
-use zk_auth::Secret;
+use zk_providers::select::GivenValues;
 
 use super::actions::{
     AuthAction, ConfigAction, CostAction, CostBy, HooksAction, McpAction, PolicyAction, PromptAction,
@@ -9,6 +9,7 @@ use super::actions::{
 };
 use super::cli::{Cli, CliCommand, OutputFormat, ViewFormat};
 use crate::exit::{Failure, Outcome};
+use crate::launch::Launch;
 use crate::settings::LayerValues;
 
 #[cfg(test)]
@@ -18,22 +19,10 @@ mod tests;
 #[derive(Debug)]
 pub(crate) struct Task {
     pub(crate) job: Job,
-    /// Settings of the command line, as a layer.
-    pub(crate) given: LayerValues,
+    pub(crate) launch: Launch,
     /// The address and the key of whichever provider is chosen.
-    pub(crate) base_url: Option<String>,
-    pub(crate) api_key: Option<Secret>,
-    pub(crate) config: Option<PathBuf>,
+    pub(crate) endpoint: GivenValues,
     pub(crate) cwd: Option<PathBuf>,
-    pub(crate) verbose: bool,
-    /// Directories to work in beside the first.
-    pub(crate) add_dirs: Vec<PathBuf>,
-    /// Servers of the project's `.mcp.json` to start although nobody approved them.
-    pub(crate) trust_mcp: Vec<String>,
-    /// Files of more servers, which the person named.
-    pub(crate) mcp_configs: Vec<PathBuf>,
-    /// The sub-agents of the command line, as they were given.
-    pub(crate) agents: Option<String>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -88,6 +77,8 @@ pub(crate) struct Prompt {
     pub(crate) resume: Option<Resume>,
     /// The file with the schema that the answer follows.
     pub(crate) schema: Option<PathBuf>,
+    /// Whether tool calls are shown on standard error.
+    pub(crate) verbose: bool,
 }
 
 pub(crate) type Format = OutputFormat;
@@ -169,6 +160,7 @@ impl Cli {
                 format: format.unwrap_or(Format::Text),
                 resume,
                 schema: self.json_schema,
+                verbose: self.verbose,
             }),
             Some(_) if self.prompt.is_some() => {
                 return Err(Failure::usage(
@@ -212,18 +204,15 @@ impl Cli {
                 }
             }
         };
-        Ok(Task {
-            job,
+        let launch = Launch {
             given,
-            base_url: self.base_url,
-            api_key: self.api_key,
             config: self.config,
-            cwd: self.cwd,
-            verbose: self.verbose,
-            add_dirs: self.add_dir,
             trust_mcp: self.trust_mcp,
             mcp_configs: self.mcp_config,
             agents: self.agents,
-        })
+            add_dirs: self.add_dir,
+        };
+        let endpoint = GivenValues { base_url: self.base_url, api_key: self.api_key };
+        Ok(Task { job, launch, endpoint, cwd: self.cwd })
     }
 }

@@ -8,23 +8,24 @@ use zk_mcp::{McpServers, ServerStatus};
 use zk_session::{load_live, read_live_matching};
 
 use super::{mcp, print};
-use crate::app::{AppContext, runtime};
+use crate::app::{AppContext, Machine, runtime};
 use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::prompt;
 use crate::sessions::{Session, given, refused, store};
+use crate::settings::Settings;
 use zk_chat::context_lines;
 
 /// Prints what fills the context of every request, or of the next request of a session.
 pub(crate) fn context(app: &AppContext, id: Option<&str>, json: bool) -> Outcome<Exit> {
     let report = runtime()?.block_on(async {
         let sent = match id {
-            Some(id) => stored(app, id).await?,
+            Some(id) => stored(&app.work.machine, id).await?,
             None => Vec::new(),
         };
-        let bus = compose::bus(app, &Session::default(), HostOptions::unattended(app)).await?;
-        compose::install_sections(app, &bus)?;
-        wait_for_servers(app, &bus).await;
+        let bus = compose::bus(app, &Session::default(), HostOptions::unattended(&app.settings)).await?;
+        compose::install_sections(&app.work, &app.settings, &bus)?;
+        wait_for_servers(&app.work.machine, &app.settings, &bus).await;
         let counter = LazyCounter::default().loaded();
         let mut report = report(&sent, &counter, &bus.cx()).await;
         report.add_system(&prompt::own(&app.settings), &counter);
@@ -33,25 +34,25 @@ pub(crate) fn context(app: &AppContext, id: Option<&str>, json: bool) -> Outcome
     })?;
     if json {
         let line = serde_json::to_string(&report).map_err(Failure::failed)?;
-        return print(app, &[line]);
+        return print(&app.work.machine, &[line]);
     }
-    print(app, &context_lines(&report))
+    print(&app.work.machine, &context_lines(&report))
 }
 
 /// Waits for MCP servers for as long as their start may take, since their tools are part of every request. Says what is
 /// wrong with those that are not there.
-pub(super) async fn wait_for_servers(app: &AppContext, bus: &Bus) {
+pub(super) async fn wait_for_servers(machine: &Machine, settings: &Settings, bus: &Bus) {
     let Some(servers) = bus.service::<McpServers>() else { return };
-    let longest = app.settings.mcp_servers().0.iter().map(|server| server.start_cap).max();
+    let longest = settings.mcp_servers().0.iter().map(|server| server.start_cap).max();
     servers.warm_up(longest.unwrap_or_default() + Duration::from_secs(1)).await;
     let problem = |status: ServerStatus| mcp::tools::problem(&status.server, &status.state);
     for lines in servers.status().into_iter().filter_map(problem) {
-        app.notices.show(&format!("warning: without the tools of a server: {}", lines.join("\n")));
+        machine.notices.show(&format!("warning: without the tools of a server: {}", lines.join("\n")));
     }
 }
 
 /// Reads the messages that are sent of a session.
-async fn stored(app: &AppContext, id: &str) -> Outcome<Vec<Arc<Message>>> {
-    let live = read_live_matching(&store(app)?, given(id, "`zk context`")?).await.map_err(refused)?;
+async fn stored(machine: &Machine, id: &str) -> Outcome<Vec<Arc<Message>>> {
+    let live = read_live_matching(&store(machine)?, given(id, "`zk context`")?).await.map_err(refused)?;
     Ok(sent_of(&live.entries, &load_live(&live).messages))
 }

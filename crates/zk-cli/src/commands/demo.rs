@@ -12,13 +12,13 @@ use zk_tui::Style;
 use zk_tui::plain::{Painting, Screen, SharedScreen};
 use zk_view::ViewDriver;
 
-use crate::app::{AppContext, runtime};
+use crate::app::{AppContext, Workplace, runtime};
 use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::sessions::Session;
 use crate::signals::Signals;
 
-/// Between two pieces of the scripted model's text, for a person who watches.
+/// Pause between two pieces of the scripted model's text, for a person who watches.
 const PACE: Duration = Duration::from_millis(20);
 
 /// Unpacks the project, lets the script repair it, and runs its tests: 0 only if they pass.
@@ -26,8 +26,8 @@ pub(crate) fn run(app: &AppContext, keep: bool) -> Outcome<Exit> {
     let project = Project::unpack(keep)
         .map_err(|error| Failure::failed(format!("cannot write the demo's project: {error}")))?;
     let app = app.for_demo(project.dir());
-    let screen = SharedScreen::new(Screen::stdout(&app.env.terminal()));
-    screen.take_notices(&app.notices);
+    let screen = SharedScreen::new(Screen::stdout(&app.work.machine.env.terminal()));
+    screen.take_notices(&app.work.machine.notices);
     screen.line(Style::BOLD, "zk demo · scripted model: no LLM is asked");
     screen.line(
         Style::DIM,
@@ -78,7 +78,7 @@ async fn repair(app: &AppContext, screen: &SharedScreen, stop: &CancellationToke
         screen.line(Style::RED, &error.to_string());
     }
     screen.line(Style::DIM, &zk_chat::totals(&outcome.stats));
-    let passes = tests_pass(app, &bus, stop).await;
+    let passes = tests_pass(&app.work, &bus, stop).await;
     agent.close().await;
     bus.close().await;
     Ok(match (outcome.result, passes) {
@@ -94,9 +94,9 @@ async fn repair(app: &AppContext, screen: &SharedScreen, stop: &CancellationToke
 }
 
 /// Whether the project's tests pass, asked of the tests and not of the model.
-async fn tests_pass(app: &AppContext, bus: &zk_core::kernel::Bus, stop: &CancellationToken) -> bool {
+async fn tests_pass(work: &Workplace, bus: &zk_core::kernel::Bus, stop: &CancellationToken) -> bool {
     let Some(exec) = bus.service::<dyn Exec>() else { return false };
     let mut ignored = |_: OutputStream, _: &[u8]| ();
-    let request = ExecRequest::shell(TEST, app.cwd.clone());
+    let request = ExecRequest::shell(TEST, work.cwd.clone());
     exec.run(request, &mut ignored, stop).await.is_ok_and(|outcome| outcome.exit == CommandExit::Code(0))
 }

@@ -12,7 +12,7 @@ use zk_exec::{
 };
 use zk_tui::term::print_stderr;
 
-use crate::app::{AppContext, runtime};
+use crate::app::{AppContext, Machine, runtime};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{compose, sandbox};
 
@@ -20,17 +20,19 @@ use crate::{compose, sandbox};
 /// until these end.
 pub(crate) fn exec_server(app: &AppContext, listen: Option<&str>) -> Outcome<Exit> {
     let socket = listen.map(socket_path).transpose().map_err(|error| Failure::usage(error.to_string()))?;
-    let environment = Environment::filtered(app.env.without_secrets());
+    let environment = Environment::filtered(app.work.machine.env.without_secrets());
     let served = match app.settings.context() {
-        ContextName::Process => LocalExec::Process(Arc::new(compose::process(app, environment))),
-        ContextName::Sandbox => LocalExec::Sandbox(Arc::new(sandbox::start(app, environment)?)),
+        ContextName::Process => LocalExec::Process(Arc::new(compose::process(&app.settings, environment))),
+        ContextName::Sandbox => {
+            LocalExec::Sandbox(Arc::new(sandbox::start(&app.work, &app.settings, environment)?))
+        }
         ContextName::Docker(_) | ContextName::Remote(_) | ContextName::Ssh(_) => {
             return Err(Failure::usage(
                 "an exec-server runs commands itself: use --context process or sandbox",
             ));
         }
     };
-    let files = Arc::new(compose::files(app)?);
+    let files = Arc::new(compose::files(&app.work, &app.settings)?);
     runtime()?.block_on(async {
         let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::failed)?;
         let mut terminate = signal(SignalKind::terminate()).map_err(Failure::failed)?;
@@ -38,10 +40,10 @@ pub(crate) fn exec_server(app: &AppContext, listen: Option<&str>) -> Outcome<Exi
             match &socket {
                 Some(socket) => {
                     let server = bind(socket)?;
-                    print_stderr(&format!("zk: serving {} at {}", app.cwd.display(), socket.display()));
+                    print_stderr(&format!("zk: serving {} at {}", app.work.cwd.display(), socket.display()));
                     server.serve(served.bounded(), files).await.map_err(Failure::failed)
                 }
-                None => serve_pipes(app, served.bounded(), files).await,
+                None => serve_pipes(&app.work.machine, served.bounded(), files).await,
             }
         };
         let ended = tokio::select! {
@@ -60,8 +62,8 @@ fn bind(socket: &Path) -> Outcome<ExecServer> {
 }
 
 /// Serves the program at the other end of standard input and output.
-async fn serve_pipes(app: &AppContext, exec: Arc<dyn BoundedExec>, files: Arc<dyn Files>) -> Outcome<()> {
-    let dir = SocketDir::make(&app.env.runtime_dir()).map_err(Failure::failed)?;
+async fn serve_pipes(machine: &Machine, exec: Arc<dyn BoundedExec>, files: Arc<dyn Files>) -> Outcome<()> {
+    let dir = SocketDir::make(&machine.env.runtime_dir()).map_err(Failure::failed)?;
     let socket = dir.socket();
     let server = bind(&socket)?;
     let (from, to) = pipes().map_err(Failure::failed)?.into_split();

@@ -5,15 +5,16 @@ use zk_core::service::visible_line;
 use zk_hooks::CommandHook;
 
 use super::print;
-use crate::app::{AppContext, runtime};
+use crate::app::{AppContext, Machine, runtime};
 use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Outcome};
 use crate::sessions::Session;
+use crate::settings::Settings;
 
 /// Prints everything that is registered, and by whom.
 pub(crate) fn hooks(app: &AppContext) -> Outcome<Exit> {
     runtime()?.block_on(async {
-        let bus = compose::bus(app, &Session::default(), HostOptions::unattended(app)).await?;
+        let bus = compose::bus(app, &Session::default(), HostOptions::unattended(&app.settings)).await?;
         let lines: Vec<String> = bus
             .describe()
             .iter()
@@ -32,12 +33,12 @@ pub(crate) fn hooks(app: &AppContext) -> Outcome<Exit> {
             })
             .collect();
         bus.close().await;
-        print(app, &lines)
+        print(&app.work.machine, &lines)
     })
 }
 
 /// Prints the commands that are hooks: those that run, then those of project files that nobody trusted yet.
-pub(crate) fn command_hooks(app: &AppContext) -> Outcome<Exit> {
+pub(crate) fn command_hooks(machine: &Machine, settings: &Settings) -> Outcome<Exit> {
     let row = |hook: &Arc<CommandHook>, state: &str| {
         let CommandHook { event, matcher, command, timeout, source, unusable } = &**hook;
         let what = visible_line(command);
@@ -48,15 +49,15 @@ pub(crate) fn command_hooks(app: &AppContext) -> Outcome<Exit> {
             unusable.as_ref().map_or(String::new(), |why| format!("; never runs: {}", visible_line(why)));
         format!("{about}  {what}  ({place}, {state}{unusable})")
     };
-    let mut lines: Vec<String> = app.settings.hooks().hooks.iter().map(|hook| row(hook, "counts")).collect();
-    let untrusted = app.settings.untrusted_hooks().flat_map(|set| &set.hooks);
+    let mut lines: Vec<String> = settings.hooks().hooks.iter().map(|hook| row(hook, "counts")).collect();
+    let untrusted = settings.untrusted_hooks().flat_map(|set| &set.hooks);
     lines.extend(
         untrusted.map(|hook| row(hook, "not trusted, so it does not run; `zk trust` shows the file")),
     );
     if lines.is_empty() {
         lines.push("no command is a hook: `[[hooks.PreToolUse]]` in settings.toml adds one".to_owned());
     }
-    print(app, &lines)
+    print(machine, &lines)
 }
 
 /// A type's name without its modules.

@@ -33,30 +33,30 @@ pub(crate) use trust::trust;
 use zk_tui::Style;
 use zk_tui::plain::Screen;
 
-use crate::app::AppContext;
+use crate::app::Machine;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::result::json_schema as result_schema;
-use crate::settings::{json_schema, reference};
+use crate::settings::{Settings, json_schema, reference};
 
 /// Prints every setting.
-pub(crate) fn config_show(app: &AppContext, origin: bool) -> Outcome<Exit> {
-    print(app, &app.settings.lines(origin))
+pub(crate) fn config_show(machine: &Machine, settings: &Settings, origin: bool) -> Outcome<Exit> {
+    print(machine, &settings.lines(origin))
 }
 
 /// Prints what can be set, as Markdown.
-pub(crate) fn config_keys(app: &AppContext) -> Outcome<Exit> {
-    print(app, &reference()?.lines().map(str::to_owned).collect::<Vec<_>>())
+pub(crate) fn config_keys(machine: &Machine) -> Outcome<Exit> {
+    print(machine, &reference()?.lines().map(str::to_owned).collect::<Vec<_>>())
 }
 
 /// Prints the shape of the settings, or of what a run comes to.
-pub(crate) fn config_schema(app: &AppContext, of_result: bool) -> Outcome<Exit> {
+pub(crate) fn config_schema(machine: &Machine, of_result: bool) -> Outcome<Exit> {
     let schema = if of_result { result_schema() } else { json_schema()? };
     let schema = serde_json::to_string_pretty(&schema).map_err(Failure::failed)?;
-    print(app, &schema.lines().map(str::to_owned).collect::<Vec<_>>())
+    print(machine, &schema.lines().map(str::to_owned).collect::<Vec<_>>())
 }
 
-fn print(app: &AppContext, lines: &[String]) -> Outcome<Exit> {
-    let mut screen = Screen::stdout(&app.env.terminal());
+fn print(machine: &Machine, lines: &[String]) -> Outcome<Exit> {
+    let mut screen = Screen::stdout(&machine.env.terminal());
     lines.iter().for_each(|line| screen.line(Style::PLAIN, line));
     screen.finish()?;
     Ok(Exit::Done)

@@ -16,9 +16,9 @@ use crate::sessions::Session;
 pub(crate) fn prompt_command(app: &AppContext, action: &PromptAction) -> Outcome<Exit> {
     let PromptAction::Show { sizes } = action;
     runtime()?.block_on(async {
-        let bus = compose::bus(app, &Session::default(), HostOptions::unattended(app)).await?;
-        compose::install_sections(app, &bus)?;
-        wait_for_servers(app, &bus).await;
+        let bus = compose::bus(app, &Session::default(), HostOptions::unattended(&app.settings)).await?;
+        compose::install_sections(&app.work, &app.settings, &bus)?;
+        wait_for_servers(&app.work.machine, &app.settings, &bus).await;
         let cx = bus.cx();
         let mut lines = Vec::new();
         let mut total = 0;
@@ -59,6 +59,6 @@ pub(crate) fn prompt_command(app: &AppContext, action: &PromptAction) -> Outcome
         }
         lines.push(format!("{:<30} {total:>6} tokens, by an estimate", "all"));
         bus.close().await;
-        print(app, &lines)
+        print(&app.work.machine, &lines)
     })
 }

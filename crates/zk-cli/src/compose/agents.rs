@@ -6,7 +6,7 @@ use zk_agent::{AgentDefinition, SpawnOptions};
 use zk_core::service::{HostFiles, HostRead, Trust, visible_line};
 use zk_skills::{AgentFields, AgentFile, AgentRoots, MAX_AGENT_FILE_BYTES, agent_files, parse_agents};
 
-use crate::app::AppContext;
+use crate::app::{AppContext, Workplace};
 use crate::exit::{Failure, Outcome};
 
 /// Limit of the agents that are told to a model.
@@ -35,27 +35,27 @@ pub(crate) fn given(text: &str, files: &dyn HostFiles) -> Outcome<Vec<AgentDefin
 }
 
 /// All files of agents: those of the project from the working directory up, then the person's.
-fn files(app: &AppContext) -> Vec<AgentFile> {
-    let own = app.dirs.config.as_ref().map(|dir| dir.join("agents"));
-    let others = app.env.path("HOME").map(|home| home.join(".claude/agents"));
+fn files(work: &Workplace) -> Vec<AgentFile> {
+    let own = work.machine.dirs.config.as_ref().map(|dir| dir.join("agents"));
+    let others = work.machine.env.path("HOME").map(|home| home.join(".claude/agents"));
     let user = own.into_iter().chain(others).collect();
-    let roots = AgentRoots { cwd: &app.cwd, project: &app.project, user };
-    agent_files(&roots, &app.host_files, &*app.trust)
+    let roots = AgentRoots { cwd: &work.cwd, project: &work.project, user };
+    agent_files(&roots, &work.machine.host_files, &*work.machine.trust)
 }
 
 /// The agents of this project that nobody approved.
-pub(crate) fn untrusted(app: &AppContext) -> Vec<AgentFile> {
-    files(app).into_iter().filter(|file| !file.is_trusted).collect()
+pub(crate) fn untrusted(work: &Workplace) -> Vec<AgentFile> {
+    files(work).into_iter().filter(|file| !file.is_trusted).collect()
 }
 
 /// The agents of this project.
-pub(crate) fn of_project(app: &AppContext) -> Vec<AgentFile> {
-    files(app).into_iter().filter(|file| file.is_of_project).collect()
+pub(crate) fn of_project(work: &Workplace) -> Vec<AgentFile> {
+    files(work).into_iter().filter(|file| file.is_of_project).collect()
 }
 
 /// Approves an agent of this project as it is.
-pub(crate) fn approve(app: &AppContext, file: &AgentFile) -> Result<(), String> {
-    app.trust.approve(&file.trust_item(&app.project)).map_err(|error| error.to_string())
+pub(crate) fn approve(work: &Workplace, file: &AgentFile) -> Result<(), String> {
+    work.machine.trust.approve(&file.trust_item(&work.project)).map_err(|error| error.to_string())
 }
 
 /// Returns what sub-agents may be and do. Of each name the first counts: the command line, the project, the
@@ -63,14 +63,17 @@ pub(crate) fn approve(app: &AppContext, file: &AgentFile) -> Result<(), String> 
 pub(crate) fn options(app: &AppContext, provider: &str) -> SpawnOptions {
     let mut agents: Vec<AgentDefinition> = Vec::new();
     let mut untrusted = Vec::new();
-    let read = files(app).into_iter().filter_map(|file| {
+    let read = files(&app.work).into_iter().filter_map(|file| {
         if !file.is_trusted {
             untrusted.push(file.name);
             return None;
         }
         let read = file.read().map(definition);
         read.inspect_err(|why| {
-            app.notices.show(&format!("warning: the agent {} is left out: {why}", visible_line(&file.name)));
+            app.work
+                .machine
+                .notices
+                .show(&format!("warning: the agent {} is left out: {why}", visible_line(&file.name)));
         })
         .ok()
     });
@@ -82,14 +85,14 @@ pub(crate) fn options(app: &AppContext, provider: &str) -> SpawnOptions {
         if agents.len() == MAX_AGENTS {
             let text =
                 format!("warning: no more than {MAX_AGENTS} agents are used; the others are left out from");
-            app.notices.show(&format!("{text} `{}` on", visible_line(&agent.name)));
+            app.work.machine.notices.show(&format!("{text} `{}` on", visible_line(&agent.name)));
             break;
         }
         agent.model = agent.model.filter(|model| {
             // A name of another provider's model: the parent's will do.
             let other = known.other_provider(Some(provider), model);
             if other.is_some() {
-                app.notices.show(&format!(
+                app.work.machine.notices.show(&format!(
                     "warning: the agent {} asks for {}, which is another provider's; it has the conversation's model",
                     visible_line(&agent.name),
                     visible_line(model)
@@ -101,7 +104,7 @@ pub(crate) fn options(app: &AppContext, provider: &str) -> SpawnOptions {
         agents.push(agent);
     }
     if !untrusted.is_empty() {
-        app.notices.show(&format!(
+        app.work.machine.notices.show(&format!(
             "warning: agents of this project are not trusted, so they are not used: {}. Read them, then run `zk trust add`",
             visible_line(&untrusted.join(", "))
         ));

@@ -37,7 +37,7 @@ fn dedup_tools(calls: &CallSettings, bus: &Bus) -> BTreeMap<String, DedupKey> {
     calls.dedup.iter().map(|name| (name.clone(), key.clone())).collect()
 }
 
-/// Which tools the model is offered.
+/// Returns which tools the model is offered.
 pub(crate) fn tool_set(calls: &CallSettings) -> ToolSet {
     let (allowed, disallowed) = (tools(&calls.allowed), tools(&calls.disallowed));
     let set = if allowed.is_empty() { ToolSet::All } else { ToolSet::Only(allowed) };

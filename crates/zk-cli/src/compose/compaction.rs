@@ -11,7 +11,7 @@ use zk_exec::LocalStateFiles;
 use zk_providers::CompactAt;
 use zk_providers::select::NamedProvider;
 
-use crate::app::AppContext;
+use crate::app::Workplace;
 use crate::exit::{Failure, Outcome};
 use crate::settings::Settings;
 
@@ -23,11 +23,11 @@ impl From<CompactionChoiceError> for Failure {
 
 /// Returns the plugin that keeps lines of what left conversations for later ones: only where a person is
 /// there.
-pub(crate) fn shared_lines(app: &AppContext) -> Option<Arc<dyn Plugin>> {
-    let path = app.dirs.shared_lines().filter(|_| app.settings.program.shorten)?;
-    let writes = app.settings.compaction.shared_lines;
+pub(crate) fn shared_lines(work: &Workplace, settings: &Settings) -> Option<Arc<dyn Plugin>> {
+    let path = work.machine.dirs.shared_lines().filter(|_| settings.program.shorten)?;
+    let writes = settings.compaction.shared_lines;
     let files = Arc::new(LocalStateFiles::default());
-    Some(Arc::new(LineFile::new(path, &app.project, writes, app.redactor.clone(), files)))
+    Some(Arc::new(LineFile::new(path, &work.project, writes, work.machine.redactor.clone(), files)))
 }
 
 /// Has a provider compact its context itself, where the settings say so: adds to the options of its dialect.

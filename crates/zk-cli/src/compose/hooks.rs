@@ -7,23 +7,29 @@ use zk_core::service::Exec;
 use zk_hooks::CommandHooks;
 use zk_permission::{Mode, ModeSwitch};
 
-use crate::app::AppContext;
+use crate::app::Workplace;
 use crate::place::ExecutionTarget;
+use crate::settings::Settings;
 
 /// The plugin of the hooks, if there are any. They run with `own`, on this machine: the person's own programs are not held in
 /// what holds those of the model.
-pub(crate) fn plugin(app: &AppContext, own: Arc<dyn Exec>, modes: ModeSwitch) -> Option<Arc<dyn Plugin>> {
-    let set = app.settings.hooks();
+pub(crate) fn plugin(
+    work: &Workplace,
+    settings: &Settings,
+    own: Arc<dyn Exec>,
+    modes: ModeSwitch,
+) -> Option<Arc<dyn Plugin>> {
+    let set = settings.hooks();
     if set.is_empty() {
         return None;
     }
-    let notices = app.notices.clone();
-    let hooks = CommandHooks::new(set.clone(), &app.project)
+    let notices = work.machine.notices.clone();
+    let hooks = CommandHooks::new(set.clone(), &work.project)
         .exec(own)
-        .cwd(&app.cwd)
+        .cwd(&work.cwd)
         .on_notice(move |text| notices.show(text))
         .permission_mode(move || told(modes.chosen()).to_owned());
-    Some(Arc::new(if ExecutionTarget::is_elsewhere(app) { hooks.staying() } else { hooks }))
+    Some(Arc::new(if ExecutionTarget::is_elsewhere(settings) { hooks.staying() } else { hooks }))
 }
 
 /// Returns the name of a mode for hooks.

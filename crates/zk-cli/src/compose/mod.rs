@@ -28,13 +28,14 @@ use zk_session::{DumpFiles, FileBlobs};
 use zk_tools::{OutputHandles, PlanModes, RedactResults, ToolsOptions, ToolsPlugin, VisibleTags};
 use zk_view::ViewDriver;
 
-use crate::app::AppContext;
+use crate::app::{AppContext, Machine, Shared, Workplace};
 use crate::containment::Containment;
 use crate::credentials;
 use crate::exit::{Failure, Outcome};
 use crate::mode::{PlanWays, summary};
 use crate::place::ExecutionTarget;
 use crate::sessions::Session;
+use crate::settings::Settings;
 use crate::{commands, policy, sandbox, select};
 use zk_chat::{JobRows, PersonExec};
 
@@ -52,15 +53,15 @@ pub(crate) struct HostOptions {
 
 impl HostOptions {
     /// Options of a host without a person to answer questions.
-    pub(crate) fn unattended(app: &AppContext) -> Self {
-        let allow_all = app.settings.permissions.allow_all;
+    pub(crate) fn unattended(settings: &Settings) -> Self {
+        let allow_all = settings.permissions.allow_all;
         Self { ui: None, questions: None, allow_all, view: ViewDriver::new() }
     }
 }
 
 /// A bus with everything zk consists of but the model: the one list of plugins.
 pub(crate) async fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Outcome<Bus> {
-    let notices = app.notices.clone();
+    let notices = app.work.machine.notices.clone();
     let bus = Bus::builder().on_error(move |error: &HookError| notices.show(&error.to_string())).build();
     match install_all(app, &bus, session, host) {
         Ok(()) => Ok(bus),
@@ -75,16 +76,16 @@ pub(crate) async fn bus(app: &AppContext, session: &Session, host: HostOptions) 
 fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions) -> Outcome<()> {
     // A plugin reads its table while it is installed.
     bus.scope("settings").provide_service::<dyn PluginSettings>(Arc::new(app.settings.clone()));
-    let children = Environment::filtered(app.env.without_secrets());
-    let containment = Containment::of(app, host.allow_all)?;
+    let children = Environment::filtered(app.work.machine.env.without_secrets());
+    let containment = Containment::of(&app.work, &app.settings, host.allow_all)?;
     let context = containment.context();
     if containment.problem.is_some() || containment.reads_problem.is_some() {
-        app.notices.show(&format!("warning: {}", containment.describe()));
+        app.work.machine.notices.show(&format!("warning: {}", containment.describe()));
     }
-    let (judge, private) = policy::judge(app, &containment);
+    let (judge, private) = policy::judge(&app.work, &app.settings, &containment);
     let Containment { sandbox, is_contained, for_reads, .. } = containment;
     let modes = judge.modes().clone();
-    let gate = PermissionGate::new(modes.clone()).remembering(&app.project).advising(advise);
+    let gate = PermissionGate::new(modes.clone()).remembering(&app.work.project).advising(advise);
     let scope = bus.scope("permission-modes");
     scope.provide_service(Arc::new(modes.clone()));
     scope.provide_service::<dyn PlanModes>(Arc::new(PlanWays::new(modes.clone())));
@@ -97,16 +98,16 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
         outside,
         attended,
         shell_bounds,
-        ..sandbox::with_git(app, app.settings.tools.clone().sorted_limits())
+        ..sandbox::with_git(&app.work.machine, app.settings.tools.clone().sorted_limits())
     };
     let tools = match app.settings.limits.time() {
         Some(most) => tools.within(most),
         None => tools,
     };
-    let own = of_person(app, bus, children.clone());
+    let own = of_person(&app.settings, bus, children.clone());
     let scope = bus.scope("outside");
-    let sandbox = sandbox.map(|exec| sandbox::watch_for_loss(&scope, exec, app.notices.clone()));
-    let rules = policy::rules(app).0;
+    let sandbox = sandbox.map(|exec| sandbox::watch_for_loss(&scope, exec, app.work.machine.notices.clone()));
+    let rules = policy::rules(&app.work, &app.settings).0;
     let denied =
         sandbox::watch_denied_files(&bus.scope("denied-files"), rules.iter().cloned(), judge.clone());
     if let Some(sandbox) = &sandbox {
@@ -114,10 +115,10 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     }
     if outside || sandbox.is_some() {
         // A person agreed to each of these commands, or typed it: it may ask the agent of ssh.
-        let agent = app.env.get("SSH_AUTH_SOCK").map(ToOwned::to_owned);
+        let agent = app.work.machine.env.get("SSH_AUTH_SOCK").map(ToOwned::to_owned);
         let environment =
             agent.into_iter().fold(children.clone(), |all, agent| all.grant("SSH_AUTH_SOCK", agent));
-        let agreed = of_person(app, bus, environment);
+        let agreed = of_person(&app.settings, bus, environment);
         if outside {
             scope.provide_service(Arc::new(OutsideExec(agreed.clone())));
         }
@@ -127,29 +128,33 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     }
     // Their handlers come in the order of their stages, so that none has to stand before another. Those that come first
     // close last.
-    let mut plugins: Vec<Arc<dyn Plugin>> = vec![Arc::new(local(app, children, sandbox)?)];
-    plugins.extend(mcp::plugin(app, own.clone(), host.questions.is_some()));
+    let mut plugins: Vec<Arc<dyn Plugin>> =
+        vec![Arc::new(local(&app.work, &app.settings, children, sandbox)?)];
+    plugins.extend(mcp::plugin(&app.work, &app.settings, own.clone(), host.questions.is_some()));
     plugins.push(Arc::new(ToolsPlugin::new(tools)));
     // Behind the tools: a hook at the end of the conversation still finds its jobs.
-    plugins.extend(hooks::plugin(app, own, modes));
+    plugins.extend(hooks::plugin(&app.work, &app.settings, own, modes));
     plugins.extend::<[Arc<dyn Plugin>; 6]>([
         Arc::new(gate),
         Arc::new(judge.clone()),
-        Arc::new(RedactResults::new(app.redactor.clone())),
+        Arc::new(RedactResults::new(app.work.machine.redactor.clone())),
         Arc::new(VisibleTags),
         Arc::new(JobRows(host.view.clone())),
         Arc::new(host.view),
     ]);
-    plugins.extend(policy::audit(app, context).map(|audit| Arc::new(audit) as Arc<dyn Plugin>));
-    plugins.extend(skills::plugin(app, attended));
+    plugins.extend(
+        policy::audit(&app.work.machine, &app.settings, context)
+            .map(|audit| Arc::new(audit) as Arc<dyn Plugin>),
+    );
+    plugins.extend(skills::plugin(&app.work, &app.settings, attended));
     #[cfg(feature = "fetch")]
     plugins.push(Arc::new(zk_tools::FetchPlugin::new(app.settings.fetch.clone())));
     plugins.extend(app.settings.compaction.plugins(app.settings.program.shorten)?);
-    plugins.extend(compaction::shared_lines(app).filter(|_| attended));
-    let dump = app.settings.program.debug_dump.as_ref().map(|dir| app.cwd.join(dir));
+    plugins.extend(compaction::shared_lines(&app.work, &app.settings).filter(|_| attended));
+    let dump = app.settings.program.debug_dump.as_ref().map(|dir| app.work.cwd.join(dir));
     plugins.extend(dump.map(|dir| {
-        let notices = app.notices.clone();
-        Arc::new(DumpFiles::new(dir, app.redactor.clone(), move |dir, error| {
+        let notices = app.work.machine.notices.clone();
+        Arc::new(DumpFiles::new(dir, app.work.machine.redactor.clone(), move |dir, error| {
             notices.show(&format!("warning: --debug-dump: cannot write to {}: {error}", dir.display()));
         })) as Arc<dyn Plugin>
     }));
@@ -158,19 +163,26 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     plugins.extend(app.settings.results.policies());
     plugins.extend(session_parts(app, session)?);
     if attended && app.settings.skills.enabled {
-        skills::watch_own(app, bus);
+        skills::watch_own(&app.work, &app.settings, bus);
     }
     let added = app.settings.additions.plugins.iter().map(|plugin| &**plugin);
     for plugin in plugins.iter().map(|plugin| &**plugin).chain(added) {
         bus.install(plugin).map_err(Failure::failed)?;
     }
     // In place of the one that the local plugin has.
-    sandbox::provide_reads(bus, app, judge, sandbox::Unseen { denied, private }, for_reads, is_in_sandbox);
-    mcp::record(app, bus);
+    sandbox::provide_reads(
+        bus,
+        (&app.work, &app.settings),
+        judge,
+        sandbox::Unseen { denied, private },
+        for_reads,
+        is_in_sandbox,
+    );
+    mcp::record(&app.work, &app.settings, bus);
     mcp::offer_skills(bus).map_err(Failure::failed)?;
     // A token that a sub-agent renewed is as lost as any other.
     let everywhere = HookOptions { reach: Some(Reach::Descendants), ..HookOptions::default() };
-    let notices = app.notices.clone();
+    let notices = app.work.machine.notices.clone();
     bus.scope("credentials").on_sync_at(everywhere, move |event: &OAuthRefresh, _: &Cx| {
         if let Some(why) = &event.unsaved {
             let name = &event.provider;
@@ -178,8 +190,8 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
             notices.show(&format!("warning: the renewed sign-in to {name} {what}: {why}"));
         }
     });
-    skills::tell(app, bus);
-    bus.scope("trust").provide_service::<dyn Trust>(app.trust.clone());
+    skills::tell(&app.work.machine, bus);
+    bus.scope("trust").provide_service::<dyn Trust>(app.work.machine.trust.clone());
     if let Some(ui) = host.ui {
         bus.scope("terminal").provide_service::<dyn Ui>(ui);
     }
@@ -190,24 +202,30 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
 }
 
 /// Makes the plugin of local commands, and of the files that are there.
-fn local(app: &AppContext, children: Environment, sandbox: Option<Arc<SandboxExec>>) -> Outcome<LocalPlugin> {
-    let local = LocalPlugin::new(children.clone(), files(app)?).host_files(app.host_files.clone());
+fn local(
+    work: &Workplace,
+    settings: &Settings,
+    children: Environment,
+    sandbox: Option<Arc<SandboxExec>>,
+) -> Outcome<LocalPlugin> {
+    let local = LocalPlugin::new(children.clone(), files(work, settings)?)
+        .host_files(work.machine.host_files.clone());
     Ok(match sandbox {
         Some(sandbox) => local.sandboxed(sandbox),
-        None => local.running(process(app, children)),
+        None => local.running(process(settings, children)),
     })
 }
 
 /// Commands as processes of the person's.
-pub(crate) fn process(app: &AppContext, children: Environment) -> ProcessExec {
+pub(crate) fn process(settings: &Settings, children: Environment) -> ProcessExec {
     let exec = ProcessExec::supervised(children, Supervision::of_this_program());
-    exec.limited(app.settings.limits.limits())
+    exec.limited(settings.limits.limits())
 }
 
 /// Executor of the person's own programs, such as hooks, as processes on this host, whatever the execution context of the
 /// model's commands: a hook that judges commands must not run where those could change it.
-fn of_person(app: &AppContext, bus: &Bus, children: Environment) -> Arc<dyn Exec> {
-    let exec = Arc::new(process(app, children));
+fn of_person(settings: &Settings, bus: &Bus, children: Environment) -> Arc<dyn Exec> {
+    let exec = Arc::new(process(settings, children));
     let closing = exec.clone();
     bus.scope("own-programs").on_close(async move || closing.close().await);
     exec
@@ -220,18 +238,18 @@ fn advise(mode: &str) -> String {
 }
 
 /// The files a conversation may reach.
-pub(crate) fn files(app: &AppContext) -> Outcome<WorkspaceFiles> {
-    let mut files = WorkspaceFiles::new(app.roots()).map_err(Failure::failed)?;
-    if let Some(home) = app.env.path("HOME") {
+pub(crate) fn files(work: &Workplace, settings: &Settings) -> Outcome<WorkspaceFiles> {
+    let mut files = WorkspaceFiles::new(work.roots()).map_err(Failure::failed)?;
+    if let Some(home) = work.machine.env.path("HOME") {
         files = files.home(home);
     }
-    if let Some(auth) = app.dirs.credentials().as_deref().and_then(std::path::Path::parent) {
+    if let Some(auth) = work.machine.dirs.credentials().as_deref().and_then(std::path::Path::parent) {
         files = files.secret(auth);
     }
-    for own in app.dirs.own(&app.roots()) {
+    for own in work.machine.dirs.own(&work.roots()) {
         files = files.protected(own);
     }
-    for path in sandbox::hidden(app) {
+    for path in sandbox::hidden(&work.machine, settings) {
         files = files.hidden(path);
     }
     Ok(files)
@@ -249,7 +267,7 @@ pub(crate) fn session_parts(app: &AppContext, session: &Session) -> Outcome<Vec<
         })));
     }
     if let Some(dir) = &session.outputs {
-        let files = files(app)?.read_only(dir).map_err(Failure::failed)?;
+        let files = files(&app.work, &app.settings)?.read_only(dir).map_err(Failure::failed)?;
         let files = ExecutionTarget::of(app)?.with_outputs(files, dir);
         let blobs = Arc::new(FileBlobs::new(dir.join("blobs"), Arc::new(LocalStateFiles::default())));
         parts.push(Arc::new(plugin_fn("session-files", move |scope| {
@@ -267,12 +285,17 @@ pub(crate) fn session_parts(app: &AppContext, session: &Session) -> Outcome<Vec<
 }
 
 /// The provider at an endpoint, inside its retries.
-pub(crate) async fn provider(app: &AppContext, endpoint: &SelectedEndpoint) -> Outcome<Arc<dyn Provider>> {
+pub(crate) async fn provider(
+    machine: &Machine,
+    settings: &Settings,
+    shared: &Shared,
+    endpoint: &SelectedEndpoint,
+) -> Outcome<Arc<dyn Provider>> {
     let provider = &endpoint.provider;
-    let connection = connection(app, endpoint).await?;
-    let said = app.settings.providers.get(&provider.name).cloned().unwrap_or_default();
+    let connection = connection(machine, settings, endpoint).await?;
+    let said = settings.providers.get(&provider.name).cloned().unwrap_or_default();
     let mut options = said.options;
-    compaction::ask_server(&app.settings, provider, &mut options)?;
+    compaction::ask_server(settings, provider, &mut options)?;
     let made = match &provider.prebuilt {
         Some(ready) => Ok(ready.clone()),
         None => provider.vendor.provider_with(connection, &options),
@@ -282,7 +305,7 @@ pub(crate) async fn provider(app: &AppContext, endpoint: &SelectedEndpoint) -> O
             Failure::auth(format!("{error} with `zk auth login {}`", provider.vendor.name))
         }
         SetupError::Options { .. } => {
-            let origin = app.settings.origin_below(&["providers", &provider.name, "options"]);
+            let origin = settings.origin_below(&["providers", &provider.name, "options"]);
             let place = origin.map_or(String::new(), |origin| format!("{}: ", origin.place));
             Failure::usage(format!("{place}{error}"))
         }
@@ -291,16 +314,20 @@ pub(crate) async fn provider(app: &AppContext, endpoint: &SelectedEndpoint) -> O
     if inner.is_retrying() {
         return Ok(inner);
     }
-    Ok(Arc::new(Retrying::sharing(&app.limits, inner, policy(&said.retry))))
+    Ok(Arc::new(Retrying::sharing(&shared.limits, inner, policy(&said.retry))))
 }
 
 /// The connection that the settings and the credentials describe.
-async fn connection(app: &AppContext, endpoint: &SelectedEndpoint) -> Outcome<Connection> {
+async fn connection(
+    machine: &Machine,
+    settings: &Settings,
+    endpoint: &SelectedEndpoint,
+) -> Outcome<Connection> {
     let SelectedEndpoint { provider, base_url, credential, .. } = endpoint;
     let name = &*provider.name;
     let http = Http::new();
-    let auth = credentials::auth(app, name, credential.as_ref(), &http).await?;
-    let said = app.settings.providers.get(name).cloned().unwrap_or_default();
+    let auth = credentials::auth(machine, settings, name, credential.as_ref(), &http).await?;
+    let said = settings.providers.get(name).cloned().unwrap_or_default();
     let auth = match (auth, said.auth_header) {
         (Auth::Key(key), Some(header)) => {
             Auth::Header { name: header, prefix: said.auth_prefix.unwrap_or_default(), key }
@@ -321,7 +348,7 @@ async fn connection(app: &AppContext, endpoint: &SelectedEndpoint) -> Outcome<Co
         account,
         extra_body: said.extra_body,
         extra_headers: said.headers.into_iter().collect(),
-        models: app.settings.models(name),
+        models: settings.models(name),
         clocks: Some(said.clocks.clocks(base_url)),
         default_model: said.model.or(usual.default_model),
         http,
@@ -339,12 +366,17 @@ fn policy(said: &RetrySettings) -> RetryPolicy {
 }
 
 /// The model asked for, the one the session used, the provider's default, or the first one a server has.
-pub(crate) async fn model(app: &AppContext, provider: &dyn Provider, session: &Session) -> Outcome<Model> {
-    if let Some(name) = &app.settings.program.model {
-        let id = app.settings.known_providers().model_id(provider.name(), name);
+pub(crate) async fn model(
+    machine: &Machine,
+    settings: &Settings,
+    provider: &dyn Provider,
+    session: &Session,
+) -> Outcome<Model> {
+    if let Some(name) = &settings.program.model {
+        let id = settings.known_providers().model_id(provider.name(), name);
         let model = describe_model(provider, &id).await;
-        if let Some(unknown) = app.settings.known_providers().misspelt_model(provider, &model).await {
-            app.notices.show(&format!("warning: {}: {}", model.reference(), select::note(&unknown)));
+        if let Some(unknown) = settings.known_providers().misspelt_model(provider, &model).await {
+            machine.notices.show(&format!("warning: {}: {}", model.reference(), select::note(&unknown)));
         }
         return Ok(model);
     }
@@ -352,7 +384,7 @@ pub(crate) async fn model(app: &AppContext, provider: &dyn Provider, session: &S
     if let Some(model) = before {
         return Ok(describe_model(provider, &model.model).await);
     }
-    default_model_of(app, provider).await
+    default_model_of(settings, provider).await
 }
 
 /// Describes a model by all that is known of it, also to the server if that says so soon.
@@ -363,9 +395,9 @@ pub(crate) async fn describe_model(provider: &dyn Provider, id: &str) -> Model {
 }
 
 /// The provider's default, or the first model a server has.
-pub(crate) async fn default_model_of(app: &AppContext, provider: &dyn Provider) -> Outcome<Model> {
+pub(crate) async fn default_model_of(settings: &Settings, provider: &dyn Provider) -> Outcome<Model> {
     if let Some(name) = provider.default_model() {
-        let id = app.settings.known_providers().model_id(provider.name(), &name);
+        let id = settings.known_providers().model_id(provider.name(), &name);
         return Ok(describe_model(provider, &id).await);
     }
     let listed = provider.list_models(&Bus::new().cx()).await.map_err(|error| {
@@ -381,7 +413,7 @@ pub(crate) async fn default_model_of(app: &AppContext, provider: &dyn Provider) 
         )));
     };
     models.into_iter().next().ok_or_else(|| {
-        let next = match app.settings.additions.providers.vendors().named(name).map(|vendor| vendor.dialect) {
+        let next = match settings.additions.providers.vendors().named(name).map(|vendor| vendor.dialect) {
             Some(VendorDialect::Ollama) => "get one with `ollama pull NAME`",
             _ => "let it load one, or name one with --model",
         };
@@ -390,12 +422,12 @@ pub(crate) async fn default_model_of(app: &AppContext, provider: &dyn Provider) 
 }
 
 /// The sections of the system prompt.
-pub(crate) fn install_sections(app: &AppContext, bus: &Bus) -> Outcome<()> {
-    prompt::install_own(app, bus)?;
-    bus.install(&prompt::Appended::new(&app.settings)).map_err(Failure::failed)?;
-    bus.install(&prompt::instructions(app)).map_err(Failure::failed)?;
-    prompt::install_context(app, bus)?;
-    prompt::tell(app, bus);
+pub(crate) fn install_sections(work: &Workplace, settings: &Settings, bus: &Bus) -> Outcome<()> {
+    prompt::install_own(settings, bus)?;
+    bus.install(&prompt::Appended::new(settings)).map_err(Failure::failed)?;
+    bus.install(&prompt::instructions(work)).map_err(Failure::failed)?;
+    prompt::install_context(work, bus)?;
+    prompt::tell(&work.machine, bus);
     Ok(())
 }
 
@@ -408,7 +440,7 @@ pub(crate) fn agent(
     session: &Session,
 ) -> Outcome<Agent> {
     let settings = &app.settings;
-    settings.check_preset(&app.project)?;
+    settings.check_preset(&app.work.project)?;
     let lists = [
         ("tools.allowed", "--allowed-tools", &settings.calls.allowed),
         ("tools.disallowed", "--disallowed-tools", &settings.calls.disallowed),
@@ -419,17 +451,17 @@ pub(crate) fn agent(
         if matches!(origin, Some(crate::settings::Layer::CommandLine)) {
             return Err(Failure::usage(format!("{flag}: {why}")));
         }
-        app.notices.show(&format!("warning: {key}: {why}"));
+        app.work.machine.notices.show(&format!("warning: {key}: {why}"));
     }
-    install_sections(app, bus)?;
+    install_sections(&app.work, &app.settings, bus)?;
     // The end of a run says what to do next, wherever it is shown.
     bus.scope("error-formatter").provide_service(Arc::new(ErrorFormatter::new(summary::run_error)));
     commands::note_breaks(bus);
     commands::note_savings(bus);
     let of_model = settings.program.model.as_deref().and_then(|name| split_thinking_level(name).1);
     let level = match (of_model, session.loaded.thinking) {
-        (Some(level), _) if !thinking_is_overridden(app) => level,
-        (None, Some(level)) if !thinking_is_overridden(app) => level,
+        (Some(level), _) if !thinking_is_overridden(&app.settings) => level,
+        (None, Some(level)) if !thinking_is_overridden(&app.settings) => level,
         (Some(_) | None, _) => settings.program.thinking,
     };
     let name = provider.name().to_owned();
@@ -442,7 +474,7 @@ pub(crate) fn agent(
         .behavior(behavior::behavior(settings, bus))
         .history(session.loaded.messages.clone())
         .spawn(agents::options(app, &name))
-        .cwd(ExecutionTarget::cwd(app, bus));
+        .cwd(ExecutionTarget::cwd(&app.work, &app.settings, bus));
     if let Some(entries) = session.take_restored() {
         builder = builder.restored(entries);
     }
@@ -453,9 +485,9 @@ pub(crate) fn agent(
 }
 
 /// Whether a thinking level was asked for here and now, so that the session's own does not count.
-pub(crate) fn thinking_is_overridden(app: &AppContext) -> bool {
+pub(crate) fn thinking_is_overridden(settings: &Settings) -> bool {
     use crate::settings::Layer;
-    app.settings.origin("thinking").is_some_and(|origin| match origin.layer {
+    settings.origin("thinking").is_some_and(|origin| match origin.layer {
         Layer::CommandLine | Layer::Managed | Layer::Preset | Layer::ProjectPreset => true,
         Layer::Default | Layer::User | Layer::Project | Layer::ProjectLocal | Layer::Environment => false,
     })

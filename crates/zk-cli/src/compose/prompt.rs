@@ -11,7 +11,7 @@ use zk_skills::{
     InstructionsLoaded, InstructionsPlugin,
 };
 
-use crate::app::AppContext;
+use crate::app::{Machine, Workplace};
 use crate::exit::{Failure, Outcome};
 use crate::settings::Settings;
 use zk_chat::OWN_COMMANDS;
@@ -66,8 +66,8 @@ impl PromptSection for Frontend {
 
 /// zk's own sections: who the agent is, where its answers are read, and how to work; nothing where a person's own prompt takes
 /// their place.
-pub(crate) fn install_own(app: &AppContext, bus: &Bus) -> Outcome<()> {
-    if app.settings.program.system.is_some() {
+pub(crate) fn install_own(settings: &Settings, bus: &Bus) -> Outcome<()> {
+    if settings.program.system.is_some() {
         return Ok(());
     }
     let scope = bus.scope("zk");
@@ -105,35 +105,35 @@ impl Plugin for Appended {
 }
 
 /// The instructions of the person and of the project.
-pub(crate) fn instructions(app: &AppContext) -> InstructionsPlugin {
-    let own = app.dirs.config.as_ref().map(|config| config.join("AGENTS.md"));
-    InstructionsPlugin::new(&app.cwd, &app.project, own)
+pub(crate) fn instructions(work: &Workplace) -> InstructionsPlugin {
+    let own = work.machine.dirs.config.as_ref().map(|config| config.join("AGENTS.md"));
+    InstructionsPlugin::new(&work.cwd, &work.project, own)
 }
 
 /// Installs the context that a model is given before a prompt, and the slash commands that are files.
-pub(crate) fn install_context(app: &AppContext, bus: &Bus) -> Outcome<()> {
+pub(crate) fn install_context(work: &Workplace, bus: &Bus) -> Outcome<()> {
     bus.install(&ContextStreams::new()).map_err(Failure::failed)?;
     let scope = bus.scope("environment");
-    let here = Arc::new(EnvironmentPart::new(&app.cwd));
+    let here = Arc::new(EnvironmentPart::new(&work.cwd));
     scope.provide::<dyn ContextProducer>("environment", here).map_err(Failure::failed)?;
-    let git = Arc::new(GitPart::new(&app.project));
+    let git = Arc::new(GitPart::new(&work.project));
     scope.provide::<dyn ContextProducer>("git", git).map_err(Failure::failed)?;
     bus.install(&BudgetPart::default()).map_err(Failure::failed)?;
-    let user = crate::skills::command_dirs(app);
-    let files = CommandFilesPlugin::new(&app.cwd, &app.project, user).reserving(OWN_COMMANDS);
+    let user = crate::skills::command_dirs(&work.machine);
+    let files = CommandFilesPlugin::new(&work.cwd, &work.project, user).reserving(OWN_COMMANDS);
     bus.install(&files).map_err(Failure::failed)?;
     Ok(())
 }
 
 /// Tells of instructions that are not read, and of commands that are not used.
-pub(crate) fn tell(app: &AppContext, bus: &Bus) {
-    let notices = app.notices.clone();
+pub(crate) fn tell(machine: &Machine, bus: &Bus) {
+    let notices = machine.notices.clone();
     bus.scope("command-notices").on_sync(move |found: &CommandFilesFound, _: &Cx| {
         for conflict in &found.conflicts {
             notices.show(&format!("warning: {}", visible_line(conflict)));
         }
     });
-    let notices = app.notices.clone();
+    let notices = machine.notices.clone();
     bus.scope("instruction-notices").on_sync(move |loaded: &InstructionsLoaded, _: &Cx| {
         for skipped in &loaded.skipped {
             notices.show(&format!("warning: instructions are not read: {}", visible_line(skipped)));

@@ -60,12 +60,14 @@ impl SessionSwitch {
 
     async fn begin(&self, target: &SwitchTarget) -> Result<Session, ConversationError> {
         // A new session is one of the directory that is worked in by now.
-        let app = AppContext { cwd: ExecutionTarget::now(&self.app, &self.bus.cx()), ..self.app.clone() };
+        let mut app = self.app.clone();
+        app.work.cwd = ExecutionTarget::now(&self.app.work, &self.app.settings, &self.bus.cx());
         let resume = match target {
             SwitchTarget::New => None,
             SwitchTarget::Session(id) => Some(Resume::Id(id.to_string())),
             SwitchTarget::Fork(entry) => {
-                let copied = self.current().copy_up_to(&sessions::place(&app), entry).await;
+                let copied =
+                    self.current().copy_up_to(&sessions::place(&app.work, &app.settings), entry).await;
                 let copied = copied.map_err(|error| refused(error.into()))?;
                 Some(Resume::Id(copied.to_string()))
             }
@@ -74,7 +76,7 @@ impl SessionSwitch {
                 return Err(ConversationError::Unsupported { what, reason });
             }
         };
-        sessions::begin(&app, resume.as_ref()).await.map_err(refused)
+        sessions::begin(&app.work, &app.settings, resume.as_ref()).await.map_err(refused)
     }
 }
 
@@ -108,7 +110,10 @@ impl SessionOpener for SessionSwitch {
             messages: session.loaded.messages.clone(),
             entries: session.take_restored().unwrap_or_default(),
             model: used.map(|model| self.provider.model(&model.model)),
-            thinking: session.loaded.thinking.filter(|_| !compose::thinking_is_overridden(&self.app)),
+            thinking: session
+                .loaded
+                .thinking
+                .filter(|_| !compose::thinking_is_overridden(&self.app.settings)),
             cwd: None,
             plugins,
         })

@@ -12,9 +12,10 @@ use zk_tui::plain::lines::shorten;
 use zk_tui::term::print_stderr;
 use zk_view::{Block, SubagentWords, rebuild};
 
-use crate::app::AppContext;
+use crate::app::{Machine, Workplace};
 use crate::args::Resume;
 use crate::exit::{Exit, Explain, Failure, Outcome};
+use crate::settings::Settings;
 
 pub(crate) use zk_session::{ConversationSession as Session, Kept};
 
@@ -22,28 +23,32 @@ pub(crate) use zk_session::{ConversationSession as Session, Kept};
 const MAX_OUTPUT_CHARS: usize = 2000;
 
 /// The place of this user's sessions, for a conversation in the directory worked in.
-pub(crate) fn place(app: &AppContext) -> SessionPlace {
-    let notices = app.notices.clone();
+pub(crate) fn place(work: &Workplace, settings: &Settings) -> SessionPlace {
+    let notices = work.machine.notices.clone();
     SessionPlace {
-        root: app.dirs.sessions(),
-        saves: app.settings.program.sessions,
-        outputs: app.dirs.outputs(),
-        temporary: app.env.path("TMPDIR").unwrap_or_else(|| "/tmp".into()),
-        cwd: app.cwd.clone(),
+        root: work.machine.dirs.sessions(),
+        saves: settings.program.sessions,
+        outputs: work.machine.dirs.outputs(),
+        temporary: work.machine.env.path("TMPDIR").unwrap_or_else(|| "/tmp".into()),
+        cwd: work.cwd.clone(),
         notices: NoticeSink::new(move |notice| tell(&notice, &notices)),
         explain: Some(append_subagent_output),
     }
 }
 
 /// The store of this user.
-pub(crate) fn store(app: &AppContext) -> Outcome<SqliteStore> {
-    Ok(place(app).store()?)
+pub(crate) fn store(machine: &Machine) -> Outcome<SqliteStore> {
+    Ok(machine.dirs.sessions().map(SqliteStore::new).ok_or(OpeningError::NoPlace)?)
 }
 
 /// Opens the session asked for, or a new one. A place that cannot be written costs the session, not the run,
 /// unless a session was asked for.
-pub(crate) async fn begin(app: &AppContext, resume: Option<&Resume>) -> Outcome<Session> {
-    let place = place(app);
+pub(crate) async fn begin(
+    work: &Workplace,
+    settings: &Settings,
+    resume: Option<&Resume>,
+) -> Outcome<Session> {
+    let place = place(work, settings);
     let start = match resume {
         None | Some(Resume::Choose) => SessionStart::New,
         Some(Resume::Latest) => SessionStart::Latest,
@@ -56,13 +61,13 @@ pub(crate) async fn begin(app: &AppContext, resume: Option<&Resume>) -> Outcome<
 }
 
 /// The last run of the session that is asked for, as it is shown: its end is there before all of it is read and checked.
-pub(crate) async fn end_of(app: &AppContext, resume: &Resume) -> Vec<Arc<Block>> {
+pub(crate) async fn end_of(work: &Workplace, settings: &Settings, resume: &Resume) -> Vec<Arc<Block>> {
     let start = match resume {
         Resume::Choose => SessionStart::New,
         Resume::Latest => SessionStart::Latest,
         Resume::Id(id) => SessionStart::Matching(id.trim().to_owned()),
     };
-    rebuild(&place(app).preview(&start).await)
+    rebuild(&place(work, settings).preview(&start).await)
 }
 
 /// The id that was given to `what`.

@@ -12,13 +12,14 @@ use zk_skills::{
     SkillsResolved, discover, left_out, scan,
 };
 
-use crate::app::AppContext;
+use crate::app::{Machine, Workplace};
+use crate::settings::Settings;
 
 /// The directories with skills that a person has of their own, the first before the others.
-pub(crate) fn user_dirs(app: &AppContext) -> Vec<PathBuf> {
-    let home = app.env.path("HOME");
+pub(crate) fn user_dirs(machine: &Machine) -> Vec<PathBuf> {
+    let home = machine.env.path("HOME");
     let below = |dir: &str| home.as_ref().map(|home| home.join(dir));
-    let own = app.dirs.config.as_ref().map(|config| config.join("skills"));
+    let own = machine.dirs.config.as_ref().map(|config| config.join("skills"));
     [below(".agents/skills"), own, below(".zk/skills"), below(".claude/skills")]
         .into_iter()
         .flatten()
@@ -26,21 +27,21 @@ pub(crate) fn user_dirs(app: &AppContext) -> Vec<PathBuf> {
 }
 
 /// The directories with commands that a person has of their own.
-pub(crate) fn command_dirs(app: &AppContext) -> Vec<PathBuf> {
-    let own = app.dirs.config.as_ref().map(|config| config.join("commands"));
-    own.into_iter().chain(app.env.path("HOME").map(|home| home.join(".claude/commands"))).collect()
+pub(crate) fn command_dirs(machine: &Machine) -> Vec<PathBuf> {
+    let own = machine.dirs.config.as_ref().map(|config| config.join("commands"));
+    own.into_iter().chain(machine.env.path("HOME").map(|home| home.join(".claude/commands"))).collect()
 }
 
 /// Returns the places that are searched for skills.
-pub(crate) fn roots(app: &AppContext) -> SkillRoots {
-    let own = &app.settings.skills;
-    let home = app.env.path("HOME");
+pub(crate) fn roots(work: &Workplace, settings: &Settings) -> SkillRoots {
+    let own = &settings.skills;
+    let home = work.machine.env.path("HOME");
     let path = |path: &String| at_home(path, home.as_deref()).unwrap_or_else(|| PathBuf::from(path));
     SkillRoots {
-        cwd: app.cwd.clone(),
-        project: app.project.clone(),
+        cwd: work.cwd.clone(),
+        project: work.project.clone(),
         configured: own.paths.iter().map(path).collect(),
-        user: user_dirs(app),
+        user: user_dirs(&work.machine),
         inline: Vec::new(),
         exclude: own.exclude.clone(),
         without_project: !own.project,
@@ -48,21 +49,21 @@ pub(crate) fn roots(app: &AppContext) -> SkillRoots {
 }
 
 /// The plugin, unless skills are switched off; their files are watched where a person is there.
-pub(crate) fn plugin(app: &AppContext, attended: bool) -> Option<Arc<dyn Plugin>> {
-    if !app.settings.skills.enabled {
+pub(crate) fn plugin(work: &Workplace, settings: &Settings, attended: bool) -> Option<Arc<dyn Plugin>> {
+    if !settings.skills.enabled {
         return None;
     }
-    let mut options = SkillsOptions::new(roots(app));
+    let mut options = SkillsOptions::new(roots(work, settings));
     options.watched = attended;
-    if let Some(max) = app.settings.skills.max_active {
+    if let Some(max) = settings.skills.max_active {
         options.max_active = max as usize;
     }
     Some(Arc::new(SkillsPlugin::new(options)))
 }
 
 /// Lets the directories of the person's skills be watched: those that are there.
-pub(crate) fn watch_own(app: &AppContext, bus: &Bus) {
-    let roots = roots(app);
+pub(crate) fn watch_own(work: &Workplace, settings: &Settings, bus: &Bus) {
+    let roots = roots(work, settings);
     let dirs: Vec<PathBuf> =
         roots.configured.into_iter().chain(roots.user).filter(|dir| dir.is_dir()).collect();
     if !dirs.is_empty()
@@ -72,9 +73,9 @@ pub(crate) fn watch_own(app: &AppContext, bus: &Bus) {
     }
 }
 
-/// Tells of skills that are not used.
-pub(crate) fn tell(app: &AppContext, bus: &Bus) {
-    let notices = app.notices.clone();
+/// Shows notices of skills that are not used.
+pub(crate) fn tell(machine: &Machine, bus: &Bus) {
+    let notices = machine.notices.clone();
     let told: Mutex<Vec<String>> = Mutex::default();
     bus.scope("skill-notices").on_sync(move |found: &SkillsResolved, _: &Cx| {
         for broken in &found.broken {
@@ -96,44 +97,44 @@ pub(crate) fn tell(app: &AppContext, bus: &Bus) {
 }
 
 /// The skills that are found now, without asking anybody.
-pub(crate) fn find(app: &AppContext) -> SkillSet {
-    discover(&roots(app), &app.host_files, Some(&*app.trust))
+pub(crate) fn find(work: &Workplace, settings: &Settings) -> SkillSet {
+    discover(&roots(work, settings), &work.machine.host_files, Some(&*work.machine.trust))
 }
 
 /// Each `SKILL.md` that is in no list of `set`, with the reason.
-pub(crate) fn left_out_of(app: &AppContext, set: &SkillSet) -> Vec<LeftOutSkill> {
-    left_out(&roots(app), set, &app.host_files)
+pub(crate) fn left_out_of(work: &Workplace, settings: &Settings, set: &SkillSet) -> Vec<LeftOutSkill> {
+    left_out(&roots(work, settings), set, &work.machine.host_files)
 }
 
 /// The skills of this project that nobody approved; only its directories are looked into.
-pub(crate) fn untrusted(app: &AppContext) -> Vec<Arc<Skill>> {
-    let roots = SkillRoots { configured: Vec::new(), user: Vec::new(), ..roots(app) };
-    if roots.without_project || !app.settings.skills.enabled {
+pub(crate) fn untrusted(work: &Workplace, settings: &Settings) -> Vec<Arc<Skill>> {
+    let roots = SkillRoots { configured: Vec::new(), user: Vec::new(), ..roots(work, settings) };
+    if roots.without_project || !settings.skills.enabled {
         return Vec::new();
     }
-    discover(&roots, &app.host_files, Some(&*app.trust)).untrusted
+    discover(&roots, &work.machine.host_files, Some(&*work.machine.trust)).untrusted
 }
 
 /// The lines of a skill that may be written to take a model over, for a person who decides about it.
-pub(crate) fn suspicions(app: &AppContext, skill: &Skill) -> Vec<String> {
-    let text = zk_skills::body(skill, &app.host_files).unwrap_or_default();
+pub(crate) fn suspicions(machine: &Machine, skill: &Skill) -> Vec<String> {
+    let text = zk_skills::body(skill, &machine.host_files).unwrap_or_default();
     let found = scan(&text).into_iter();
     found.map(|found| format!("warning: line {} {}: {}", found.line, found.what, found.quote)).collect()
 }
 
 /// Approves a skill of this project with all its files as they are.
-pub(crate) fn approve(app: &AppContext, skill: &Skill) -> Result<(), String> {
-    let approval =
-        SkillApproval::of(skill, &app.project, &app.host_files).map_err(|error| error.to_string())?;
+pub(crate) fn approve(work: &Workplace, skill: &Skill) -> Result<(), String> {
+    let approval = SkillApproval::of(skill, &work.project, &work.machine.host_files)
+        .map_err(|error| error.to_string())?;
     approval
-        .items(&app.project)
+        .items(&work.project)
         .iter()
-        .try_for_each(|item| app.trust.approve(item))
+        .try_for_each(|item| work.machine.trust.approve(item))
         .map_err(|error| error.to_string())
 }
 
 /// Whether a skill of this project is approved with all its files as they are.
-pub(crate) fn is_approved(app: &AppContext, skill: &Skill) -> bool {
-    let approval = SkillApproval::of(skill, &app.project, &app.host_files);
-    approval.is_ok_and(|approval| approval.is_given(&app.project, &*app.trust))
+pub(crate) fn is_approved(work: &Workplace, skill: &Skill) -> bool {
+    let approval = SkillApproval::of(skill, &work.project, &work.machine.host_files);
+    approval.is_ok_and(|approval| approval.is_given(&work.project, &*work.machine.trust))
 }

@@ -3,10 +3,10 @@ use std::pin::{Pin, pin};
 use std::sync::{Arc, OnceLock};
 
 use zk_agent::{AgentDefinition, RateLimits};
-use zk_auth::Secret;
 use zk_core::service::Redactor;
 use zk_exec::{LocalHostFiles, SshTunnel};
 use zk_permission::FileTrust;
+use zk_providers::select::GivenValues;
 use zk_tui::plain::Notices;
 
 use crate::dirs::Dirs;
@@ -15,33 +15,57 @@ use crate::exit::{Failure, Outcome};
 use crate::launch::Launch;
 use crate::settings::Settings;
 
-/// Context that every job starts from: the place of its work and the settings.
+/// Directories to work in, on the machine that zk runs on.
 #[derive(Clone)]
-pub(crate) struct AppContext {
-    pub(crate) env: Env,
-    pub(crate) dirs: Dirs,
-    pub(crate) settings: Settings,
+pub(crate) struct Workplace {
+    pub(crate) machine: Machine,
     /// The directory worked in, canonical.
     pub(crate) cwd: PathBuf,
     /// Directories to work in beside it, canonical.
     pub(crate) add_dirs: Vec<PathBuf>,
     /// The root of the project it belongs to.
     pub(crate) project: PathBuf,
-    pub(crate) verbose: bool,
+}
+
+impl Workplace {
+    /// The directories to work in, the first one first.
+    pub(crate) fn roots(&self) -> Vec<PathBuf> {
+        std::iter::once(&self.cwd).chain(&self.add_dirs).cloned().collect()
+    }
+}
+
+/// The machine and the person that zk runs for.
+#[derive(Clone)]
+pub(crate) struct Machine {
+    pub(crate) env: Env,
+    pub(crate) dirs: Dirs,
+    /// Reads what zk itself relies on.
+    pub(crate) host_files: LocalHostFiles,
     pub(crate) notices: Notices,
+    /// Keeps keys out of everything that is written.
+    pub(crate) redactor: Arc<Redactor>,
     /// Store of what was approved of projects.
     pub(crate) trust: Arc<FileTrust>,
-    /// Rate limits that the providers of this process share.
+}
+
+/// Connections that all conversations of this process share.
+#[derive(Clone, Default)]
+pub(crate) struct Shared {
+    /// Rate limits of the providers.
     pub(crate) limits: RateLimits,
     /// The tunnel to the host where commands run, once it was needed.
     pub(crate) tunnel: Arc<OnceLock<SshTunnel>>,
-    /// Reads what zk itself relies on.
-    pub(crate) host_files: LocalHostFiles,
-    /// Keeps keys out of everything that is written.
-    pub(crate) redactor: Arc<Redactor>,
+}
+
+/// Everything that was read before a job starts. A function takes the parts it needs; one that needs most of them takes
+/// the whole.
+#[derive(Clone)]
+pub(crate) struct AppContext {
+    pub(crate) work: Workplace,
+    pub(crate) settings: Settings,
     /// The address and the key that the command line has for whichever provider is chosen.
-    pub(crate) base_url: Option<String>,
-    pub(crate) api_key: Option<Secret>,
+    pub(crate) given: GivenValues,
+    pub(crate) shared: Shared,
     /// Settings of the command line; nothing where none are read.
     pub(crate) launch: Option<Arc<Launch>>,
     /// The sub-agents of the command line.
@@ -49,31 +73,20 @@ pub(crate) struct AppContext {
 }
 
 impl AppContext {
-    /// The directories to work in, the first one first.
-    pub(crate) fn roots(&self) -> Vec<PathBuf> {
-        std::iter::once(&self.cwd).chain(&self.add_dirs).cloned().collect()
-    }
-
-    /// The demo's app: its own directory, and nobody's settings.
+    /// The demo's context: its own directory, and nobody's settings.
     pub(crate) fn for_demo(&self, dir: &Path) -> Self {
         Self {
-            env: self.env.clone(),
-            dirs: self.dirs.clone(),
+            work: Workplace {
+                machine: self.work.machine.clone(),
+                cwd: dir.to_path_buf(),
+                add_dirs: Vec::new(),
+                project: dir.to_path_buf(),
+            },
             settings: Settings::for_demo(),
-            cwd: dir.to_path_buf(),
-            add_dirs: Vec::new(),
-            project: dir.to_path_buf(),
-            verbose: false,
-            notices: self.notices.clone(),
-            trust: self.trust.clone(),
-            limits: self.limits.clone(),
-            tunnel: Arc::default(),
-            host_files: self.host_files.clone(),
-            redactor: self.redactor.clone(),
+            given: GivenValues::default(),
+            shared: Shared { tunnel: Arc::default(), ..self.shared.clone() },
             launch: None,
             agents: Arc::default(),
-            base_url: None,
-            api_key: None,
         }
     }
 }

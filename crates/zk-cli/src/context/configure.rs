@@ -6,9 +6,11 @@ use std::sync::Arc;
 use zk_agent::AgentDefinition;
 use zk_core::service::HostFiles;
 use zk_exec::settings::at_home;
+use zk_providers::select::GivenValues;
 
+use crate::additions::Additions;
 use crate::agents;
-use crate::app::AppContext;
+use crate::app::{AppContext, Machine, Shared, Workplace};
 use crate::env::Env;
 use crate::exit::{Failure, Outcome};
 use crate::launch::Launch;
@@ -28,16 +30,22 @@ impl Configured {
     /// read, for a reload.
     fn read(
         launch: &Launch,
-        sources: &SettingsSources<'_>,
+        machine: &Machine,
+        project: &Path,
+        additions: Additions,
         before: Option<&Settings>,
-    ) -> Outcome<Configured> {
-        let (mut settings, mut warnings) = Settings::read(sources, launch.given.clone())?;
+    ) -> Outcome<Self> {
+        let Machine { env, dirs, host_files, trust, .. } = machine;
+        let extra = launch.config.as_deref();
+        let sources =
+            SettingsSources { env, dirs, files: host_files, project, trust: &**trust, extra, additions };
+        let (mut settings, mut warnings) = Settings::read(&sources, launch.given.clone())?;
         settings.trust_mcp_servers(&launch.trust_mcp, before)?;
         for file in &launch.mcp_configs {
-            settings.add_mcp_file(file, sources.files, &mut warnings)?;
+            settings.add_mcp_file(file, host_files, &mut warnings)?;
         }
-        let add_dirs = all_dirs(launch, &settings, sources.env)?;
-        Ok(Self { agents: given_agents(launch, sources.files)?, settings, add_dirs, warnings })
+        let add_dirs = all_dirs(launch, &settings, env)?;
+        Ok(Self { agents: given_agents(launch, host_files)?, settings, add_dirs, warnings })
     }
 }
 
@@ -53,31 +61,37 @@ fn given_agents(launch: &Launch, files: &dyn HostFiles) -> Outcome<Arc<[AgentDef
 }
 
 impl AppContext {
-    /// A copy of this context with the settings files read anew, and the warnings of that. `self` stays as it is.
-    pub(crate) fn reread(&self) -> Outcome<(Self, Vec<String>)> {
-        let (read, mut warnings) = self.configured(Some(&self.settings))?;
-        warnings.extend(read.settings.untrusted_warnings(&read.project));
-        let is_same_place = read.settings.program.context == self.settings.program.context;
-        let tunnel = if is_same_place { self.tunnel.clone() } else { Arc::default() };
-        Ok((Self { tunnel, ..read }, warnings))
+    /// The context of a start in the directory `cwd` of `project`, with everything that is set, and the warnings of reading
+    /// it.
+    pub(crate) fn read(
+        (cwd, project): (PathBuf, PathBuf),
+        machine: Machine,
+        launch: Launch,
+        given: GivenValues,
+        additions: Additions,
+    ) -> Outcome<(Self, Vec<String>)> {
+        let read = Configured::read(&launch, &machine, &project, additions, None)?;
+        let Configured { settings, add_dirs, agents, warnings } = read;
+        let work = Workplace { machine, cwd, add_dirs, project };
+        let (launch, shared) = (Some(Arc::new(launch)), Shared::default());
+        Ok((Self { work, settings, given, shared, launch, agents }, warnings))
     }
 
-    /// A copy of this context with everything that is set, and the warnings of reading it. `before` are the settings of the
-    /// last read, for a reload.
-    pub(crate) fn configured(&self, before: Option<&Settings>) -> Outcome<(Self, Vec<String>)> {
+    /// A copy of this context with the settings files read anew, and the warnings of that. `self` stays as it is.
+    pub(crate) fn reread(&self) -> Outcome<(Self, Vec<String>)> {
         let launch = self.launch.as_ref();
         let launch = launch.ok_or_else(|| Failure::usage("this conversation reads no settings"))?;
-        let sources = SettingsSources {
-            env: &self.env,
-            dirs: &self.dirs,
-            files: &self.host_files,
-            project: &self.project,
-            trust: &*self.trust,
-            extra: launch.config.as_deref(),
-            additions: self.settings.additions.clone(),
-        };
-        let Configured { settings, add_dirs, agents, warnings } = Configured::read(launch, &sources, before)?;
-        Ok((Self { settings, add_dirs, agents, ..self.clone() }, warnings))
+        let (before, project) = (&self.settings, &self.work.project);
+        let read =
+            Configured::read(launch, &self.work.machine, project, before.additions.clone(), Some(before))?;
+        let Configured { settings, add_dirs, agents, mut warnings } = read;
+        warnings.extend(settings.untrusted_warnings(project));
+        let mut shared = self.shared.clone();
+        if settings.program.context != before.program.context {
+            shared.tunnel = Arc::default();
+        }
+        let work = Workplace { add_dirs, ..self.work.clone() };
+        Ok((Self { work, settings, shared, agents, ..self.clone() }, warnings))
     }
 }
 

@@ -8,8 +8,9 @@ use zk_exec::{Environment, ProcessExec};
 use zk_providers::select::{CredentialAccess, CredentialSource, StoredCredentials, stored_credentials};
 use zk_providers::{Auth, Http};
 
-use crate::app::AppContext;
+use crate::app::Machine;
 use crate::exit::{Failure, Outcome};
+use crate::settings::Settings;
 
 /// Variables that password managers need beside those of every command: for reaching their agents.
 const KEY_COMMAND_ENV: [&str; 6] =
@@ -19,27 +20,27 @@ const KEY_COMMAND_ENV: [&str; 6] =
 pub(crate) const NO_STORE: &str = "there is no place for credentials: set HOME or ZK_HOME";
 
 /// The store of this user.
-pub(crate) fn store(app: &AppContext) -> Outcome<FileStore> {
-    app.dirs.credentials().map(FileStore::new).ok_or_else(|| Failure::usage(NO_STORE))
+pub(crate) fn store(machine: &Machine) -> Outcome<FileStore> {
+    machine.dirs.credentials().map(FileStore::new).ok_or_else(|| Failure::usage(NO_STORE))
 }
 
 /// Everything that is stored. A store that cannot be read is told of, and costs only what is in it.
-pub(crate) async fn all_stored(app: &AppContext) -> StoredCredentials {
-    let Ok(store) = store(app) else { return StoredCredentials::new() };
+pub(crate) async fn all_stored(machine: &Machine) -> StoredCredentials {
+    let Ok(store) = store(machine) else { return StoredCredentials::new() };
     let (stored, errors) = stored_credentials(&store).await;
     for error in errors {
         let next = match &error {
             StoreError::Entry { name, .. } => format!(": `zk auth login {name}`"),
             _ => String::new(),
         };
-        app.notices.show(&format!("warning: {error}{next}"));
+        machine.notices.show(&format!("warning: {error}{next}"));
     }
     stored
 }
 
 /// The authorisation server of a provider: from the settings, or the one that is known.
-pub(crate) fn client(app: &AppContext, name: &str) -> Outcome<Option<OAuthClient>> {
-    let Some(mut table) = app.settings.table(&["providers", name, "oauth"]) else {
+pub(crate) fn client(settings: &Settings, name: &str) -> Outcome<Option<OAuthClient>> {
+    let Some(mut table) = settings.table(&["providers", name, "oauth"]) else {
         return Ok(Some(zk_providers::subscription_sign_in()).filter(|client| client.name == name));
     };
     table.insert("name".to_owned(), name.into());
@@ -51,29 +52,30 @@ pub(crate) fn client(app: &AppContext, name: &str) -> Outcome<Option<OAuthClient
 
 /// The authentication of requests to `provider` with the credential of `source`.
 pub(crate) async fn auth(
-    app: &AppContext,
+    machine: &Machine,
+    settings: &Settings,
     provider: &str,
     source: Option<&CredentialSource>,
     http: &Http,
 ) -> Outcome<Auth> {
     let client = match source {
-        Some(CredentialSource::SignIn { .. }) => client(app, provider)?,
+        Some(CredentialSource::SignIn { .. }) => client(settings, provider)?,
         Some(CredentialSource::Key(_) | CredentialSource::Bearer(_) | CredentialSource::StoredKey) | None => {
             None
         }
     };
-    let store = store(app).ok().map(|store| Arc::new(store) as Arc<dyn CredentialStore>);
-    let env = app.env.clone();
+    let store = store(machine).ok().map(|store| Arc::new(store) as Arc<dyn CredentialStore>);
+    let env = machine.env.clone();
     let mut keys = KeyRing::new(move |name| env.text(name).map(str::to_owned));
     let exec = match source.and_then(CredentialSource::key_source) {
-        Some(KeySource::Command(_)) => Some(Arc::new(ProcessExec::new(key_environment(app)))),
+        Some(KeySource::Command(_)) => Some(Arc::new(ProcessExec::new(key_environment(machine)))),
         Some(KeySource::Literal(_) | KeySource::Env(_)) | None => None,
     };
     if let Some(exec) = &exec {
         // Not in the project: it would choose what a relative path means.
-        keys = keys.running(exec.clone(), app.env.path("HOME").unwrap_or_else(|| PathBuf::from("/")));
+        keys = keys.running(exec.clone(), machine.env.path("HOME").unwrap_or_else(|| PathBuf::from("/")));
     }
-    let access = CredentialAccess { store, client, keys, http, redactor: &app.redactor };
+    let access = CredentialAccess { store, client, keys, http, redactor: &machine.redactor };
     let auth = access.auth(provider, source).await;
     if let Some(exec) = exec {
         exec.close().await;
@@ -82,8 +84,8 @@ pub(crate) async fn auth(
 }
 
 /// Environment of a command that prints a key.
-fn key_environment(app: &AppContext) -> Environment {
-    let granted = KEY_COMMAND_ENV.iter().filter_map(|name| Some((*name, app.env.get(name)?)));
-    let environment = Environment::filtered(app.env.without_secrets());
+fn key_environment(machine: &Machine) -> Environment {
+    let granted = KEY_COMMAND_ENV.iter().filter_map(|name| Some((*name, machine.env.get(name)?)));
+    let environment = Environment::filtered(machine.env.without_secrets());
     granted.fold(environment, |all, (name, value)| all.grant(name, value))
 }

@@ -19,14 +19,14 @@ mod tests;
 impl AppContext {
     /// The endpoint that the settings, the keys or a local server lead to.
     pub(crate) async fn endpoint(&self) -> Outcome<SelectedEndpoint> {
-        let stored = credentials::all_stored(self).await;
-        Ok(selection(&self.settings, self.given(), stored).endpoint().await?)
+        let stored = credentials::all_stored(&self.work.machine).await;
+        Ok(selection(&self.settings, self.given.clone(), stored).endpoint().await?)
     }
 
     /// The endpoint of a provider that is named in the middle of a conversation: what the command line said
     /// was about the one it began with.
     pub(crate) async fn endpoint_of(&self, name: &str) -> Outcome<SelectedEndpoint> {
-        let stored = credentials::all_stored(self).await;
+        let stored = credentials::all_stored(&self.work.machine).await;
         let reason = SelectionReason::Named { origin: format!("/provider {name}") };
         Ok(selection(&self.settings, GivenValues::default(), stored).endpoint_of(name, reason)?)
     }
@@ -37,7 +37,7 @@ impl AppContext {
         provider: &NamedProvider,
         stored: &StoredCredentials,
     ) -> Option<(CredentialSource, String)> {
-        let selection = selection(&self.settings, self.given(), stored.clone());
+        let selection = selection(&self.settings, self.given.clone(), stored.clone());
         let (source, origin) = selection.credential(provider)?;
         let origin = match origin {
             CredentialOrigin::Given => "--api-key".to_owned(),
@@ -45,10 +45,6 @@ impl AppContext {
             CredentialOrigin::Stored => "stored".to_owned(),
         };
         Some((source, origin))
-    }
-
-    fn given(&self) -> GivenValues {
-        GivenValues { base_url: self.base_url.clone(), api_key: self.api_key.clone() }
     }
 }
 

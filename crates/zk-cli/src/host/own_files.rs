@@ -28,7 +28,7 @@ pub(crate) fn read(path: &Path, most: usize) -> io::Result<Vec<u8>> {
     }
 }
 
-/// As [`read`], of a file that is text.
+/// Reads a file that is text, as [`read`] does.
 pub(crate) fn read_text(path: &Path, most: usize) -> io::Result<String> {
     String::from_utf8(read(path, most)?).map_err(|_| io::Error::other("it is not UTF-8"))
 }

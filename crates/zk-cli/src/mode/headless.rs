@@ -19,7 +19,7 @@ use zk_view::ViewDriver;
 
 use super::told::{self, Refused, Teller};
 use super::{prompt_command, summary};
-use crate::app::{AppContext, runtime};
+use crate::app::{AppContext, Workplace, runtime};
 use crate::args::{Format, Prompt};
 use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
@@ -39,8 +39,8 @@ const FLUSH_LIMIT: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// One run without a person.
 pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
-    let Prompt { text, format, resume, schema, .. } = prompt;
-    let schema = schema.map(|file| read_schema(app, &file)).transpose()?;
+    let Prompt { text, format, resume, schema, verbose, .. } = prompt;
+    let schema = schema.map(|file| read_schema(&app.work, &file)).transpose()?;
     let text = stdin::join(text.clone(), stdin::text(text.is_some())?);
     if text.is_none() && resume.is_none() {
         return Err(Failure::usage("there is no prompt: zk -p \"what to do\", or pipe it to standard input"));
@@ -54,10 +54,11 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
     signals.arm_process(stop.clone(), move || no_waiting.stop_waiting());
     runtime()?.block_on(async {
         let endpoint = app.endpoint().await?;
-        let session = sessions::begin(app, resume.as_ref()).await?;
+        let session = sessions::begin(&app.work, &app.settings, resume.as_ref()).await?;
         // The prompt is about to be stored: its file is made while the rest gets ready.
         session.open.iter().for_each(|open| open.prepare());
-        let provider = match compose::provider(app, &endpoint).await {
+        let provider = match compose::provider(&app.work.machine, &app.settings, &app.shared, &endpoint).await
+        {
             Ok(provider) => provider,
             Err(failure) => {
                 // The file goes again; why there is no run is what counts.
@@ -65,7 +66,7 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
                 return Err(failure);
             }
         };
-        let host = HostOptions::unattended(app);
+        let host = HostOptions::unattended(&app.settings);
         let view = host.view.clone();
         if let Some(entries) = session.restored() {
             view.begin(&entries);
@@ -78,7 +79,7 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
             }
         };
         let built = async {
-            let model = compose::model(app, &*provider, &session).await?;
+            let model = compose::model(&app.work.machine, &app.settings, &*provider, &session).await?;
             compose::agent(app, &bus, provider.clone(), model, &session)
         };
         let agent = match built.await {
@@ -96,20 +97,20 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
         let options = options.behavior(Behavior { schema, ..Behavior::default() });
         let head = Headless {
             output,
-            stderr: SharedScreen::new(Screen::stderr(&app.env.terminal())),
+            stderr: SharedScreen::new(Screen::stderr(&app.work.machine.env.terminal())),
             format,
-            verbose: app.verbose,
+            verbose,
             before: view.view().blocks.len(),
             view,
-            redactor: app.redactor.clone(),
+            redactor: app.work.machine.redactor.clone(),
             denials: Arc::default(),
         };
         head.listen(&bus);
         let telling = head.tell();
         let stderr = head.stderr.clone();
-        app.notices.route_to(move |text| stderr.line(Style::PLAIN, &format!("zk: {text}")));
+        app.work.machine.notices.route_to(move |text| stderr.line(Style::PLAIN, &format!("zk: {text}")));
         if matches!(format, Format::StreamJson | Format::ViewJson) {
-            head.say(&init(app, &agent, &session));
+            head.say(&init(&app.work, &agent, &session));
         }
         let printing = match head.print_view() {
             Ok(printing) => printing,
@@ -314,10 +315,10 @@ impl Headless {
 }
 
 /// The JSON Schema that an answer is to follow.
-fn read_schema(app: &AppContext, file: &Path) -> Outcome<serde_json::Value> {
+fn read_schema(work: &Workplace, file: &Path) -> Outcome<serde_json::Value> {
     let cannot =
         |why: String| Failure::usage(format!("cannot use {} as a JSON Schema: {why}", file.display()));
-    let read = app.host_files.read(&app.cwd.join(file), &HostRead::whole(1 << 20));
+    let read = work.machine.host_files.read(&work.cwd.join(file), &HostRead::whole(1 << 20));
     let read = read.map_err(|error| cannot(error.to_string()))?;
     let schema: serde_json::Value =
         serde_json::from_slice(&read.bytes).map_err(|error| cannot(error.to_string()))?;
@@ -342,7 +343,7 @@ fn widest_flag(denials: &[PermissionDenial]) -> String {
 }
 
 /// The first line of `stream-json` and of `--view json`.
-fn init(app: &AppContext, agent: &Agent, session: &Session) -> serde_json::Value {
+fn init(work: &Workplace, agent: &Agent, session: &Session) -> serde_json::Value {
     let tools: Vec<String> =
         agent.bus().items::<dyn Tool>().iter().map(|tool| tool.name.to_string()).collect();
     json!({
@@ -352,7 +353,7 @@ fn init(app: &AppContext, agent: &Agent, session: &Session) -> serde_json::Value
         "session_id": session.open.as_ref().map(|open| open.id().clone()),
         "model": agent.model().reference(),
         "tools": tools,
-        "cwd": app.cwd,
+        "cwd": work.cwd,
         "version": env!("CARGO_PKG_VERSION"),
     })
 }

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use secrecy::ExposeSecret;
-use zk_agent::RateLimits;
 use zk_core::service::Redactor;
 use zk_exec::{LocalHostFiles, LocalStateFiles};
 use zk_permission::FileTrust;
@@ -18,7 +17,7 @@ use zk_tui::plain::Notices;
 use zk_tui::term;
 
 use crate::additions::Additions;
-use crate::app::AppContext;
+use crate::app::{AppContext, Machine};
 use crate::args::actions::HooksAction;
 use crate::args::cli::{Cli, OutputFormat};
 use crate::args::{Job, Task, help};
@@ -26,8 +25,6 @@ use crate::configure::canonical;
 use crate::dirs::Dirs;
 use crate::env::Env;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::launch::Launch;
-use crate::settings::Settings;
 use crate::{commands, mode, output};
 
 /// Prints the help of a subcommand, with the options that belong to it.
@@ -99,19 +96,7 @@ fn usage_hint(error: &clap::Error) -> Option<&'static str> {
 }
 
 fn start(task: Task, additions: Additions) -> Outcome<Exit> {
-    let Task {
-        job,
-        given,
-        base_url,
-        api_key,
-        config,
-        cwd,
-        verbose,
-        add_dirs,
-        trust_mcp,
-        mcp_configs,
-        agents,
-    } = task;
+    let Task { job, launch, endpoint, cwd } = task;
     let env = Env::read();
     let dirs = Dirs::new(&env);
     let cwd = directory(cwd)?;
@@ -125,58 +110,38 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
     let told = notices.clone();
     let trust = FileTrust::new(dirs.trust(), Arc::new(LocalStateFiles::default()))
         .telling(move |problem| told.show(&format!("warning: {problem}")));
-    let launch = Launch { given, config, trust_mcp, mcp_configs, agents, add_dirs };
-    let app = AppContext {
-        agents: Arc::default(),
-        launch: Some(Arc::new(launch)),
-        env,
-        dirs,
-        settings: Settings::unread(additions),
-        cwd,
-        add_dirs: Vec::new(),
-        project,
-        verbose,
-        notices,
-        trust: Arc::new(trust),
-        limits: RateLimits::default(),
-        tunnel: Arc::default(),
-        host_files,
-        redactor: Arc::new(Redactor::new()),
-        base_url,
-        api_key,
-    };
-    let (app, mut warnings) = app.configured(None)?;
+    let trust = Arc::new(trust);
+    let machine = Machine { env, dirs, host_files, notices, redactor: Arc::new(Redactor::new()), trust };
+    let (app, mut warnings) = AppContext::read((cwd, project), machine, launch, endpoint, additions)?;
     if !matches!(job, Job::Trust(_)) {
-        warnings.extend(app.settings.untrusted_warnings(&app.project));
+        warnings.extend(app.settings.untrusted_warnings(&app.work.project));
     }
     for warning in warnings {
         term::print_stderr(&format!("zk: warning: {warning}"));
     }
     if !matches!(job, Job::Trust(_)) {
-        app.trust.tell_problem();
+        app.work.machine.trust.tell_problem();
     }
-    app.env
-        .secrets()
-        .chain(app.api_key.as_ref().map(ExposeSecret::expose_secret))
-        .for_each(|secret| app.redactor.learn(secret));
-    term::redact_with(&app.redactor);
+    let key = app.given.api_key.as_ref().map(ExposeSecret::expose_secret);
+    app.work.machine.env.secrets().chain(key).for_each(|secret| app.work.machine.redactor.learn(secret));
+    term::redact_with(&app.work.machine.redactor);
     match job {
         Job::Prompt(prompt) => mode::run(&app, prompt),
         Job::Sessions(action) => commands::sessions(&app, action),
         Job::Context { id, json } => commands::context(&app, id.as_deref(), json),
         Job::Auth(action) => commands::auth(&app, action),
-        Job::ConfigKeys => commands::config_keys(&app),
-        Job::ConfigSchema { of_result } => commands::config_schema(&app, of_result),
-        Job::ConfigShow { origin } => commands::config_show(&app, origin),
+        Job::ConfigKeys => commands::config_keys(&app.work.machine),
+        Job::ConfigSchema { of_result } => commands::config_schema(&app.work.machine, of_result),
+        Job::ConfigShow { origin } => commands::config_show(&app.work.machine, &app.settings, origin),
         Job::Doctor => commands::doctor(&app),
         Job::Demo { keep } => commands::demo(&app, keep),
         Job::Models { filter, json } => commands::models(&app, &filter, json),
         Job::Trust(action) => commands::trust(&app, &action),
         Job::Mcp(action) => commands::mcp(&app, action),
         Job::Hooks(None) => commands::hooks(&app),
-        Job::Hooks(Some(HooksAction::List)) => commands::command_hooks(&app),
+        Job::Hooks(Some(HooksAction::List)) => commands::command_hooks(&app.work.machine, &app.settings),
         Job::PromptShow(action) => commands::prompt_command(&app, &action),
-        Job::Cost { action, by, all, json } => commands::cost(&app, action, by, all, json),
+        Job::Cost { action, by, all, json } => commands::cost(&app.work, action, by, all, json),
         Job::Skills(action) => commands::skills(&app, &action),
         Job::Policy(action) => commands::policy(&app, &action),
         Job::ExecServer { listen } => commands::exec_server(&app, listen.as_deref()),

@@ -130,7 +130,7 @@ impl Settings {
             .collect()
     }
 
-    /// Has no MCP server started.
+    /// Keeps every MCP server from being started.
     pub(crate) fn leave_out_mcp_servers(&mut self) {
         self.has_no_mcp = true;
     }

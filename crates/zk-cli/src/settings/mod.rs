@@ -103,11 +103,6 @@ pub(crate) struct SettingsSources<'a> {
 }
 
 impl Settings {
-    /// Settings of which nothing is read, of a program with these additions.
-    pub(crate) fn unread(additions: Additions) -> Self {
-        Self { additions, ..Self::default() }
-    }
-
     /// Settings that layers can be added to.
     ///
     /// # Errors

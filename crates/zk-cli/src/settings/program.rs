@@ -110,7 +110,7 @@ pub(crate) enum ThemeName {
 }
 
 impl ThemeName {
-    /// As it is written.
+    /// Returns the name as it is written in settings.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",

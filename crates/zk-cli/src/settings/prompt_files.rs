@@ -8,7 +8,7 @@ use crate::exit::Outcome;
 /// The most such a file may have, in bytes.
 const MAX_BYTES: usize = 256 * 1024;
 
-/// Their names in a project, and what each sets.
+/// Names of the files in a project, and what each sets.
 const FILES: [(&str, &str); 2] = [(".zk/SYSTEM.md", "system"), (".zk/APPEND_SYSTEM.md", "append_system")];
 
 /// Kind of these files for [`Trust`](zk_core::service::Trust).

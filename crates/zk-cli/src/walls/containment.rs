@@ -4,7 +4,7 @@ use zk_exec::settings::NetworkSetting;
 use zk_exec::{Environment, SandboxExec};
 use zk_permission::Mode;
 
-use crate::app::AppContext;
+use crate::app::Workplace;
 use crate::exit::{Failure, Outcome};
 use crate::sandbox;
 use crate::settings::{Layer, Settings};
@@ -36,7 +36,8 @@ impl ForReads {
 /// | `auto` | none named, or `sandbox` | `auto` in the sandbox, or a refusal to start |
 /// | another | none named | that mode, in the process context |
 ///
-/// What runs unasked as a read runs in a read-only sandbox in each of them, unless a context other than the sandbox was named.
+/// Commands that run unasked, as reads, run in a read-only sandbox in each of them, unless a context other
+/// than the sandbox was named.
 #[derive(Debug)]
 pub(crate) struct Containment {
     pub(crate) mode: Mode,
@@ -59,8 +60,7 @@ pub(crate) struct Containment {
 
 impl Containment {
     /// Reads the containment from the settings. A sandbox was tested.
-    pub(crate) fn of(app: &AppContext, allow_all: bool) -> Outcome<Self> {
-        let settings = &app.settings;
+    pub(crate) fn of(work: &Workplace, settings: &Settings, allow_all: bool) -> Outcome<Self> {
         let has_network = settings.sandbox.network == NetworkSetting::All;
         let named = named_mode(settings, allow_all)?;
         let elsewhere = settings.context_text().filter(|context| context.contains(':')).map(str::to_owned);
@@ -78,7 +78,11 @@ impl Containment {
             // Nothing is asked about; a tighter mode may be chosen later.
             Mode::All => Self { for_reads: ForReads::Later, restricts_reads: true, ..found },
             Mode::ReadOnly | Mode::Ask | Mode::AcceptEdits | Mode::Auto => {
-                match sandbox::start_for_reads(app, Environment::filtered(app.env.without_secrets())) {
+                match sandbox::start_for_reads(
+                    work,
+                    settings,
+                    Environment::filtered(work.machine.env.without_secrets()),
+                ) {
                     Ok(exec) => Self { for_reads: ForReads::Tested(Box::new(exec)), ..found },
                     Err(failure) if found.sandbox.is_some() => {
                         Self { restricts_reads: true, reads_problem: Some(failure.message), ..found }
@@ -87,7 +91,8 @@ impl Containment {
                 }
             }
         };
-        let start = || sandbox::start(app, Environment::filtered(app.env.without_secrets()));
+        let start =
+            || sandbox::start(work, settings, Environment::filtered(work.machine.env.without_secrets()));
         let contained = |mode, exec| {
             with_reads_held(Self {
                 sandbox: Some(exec),
@@ -102,8 +107,8 @@ impl Containment {
             )),
             (Some("sandbox") | None, Some(Mode::Auto)) => Ok(contained(Mode::Auto, start()?)),
             (Some("sandbox"), named) => {
-                let environment = Environment::filtered(app.env.without_secrets());
-                let (exec, problem) = sandbox::start_or_degrade(app, environment)?;
+                let environment = Environment::filtered(work.machine.env.without_secrets());
+                let (exec, problem) = sandbox::start_or_degrade(work, settings, environment)?;
                 let is_whole = problem.is_none() && !has_network;
                 let usual = if is_whole { Mode::Auto } else { Mode::Ask };
                 let mode = named.unwrap_or(usual);

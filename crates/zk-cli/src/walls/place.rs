@@ -11,15 +11,16 @@ use zk_exec::{
     SshTarget, SshTunnel, WorkspaceFiles,
 };
 
-use crate::app::AppContext;
+use crate::app::{AppContext, Machine, Shared, Workplace};
 use crate::exit::{Failure, Outcome};
 use crate::sandbox;
+use crate::settings::Settings;
 
 /// Serves what takes the place of this machine's commands and files; nothing if they are this machine's.
 pub(crate) enum ExecutionTarget {
     Here,
     Docker(Arc<DockerExec>),
-    /// With what each command may use there.
+    /// A machine, with what each command may use there.
     Remote(Remote, Limits),
 }
 
@@ -29,35 +30,36 @@ impl ExecutionTarget {
         Ok(match app.settings.context() {
             ContextName::Process | ContextName::Sandbox => Self::Here,
             ContextName::Docker(image) => {
-                let exec = DockerExec::new(docker(app, image));
+                let exec = DockerExec::new(docker(&app.work, &app.settings, image));
                 exec.check().map_err(Failure::failed)?;
                 Self::Docker(Arc::new(exec))
             }
             ContextName::Remote(socket) => {
                 Self::Remote(Remote::connect(socket).map_err(Failure::failed)?, app.settings.limits.limits())
             }
-            ContextName::Ssh(host) => {
-                Self::Remote(connect_over_ssh(app, &host)?, app.settings.limits.limits())
-            }
+            ContextName::Ssh(host) => Self::Remote(
+                connect_over_ssh(&app.work.machine, &app.shared, &host)?,
+                app.settings.limits.limits(),
+            ),
         })
     }
 
     /// The directory a conversation works in.
-    pub(crate) fn cwd(app: &AppContext, bus: &Bus) -> PathBuf {
-        let there = if Self::is_elsewhere(app) { bus.service::<dyn Files>() } else { None };
+    pub(crate) fn cwd(work: &Workplace, settings: &Settings, bus: &Bus) -> PathBuf {
+        let there = if Self::is_elsewhere(settings) { bus.service::<dyn Files>() } else { None };
         let roots = there.map(|files| files.roots());
-        roots.and_then(|roots| roots.into_iter().next()).unwrap_or_else(|| app.cwd.clone())
+        roots.and_then(|roots| roots.into_iter().next()).unwrap_or_else(|| work.cwd.clone())
     }
 
     /// The directory of this machine that a conversation works in by now.
-    pub(crate) fn now(app: &AppContext, cx: &Cx) -> PathBuf {
-        let moved = if Self::is_elsewhere(app) { None } else { TurnCwd::of(cx) };
-        moved.unwrap_or_else(|| app.cwd.clone())
+    pub(crate) fn now(work: &Workplace, settings: &Settings, cx: &Cx) -> PathBuf {
+        let moved = if Self::is_elsewhere(settings) { None } else { TurnCwd::of(cx) };
+        moved.unwrap_or_else(|| work.cwd.clone())
     }
 
     /// Whether the directories of a conversation are those of another machine.
-    pub(crate) fn is_elsewhere(app: &AppContext) -> bool {
-        match app.settings.context() {
+    pub(crate) fn is_elsewhere(settings: &Settings) -> bool {
+        match settings.context() {
             // The directory is mounted at its own path.
             ContextName::Process | ContextName::Sandbox | ContextName::Docker(_) => false,
             ContextName::Remote(_) | ContextName::Ssh(_) => true,
@@ -76,14 +78,14 @@ impl ExecutionTarget {
 }
 
 /// Connects to what is served on another host, through one tunnel for all conversations.
-fn connect_over_ssh(app: &AppContext, host: &SshTarget) -> Outcome<Remote> {
+fn connect_over_ssh(machine: &Machine, shared: &Shared, host: &SshTarget) -> Outcome<Remote> {
     let fail = |why: String| Failure::failed(format!("cannot reach zk on {host} with ssh: {why}"));
-    if app.tunnel.get().is_none() {
-        let tunnel = open_tunnel(app, host).map_err(|error| fail(error.to_string()))?;
+    if shared.tunnel.get().is_none() {
+        let tunnel = open_tunnel(machine, host).map_err(|error| fail(error.to_string()))?;
         // Whoever was first has the one that counts.
-        let _ = app.tunnel.set(tunnel);
+        let _ = shared.tunnel.set(tunnel);
     }
-    let Some(tunnel) = app.tunnel.get() else { return Err(fail("there is no tunnel".into())) };
+    let Some(tunnel) = shared.tunnel.get() else { return Err(fail("there is no tunnel".into())) };
     Remote::connect(tunnel.socket()).map_err(|error| match (tunnel.stderr_tail(), error) {
         (said, RemoteError::Unreachable { source, .. }) if said.is_empty() => fail(source.to_string()),
         (said, RemoteError::Unreachable { .. }) => fail(said),
@@ -91,26 +93,28 @@ fn connect_over_ssh(app: &AppContext, host: &SshTarget) -> Outcome<Remote> {
     })
 }
 
-fn open_tunnel(app: &AppContext, target: &SshTarget) -> io::Result<SshTunnel> {
-    let mut environment = Environment::filtered(app.env.without_secrets());
-    if let Some(agent) = app.env.get("SSH_AUTH_SOCK") {
+fn open_tunnel(machine: &Machine, target: &SshTarget) -> io::Result<SshTunnel> {
+    let mut environment = Environment::filtered(machine.env.without_secrets());
+    if let Some(agent) = machine.env.get("SSH_AUTH_SOCK") {
         environment = environment.grant("SSH_AUTH_SOCK", agent);
     }
-    SshTunnel::open(target, environment, &app.env.runtime_dir())
+    SshTunnel::open(target, environment, &machine.env.runtime_dir())
 }
 
 /// The container that the settings describe.
-fn docker(app: &AppContext, image: String) -> DockerOptions {
-    let mut options = DockerOptions::new(image, &app.cwd);
-    options.limits = app.settings.limits.limits();
-    options.project = Some(app.project.clone());
-    options.home = app.env.path("HOME");
-    options.writable = app.roots().into_iter().skip(1).collect();
-    options.hidden = [sandbox::hidden(app), app.dirs.own(&app.roots())].concat();
-    options.state.clone_from(&app.dirs.state);
-    options.network = app.settings.docker.network;
-    let of_environment = || app.env.get("DOCKER_HOST")?.to_str()?.strip_prefix("unix://").map(PathBuf::from);
-    if let Some(socket) = app.settings.docker.socket.clone().or_else(of_environment) {
+fn docker(work: &Workplace, settings: &Settings, image: String) -> DockerOptions {
+    let mut options = DockerOptions::new(image, &work.cwd);
+    options.limits = settings.limits.limits();
+    options.project = Some(work.project.clone());
+    options.home = work.machine.env.path("HOME");
+    options.writable = work.roots().into_iter().skip(1).collect();
+    options.hidden =
+        [sandbox::hidden(&work.machine, settings), work.machine.dirs.own(&work.roots())].concat();
+    options.state.clone_from(&work.machine.dirs.state);
+    options.network = settings.docker.network;
+    let of_environment =
+        || work.machine.env.get("DOCKER_HOST")?.to_str()?.strip_prefix("unix://").map(PathBuf::from);
+    if let Some(socket) = settings.docker.socket.clone().or_else(of_environment) {
         options.socket = socket;
     }
     options

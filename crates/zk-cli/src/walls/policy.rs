@@ -9,24 +9,24 @@ use zk_permission::{
     Approvals, Audit, HostPathClassifier, Layer, ModeSwitch, PermissionJudge, PrivateFiles, RuleBase, Rules,
 };
 
-use crate::app::AppContext;
+use crate::app::{Machine, Workplace};
 use crate::containment::{Containment, widest_mode};
-use crate::settings::Layer as SettingsLayer;
+use crate::settings::{Layer as SettingsLayer, Settings};
 use crate::{own_files, sandbox};
 
 /// The path of commands if the environment has none.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The rules of the settings and of what was approved in this project. The second part is why approvals do not count.
-pub(crate) fn rules(app: &AppContext) -> (Rules, Option<String>) {
-    let base = RuleBase { root: app.project.clone(), home: app.env.path("HOME") };
+pub(crate) fn rules(work: &Workplace, settings: &Settings) -> (Rules, Option<String>) {
+    let base = RuleBase { root: work.project.clone(), home: work.machine.env.path("HOME") };
     let mut rules = Rules::new();
     let mut problems = Vec::new();
-    for (layer, decision, text) in app.settings.rules() {
+    for (layer, decision, text) in settings.rules() {
         let wrong = rules.extend(of_settings(layer), decision, &[text], &base);
         problems.extend(wrong.iter().map(ToString::to_string));
     }
-    match approvals(app).map(|approvals| approvals.rules(&app.project)) {
+    match approvals(&work.machine).map(|approvals| approvals.rules(&work.project)) {
         None => {}
         Some(Ok(approved)) => approved.into_iter().for_each(|rule| rules.push(rule)),
         Some(Err(error)) => problems.push(error.to_string()),
@@ -35,22 +35,22 @@ pub(crate) fn rules(app: &AppContext) -> (Rules, Option<String>) {
 }
 
 /// The file of what was approved for good.
-pub(crate) fn approvals(app: &AppContext) -> Option<Approvals> {
+pub(crate) fn approvals(machine: &Machine) -> Option<Approvals> {
     Some(Approvals::new(
-        app.dirs.approvals()?,
-        Arc::new(LocalStateFiles::new(app.host_files.clone()).follow_links()),
+        machine.dirs.approvals()?,
+        Arc::new(LocalStateFiles::new(machine.host_files.clone()).follow_links()),
     ))
 }
 
 /// The record of calls whose commands usually run in `context`. Where no state can be kept at all there is none,
 /// and a warning says so, unless the settings ask for one.
-pub(crate) fn audit(app: &AppContext, context: String) -> Option<Audit> {
-    let dir = app.dirs.audit().filter(|_| app.settings.permissions.audit)?;
-    let origin = app.settings.origin("permissions.audit");
+pub(crate) fn audit(machine: &Machine, settings: &Settings, context: String) -> Option<Audit> {
+    let dir = machine.dirs.audit().filter(|_| settings.permissions.audit)?;
+    let origin = settings.origin("permissions.audit");
     let is_asked_for = origin.is_some_and(|origin| origin.layer != SettingsLayer::Default);
     match own_files::check_writable(dir.parent().unwrap_or(&dir)) {
         Err((place, error)) if !is_asked_for => {
-            app.notices.show(&format!(
+            machine.notices.show(&format!(
                 "warning: {} cannot be written ({error}): calls run without an audit record; set ZK_HOME to a \
                  directory of yours, or permissions.audit = true to run none without",
                 place.display()
@@ -59,42 +59,48 @@ pub(crate) fn audit(app: &AppContext, context: String) -> Option<Audit> {
         }
         Ok(()) | Err(_) => {
             let files = Arc::new(LocalStateFiles::default());
-            Some(Audit::new(dir, context, app.redactor.clone(), files))
+            Some(Audit::new(dir, context, machine.redactor.clone(), files))
         }
     }
 }
 
 /// The judge of a conversation whose commands run there, and the credentials of the project that its walks pass.
-pub(crate) fn judge(app: &AppContext, containment: &Containment) -> (PermissionJudge, PrivateFiles) {
-    let modes = ModeSwitch::new(containment.mode).limited_to(widest_mode(&app.settings));
+pub(crate) fn judge(
+    work: &Workplace,
+    settings: &Settings,
+    containment: &Containment,
+) -> (PermissionJudge, PrivateFiles) {
+    let modes = ModeSwitch::new(containment.mode).limited_to(widest_mode(settings));
     let is_contained = containment.is_contained;
-    let (mut rules, problem) = rules(app);
+    let (mut rules, problem) = rules(work, settings);
     if is_contained {
-        sandbox::mark_held(app, &mut rules);
+        sandbox::mark_held(work, settings, &mut rules);
     }
     if let Some(problem) = problem {
-        app.notices.show(&format!("warning: {problem}"));
+        work.machine.notices.show(&format!("warning: {problem}"));
     }
-    let path = app.env.get("PATH").unwrap_or(OsStr::new(DEFAULT_PATH));
+    let path = work.machine.env.get("PATH").unwrap_or(OsStr::new(DEFAULT_PATH));
     let path: Vec<PathBuf> = std::env::split_paths(path).collect();
-    let home = app.env.path("HOME");
-    let children = Environment::filtered(app.env.without_secrets());
+    let home = work.machine.env.path("HOME");
+    let children = Environment::filtered(work.machine.env.without_secrets());
     let variables = children.vars().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
     let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let private = PrivateFiles::default();
-    let classifier = HostPathClassifier::new(&app.roots(), home.as_deref(), &path)
+    let classifier = HostPathClassifier::new(&work.roots(), home.as_deref(), &path)
         .with_variables(variables)
-        .protecting(app.dirs.own(&app.roots()))
-        .hiding(sandbox::hidden(app))
+        .protecting(work.machine.dirs.own(&work.roots()))
+        .hiding(sandbox::hidden(&work.machine, settings))
         .recording_private(private.clone());
     let classifier = match containment.for_reads.is_tested() {
         true => classifier.hiding_private(),
         false => classifier,
     };
     let classifier = Arc::new(classifier);
-    let judge = match approvals(app) {
-        Some(approvals) => PermissionJudge::with_approvals(modes, rules, &app.project, classifier, approvals),
-        None => PermissionJudge::new(modes, rules, &app.project, classifier),
+    let judge = match approvals(&work.machine) {
+        Some(approvals) => {
+            PermissionJudge::with_approvals(modes, rules, &work.project, classifier, approvals)
+        }
+        None => PermissionJudge::new(modes, rules, &work.project, classifier),
     };
     let judge = if is_contained { judge.contained() } else { judge };
     if containment.restricts_reads {

@@ -8,30 +8,36 @@ use zk_exec::{Environment, Network, SandboxError, SandboxExec, SandboxPolicy, Se
 use zk_permission::{GitCredentials, HeldPaths, Rule, Rules};
 use zk_tools::ToolsOptions;
 
-use crate::app::AppContext;
+use crate::app::{Machine, Workplace};
 use crate::exit::{Failure, Outcome};
+use crate::settings::Settings;
 pub(crate) use denied::{hide_in, watch_denied_files};
 pub(crate) use loss::watch_for_loss;
 pub(crate) use reads::{Unseen, provide_reads};
 
 /// The sandbox that the settings describe, tested.
-pub(crate) fn start(app: &AppContext, environment: Environment) -> Outcome<SandboxExec> {
-    tested(app, environment).map(|(exec, _)| exec)
+pub(crate) fn start(work: &Workplace, settings: &Settings, environment: Environment) -> Outcome<SandboxExec> {
+    tested(work, settings, environment).map(|(exec, _)| exec)
 }
 
 /// The sandbox of calls that run unasked because they only read, tested: without writing and without a network.
-pub(crate) fn start_for_reads(app: &AppContext, environment: Environment) -> Outcome<SandboxExec> {
-    test(&policy(app).network(Network::None).deny_writes(), environment).map(|(exec, _)| exec)
+pub(crate) fn start_for_reads(
+    work: &Workplace,
+    settings: &Settings,
+    environment: Environment,
+) -> Outcome<SandboxExec> {
+    test(&policy(work, settings).network(Network::None).deny_writes(), environment).map(|(exec, _)| exec)
 }
 
 /// The sandbox that the settings describe, or what of it Landlock and seccomp can do where the machine refuses namespaces; with the reason then.
 pub(crate) fn start_or_degrade(
-    app: &AppContext,
+    work: &Workplace,
+    settings: &Settings,
     environment: Environment,
 ) -> Outcome<(SandboxExec, Option<String>)> {
-    match test(&policy(app), environment.clone()) {
+    match test(&policy(work, settings), environment.clone()) {
         Ok((exec, _)) => Ok((exec, None)),
-        Err(failure) => match test(&policy(app).landlock_only(), environment) {
+        Err(failure) => match test(&policy(work, settings).landlock_only(), environment) {
             Ok((exec, _)) => Ok((exec, Some(failure.message))),
             Err(_) => Err(failure),
         },
@@ -39,8 +45,12 @@ pub(crate) fn start_or_degrade(
 }
 
 /// The sandbox that the settings describe, and what its self-test found.
-pub(crate) fn tested(app: &AppContext, environment: Environment) -> Outcome<(SandboxExec, SelfTest)> {
-    test(&policy(app), environment)
+pub(crate) fn tested(
+    work: &Workplace,
+    settings: &Settings,
+    environment: Environment,
+) -> Outcome<(SandboxExec, SelfTest)> {
+    test(&policy(work, settings), environment)
 }
 
 fn test(policy: &SandboxPolicy, environment: Environment) -> Outcome<(SandboxExec, SelfTest)> {
@@ -61,9 +71,9 @@ fn failure(error: SandboxError) -> Failure {
 }
 
 /// Places that commands may reach, without the files that rules deny.
-fn policy(app: &AppContext) -> SandboxPolicy {
-    let policy = places(app);
-    let (rules, _) = crate::policy::rules(app);
+fn policy(work: &Workplace, settings: &Settings) -> SandboxPolicy {
+    let policy = places(work, settings);
+    let (rules, _) = crate::policy::rules(work, settings);
     let writable = policy.writable_paths();
     let held: Vec<HeldPaths> = rules.iter().filter_map(|rule| HeldPaths::of(rule, &writable)).collect();
     held.into_iter().fold(policy, |policy, held| {
@@ -73,37 +83,37 @@ fn policy(app: &AppContext) -> SandboxPolicy {
 }
 
 /// Marks the rules that the sandbox of the settings holds.
-pub(crate) fn mark_held(app: &AppContext, rules: &mut Rules) {
-    let policy = places(app);
+pub(crate) fn mark_held(work: &Workplace, settings: &Settings, rules: &mut Rules) {
+    let policy = places(work, settings);
     let writable = policy.writable_paths();
     rules.iter_mut().filter(|rule| HeldPaths::of(rule, &writable).is_some()).for_each(Rule::hold);
 }
 
 /// The directory worked in, the repository around it, and what `[sandbox]` adds.
-fn places(app: &AppContext) -> SandboxPolicy {
-    let mut policy = SandboxPolicy::new(&app.cwd).project(&app.project).limits(app.settings.limits.limits());
+fn places(work: &Workplace, settings: &Settings) -> SandboxPolicy {
+    let mut policy = SandboxPolicy::new(&work.cwd).project(&work.project).limits(settings.limits.limits());
     policy = policy.grant_connections();
-    let home = app.env.path("HOME");
+    let home = work.machine.env.path("HOME");
     if let Some(home) = &home {
         policy = policy.home(home);
     }
-    if let Some(state) = &app.dirs.state {
+    if let Some(state) = &work.machine.dirs.state {
         policy = policy.state(state);
     }
-    if let Some(config) = &app.dirs.config {
+    if let Some(config) = &work.machine.dirs.config {
         policy = policy.hidden(config);
     }
-    let policy = app.settings.sandbox.policy(policy, home.as_deref());
-    app.roots().into_iter().skip(1).fold(policy, SandboxPolicy::writable)
+    let policy = settings.sandbox.policy(policy, home.as_deref());
+    work.roots().into_iter().skip(1).fold(policy, SandboxPolicy::writable)
 }
 
 /// Adds what is known of the credentials of the person's git.
-pub(crate) fn with_git(app: &AppContext, tools: ToolsOptions) -> ToolsOptions {
-    let found = GitCredentials::read(app.env.path("HOME").as_deref(), &app.host_files);
+pub(crate) fn with_git(machine: &Machine, tools: ToolsOptions) -> ToolsOptions {
+    let found = GitCredentials::read(machine.env.path("HOME").as_deref(), &machine.host_files);
     ToolsOptions { git_helper_urls: found.helper_urls, git_ssh_prefixes: found.ssh_prefixes, ..tools }
 }
 
 /// Paths of the setting `sandbox.hidden`, in every execution context.
-pub(crate) fn hidden(app: &AppContext) -> Vec<PathBuf> {
-    app.settings.sandbox.hidden_paths(app.env.path("HOME").as_deref())
+pub(crate) fn hidden(machine: &Machine, settings: &Settings) -> Vec<PathBuf> {
+    settings.sandbox.hidden_paths(machine.env.path("HOME").as_deref())
 }

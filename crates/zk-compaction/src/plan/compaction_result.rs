@@ -69,7 +69,7 @@ impl WindowOwner {
         Ok(pinned)
     }
 
-    /// Has the present request not be sent, and no more be tried until somebody does something.
+    /// Keeps the present request from being sent, and from being tried again until somebody does something.
     pub(crate) fn stop(&self, context: Option<&ContextId>, why: String) {
         let mut state = self.lock();
         let conversation = state.conversation(context);
@@ -77,7 +77,7 @@ impl WindowOwner {
         conversation.trigger.stop();
     }
 
-    /// Has a request not be sent whose text alone is more than a window of so many tokens.
+    /// Refuses a request whose text alone is more than a window of so many tokens.
     pub(crate) fn refuse_oversized(&self, context: Option<&ContextId>, window: Option<u64>) {
         let mut state = self.lock();
         let conversation = state.conversation(context);

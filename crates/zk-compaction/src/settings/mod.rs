@@ -47,11 +47,11 @@ pub enum StrategyName {
     Rolling,
     /// Results by the part of the task that they belong to.
     Subgoal,
-    /// As `subgoal`, chosen by what each leaves.
+    /// Messages leave as with `subgoal`, chosen by what each leaves.
     SubgoalMig,
     /// The model says which part it works on.
     Focus,
-    /// Without a model.
+    /// Shortening without a model.
     Shorten,
     /// The provider makes its context smaller itself.
     Server,

@@ -42,7 +42,7 @@ pub trait LineStore: Send + Sync {
 /// A line about a message of an earlier conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptLine {
-    /// When its message left, in milliseconds since 1970.
+    /// Time at which its message left, in milliseconds since 1970.
     pub time_ms: u64,
     /// The session it is of; empty where that was not stored.
     pub session: String,

@@ -31,7 +31,8 @@ const OLDER: &str = "(older messages have no line here; conversation_recall brow
 /// only added, until they take a quarter of what may be sent: then those leave that matter least and are oldest, what a
 /// person said last of all. Each has the number under which `conversation_recall` shows the message in full.
 ///
-/// Where the bus has a [`LineStore`], lines of what was said and done are appended to it, for later conversations.
+/// Lines of what was said and done are appended to the bus's [`LineStore`], if it has one, for later
+/// conversations.
 ///
 /// ```
 /// use zk_compaction::{Rolling, Shorten, Window};

@@ -12,8 +12,8 @@ use crate::window::plugin;
 /// Leaves old tool results out of what is sent once all results together exceed a threshold; the newest turns
 /// keep theirs. Text, images and the stored history stay as they are.
 ///
-/// What was left out stays out, and more is left out only when the rest exceeds the threshold again: the
-/// bytes of the prefix change once in a while, not with every turn.
+/// Results that were left out stay out, and more is left out only when the rest exceeds the threshold again:
+/// the bytes of the prefix change once in a while, not with every turn.
 #[derive(Clone, Debug)]
 pub struct Tail {
     threshold: usize,
@@ -62,7 +62,7 @@ impl Tail {
 }
 
 impl Tail {
-    /// At least how many bytes the results take that are sent and count: a turn costs what it adds.
+    /// Returns a lower bound for the bytes of results that are sent and count: a turn costs what it adds.
     fn most(&self, view: &WindowView<'_>, cx: &Cx) -> usize {
         let (messages, from) = (view.messages, view.taken_back);
         let Some(last) = messages.last() else { return 0 };

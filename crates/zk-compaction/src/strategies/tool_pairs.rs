@@ -89,7 +89,7 @@ impl WindowStrategy for Pairs {
 }
 
 impl Pairs {
-    /// Has summaries made in the background of results that have none yet.
+    /// Starts to summarise, in the background, the results that have no summary yet.
     fn prepare(&self, view: &WindowView<'_>, cx: &Cx) {
         let window = view.window.unwrap_or(100_000) as f64;
         if (view.bytes / 4) as f64 <= window * PREPARE_FROM_FILL {

@@ -33,8 +33,8 @@ impl TokenCounter for ByteCounter {
 /// Tokenizer with the vocabulary o200k, loaded when it is first needed; until then, and without the feature
 /// `tokenizer`, it counts as [`ByteCounter`] does. Clones share what is loaded.
 ///
-/// It is the tokenizer of OpenAI's models. Others differ by a third at most, which the usage that a provider reports
-/// corrects.
+/// The vocabulary is that of OpenAI's models. Others differ by a third at most, which the usage that a
+/// provider reports corrects.
 #[derive(Clone, Default)]
 pub struct LazyCounter {
     inner: Arc<Inner>,

@@ -21,7 +21,7 @@ mod of_o200k {
 
 #[cfg(not(feature = "tokenizer"))]
 mod none {
-    /// There is none.
+    /// Vocabulary where the tokenizer is not compiled in: there is none.
     pub(crate) enum Vocabulary {}
 
     impl Vocabulary {

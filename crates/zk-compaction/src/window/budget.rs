@@ -51,7 +51,7 @@ impl Budget {
         self.reserve
     }
 
-    /// Which thresholds a request of so many tokens exceeds, whose messages have so many bytes.
+    /// Returns which thresholds a request of `tokens` exceeds, whose messages have `bytes`.
     #[must_use]
     pub fn level(&self, tokens: u64, bytes: usize) -> WindowLevel {
         let part = self.part(tokens, bytes);

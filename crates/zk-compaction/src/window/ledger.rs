@@ -155,7 +155,8 @@ impl Ledger {
         self.counted_estimate(beside).max(self.least())
     }
 
-    /// As [`Self::estimate`], by what was counted alone: only this changes with another counter.
+    /// Estimates as [`Self::estimate`] does, by what was counted alone: only this changes with another
+    /// counter.
     pub(crate) fn counted_estimate(&self, beside: u64) -> u64 {
         let tail = self.scaled(self.tail());
         match &self.anchor {

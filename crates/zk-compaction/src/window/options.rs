@@ -2,7 +2,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-/// When the owner of the context window has a conversation made smaller: `[plugins.context-window]` in settings.
+/// Thresholds at which the owner of the context window makes a conversation smaller:
+/// `[plugins.context-window]` in settings.
 ///
 /// Thresholds are parts of the usable window: the model's window without the reserve for its answer. Where the window is
 /// not known, they are parts of `fallback_bytes`.
@@ -11,9 +12,9 @@ use serde::Deserialize;
 pub struct WindowOptions {
     /// Tokens kept free for the answer: 16,384, and at most a quarter of the window.
     pub reserve: u64,
-    /// From here on what was prepared is applied: 0.6.
+    /// Part of the window from which on what was prepared is applied: 0.6.
     pub soft: f64,
-    /// From here on the conversation is compacted: 0.9.
+    /// Part of the window from which on the conversation is compacted: 0.9.
     pub hard: f64,
     /// Most bytes that may be sent to a model whose window is not known: 400,000.
     pub fallback_bytes: usize,

@@ -17,7 +17,8 @@ use crate::{LazyCounter, WindowOptions};
 /// Conversations that are remembered.
 const MAX_CONVERSATIONS: usize = 64;
 
-/// From how many bytes of messages on a tokenizer is worth its 80 ms and 26 MB, if anything depends on its count.
+/// Bytes of messages from which on a tokenizer is worth its 80 ms and 26 MB, if anything depends on its
+/// count.
 const TOKENIZER_MIN_BYTES: usize = 64 * 1024;
 
 /// The one who decides how much of each conversation is sent.
@@ -79,8 +80,8 @@ impl WindowOwner {
         &self.counter
     }
 
-    /// Has a conversation that became long counted by a tokenizer. Loading one takes place in the background, and so
-    /// does counting anew what was counted without it.
+    /// Counts a conversation that became long with a tokenizer. Loading one takes place in the background,
+    /// and so does counting anew what was counted without it.
     pub(crate) async fn count_exactly(&self, context: Option<&ContextId>) {
         let messages = {
             let mut state = self.lock();

@@ -26,8 +26,8 @@ const ALL_STRATEGIES_TIME_LIMIT: Duration = Duration::from_secs(15 * 60);
 /// A compaction that frees too little has failed; after two in a row the run ends with what fills the window, and no
 /// more is tried until the conversation overflows or somebody asks.
 ///
-/// What is decided is stored where the conversation is: a resumed session goes on as it was sent last. Another model
-/// gets the whole conversation again if its window has room for it.
+/// Decisions are stored where the conversation is: a resumed session goes on as it was sent last. Another
+/// model gets the whole conversation again if its window has room for it.
 ///
 /// ```
 /// use zk_compaction::{Shorten, Tail, Window};

@@ -59,7 +59,7 @@ pub enum PartOf {
     Thinking,
     /// Calls of the model, by tool.
     Calls,
-    /// Their results, by tool.
+    /// Results of the calls, by tool.
     Results,
     /// Loaded skills, by name.
     Skill,

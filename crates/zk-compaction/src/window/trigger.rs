@@ -6,7 +6,7 @@ use crate::WindowOptions;
 /// Failures in a row after which no more is tried.
 const MAX_FAILURES: u32 = 2;
 
-/// When one conversation is made smaller. Nobody else decides that.
+/// Decision when one conversation is made smaller. Nobody else decides that.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trigger {
     /// Turns left in which a threshold does nothing.
@@ -30,7 +30,7 @@ pub(crate) enum CompactionResult {
 }
 
 impl Trigger {
-    /// Has the next request made smaller.
+    /// Asks for the next request to be made smaller.
     pub(crate) fn ask(&mut self) {
         *self = Self { asked: true, rest: self.rest, ..Self::default() };
     }

@@ -278,7 +278,7 @@ impl View {
         (self.head(history), history.get(at..).unwrap_or_default())
     }
 
-    /// Which cut `history` has, and how many of its messages are before the cut's end.
+    /// Finds the cut that `history` has, and how many of its messages are before the cut's end.
     fn cut_of(&self, history: &[Arc<Message>]) -> Option<(usize, usize)> {
         if self.cuts.is_empty() {
             return None;

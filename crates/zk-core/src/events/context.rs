@@ -115,7 +115,7 @@ pub struct ContextFill {
     pub tokens: u64,
     /// Tokens that a request may have: the window without room for the answer. Nothing where the window is not known.
     pub usable: Option<u64>,
-    /// Which thresholds it exceeds.
+    /// Thresholds that it exceeds.
     pub level: WindowLevel,
     /// Compactions of this conversation so far.
     pub compactions: u32,
@@ -154,7 +154,7 @@ pub enum CompactionTrigger {
     Hard,
     /// The provider refused the request, or the window was full before the answer was complete.
     Overflow,
-    /// A person or a plugin asked for it.
+    /// A person or a plugin asked for the compaction.
     Manual,
 }
 

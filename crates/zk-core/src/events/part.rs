@@ -13,7 +13,7 @@ use super::notify;
 pub enum PartKind {
     /// A section of the system prompt.
     PromptSection,
-    /// A part of what is told before a prompt, or behind a request.
+    /// A producer of context, which is told before a prompt or behind a request.
     ContextProducer,
     /// A strategy that makes a conversation fit the model's window.
     WindowStrategy,

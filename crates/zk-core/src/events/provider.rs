@@ -20,7 +20,7 @@ pub struct ProviderRequest {
     pub thinking: ThinkingRequest,
     /// Output limit in tokens.
     pub max_tokens: u32,
-    /// Which tool the model has to call.
+    /// Tool that the model has to call.
     pub tool_choice: ToolChoice,
 }
 

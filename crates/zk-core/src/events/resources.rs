@@ -8,7 +8,7 @@ use crate::kernel::{Event, Gather};
 
 /// Skills are looked for: where else are some? Every answer counts, each with who gave it.
 ///
-/// What else a plugin brings needs no question: tools, commands and prompt sections are registry items.
+/// Tools, commands and prompt sections need no such question: a plugin registers them as items.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ResourcesDiscover {

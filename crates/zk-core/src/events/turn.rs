@@ -246,7 +246,7 @@ pub enum SteerKind {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SteerInject {
-    /// Which queue they waited in.
+    /// Queue that they waited in.
     pub kind: SteerKind,
     /// The messages that join; none where handlers of `input` dealt with all.
     pub messages: Vec<Arc<Message>>,

@@ -7,14 +7,14 @@ use crate::model::Display;
 
 /// Something a plugin shows to the person in the conversation: a plan, a list of tasks, a summary.
 ///
-/// The same `source` and `key` again replace what was shown, until `last` says that it stays as it is. Front-ends
-/// draw the `body` by its kind; they need to know nothing of the plugin.
+/// A second event of one `source` and `key` replaces what was shown, until `last` says that it stays as it
+/// is. Front-ends draw the `body` by its kind; they need to know nothing of the plugin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ViewBlock {
     /// The plugin, as its scope is called.
     pub source: String,
-    /// Which of the plugin's blocks it is.
+    /// Name of the block among those of the plugin.
     pub key: String,
     /// Kind of the block, in the plugin's own words: `goal`, `todo`. A front-end may know some and draw them
     /// better.

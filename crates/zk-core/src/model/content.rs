@@ -43,7 +43,7 @@ pub struct Text {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Image {
-    /// Such as `image/png`.
+    /// Media type, such as `image/png`.
     pub media_type: String,
     /// The bytes in standard base64.
     pub data: String,
@@ -63,7 +63,7 @@ impl Image {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Document {
-    /// Such as `application/pdf`.
+    /// Media type, such as `application/pdf`.
     pub media_type: String,
     /// A name to show.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -201,10 +201,10 @@ pub struct Compaction {
 /// A block of a kind that only one provider has: a call of a tool it runs itself and the result, a mark of
 /// where it switched models, its own compaction of the context.
 ///
-/// It goes back unchanged to the model it came from, which misses what it did without it. Any other model is
-/// not shown it, and loses nothing that is not in the history elsewhere: what the model made of a result it
-/// said in text, and what a provider's own compaction stands for is still in the history, which zk keeps and
-/// sends whole. Nothing in it is ever executed here.
+/// The block goes back unchanged to the model it came from, which misses what it did without it. Any other
+/// model is not shown it, and loses nothing that is not in the history elsewhere: what the model made of a
+/// result it said in text, and what a provider's own compaction stands for is still in the history, which zk
+/// keeps and sends whole. Nothing in it is ever executed here.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ProviderBlock {

@@ -127,7 +127,7 @@ pub struct Request {
     pub tools: Arc<[Arc<ToolSpec>]>,
     /// The history.
     pub history: WireReady,
-    /// Which tool the model has to call.
+    /// Tool that the model has to call.
     pub tool_choice: ToolChoice,
     /// The shape the answer has to have; only one that [`Provider::native_output`] said yes to is heard.
     pub output: Option<OutputFormat>,
@@ -169,7 +169,7 @@ pub struct OutputFormat {
     pub schema: Arc<Value>,
 }
 
-/// Which tool a model has to call.
+/// Tool that a model has to call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -198,21 +198,21 @@ pub enum StreamEvent {
     },
     /// More text.
     Text {
-        /// Which block.
+        /// Index of the block.
         block: u32,
         /// The text.
         delta: String,
     },
     /// More reasoning.
     Thinking {
-        /// Which block.
+        /// Index of the block.
         block: u32,
         /// The text.
         delta: String,
     },
     /// A tool call began.
     ToolCall {
-        /// Which block.
+        /// Index of the block.
         block: u32,
         /// The provider's id.
         id: CallId,
@@ -221,14 +221,14 @@ pub enum StreamEvent {
     },
     /// More of a call's arguments, as raw text.
     ToolArgs {
-        /// Which block.
+        /// Index of the block.
         block: u32,
         /// The text.
         delta: String,
     },
     /// A block is complete: this, not the sum of its deltas, is what belongs in the history.
     Block {
-        /// Which block.
+        /// Index of the block.
         block: u32,
         /// The block.
         content: Block,
@@ -244,7 +244,7 @@ pub enum StreamEvent {
     Done {
         /// Reason for which it ended.
         stop: StopReason,
-        /// Usage of the response.
+        /// Tokens of the response, as the provider counted them.
         usage: Usage,
     },
 }

@@ -31,7 +31,7 @@ static SERIAL: AtomicU64 = AtomicU64::new(0);
 /// Most processes in a container, unless something else is said.
 const PROCESSES: u32 = 4096;
 
-/// Which container commands run in.
+/// Container that commands run in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DockerOptions {
     /// The engine's socket.
@@ -42,7 +42,7 @@ pub struct DockerOptions {
     pub workspace: PathBuf,
     /// The repository that it is a part of, which is mounted as well; see `SandboxPolicy::project`.
     pub project: Option<PathBuf>,
-    /// Further directories, mounted and written like the workspace.
+    /// Directories beside the workspace, mounted and written like it.
     pub writable: Vec<PathBuf>,
     /// Files and directories in any of these that commands see nothing of.
     pub hidden: Vec<PathBuf>,

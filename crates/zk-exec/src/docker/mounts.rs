@@ -16,7 +16,7 @@ use crate::sandbox::{Denials, Network, Placeholder, Placeholders, Places, Sandbo
 /// nothing has is taken by an empty directory of the host's, as in the sandbox.
 #[derive(Debug)]
 pub(super) struct Mounts {
-    /// As the engine wants them.
+    /// Mounts, as the engine wants them.
     pub(super) list: Vec<Value>,
     /// Paths that were mounted or were not there, with their state then.
     seen: Vec<(PathBuf, State)>,

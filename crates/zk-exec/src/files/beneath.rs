@@ -47,8 +47,8 @@ impl Door {
         step_by_step(root, rest, flags)
     }
 
-    /// As [`open`](Self::open), on the file system of `root` alone and only with what is in memory of the path: nothing
-    /// where it would have to wait.
+    /// Opens as [`open`](Self::open) does, on the file system of `root` alone and only with what is in memory
+    /// of the path: nothing where it would have to wait.
     #[cfg(target_os = "linux")]
     pub(super) fn open_cached(
         &self,

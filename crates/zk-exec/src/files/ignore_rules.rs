@@ -10,11 +10,11 @@ pub(super) const MAX_BYTES: usize = 1 << 20;
 #[derive(Debug, Default)]
 pub(super) struct IgnoreRules {
     above: Option<Arc<IgnoreRules>>,
-    /// Of `.ignore`.
+    /// Rules of `.ignore`.
     plain: Option<Gitignore>,
-    /// Of `.gitignore`.
+    /// Rules of `.gitignore`.
     git: Option<Gitignore>,
-    /// Of `.git/info/exclude`.
+    /// Rules of `.git/info/exclude`.
     exclude: Option<Gitignore>,
     /// Whether the directory is the root of a repository, where git's rules from above end.
     is_repository: bool,

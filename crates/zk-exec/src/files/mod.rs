@@ -78,7 +78,7 @@ pub struct WorkspaceFiles {
 #[derive(Debug)]
 struct Root {
     path: PathBuf,
-    /// Held open, so that the root stays the same directory whatever happens to its name.
+    /// Descriptor that is held open, so that the root stays one directory whatever happens to its name.
     fd: Arc<OwnedFd>,
     writable: bool,
     #[cfg(target_os = "linux")]
@@ -99,7 +99,7 @@ impl WorkspaceFiles {
         Ok(this)
     }
 
-    /// Also this directory, for reading and listing only.
+    /// Adds this directory, for reading and listing only.
     ///
     /// # Errors
     /// [`PathError`] when it is missing or no directory.
@@ -118,21 +118,21 @@ impl WorkspaceFiles {
         self
     }
 
-    /// Neither reads nor writes this file or directory, existing or not.
+    /// Denies reads and writes of this file or directory, existing or not.
     #[must_use]
     pub fn secret(mut self, path: impl AsRef<Path>) -> Self {
         self.protection.secret(path.as_ref());
         self
     }
 
-    /// Neither reads nor writes what a person wants to be hidden, existing or not; it may hold anything.
+    /// Denies reads and writes of what a person wants to be hidden, existing or not; it may hold anything.
     #[must_use]
     pub fn hidden(mut self, path: impl AsRef<Path>) -> Self {
         self.protection.hidden(path.as_ref());
         self
     }
 
-    /// Does not write this file or directory, existing or not.
+    /// Denies writes of this file or directory, existing or not.
     #[must_use]
     pub fn protected(mut self, path: impl AsRef<Path>) -> Self {
         self.protection.read_only(path.as_ref());
@@ -270,7 +270,7 @@ impl WorkspaceFiles {
         self.open_looked_at(place, at)
     }
 
-    /// As [`open_file`](Self::open_file), for a file that its directory has just listed as a regular one.
+    /// Opens a file, as [`open_file`](Self::open_file), that its directory has just listed as a regular one.
     #[cfg(feature = "grep")]
     fn open_listed(&self, at: &Resolved, reading: &mut Reading<'_>) -> Result<File, PathError> {
         if let Some(why) = reading.refusal(&at.path) {

@@ -68,13 +68,13 @@ pub(crate) fn paths_at_home() -> impl Iterator<Item = &'static GuardedPath> {
 
 /// The files that no tool reads or writes, whatever is allowed otherwise.
 ///
-/// What is written there is run later by git, a shell or zk itself, outside of any approval; what is read there
-/// opens other doors. Paths are compared after all links were followed, without regard to case and to characters
-/// that some file systems ignore.
+/// Files written there are run later by git, a shell or zk itself, outside of any approval; what is read
+/// there opens other doors. Paths are compared after all links were followed, without regard to case and to
+/// characters that some file systems ignore.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Protection {
     home: Option<Place>,
-    /// With why each is guarded.
+    /// Guarded places, each with the guard and why it is there.
     places: Vec<(Place, PathGuard, &'static str)>,
 }
 
@@ -96,17 +96,17 @@ impl Protection {
         self.home = Some(Place::new(home.canonicalize().unwrap_or_else(|_| home.to_owned())));
     }
 
-    /// Also a file or directory of the host's that is neither read nor written.
+    /// Adds a file or directory of the host's that is neither read nor written.
     pub(super) fn secret(&mut self, path: &Path) {
         self.places.push((Place::new(physical(path)), PathGuard::Secret, CREDENTIALS));
     }
 
-    /// Also one that a person wants nobody to see.
+    /// Adds a file or directory that a person wants nobody to see.
     pub(super) fn hidden(&mut self, path: &Path) {
         self.places.push((Place::new(physical(path)), PathGuard::Secret, HIDDEN));
     }
 
-    /// Also one that is not written.
+    /// Adds a file or directory that is not written.
     pub(super) fn read_only(&mut self, path: &Path) {
         self.places.push((Place::new(physical(path)), PathGuard::ReadOnly, ZK));
     }

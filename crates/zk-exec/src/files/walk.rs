@@ -33,11 +33,11 @@ pub(super) struct Walk<'a> {
 }
 
 struct Level {
-    /// From the root.
+    /// Path of the directory from the root.
     dir: PathBuf,
     /// Directory from the root of the file system.
     path: PathBuf,
-    /// Held open for the dates of what is in it.
+    /// Descriptor that is held open for the dates of what is in the directory.
     fd: Option<OwnedFd>,
     names: std::vec::IntoIter<(OsString, FileKind)>,
     rules: Arc<IgnoreRules>,

@@ -29,7 +29,7 @@ pub(super) fn open(request: &ExecRequest) -> io::Result<(Ends, ChildEnds)> {
     }
 }
 
-/// Both outputs at the end of a file, and no input; this side has nothing to read.
+/// Opens a file, to the end of which both outputs go; there is no input, and this side reads nothing.
 pub(super) fn open_file(output: &Path) -> io::Result<(Ends, ChildEnds)> {
     let file = File::options().append(true).open(output)?;
     let (stdout, _) = io::pipe()?;

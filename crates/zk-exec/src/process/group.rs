@@ -9,7 +9,7 @@ use super::spawn::MARK;
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     pub(super) leader: Option<Pid>,
-    /// When the leader was started, in ticks since the machine was.
+    /// Time at which the leader was started, in ticks since the machine was.
     pub(super) started: u64,
     /// `ZK_EXEC=…`, the whole entry or the beginning all commands of one instance share.
     pub(super) entry: String,
@@ -54,7 +54,7 @@ impl Group {
         let _ = tokio::task::spawn_blocking(move || group.signal_now(ask)).await;
     }
 
-    /// As [`Group::signal`], on this thread; looks through all processes of the machine.
+    /// Signals as [`Group::signal`] does, on this thread; looks through all processes of the machine.
     pub(super) fn signal_now(&self, ask: Ask) {
         self.signal_group(ask);
         ask.each(&self.members_now());
@@ -69,7 +69,7 @@ impl Group {
         }
     }
 
-    /// As [`Group::members`], on this thread.
+    /// Finds members as [`Group::members`] does, on this thread.
     ///
     /// A process cannot be seen for a moment while it is being made or changes its program, so only two looks
     /// that find nothing count as nothing.

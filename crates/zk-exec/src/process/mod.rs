@@ -34,7 +34,7 @@ use supervision::supervised;
 pub(crate) use supervision::supervisor::{Side, fork, leave};
 pub use supervision::supervisor::{Supervision, run_supervisor};
 
-/// From the request to end until the kill; the tree is gone within two seconds.
+/// Time from the request to end until the kill; the tree is gone within two seconds.
 const GRACE: Duration = Duration::from_millis(1_750);
 
 /// Runs commands on this machine.
@@ -156,7 +156,8 @@ impl ProcessExec {
         }
     }
 
-    /// Has a whole environment to give to commands that ask for it ([`EnvPolicy::Inherit`]): the person's own shell.
+    /// Gives a whole environment to commands that ask for it ([`EnvPolicy::Inherit`]): the person's own
+    /// shell.
     #[must_use]
     pub fn inheriting(mut self, environment: Environment) -> Self {
         self.inherited = Some(environment);
@@ -231,7 +232,8 @@ impl BoundedExec for ProcessExec {
 }
 
 impl ProcessExec {
-    /// As [`BoundedExec::spawn_within`], with a connection that is closed once nothing of the command is left.
+    /// Spawns as [`BoundedExec::spawn_within`] does, with a connection that is closed once nothing of the
+    /// command is left.
     #[cfg(feature = "sandbox")]
     pub(crate) async fn spawn_watched(
         &self,
@@ -284,7 +286,7 @@ impl ProcessExec {
             let why = "commands end with the sandbox; run it in the background without detaching it";
             return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         }
-        if let Some(limit) = self.limits.of_watched() {
+        if let Some(limit) = self.limits.watched_limit() {
             let why = format!(
                 "nothing would hold it to its limit on {limit} once this program has ended; run it in the background \
                  without detaching it"

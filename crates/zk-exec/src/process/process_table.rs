@@ -74,7 +74,7 @@ pub(super) struct Stat {
     /// Whether it is more than an entry nobody has waited for yet.
     runs: bool,
     group: i32,
-    /// When, in ticks since the machine was started.
+    /// Time of the start, in ticks since the machine was started.
     pub(super) started: u64,
 }
 

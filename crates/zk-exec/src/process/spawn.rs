@@ -20,7 +20,7 @@ pub(super) fn command(launch: &Launch, [stdin, stdout, stderr]: ChildEnds) -> Co
     command
 }
 
-/// As [`command`], in a session of its own that outlives this process.
+/// Builds a command as [`command`] does, in a session of its own that outlives this process.
 pub(super) fn detached(launch: &Launch, [stdin, stdout, stderr]: ChildEnds) -> Command {
     let mut command = in_session(&launch.program, Life::Own, Session::Own, launch.limits.memory);
     command.args(&launch.args).current_dir(&launch.cwd).envs(&launch.env);
@@ -48,7 +48,7 @@ fn in_session(program: &OsStr, life: Life, session: Session, memory: Option<u64>
     command
 }
 
-/// Which session a child is in.
+/// Session that a child is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Session {
     /// Session of its parent.
@@ -59,9 +59,9 @@ enum Session {
     OwnTerminal,
 }
 
-/// Has the command not start once there is something to read at `socket`, or its other end is closed: before a command
-/// is known to run, only its end can be asked for there. The child looks itself, as the last thing before it becomes
-/// the command.
+/// Keeps the command from starting once there is something to read at `socket`, or its other end is closed:
+/// before a command is known to run, only its end can be asked for there. The child looks itself, as the last
+/// thing before it becomes the command.
 #[expect(unsafe_code, reason = "only code between fork and exec can look as late as that")]
 pub(super) fn unless_cancelled(command: &mut Command, socket: &UnixStream) {
     let socket = socket.as_raw_fd();

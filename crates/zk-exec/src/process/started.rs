@@ -17,9 +17,9 @@ pub(super) struct Started {
 
 /// Tells how a command ended.
 pub(super) enum Waiter {
-    /// By waiting for a child of this process.
+    /// A child of this process, which is waited for.
     Child(Child),
-    /// By what its reaper says.
+    /// A process whose end its reaper tells.
     Supervised(watch::Receiver<Progress>),
 }
 
@@ -34,11 +34,11 @@ impl Waiter {
 
 /// Everything a command started. Dropping it has all of that ended, unless it was released.
 pub(super) enum Tree {
-    /// Found by its process group and its mark, as far as it has them still.
+    /// A tree that is found by its process group and its mark, as far as it has them still.
     Marked(Watched),
-    /// Found below its reaper, which nothing can leave.
+    /// A tree below its reaper, which nothing can leave.
     Supervised(Reaper),
-    /// Found as the first; nothing ends it but a signal that was asked for.
+    /// A tree that is found as a marked one; nothing ends it but a signal that was asked for.
     Detached(Group),
 }
 

@@ -82,7 +82,7 @@ impl Running {
         }
     }
 
-    /// Before the event after which nobody reads on.
+    /// Tells denials before the event after which nobody reads on.
     async fn tell_denials(&mut self) -> io::Result<()> {
         match self.process.denials() {
             denials if denials.is_empty() => Ok(()),

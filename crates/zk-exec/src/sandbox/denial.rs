@@ -49,7 +49,7 @@ pub(crate) struct Denials {
 }
 
 impl Denials {
-    /// Of the names that are kept free, those of start files.
+    /// Picks those names of start files among the names that are kept free.
     pub(crate) fn start_files<'a>(names: impl Iterator<Item = &'a Path>) -> Vec<PathBuf> {
         let name =
             |path: &Path| path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();

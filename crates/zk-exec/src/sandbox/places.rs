@@ -27,7 +27,7 @@ pub(crate) enum Placeholder {
     Directory(PathBuf),
     /// Nothing can stand there that changes nothing.
     Name(PathBuf),
-    /// With this content.
+    /// A file with this content.
     File(PathBuf, &'static str),
 }
 
@@ -69,7 +69,7 @@ impl Places {
                 places.readable.push(real);
                 continue;
             }
-            check_width(&real, home.as_deref())?;
+            refuse_too_wide(&real, home.as_deref())?;
             places.writable.push(real);
         }
         match (&policy.project, policy.denies_writes) {
@@ -121,7 +121,7 @@ fn add_project(policy: &SandboxPolicy, home: Option<&Path>, places: &mut Places)
         return;
     }
     let is_shared = fs::metadata(&root).is_ok_and(|found| found.permissions().mode() & 0o002 != 0);
-    let why = match check_width(&root, home) {
+    let why = match refuse_too_wide(&root, home) {
         Err(SandboxError::TooWide { why, .. }) => why,
         Ok(()) if is_shared => "everybody can write to it",
         Ok(()) | Err(_) => return places.writable.push(root),
@@ -138,7 +138,7 @@ pub(super) fn around_state(policy: &SandboxPolicy, writable: &[PathBuf]) -> Opti
 }
 
 /// Refuses a directory whose start files or credentials a command could write.
-fn check_width(path: &Path, home: Option<&Path>) -> Result<(), SandboxError> {
+fn refuse_too_wide(path: &Path, home: Option<&Path>) -> Result<(), SandboxError> {
     let why = if path == Path::new("/") {
         "it is the root of all files"
     } else if home.is_some_and(|home| home.starts_with(path)) {

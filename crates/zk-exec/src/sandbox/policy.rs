@@ -31,7 +31,7 @@ pub struct SandboxPolicy {
     pub(crate) grants_connections: bool,
 }
 
-/// Which connections a command in a sandbox can make.
+/// Connections that a command in a sandbox can make.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Network {
     /// None, not even to itself.
@@ -39,8 +39,8 @@ pub enum Network {
     None,
     /// Among the commands of the sandbox, over addresses of the loopback interface.
     Loopback,
-    /// As [`Loopback`](Self::Loopback), and to [named hosts](SandboxPolicy::hosts) through a proxy: HTTP and whatever
-    /// goes through its tunnels, never a datagram.
+    /// Connections as with [`Loopback`](Self::Loopback), and to [named hosts](SandboxPolicy::hosts) through a
+    /// proxy: HTTP and whatever goes through its tunnels, never a datagram.
     Hosts,
     /// All that the machine can make.
     All,
@@ -81,7 +81,7 @@ impl SandboxPolicy {
         }
     }
 
-    /// Also writes to this directory. One that does not exist is left out.
+    /// Allows writes to this directory. One that does not exist is left out.
     #[must_use]
     pub fn writable(mut self, path: impl Into<PathBuf>) -> Self {
         self.writable.push(path.into());
@@ -97,14 +97,14 @@ impl SandboxPolicy {
         self
     }
 
-    /// Also reads this file or directory, where it would be hidden: below `/run`, `/tmp` or `/var/tmp`.
+    /// Allows reads of this file or directory where it would be hidden: below `/run`, `/tmp` or `/var/tmp`.
     #[must_use]
     pub fn readable(mut self, path: impl Into<PathBuf>) -> Self {
         self.readable.push(path.into());
         self
     }
 
-    /// Does not write this file or directory inside of what is writable.
+    /// Denies writes of this file or directory inside of what is writable.
     #[must_use]
     pub fn protected(mut self, path: impl Into<PathBuf>) -> Self {
         self.protected.push(path.into());
@@ -135,7 +135,7 @@ impl SandboxPolicy {
         self
     }
 
-    /// Which connections are possible.
+    /// Sets which connections are possible.
     #[must_use]
     pub fn network(mut self, network: Network) -> Self {
         self.network = network;
@@ -166,9 +166,10 @@ impl SandboxPolicy {
 
     /// Does without namespaces and mounts, where the machine refuses them: Landlock and seccomp are what is left.
     ///
-    /// What holds: nothing outside of the workspace and a temporary directory is written, credentials and the state of the
-    /// host are not read, and no connection is made. What does not: protected files inside the workspace can be changed, names of files and
-    /// other processes are seen, and commands have no Unix sockets. Loopback and named hosts need more than this.
+    /// Promises that still hold: nothing outside of the workspace and a temporary directory is written,
+    /// credentials and the state of the host are not read, and no connection is made. Promises that do not:
+    /// protected files inside the workspace can be changed, names of files and other processes are seen, and
+    /// commands have no Unix sockets. Loopback and named hosts need more than this.
     #[must_use]
     pub fn landlock_only(mut self) -> Self {
         self.landlock_only = true;

@@ -63,7 +63,7 @@ impl Layer {
 /// Whether a layer stands, found out by setting it up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerState {
-    /// Which.
+    /// Layer that was tried.
     pub layer: Layer,
     /// Whether it is there.
     pub present: bool,
@@ -162,7 +162,7 @@ pub enum SandboxError {
     /// A path of the policy cannot be used.
     #[error("cannot use {path} in a sandbox: {source}")]
     Path {
-        /// Which.
+        /// Path that cannot be used.
         path: PathBuf,
         /// Cause of the failure.
         source: std::io::Error,

@@ -26,21 +26,21 @@ pub struct EventLine<'a, D = Value> {
     pub reply: bool,
     /// The run it belongs to; empty outside a run.
     pub run: &'a str,
-    /// Which event it is, where the program is only told: see [`zk_core::kernel::EventStamp`].
+    /// Stamp of the event, where the program is only told: see [`zk_core::kernel::EventStamp`].
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub stamp: Option<LineStamp>,
     /// The event: that of the reference, a [`Hello`] or a [`Lost`].
     pub data: D,
 }
 
-/// Which of the events of an agent one is, and when it was emitted.
+/// Stamp of an event: its number among those of an agent, and when it was emitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct LineStamp {
     /// Grows with each event of the agent and its sub-agents, told or not. Of two that are emitted at once, the later one
     /// may come first.
     pub number: u64,
-    /// When it was emitted, in milliseconds since 1970.
+    /// Time of the emit, in milliseconds since 1970.
     pub at_ms: u64,
 }
 

@@ -81,7 +81,7 @@ impl Shared {
         id < self.next.load(Ordering::Relaxed)
     }
 
-    /// From now on nothing is written. The first reason stays.
+    /// Ends the writing: from now on nothing is written. The first reason stays.
     pub(super) fn break_off(&self, error: BridgeError) {
         let _ = self.broken.set(error);
     }

@@ -44,7 +44,7 @@ struct Seen {
     context: Vec<String>,
     /// The commands that changed the arguments to what they are.
     authors: Vec<String>,
-    /// When it began to run.
+    /// Time at which the call began to run.
     begun: Option<Instant>,
 }
 

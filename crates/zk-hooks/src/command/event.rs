@@ -13,7 +13,7 @@ pub enum HookEvent {
     UserPromptSubmit,
     /// The model is done; it may be told to go on.
     Stop,
-    /// As [`HookEvent::Stop`], of a sub-agent.
+    /// A [`HookEvent::Stop`] of a sub-agent.
     SubagentStop,
     /// A conversation begins or goes on.
     SessionStart,

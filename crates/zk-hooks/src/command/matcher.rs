@@ -5,7 +5,7 @@ use zk_core::service::foreign_server_names;
 
 use super::names::{Vocabulary, claude_name};
 
-/// Which tools, or which kinds of an event, a hook is for.
+/// Matcher of the tools, or of the kinds of an event, that a hook is for.
 ///
 /// Nothing, an empty text and `*` match everything. Names divided by `|` match exactly these; anything with other
 /// characters is a regular expression that may match anywhere.

@@ -26,7 +26,7 @@ const ALIASES: [Alias; 8] = [
     },
 ];
 
-/// In whose names a hook is spoken to.
+/// Vocabulary in which a hook is spoken to: names of tools and arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vocabulary {
     /// `shell`, `write_file` with `path`.

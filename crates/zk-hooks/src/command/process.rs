@@ -17,7 +17,7 @@ const MAX_SAID: usize = 10 << 10;
 /// Time for which output is read that something in the background holds open after the end.
 const LEFTOVER: Duration = Duration::from_millis(500);
 
-/// Bytes written at once: so few are written whole or not at all, so that a write can be given up to read.
+/// Bytes of one write: so few are written whole or not at all, and a write that is stuck can be given up.
 const CHUNK_BYTES: usize = 4096;
 /// Time after which a write that does not end gives way to reading, and a read to the write.
 const STUCK_WRITE: Duration = Duration::from_millis(5);

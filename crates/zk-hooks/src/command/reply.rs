@@ -56,7 +56,7 @@ struct Output {
     r#async: bool,
 }
 
-/// Decisions beside `hookSpecificOutput`.
+/// Decision in the older field `decision`, beside `hookSpecificOutput`.
 #[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum OldDecision {

@@ -55,7 +55,7 @@ impl Cx {
         Ok(E::Mode::finish(event, acc))
     }
 
-    /// As [`Cx::emit`] for events nobody can answer, building the event only if it has a listener.
+    /// Emits as [`Cx::emit`] does, an event nobody can answer; it is built only if it has a listener.
     ///
     /// # Errors
     /// As [`Cx::emit`].

@@ -41,14 +41,14 @@ type StampedFn = dyn Fn(&dyn AnyEvent, EventStamp, &Cx) + Send + Sync;
 pub(crate) enum Observe {
     /// Needs neither the number nor the time of an event.
     Plain(Arc<PlainFn>),
-    /// Is given both.
+    /// An observer that is given both.
     Stamped(Arc<StampedFn>),
 }
 
 /// One registration of an observer: called with every event once, as emitted, before its handlers.
 ///
-/// It is a plain call, so watching never makes an emit wait; an observer that needs to wait pushes into a queue of
-/// its own.
+/// The call is a plain one, so watching never makes an emit wait; an observer that needs to wait pushes into
+/// a queue of its own.
 #[derive(Clone)]
 pub(crate) struct Observer {
     pub(crate) id: u64,

@@ -14,7 +14,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnError {
-    /// As the host of the bus chose (by default [`OnError::Continue`]).
+    /// The choice of the host of the bus (by default [`OnError::Continue`]).
     #[default]
     Inherit,
     /// Report it and go on as if the handler had not answered.

@@ -25,7 +25,7 @@ pub(crate) struct ScopeInner {
     install_committed: AtomicBool,
     cleanups: Mutex<Cleanups>,
     closed: AtomicBool,
-    /// Of the bus; these two outlive it, for what is left to do then.
+    /// Sequence of the bus; these two outlive it, for what is left to do then.
     sequence: Sequence,
     pub(super) reporter: Reporter,
 }
@@ -68,7 +68,8 @@ impl RunCleanup {
         }
     }
 
-    /// As [`RunCleanup::finish`] where nobody can wait: a task ends, a clean-up is polled once.
+    /// Finishes as [`RunCleanup::finish`] does, where nobody can wait: a task ends, a clean-up is polled
+    /// once.
     fn finish_now(self) -> Result<(), Cause> {
         match self {
             Self::Call(_) => match self.finish().now_or_never() {
@@ -147,7 +148,7 @@ impl ScopeInner {
         self.finish();
     }
 
-    /// As [`ScopeInner::close`] where nobody can wait.
+    /// Closes as [`ScopeInner::close`] does, where nobody can wait.
     pub(super) fn close_now(&self) {
         self.remove();
         while let Some(Cleanup { location, run, .. }) = self.next_cleanup() {

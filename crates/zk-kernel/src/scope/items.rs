@@ -29,8 +29,8 @@ impl Scope {
         if self.is_closed_on(&bus) { Err(closed()) } else { Ok(()) }
     }
 
-    /// As [`Scope::provide`], taking over a name that is taken. The hidden item comes back when this scope
-    /// closes, and the decorators of the name apply to whichever item has it.
+    /// Provides as [`Scope::provide`] does, taking over a name that is taken. The hidden item comes back when
+    /// this scope closes, and the decorators of the name apply to whichever item has it.
     #[track_caller]
     pub fn provide_replacing<T: ?Sized + Send + Sync + 'static>(&self, name: &str, item: Arc<T>) {
         let location = Location::caller();
@@ -56,7 +56,7 @@ impl Scope {
         self.add_decorator(Some(name), Arc::new(wrap), Location::caller());
     }
 
-    /// As [`Scope::decorate`], for every item of kind `T`.
+    /// Decorates as [`Scope::decorate`] does, for every item of kind `T`.
     #[track_caller]
     pub fn decorate_all<T: ?Sized + Send + Sync + 'static>(
         &self,

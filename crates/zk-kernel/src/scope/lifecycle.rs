@@ -20,8 +20,8 @@ impl Scope {
     /// and waits for that. Tasks and clean-ups leave newest first, so a clean-up registered after the task
     /// can tell it to end in its own way. A panic is reported.
     ///
-    /// Where there is no runtime, the task waits for [`Bus::warm_up`](crate::Bus::warm_up), which an agent calls when a run starts.
-    /// [Cancelling](Hook::cancel) the returned hook ends the task alone.
+    /// Without a runtime, the task waits for [`Bus::warm_up`](crate::Bus::warm_up), which an agent calls when
+    /// a run starts. [Cancelling](Hook::cancel) the returned hook ends the task alone.
     ///
     /// ```
     /// use std::time::Duration;

@@ -40,7 +40,7 @@ pub struct Scope {
 /// Stage, reach and time limit of a handler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HookOptions {
-    /// When it runs among the handlers of the event.
+    /// Stage at which it runs among the handlers of the event.
     pub stage: Stage,
     /// Reach of the handler; `None` is the event's own [`Event::REACH`].
     pub reach: Option<Reach>,
@@ -93,7 +93,7 @@ impl Scope {
         self.handle_at::<E, H>(HookOptions::default(), handler)
     }
 
-    /// As [`Scope::handle`], with a stage, a reach or a time limit.
+    /// Variant of [`Scope::handle`] with a stage, a reach or a time limit.
     #[track_caller]
     pub fn handle_at<E: Event, H: Handler<E>>(&self, at: impl Into<HookOptions>, handler: Arc<H>) -> Hook {
         let identity = Identity::of_arc(&handler);
@@ -111,7 +111,7 @@ impl Scope {
         self.on_sync_at(HookOptions::default(), f)
     }
 
-    /// As [`Scope::on_sync`], with a stage, a reach or a time limit.
+    /// Variant of [`Scope::on_sync`] with a stage, a reach or a time limit.
     #[track_caller]
     pub fn on_sync_at<E, R, F>(&self, at: impl Into<HookOptions>, f: F) -> Hook
     where
@@ -155,7 +155,7 @@ impl Scope {
         self.on_async_at(HookOptions::default(), f)
     }
 
-    /// As [`Scope::on_async`], with a stage, a reach or a time limit.
+    /// Variant of [`Scope::on_async`] with a stage, a reach or a time limit.
     #[track_caller]
     pub fn on_async_at<E, F>(&self, at: impl Into<HookOptions>, f: F) -> Hook
     where
@@ -165,7 +165,7 @@ impl Scope {
         self.add::<E>(at.into(), Identity::of_fn::<F>(), Runner::of_async(f))
     }
 
-    /// As [`Scope::on_async`], with state handed to each call.
+    /// Variant of [`Scope::on_async`] with state handed to each call.
     #[track_caller]
     pub fn on_async_with<E, S, F>(&self, state: S, f: F) -> Hook
     where
@@ -176,7 +176,7 @@ impl Scope {
         self.on_async_with_at(HookOptions::default(), state, f)
     }
 
-    /// As [`Scope::on_async_with`], with a stage, a reach or a time limit.
+    /// Variant of [`Scope::on_async_with`] with a stage, a reach or a time limit.
     #[track_caller]
     pub fn on_async_with_at<E, S, F>(&self, at: impl Into<HookOptions>, state: S, f: F) -> Hook
     where
@@ -193,7 +193,7 @@ impl Scope {
         self.observe_at(Reach::Own, f)
     }
 
-    /// As [`Scope::observe`], also of the events of descendants if asked.
+    /// Variant of [`Scope::observe`] that observes the events of descendants too, if asked.
     #[track_caller]
     pub fn observe_at<F>(&self, reach: Reach, f: F) -> Hook
     where
@@ -202,8 +202,8 @@ impl Scope {
         self.add_observer(reach, Identity::of_fn::<F>(), Observe::Plain(Arc::new(f)))
     }
 
-    /// As [`Scope::observe_at`], with the number and the time of each event. Only an event that such an observer receives
-    /// costs a look at the clock: one, however many there are.
+    /// Variant of [`Scope::observe_at`] with the number and the time of each event. Only an event that such
+    /// an observer receives costs a look at the clock: one, however many there are.
     #[track_caller]
     pub fn observe_stamped<F>(&self, reach: Reach, f: F) -> Hook
     where

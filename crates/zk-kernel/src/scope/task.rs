@@ -15,8 +15,8 @@ type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Background task of a scope.
 ///
-/// Its future stays here and a tokio task only polls it, so that a close drops the future itself: at once, from
-/// any thread, and also where no runtime is left to do it.
+/// The task's future stays here and a tokio task only polls it, so that a close drops the future itself: at
+/// once, from any thread, and also where no runtime is left to do it.
 pub(crate) struct Task {
     state: Mutex<State>,
     /// Cancelled once the future is dropped.

@@ -134,7 +134,7 @@ pub(super) fn known(
     })
 }
 
-/// Which way of showing a secret the server takes.
+/// Chooses a way of showing a secret that the server takes.
 fn with_secret(server: &AuthorizationServer) -> AuthMethod {
     match &server.token_endpoint_auth_methods_supported {
         Some(methods) if !methods.iter().any(|method| method == AuthMethod::Basic.name()) => AuthMethod::Post,

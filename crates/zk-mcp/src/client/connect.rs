@@ -37,7 +37,7 @@ use crate::transport::stdio::{LogSink, Said, StdioTransport};
 /// Time limit for the end of a connection: a program gets less than that to end by itself.
 const CLOSING_TIME_LIMIT: Duration = Duration::from_millis(1800);
 
-/// Which part of the time for a start the question for revisions has for itself.
+/// Part of the time for a start that the question for revisions has for itself, as a divisor.
 const PROBE_PART: u32 = 3;
 
 /// Parts that a connection is made of.
@@ -48,7 +48,7 @@ pub(crate) struct Connecting<'a> {
     pub(crate) exec: Option<Arc<dyn Exec>>,
     #[cfg(feature = "http")]
     pub(crate) http: &'a zk_auth::Http,
-    /// Held while a client is made.
+    /// Lock that is held while a client is made.
     #[cfg(feature = "http")]
     pub(crate) making: &'a tokio::sync::Mutex<()>,
     /// The sign-in, for a server that can want one.

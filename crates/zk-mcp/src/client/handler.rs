@@ -50,7 +50,7 @@ pub(crate) enum Form {
     Cancelled,
 }
 
-/// Which of its lists a server says is another one now.
+/// Lists that a server says are other ones now.
 #[derive(Debug, Default)]
 pub(crate) struct ListChanged {
     tools: std::sync::atomic::AtomicU64,

@@ -44,7 +44,7 @@ impl Watched {
 pub(crate) struct WatchGuard {
     watched: Watched,
     token: ProgressToken,
-    /// Told of each progress.
+    /// Signal of each progress.
     pub(crate) heard: Arc<Notify>,
 }
 

@@ -16,7 +16,7 @@ pub enum ServerTrust {
     Sandboxed,
 }
 
-/// Which tools of a server are used, by its own names; `*` in a name stands for any characters.
+/// Filter of the tools of a server that are used, by its own names; `*` in a name stands for any characters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolFilter {
     /// Tools to expose; `None` exposes all, or none of an untrusted server.

@@ -12,11 +12,11 @@ pub struct OAuthConfig {
     /// The secret that belongs to that id, if there is one.
     #[serde(alias = "clientSecret")]
     pub client_secret: Option<String>,
-    /// The authorisation server that knows this id; the first one it is used at unless set.
+    /// The authorisation server that issued the id; unless set, the first one that the id is used at.
     pub issuer: Option<String>,
     /// Scopes that a token is to be good for, beside those the server asks for.
     pub scopes: Vec<String>,
-    /// The port of this machine that the browser comes back to; any free one if nothing.
+    /// The port of this machine that the browser is sent back to; any free one unless set.
     #[serde(alias = "callbackPort")]
     pub port: Option<u16>,
     /// The address of a document that describes the client, in the place of the host's.

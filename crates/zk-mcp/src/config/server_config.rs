@@ -45,7 +45,7 @@ pub struct ServerConfig {
     pub pin: bool,
     /// Trust of the person in the server.
     pub trust: ServerTrust,
-    /// Which of its tools are used.
+    /// Filter of its tools that are used.
     pub tools: ToolFilter,
     /// Whether it may ask the model in the middle of a call.
     pub sampling: ServerPermission,
@@ -74,7 +74,7 @@ impl fmt::Debug for Definition {
     }
 }
 
-/// When the model is told of the tools of a server.
+/// Moment at which the model is told of the tools of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "settings", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]

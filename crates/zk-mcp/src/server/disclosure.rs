@@ -19,7 +19,7 @@ const BYTES_PER_TOKEN: usize = 4;
 /// it was told of is taken back: what does not fit beside it is searched for.
 pub(crate) struct Disclosures {
     usual: Option<ServerDisclosure>,
-    /// In bytes.
+    /// Budget for descriptions of tools, in bytes.
     budget: usize,
     state: Mutex<State>,
 }

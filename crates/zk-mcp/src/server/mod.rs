@@ -57,15 +57,15 @@ pub(crate) struct Shared {
     pub(crate) answers: Option<Arc<dyn Answers>>,
     /// Canonical names of tools that are taken.
     pub(crate) taken: Mutex<BTreeSet<String>>,
-    /// Held by the server that begins to start.
+    /// Lock that is held by the server that begins to start.
     pub(crate) turns: tokio::sync::Mutex<()>,
     /// All servers of the plugin.
     pub(crate) all: OnceLock<WeakServers>,
     /// Set once the tools for resources are registered.
     pub(crate) has_resources: OnceLock<()>,
-    /// Which servers disclose their tools eagerly, and which lazily.
+    /// Servers that disclose their tools eagerly, and those that do so lazily.
     pub(crate) disclosures: Disclosures,
-    /// Held while tools are registered.
+    /// Lock that is held while tools are registered.
     pub(crate) registering: tokio::sync::Mutex<()>,
     /// Whether lazy tools come with a search for them.
     pub(crate) has_search: bool,
@@ -88,7 +88,7 @@ pub(crate) struct Programs {
 #[cfg(feature = "http")]
 pub(crate) struct HttpClients {
     pub(crate) http: zk_auth::Http,
-    /// Held while a client is made.
+    /// Lock that is held while a client is made.
     pub(crate) making: tokio::sync::Mutex<()>,
     /// Store of the tokens.
     pub(crate) credentials: Arc<dyn zk_auth::CredentialStore>,
@@ -107,7 +107,7 @@ pub(crate) struct Server {
     has_offered: watch::Sender<bool>,
     /// Whether its skills were asked for.
     has_listed_skills: watch::Sender<bool>,
-    /// When the attempt that runs began, until its end is told.
+    /// Time at which the attempt that runs began, until its end is told.
     begun: Mutex<Option<Instant>>,
     /// The skills that were listed last.
     skills: Mutex<Vec<Skill>>,

@@ -85,7 +85,7 @@ impl Server {
         }
     }
 
-    /// Is being started from now on, unless it was closed.
+    /// Marks the server as being started from now on, unless it was closed.
     fn restart(&self) {
         self.live.send_if_modified(|live| {
             let is_closed = matches!(live.state, ServerState::Closed);
@@ -254,7 +254,7 @@ impl Server {
     }
 }
 
-/// Does what may wait for a disk, beside the thread of the conversation.
+/// Runs what may wait for a disk, beside the thread of the conversation.
 pub(super) async fn beside<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, String> {

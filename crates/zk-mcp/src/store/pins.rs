@@ -51,7 +51,7 @@ impl PinStore for MemoryPins {
 /// Listing of a server: its instructions and its tools, as they came. What only programs read (`_meta`)
 /// counts as well: a front end may come to follow it, to a page of the server for example.
 ///
-/// It is held as the JSON that is stored and compared.
+/// The listing is held as the JSON that is stored and compared.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Listing(Vec<u8>);
 

@@ -12,7 +12,7 @@ use crate::config::server_config::ServerConfig;
 
 /// Largest size of a log before it begins anew, in bytes; the one before is kept.
 const MAX_LOG_BYTES: u64 = 1 << 20;
-/// Size limit of a record, in bytes.
+/// Most bytes that are read of a stored record.
 const MAX_RECORD_BYTES: usize = 1 << 20;
 /// State of a server that is neither ready nor failed.
 const STARTING: &str = "is being started";
@@ -36,11 +36,11 @@ pub struct ServerRecords {
 /// State of a server when it was used last.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownState {
-    /// In words.
+    /// State of the server, in words.
     pub state: String,
     /// The process of the program that used it.
     pub pid: u32,
-    /// When, in seconds since 1970.
+    /// Time of the state, in seconds since 1970.
     pub at: u64,
 }
 
@@ -146,7 +146,7 @@ impl ServerRecords {
 }
 
 impl KnownState {
-    /// In one line: what, and whether the program that used it still runs.
+    /// Describes the state in one line, and whether the program that used the server still runs.
     #[must_use]
     pub fn describe(&self) -> String {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();

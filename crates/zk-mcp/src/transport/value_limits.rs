@@ -30,7 +30,7 @@ pub(crate) fn bound(message: &[u8]) -> Option<Cow<'_, [u8]>> {
     })
 }
 
-/// As [`bound`], of a message that is text.
+/// Bounds a message that is text, as [`bound`] does.
 #[cfg(feature = "http")]
 pub(crate) fn bound_text(message: String) -> Option<String> {
     match bound(message.as_bytes())? {

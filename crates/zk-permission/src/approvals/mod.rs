@@ -33,7 +33,7 @@ pub struct Approval {
 /// Calls that an approval allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApprovalKind {
-    /// Exactly this shell text.
+    /// The call with exactly this shell text.
     Exact {
         /// The text.
         command: String,

@@ -69,8 +69,9 @@ impl PrivateFiles {
 }
 
 impl HostPathClassifier {
-    /// With the roots of the workspace, the home directory and the directories of the path that commands see. A root
-    /// that is the home directory or above it has no inside: too much else is in it.
+    /// Makes a classifier of the roots of the workspace, the home directory and the directories of the path
+    /// that commands see. A root that is the home directory or above it has no inside: too much else is in
+    /// it.
     #[must_use]
     pub fn new(roots: &[PathBuf], home: Option<&Path>, path: &[PathBuf]) -> Self {
         let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());

@@ -76,9 +76,9 @@ pub enum ProgramPlace {
 /// Place of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathPlace {
-    /// In the workspace.
+    /// A place in the workspace.
     Inside,
-    /// In the workspace, but what is written there is run or believed later: a person decides.
+    /// A place in the workspace, but what is written there is run or believed later: a person decides.
     Protected,
     /// Place that holds credentials.
     Secret,
@@ -96,7 +96,7 @@ pub struct TextPathClassifier {
 }
 
 impl TextPathClassifier {
-    /// With these workspace roots, absolute.
+    /// Makes a classifier of these workspace roots, absolute.
     pub fn new<P: Into<PathBuf>>(roots: impl IntoIterator<Item = P>) -> Self {
         Self { roots: roots.into_iter().map(Into::into).collect() }
     }

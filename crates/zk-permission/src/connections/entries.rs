@@ -1,11 +1,11 @@
 /// Entry of a configuration in lines: `[section]` and `key = value`, as git, npm, pip and cargo have it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Entry<'a> {
-    /// As between the brackets, with the quotes that are there; empty before the first.
+    /// Text between the brackets, with the quotes that are there; empty before the first section.
     pub(super) section: &'a str,
-    /// In lower case; that of the line before for one that goes on.
+    /// Key in lower case; that of the line before for a line that goes on.
     pub(super) key: String,
-    /// Without quotes around it.
+    /// Value without the quotes around it.
     pub(super) value: &'a str,
 }
 

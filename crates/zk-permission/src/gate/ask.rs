@@ -107,7 +107,7 @@ impl Granted {
         })
     }
 
-    /// Does what an answer says. What it stores is stored on a thread that may block.
+    /// Carries out an answer. What it stores is stored on a thread that may block.
     async fn answered(
         &self,
         answer: &UiAnswer,

@@ -16,7 +16,7 @@ const RULE_CHARS: usize = 500;
 pub(super) struct ExactRule {
     trust: Arc<dyn Trust>,
     project: PathBuf,
-    /// For people, and to revoke it by.
+    /// Name of the rule, which people read and revoke it by.
     name: String,
     bytes: Vec<u8>,
     cwd: String,

@@ -62,7 +62,7 @@ struct Granted {
     project: Option<PathBuf>,
     modes: ModeSwitch,
     grants: Mutex<BTreeSet<Grant>>,
-    /// Told of each new grant: it may answer other pending questions.
+    /// Signal of each new grant, which may answer other pending questions.
     added: Notify,
     /// Advice on how to let a call run, by the name of the mode that would.
     advice: Option<fn(&str) -> String>,
@@ -234,7 +234,7 @@ impl Granted {
         }
     }
 
-    /// Has a judge decide, on a thread of its own: it may wait for the file system.
+    /// Makes a judge decide, on a thread of its own: it may wait for the file system.
     async fn judge(&self, gate: &ToolGate, judge: &Arc<dyn CallJudge>) -> Result<CallJudgement, BoxError> {
         let judge = judge.clone();
         let (tool, effects, cwd) = (gate.call.name.clone(), gate.effects.clone(), gate.place.cwd.clone());

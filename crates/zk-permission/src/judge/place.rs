@@ -20,7 +20,7 @@ impl Whereabouts {
         self.0.as_ref().map(|all| all.iter().map(|cwd| cwd.join(path)).collect())
     }
 
-    /// After a `cd` that may also have failed.
+    /// Goes to `target` by a `cd` that may also have failed.
     pub(super) fn go(&mut self, target: &str) {
         let target = Path::new(target);
         // The shell takes `..` by text, everybody else by the directory: after a link they disagree.

@@ -54,7 +54,7 @@ pub struct RuleRef {
     pub layer: Layer,
     /// Decision of the rule.
     pub decision: Decision,
-    /// As it was written.
+    /// Text of the rule, as it was written.
     pub text: String,
 }
 

@@ -26,7 +26,7 @@ impl Mode {
     /// All modes, the tightest first.
     pub const ALL: [Self; 5] = [Self::ReadOnly, Self::Ask, Self::AcceptEdits, Self::Auto, Self::All];
 
-    /// As it is written on command lines and in settings.
+    /// Returns the name on command lines and in settings.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -59,7 +59,7 @@ impl fmt::Display for Mode {
     }
 }
 
-/// There is no such mode.
+/// Error: there is no mode of this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no permission mode `{0}`; the modes are read-only, ask, accept-edits, auto and all")]
 pub struct UnknownMode(pub String);

@@ -12,7 +12,7 @@ pub(super) enum Operands {
     AtMost(usize),
     /// Any, with one of these flags, without which it writes.
     Only(&'static [&'static str]),
-    /// Only behind one of these flags, which make it a list.
+    /// A list only behind one of these flags.
     WithFlag(&'static [&'static str]),
     /// The first word is one of these.
     First(&'static [&'static str]),

@@ -381,12 +381,12 @@ pub(crate) fn hazard_in(text: &str) -> Option<Hazard> {
     None
 }
 
-/// Words of a text that is not understood, as far as quotes hide none.
+/// Words of a shell text that could not be parsed, as if it had no quotes.
 pub(crate) fn words_of_open_text(text: &str) -> Vec<String> {
     split_open_text(text, ";|&()<>{}`$#")
 }
 
-/// Words of such a text, which white space and these characters end.
+/// Words of such a text; white space and the characters of `ends` end a word.
 pub(crate) fn split_open_text(text: &str, ends: &str) -> Vec<String> {
     let plain: String = text.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
     let ends_word = |c: char| c.is_whitespace() || c.is_control() || ends.contains(c);

@@ -42,7 +42,7 @@ fn program(at: usize) -> Inner {
     Inner::Program { at, assignments: Vec::new(), has_unknown_tail: false, note: None, hazard: None }
 }
 
-/// Finds the begin of the program that stands behind the flags and `skipped` operands.
+/// Finds the program behind the flags and `skipped` operands: its index in the command line.
 fn behind<'a>(
     name: &str,
     args: &'a [String],

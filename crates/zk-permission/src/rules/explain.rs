@@ -6,7 +6,7 @@ use crate::shell::{quote, quote_all};
 /// Explanation of what a rule will and will not match, by examples.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Explanation {
-    /// In one sentence.
+    /// Match of the rule, described in one sentence.
     pub says: String,
     /// Calls that it matches.
     pub matches: Vec<String>,

@@ -70,15 +70,15 @@ impl fmt::Display for Decision {
 /// wherever it is from, then a rule to ask, then one to allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Layer {
-    /// By an administrator.
+    /// Rules of an administrator.
     Managed,
-    /// On the command line.
+    /// Rules on the command line.
     CommandLine,
-    /// In the project, for this checkout only.
+    /// Rules of the project, for this checkout only.
     ProjectLocal,
-    /// In the project; it allows nothing before a person trusts it.
+    /// Rules of the project; they allow nothing before a person trusts it.
     Project,
-    /// In the settings of the person.
+    /// Rules in the settings of the person.
     User,
     /// Chosen for this session.
     Session,
@@ -150,7 +150,7 @@ pub struct Rule {
     pub layer: Layer,
     /// Decision of the rule.
     pub decision: Decision,
-    /// As it was written.
+    /// Text of the rule, as it was written.
     pub text: String,
     pub(crate) subject: Subject,
     /// Whether the sandbox keeps every command from what this rule denies, whatever the command says.
@@ -166,7 +166,7 @@ pub(crate) enum Subject {
         access: Access,
         glob: GlobMatcher,
         and_itself: Option<PathBuf>,
-        /// The directory or file below which all lies that it is about.
+        /// Fixed beginning of the pattern: the directory or file that every path it matches is or lies below.
         fixed: PathBuf,
     },
     /// Writing below this directory.
@@ -419,7 +419,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// None.
+    /// Makes an empty set of rules.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

@@ -15,9 +15,10 @@ pub const MAX_COMMANDS: usize = 50;
 /// A shell text of which every command is known: words, quotes without expansion, `&&`, `||`, `;`, `|`, line
 /// ends, comments and redirections to literal paths.
 ///
-/// It says what `bash --noprofile --norc -c TEXT` does, in a UTF-8 or C locale and with an environment without
-/// `BASH_ENV`, `BASH_FUNC_*`, `SHELLOPTS`, `BASHOPTS`, `PS4`, `CDPATH`. Globs, braces, variables, substitutions,
-/// here documents, functions, background jobs and control structures are not understood, on purpose.
+/// The script says what `bash --noprofile --norc -c TEXT` does, in a UTF-8 or C locale and with an
+/// environment without `BASH_ENV`, `BASH_FUNC_*`, `SHELLOPTS`, `BASHOPTS`, `PS4`, `CDPATH`. Globs, braces,
+/// variables, substitutions, here documents, functions, background jobs and control structures are not
+/// understood, on purpose.
 ///
 /// ```
 /// use zk_permission::Script;
@@ -114,8 +115,8 @@ impl Script {
         parser::parse(text, false)
     }
 
-    /// As [`Script::parse`], with patterns for file names: [`lexer::ANY_TEXT`] and [`lexer::ANY_CHARACTER`] stand in the
-    /// words for what they match.
+    /// Parses as [`Script::parse`] does, with patterns for file names: [`lexer::ANY_TEXT`] and
+    /// [`lexer::ANY_CHARACTER`] stand in the words for what they match.
     pub(crate) fn parse_with_patterns(text: &str) -> Result<Self, NotUnderstood> {
         parser::parse(text, true)
     }

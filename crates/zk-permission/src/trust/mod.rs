@@ -45,7 +45,7 @@ impl FileTrust {
         Self { path, files, tell: Arc::new(|_| ()), told: Mutex::default() }
     }
 
-    /// Has the store say in `tell` why it is not usable.
+    /// Sets `tell`, which is told why the store is not usable.
     #[must_use]
     pub fn telling(self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self { tell: Arc::new(tell), ..self }

@@ -9,7 +9,7 @@ const USUAL: u64 = 150_000;
 /// Least trigger that Anthropic takes.
 const MIN_TRIGGER_TOKENS: u64 = 50_000;
 
-/// From how much of a model's window on the provider compacts its context itself.
+/// Part of a model's window from which on the provider compacts its context itself.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CompactAt {

@@ -43,10 +43,10 @@
 //!
 //! # Read what was written
 //!
-//! What is written and read again is the same history to a provider, as far as the format can say it. Chat
-//! Completions cannot say where one text of a message ends and the next begins, that a result is an error, or,
-//! at OpenAI, what the model thought; documents of text are there part of the text, and images of results
-//! follow the results.
+//! A conversation that is written and read again is the same history to a provider, as far as the format can
+//! say it. Chat Completions cannot say where one text of a message ends and the next begins, that a result is
+//! an error, or, at OpenAI, what the model thought; documents of text are there part of the text, and images
+//! of results follow the results.
 
 mod chat;
 mod detect;

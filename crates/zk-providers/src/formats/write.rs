@@ -10,13 +10,13 @@ use crate::catalogue::profiles::{CompatProfile, REFERENCE};
 use crate::dialects::anthropic;
 use crate::dialects::chat;
 
-/// A conversation in a format.
+/// A conversation, written in the format of a provider's requests.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Written {
     /// The field `system`, where the format has instructions beside the messages, and there are any.
     pub system: Option<Value>,
-    /// The messages. In Chat Completions the first one holds the instructions.
+    /// The messages as the format has them. In Chat Completions the first one holds the instructions.
     pub messages: Vec<Value>,
     /// Repairs to the conversation, because a provider does not take it as it was.
     pub repairs: Vec<Repair>,
@@ -59,10 +59,12 @@ impl Conversation {
     /// mended for that stands in [`Written::repairs`]. For servers that are only like OpenAI's there is
     /// [`write_chat`](Self::write_chat).
     ///
-    /// It begins and ends as it does here, though a request begins and ends with the user.
+    /// The written conversation begins and ends as it does here, though a request begins and ends with the
+    /// user.
     ///
-    /// What the format has no place for is not written, as it is not sent: what another model thought, the
-    /// thoughts of every model in OpenAI's Chat Completions, and what a model said before it refused.
+    /// Parts that the format has no place for are not written, as they are not sent: what another model
+    /// thought, the thoughts of every model in OpenAI's Chat Completions, and what a model said before it
+    /// refused.
     ///
     /// ```
     /// use zk_core::model::{Block, Message, Model};

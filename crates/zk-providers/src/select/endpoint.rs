@@ -113,16 +113,16 @@ pub enum SelectionReason {
 /// Origin of a credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CredentialOrigin {
-    /// The values for this run.
+    /// A value that was given for this run.
     Given,
-    /// A setting, with its origin.
+    /// A setting, with the place that it was set in.
     Set(String),
-    /// The store.
+    /// The store of credentials, after a sign-in.
     Stored,
 }
 
 impl Selection {
-    /// The endpoint that the requests, the settings, the credentials or a local server lead to.
+    /// Chooses the endpoint by what was asked for, the settings, the credentials, or a local server.
     ///
     /// # Errors
     /// [`SelectError`] when nothing does, or when what does lacks something.

@@ -63,21 +63,21 @@ impl Connection {
         }
     }
 
-    /// Under another name.
+    /// Sets another name.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// To another place.
+    /// Sets another address.
     #[must_use]
     pub fn base_url(mut self, base_url: impl Into<String>) -> Self {
         self.base_url = base_url.into();
         self
     }
 
-    /// With an API key.
+    /// Sets an API key.
     #[must_use]
     pub fn key(mut self, key: impl Into<Secret>) -> Self {
         self.auth = Auth::Key(key.into());

@@ -65,7 +65,8 @@ pub trait Dialect: Send + Sync + 'static {
         false
     }
 
-    /// As [`Provider::thinking_breaks_prefix`](zk_core::service::Provider::thinking_breaks_prefix).
+    /// Whether thinking breaks the prefix:
+    /// [`Provider::thinking_breaks_prefix`](zk_core::service::Provider::thinking_breaks_prefix).
     fn thinking_breaks_prefix(&self, model: &Model) -> bool {
         let _ = model;
         false

@@ -139,7 +139,8 @@ impl ConversationSession {
         self.restored.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// As [`Self::restored`], and keeps it no longer: it is as large as all of the conversation.
+    /// Takes what [`Self::restored`] returns, and keeps it no longer: it is as large as all of the
+    /// conversation.
     pub fn take_restored(&self) -> Option<Arc<[Entry]>> {
         self.restored.lock().unwrap_or_else(PoisonError::into_inner).take()
     }

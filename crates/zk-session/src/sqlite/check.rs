@@ -163,7 +163,7 @@ pub(super) fn check(
     }
 }
 
-/// As [`check`], with all that can be read in memory.
+/// Checks as [`check`] does, with all that can be read in memory.
 ///
 /// # Errors
 /// As [`check`].
@@ -244,9 +244,9 @@ fn examine(conn: &Connection, path: &Path, look: Look, found: &mut Rows<'_>) -> 
     Ok(Checked::Whole(meta))
 }
 
-/// As [`check_all`], of no more than the conversation goes on from, as far as the beginning that was left out has more than
-/// `back` bytes: its rows are not looked at. Nothing where all has to be read, also because something is wrong, of which reading
-/// all of it tells.
+/// Checks, as [`check_all`] does, only what the conversation goes on from, as far as the beginning that was
+/// left out has more than `back` bytes: its rows are not looked at. Nothing where all has to be read, also
+/// because something is wrong, of which reading all of it tells.
 pub(super) fn check_part(conn: &Connection, path: &Path, look: Look, back: u64) -> Option<Part> {
     if !is_large(path, back) {
         return None;

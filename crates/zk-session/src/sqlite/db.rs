@@ -31,8 +31,8 @@ pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
     Ok(conn)
 }
 
-/// As [`connect`], for looking only. A database whose folder or disk takes no shared memory (it cannot be
-/// written, or it is full) is read as it stands.
+/// Connects as [`connect`] does, for looking only. A database whose folder or disk takes no shared memory (it
+/// cannot be written, or it is full) is read as it stands.
 pub(super) fn connect_read_only(path: &Path, busy: Duration) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | no_mutex();
     let conn = Connection::open_with_flags(path, flags)?;
@@ -127,7 +127,7 @@ pub(super) struct Db {
     leaf: Option<EntryId>,
     /// The tables exist.
     born: bool,
-    /// There are no tables yet, and the database keeps a write-ahead log.
+    /// Whether there are no tables yet, and the database keeps a write-ahead log.
     begins_log: bool,
     /// The layout the file has now; the first entry added raises it to [`FORMAT`].
     format: u32,

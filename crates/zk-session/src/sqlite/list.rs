@@ -58,7 +58,7 @@ pub(super) fn list(root: &Path, filter: &SessionFilter) -> Result<Vec<SessionInf
     Ok(found)
 }
 
-/// When the files of a session were last written.
+/// Time at which the files of a session were last written.
 fn touched(listed: &Listed) -> SystemTime {
     let time = |path: &Path| fs::metadata(path).and_then(|meta| meta.modified()).ok();
     match listed {
@@ -68,7 +68,7 @@ fn touched(listed: &Listed) -> SystemTime {
     .unwrap_or(UNIX_EPOCH)
 }
 
-/// The line of one session; none for one nothing was ever written to.
+/// Reads the line of one session in the list; nothing for a session that nothing was ever written to.
 fn read(files: &Files, touched: SystemTime) -> Option<SessionInfo> {
     match meta(files) {
         Ok(Some(meta)) => Some(info(files, meta, holder(files))),

@@ -12,10 +12,10 @@ use super::files::{Files, with};
 /// The right to write one session: an advisory lock on a file beside it that holds the owner's process id and
 /// the number of entries it has acknowledged.
 ///
-/// It is a file of its own because closing any other handle of the database would drop SQLite's own locks. The
-/// lock ends with the value or with the process, whichever comes first. A killed process leaves the file, and so
-/// does one that had no room to fold its write-ahead log into the database. With it stays how many entries there
-/// must be: a log that was cut does not show that by itself.
+/// The lock has a file of its own because closing any other handle of the database would drop SQLite's own
+/// locks. The lock ends with the value or with the process, whichever comes first. A killed process leaves
+/// the file, and so does one that had no room to fold its write-ahead log into the database. With it stays
+/// how many entries there must be: a log that was cut does not show that by itself.
 #[derive(Debug)]
 pub(super) struct SessionLock {
     path: PathBuf,

@@ -91,7 +91,7 @@ impl SqliteStore {
         Self { clock, ..self }
     }
 
-    /// Has opening a session read at most so many bytes of what its last compaction left out, 8 MiB if it is not said.
+    /// Limits to `bytes` what opening a session reads of what its last compaction left out; 8 MiB unless set.
     #[must_use]
     pub fn read_back(self, bytes: u64) -> Self {
         Self { back: bytes, ..self }

@@ -26,7 +26,7 @@ pub(super) fn read(root: &Path, id: &SessionId) -> Result<SessionSnapshot, Store
     Ok(SessionSnapshot { info, entries: log.entries, notices })
 }
 
-/// As [`read`], of what a conversation would go on from.
+/// Reads as [`read`] does, but only what a conversation would go on from.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -50,7 +50,7 @@ fn look(files: &Files) -> Look {
     Look { writes: false, beside_a_writer, acknowledged }
 }
 
-/// As [`read`], entry by entry.
+/// Reads as [`read`] does, entry by entry.
 ///
 /// # Errors
 /// [`StoreError`].

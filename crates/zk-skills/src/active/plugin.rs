@@ -29,7 +29,8 @@ pub const PREFIX: &str = "/skill:";
 /// Agent Skills: a section of the system prompt that names them, three tools to use them, and a command for each. Without
 /// any skill it registers nothing but its handlers.
 ///
-/// It reads files with `dyn HostFiles` and asks `dyn Trust` about those of a project; both are services of the bus.
+/// The plugin reads files with `dyn HostFiles` and asks `dyn Trust` about those of a project; both are
+/// services of the bus.
 #[derive(Debug)]
 pub struct SkillsPlugin {
     skills: Skills,

@@ -54,11 +54,11 @@ pub struct Skills {
 struct Inner {
     options: SkillsOptions,
     state: Mutex<State>,
-    /// Held while they are looked for, so that everybody waits for the one search.
+    /// Lock that is held while skills are looked for, so that everybody waits for the one search.
     search: tokio::sync::Mutex<()>,
     /// Whether a run is at work, whose skills stay as they are.
     running: tokio::sync::watch::Sender<bool>,
-    /// Told when they are those of another directory.
+    /// Signal that the skills are those of another directory.
     moved: tokio::sync::Notify,
 }
 
@@ -91,7 +91,7 @@ struct InUse {
     active: BTreeMap<String, Arc<Skill>>,
     /// The first skill of the run that a person allowed for once only.
     allowed_once: Option<String>,
-    /// Which texts are in its conversation, by name.
+    /// Texts that are in its conversation, by name.
     delivered: BTreeMap<String, u64>,
 }
 

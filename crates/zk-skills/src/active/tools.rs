@@ -20,7 +20,7 @@ use crate::commands::arguments::quoted;
 use crate::events::ActivatedBy;
 use crate::skill::{Bundle, Skill, SkillSource};
 
-/// Their names.
+/// Names of the tools.
 pub const NAMES: [&str; 3] = ["skills_read", "skills_run_script", "skills_use"];
 
 /// The most of a file that is read at once, in bytes.

@@ -73,7 +73,8 @@ impl<'a> Arguments<'a> {
         (out, used)
     }
 
-    /// As [`Arguments::substitute`], in a line for the shell, which reads every argument as a word and no code.
+    /// Substitutes as [`Arguments::substitute`] does, in a line for the shell, which reads every argument as
+    /// a word and no code.
     ///
     /// # Errors
     /// [`UnclearPlace`].
@@ -149,7 +150,7 @@ impl Value<'_> {
     }
 }
 
-/// Which quotes are open at a place of a command, as POSIX shells read it.
+/// Quotes that are open at a place of a command, as POSIX shells read it.
 struct Quotes {
     /// The open ones, the innermost last: `'`, `"`, and `(` for a command in a command.
     open: Vec<char>,

@@ -49,7 +49,7 @@ pub struct CommandFile {
 /// The commands that are files were looked for, and are others than before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CommandFilesFound {
-    /// Their names.
+    /// Names of the commands.
     pub commands: Vec<String>,
     /// Files that are not used, because something else has their name.
     pub conflicts: Vec<String>,

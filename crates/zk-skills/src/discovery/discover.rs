@@ -15,7 +15,7 @@ pub(crate) const MAX_DEPTH: usize = 5;
 /// The most directories that are looked into below one directory of skills.
 pub(crate) const MAX_DIRS: usize = 2000;
 
-/// From how many skills on several threads read them, and how many at most.
+/// Number of skills from which on several threads read them, and how many threads at most.
 const MIN_SKILLS_FOR_THREADS: usize = 64;
 const MAX_THREADS: usize = 4;
 

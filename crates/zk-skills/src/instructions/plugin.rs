@@ -22,7 +22,7 @@ const MAX_CALLS: usize = 64;
 /// Instructions of the person and of the project: a section of the system prompt, read anew for every run, and those of
 /// a subdirectory with the first result of a call that works there. A compaction keeps those.
 ///
-/// It reads with the `dyn HostFiles` of the bus.
+/// The plugin reads with the `dyn HostFiles` of the bus.
 #[derive(Clone, Debug)]
 pub struct InstructionsPlugin {
     cwd: PathBuf,

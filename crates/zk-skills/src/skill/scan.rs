@@ -25,7 +25,8 @@ pub struct Suspicion {
 /// The lines of `text` that tell a model to drop its instructions or to keep something from the person, that imitate the
 /// frame of a conversation, or that nobody can see. At most five.
 ///
-/// What is found can be harmless, and a text without findings can be malicious: whoever uses it asks a person.
+/// Lines that are found can be harmless, and a text without findings can be malicious: whoever uses it asks a
+/// person.
 #[must_use]
 pub fn scan(text: &str) -> Vec<Suspicion> {
     let mut found = Vec::new();

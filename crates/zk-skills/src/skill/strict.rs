@@ -19,7 +19,7 @@ const FIELDS: [&str; 6] = ["name", "description", "license", "allowed-tools", "m
 
 /// Lists the faults that keep the skill in `dir` from being valid; nothing if it is.
 ///
-/// It agrees with `agentskills validate` of `skills-ref` case by case.
+/// The list agrees with `agentskills validate` of `skills-ref` case by case.
 #[must_use]
 pub fn validate(dir: &Path, files: &dyn HostFiles) -> Vec<String> {
     let found = ["SKILL.md", "skill.md"].into_iter().map(|name| dir.join(name)).find(|path| path.exists());
@@ -33,7 +33,7 @@ pub fn validate(dir: &Path, files: &dyn HostFiles) -> Vec<String> {
     validate_text(&text.replace("\r\n", "\n").replace('\r', "\n"), &name)
 }
 
-/// As [`validate`], of the text of a file with ends of lines as Unix has them.
+/// Validates as [`validate`] does, the text of a file with ends of lines as Unix has them.
 fn validate_text(text: &str, directory: &str) -> Vec<String> {
     let one = |fault: &str| vec![fault.to_owned()];
     if !text.starts_with("---") {

@@ -10,8 +10,8 @@ use zk_core::kernel::{AnyEvent, BoxError, Cx, Event, Plugin, Reach, Scope};
 
 /// A plugin that keeps every event of an agent and of its sub-agents.
 ///
-/// It listens to everything, so events that are only built for listeners are built. Clones are the same
-/// recorder.
+/// The recorder listens to everything, so events that are only built for listeners are built. Clones are the
+/// same recorder.
 ///
 /// ```
 /// use zk_core::events::SystemBefore;

@@ -14,7 +14,7 @@ pub(super) struct Limits {
     recursion: bool,
 }
 
-/// As far as answers are concerned that are held to a schema by `output_config.format`.
+/// Limits for answers that are held to a schema by `output_config.format`.
 pub(super) const ANTHROPIC: Limits = Limits {
     refused: &[
         "allOf",
@@ -41,7 +41,7 @@ pub(super) const ANTHROPIC: Limits = Limits {
     recursion: false,
 };
 
-/// With `strict`: whoever asks without is not held to it.
+/// Limits with `strict`: whoever asks without is not held to them.
 pub(super) const OPENAI: Limits = Limits {
     refused: &[
         "allOf",

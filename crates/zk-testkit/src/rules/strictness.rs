@@ -7,7 +7,7 @@ use super::Dialect;
 pub struct Strictness {
     /// The wire format.
     pub dialect: Dialect,
-    /// Which tool-call ids are legal.
+    /// Rule for tool-call ids.
     pub ids: IdRule,
     /// Calls are numbered over the whole conversation, as in `functions.read:0`, and such ids come back. (Kimi)
     pub numbered_calls: bool,
@@ -53,7 +53,7 @@ pub enum Reasoning {
 }
 
 impl Strictness {
-    /// As the first-party API of the dialect.
+    /// Strictness of the first-party API of the dialect.
     #[must_use]
     pub fn of(dialect: Dialect) -> Self {
         match dialect {

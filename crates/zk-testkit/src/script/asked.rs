@@ -6,7 +6,7 @@ use zk_core::service::{DYNAMIC_CONTEXT, QUERY_CONTEXT, Request};
 /// Question to a model, whichever way the request came.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Asked {
-    /// Which request it is, from 1.
+    /// Number of the request, from 1.
     pub number: usize,
     /// The model.
     pub model: String,

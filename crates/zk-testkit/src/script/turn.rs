@@ -5,8 +5,8 @@ use zk_core::model::{CallId, ErrorKind, Phase, ProviderError, StopReason, Usage}
 
 /// One response of a scripted model.
 ///
-/// It stops with [`StopReason::ToolUse`] when it has calls and with [`StopReason::EndTurn`] otherwise, and
-/// its usage is zero, unless it says something else.
+/// A turn stops with [`StopReason::ToolUse`] when it has calls and with [`StopReason::EndTurn`] otherwise,
+/// and its usage is zero, unless it says something else.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Turn {
     pub(crate) steps: Vec<Step>,
@@ -136,7 +136,7 @@ impl Turn {
         self.fail(ProviderError::new(kind, "", "", Phase::Stream, message))
     }
 
-    /// As [`Turn::error`], with every detail. An empty provider or model name is filled in.
+    /// Fails as [`Turn::error`] does, with every detail. An empty provider or model name is filled in.
     #[must_use]
     pub fn fail(self, error: ProviderError) -> Self {
         self.step(Step::Fail(Box::new(error)))

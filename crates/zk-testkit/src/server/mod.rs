@@ -50,8 +50,8 @@ use socket::Socket;
 /// `GET /v1/models` and `/v1beta/models` list the models. A request that breaks the provider's rules is answered 400 and
 /// uses up no turn of the script.
 ///
-/// It runs on a thread and a runtime of its own: it works for tests without a runtime, and its delays are real
-/// ones even where the test's clock is paused. Dropping it closes every connection.
+/// The server runs on a thread and a runtime of its own: it works for tests without a runtime, and its delays
+/// are real ones even where the test's clock is paused. Dropping it closes every connection.
 ///
 /// ```
 /// use zk_testkit::{FakeServer, Fault, Script};

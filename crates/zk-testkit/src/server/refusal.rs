@@ -87,7 +87,7 @@ impl<'a> Refusal<'a> {
         Self { after, ..self }
     }
 
-    /// As an answer of its own.
+    /// Turns the refusal into an answer of its own.
     pub(super) fn reply(self, number: usize) -> Reply {
         let reply = Reply::json(self.status, self.body(number).to_string())
             .with_header(request_id_header(self.dialect).map(|name| (name, request_id(number))));

@@ -20,7 +20,7 @@ use crate::rules::Dialect;
 pub(super) enum Act {
     Send(Bytes),
     Wait(Duration),
-    /// For ever: these bytes, this interval.
+    /// Sends these bytes again and again at this interval, for ever.
     Repeat(Bytes, Duration),
     /// Bytes that are not HTTP, then the end of the connection.
     Raw(&'static [u8]),
@@ -86,7 +86,7 @@ impl Reply {
         self
     }
 
-    /// As HTTP. `left` counts the answers whose client left before the end.
+    /// Turns the reply into an HTTP response. `left` counts the answers whose client left before the end.
     pub(super) fn into_response(
         self,
         socket: Socket,
@@ -107,7 +107,7 @@ impl Reply {
     }
 }
 
-/// Up to the next bytes.
+/// Performs acts up to the next bytes.
 async fn perform(acts: &mut VecDeque<Act>, socket: &Socket) -> Option<Result<Frame<Bytes>, Broken>> {
     loop {
         match acts.pop_front()? {

@@ -10,9 +10,9 @@ pub(crate) const HASHED_UP_TO: u64 = 64 * 1024 * 1024;
 pub(crate) enum Fingerprint {
     /// Of the bytes.
     Content {
-        /// Their hash.
+        /// Hash of the bytes.
         hash: u64,
-        /// Their number.
+        /// Number of the bytes.
         len: u64,
     },
     /// Of a file too big to be read as a whole for this.

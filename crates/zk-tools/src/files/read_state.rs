@@ -40,19 +40,19 @@ struct Seen {
     whole: bool,
     /// Reason why a read did not show it as it is.
     flaw: Option<Flaw>,
-    /// Which slices of this very content the conversation contains.
+    /// Slices of this very content that the conversation contains.
     shown: HashSet<Slice>,
 }
 
 /// A read whose result may still be cut before the model gets it.
 #[derive(Debug)]
 pub(crate) struct ReadNote {
-    /// Whether it repeats one.
+    /// Whether it repeats an earlier read.
     pub(crate) repeats: bool,
     key: Key,
     content: Fingerprint,
     slice: Slice,
-    /// Last line known before this read, and whether all was.
+    /// Last line that was known before this read, and whether the whole file was.
     upto: u64,
     whole: bool,
 }

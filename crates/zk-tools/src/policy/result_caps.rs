@@ -21,7 +21,7 @@ const MIN_RESULT_BYTES: usize = 4 << 10;
 /// Cuts what exceeds the caps of a result and of a turn, or does not fit what is left of the model's window, before it
 /// joins the history, and says which cap it was.
 ///
-/// It comes last, so that whoever moves large results elsewhere sees them whole.
+/// The cut comes last, so that whoever moves large results elsewhere sees them whole.
 #[derive(Debug, Default)]
 pub(crate) struct ResultCaps {
     /// Bytes that the results of each turn have, the latest turn last.

@@ -136,7 +136,7 @@ impl Shell {
         if is_plain { credentials::needed(command, &place.cwd, &self.options) } else { None }
     }
 
-    /// Also runs commands in the background, as one of these jobs.
+    /// Makes it run commands in the background too, as one of these jobs.
     #[must_use]
     pub fn with_jobs(mut self, jobs: Arc<Jobs>) -> Self {
         self.spec = Self::specify(&self.options, true);

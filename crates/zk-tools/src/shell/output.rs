@@ -130,7 +130,7 @@ impl Output {
         Since { cut, text: String::from_utf8_lossy(bytes).into_owned() }
     }
 
-    /// Has the file be as far as it can be while more may come.
+    /// Writes to the file all that can be written while more may come.
     pub(crate) fn flush_file(&mut self) {
         if let Spilled::To(SpillFile { file: Some(file), failed, .. }) = &mut self.spill
             && let Err(error) = file.flush()

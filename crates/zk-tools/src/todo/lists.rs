@@ -20,7 +20,7 @@ const VERSION: u32 = 1;
 
 /// The to-do lists of a tree of agents, one for each conversation: `cx.service::<Todos>()`.
 ///
-/// That of the agent at the root is kept in its session, and restored with it.
+/// The list of the agent at the root is kept in its session, and restored with it.
 #[derive(Default)]
 pub struct Todos {
     state: Mutex<State>,
@@ -28,7 +28,7 @@ pub struct Todos {
 
 #[derive(Default)]
 struct State {
-    /// Whoever appends to the session.
+    /// Scope through which the session is appended to.
     scope: Option<Scope>,
     /// Lists that were used last, newest first.
     lists: VecDeque<(Option<Arc<ContextId>>, Vec<Todo>)>,

@@ -19,7 +19,7 @@ impl App {
         settled
     }
 
-    /// As [`settle_enters`](Self::settle_enters), where nothing more can come.
+    /// Settles as [`settle_enters`](Self::settle_enters) does, where nothing more can come.
     pub(super) fn settle_all_enters(&mut self, keys: Vec<Key>, now: Duration) -> Vec<Key> {
         let is_text = |key: Option<&Key>| {
             matches!(key, Some(Key::Char(_) | Key::Enter | Key::Newline | Key::Tab | Key::Paste(_)))
@@ -42,7 +42,7 @@ impl App {
         settled
     }
 
-    /// When an Enter that is held back counts.
+    /// Returns when an Enter that is held back counts.
     pub(super) fn enter_due(&self) -> Option<Duration> {
         self.timing.held_enter.map(|held| held + PASTE_PAUSE)
     }

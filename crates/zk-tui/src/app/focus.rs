@@ -7,7 +7,7 @@ pub(super) enum Focus {
     /// The draft.
     Composer(Aid),
     /// A question, beside which the draft goes on.
-    Question(CardState, Aid),
+    Question(Box<CardState>, Aid),
     /// A choice, in the place of the draft.
     Picker(Picker),
 }
@@ -63,7 +63,7 @@ impl Focus {
     pub(super) fn set_card(&mut self, card: Option<CardState>) {
         let aid = self.replace_aid(Aid::None);
         *self = match card {
-            Some(card) => Self::Question(card, aid),
+            Some(card) => Self::Question(Box::new(card), aid),
             None => Self::Composer(aid),
         };
     }

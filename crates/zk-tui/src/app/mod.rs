@@ -329,7 +329,8 @@ impl App {
         }
     }
 
-    /// When [`tick`](Self::tick) or [`frame`](Self::frame) has something to do; nothing while nothing changes.
+    /// Time at which [`tick`](Self::tick) or [`frame`](Self::frame) has something to do; nothing while
+    /// nothing changes.
     #[must_use]
     pub fn next_tick(&self) -> Option<Duration> {
         if self.output.is_left {

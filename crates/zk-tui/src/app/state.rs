@@ -21,16 +21,16 @@ pub(super) struct Keyboard {
 #[derive(Default)]
 pub(super) struct Timing {
     pub(super) interrupted: Option<Duration>,
-    /// When Enter came behind keys that came just before: more may follow.
+    /// Time at which Enter came behind keys that came just before: more may follow.
     pub(super) held_enter: Option<Duration>,
-    /// When text was typed last.
+    /// Time at which text was typed last.
     pub(super) text_came: Option<Duration>,
     pub(super) drawn: Option<Duration>,
-    /// When the last frames were drawn, oldest first.
+    /// Times at which the last frames were drawn, oldest first.
     pub(super) frames: VecDeque<Duration>,
     /// A key was pressed since.
     pub(super) is_pressed: bool,
-    /// When the terminal was asked how large it is.
+    /// Time at which the terminal was asked how large it is.
     pub(super) asked: Option<Duration>,
     /// Notice for a person who presses no key until then, where nobody knows whether they look.
     pub(super) late_notice: Option<(Duration, String)>,

@@ -28,7 +28,7 @@ pub struct Drafts {
     files: Option<Box<dyn DraftFiles>>,
     after: Duration,
     text: String,
-    /// When the text is to be stored.
+    /// Time at which the text is to be stored.
     due: Option<Instant>,
 }
 
@@ -62,7 +62,7 @@ impl Drafts {
         }
     }
 
-    /// When something is to be stored.
+    /// Returns when something is to be stored.
     pub fn due(&self) -> Option<Instant> {
         self.due
     }

@@ -7,7 +7,7 @@ pub type Recall = Box<dyn FnMut() -> Option<Vec<String>> + Send>;
 pub(crate) struct History {
     texts: Vec<String>,
     recall: Option<Recall>,
-    /// Which one is shown, and the draft that stood there before.
+    /// Entry that is shown, and the draft that stood there before.
     shown: Option<Recalled>,
 }
 

@@ -30,7 +30,7 @@ pub(crate) enum Entry {
 /// All of a conversation, in its order, for whoever wants to see it again.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
-    /// By their place, which stays theirs when others are dropped.
+    /// Entries by their place, which stays theirs when others are dropped.
     entries: BTreeMap<usize, Entry>,
     next: usize,
     known: HashSet<BlockId>,
@@ -163,7 +163,7 @@ struct Growing {
     id: BlockId,
     markdown: Markdown,
     fed: usize,
-    /// As they are drawn.
+    /// Rows as they are drawn.
     rows: Rc<Vec<Row>>,
 }
 

@@ -75,7 +75,8 @@ pub struct Caret {
 /// Draws below what a terminal already shows: closed rows are written once and scroll away with the terminal's own
 /// scrolling; the live rows below them are redrawn where they changed.
 ///
-/// It moves only relative to the cursor, never sets a scroll region, and erases nothing above its first live row.
+/// The screen moves only relative to the cursor, never sets a scroll region, and erases nothing above its
+/// first live row.
 #[derive(Debug)]
 pub struct InlineScreen {
     size: Size,

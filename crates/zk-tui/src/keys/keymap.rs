@@ -51,7 +51,7 @@ const GIVEN_UP: [(Key, &str); 6] = [
     (Key::Ctrl('d'), "the end of the conversation"),
 ];
 
-/// Which keys do what.
+/// Map of keys to what they do.
 #[derive(Clone, Debug, Default)]
 pub struct Keymap {
     /// Key that each key counts as; nothing for one that was given up.
@@ -128,7 +128,7 @@ impl Keymap {
         (Self { turned, commands, vim: false }, said)
     }
 
-    /// With the keys of vi in the composer, or without.
+    /// Sets whether the composer has the keys of vi.
     #[must_use]
     pub fn vim(self, vim: bool) -> Self {
         Self { vim, ..self }

@@ -29,7 +29,7 @@ pub enum Key {
     Move {
         /// Direction of the move.
         to: Direction,
-        /// By words, or otherwise as with Alt held.
+        /// Whether it moves by words, or acts otherwise as with Alt held.
         word: bool,
     },
     /// Ctrl and a letter, lower case; `\\` for Ctrl-\.
@@ -79,17 +79,17 @@ impl Key {
 /// Direction in which a key moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// One to the left.
+    /// One column to the left.
     Left,
-    /// One to the right.
+    /// One column to the right.
     Right,
-    /// One up.
+    /// One line up.
     Up,
-    /// One down.
+    /// One line down.
     Down,
-    /// To the beginning.
+    /// To the beginning of the line, or of the text.
     Home,
-    /// To the end.
+    /// To the end of the line, or of the text.
     End,
     /// A page up.
     PageUp,
@@ -137,7 +137,7 @@ pub struct KeyDecoder {
     is_owed: bool,
     escaped: bool,
     now: Duration,
-    /// When the terminal was asked last.
+    /// Time at which the terminal was asked last.
     asked: Duration,
 }
 
@@ -300,7 +300,7 @@ impl KeyDecoder {
             b'I' if text.is_empty() => Some(Key::Focus(true)),
             b'O' if text.is_empty() => Some(Key::Focus(false)),
             b'u' => kitty(first, shift, alt, ctrl),
-            b't' => size(&text),
+            b't' => size_report(&text),
             b'A'..=b'D' | b'F' | b'H' => direction(last).and_then(moved),
             _ => None,
         }
@@ -400,8 +400,8 @@ impl KeyDecoder {
     }
 }
 
-/// Reads how large a terminal says that it is.
-fn size(text: &str) -> Option<Key> {
+/// Reads the size that a terminal reports of itself, from `8;ROWS;COLUMNS`.
+fn size_report(text: &str) -> Option<Key> {
     let mut numbers = text.split(';').map(|number| number.parse().ok());
     match (numbers.next()??, numbers.next()??, numbers.next()??) {
         (8, rows @ 1.., columns @ 1..) => Some(Key::Size { rows, columns }),

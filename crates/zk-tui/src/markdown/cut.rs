@@ -62,7 +62,7 @@ impl Markdown {
         }
     }
 
-    /// Has the line that is not complete be part of the open block, where more of it cannot make something else of it.
+    /// Makes the unfinished line part of the open block, where more of it cannot turn it into something else.
     /// False if there is nothing to cut.
     fn take_in_line(&mut self) -> bool {
         if matches!(self.open, Open::Fence(..)) {
@@ -92,7 +92,7 @@ impl Markdown {
         format!("{}{}", cut.lead, self.source.get(cut.at..).unwrap_or_default())
     }
 
-    /// Returns the cut of the block with at most `room` rows above.
+    /// Returns the last good place to cut the block with at most `room` rows above the cut.
     fn best_cut(&self, room: usize) -> Option<Cut> {
         if room == 0 || is_table(&self.source) {
             return None;
@@ -193,7 +193,7 @@ impl Markdown {
         cuts
     }
 
-    /// Between the words of a line, as rows are broken.
+    /// Finds the cuts between the words of a line, where rows are broken.
     fn cuts_within(&self, line: &str, begins: usize, lead: &str, cuts: &mut Vec<Cut>) {
         let (mut before, mut at) = (None, 0);
         for (grapheme, columns) in graphemes(line) {

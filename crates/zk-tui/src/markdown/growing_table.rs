@@ -7,7 +7,7 @@ pub(super) struct GrowingTable {
     /// Head of the table, and the line below it.
     head: String,
     width: usize,
-    /// Of its columns; nothing for a table that is drawn as a list.
+    /// Widths of the columns; nothing for a table that is drawn as a list.
     widths: Option<Vec<usize>>,
 }
 

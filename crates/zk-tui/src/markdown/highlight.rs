@@ -188,7 +188,7 @@ impl Highlighter {
         Self { kind, open: None, left: COLOURED }
     }
 
-    /// With so many bytes that are coloured.
+    /// Limits how many bytes are coloured.
     pub(super) fn within(self, left: usize) -> Self {
         Self { left, ..self }
     }

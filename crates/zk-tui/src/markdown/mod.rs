@@ -120,7 +120,7 @@ impl Markdown {
         }
     }
 
-    /// The text is complete.
+    /// Ends the text: what is left of it becomes rows.
     pub fn finish(&mut self) {
         let line = std::mem::take(&mut self.partial);
         if !line.is_empty() {

@@ -3,7 +3,7 @@ use pulldown_cmark::Alignment;
 use crate::row::{Row, Style};
 use crate::text::{columns, soft_split, wrap};
 
-/// Between two columns.
+/// Text between two columns.
 const GAP: &str = " │ ";
 const GAP_COLUMNS: usize = 3;
 
@@ -61,7 +61,7 @@ impl Table {
         rows
     }
 
-    /// As [`rows_in`](Self::rows_in), without its head.
+    /// Draws the rows as [`rows_in`](Self::rows_in) does, without the head.
     pub(super) fn body_rows(&self, widths: Option<&[usize]>, width: usize) -> Vec<Row> {
         let Some((head, body)) = self.cells.split_first() else { return Vec::new() };
         let rows = |cells: &Vec<Row>| match widths {

@@ -39,11 +39,11 @@ struct Inner {
     skip_waits: SkipWaits,
     state: Mutex<State>,
     reader: Mutex<Reader>,
-    /// Held by whoever asks the person something or reads a line of theirs.
+    /// Lock of whoever asks the person something or reads a line of theirs.
     turn: Arc<tokio::sync::Mutex<()>>,
-    /// When this keyboard's clock began.
+    /// Time at which this keyboard's clock began.
     began: Instant,
-    /// Is told what waits for the next prompts after each change.
+    /// Callback, told what waits for the next prompts after each change.
     changed: Mutex<Option<OnChange>>,
     /// Action of Shift-Tab.
     cycle: OnceLock<Box<dyn Fn() + Send + Sync>>,
@@ -169,7 +169,7 @@ impl Keyboard {
         self.0.state().stop.clone()
     }
 
-    /// Does what Shift-Tab does.
+    /// Acts as Shift-Tab does.
     pub fn back_tab(&self) {
         if let Some(cycle) = self.0.cycle.get() {
             cycle();

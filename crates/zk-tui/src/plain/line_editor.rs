@@ -56,7 +56,7 @@ impl ConditionalEventHandler for BackTab {
     }
 }
 
-/// Is told the line after each change.
+/// Callback, told the line after each change.
 pub type OnChange = Box<dyn Fn(&str) + Send + Sync>;
 
 /// Passes on what the line is: it is asked for a hint after each change.
@@ -89,11 +89,11 @@ pub struct LineEditor {
     back_tab: BackTab,
     /// The file of the history, once its directory can be written.
     kept: Option<PathBuf>,
-    /// As the file was when it was read or written last.
+    /// Stamp of the file when it was read or written last.
     seen: Option<Stamp>,
 }
 
-/// When a file was changed, and how long it was then.
+/// Time at which a file was changed, and its length then.
 type Stamp = (SystemTime, u64);
 
 fn stamp(path: &Path) -> Option<Stamp> {

@@ -26,7 +26,7 @@ struct Painter {
     /// Waits that were told of.
     waits: lines::ToldWaits,
     line: Option<StatusLine>,
-    /// Which session it draws: see [`zk_view::View::switches`].
+    /// Number of the session it draws: see [`zk_view::View::switches`].
     switches: u64,
 }
 

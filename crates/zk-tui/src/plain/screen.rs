@@ -73,7 +73,7 @@ impl Sink {
 enum Drawn {
     /// The cursor is in it.
     Here,
-    /// Below the line that the cursor is in.
+    /// Rows below the line that the cursor is in.
     Below,
 }
 
@@ -127,7 +127,7 @@ impl Screen {
         }
     }
 
-    /// In the colours of a theme.
+    /// Sets the colours of a theme.
     pub fn with_theme(self, theme: Theme) -> Self {
         Self { theme, ..self }
     }
@@ -372,7 +372,7 @@ fn last_line(status: &str, draft: &str, width: usize) -> String {
     format!("{status}{mark}{}", end.chars().rev().collect::<String>())
 }
 
-/// As many of the characters as fit, and the columns that they take.
+/// Takes as many of the characters as fit, and counts the columns that they take.
 fn fitting(text: impl Iterator<Item = char>, room: usize) -> (String, usize) {
     let mut used = 0;
     let fits = |c: &char| {

@@ -49,7 +49,7 @@ impl SharedScreen {
         }
     }
 
-    /// As [`Screen::end_line`].
+    /// Ends the line as [`Screen::end_line`] does.
     pub fn end_line(&self) {
         self.lock().end_line();
     }

@@ -197,7 +197,7 @@ impl<K: AnswerKey> AnswerKeys<K> {
         self.press_part(keys, keys.len() > 1, now)
     }
 
-    /// As [`press`](Self::press); `is_burst` if others were read with them.
+    /// Variant of [`press`](Self::press) for keys that, if `is_burst`, were read together with others.
     pub(crate) fn press_part(&mut self, keys: &[K], is_burst: bool, now: Duration) -> Vec<KeyMeaning<K>> {
         match keys {
             [] => Vec::new(),
@@ -210,7 +210,7 @@ impl<K: AnswerKey> AnswerKeys<K> {
         }
     }
 
-    /// When [`tick`](Self::tick) has something to do.
+    /// Time at which [`tick`](Self::tick) has something to do.
     #[must_use]
     pub fn next_tick(&self) -> Option<Duration> {
         let chosen = self.chosen.as_ref().filter(|chosen| !chosen.choice.is_lasting())?;
@@ -353,7 +353,7 @@ impl LineFocus {
         self.hears_part(keys, keys.len() > 1, now)
     }
 
-    /// As [`hears`](Self::hears); `is_burst` if others were read with them.
+    /// Variant of [`hears`](Self::hears) for keys that, if `is_burst`, were read together with others.
     pub(crate) fn hears_part<K: AnswerKey>(&mut self, keys: &[K], is_burst: bool, now: Duration) -> bool {
         let turns = matches!(keys, [key] if !is_burst && key.letter().is_some());
         if now >= self.deaf_until && (self.is_focused || (turns && !self.is_typing)) {

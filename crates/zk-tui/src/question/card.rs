@@ -140,7 +140,7 @@ impl CardState {
         meanings.into_iter().filter_map(|meaning| self.take(meaning, now)).collect()
     }
 
-    /// When [`tick`](Self::tick) has something to do.
+    /// Time at which [`tick`](Self::tick) has something to do.
     pub(crate) fn next_tick(&self) -> Option<Duration> {
         if self.line.is_some() || self.is_too_large() { None } else { self.keys.next_tick() }
     }

@@ -115,7 +115,7 @@ impl Frame {
         self.page_with(from, room, above, &self.keys)
     }
 
-    /// As [`page`](Self::page), with other rows in the place of the keys.
+    /// Variant of [`page`](Self::page) with other rows in the place of the keys.
     pub(super) fn page_with(
         &self,
         from: usize,
@@ -187,7 +187,7 @@ fn wrap(edge: &str, indent: &str, style: Style, line: &str, width: usize, rows: 
     wrap_row(edge, indent, &Row::of(style, line), width, rows);
 }
 
-/// As [`wrap`], for a line of several styles.
+/// Variant of [`wrap`] for a line of several styles.
 fn wrap_row(edge: &str, indent: &str, line: &Row, width: usize, rows: &mut Vec<Row>) {
     // A full row would let the terminal go on in the next one, without an edge.
     let room = width.saturating_sub(2 + indent.len() + 1).max(8);
@@ -208,7 +208,7 @@ fn wrap_row(edge: &str, indent: &str, line: &Row, width: usize, rows: &mut Vec<R
     push(edge, from, text.len());
 }
 
-/// As [`wrap`], broken at blanks where there are some: for words of zk's own.
+/// Variant of [`wrap`] that breaks at blanks where there are some: for words of zk's own.
 fn wrap_words(edge: &str, style: Style, line: &str, width: usize, rows: &mut Vec<Row>) {
     let room = width.saturating_sub(3).max(8);
     let mut edge = edge;
@@ -240,7 +240,7 @@ fn clip(text: &str, width: usize) -> String {
     text.chars().take_while(fits).chain(['…']).collect()
 }
 
-/// The beginning and the end of a text, where all of it takes more than this many columns.
+/// Shortens a text of more than `width` columns to its beginning and its end, with `…` between.
 fn elide(text: &str, width: usize) -> String {
     if text.chars().map(columns).sum::<usize>() <= width {
         return text.to_owned();

@@ -217,7 +217,7 @@ impl Row {
 /// Colours and links that a terminal can show beside text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Looks {
-    /// Which colours are wanted.
+    /// Theme of the colours that are wanted.
     pub theme: Theme,
     /// Whether links are.
     pub links: bool,

@@ -16,7 +16,8 @@ pub enum Tone {
     Magenta,
 }
 
-/// Which colours stand for the tones. No tone says anything that a sign or a word beside it does not say too.
+/// Theme: the colours that stand for the tones. No tone says anything that a sign or a word beside it does
+/// not say too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Theme {
     /// Colours of the terminal, on a dark ground.
@@ -69,7 +70,7 @@ pub struct Style {
 }
 
 impl Style {
-    /// As the terminal shows text.
+    /// Style in which the terminal shows text by itself.
     pub const PLAIN: Self =
         Self { tone: Tone::Plain, bold: false, dim: false, italic: false, underline: false, strike: false };
     /// Heavy.

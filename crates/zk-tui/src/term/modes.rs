@@ -49,7 +49,7 @@ enum Entered {
 /// Queries to a terminal beside what each of them is asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Queries {
-    /// Which colour its ground has.
+    /// Whether the terminal is asked for the colour of its ground.
     pub ground: bool,
     /// Name and version of the terminal.
     pub version: bool,
@@ -79,7 +79,7 @@ impl Modes {
         self.begin(&format!("{ENTER}{ground}{version}{DEVICE_ATTRIBUTES}"))
     }
 
-    /// As [`enter`](Self::enter), and leaves what else a terminal can do to whoever draws on it.
+    /// Enters as [`enter`](Self::enter) does, and leaves what else a terminal can do to whoever draws on it.
     ///
     /// # Errors
     /// The terminal is gone.

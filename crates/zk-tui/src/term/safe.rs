@@ -62,7 +62,8 @@ impl SafeText {
         Self::exact(&redacted(text), reader)
     }
 
-    /// As [`SafeText::new`], secrets too: what a person is to approve is shown as it is.
+    /// Makes text safe as [`SafeText::new`] does, and shows secrets too: what a person is to approve is shown
+    /// as it is.
     pub(crate) fn exact(text: &str, reader: Reader) -> Self {
         Self(match reader {
             Reader::Terminal => sanitise(text).into_owned(),

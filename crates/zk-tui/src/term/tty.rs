@@ -21,7 +21,7 @@ pub struct Tty(Arc<State>);
 
 #[derive(Debug)]
 struct State {
-    /// As it was when zk began.
+    /// State of the terminal when zk began.
     usual: Termios,
     /// Whether it marks where a paste begins and ends when it is asked to.
     marks_pastes: bool,

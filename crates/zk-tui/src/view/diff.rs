@@ -140,7 +140,7 @@ fn words(text: &str) -> Vec<&str> {
     words
 }
 
-/// Which of `ours` are in the longest common sequence of both.
+/// Finds which of `ours` are in the longest common sequence of both.
 fn common(ours: &[&str], theirs: &[&str]) -> Vec<bool> {
     let width = theirs.len() + 1;
     let mut lengths = vec![0u16; (ours.len() + 1) * width];

@@ -1,6 +1,6 @@
 //! A small terminal in memory that breaks its lines anew when its width changes, as most do.
 //!
-//! It knows what the inline screen sends and fails on anything else.
+//! The terminal knows what the inline screen sends and fails on anything else.
 
 use zk_tui::Size;
 

@@ -41,8 +41,8 @@ impl ViewDriver {
         }
     }
 
-    /// Does what one effect asks of a conversation. Gives back one that only the host can do. What fails is shown as a
-    /// notice.
+    /// Carries out what one effect asks of a conversation. Gives back one that only the host can do. What
+    /// fails is shown as a notice.
     pub async fn carry_out(&self, conversation: &dyn Conversation, effect: Effect) -> Option<Effect> {
         let done = match effect {
             Effect::Run { text } => {

@@ -58,10 +58,10 @@ struct Shared {
     began: Instant,
     /// A run began.
     running: Notify,
-    /// There are effects.
+    /// Signal that there are effects.
     effects: Notify,
     answering: Option<Answering>,
-    /// Held while something is stored, so that nothing is stored twice.
+    /// Lock that is held while something is stored, so that nothing is stored twice.
     keeping: tokio::sync::Mutex<()>,
 }
 
@@ -69,7 +69,7 @@ struct Shared {
 struct Answering {
     questions: Questions,
     front_end: FrontEnd,
-    /// Held by whoever follows the questions.
+    /// Lock of whoever follows the questions.
     following: tokio::sync::Mutex<()>,
 }
 

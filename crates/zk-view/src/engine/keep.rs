@@ -7,14 +7,14 @@ use super::Engine;
 use crate::record::{AgentRecord, RunRecord};
 use crate::{Block, BlockId};
 
-/// Parts of a run that an entry has. Once the entry is stored, [`Engine::entry_is_stored`] is told, and the next entries
-/// leave them out.
+/// Parts of a run that an entry of the session holds. Once the entry is stored, [`Engine::entry_is_stored`]
+/// is told, and the next entries leave them out.
 #[derive(Clone, Debug)]
 pub struct Kept {
     run_id: Option<RunId>,
-    /// Number of turns that the entry has, of those that wait to be stored.
+    /// Number of turns in the entry, the oldest of those that were not stored yet.
     turns: usize,
-    /// Blocks of sub-agents.
+    /// Blocks of the sub-agents in the entry.
     agents: Vec<BlockId>,
 }
 

@@ -346,7 +346,7 @@ impl AgentBlocks {
         }
     }
 
-    /// Messages that joined the conversation, other than pairs.
+    /// Takes up messages that joined the conversation, other than pairs.
     pub(super) fn messages(&mut self, core: &mut Core, messages: &[Arc<Message>]) {
         for message in messages {
             if self.recent.iter().any(|known| Arc::ptr_eq(known, message)) {

@@ -12,7 +12,7 @@ pub(super) struct Run {
     began: u64,
     activity: Activity,
     since: u64,
-    /// When the wait for another attempt ends.
+    /// Time at which the wait for another attempt ends.
     retry_at: Option<u64>,
     tokens_read: u64,
     tokens_written: u64,

@@ -19,8 +19,9 @@ const LONGEST_STRING: usize = 4096;
 /// assert_eq!(out, "Nice and clean");
 /// ```
 ///
-/// It remembers what it is inside of, so a sequence that is split over several pieces is removed as well. Variation
-/// selectors and joiners stay where they belong to an emoji, joiners also within words of scripts that need them.
+/// The sanitiser remembers what it is inside of, so a sequence that is split over several pieces is removed
+/// as well. Variation selectors and joiners stay where they belong to an emoji, joiners also within words of
+/// scripts that need them.
 #[derive(Debug, Default)]
 pub struct Sanitiser {
     state: State,

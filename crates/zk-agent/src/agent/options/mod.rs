@@ -103,7 +103,7 @@ pub type DedupKey = Arc<dyn Fn(&Value) -> Option<String> + Send + Sync>;
 /// what matters before it calls more tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutputBudget {
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(usize),
     /// A part of what is left of the model's window; no limit where that is not known.
     OfWindow {
@@ -128,7 +128,7 @@ pub enum OnExceed {
     Block,
     /// Runs the call, and once in the run asks the model to come to an end.
     Steer,
-    /// As the function says, with its message. It is given the tool and its calls so far.
+    /// A function decides, and gives the message. It is given the tool and its calls so far.
     With(BudgetRule),
 }
 
@@ -161,12 +161,12 @@ pub enum ThinkingDecay {
     Geometric {
         /// Turns with the full budget.
         after_turn: u32,
-        /// Between 0 and 1.
+        /// Factor, between 0 and 1.
         factor: f64,
         /// Tokens.
         floor: u32,
     },
-    /// As the function says, given the turn (from 1) and the budget.
+    /// A function of the turn (from 1) and the budget.
     With(Arc<dyn Fn(u32, u32) -> f64 + Send + Sync>),
 }
 
@@ -184,13 +184,13 @@ impl fmt::Debug for ThinkingDecay {
     }
 }
 
-/// Which of the registered tools an agent offers its model.
+/// Selection of the registered tools that an agent offers its model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ToolSet {
     /// All.
     #[default]
     All,
-    /// None: just a conversation.
+    /// No tools: just a conversation.
     None,
     /// Tools with these canonical names. A name that ends in `*` stands for all that begin so.
     Only(Vec<String>),

@@ -112,7 +112,7 @@ pub(super) struct Checkpoint {
     pub(super) messages: usize,
     /// Blocks before it, each change of who speaks counted, too.
     blocks: usize,
-    /// Their size in bytes, as [`context_size`](zk_core::model::context_size) has it.
+    /// Size of the parts in bytes, as [`context_size`](zk_core::model::context_size) has it.
     pub(super) bytes: usize,
     chain: u64,
 }

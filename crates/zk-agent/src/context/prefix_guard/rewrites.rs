@@ -9,7 +9,7 @@ use super::continues;
 #[derive(Debug, Default)]
 pub(crate) struct Rewrites {
     history: Vec<Arc<Message>>,
-    /// In order.
+    /// Rewrites, in the order in which they were made.
     by: Vec<Rewrite>,
 }
 

@@ -71,7 +71,7 @@ impl Stored {
         Some(NewEntry::hidden(KIND, VERSION, data))
     }
 
-    /// As [`Sent::difference`]. Messages are compared at the checkpoints only.
+    /// Finds the difference as [`Sent::difference`] does. Messages are compared at the checkpoints only.
     pub(super) fn difference(&self, next: &Sent, thinking_counts: bool) -> Option<Broken> {
         let messages = self.messages.last().map_or(0, |last| last.bytes);
         let system = size(&self.sections);

@@ -9,10 +9,11 @@ use zk_tui::TerminalError;
 use zk_tui::term::{print_stderr, secret};
 
 use super::print;
-use crate::app::{AppContext, runtime};
+use crate::app::{AppContext, Machine, runtime};
 use crate::args::actions::AuthAction;
 use crate::credentials;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::settings::Settings;
 use crate::stdin;
 use sign_in::sign_in;
 use status::status;
@@ -21,18 +22,26 @@ pub(super) use sign_in::{SIGN_IN_LIMIT, open, pasted};
 
 pub(crate) fn auth(app: &AppContext, action: AuthAction) -> Outcome<Exit> {
     match action {
-        AuthAction::Login { provider, key, browser } => login(app, provider, key, browser),
-        AuthAction::Logout { provider } => logout(app, provider),
+        AuthAction::Login { provider, key, browser } => {
+            login(&app.work.machine, &app.settings, provider, key, browser)
+        }
+        AuthAction::Logout { provider } => logout(&app.work.machine, &app.settings, provider),
         AuthAction::Status { provider } => status(app, provider),
     }
 }
 
-fn login(app: &AppContext, provider: Option<String>, key: bool, browser: bool) -> Outcome<Exit> {
-    let name = named(app, provider)?;
-    let client = credentials::client(app, &name)?.filter(|_| !key);
+fn login(
+    machine: &Machine,
+    settings: &Settings,
+    provider: Option<String>,
+    key: bool,
+    browser: bool,
+) -> Outcome<Exit> {
+    let name = named(settings, provider)?;
+    let client = credentials::client(settings, &name)?.filter(|_| !key);
     let credential = match client {
         None => {
-            let provider = app.settings.known_providers().find(&name)?;
+            let provider = settings.known_providers().find(&name)?;
             if provider.prebuilt.is_some() {
                 return Err(Failure::usage(format!("{name} is a part of this program and takes no key")));
             }
@@ -41,15 +50,15 @@ fn login(app: &AppContext, provider: Option<String>, key: bool, browser: bool) -
             }
             Credential::ApiKey(typed(&name)?.into())
         }
-        Some(client) => runtime()?.block_on(sign_in(app, client, browser))?,
+        Some(client) => runtime()?.block_on(sign_in(machine, client, browser))?,
     };
-    let store = credentials::store(app)?;
+    let store = credentials::store(machine)?;
     let aside = runtime()?.block_on(store.put(&name, &credential)).map_err(Failure::failed)?;
     if let Some(aside) = aside {
         let path = aside.path.display();
         print_stderr(&format!("zk: warning: the old file was damaged ({}) and is now {path}", aside.reason));
     }
-    print(app, &[format!("{name}: {}, in {}", what(&credential), store.path().display())])
+    print(machine, &[format!("{name}: {}, in {}", what(&credential), store.path().display())])
 }
 
 /// A key from the person's hands, or from a pipe.
@@ -77,17 +86,17 @@ fn not_stored(error: TerminalError) -> Failure {
     }
 }
 
-fn logout(app: &AppContext, provider: Option<String>) -> Outcome<Exit> {
-    let name = match provider.or_else(|| app.settings.program.provider.clone()) {
+fn logout(machine: &Machine, settings: &Settings, provider: Option<String>) -> Outcome<Exit> {
+    let name = match provider.or_else(|| settings.program.provider.clone()) {
         Some(name) => name,
-        None => named(app, None)?,
+        None => named(settings, None)?,
     };
-    let store = credentials::store(app)?;
+    let store = credentials::store(machine)?;
     let removed = runtime()?.block_on(store.remove(&name)).map_err(Failure::failed)?;
     if !removed {
         return Err(Failure::usage(format!("nothing is stored for {name}; `zk auth status` lists what is")));
     }
-    print(app, &[format!("{name}: removed from {}", store.path().display())])
+    print(machine, &[format!("{name}: removed from {}", store.path().display())])
 }
 
 /// A credential without its secrets.
@@ -107,10 +116,10 @@ fn what(credential: &Credential) -> String {
 }
 
 /// The provider that is named here or in the settings.
-fn named(app: &AppContext, provider: Option<String>) -> Outcome<String> {
-    let name = provider.or_else(|| app.settings.program.provider.clone()).ok_or_else(|| {
-        let names = app.settings.known_providers().names();
+fn named(settings: &Settings, provider: Option<String>) -> Outcome<String> {
+    let name = provider.or_else(|| settings.program.provider.clone()).ok_or_else(|| {
+        let names = settings.known_providers().names();
         Failure::usage(format!("say for which provider: {}", suggest::either(&names)))
     })?;
-    Ok(app.settings.known_providers().find(&name)?.name)
+    Ok(settings.known_providers().find(&name)?.name)
 }

@@ -8,21 +8,21 @@ use zk_exec::{Environment, ProcessExec};
 use zk_providers::Http;
 use zk_tui::term::print_stderr;
 
-use crate::app::AppContext;
+use crate::app::Machine;
 use crate::exit::{Failure, Outcome};
 use crate::stdin;
 
 /// Longest time for a person to sign in.
 pub(in crate::commands) const SIGN_IN_LIMIT: Duration = Duration::from_secs(10 * 60);
 
-pub(super) async fn sign_in(app: &AppContext, client: OAuthClient, browser: bool) -> Outcome<Credential> {
+pub(super) async fn sign_in(machine: &Machine, client: OAuthClient, browser: bool) -> Outcome<Credential> {
     let failed = |error: AuthError| match error {
         AuthError::Client { .. } => Failure::usage(error.to_string()),
         error => Failure::auth(error.to_string()),
     };
     let login = Login::begin(client, Http::new()).await.map_err(failed)?;
     print_stderr(&format!("Open this address and sign in:\n\n{}\n", login.url()));
-    if browser && !open(app, &[], login.url()).await {
+    if browser && !open(machine, &[], login.url()).await {
         print_stderr("zk: no browser could be opened; open the address yourself");
     }
     if stdin::is_terminal() {
@@ -68,10 +68,10 @@ pub(in crate::commands) async fn pasted(login: &Login) -> Result<AuthorizationCo
 
 /// Opens an address in the person's browser, without a shell, and says whether that worked. The browser is `opener`: a
 /// program and its first arguments, `xdg-open` if there are none.
-pub(in crate::commands) async fn open(app: &AppContext, opener: &[String], url: &str) -> bool {
-    let mut environment = Environment::filtered(app.env.without_secrets());
+pub(in crate::commands) async fn open(machine: &Machine, opener: &[String], url: &str) -> bool {
+    let mut environment = Environment::filtered(machine.env.without_secrets());
     for name in ["BROWSER", "DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "WAYLAND_DISPLAY", "XDG_CURRENT_DESKTOP"] {
-        if let Some(value) = app.env.get(name) {
+        if let Some(value) = machine.env.get(name) {
             environment = environment.grant(name, value);
         }
     }

@@ -10,7 +10,7 @@ use crate::exit::{Exit, Outcome};
 
 pub(super) fn status(app: &AppContext, provider: Option<String>) -> Outcome<Exit> {
     let runtime = runtime()?;
-    let stored = runtime.block_on(credentials::all_stored(app));
+    let stored = runtime.block_on(credentials::all_stored(&app.work.machine));
     let all: BTreeSet<String> = match provider {
         Some(name) => [name].into(),
         None => app.settings.known_providers().names().into_iter().chain(stored.keys().cloned()).collect(),
@@ -24,13 +24,13 @@ pub(super) fn status(app: &AppContext, provider: Option<String>) -> Outcome<Exit
     let missing = states.iter().all(|(_, state)| state.is_none());
     if missing && !asked {
         let what = "no credentials: `zk auth login anthropic` stores a key, and so for every other provider";
-        print(app, &[what.to_owned()])?;
+        print(&app.work.machine, &[what.to_owned()])?;
         return Ok(Exit::Done);
     }
     let line = |(name, state): &(String, Option<String>)| {
         (asked || state.is_some()).then(|| format!("{name:<14} {}", state.as_deref().unwrap_or("nothing")))
     };
-    print(app, &states.iter().filter_map(line).collect::<Vec<_>>())?;
+    print(&app.work.machine, &states.iter().filter_map(line).collect::<Vec<_>>())?;
     Ok(if missing { Exit::Auth } else { Exit::Done })
 }
 

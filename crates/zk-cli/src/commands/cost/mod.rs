@@ -8,7 +8,7 @@ use zk_core::service::{SessionFilter, visible_line};
 use zk_tui::term::print_stderr;
 
 use super::print;
-use crate::app::{AppContext, runtime};
+use crate::app::{Workplace, runtime};
 use crate::args::actions::{CostAction, CostBy};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::sessions::{refused, store};
@@ -17,21 +17,21 @@ use why::why;
 
 /// Shows what sessions used and cost, or why one read more than it had to.
 pub(crate) fn cost(
-    app: &AppContext,
+    work: &Workplace,
     action: Option<CostAction>,
     by: CostBy,
     all: bool,
     json: bool,
 ) -> Outcome<Exit> {
     match action {
-        None => totals(app, by, all, json),
-        Some(CostAction::Why { id }) => why(app, &id),
+        None => totals(work, by, all, json),
+        Some(CostAction::Why { id }) => why(&work.machine, &id),
     }
 }
 
-fn totals(app: &AppContext, by: CostBy, all: bool, as_json: bool) -> Outcome<Exit> {
-    let store = store(app)?;
-    let filter = SessionFilter { cwd: (!all).then(|| app.cwd.clone()), limit: None, unanswered: true };
+fn totals(work: &Workplace, by: CostBy, all: bool, as_json: bool) -> Outcome<Exit> {
+    let store = store(&work.machine)?;
+    let filter = SessionFilter { cwd: (!all).then(|| work.cwd.clone()), limit: None, unanswered: true };
     let summed = runtime()?.block_on(sum_up(&store, &filter, by));
     let Summed { totals: Totals { sums, total, .. }, left_out, damaged } = summed.map_err(refused)?;
     damaged.iter().for_each(|notice| tell(notice));
@@ -39,19 +39,19 @@ fn totals(app: &AppContext, by: CostBy, all: bool, as_json: bool) -> Outcome<Exi
         let rows: Vec<Value> = sums.iter().map(|(name, sum)| sum.json(name)).collect();
         let text = serde_json::to_string_pretty(&Value::Array(rows)).map_err(Failure::failed)?;
         left_out.iter().for_each(|notice| tell(notice));
-        return print(app, &text.lines().map(str::to_owned).collect::<Vec<_>>());
+        return print(&work.machine, &text.lines().map(str::to_owned).collect::<Vec<_>>());
     }
     let mut lines: Vec<String> = sums.iter().map(|(name, sum)| visible_line(&sum.line(name))).collect();
     if lines.is_empty() {
         let place =
-            if all { "anywhere".to_owned() } else { format!("of {}; --all counts all", app.cwd.display()) };
+            if all { "anywhere".to_owned() } else { format!("of {}; --all counts all", work.cwd.display()) };
         lines.push(format!("there are no answers in sessions {place}"));
     } else if lines.len() > 1 {
         lines.push(total.line("all"));
     }
     lines.extend(total.outputs.line());
     lines.extend(left_out.iter().map(|notice| visible_line(notice)));
-    print(app, &lines)
+    print(&work.machine, &lines)
 }
 
 /// Says what the figures lack.

@@ -9,12 +9,12 @@ use super::records::{BREAK, DEPTH, SOURCE};
 use super::sums::{Answered, Outputs, Sum, answer};
 use super::tell;
 use super::totals::{lock, visiting};
-use crate::app::{AppContext, runtime};
+use crate::app::{Machine, runtime};
 use crate::exit::{Exit, Outcome};
 use crate::sessions::{given, refused, store};
 
-pub(super) fn why(app: &AppContext, id: &str) -> Outcome<Exit> {
-    let store = store(app)?;
+pub(super) fn why(machine: &Machine, id: &str) -> Outcome<Exit> {
+    let store = store(machine)?;
     let found = Arc::new(Mutex::new((Sum::default(), Vec::new())));
     let visitor = || {
         visiting(&found, |(sum, breaks): &mut (Sum, Vec<String>), entry| {
@@ -47,7 +47,7 @@ pub(super) fn why(app: &AppContext, id: &str) -> Outcome<Exit> {
     }
     lines.extend(breaks.iter().cloned());
     lines.extend(sum.outputs.line());
-    print(app, &lines)
+    print(machine, &lines)
 }
 
 /// One break in words.

@@ -6,6 +6,7 @@ use zk_providers::select::CredentialSource;
 
 use super::findings::{Finding, failure, fine, warning};
 use crate::app::AppContext;
+use crate::settings::Settings;
 use crate::{compose, select};
 
 /// Time limit of an endpoint that lists its models.
@@ -28,7 +29,7 @@ pub(super) async fn endpoint(app: &AppContext) -> Vec<Finding> {
         Some(_) => format!("provider: {name}, a part of this program ({why})"),
         None => format!("provider: {name} at {}, {key} ({why})", endpoint.base_url),
     })];
-    let provider = match compose::provider(app, &endpoint).await {
+    let provider = match compose::provider(&app.work.machine, &app.settings, &app.shared, &endpoint).await {
         Ok(provider) => provider,
         Err(error) => {
             findings.push(failure(format!("provider: {error}")));
@@ -36,18 +37,18 @@ pub(super) async fn endpoint(app: &AppContext) -> Vec<Finding> {
         }
     };
     let place = if endpoint.base_url.is_empty() { &endpoint.provider.name } else { &endpoint.base_url };
-    findings.push(reach(app, &*provider, place).await);
+    findings.push(reach(&app.settings, &*provider, place).await);
     findings
 }
 
-pub(super) async fn reach(app: &AppContext, provider: &dyn Provider, url: &str) -> Finding {
+pub(super) async fn reach(settings: &Settings, provider: &dyn Provider, url: &str) -> Finding {
     match tokio::time::timeout(LIST_TIMEOUT, provider.list_models(&Bus::new().cx())).await {
         Err(_) => failure(format!("endpoint: {url} did not answer within {} s", LIST_TIMEOUT.as_secs())),
         Ok(Err(error)) => failure(format!("endpoint: {error}")),
         Ok(Ok(None)) => warning(format!("endpoint: {url} cannot be asked for its models")),
         Ok(Ok(Some(models))) => {
-            let wanted = app.settings.program.model.clone().or_else(|| provider.default_model());
-            let wanted = wanted.map(|name| app.settings.known_providers().model_id(provider.name(), &name));
+            let wanted = settings.program.model.clone().or_else(|| provider.default_model());
+            let wanted = wanted.map(|name| settings.known_providers().model_id(provider.name(), &name));
             match wanted {
                 Some(id) if models.iter().all(|model| model.id != id) => warning(format!(
                     "endpoint: {url} answers, and does not list the model {id}; `zk models` shows what it has"

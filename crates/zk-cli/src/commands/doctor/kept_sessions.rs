@@ -1,19 +1,20 @@
 use zk_core::service::{SessionFilter, SessionStore, Unreadable};
 
 use super::findings::{Finding, failure, fine, warning};
-use crate::app::AppContext;
+use crate::app::Workplace;
 use crate::sessions;
+use crate::settings::Settings;
 
-pub(super) async fn sessions(app: &AppContext) -> Finding {
-    if !app.settings.program.sessions {
+pub(super) async fn sessions(work: &Workplace, settings: &Settings) -> Finding {
+    if !settings.program.sessions {
         return fine("sessions: not kept, by the settings");
     }
-    let (store, root) = match (sessions::store(app), app.dirs.sessions()) {
+    let (store, root) = match (sessions::store(&work.machine), work.machine.dirs.sessions()) {
         (Ok(store), Some(root)) => (store, root),
         (Err(error), _) => return warning(format!("sessions: {error}")),
         (Ok(_), None) => return warning("sessions: there is no place for them"),
     };
-    if let Err(error) = sessions::place(app).check_writable() {
+    if let Err(error) = sessions::place(work, settings).check_writable() {
         return warning(format!(
             "sessions: cannot write to {} ({error}): conversations are not kept; set ZK_HOME to a directory of yours",
             root.display()

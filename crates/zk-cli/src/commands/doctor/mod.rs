@@ -9,9 +9,10 @@ use zk_core::service::visible_line;
 use zk_tui::Style;
 use zk_tui::plain::Screen;
 
-use crate::app::{AppContext, runtime};
+use crate::app::{AppContext, Machine, Workplace, runtime};
 use crate::containment::Containment;
 use crate::exit::{Exit, Outcome};
+use crate::settings::Settings;
 use crate::{sandbox, stdin};
 use endpoint::endpoint;
 use findings::{Finding, Health, failure, fine, warning};
@@ -20,7 +21,7 @@ use programs::{PROGRAMS, program_found};
 
 /// Checks everything a run needs; 1 if it would fail.
 pub(crate) fn run(app: &AppContext) -> Outcome<Exit> {
-    let mut screen = Screen::stdout(&app.env.terminal());
+    let mut screen = Screen::stdout(&app.work.machine.env.terminal());
     let mut healthy = true;
     let mut tell = |finding: Finding| {
         let (style, word) = match finding.health {
@@ -34,31 +35,31 @@ pub(crate) fn run(app: &AppContext) -> Outcome<Exit> {
     tell(fine(format!(
         "zk {}, working in {}",
         env!("CARGO_PKG_VERSION"),
-        visible_line(&app.cwd.display().to_string())
+        visible_line(&app.work.cwd.display().to_string())
     )));
-    tell(settings(app));
-    tell(hooks(app));
+    tell(settings(&app.work.machine));
+    tell(hooks(&app.settings));
     let runtime = runtime()?;
     for finding in runtime.block_on(endpoint(app)) {
         tell(finding);
     }
-    tell(runtime.block_on(sessions(app)));
+    tell(runtime.block_on(sessions(&app.work, &app.settings)));
     for (program, used) in PROGRAMS {
-        tell(program_found(app, program, used));
+        tell(program_found(&app.work.machine, program, used));
     }
-    for finding in sandbox(app) {
+    for finding in sandbox(&app.work, &app.settings) {
         tell(finding);
     }
-    tell(permissions(app));
-    tell(terminal(app));
+    tell(permissions(&app.work, &app.settings));
+    tell(terminal(&app.work.machine));
     screen.finish()?;
     Ok(if healthy { Exit::Done } else { Exit::Failed })
 }
 
 /// Sets a sandbox up as `--context sandbox` does.
-fn sandbox(app: &AppContext) -> Vec<Finding> {
-    let environment = zk_exec::Environment::filtered(app.env.without_secrets());
-    let report = sandbox::tested(app, environment).and_then(|(exec, test)| {
+fn sandbox(work: &Workplace, settings: &Settings) -> Vec<Finding> {
+    let environment = zk_exec::Environment::filtered(work.machine.env.without_secrets());
+    let report = sandbox::tested(work, settings, environment).and_then(|(exec, test)| {
         let report = exec.start().map_err(crate::exit::Failure::failed)?;
         Ok((report, test))
     });
@@ -76,25 +77,25 @@ fn sandbox(app: &AppContext) -> Vec<Finding> {
 }
 
 /// Reports what runs without a question, and where.
-fn permissions(app: &AppContext) -> Finding {
-    match Containment::of(app, app.settings.permissions.allow_all) {
+fn permissions(work: &Workplace, settings: &Settings) -> Finding {
+    match Containment::of(work, settings, settings.permissions.allow_all) {
         Ok(containment) => fine(format!("permissions: {}", containment.describe())),
         Err(error) => failure(format!("permissions: {}", error.message)),
     }
 }
 
-fn settings(app: &AppContext) -> Finding {
-    match app.dirs.settings() {
+fn settings(machine: &Machine) -> Finding {
+    match machine.dirs.settings() {
         Some(path) if path.exists() => fine(format!("settings: {}", path.display())),
         Some(path) => fine(format!("settings: none of your own; they would be in {}", path.display())),
         None => warning("settings: set HOME or ZK_HOME to have some of your own"),
     }
 }
 
-fn hooks(app: &AppContext) -> Finding {
-    let counted = app.settings.hooks().hooks.len();
-    let untrusted: usize = app.settings.untrusted_hooks().map(|set| set.hooks.len()).sum();
-    let unusable = app.settings.hooks().hooks.iter().filter(|hook| hook.unusable.is_some()).count();
+fn hooks(settings: &Settings) -> Finding {
+    let counted = settings.hooks().hooks.len();
+    let untrusted: usize = settings.untrusted_hooks().map(|set| set.hooks.len()).sum();
+    let unusable = settings.hooks().hooks.iter().filter(|hook| hook.unusable.is_some()).count();
     let list = "`zk hooks list` shows them";
     match (counted, untrusted, unusable) {
         (0, 0, _) => fine("hooks: no commands"),
@@ -106,9 +107,9 @@ fn hooks(app: &AppContext) -> Finding {
     }
 }
 
-fn terminal(app: &AppContext) -> Finding {
+fn terminal(machine: &Machine) -> Finding {
     if stdin::is_terminal() && std::io::stdout().is_terminal() {
-        fine(format!("terminal: {}", app.env.text("TERM").unwrap_or("unknown")))
+        fine(format!("terminal: {}", machine.env.text("TERM").unwrap_or("unknown")))
     } else {
         fine("terminal: none; nobody is asked, and --permission-mode says what runs all the same")
     }

@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use super::findings::{Finding, failure, fine, warning};
-use crate::app::AppContext;
+use crate::app::Machine;
 
 /// Use of a program.
 #[derive(Clone, Copy)]
@@ -17,8 +17,8 @@ pub(super) const PROGRAMS: [(&str, Requirement); 3] = [
     ("rg", Requirement::Replaced("grep and glob are built in")),
 ];
 
-pub(super) fn program_found(app: &AppContext, name: &str, used: Requirement) -> Finding {
-    let path = app.env.get("PATH").map(std::ffi::OsStr::to_owned).unwrap_or_default();
+pub(super) fn program_found(machine: &Machine, name: &str, used: Requirement) -> Finding {
+    let path = machine.env.get("PATH").map(std::ffi::OsStr::to_owned).unwrap_or_default();
     let found = std::env::split_paths(&path)
         .filter(|dir| dir.is_absolute())
         .map(|dir| dir.join(name))

@@ -5,11 +5,11 @@ use zk_mcp::{SecretValues, ServerConfig, ServerTransport, definition_of};
 
 use super::super::print;
 use super::settings_text::{at, merged, nested, parse, text, without, write};
-use crate::app::AppContext;
+use crate::app::Machine;
 use crate::args::actions::McpAdd;
 use crate::exit::{Exit, Failure, Outcome};
 
-pub(super) fn add(app: &AppContext, add: McpAdd) -> Outcome<Exit> {
+pub(super) fn add(machine: &Machine, add: McpAdd) -> Outcome<Exit> {
     let McpAdd { name, address, url, env, header, command } = add;
     if let Some(word) = address.as_deref().filter(|word| !word.contains("://")) {
         return Err(Failure::usage(format!(
@@ -36,7 +36,7 @@ pub(super) fn add(app: &AppContext, add: McpAdd) -> Outcome<Exit> {
     let definition = definition_of(&transport);
     ServerConfig::read(&name, &Value::Object(definition.clone()))
         .map_err(|error| Failure::usage(error.to_string()))?;
-    let path = app
+    let path = machine
         .dirs
         .settings()
         .ok_or_else(|| Failure::usage("there is no place for settings: set HOME or ZK_HOME"))?;
@@ -59,14 +59,16 @@ pub(super) fn add(app: &AppContext, add: McpAdd) -> Outcome<Exit> {
     let wanted = merged(&table, &name, at(&added, &name).cloned());
     write(&path, &after, &wanted)?;
     print(
-        app,
+        machine,
         &[format!("MCP server {name} is set up in {}; `zk mcp tools {name}` starts it", path.display())],
     )
 }
 
-pub(super) fn remove(app: &AppContext, name: &str) -> Outcome<Exit> {
-    let path =
-        app.dirs.settings().ok_or_else(|| Failure::usage("there are no settings: set HOME or ZK_HOME"))?;
+pub(super) fn remove(machine: &Machine, name: &str) -> Outcome<Exit> {
+    let path = machine
+        .dirs
+        .settings()
+        .ok_or_else(|| Failure::usage("there are no settings: set HOME or ZK_HOME"))?;
     let before = text(&path)?;
     let table = parse(&path, &before)?;
     if at(&table, name).is_none() {
@@ -77,7 +79,7 @@ pub(super) fn remove(app: &AppContext, name: &str) -> Outcome<Exit> {
     }
     let wanted = merged(&table, name, None);
     write(&path, &without(&before, name), &wanted)?;
-    print(app, &[format!("MCP server {name} is no longer in {}", path.display())])
+    print(machine, &[format!("MCP server {name} is no longer in {}", path.display())])
 }
 
 fn pairs(given: &[String], between: char, like: &str) -> Outcome<SecretValues> {

@@ -15,11 +15,12 @@ use zk_core::service::{visible_line, visible_lines};
 use zk_mcp::ServerConfig;
 
 use super::print;
-use crate::app::{AppContext, runtime};
+use crate::app::{AppContext, Workplace, runtime};
 use crate::args::actions::McpAction;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mcp::server_records;
 use crate::own_files;
+use crate::settings::Settings;
 use tools::{accept, call, tools};
 
 /// Most that is printed of a log, in bytes.
@@ -28,25 +29,33 @@ const LOG: u64 = 64 << 10;
 /// Does what was asked about MCP servers.
 pub(crate) fn mcp(app: &AppContext, action: McpAction) -> Outcome<Exit> {
     match action {
-        McpAction::List => list(app),
-        McpAction::Tools { server } => runtime()?.block_on(tools(app, server.as_deref())),
-        McpAction::Call { server, tool, args } => {
-            runtime()?.block_on(call(app, &server, &tool, args.as_deref()))
+        McpAction::List => list(&app.work, &app.settings),
+        McpAction::Tools { server } => {
+            runtime()?.block_on(tools(&app.work, &app.settings, server.as_deref()))
         }
-        McpAction::Accept { server, digest } => runtime()?.block_on(accept(app, &server, digest.as_deref())),
-        McpAction::Logs { server } => logs(app, &server),
-        McpAction::Login { server, browser } => runtime()?.block_on(sign_in::login(app, &server, browser)),
-        McpAction::Logout { server } => runtime()?.block_on(sign_in::logout(app, &server)),
+        McpAction::Call { server, tool, args } => {
+            runtime()?.block_on(call(&app.work, &app.settings, &server, &tool, args.as_deref()))
+        }
+        McpAction::Accept { server, digest } => {
+            runtime()?.block_on(accept(&app.work, &app.settings, &server, digest.as_deref()))
+        }
+        McpAction::Logs { server } => logs(&app.work, &app.settings, &server),
+        McpAction::Login { server, browser } => {
+            runtime()?.block_on(sign_in::login(&app.work, &app.settings, &server, browser))
+        }
+        McpAction::Logout { server } => {
+            runtime()?.block_on(sign_in::logout(&app.work, &app.settings, &server))
+        }
         McpAction::Serve { http } => serve::serve(app, http),
-        McpAction::Add(add) => edit::add(app, add),
-        McpAction::Remove { server } => edit::remove(app, &server),
+        McpAction::Add(add) => edit::add(&app.work.machine, add),
+        McpAction::Remove { server } => edit::remove(&app.work.machine, &server),
     }
 }
 
 /// The servers with their state in the program that used them last. None is started for that.
-fn list(app: &AppContext) -> Outcome<Exit> {
-    let (servers, wrong) = app.settings.mcp_servers();
-    let records = app.dirs.mcp().map(|dir| server_records(app, dir));
+fn list(work: &Workplace, settings: &Settings) -> Outcome<Exit> {
+    let (servers, wrong) = settings.mcp_servers();
+    let records = work.machine.dirs.mcp().map(|dir| server_records(work, settings, dir));
     let row = |server: &ServerConfig, state: &str| {
         let ServerConfig { name, transport, .. } = server;
         let how = visible_line(&server.summary());
@@ -60,19 +69,19 @@ fn list(app: &AppContext) -> Outcome<Exit> {
             row(server, if server.enabled { &known } else { "disabled" })
         })
         .collect();
-    let project = app.settings.untrusted_mcp_servers();
+    let project = settings.untrusted_mcp_servers();
     let hint = "not trusted, so it does not start (`zk trust` shows it, `zk trust add` trusts it)";
     lines.extend(project.map(|server| row(server, hint)));
     lines.extend(wrong.iter().map(ToString::to_string));
     if lines.is_empty() {
         lines.push("no MCP server is set up: `zk mcp add NAME -- COMMAND` adds one".to_owned());
     }
-    print(app, &lines)
+    print(&work.machine, &lines)
 }
 
 /// The servers of the settings, or the one of this name.
-fn chosen(app: &AppContext, name: Option<&str>) -> Outcome<Vec<ServerConfig>> {
-    let (mut servers, wrong) = app.settings.mcp_servers();
+fn chosen(settings: &Settings, name: Option<&str>) -> Outcome<Vec<ServerConfig>> {
+    let (mut servers, wrong) = settings.mcp_servers();
     if let Some(error) = wrong.first() {
         return Err(Failure::usage(error.to_string()));
     }
@@ -83,7 +92,7 @@ fn chosen(app: &AppContext, name: Option<&str>) -> Outcome<Vec<ServerConfig>> {
         server.enabled = true;
         return Ok(servers);
     }
-    if app.settings.untrusted_mcp_servers().any(|server| server.name == name) {
+    if settings.untrusted_mcp_servers().any(|server| server.name == name) {
         return Err(Failure::usage(format!(
             "MCP server {name} is the project's and not trusted; `zk trust` shows it, `zk trust add` trusts it"
         )));
@@ -91,11 +100,14 @@ fn chosen(app: &AppContext, name: Option<&str>) -> Outcome<Vec<ServerConfig>> {
     Err(Failure::usage(format!("there is no MCP server `{name}`; `zk mcp list` lists those there are")))
 }
 
-fn logs(app: &AppContext, server: &str) -> Outcome<Exit> {
-    chosen(app, Some(server))?;
-    let path = app.dirs.mcp().map(|dir| server_records(app, dir).log_path(server));
+fn logs(work: &Workplace, settings: &Settings, server: &str) -> Outcome<Exit> {
+    chosen(settings, Some(server))?;
+    let path = work.machine.dirs.mcp().map(|dir| server_records(work, settings, dir).log_path(server));
     let Some(path) = path.filter(|path| path.exists()) else {
-        return print(app, &[format!("MCP server {server} has printed nothing to standard error yet")]);
+        return print(
+            &work.machine,
+            &[format!("MCP server {server} has printed nothing to standard error yet")],
+        );
     };
     let read = || -> std::io::Result<Vec<u8>> {
         let mut file = own_files::open(&path, OpenOptions::new().read(true))?;
@@ -107,5 +119,5 @@ fn logs(app: &AppContext, server: &str) -> Outcome<Exit> {
     };
     let bytes =
         read().map_err(|error| Failure::failed(format!("cannot read {}: {error}", path.display())))?;
-    print(app, &visible_lines(String::from_utf8_lossy(&bytes).trim_end()))
+    print(&work.machine, &visible_lines(String::from_utf8_lossy(&bytes).trim_end()))
 }

@@ -99,7 +99,7 @@ async fn run(
     let Some(prompt) = text("prompt") else { return Err(ToolError::failed("`prompt` is required")) };
     let resume = text("session").map(|id| Resume::Id(id.to_owned()));
     let failed = |failure: Failure| ToolError::failed(failure.message);
-    let session = sessions::begin(app, resume.as_ref()).await.map_err(failed)?;
+    let session = sessions::begin(&app.work, &app.settings, resume.as_ref()).await.map_err(failed)?;
     let id = session.open.as_ref().map(|open| open.id().to_string());
     let ran = drive(app, &session, prompt, progress, stop).await;
     let closed = session.close().await;
@@ -121,8 +121,9 @@ async fn drive(
 ) -> Result<String, ToolError> {
     let failed = |failure: Failure| ToolError::failed(failure.message);
     let endpoint = app.endpoint().await.map_err(failed)?;
-    let provider = compose::provider(app, &endpoint).await.map_err(failed)?;
-    let host = HostOptions::unattended(app);
+    let provider =
+        compose::provider(&app.work.machine, &app.settings, &app.shared, &endpoint).await.map_err(failed)?;
+    let host = HostOptions::unattended(&app.settings);
     if let Some(entries) = session.restored() {
         host.view.begin(&entries);
     }
@@ -130,7 +131,8 @@ async fn drive(
     let shown = progress.clone();
     bus.scope("served-run").on_sync(move |event: &ToolBefore, _: &Cx| shown.show(&event.summary));
     let outcome = async {
-        let model = compose::model(app, &*provider, session).await.map_err(failed)?;
+        let model =
+            compose::model(&app.work.machine, &app.settings, &*provider, session).await.map_err(failed)?;
         let agent = compose::agent(app, &bus, provider, model, session).map_err(failed)?;
         let run =
             agent.run(RunOptions::from(prompt)).map_err(|error| ToolError::failed(error.to_string()))?;
@@ -144,8 +146,10 @@ async fn drive(
             }
         };
         agent.close().await;
-        outcome.result.map_err(|error| ToolError::failed(app.redactor.redact(&error.to_string())))?;
-        Ok(app.redactor.redact(&outcome.text).into_owned())
+        outcome
+            .result
+            .map_err(|error| ToolError::failed(app.work.machine.redactor.redact(&error.to_string())))?;
+        Ok(app.work.machine.redactor.redact(&outcome.text).into_owned())
     }
     .await;
     bus.close().await;

@@ -32,7 +32,7 @@ impl ProgramTools {
         let mut own = app.clone();
         // Tools of other servers are theirs to serve.
         own.settings.leave_out_mcp_servers();
-        let bus = compose::bus(&own, &Session::default(), HostOptions::unattended(app)).await?;
+        let bus = compose::bus(&own, &Session::default(), HostOptions::unattended(&app.settings)).await?;
         Ok(Self { app: app.clone(), bus, run: Arc::new(RunTool::new(app)), order: RwLock::default() })
     }
 
@@ -45,7 +45,10 @@ impl ProgramTools {
         let ServedCall { args, progress, stop, .. } = call;
         let cx = ToolCx {
             progress,
-            ..ToolCx::new(self.bus.cx().with_stop(stop), ExecutionTarget::cwd(&self.app, &self.bus))
+            ..ToolCx::new(
+                self.bus.cx().with_stop(stop),
+                ExecutionTarget::cwd(&self.app.work, &self.app.settings, &self.bus),
+            )
         };
         cx.run(tool, args).await?.into_output()
     }
@@ -59,7 +62,7 @@ pub(super) fn content_only(output: ToolOutput) -> ToolOutput {
 #[async_trait]
 impl ServedTools for ProgramTools {
     fn list(&self) -> Vec<ServedTool> {
-        let place = ToolCx::new(self.bus.cx(), &self.app.cwd).place();
+        let place = ToolCx::new(self.bus.cx(), &self.app.work.cwd).place();
         let nothing = json!({});
         let own = self.bus.items::<dyn Tool>().into_iter();
         let own = own.filter(|tool| !OF_RUNS.contains(&&*tool.name)).map(|tool| ServedTool {

@@ -7,16 +7,18 @@ use zk_tui::term::print_stderr;
 
 use super::chosen;
 use super::tools::problem;
-use crate::app::AppContext;
+use crate::app::{Machine, Workplace};
 use crate::commands::auth::{SIGN_IN_LIMIT, open, pasted};
 use crate::commands::print;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mcp::Session;
+use crate::settings::Settings;
 use crate::stdin;
 
 /// The person's terminal and browser.
 struct Terminal<'a> {
-    app: &'a AppContext,
+    machine: &'a Machine,
+    opener: &'a [String],
     browser: bool,
 }
 
@@ -24,8 +26,7 @@ struct Terminal<'a> {
 impl SignInPage for Terminal<'_> {
     async fn code(&self, login: &Login) -> Result<AuthorizationCode, AuthError> {
         print_stderr(&format!("Open this address and sign in:\n\n{}\n", login.url()));
-        let opener = self.app.settings.mcp.opener.clone();
-        if (self.browser || !opener.is_empty()) && !open(self.app, &opener, login.url()).await {
+        if (self.browser || !self.opener.is_empty()) && !open(self.machine, self.opener, login.url()).await {
             print_stderr("zk: no browser could be opened; open the address yourself");
         }
         if stdin::is_terminal() {
@@ -38,24 +39,30 @@ impl SignInPage for Terminal<'_> {
     }
 }
 
-pub(super) async fn login(app: &AppContext, server: &str, browser: bool) -> Outcome<Exit> {
-    let servers = chosen(app, Some(server))?;
+pub(super) async fn login(
+    work: &Workplace,
+    settings: &Settings,
+    server: &str,
+    browser: bool,
+) -> Outcome<Exit> {
+    let servers = chosen(settings, Some(server))?;
     if !servers.iter().all(zk_mcp::ServerConfig::takes_sign_in) {
         return Err(Failure::usage(format!(
             "MCP server {server} has its credentials in its settings: only servers that are reached by HTTP, and that \
              have no header `Authorization`, are signed in to"
         )));
     }
-    let session = Session::start(app, servers).await?;
-    let done = signed_in(app, &session, server, browser).await;
+    let session = Session::start(work, settings, servers).await?;
+    let done = signed_in(&work.machine, settings, &session, server, browser).await;
     session.close().await;
     let (lines, exit) = done?;
-    print(app, &lines)?;
+    print(&work.machine, &lines)?;
     Ok(exit)
 }
 
 async fn signed_in(
-    app: &AppContext,
+    machine: &Machine,
+    settings: &Settings,
     session: &Session,
     server: &str,
     browser: bool,
@@ -67,8 +74,8 @@ async fn signed_in(
             Some(lines) => (lines, Exit::Failed),
         });
     }
-    let client_metadata_url = app.settings.mcp.client_metadata_url.clone();
-    let page = Terminal { app, browser };
+    let client_metadata_url = settings.mcp.client_metadata_url.clone();
+    let page = Terminal { machine, opener: &settings.mcp.opener, browser };
     let signed_in = session.servers.sign_in(server, &page, &SignInOptions { client_metadata_url }).await;
     signed_in.map_err(|error| match error {
         SignInError::NotWanted(why) => Failure::usage(why),
@@ -87,15 +94,15 @@ async fn signed_in(
     })
 }
 
-pub(super) async fn logout(app: &AppContext, server: &str) -> Outcome<Exit> {
-    let mut servers = chosen(app, Some(server))?;
+pub(super) async fn logout(work: &Workplace, settings: &Settings, server: &str) -> Outcome<Exit> {
+    let mut servers = chosen(settings, Some(server))?;
     // Nothing is asked of it for that.
     servers.iter_mut().for_each(|server| server.start_cap = std::time::Duration::ZERO);
-    let session = Session::start(app, servers).await?;
+    let session = Session::start(work, settings, servers).await?;
     let removed = session.servers.sign_out(server).await;
     session.close().await;
     if !removed.map_err(Failure::failed)? {
         return Err(Failure::usage(format!("nobody is signed in to MCP server {server}")));
     }
-    print(app, &[format!("the sign-in to MCP server {server} is removed")])
+    print(&work.machine, &[format!("the sign-in to MCP server {server} is removed")])
 }

@@ -5,12 +5,13 @@ use zk_mcp::ServerState;
 
 use super::super::print;
 use super::chosen;
-use crate::app::AppContext;
+use crate::app::Workplace;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mcp::Session;
+use crate::settings::Settings;
 
-pub(super) async fn tools(app: &AppContext, server: Option<&str>) -> Outcome<Exit> {
-    let session = Session::start(app, chosen(app, server)?).await?;
+pub(super) async fn tools(work: &Workplace, settings: &Settings, server: Option<&str>) -> Outcome<Exit> {
+    let session = Session::start(work, settings, chosen(settings, server)?).await?;
     let mut lines = Vec::new();
     let mut failed = false;
     for status in session.servers.status() {
@@ -28,7 +29,7 @@ pub(super) async fn tools(app: &AppContext, server: Option<&str>) -> Outcome<Exi
     if lines.is_empty() {
         lines.push("no MCP server has a tool".to_owned());
     }
-    let exit = print(app, &lines)?;
+    let exit = print(&work.machine, &lines)?;
     Ok(if failed { Exit::Failed } else { exit })
 }
 
@@ -53,22 +54,28 @@ pub(in crate::commands) fn problem(server: &str, state: &ServerState) -> Option<
     }
 }
 
-pub(super) async fn call(app: &AppContext, server: &str, tool: &str, args: Option<&str>) -> Outcome<Exit> {
+pub(super) async fn call(
+    work: &Workplace,
+    settings: &Settings,
+    server: &str,
+    tool: &str,
+    args: Option<&str>,
+) -> Outcome<Exit> {
     let args: Value = match args {
         Some(text) => serde_json::from_str(text)
             .map_err(|error| Failure::usage(format!("the arguments are no JSON: {error}")))?,
         None => Value::Object(serde_json::Map::new()),
     };
-    let session = Session::start(app, chosen(app, Some(server))?).await?;
-    let called = called(app, &session, server, tool, args).await;
+    let session = Session::start(work, settings, chosen(settings, Some(server))?).await?;
+    let called = called(work, &session, server, tool, args).await;
     session.close().await;
     let (lines, exit) = called?;
-    print(app, &lines)?;
+    print(&work.machine, &lines)?;
     Ok(exit)
 }
 
 pub(super) async fn called(
-    app: &AppContext,
+    work: &Workplace,
     session: &Session,
     server: &str,
     tool: &str,
@@ -83,7 +90,7 @@ pub(super) async fn called(
         let text = format!("MCP server {server} has no tool `{tool}`; `zk mcp tools {server}` lists them");
         return Err(Failure::usage(text));
     };
-    let cx = ToolCx::new(session.bus.cx(), &app.cwd);
+    let cx = ToolCx::new(session.bus.cx(), &work.cwd);
     let end = cx.run(found, args).await.map_err(Failure::failed)?;
     Ok(match end.into_output() {
         Ok(output) => (content_lines(&output.content), Exit::Done),
@@ -104,8 +111,13 @@ pub(super) fn content_lines(content: &ToolContent) -> Vec<String> {
     }
 }
 
-pub(super) async fn accept(app: &AppContext, server: &str, digest: Option<&str>) -> Outcome<Exit> {
-    let session = Session::start(app, chosen(app, Some(server))?).await?;
+pub(super) async fn accept(
+    work: &Workplace,
+    settings: &Settings,
+    server: &str,
+    digest: Option<&str>,
+) -> Outcome<Exit> {
+    let session = Session::start(work, settings, chosen(settings, Some(server))?).await?;
     let state = session.servers.status().into_iter().next().map(|status| status.state);
     let done = match (&state, digest) {
         (Some(ServerState::Quarantined { .. }), Some(digest)) => {
@@ -119,5 +131,5 @@ pub(super) async fn accept(app: &AppContext, server: &str, digest: Option<&str>)
         (None, _) => Err(Failure::failed(format!("MCP server {server} is not there"))),
     };
     session.close().await;
-    print(app, &done?)
+    print(&work.machine, &done?)
 }

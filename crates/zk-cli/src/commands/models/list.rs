@@ -12,7 +12,7 @@ use crate::exit::{Failure, Outcome};
 pub(super) struct Listed {
     #[serde(flatten)]
     model: Model,
-    /// As the settings write them.
+    /// Efforts, as the settings write them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     efforts: Vec<String>,
     /// Last day of the model, if that is known.

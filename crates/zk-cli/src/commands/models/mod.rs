@@ -8,9 +8,10 @@ use zk_providers::{Overrides, known_efforts, known_model, known_models, known_pr
 use zk_tui::term;
 
 use super::print;
-use crate::app::{AppContext, runtime};
+use crate::app::{AppContext, Machine, Shared, runtime};
 use crate::compose;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::settings::Settings;
 
 /// Prints the models of the provider that would be asked, or of every provider when there is none.
 pub(crate) fn models(app: &AppContext, filter: &[String], json: bool) -> Outcome<Exit> {
@@ -36,7 +37,7 @@ pub(crate) fn models(app: &AppContext, filter: &[String], json: bool) -> Outcome
         }));
     }
     let lines = if json { list::json(&listed)? } else { list::lines(&listed, named) };
-    print(app, &lines)
+    print(&app.work.machine, &lines)
 }
 
 /// The models by provider.
@@ -52,7 +53,7 @@ fn all(app: &AppContext) -> Outcome<Vec<(String, Vec<Listed>)>> {
     let endpoint = match (runtime.block_on(app.endpoint()), named) {
         (Ok(endpoint), _) => endpoint,
         (Err(failure), Some(named)) if failure.exit == Exit::Auth => {
-            let known = known(app, &named.name);
+            let known = known(&app.settings, &named.name);
             if known.is_empty() {
                 return Err(failure);
             }
@@ -61,25 +62,31 @@ fn all(app: &AppContext) -> Outcome<Vec<(String, Vec<Listed>)>> {
         }
         (Err(failure), None) if failure.exit == Exit::Auth => {
             term::print_stderr("zk: no provider is configured: these are the models of the catalogue");
-            let listed = known_providers().iter().map(|name| ((*name).to_owned(), known(app, name)));
+            let listed =
+                known_providers().iter().map(|name| ((*name).to_owned(), known(&app.settings, name)));
             return Ok(listed.collect());
         }
         (Err(failure), _) => return Err(failure),
     };
-    let models = runtime.block_on(of(app, &endpoint))?;
+    let models = runtime.block_on(of(&app.work.machine, &app.settings, &app.shared, &endpoint))?;
     Ok(vec![(endpoint.provider.name, models)])
 }
 
 /// The models of an endpoint: those it lists, and at the vendor's own address those of the catalogue, too.
-async fn of(app: &AppContext, endpoint: &SelectedEndpoint) -> Outcome<Vec<Listed>> {
-    let provider = compose::provider(app, endpoint).await?;
+async fn of(
+    machine: &Machine,
+    settings: &Settings,
+    shared: &Shared,
+    endpoint: &SelectedEndpoint,
+) -> Outcome<Vec<Listed>> {
+    let provider = compose::provider(machine, settings, shared, endpoint).await?;
     let name = &endpoint.provider.name;
     let live = provider.list_models(&Bus::new().cx()).await;
-    let known = known(app, name);
+    let known = known(settings, name);
     let why = match live {
         Ok(Some(live)) => {
             let is_usual = endpoint.is_usual();
-            let said = app.settings.models(name);
+            let said = settings.models(name);
             let live = live.into_iter().map(|model| with_efforts(model, &said)).collect();
             return Ok(list::merge(live, if is_usual { known } else { Vec::new() }));
         }
@@ -97,8 +104,8 @@ async fn of(app: &AppContext, endpoint: &SelectedEndpoint) -> Outcome<Vec<Listed
 }
 
 /// The models of the catalogue and of the settings, without asking anybody.
-fn known(app: &AppContext, provider: &str) -> Vec<Listed> {
-    let said = app.settings.models(provider);
+fn known(settings: &Settings, provider: &str) -> Vec<Listed> {
+    let said = settings.models(provider);
     let mut ids: Vec<&str> = known_models(provider).collect();
     ids.extend(said.ids());
     ids.sort_unstable();

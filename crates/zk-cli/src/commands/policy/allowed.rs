@@ -1,22 +1,22 @@
 use zk_permission::PermissionGate;
 use zk_permission::{Approval, ApprovalKind, Explanation};
 
-use crate::app::AppContext;
+use crate::app::Workplace;
 use crate::exit::{Failure, Outcome};
 use crate::policy;
 
 /// The names of the calls that were allowed for good in this project.
-pub(super) fn calls(app: &AppContext) -> Outcome<Vec<String>> {
-    let all = app.trust.approved(&app.project).map_err(Failure::failed)?;
+pub(super) fn calls(work: &Workplace) -> Outcome<Vec<String>> {
+    let all = work.machine.trust.approved(&work.project).map_err(Failure::failed)?;
     let calls = all.into_iter().filter(|(kind, _)| kind == PermissionGate::TRUST_KIND);
     Ok(calls.map(|(_, name)| name).collect())
 }
 
 /// Something that was allowed for good.
 pub(super) enum Allowed {
-    /// In the file of approvals.
+    /// A rule in the file of approvals.
     Rule(Approval),
-    /// Exactly one call, in the trust store, by its name there.
+    /// One exact call in the trust store, by its name there.
     Call(String),
 }
 
@@ -55,11 +55,11 @@ impl Allowed {
 }
 
 /// Lists what was approved in this project: rules in the order in which they were given, then calls.
-pub(super) fn here(app: &AppContext) -> Outcome<Vec<Allowed>> {
-    let rules = match policy::approvals(app) {
+pub(super) fn here(work: &Workplace) -> Outcome<Vec<Allowed>> {
+    let rules = match policy::approvals(&work.machine) {
         Some(store) => store.list().map_err(Failure::failed)?,
         None => Vec::new(),
     };
-    let rules = rules.into_iter().filter(|approval| approval.project == app.project).map(Allowed::Rule);
-    Ok(rules.chain(calls(app)?.into_iter().map(Allowed::Call)).collect())
+    let rules = rules.into_iter().filter(|approval| approval.project == work.project).map(Allowed::Rule);
+    Ok(rules.chain(calls(work)?.into_iter().map(Allowed::Call)).collect())
 }

@@ -6,27 +6,30 @@ use zk_permission::PermissionGate;
 use zk_permission::{Decision, Explanation, Layer, Rule, RuleBase};
 
 use super::print;
-use crate::app::AppContext;
+use crate::app::{AppContext, Workplace};
 use crate::args::actions::PolicyAction;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::policy;
+use crate::settings::Settings;
 use allowed::{Allowed, calls, here};
 use verdicts::{test, test_host, test_tool};
 
 /// Says what may run and why, and takes back what was approved.
 pub(crate) fn policy(app: &AppContext, action: &PolicyAction) -> Outcome<Exit> {
     match action {
-        PolicyAction::Test { host: Some(host), .. } => test_host(app, host),
-        PolicyAction::Test { host: None, tool: Some(tool), command } => test_tool(app, tool, command),
-        PolicyAction::Test { host: None, tool: None, command } => test(app, command),
-        PolicyAction::List => list(app),
-        PolicyAction::Explain { rule } => explain(app, rule.as_deref()),
-        PolicyAction::Revoke { which } => revoke(app, which),
+        PolicyAction::Test { host: Some(host), .. } => test_host(&app.work, &app.settings, host),
+        PolicyAction::Test { host: None, tool: Some(tool), command } => {
+            test_tool(&app.work, &app.settings, tool, command)
+        }
+        PolicyAction::Test { host: None, tool: None, command } => test(&app.work, &app.settings, command),
+        PolicyAction::List => list(&app.work, &app.settings),
+        PolicyAction::Explain { rule } => explain(&app.work, &app.settings, rule.as_deref()),
+        PolicyAction::Revoke { which } => revoke(&app.work, which),
     }
 }
 
-fn list(app: &AppContext) -> Outcome<Exit> {
-    let (rules, problem) = policy::rules(app);
+fn list(work: &Workplace, settings: &Settings) -> Outcome<Exit> {
+    let (rules, problem) = policy::rules(work, settings);
     let settings = rules.iter().filter(|rule| rule.layer != Layer::Approvals);
     let mut lines: Vec<String> = settings
         .flat_map(|rule| visible_lines(&format!("{} `{}` ({})", rule.decision, rule.text, rule.layer)))
@@ -34,7 +37,7 @@ fn list(app: &AppContext) -> Outcome<Exit> {
     if let Some(problem) = problem {
         return Err(Failure::failed(problem));
     }
-    let approved = here(app)?;
+    let approved = here(work)?;
     for (number, allowed) in (1..).zip(&approved) {
         let text = visible_lines(&allowed.describe()).join(" ");
         let day = match allowed {
@@ -47,26 +50,26 @@ fn list(app: &AppContext) -> Outcome<Exit> {
     if lines.is_empty() {
         lines.push(format!(
             "no rules hold in {}; [permissions] of the settings has lists allow, ask and deny",
-            app.project.display()
+            work.project.display()
         ));
     }
-    print(app, &lines)
+    print(&work.machine, &lines)
 }
 
-fn explain(app: &AppContext, text: Option<&str>) -> Outcome<Exit> {
-    let (rules, problem) = policy::rules(app);
+fn explain(work: &Workplace, settings: &Settings, text: Option<&str>) -> Outcome<Exit> {
+    let (rules, problem) = policy::rules(work, settings);
     if let Some(problem) = problem {
         return Err(Failure::failed(problem));
     }
     let given = text.map(|text| {
-        let base = RuleBase { root: app.project.clone(), home: app.env.path("HOME") };
+        let base = RuleBase { root: work.project.clone(), home: work.machine.env.path("HOME") };
         // Matches of a rule are the same whatever it says; one to allow has the most to tell.
         Rule::parse(Layer::CommandLine, Decision::Allow, text, &base)
     });
     let lines: Vec<String> = match given {
         Some(rule) => explained(&rule.map_err(|error| Failure::usage(error.to_string()))?),
         None => {
-            let calls = calls(app)?.into_iter().map(Allowed::Call);
+            let calls = calls(work)?.into_iter().map(Allowed::Call);
             let calls = calls.flat_map(|call| {
                 let heading = visible_lines(&call.describe()).join(" ");
                 std::iter::once(heading).chain(rows(&call.explain()))
@@ -75,9 +78,9 @@ fn explain(app: &AppContext, text: Option<&str>) -> Outcome<Exit> {
         }
     };
     if lines.is_empty() {
-        return list(app);
+        return list(work, settings);
     }
-    print(app, &lines)
+    print(&work.machine, &lines)
 }
 
 fn explained(rule: &Rule) -> Vec<String> {
@@ -99,8 +102,8 @@ fn examples(explanation: &Explanation) -> impl Iterator<Item = String> {
     matches.chain(misses.map(move |(text, why)| format!("  does not match {}: {why}", shown(text))))
 }
 
-fn revoke(app: &AppContext, which: &str) -> Outcome<Exit> {
-    let approved = here(app)?;
+fn revoke(work: &Workplace, which: &str) -> Outcome<Exit> {
+    let approved = here(work)?;
     let by_number = which.parse::<usize>().ok().and_then(|number| approved.get(number.checked_sub(1)?));
     let found = by_number.or_else(|| approved.iter().find(|allowed| allowed.text() == which));
     let Some(found) = found else {
@@ -109,14 +112,14 @@ fn revoke(app: &AppContext, which: &str) -> Outcome<Exit> {
     };
     match found {
         Allowed::Rule(approval) => {
-            if let Some(store) = policy::approvals(app) {
+            if let Some(store) = policy::approvals(&work.machine) {
                 store.revoke(approval).map_err(Failure::failed)?;
             }
         }
         Allowed::Call(name) => {
             let kind = PermissionGate::TRUST_KIND;
-            app.trust.revoke(&app.project, kind, name).map_err(Failure::failed)?;
+            work.machine.trust.revoke(&work.project, kind, name).map_err(Failure::failed)?;
         }
     }
-    print(app, &[format!("not approved any more: {}", visible_lines(&found.describe()).join(" "))])
+    print(&work.machine, &[format!("not approved any more: {}", visible_lines(&found.describe()).join(" "))])
 }

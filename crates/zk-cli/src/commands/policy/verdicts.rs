@@ -8,15 +8,16 @@ use zk_tools::{ToolsOptions, ToolsPlugin};
 
 use super::super::print;
 use super::allowed::calls;
-use crate::app::AppContext;
+use crate::app::Workplace;
 use crate::containment::Containment;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::settings::Settings;
 use crate::{compose, policy, sandbox};
 
 /// Options of zk that decide a verdict, beside the mode: many programs have options of these names.
 pub(super) const VERDICT_OPTIONS: [&str; 3] = ["--config", "--cwd", "--preset"];
 
-pub(super) fn test(app: &AppContext, command: &[String]) -> Outcome<Exit> {
+pub(super) fn test(work: &Workplace, settings: &Settings, command: &[String]) -> Outcome<Exit> {
     refuse_late_options(command)?;
     let text = match command {
         // As it would be typed: quoted once for the shell that started zk.
@@ -25,7 +26,13 @@ pub(super) fn test(app: &AppContext, command: &[String]) -> Outcome<Exit> {
     };
     let args = json!({ "command": text });
     // Effects of what the tool runs for it: a line of the settings may come before it.
-    judged(app, "shell", &|has_sandbox| effects(app, "shell", &args, has_sandbox), Some(&args))
+    judged(
+        work,
+        settings,
+        "shell",
+        &|has_sandbox| effects(work, settings, "shell", &args, has_sandbox),
+        Some(&args),
+    )
 }
 
 /// Refuses options of zk behind the command: they would be judged as a part of it, in another mode than was asked for.
@@ -45,59 +52,72 @@ pub(super) fn refuse_late_options(command: &[String]) -> Outcome<()> {
 }
 
 /// Judges a call of a built-in tool by the effects that the tool tells; what another one does is not known.
-pub(super) fn test_tool(app: &AppContext, name: &str, args: &[String]) -> Outcome<Exit> {
+pub(super) fn test_tool(work: &Workplace, settings: &Settings, name: &str, args: &[String]) -> Outcome<Exit> {
     refuse_late_options(args)?;
     let text = args.join(" ");
     let args: Value = serde_json::from_str(&text).map_err(|error| {
         Failure::usage(format!("the arguments of `{name}` are not JSON: {error}: {text}"))
     })?;
-    judged(app, name, &|has_sandbox| effects(app, name, &args, has_sandbox), Some(&args))
+    judged(
+        work,
+        settings,
+        name,
+        &|has_sandbox| effects(work, settings, name, &args, has_sandbox),
+        Some(&args),
+    )
 }
 
 /// The effects that the built-in tool `name` tells of a call.
-pub(super) fn effects(app: &AppContext, name: &str, args: &Value, has_sandbox: bool) -> Outcome<Effects> {
+pub(super) fn effects(
+    work: &Workplace,
+    settings: &Settings,
+    name: &str,
+    args: &Value,
+    has_sandbox: bool,
+) -> Outcome<Effects> {
     let bus = Bus::new();
     let options = ToolsOptions {
         outside: has_sandbox,
         shell_bounds: has_sandbox.then(String::new),
-        ..sandbox::with_git(app, app.settings.tools.clone().sorted_limits())
+        ..sandbox::with_git(&work.machine, settings.tools.clone().sorted_limits())
     };
     bus.install(&ToolsPlugin::new(options)).map_err(Failure::failed)?;
     #[cfg(feature = "fetch")]
-    bus.install(&zk_tools::FetchPlugin::new(app.settings.fetch.clone())).map_err(Failure::failed)?;
+    bus.install(&zk_tools::FetchPlugin::new(settings.fetch.clone())).map_err(Failure::failed)?;
     Ok(match bus.item::<dyn Tool>(name) {
-        Some(tool) => tool.effects(args, &CallPlace { cx: bus.cx(), cwd: app.cwd.clone() }),
+        Some(tool) => tool.effects(args, &CallPlace { cx: bus.cx(), cwd: work.cwd.clone() }),
         None => Effects::Unknown,
     })
 }
 
-pub(super) fn test_host(app: &AppContext, host: &str) -> Outcome<Exit> {
+pub(super) fn test_host(work: &Workplace, settings: &Settings, host: &str) -> Outcome<Exit> {
     if host.contains('/') {
         let text = format!("rules are about hosts, not about pages; give the host of `{host}` alone");
         return Err(Failure::usage(text));
     }
     let effects = Effects::one(Effect::Network { hosts: vec![host.to_owned()] });
-    judged(app, "fetch", &|_| Ok(effects.clone()), None)
+    judged(work, settings, "fetch", &|_| Ok(effects.clone()), None)
 }
 
 /// Judges a call; by its arguments too, with which it may have been allowed for good as it is.
 pub(super) fn judged(
-    app: &AppContext,
+    work: &Workplace,
+    settings: &Settings,
     tool: &str,
     effects: &dyn Fn(bool) -> Outcome<Effects>,
     args: Option<&Value>,
 ) -> Outcome<Exit> {
-    let containment = Containment::of(app, app.settings.permissions.allow_all)?;
+    let containment = Containment::of(work, settings, settings.permissions.allow_all)?;
     let effects = &effects(containment.sandbox.is_some())?;
     let mode = containment.mode;
-    let (judge, _) = policy::judge(app, &containment);
-    let verdict = judge.verdict(tool, effects, &app.cwd);
-    let is_remembered =
-        asks_by_no_rule(&verdict) && args.is_some_and(|args| is_remembered(app, tool, args, effects));
+    let (judge, _) = policy::judge(work, settings, &containment);
+    let verdict = judge.verdict(tool, effects, &work.cwd);
+    let is_remembered = asks_by_no_rule(&verdict)
+        && args.is_some_and(|args| is_remembered(work, settings, tool, args, effects));
     let decision = if is_remembered { Decision::Allow } else { verdict.decision };
     let mut lines = vec![format!("{decision} (mode {mode})")];
     if is_remembered {
-        lines.push(format!("  allowed for good, exactly this call in {}", app.cwd.display()));
+        lines.push(format!("  allowed for good, exactly this call in {}", work.cwd.display()));
     }
     lines.extend(
         verdict
@@ -107,7 +127,7 @@ pub(super) fn judged(
             .map(|row| format!("  {row}")),
     );
     if tool == "shell" && decision != Decision::Deny {
-        let is_read = containment.for_reads.is_tested() && judge.allows_as_read(tool, effects, &app.cwd);
+        let is_read = containment.for_reads.is_tested() && judge.allows_as_read(tool, effects, &work.cwd);
         let place = match is_read {
             true => "a read-only sandbox".to_owned(),
             false if effects.leaves_context() => "a process of yours, outside of the sandbox".to_owned(),
@@ -115,7 +135,7 @@ pub(super) fn judged(
         };
         lines.push(format!("  it would run in {place}"));
     }
-    print(app, &lines)
+    print(&work.machine, &lines)
 }
 
 /// Whether an earlier answer can settle it: a rule that asks does so every time, and what is denied stays so.
@@ -125,18 +145,24 @@ pub(super) fn asks_by_no_rule(verdict: &Verdict) -> bool {
 }
 
 /// Whether a call with exactly these arguments was allowed for good in this directory.
-pub(super) fn is_remembered(app: &AppContext, tool: &str, args: &Value, effects: &Effects) -> bool {
-    let Ok(files) = compose::files(app) else { return false };
-    let Some(bytes) = PermissionGate::remembered_bytes(&files, &app.cwd, tool, args, effects) else {
+pub(super) fn is_remembered(
+    work: &Workplace,
+    settings: &Settings,
+    tool: &str,
+    args: &Value,
+    effects: &Effects,
+) -> bool {
+    let Ok(files) = compose::files(work, settings) else { return false };
+    let Some(bytes) = PermissionGate::remembered_bytes(&files, &work.cwd, tool, args, effects) else {
         return false;
     };
     // The names are without secrets, so a call is known by its bytes alone.
-    let names = calls(app).unwrap_or_default();
+    let names = calls(work).unwrap_or_default();
     let items = names.iter().map(|name| TrustItem {
-        project: &app.project,
+        project: &work.project,
         kind: PermissionGate::TRUST_KIND,
         name,
         bytes: &bytes,
     });
-    app.trust.are_trusted(&items.collect::<Vec<_>>()).contains(&true)
+    work.machine.trust.are_trusted(&items.collect::<Vec<_>>()).contains(&true)
 }

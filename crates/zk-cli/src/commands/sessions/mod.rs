@@ -20,12 +20,12 @@ use list::row;
 use zk_chat::session_lines;
 
 pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit> {
-    let store = store(app)?;
+    let store = store(&app.work.machine)?;
     let plain = |lines: Vec<String>| lines.into_iter().map(|line| (Style::PLAIN, line)).collect::<Vec<_>>();
     let lines: Vec<(Style, String)> = runtime()?.block_on(async {
         match action {
             SessionsAction::List { all, json } => {
-                let cwd = (!all).then(|| app.cwd.clone());
+                let cwd = (!all).then(|| app.work.cwd.clone());
                 let mut listed = store
                     .list(&SessionFilter { cwd, limit: None, unanswered: true })
                     .await
@@ -40,17 +40,18 @@ pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit
                 }
                 let mut lines = session_lines(&listed, all);
                 if lines.is_empty() {
-                    let place = if all { "anywhere".to_owned() } else { format!("of {}", app.cwd.display()) };
+                    let place =
+                        if all { "anywhere".to_owned() } else { format!("of {}", app.work.cwd.display()) };
                     lines.push(format!("there are no sessions {place}"));
                 }
                 Ok(plain(lines))
             }
-            SessionsAction::Show { id } => show::show(app, &id).await.map(|()| Vec::new()),
+            SessionsAction::Show { id } => show::show(&app.work.machine, &id).await.map(|()| Vec::new()),
             SessionsAction::Copy { id } => {
                 let id = given(&id, "`zk sessions copy`")?;
                 let nothing = || -> EntryVisitor { Box::new(|_, _| ControlFlow::Break(())) };
                 let found = scan_matching(&store, id, nothing).await.map_err(refused)?.info;
-                let copied = place(app).copy(&found.id, found.cwd, None).await?;
+                let copied = place(&app.work, &app.settings).copy(&found.id, found.cwd, None).await?;
                 let SessionCopy { id: copy, notices } = copied;
                 for notice in &notices {
                     print_stderr(&format!("zk: {notice}"));
@@ -64,7 +65,7 @@ pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit
                 open.close().await.map_err(refused)?;
                 drop(open);
                 store.delete(&id).await.map_err(refused)?;
-                if let Some(outputs) = place(app).outputs_of(&id) {
+                if let Some(outputs) = place(&app.work, &app.settings).outputs_of(&id) {
                     // Most sessions have none.
                     let _ = std::fs::remove_dir_all(outputs);
                 }
@@ -72,7 +73,7 @@ pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit
             }
         }
     })?;
-    let mut screen = Screen::stdout(&app.env.terminal());
+    let mut screen = Screen::stdout(&app.work.machine.env.terminal());
     lines.iter().for_each(|(style, line)| screen.line(*style, line));
     screen.finish()?;
     Ok(Exit::Done)

@@ -10,14 +10,14 @@ use zk_tui::Style;
 use zk_tui::plain::{Screen, lines};
 use zk_tui::term::print_stderr;
 
-use crate::app::AppContext;
+use crate::app::Machine;
 use crate::exit::{Failure, Outcome};
 use crate::sessions::{given, refused, store};
 use zk_chat::parent_remark;
 
 /// Prints a session.
-pub(super) async fn show(app: &AppContext, id: &str) -> Outcome<()> {
-    show_on(Screen::stdout(&app.env.terminal()), &store(app)?, given(id, "`zk sessions show`")?).await
+pub(super) async fn show(machine: &Machine, id: &str) -> Outcome<()> {
+    show_on(Screen::stdout(&machine.env.terminal()), &store(machine)?, given(id, "`zk sessions show`")?).await
 }
 
 async fn show_on(screen: Screen, store: &dyn SessionStore, id: &str) -> Outcome<()> {

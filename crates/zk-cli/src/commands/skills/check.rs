@@ -16,7 +16,7 @@ pub(super) fn check(app: &AppContext, paths: &[PathBuf], json: bool) -> Outcome<
     }
     let mut all = None;
     for path in paths {
-        let dir = match app.cwd.join(path).canonicalize() {
+        let dir = match app.work.cwd.join(path).canonicalize() {
             Ok(dir) => dir,
             Err(error) => match named(app, path, &mut all)? {
                 Some(row) => {
@@ -32,7 +32,11 @@ pub(super) fn check(app: &AppContext, paths: &[PathBuf], json: bool) -> Outcome<
         let is_skill = ["SKILL.md", "skill.md"].iter().any(|name| dir.join(name).exists());
         // One directory is a skill, or should be; any other is looked through.
         let roots = SkillRoots { configured: vec![dir.clone()], ..SkillRoots::default() };
-        let below = if is_skill { Vec::new() } else { self::rows(&discover(&roots, &app.host_files, None)) };
+        let below = if is_skill {
+            Vec::new()
+        } else {
+            self::rows(&discover(&roots, &app.work.machine.host_files, None))
+        };
         if below.is_empty() {
             rows.push(Row {
                 name: dir.file_name().unwrap_or_default().to_string_lossy().into_owned(),
@@ -47,12 +51,12 @@ pub(super) fn check(app: &AppContext, paths: &[PathBuf], json: bool) -> Outcome<
         rows.extend(below);
     }
     for row in rows.iter_mut().filter(|row| Path::new(&row.path).is_absolute()) {
-        row.diagnostics = validate(Path::new(&row.path), &app.host_files);
+        row.diagnostics = validate(Path::new(&row.path), &app.work.machine.host_files);
         row.valid = row.diagnostics.is_empty();
     }
     let exit = if rows.iter().all(|row| row.valid) { Exit::Done } else { Exit::Failed };
     if json {
-        print_json(app, rows.iter().map(Row::json).collect())?;
+        print_json(&app.work.machine, rows.iter().map(Row::json).collect())?;
         return Ok(exit);
     }
     let mut lines = Vec::new();
@@ -64,7 +68,7 @@ pub(super) fn check(app: &AppContext, paths: &[PathBuf], json: bool) -> Outcome<
     if lines.is_empty() {
         lines.push("there are no skills to check".to_owned());
     }
-    print(app, &lines)?;
+    print(&app.work.machine, &lines)?;
     Ok(exit)
 }
 

@@ -4,31 +4,32 @@ use zk_core::service::visible_line;
 use zk_skills::{Bundle, SKILL_FILE, Skill, skill_at};
 
 use super::super::print;
-use crate::app::AppContext;
+use crate::app::Workplace;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::settings::Settings;
 use crate::skills;
 
 /// Directory of a project that `add` and `new` fill.
 pub(super) const PROJECT: &str = ".agents/skills";
 
 /// The directory of skills to change.
-pub(super) fn home(app: &AppContext, project: bool) -> Outcome<PathBuf> {
+pub(super) fn home(work: &Workplace, project: bool) -> Outcome<PathBuf> {
     if project {
-        return Ok(app.project.join(PROJECT));
+        return Ok(work.project.join(PROJECT));
     }
-    let own = app.dirs.config.as_ref().map(|config| config.join("skills"));
+    let own = work.machine.dirs.config.as_ref().map(|config| config.join("skills"));
     own.ok_or_else(|| {
         Failure::usage("there is no place for your skills: set HOME or ZK_HOME, or add --project")
     })
 }
 
-pub(super) fn add(app: &AppContext, path: &Path, project: bool) -> Outcome<Exit> {
-    let from = app.cwd.join(path);
+pub(super) fn add(work: &Workplace, path: &Path, project: bool) -> Outcome<Exit> {
+    let from = work.cwd.join(path);
     let from = from.canonicalize().map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
-    let skill = skill_at(&from, &app.host_files)
+    let skill = skill_at(&from, &work.machine.host_files)
         .map_err(|why| Failure::usage(format!("{} is no skill: {}", from.display(), why.message)))?;
     let skill = &skill;
-    let to = home(app, project)?.join(skill.name());
+    let to = home(work, project)?.join(skill.name());
     if to.symlink_metadata().is_ok() {
         let text =
             format!("{} is there already; `zk skills remove {}` removes it", to.display(), skill.name());
@@ -47,13 +48,13 @@ pub(super) fn add(app: &AppContext, path: &Path, project: bool) -> Outcome<Exit>
     }
     let next = if project { "; `zk trust add` lets it count" } else { "" };
     let mut lines = vec![format!("{} is now in {}{next}", skill.name(), to.display())];
-    lines.extend(skills::suspicions(app, skill).iter().map(|warning| visible_line(warning)));
-    print(app, &lines)
+    lines.extend(skills::suspicions(&work.machine, skill).iter().map(|warning| visible_line(warning)));
+    print(&work.machine, &lines)
 }
 
-pub(super) fn remove(app: &AppContext, name: &str, project: bool) -> Outcome<Exit> {
-    let home = home(app, project)?;
-    let set = skills::find(app);
+pub(super) fn remove(work: &Workplace, settings: &Settings, name: &str, project: bool) -> Outcome<Exit> {
+    let home = home(work, project)?;
+    let set = skills::find(work, settings);
     let all = set.skills.iter().chain(&set.untrusted).chain(set.shadowed.iter().map(|(skill, _)| skill));
     let real = home.canonicalize().unwrap_or(home);
     let own = |skill: &&std::sync::Arc<Skill>| {
@@ -72,16 +73,16 @@ pub(super) fn remove(app: &AppContext, name: &str, project: bool) -> Outcome<Exi
     let is_link = dir.symlink_metadata().is_ok_and(|data| data.is_symlink());
     let removed = if is_link { std::fs::remove_file(&dir) } else { std::fs::remove_dir_all(&dir) };
     removed.map_err(|error| Failure::failed(format!("cannot remove {}: {error}", dir.display())))?;
-    print(app, &[format!("removed {}", dir.display())])
+    print(&work.machine, &[format!("removed {}", dir.display())])
 }
 
-pub(super) fn new(app: &AppContext, name: &str, project: bool) -> Outcome<Exit> {
+pub(super) fn new(work: &Workplace, name: &str, project: bool) -> Outcome<Exit> {
     let faults = zk_skills::name_faults(name, name);
     if name.is_empty() || !faults.is_empty() {
         let text = format!("`{name}` is no name for a skill: {}", faults.join("; "));
         return Err(Failure::usage(text));
     }
-    let dir = home(app, project)?.join(name);
+    let dir = home(work, project)?.join(name);
     let file = dir.join(SKILL_FILE);
     if file.exists() {
         return Err(Failure::usage(format!("{} is there already", file.display())));
@@ -94,5 +95,5 @@ pub(super) fn new(app: &AppContext, name: &str, project: bool) -> Outcome<Exit> 
     let written = std::fs::create_dir_all(&dir).and_then(|()| std::fs::write(&file, text));
     written.map_err(|error| Failure::failed(format!("cannot write {}: {error}", file.display())))?;
     let next = if project { ", then run `zk trust add`" } else { "" };
-    print(app, &[format!("made {}; fill it in{next}", file.display())])
+    print(&work.machine, &[format!("made {}; fill it in{next}", file.display())])
 }

@@ -12,7 +12,7 @@ use zk_skills::{SkillSet, Skills};
 use zk_view::ViewDriver;
 
 use super::print;
-use crate::app::{AppContext, runtime};
+use crate::app::{AppContext, Machine, runtime};
 use crate::args::actions::SkillsAction;
 use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
@@ -29,9 +29,9 @@ pub(crate) fn skills(app: &AppContext, action: &SkillsAction) -> Outcome<Exit> {
         SkillsAction::List { json } => list(app, *json),
         SkillsAction::Show { name } => show(app, name),
         SkillsAction::Check { paths, json } => check(app, paths, *json),
-        SkillsAction::Add { path, project } => add(app, path, *project),
-        SkillsAction::Remove { name, project } => remove(app, name, *project),
-        SkillsAction::New { name, project } => new(app, name, *project),
+        SkillsAction::Add { path, project } => add(&app.work, path, *project),
+        SkillsAction::Remove { name, project } => remove(&app.work, &app.settings, name, *project),
+        SkillsAction::New { name, project } => new(&app.work, name, *project),
     }
 }
 
@@ -42,7 +42,7 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(10);
 fn find_all(app: &AppContext) -> Outcome<SkillSet> {
     let has_others = !app.settings.additions.plugins.is_empty() || !app.settings.mcp_servers().0.is_empty();
     if !has_others || !app.settings.skills.enabled {
-        return Ok(skills::find(app));
+        return Ok(skills::find(&app.work, &app.settings));
     }
     runtime()?.block_on(async {
         let host = HostOptions { ui: None, questions: None, allow_all: false, view: ViewDriver::new() };
@@ -57,14 +57,14 @@ fn find_all(app: &AppContext) -> Outcome<SkillSet> {
         };
         bus.close().await;
         let found = found.transpose().map_err(Failure::failed)?;
-        Ok(found.map_or_else(|| skills::find(app), |set| SkillSet::clone(&set)))
+        Ok(found.map_or_else(|| skills::find(&app.work, &app.settings), |set| SkillSet::clone(&set)))
     })
 }
 
 fn list(app: &AppContext, json: bool) -> Outcome<Exit> {
     let set = find_all(app)?;
     let mut rows = rows(&set);
-    rows.extend(skills::left_out_of(app, &set).into_iter().map(|left| Row {
+    rows.extend(skills::left_out_of(&app.work, &app.settings, &set).into_iter().map(|left| Row {
         name: left.path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         path: left.path.display().to_string(),
         source: left.source,
@@ -74,7 +74,7 @@ fn list(app: &AppContext, json: bool) -> Outcome<Exit> {
         diagnostics: vec![left.why.into_owned()],
     }));
     if json {
-        return print_json(app, rows.iter().map(Row::json).collect());
+        return print_json(&app.work.machine, rows.iter().map(Row::json).collect());
     }
     let mut lines = Vec::new();
     for row in &rows {
@@ -92,10 +92,10 @@ fn list(app: &AppContext, json: bool) -> Outcome<Exit> {
     if rows.iter().any(|row| row.state == "not trusted") {
         lines.push("skills of this project count once you read them and run `zk trust add`".to_owned());
     }
-    print(app, &lines)
+    print(&app.work.machine, &lines)
 }
 
-fn print_json(app: &AppContext, rows: Vec<Value>) -> Outcome<Exit> {
+fn print_json(machine: &Machine, rows: Vec<Value>) -> Outcome<Exit> {
     let text = serde_json::to_string_pretty(&Value::Array(rows)).map_err(Failure::failed)?;
-    print(app, &text.lines().map(str::to_owned).collect::<Vec<_>>())
+    print(machine, &text.lines().map(str::to_owned).collect::<Vec<_>>())
 }

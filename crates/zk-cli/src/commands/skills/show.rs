@@ -34,19 +34,22 @@ pub(super) fn show(app: &AppContext, name: &str) -> Outcome<Exit> {
     lines.extend(manifest.allowed_tools.iter().map(|tools| format!("allowed tools: {}", tools.join(", "))));
     if skill.source == SkillSource::Project {
         let state =
-            if skills::is_approved(app, skill) { "trusted" } else { "not trusted, so it is not used" };
+            if skills::is_approved(&app.work, skill) { "trusted" } else { "not trusted, so it is not used" };
         lines.push(format!("trust: {state}"));
     }
     lines.extend(skill.diagnostics.iter().map(Diagnostic::to_string));
-    lines.extend(skills::suspicions(app, skill));
+    lines.extend(skills::suspicions(&app.work.machine, skill));
     if let Some(served) = &skill.served {
         lines.extend(served.entry.files.iter().map(|(uri, _)| format!("file: {uri}")));
         lines.push(format!("its text is read from {} when it is used", served.host));
-        return print(app, &lines.iter().map(|line| visible_line(line)).collect::<Vec<_>>());
+        return print(&app.work.machine, &lines.iter().map(|line| visible_line(line)).collect::<Vec<_>>());
     }
     let bundle = Bundle::of(skill).map_err(Failure::failed)?;
     lines.extend(bundle.resources().iter().map(|file| format!("file: {file}")));
     let lines: Vec<String> = lines.iter().map(|line| visible_line(line)).collect();
-    let text = zk_skills::body(skill, &app.host_files).map_err(Failure::failed)?;
-    print(app, &[lines, vec![String::new()], text.lines().map(str::to_owned).collect()].concat())
+    let text = zk_skills::body(skill, &app.work.machine.host_files).map_err(Failure::failed)?;
+    print(
+        &app.work.machine,
+        &[lines, vec![String::new()], text.lines().map(str::to_owned).collect()].concat(),
+    )
 }

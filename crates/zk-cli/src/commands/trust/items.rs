@@ -3,43 +3,48 @@ use zk_skills::{SkillSource, TRUST_COMMAND, command_files, command_trust_name, p
 
 use super::rows;
 use crate::agents;
-use crate::app::AppContext;
+use crate::app::Workplace;
 use crate::args::actions::TrustAction;
 use crate::exit::{Failure, Outcome};
+use crate::settings::Settings;
 use crate::skills;
 
 /// The most that is read of a command file, in bytes.
 pub(super) const MAX_COMMAND: usize = 256 * 1024;
 
 /// The skills of the project, which `add` approves.
-pub(super) fn skill_lines(app: &AppContext, action: &TrustAction) -> Outcome<Vec<String>> {
-    let set = skills::find(app);
+pub(super) fn skill_lines(
+    work: &Workplace,
+    settings: &Settings,
+    action: &TrustAction,
+) -> Outcome<Vec<String>> {
+    let set = skills::find(work, settings);
     let shadowed = set.shadowed.iter().map(|(skill, _)| skill);
     let all = set.skills.iter().chain(&set.untrusted).chain(shadowed);
     let mut lines = Vec::new();
     for skill in all.filter(|skill| skill.source == SkillSource::Project) {
         let state = match action {
             TrustAction::Add => {
-                skills::approve(app, skill).map_err(Failure::failed)?;
+                skills::approve(work, skill).map_err(Failure::failed)?;
                 "trusted from now on, as it is"
             }
-            TrustAction::Status | TrustAction::Remove { .. } if skills::is_approved(app, skill) => "trusted",
+            TrustAction::Status | TrustAction::Remove { .. } if skills::is_approved(work, skill) => "trusted",
             TrustAction::Status | TrustAction::Remove { .. } => "not trusted: it is not used",
         };
         lines.push(visible_line(&format!("{}: {state}", place(skill))));
         lines.extend(rows(&format!("{}: {}", skill.name(), skill.manifest.description)));
-        lines.extend(skills::suspicions(app, skill).iter().flat_map(|warning| rows(warning)));
+        lines.extend(skills::suspicions(&work.machine, skill).iter().flat_map(|warning| rows(warning)));
     }
     Ok(lines)
 }
 
 /// The sub-agents of the project, which `add` approves.
-pub(super) fn agent_lines(app: &AppContext, action: &TrustAction) -> Outcome<Vec<String>> {
+pub(super) fn agent_lines(work: &Workplace, action: &TrustAction) -> Outcome<Vec<String>> {
     let mut lines = Vec::new();
-    for file in agents::of_project(app) {
+    for file in agents::of_project(work) {
         let state = match action {
             TrustAction::Add => {
-                agents::approve(app, &file).map_err(Failure::failed)?;
+                agents::approve(work, &file).map_err(Failure::failed)?;
                 "trusted from now on, as it is"
             }
             TrustAction::Status | TrustAction::Remove { .. } if file.is_trusted => "trusted",
@@ -52,23 +57,25 @@ pub(super) fn agent_lines(app: &AppContext, action: &TrustAction) -> Outcome<Vec
 }
 
 /// The command files of the project that run something, which `add` approves. The others are text.
-pub(super) fn command_lines(app: &AppContext, action: &TrustAction) -> Outcome<Vec<String>> {
+pub(super) fn command_lines(work: &Workplace, action: &TrustAction) -> Outcome<Vec<String>> {
     let mut lines = Vec::new();
-    for file in command_files(&app.cwd, &app.project, &[], &app.host_files) {
-        let read = app.host_files.read(&file.path, &HostRead::whole(MAX_COMMAND).own_only());
+    for file in command_files(&work.cwd, &work.project, &[], &work.machine.host_files) {
+        let read = work.machine.host_files.read(&file.path, &HostRead::whole(MAX_COMMAND).own_only());
         let Ok(bytes) = read.map(|read| read.bytes) else { continue };
         let text = String::from_utf8_lossy(&bytes);
         if !text.contains("!`") {
             continue;
         }
-        let name = command_trust_name(&file, &app.project);
-        let item = TrustItem { project: &app.project, kind: TRUST_COMMAND, name: &name, bytes: &bytes };
+        let name = command_trust_name(&file, &work.project);
+        let item = TrustItem { project: &work.project, kind: TRUST_COMMAND, name: &name, bytes: &bytes };
         let state = match action {
             TrustAction::Add => {
-                app.trust.approve(&item).map_err(Failure::failed)?;
+                work.machine.trust.approve(&item).map_err(Failure::failed)?;
                 "trusted from now on, as it is"
             }
-            TrustAction::Status | TrustAction::Remove { .. } if app.trust.is_trusted(&item) => "trusted",
+            TrustAction::Status | TrustAction::Remove { .. } if work.machine.trust.is_trusted(&item) => {
+                "trusted"
+            }
             TrustAction::Status | TrustAction::Remove { .. } => {
                 "not trusted: commands in its text do not run"
             }

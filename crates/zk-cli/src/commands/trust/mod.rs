@@ -4,7 +4,7 @@ use zk_core::service::{Trust, visible_line, visible_lines};
 use zk_permission::PermissionGate;
 
 use super::print;
-use crate::app::AppContext;
+use crate::app::{AppContext, Workplace};
 use crate::args::actions::TrustAction;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::settings::ProjectFile;
@@ -12,16 +12,16 @@ use items::{agent_lines, command_lines, skill_lines};
 
 /// Shows, approves or revokes what was approved in this project.
 pub(crate) fn trust(app: &AppContext, action: &TrustAction) -> Outcome<Exit> {
-    if let Some(problem) = app.trust.problem() {
+    if let Some(problem) = app.work.machine.trust.problem() {
         return Err(Failure::failed(problem));
     }
-    let project = visible_line(&app.project.display().to_string());
+    let project = visible_line(&app.work.project.display().to_string());
     let mut lines = Vec::new();
     match action {
-        TrustAction::Remove { name } => return remove(app, name.as_deref()),
+        TrustAction::Remove { name } => return remove(&app.work, name.as_deref()),
         TrustAction::Add => {
             for file in &app.settings.project_files {
-                app.trust.approve(&file.item(&app.project)).map_err(Failure::failed)?;
+                app.work.machine.trust.approve(&file.item(&app.work.project)).map_err(Failure::failed)?;
                 lines.push(format!("{project}/{}: trusted from now on, as it is", file.name));
                 lines.extend(values(file));
             }
@@ -34,25 +34,25 @@ pub(crate) fn trust(app: &AppContext, action: &TrustAction) -> Outcome<Exit> {
             }
         }
     }
-    lines.extend(skill_lines(app, action)?);
-    lines.extend(agent_lines(app, action)?);
-    lines.extend(command_lines(app, action)?);
+    lines.extend(skill_lines(&app.work, &app.settings, action)?);
+    lines.extend(agent_lines(&app.work, action)?);
+    lines.extend(command_lines(&app.work, action)?);
     if lines.is_empty() {
         lines.push(format!("{project} has no settings, skills, agents or commands of its own"));
     }
-    let approved = app.trust.approved(&app.project).map_err(Failure::failed)?;
+    let approved = app.work.machine.trust.approved(&app.work.project).map_err(Failure::failed)?;
     let calls = approved.iter().filter(|(kind, _)| kind == PermissionGate::TRUST_KIND);
     let calls: Vec<String> = calls.flat_map(|(_, name)| rows(name)).collect();
     if !calls.is_empty() {
         lines.push("calls that always run here (`zk trust remove` revokes):".to_owned());
         lines.extend(calls);
     }
-    print(app, &lines)
+    print(&app.work.machine, &lines)
 }
 
 /// Revokes everything of the project, or what begins with `name`.
-fn remove(app: &AppContext, name: Option<&str>) -> Outcome<Exit> {
-    let approved = app.trust.approved(&app.project).map_err(Failure::failed)?;
+fn remove(work: &Workplace, name: Option<&str>) -> Outcome<Exit> {
+    let approved = work.machine.trust.approved(&work.project).map_err(Failure::failed)?;
     let wanted = |(_, at): &&(String, String)| name.is_none_or(|name| at.starts_with(name.trim()));
     let found: Vec<&(String, String)> = approved.iter().filter(wanted).collect();
     match (name, &*found) {
@@ -69,14 +69,14 @@ fn remove(app: &AppContext, name: Option<&str>) -> Outcome<Exit> {
     let exact = |at: &str| name.is_none_or(|name| found.len() == 1 || at == name);
     let mut lines = Vec::new();
     for (kind, at) in found.iter().filter(|(_, at)| exact(at)) {
-        app.trust.revoke(&app.project, kind, at).map_err(Failure::failed)?;
+        work.machine.trust.revoke(&work.project, kind, at).map_err(Failure::failed)?;
         lines.push("not trusted any more:".to_owned());
         lines.extend(rows(at));
     }
     if lines.is_empty() {
-        lines.push(format!("nothing of {} was trusted", app.project.display()));
+        lines.push(format!("nothing of {} was trusted", work.project.display()));
     }
-    print(app, &lines)
+    print(&work.machine, &lines)
 }
 
 /// Lists the values that a file sets, a row for each line of each value.

@@ -15,9 +15,10 @@ use zk_mcp::{
     ServerTrust,
 };
 
-use crate::app::AppContext;
+use crate::app::Workplace;
 use crate::exit::{Failure, Outcome};
 use crate::sandbox;
+use crate::settings::Settings;
 
 pub(crate) use skills::offer_skills;
 
@@ -26,65 +27,71 @@ const WAIT: Duration = Duration::from_secs(10);
 
 /// The plugin of the servers that are set up and trusted, if there are any. They run with `own`, on this machine: the
 /// person's own programs are not held in what holds those of the model.
-pub(crate) fn plugin(app: &AppContext, own: Arc<dyn Exec>, is_attended: bool) -> Option<Arc<dyn Plugin>> {
-    let (servers, wrong) = app.settings.mcp_servers();
+pub(crate) fn plugin(
+    work: &Workplace,
+    settings: &Settings,
+    own: Arc<dyn Exec>,
+    is_attended: bool,
+) -> Option<Arc<dyn Plugin>> {
+    let (servers, wrong) = settings.mcp_servers();
     for error in wrong {
-        app.notices.show(&format!("warning: {error}"));
+        work.machine.notices.show(&format!("warning: {error}"));
     }
     if servers.is_empty() {
         return None;
     }
     let usual = if is_attended { Duration::ZERO } else { WAIT };
-    let wait = app.settings.mcp.wait().unwrap_or(usual);
-    let notices = app.notices.clone();
-    let plugin = build_plugin(app, servers).exec(own).wait_for_servers(wait).on_notice(move |text| {
-        // A server chose the words: nothing in them is to steer the terminal.
-        notices.show(&visible_lines(text).join("\n"));
-    });
+    let wait = settings.mcp.wait().unwrap_or(usual);
+    let notices = work.machine.notices.clone();
+    let plugin =
+        build_plugin(work, settings, servers).exec(own).wait_for_servers(wait).on_notice(move |text| {
+            // A server chose the words: nothing in them is to steer the terminal.
+            notices.show(&visible_lines(text).join("\n"));
+        });
     Some(Arc::new(plugin))
 }
 
 /// The plugin with the program's own files, for servers with their variables expanded.
-fn build_plugin(app: &AppContext, servers: Vec<ServerConfig>) -> McpPlugin {
-    let lookup = |name: &str| app.env.text(name).map(str::to_owned);
-    let (env, files) = (app.env.clone(), Arc::new(app.host_files.clone()));
+fn build_plugin(work: &Workplace, settings: &Settings, servers: Vec<ServerConfig>) -> McpPlugin {
+    let lookup = |name: &str| work.machine.env.text(name).map(str::to_owned);
+    let (env, files) = (work.machine.env.clone(), Arc::new(work.machine.host_files.clone()));
     let variables = move |name: &str| env.text(name).map(str::to_owned);
-    let scripts = app.settings.mcp_scripts();
-    let scripts = ApprovedScripts::new(scripts, &servers, app.project.clone(), variables, files);
+    let scripts = settings.mcp_scripts();
+    let scripts = ApprovedScripts::new(scripts, &servers, work.project.clone(), variables, files);
     let servers: Vec<ServerConfig> = servers.into_iter().map(|server| server.expanded(&lookup)).collect();
-    let sandbox = sandbox_of(app, &servers);
+    let sandbox = sandbox_of(work, settings, &servers);
     for secret in servers.iter().flat_map(ServerConfig::secrets) {
-        app.redactor.learn(secret);
+        work.machine.redactor.learn(secret);
     }
-    let roots = std::iter::once(app.project.clone()).chain(app.add_dirs.iter().cloned());
+    let roots = std::iter::once(work.project.clone()).chain(work.add_dirs.iter().cloned());
     let mut plugin =
-        McpPlugin::new(servers, &app.project).roots(roots).check_starts(move |server| scripts.check(server));
+        McpPlugin::new(servers, &work.project).roots(roots).check_starts(move |server| scripts.check(server));
     if let Some(sandbox) = sandbox {
         plugin = plugin.sandbox(sandbox);
     }
-    if let Some(disclosure) = app.settings.mcp.disclosure {
+    if let Some(disclosure) = settings.mcp.disclosure {
         plugin = plugin.disclosure(disclosure);
     }
-    if let Some(tokens) = app.settings.mcp.eager_tokens {
+    if let Some(tokens) = settings.mcp.eager_tokens {
         plugin = plugin.eager_tokens(tokens);
     }
-    if let Some(credentials) = app.dirs.credentials() {
+    if let Some(credentials) = work.machine.dirs.credentials() {
         // Apart from those of providers, which `zk auth` lists.
         let store = FileStore::new(credentials.with_file_name("mcp-credentials.json"));
         plugin = plugin.credentials(Arc::new(store));
     }
-    if let Some(dir) = app.dirs.mcp() {
-        let files = Arc::new(LocalStateFiles::new(app.host_files.clone()));
+    if let Some(dir) = work.machine.dirs.mcp() {
+        let files = Arc::new(LocalStateFiles::new(work.machine.host_files.clone()));
         plugin = plugin.eras(Arc::new(FileEras::new(dir.join("eras"), files.clone())));
         plugin = plugin.pins(Arc::new(FilePins::new(dir.join("accepted"), files)));
-        let records = server_records(app, dir);
+        let records = server_records(work, settings, dir);
         plugin = plugin.on_log(move |server, bytes| records.log(server, bytes));
     }
     plugin
 }
 
 /// The sandbox of the programs of sandboxed servers, if there are any. It is the one of the settings, wherever commands run.
-fn sandbox_of(app: &AppContext, servers: &[ServerConfig]) -> Option<Arc<dyn Exec>> {
+fn sandbox_of(work: &Workplace, settings: &Settings, servers: &[ServerConfig]) -> Option<Arc<dyn Exec>> {
     let is_sandboxed = |server: &ServerConfig| {
         server.enabled
             && server.trust == ServerTrust::Sandboxed
@@ -93,10 +100,11 @@ fn sandbox_of(app: &AppContext, servers: &[ServerConfig]) -> Option<Arc<dyn Exec
     if !servers.iter().any(is_sandboxed) {
         return None;
     }
-    match sandbox::start(app, Environment::filtered(app.env.without_secrets())) {
+    match sandbox::start(work, settings, Environment::filtered(work.machine.env.without_secrets())) {
         Ok(exec) => Some(Arc::new(exec)),
         Err(failure) => {
-            app.notices
+            work.machine
+                .notices
                 .show(&format!("warning: MCP servers with trust = \"sandboxed\": {}", failure.message));
             None
         }
@@ -104,17 +112,17 @@ fn sandbox_of(app: &AppContext, servers: &[ServerConfig]) -> Option<Arc<dyn Exec
 }
 
 /// Keeps what becomes of servers for `zk mcp list`.
-pub(crate) fn record(app: &AppContext, bus: &Bus) {
-    if let Some(dir) = app.dirs.mcp() {
-        server_records(app, dir).keep_states(bus);
+pub(crate) fn record(work: &Workplace, settings: &Settings, bus: &Bus) {
+    if let Some(dir) = work.machine.dirs.mcp() {
+        server_records(work, settings, dir).keep_states(bus);
     }
 }
 
 /// The records in `dir` of the servers of the settings.
-pub(crate) fn server_records(app: &AppContext, dir: PathBuf) -> ServerRecords {
-    let (servers, _) = app.settings.mcp_servers();
-    let files = Arc::new(LocalStateFiles::new(app.host_files.clone()));
-    ServerRecords::new(dir, &app.project, &servers, app.redactor.clone(), files)
+pub(crate) fn server_records(work: &Workplace, settings: &Settings, dir: PathBuf) -> ServerRecords {
+    let (servers, _) = settings.mcp_servers();
+    let files = Arc::new(LocalStateFiles::new(work.machine.host_files.clone()));
+    ServerRecords::new(dir, &work.project, &servers, work.machine.redactor.clone(), files)
 }
 
 /// Servers on a bus of their own, for a command.
@@ -128,14 +136,18 @@ pub(crate) struct Session {
 
 impl Session {
     /// Starts these servers and waits until each can be used or not.
-    pub(crate) async fn start(app: &AppContext, servers: Vec<ServerConfig>) -> Outcome<Self> {
-        let children = Environment::filtered(app.env.without_secrets());
+    pub(crate) async fn start(
+        work: &Workplace,
+        settings: &Settings,
+        servers: Vec<ServerConfig>,
+    ) -> Outcome<Self> {
+        let children = Environment::filtered(work.machine.env.without_secrets());
         let exec = Arc::new(ProcessExec::supervised(children, Supervision::of_this_program()));
         let longest = servers.iter().map(|server| server.start_cap).max().unwrap_or_default();
         let bus = Bus::new();
-        bus.install(&build_plugin(app, servers).exec(exec.clone())).map_err(Failure::failed)?;
-        if let Some(dir) = app.dirs.mcp() {
-            server_records(app, dir).yield_to_conversations().keep_states(&bus);
+        bus.install(&build_plugin(work, settings, servers).exec(exec.clone())).map_err(Failure::failed)?;
+        if let Some(dir) = work.machine.dirs.mcp() {
+            server_records(work, settings, dir).yield_to_conversations().keep_states(&bus);
         }
         let servers =
             bus.service::<McpServers>().ok_or_else(|| Failure::failed("MCP servers are not there"))?;

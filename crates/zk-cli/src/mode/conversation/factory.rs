@@ -52,21 +52,21 @@ impl ChatFactory {
             ContextName::Remote(_) | ContextName::Ssh(_) => ExecutionPlace::OtherMachine,
         };
         let setup = ChatSetup {
-            terminal: app.env.terminal(),
+            terminal: app.work.machine.env.terminal(),
             theme: app.settings.program.theme.map(ThemeName::name),
             screen: app.settings.program.screen.map(ScreenName::kind),
-            editor: EditorEnv::new(|name| app.env.get(name).map(OsStr::to_owned)),
-            program_path: app.env.get("PATH").map(OsStr::to_owned),
-            cwd: app.cwd.clone(),
+            editor: EditorEnv::new(|name| app.work.machine.env.get(name).map(OsStr::to_owned)),
+            program_path: app.work.machine.env.get("PATH").map(OsStr::to_owned),
+            cwd: app.work.cwd.clone(),
             execution_place: context,
-            state_dir: app.dirs.state.clone(),
-            line_history: app.dirs.line_history(),
+            state_dir: app.work.machine.dirs.state.clone(),
+            line_history: app.work.machine.dirs.line_history(),
             allow_all: app.settings.permissions.allow_all,
             thinking: app.settings.program.thinking,
             output_file_bytes: app.settings.tools.output_file_bytes,
-            limits: app.limits.clone(),
-            notices: app.notices.clone(),
-            host_files: Arc::new(app.host_files.clone()),
+            limits: app.shared.limits.clone(),
+            notices: app.work.machine.notices.clone(),
+            host_files: Arc::new(app.work.machine.host_files.clone()),
             phrases: PHRASES,
         };
         Self { app, setup, resume }
@@ -84,16 +84,18 @@ impl ChatFactory {
 
     async fn session(&self, source: ConversationSource<'_>) -> Outcome<Session> {
         let ConversationSource::Carried(Carried { session, .. }) = source else {
-            return sessions::begin(&self.app, self.resume.as_ref()).await;
+            return sessions::begin(&self.app.work, &self.app.settings, self.resume.as_ref()).await;
         };
         match session {
-            CarriedSession::Stored(id) => sessions::begin(&self.app, Some(&Resume::Id(id.to_string()))).await,
+            CarriedSession::Stored(id) => {
+                sessions::begin(&self.app.work, &self.app.settings, Some(&Resume::Id(id.to_string()))).await
+            }
             CarriedSession::Unsaved(UnsavedSession(before), messages) => {
                 let before = before.downcast_ref::<Session>();
                 let foreign = || Failure::failed("the session before is of another program");
                 Ok(before.ok_or_else(foreign)?.continued(messages.clone()))
             }
-            CarriedSession::Empty => sessions::begin(&self.app, None).await,
+            CarriedSession::Empty => sessions::begin(&self.app.work, &self.app.settings, None).await,
         }
     }
 }
@@ -105,7 +107,7 @@ impl ConversationFactory for ChatFactory {
     }
 
     fn keymap(&self) -> (Keymap, Vec<String>) {
-        key_file::read(&self.app)
+        key_file::read(&self.app.work.machine)
     }
 
     fn unapproved(&self) -> Option<Box<dyn UnapprovedProject>> {
@@ -115,7 +117,7 @@ impl ConversationFactory for ChatFactory {
     }
 
     async fn last_run(&self) -> Option<Vec<Arc<Block>>> {
-        Some(sessions::end_of(&self.app, self.resume.as_ref()?).await)
+        Some(sessions::end_of(&self.app.work, &self.app.settings, self.resume.as_ref()?).await)
     }
 
     async fn open(
@@ -127,7 +129,13 @@ impl ConversationFactory for ChatFactory {
         let app = &self.app;
         let is_carried = matches!(source, ConversationSource::Carried(_));
         let provider = ConversationHost::unless_stopped(stop, async {
-            Ok(compose::provider(app, &self.endpoint(source).await?).await?)
+            Ok(compose::provider(
+                &app.work.machine,
+                &app.settings,
+                &app.shared,
+                &self.endpoint(source).await?,
+            )
+            .await?)
         });
         let provider = provider.await?;
         let session = self.session(source).await?;
@@ -156,7 +164,9 @@ impl ConversationFactory for ChatFactory {
         let first = switch.current();
         let opened = ConversationHost::unless_stopped(stop, async {
             let model = match source {
-                ConversationSource::Start => compose::model(app, &*provider, &first).await?,
+                ConversationSource::Start => {
+                    compose::model(&app.work.machine, &app.settings, &*provider, &first).await?
+                }
                 ConversationSource::Carried(carried) => {
                     compose::describe_model(&*provider, &carried.model.id).await
                 }
@@ -192,7 +202,7 @@ impl ConversationFactory for ChatFactory {
 
     fn reread(&self) -> Result<Reread, BoxError> {
         let (app, warnings) = self.app.reread()?;
-        app.settings.check_preset(&app.project)?;
+        app.settings.check_preset(&app.work.project)?;
         Ok(Reread { factory: Arc::new(Self::new(app, self.resume.clone())), warnings })
     }
 
@@ -205,7 +215,7 @@ impl ConversationFactory for ChatFactory {
     }
 
     fn remark_on(&self, model: &Model) -> Option<String> {
-        models::remark_on(&self.app, model)
+        models::remark_on(&self.app.settings, model)
     }
 
     fn describe_error(&self, error: &AgentError) -> String {

@@ -4,17 +4,17 @@ use toml::{Table, Value};
 use zk_core::service::{HostFiles, HostRead};
 use zk_tui::Keymap;
 
-use crate::app::AppContext;
+use crate::app::Machine;
 
 /// The most bytes of the file.
 const MAX_KEY_FILE_BYTES: usize = 64 * 1024;
 
 /// The keys that are wanted, and what could not be done of it, in a line each. Without a file the usual ones.
-pub(super) fn read(app: &AppContext) -> (Keymap, Vec<String>) {
-    let Some(path) = app.dirs.config.as_ref().map(|config| config.join("keys.toml")) else {
+pub(super) fn read(machine: &Machine) -> (Keymap, Vec<String>) {
+    let Some(path) = machine.dirs.config.as_ref().map(|config| config.join("keys.toml")) else {
         return (Keymap::default(), Vec::new());
     };
-    let bytes = match app.host_files.read(&path, &HostRead::whole(MAX_KEY_FILE_BYTES).own_only()) {
+    let bytes = match machine.host_files.read(&path, &HostRead::whole(MAX_KEY_FILE_BYTES).own_only()) {
         Ok(file) => file.bytes,
         Err(error) if error.is_missing() => return (Keymap::default(), Vec::new()),
         Err(error) => {

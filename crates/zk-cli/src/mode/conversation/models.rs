@@ -9,6 +9,7 @@ use zk_providers::select::{lists_model, split_thinking_level};
 
 use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
+use crate::settings::Settings;
 use crate::{compose, select};
 use zk_chat::NamedModel;
 
@@ -58,18 +59,18 @@ pub(super) async fn find_provider(
             let id = app.settings.known_providers().model_id(provider.name(), name);
             Ok(compose::describe_model(&*provider, &id).await)
         }
-        None => compose::default_model_of(app, &*provider).await,
+        None => compose::default_model_of(&app.settings, &*provider).await,
     }
 }
 
 /// A remark on a model that zk does not know.
-pub(super) fn remark_on(app: &AppContext, model: &Model) -> Option<String> {
-    app.settings.known_providers().unknown_model(model).map(|unknown| select::note(&unknown))
+pub(super) fn remark_on(settings: &Settings, model: &Model) -> Option<String> {
+    settings.known_providers().unknown_model(model).map(|unknown| select::note(&unknown))
 }
 
 async fn open(app: &AppContext, name: &str, agent: &Agent) -> Outcome<Arc<dyn Provider>> {
     let endpoint = app.endpoint_of(name).await?;
-    let provider = compose::provider(app, &endpoint).await?;
+    let provider = compose::provider(&app.work.machine, &app.settings, &app.shared, &endpoint).await?;
     let scope = agent.bus().scope("provider");
     scope.provide::<dyn Provider>(provider.name(), provider.clone()).map_err(Failure::failed)?;
     Ok(provider)

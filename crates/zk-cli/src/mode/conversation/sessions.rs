@@ -57,10 +57,10 @@ impl ConversationSessions for ChatSessions {
     }
 
     async fn list(&self, filter: &SessionFilter) -> Result<Vec<SessionInfo>, BoxError> {
-        Ok(store(&self.app)?.list(filter).await?)
+        Ok(store(&self.app.work.machine)?.list(filter).await?)
     }
 
     async fn find(&self, id: &str) -> Result<SessionId, BoxError> {
-        Ok(find_matching(&store(&self.app)?, id).await?)
+        Ok(find_matching(&store(&self.app.work.machine)?, id).await?)
     }
 }

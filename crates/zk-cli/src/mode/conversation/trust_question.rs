@@ -6,7 +6,7 @@ use zk_core::kernel::{BoxError, Cx};
 use zk_core::service::{Question, Questions, Trust, UiAnswer};
 use zk_skills::{AgentFile, Bundle, Skill, place};
 
-use crate::app::AppContext;
+use crate::app::{AppContext, Machine, Workplace};
 use crate::settings::ProjectFile;
 use crate::{agents, skills};
 use zk_chat::{ConversationFactory, UnapprovedProject};
@@ -34,9 +34,9 @@ impl Unapproved {
     ) -> Option<Self> {
         let files: Vec<ProjectFile> =
             app.settings.project_files.iter().filter(|file| !file.trusted).cloned().collect();
-        let (skills, agents) = (skills::untrusted(app), agents::untrusted(app));
+        let (skills, agents) = (skills::untrusted(&app.work, &app.settings), agents::untrusted(&app.work));
         let is_any = !files.is_empty() || !skills.is_empty() || !agents.is_empty();
-        (is_any && app.trust.problem().is_none()).then(|| Self {
+        (is_any && app.work.machine.trust.problem().is_none()).then(|| Self {
             app: app.clone(),
             files,
             skills,
@@ -55,25 +55,31 @@ impl UnapprovedProject for Unapproved {
     ) -> Result<Arc<dyn ConversationFactory>, BoxError> {
         let Self { mut app, files, skills: found, agents: unapproved, make } = *self;
         for file in files {
-            let question = Question::Confirm { text: text(&app, &file) };
+            let question = Question::Confirm { text: text(&app.work, &file) };
             if questions.ask(question, cx, PATIENCE).await != UiAnswer::Once {
                 continue;
             }
             // The file counts for this conversation even if that cannot be stored.
-            if let Err(error) = app.trust.approve(&file.item(&app.project)) {
-                app.notices.show(&format!("warning: trusted for this conversation only: {error}"));
+            if let Err(error) = app.work.machine.trust.approve(&file.item(&app.work.project)) {
+                app.work
+                    .machine
+                    .notices
+                    .show(&format!("warning: trusted for this conversation only: {error}"));
             }
-            for warning in app.settings.count_project_file(&file.name, &app.project)? {
-                app.notices.show(&format!("warning: {warning}"));
+            for warning in app.settings.count_project_file(&file.name, &app.work.project)? {
+                app.work.machine.notices.show(&format!("warning: {warning}"));
             }
         }
         if !found.is_empty() {
-            let question = Question::Confirm { text: skills_text(&app, &found) };
+            let question = Question::Confirm { text: skills_text(&app.work.machine, &found) };
             if questions.ask(question, cx, PATIENCE).await == UiAnswer::Once {
                 for skill in &found {
-                    if let Err(error) = skills::approve(&app, skill) {
+                    if let Err(error) = skills::approve(&app.work, skill) {
                         let name = skill.name();
-                        app.notices.show(&format!("warning: the skill {name} is not used: {error}"));
+                        app.work
+                            .machine
+                            .notices
+                            .show(&format!("warning: the skill {name} is not used: {error}"));
                     }
                 }
             }
@@ -84,8 +90,11 @@ impl UnapprovedProject for Unapproved {
             let text = format!("Trust these agents of the project exactly as they are?\n{}", rows.join("\n"));
             if questions.ask(Question::Confirm { text }, cx, PATIENCE).await == UiAnswer::Once {
                 for file in &unapproved {
-                    if let Err(error) = agents::approve(&app, file) {
-                        app.notices.show(&format!("warning: the agent {} is not used: {error}", file.name));
+                    if let Err(error) = agents::approve(&app.work, file) {
+                        app.work
+                            .machine
+                            .notices
+                            .show(&format!("warning: the agent {} is not used: {error}", file.name));
                     }
                 }
             }
@@ -94,12 +103,12 @@ impl UnapprovedProject for Unapproved {
     }
 }
 
-fn skills_text(app: &AppContext, found: &[Arc<Skill>]) -> String {
+fn skills_text(machine: &Machine, found: &[Arc<Skill>]) -> String {
     let row = |skill: &Arc<Skill>| {
         let files = Bundle::of(skill).map(|bundle| bundle.resources()).unwrap_or_default();
         let files = if files.is_empty() { String::new() } else { format!(" (with {})", files.join(", ")) };
         let warnings: String =
-            skills::suspicions(app, skill).iter().map(|warning| format!("\n    {warning}")).collect();
+            skills::suspicions(machine, skill).iter().map(|warning| format!("\n    {warning}")).collect();
         format!("  {}: {}{files}\n    {}{warnings}", skill.name(), skill.manifest.description, place(skill))
     };
     let rows: Vec<String> = found.iter().map(row).collect();
@@ -109,8 +118,8 @@ fn skills_text(app: &AppContext, found: &[Arc<Skill>]) -> String {
     )
 }
 
-fn text(app: &AppContext, file: &ProjectFile) -> String {
+fn text(work: &Workplace, file: &ProjectFile) -> String {
     let values: Vec<String> = file.values.iter().map(|(name, value)| format!("  {name} = {value}")).collect();
-    let place = app.project.join(&*file.name);
+    let place = work.project.join(&*file.name);
     format!("Trust {} exactly as it is? It sets:\n{}", place.display(), values.join("\n"))
 }

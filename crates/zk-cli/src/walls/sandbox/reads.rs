@@ -5,8 +5,9 @@ use zk_exec::{Environment, ReadSandbox, ReadSandboxNotice};
 use zk_permission::{DeniedFiles, Mode, PermissionJudge, PrivateFiles};
 
 use super::{hide_in, start_for_reads};
-use crate::app::AppContext;
+use crate::app::Workplace;
 use crate::containment::ForReads;
+use crate::settings::Settings;
 
 /// Files that no read sees, whenever they appear.
 pub(crate) struct Unseen {
@@ -18,16 +19,16 @@ pub(crate) struct Unseen {
 /// Provides the read-only sandbox to tools for as long as it stands, and ends it with the bus.
 pub(crate) fn provide_reads(
     bus: &Bus,
-    app: &AppContext,
+    (work, settings): (&Workplace, &Settings),
     judge: PermissionJudge,
     unseen: Unseen,
     found: ForReads,
     is_in_sandbox: bool,
 ) {
-    let made = app.clone();
+    let (made_in, made_with) = (work.clone(), settings.clone());
     let sandbox = ReadSandbox::new(move || {
-        let environment = Environment::filtered(made.env.without_secrets());
-        start_for_reads(&made, environment).map_err(|failure| failure.message)
+        let environment = Environment::filtered(made_in.machine.env.without_secrets());
+        start_for_reads(&made_in, &made_with, environment).map_err(|failure| failure.message)
     });
     let sandbox = match found {
         ForReads::Tested(exec) => sandbox.tested(*exec),
@@ -35,7 +36,7 @@ pub(crate) fn provide_reads(
         ForReads::Absent => return,
     };
     let Unseen { denied, private } = unseen;
-    let (notices, judging, wanting) = (app.notices.clone(), judge.clone(), judge.clone());
+    let (notices, judging, wanting) = (work.machine.notices.clone(), judge.clone(), judge.clone());
     let sandbox = sandbox
         .on_made(move |exec| hide_in(&denied, exec))
         .hide_appeared(move || private.take_new())

@@ -127,7 +127,7 @@ impl WindowStrategy for Focused {
 }
 
 impl Focused {
-    /// Has parts that are alike merged, if enough turns have passed.
+    /// Merges parts that are alike in the background, if enough turns have passed.
     fn merge_in_background(&self, text: &str, context: Option<ContextId>) {
         let mut state = lock(&self.state);
         if state.len() >= MAX_CONVERSATIONS && !state.contains_key(&context) {

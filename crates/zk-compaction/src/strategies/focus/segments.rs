@@ -24,7 +24,7 @@ const EARLIER: &str = "an earlier summary";
 /// Lines of one part.
 const MAX_LINES_OF_SEGMENT: usize = 40;
 
-/// From how many shared words on two parts are one, from 0 to 1.
+/// Share of common words from which on two parts are one, from 0 to 1.
 const MIN_LIKENESS: f64 = 0.35;
 
 /// One thing that was worked on.

@@ -48,7 +48,8 @@ const MAX_CONVERSATIONS: usize = 64;
 ///
 /// [`Subgoal::by_gain`] also counts what a result says that no more relevant one says.
 ///
-/// It contradicts [`Tail`](crate::Tail), which leaves results out by their age alone: both on one bus are refused.
+/// The strategy contradicts [`Tail`](crate::Tail), which leaves results out by their age alone: both on one
+/// bus are refused.
 ///
 /// ```
 /// use zk_compaction::{Shorten, Subgoal, Window};
@@ -319,8 +320,8 @@ fn oldest(messages: &[Arc<Message>], plan: &WindowPlan, limit: usize, target: us
     cut::up_to(messages, end)
 }
 
-/// Returns the index of the first message that stays for belonging to the active subgoal: all of them stay,
-/// and as many as have room where they are more.
+/// Returns the index of the first message that stays because it belongs to the active subgoal: the newest
+/// ones, as many as three quarters of `target` hold.
 fn protected_from(messages: &[Arc<Message>], active_from: Option<usize>, target: usize) -> usize {
     let Some(active_from) = active_from else { return messages.len() };
     let room = target / 4 * 3;

@@ -50,7 +50,7 @@ pub(crate) enum Tier {
 }
 
 impl Tier {
-    /// From 0 to 1.
+    /// Relevance of the subgoal, from 0 to 1.
     pub(crate) fn relevance(self) -> f64 {
         match self {
             Self::Active => 1.0,

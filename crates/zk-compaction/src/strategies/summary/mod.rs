@@ -33,12 +33,13 @@ const MIN_TOKENS: u32 = 256;
 /// to be summarised.
 const ASSUMED_WINDOW_TOKENS: usize = 200_000;
 
-/// Has the model of the run summarise what leaves the conversation, in a request of its own: aim, progress, decisions,
-/// next steps. A summary from before is updated, not summarised again; which files were read and changed is carried on,
-/// and where the cut goes through a turn its beginning gets a part of its own.
+/// Makes the model of the run summarise what leaves the conversation, in a request of its own: aim, progress,
+/// decisions, next steps. A summary from before is updated, not summarised again; which files were read and
+/// changed is carried on, and where the cut goes through a turn its beginning gets a part of its own.
 ///
-/// What is kept begins at a message that is no result, and holds the newest messages as they are. A summary that is
-/// empty, no text, or longer than what it stands for is refused, and the next strategy is asked.
+/// The part that is kept begins at a message that is no result, and holds the newest messages as they are. A
+/// summary that is empty, no text, or longer than what it stands for is refused, and the next strategy is
+/// asked.
 ///
 /// ```
 /// use zk_compaction::{Shorten, Summary, Window};

@@ -78,7 +78,7 @@ pub struct OutcomeCounts {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolBegin {
-    /// The run.
+    /// Run that made the call.
     pub run_id: RunId,
     /// The call.
     pub call: Arc<CallRef>,

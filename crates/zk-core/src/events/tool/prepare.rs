@@ -52,7 +52,7 @@ impl Absorb for ToolPrepare {
 pub struct ValidationReject {
     /// The call.
     pub call: Arc<CallRef>,
-    /// The arguments.
+    /// Arguments of the call, as they were refused.
     pub args: Value,
     /// Faults of the arguments.
     pub issues: Vec<String>,
@@ -65,9 +65,9 @@ notify!(ValidationReject, "validation:reject");
 pub struct Coercion {
     /// The argument.
     pub key: String,
-    /// As given.
+    /// Value as the model gave it.
     pub from: Value,
-    /// As the tool gets it.
+    /// Value as the tool gets it.
     pub to: Value,
 }
 

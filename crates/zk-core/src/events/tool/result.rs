@@ -16,7 +16,7 @@ use crate::model::{CallRef, Display, Message, RunId, ToolContent, ToolError, Too
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolEnd {
-    /// The run.
+    /// Run that made the call.
     pub run_id: RunId,
     /// The call.
     pub call: Arc<CallRef>,
@@ -153,7 +153,7 @@ notify!(ToolAfter, "tool:after");
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolResultsAfter {
-    /// The run.
+    /// Run that made the calls.
     pub run_id: RunId,
     /// The turn.
     pub turn_id: TurnId,

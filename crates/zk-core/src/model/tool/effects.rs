@@ -21,7 +21,7 @@ pub enum Effects {
     /// The tool does not say. It may do anything, so a permission gate asks a person.
     #[default]
     Unknown,
-    /// Exactly these; none when empty.
+    /// Exactly these effects; none when empty.
     Known {
         /// The effects.
         list: Vec<Effect>,

@@ -35,7 +35,7 @@ pub struct ToolSpec {
     pub disclosure: Disclosure,
 }
 
-/// When a model is told about a tool.
+/// Moment at which a model is told about a tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -53,7 +53,7 @@ impl Disclosure {
     }
 }
 
-/// Which calls of one batch may run together.
+/// Rule for which calls of one batch may run together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Concurrency {
     /// Alone, after everything before it and before everything after it.
@@ -86,7 +86,7 @@ impl ToolOutput {
         Self { content: ToolContent::Text(text.into()), display: None, details: None }
     }
 
-    /// With something to show.
+    /// Adds something to show to a person.
     #[must_use]
     pub fn with_display(mut self, display: Display) -> Self {
         self.display = Some(display);
@@ -311,7 +311,8 @@ impl ToolSpec {
         })
     }
 
-    /// As [`ToolSpec::new`], for a tool that a model is told about only when a run asks for it.
+    /// Makes a spec as [`ToolSpec::new`] does, for a tool that a model is told about only when a run asks for
+    /// it.
     pub fn lazy(name: impl Into<String>, description: impl Into<String>, schema: Value) -> Arc<Self> {
         let spec = Self::new(name, description, schema);
         Arc::new(Self { disclosure: Disclosure::Lazy, ..Self::clone(&spec) })

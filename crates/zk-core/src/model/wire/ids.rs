@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::CallId;
 
-/// Which tool-call ids a provider accepts from elsewhere. Those it gave itself go back as they are.
+/// Rule for the tool-call ids that a provider accepts from elsewhere. Those it gave itself go back as they
+/// are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdRule {
     /// Longest id.

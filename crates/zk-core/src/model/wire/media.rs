@@ -29,7 +29,7 @@ pub struct MediaTypes {
 }
 
 impl MediaTypes {
-    /// Whatever there is.
+    /// Every media type there is.
     pub const ANY: Self = Self { images: &["*"], documents: &["*"], largest_image: None };
     /// The images that browsers show, and with them most services.
     pub const WEB: &[&str] = &["image/gif", "image/jpeg", "image/png", "image/webp"];

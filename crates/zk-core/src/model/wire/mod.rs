@@ -49,7 +49,7 @@ pub const MALFORMED_KEY: &str = "malformed_arguments";
 pub struct WireRules {
     /// The model the history is for.
     pub target: ModelRef,
-    /// Which tool-call ids are legal, unless the target gave them itself.
+    /// Rule for tool-call ids, unless the target gave them itself.
     pub ids: IdRule,
     /// Whether the model sees images, and documents that are not text.
     pub vision: bool,
@@ -59,14 +59,14 @@ pub struct WireRules {
     pub image_in_tool_result: bool,
     /// Whether an answer may carry the images its model made when it goes back.
     pub image_in_answer: bool,
-    /// Which thinking goes back.
+    /// Selection of the thinking that goes back.
     pub thinking: ThinkingReplay,
     /// Whether the provider goes on with its own message when a history ends with one it paused
     /// ([`StopReason::is_pause`](super::StopReason::is_pause)); otherwise the user asks it to.
     pub resumes: bool,
 }
 
-/// Which thinking blocks go back to the provider.
+/// Selection of the thinking blocks that go back to the provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThinkingReplay {
     /// None.

@@ -20,7 +20,7 @@ pub use run_control::{RunControl, RunEnded, RunState, SideAnswer, SideCall};
 /// leaves nothing of the one before.
 #[async_trait]
 pub trait Conversation: Send + Sync {
-    /// Which conversation it is now, and what it is doing.
+    /// Returns which conversation it is now, and what it is doing.
     fn state(&self) -> ConversationState;
 
     /// Sends a prompt. While a run works it waits for the end of the run's answer; otherwise a run begins, which
@@ -62,7 +62,7 @@ pub trait Conversation: Send + Sync {
     /// [`ConversationError`].
     async fn switch(&self, to: SwitchTarget) -> Result<ConversationState, ConversationError>;
 
-    /// Has the next request made smaller.
+    /// Makes the next request smaller.
     ///
     /// # Errors
     /// [`ConversationError`].
@@ -108,7 +108,7 @@ pub trait CurrentCwd: Send + Sync {
     fn cwd(&self) -> Option<PathBuf>;
 }
 
-/// Which conversation it is, and what it is doing.
+/// State of a conversation: which one it is, and what it is doing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConversationState {
     /// The session; nothing when the conversation is not stored.
@@ -134,7 +134,7 @@ pub enum Submitted {
     Waiting,
 }
 
-/// When a message joins a conversation ([`Conversation::deliver`]).
+/// Moment at which a message joins a conversation ([`Conversation::deliver`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]

@@ -85,7 +85,7 @@ impl Attended<'_> {
         }
     }
 
-    /// As [`Attended::step`], once there is room for output.
+    /// Takes a step as [`Attended::step`] does, once there is room for output.
     async fn ready_step(&mut self) -> Result<(), ExecError> {
         self.sink.ready().await;
         self.step().await

@@ -212,7 +212,7 @@ pub struct ExecRequest {
     pub cwd: PathBuf,
     /// Variables granted to this command beside the allow-listed ones.
     pub env: BTreeMap<OsString, OsString>,
-    /// Which variables it sees beside those.
+    /// Variables of the host that it sees beside those.
     pub environment: EnvPolicy,
     /// Input of the command.
     pub input: Input,
@@ -247,7 +247,7 @@ impl std::fmt::Display for Connections {
     }
 }
 
-/// Which variables of its host a command sees.
+/// Variables of its host that a command sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EnvPolicy {
@@ -317,7 +317,7 @@ impl<F: FnMut(OutputStream, &[u8]) + Send> OutputSink for F {
     }
 }
 
-/// Which output.
+/// Stream of a command's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputStream {

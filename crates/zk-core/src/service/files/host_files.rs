@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// [`HostRead::max_bytes`] is held in memory, and the checks are made on the file that was opened. Calls block
 /// for as long as the file system does.
 ///
-/// What a model reads and writes goes through [`Files`](super::Files) instead.
+/// Files that a model reads and writes go through [`Files`](super::Files) instead.
 pub trait HostFiles: Send + Sync {
     /// Reads one file.
     ///
@@ -30,7 +30,7 @@ pub struct HostRead {
     pub max_bytes: usize,
     /// Treatment of a file with more than that.
     pub overflow: Overflow,
-    /// Refuses files of other users than the one running and the system's administrator.
+    /// Whether files of others than the user running and the system's administrator are refused.
     pub own_only: bool,
     /// The directory the file must lie in, after all links.
     pub beneath: Option<PathBuf>,
@@ -43,7 +43,7 @@ impl HostRead {
         Self { max_bytes, overflow: Overflow::Refuse, own_only: false, beneath: None }
     }
 
-    /// As before, for files that whoever wrote a project could have put there.
+    /// Refuses files of other users, for reads of what whoever wrote a project could have put there.
     #[must_use]
     pub fn own_only(mut self) -> Self {
         self.own_only = true;

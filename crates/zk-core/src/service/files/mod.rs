@@ -101,7 +101,7 @@ pub trait Files: Send + Sync {
     fn write(&self, at: &Resolved, bytes: &[u8]) -> Result<WriteReceipt, PathError>;
 }
 
-/// Told of each change that a watch sees.
+/// Callback for each change that a watch sees.
 pub type OnChange = Arc<dyn Fn(&Resolved) + Send + Sync>;
 
 /// A watch that was begun; dropping it ends it.
@@ -119,9 +119,9 @@ pub struct Resolved {
 /// Options of a walk.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WalkOptions {
-    /// Also what ignore files leave out.
+    /// Whether files that ignore files leave out are walked too.
     pub ignored: bool,
-    /// Only files whose path below the start matches this glob, such as `src/**/*.rs`.
+    /// Glob that a file's path below the start has to match, such as `src/**/*.rs`.
     pub only: Option<String>,
     /// Whether the entries have their dates.
     pub dates: bool,
@@ -181,7 +181,7 @@ pub enum SearchMode {
     Count,
 }
 
-/// Findings of a search.
+/// Results of a search, with counts of what was left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SearchFound {
     /// The results, in the order of the paths, as they are shown.
@@ -194,7 +194,7 @@ pub struct SearchFound {
     pub unsearchable: usize,
     /// Files that tools may not read.
     pub protected: usize,
-    /// As in [`WalkReport`].
+    /// Notices, as in [`WalkReport`].
     pub notices: Vec<String>,
 }
 
@@ -218,7 +218,7 @@ pub struct FileStat {
 pub struct FileIdentity(String);
 
 impl FileIdentity {
-    /// Whatever tells a file from all others of its context.
+    /// Makes an identity from what tells a file from all others of its context.
     pub fn new(identity: impl Into<String>) -> Self {
         Self(identity.into())
     }
@@ -263,7 +263,7 @@ pub enum PathError {
     /// The path leads outside the allowed roots.
     #[error("`{path}` is outside the allowed directories ({roots}); use a path inside them")]
     Outside {
-        /// As written.
+        /// The path as it was written.
         path: String,
         /// The roots.
         roots: String,
@@ -271,7 +271,7 @@ pub enum PathError {
     /// The path is one of the files that are never read, or never written, by tools.
     #[error("`{path}` may not be {access}: {why}")]
     Protected {
-        /// As written.
+        /// The path as it was written.
         path: String,
         /// `read` or `written`.
         access: Cow<'static, str>,
@@ -281,7 +281,7 @@ pub enum PathError {
     /// Nothing is there.
     #[error("`{path}` does not exist{hint}")]
     Missing {
-        /// As written.
+        /// The path as it was written.
         path: String,
         /// A near match, or empty.
         hint: String,
@@ -289,7 +289,7 @@ pub enum PathError {
     /// The path is not what the operation needs.
     #[error("`{path}` is {what}, not {wanted}")]
     Kind {
-        /// As written.
+        /// The path as it was written.
         path: String,
         /// Kind of the path, in words.
         what: Cow<'static, str>,
@@ -299,7 +299,7 @@ pub enum PathError {
     /// The path itself is not usable.
     #[error("`{path}` is not a usable path: {why}")]
     Invalid {
-        /// As written.
+        /// The path as it was written.
         path: String,
         /// Reason for which the path is not usable.
         why: Cow<'static, str>,
@@ -317,7 +317,7 @@ pub enum PathError {
     Io {
         /// Act that failed, as a verb.
         doing: Cow<'static, str>,
-        /// As written.
+        /// The path as it was written.
         path: String,
         /// Cause of the failure; sent elsewhere, its text is left.
         #[serde(with = "io_error")]

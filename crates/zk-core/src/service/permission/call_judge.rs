@@ -5,7 +5,8 @@ use crate::service::{Connections, WiderKind};
 
 /// Decides about calls before a person is asked: by what they do, a mode and rules. `cx.service::<dyn CallJudge>()`.
 ///
-/// It asks nobody. Without the service, a permission gate knows what a call says it does and nothing else.
+/// The judge asks nobody. Without the service, a permission gate knows what a call says it does and nothing
+/// else.
 pub trait CallJudge: Send + Sync {
     /// Decides about a call of the tool `tool`, canonical, that would run in `cwd`, absolute. Calls may block for as
     /// long as the file system does.

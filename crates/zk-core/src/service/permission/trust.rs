@@ -29,7 +29,8 @@ pub trait Trust: Send + Sync {
 }
 
 impl dyn Trust {
-    /// As [`Trust::approve`], on a thread that may block: the store waits for the disk, and for other processes.
+    /// Approves as [`Trust::approve`] does, on a thread that may block: the store waits for the disk, and for
+    /// other processes.
     ///
     /// # Errors
     /// [`TrustError`] when that cannot be stored.

@@ -11,9 +11,10 @@ pub const DYNAMIC_CONTEXT: &str = "dynamic_context";
 
 /// Something a model should know of where it works and what goes on: a registry item under its name.
 ///
-/// What holds when a prompt is sent is put before the prompt and stays there; it is sent again only once it is another
-/// text. What holds for the moment is put behind the last message of each request and is not kept. Neither ever changes
-/// what was sent before, so that providers can cache it; a part without a text adds nothing at all.
+/// Text that holds when a prompt is sent is put before the prompt and stays there; it is sent again only once
+/// it is another text. Text that holds for the moment is put behind the last message of each request and is
+/// not kept. Neither ever changes what was sent before, so that providers can cache it; a part without a text
+/// adds nothing at all.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -41,7 +42,7 @@ pub const DYNAMIC_CONTEXT: &str = "dynamic_context";
 /// ```
 #[async_trait]
 pub trait ContextProducer: Send + Sync {
-    /// When it is asked.
+    /// Moments at which it is asked.
     fn mode(&self) -> ContextMode;
 
     /// The text now; nothing where there is nothing to say.
@@ -52,7 +53,7 @@ pub trait ContextProducer: Send + Sync {
     async fn text(&self, cx: &Cx) -> Result<Option<String>, BoxError>;
 }
 
-/// When a [`ContextProducer`] is asked.
+/// Moments at which a [`ContextProducer`] is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ContextMode {
     /// Once for each prompt.
@@ -61,7 +62,7 @@ pub enum ContextMode {
     PerRequest,
 }
 
-/// Whether a block is [`DYNAMIC_CONTEXT`]: it is sent once, so that no provider should keep what ends with it.
+/// Whether a block is [`DYNAMIC_CONTEXT`]. Such a block is sent once: a cache mark behind it would be wasted.
 #[must_use]
 pub fn is_dynamic_context(block: &Block) -> bool {
     let inner = block.as_text().and_then(|text| text.strip_prefix('<')?.strip_prefix(DYNAMIC_CONTEXT));

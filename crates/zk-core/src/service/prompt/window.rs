@@ -11,7 +11,7 @@ use crate::model::Message;
 /// The owner of the context window: it knows how full a conversation's window is and decides when less is sent.
 /// `cx.service::<dyn ContextWindow>()`.
 ///
-/// What is left out is the business of strategies ([`WindowStrategy`]); the stored history never changes.
+/// Strategies say what is left out ([`WindowStrategy`]); the stored history never changes.
 #[async_trait]
 pub trait ContextWindow: Send + Sync {
     /// Returns the fill of a conversation's window; nothing before its first request.
@@ -20,7 +20,7 @@ pub trait ContextWindow: Send + Sync {
     /// Returns what is sent now of `history`, the messages of a conversation; nothing where all of it is.
     fn sent(&self, context: &ContextId, history: &[Arc<Message>]) -> Option<Vec<Arc<Message>>>;
 
-    /// Has the next request of a conversation made smaller, as if it had not fitted.
+    /// Makes the next request of a conversation smaller, as if it had not fitted.
     fn reduce(&self, context: &ContextId, how: Reduction);
 
     /// Sends again what the last compaction of a conversation left out, from the next request on. Gives whether there
@@ -60,7 +60,7 @@ pub struct WindowFill {
     pub estimate: u64,
     /// Tokens that a request may have: the window without room for the answer. Nothing where the window is not known.
     pub usable: Option<u64>,
-    /// Which thresholds the request exceeds.
+    /// Thresholds that the request exceeds.
     pub level: WindowLevel,
     /// Compactions of this conversation so far.
     pub compactions: u32,
@@ -68,7 +68,7 @@ pub struct WindowFill {
     pub last: Option<Compacted>,
 }
 
-/// Which thresholds a request exceeds.
+/// Thresholds that a request exceeds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -90,7 +90,7 @@ pub struct Compacted {
     pub before: u64,
     /// Estimated tokens after it.
     pub after: u64,
-    /// When it was, in milliseconds since 1970.
+    /// Time of it, in milliseconds since 1970.
     pub at_ms: u64,
 }
 

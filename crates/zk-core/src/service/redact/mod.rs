@@ -32,8 +32,8 @@ const LONGEST_BEGINNING: usize = 256;
 /// Keeps secrets out of everything that is written: the store, streams, logs, errors, requests.
 /// `cx.service::<Redactor>()`.
 ///
-/// It finds the values it was told, of which it keeps the first bytes and a keyed hash, and what has the shape of
-/// a well-known kind of key. Every writer asks it for text that it did not make itself.
+/// The redactor finds the values it was told, of which it keeps the first bytes and a keyed hash, and what
+/// has the shape of a well-known kind of key. Every writer asks it for text that it did not make itself.
 ///
 /// ```
 /// use zk_core::service::Redactor;
@@ -54,9 +54,9 @@ pub struct Redactor {
 #[derive(Debug, Default)]
 struct AllKnown {
     values: Vec<Known>,
-    /// Made by the first search after a value was added.
+    /// Beginnings of the values; the first search after a value was added makes them.
     starts: OnceLock<Starts>,
-    /// Made likewise, with the signs of all shapes.
+    /// Beginnings with the signs of all shapes, made likewise.
     signs: OnceLock<Starts>,
 }
 

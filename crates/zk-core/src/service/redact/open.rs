@@ -17,9 +17,9 @@ static PRIVATE_KEYS: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(PRIVATE
 /// The longest label of a private key, the dashes behind it included.
 const LABEL: usize = 45;
 
-/// Returns the first place from `from` on where a shape may begin that needs more text than there is to be
-/// known, or to end. `has_sign` says whether any sign of a secret is in the text from there on, or reaches in
-/// there.
+/// Returns the first place from `from` on where the shape of a secret may begin of which the rest, or the
+/// end, is still to come. `has_sign` says whether any sign of a secret is in the text from there on, or
+/// reaches in there.
 pub(super) fn open_shape(text: &str, from: usize, has_sign: bool) -> Option<usize> {
     // A shape that has begun already has its sign.
     let begun = if has_sign {

@@ -36,7 +36,7 @@ pub struct RedactedPieces {
     text: String,
     /// Beginning of the part of `text` that is held back.
     from: usize,
-    /// Up to where in `text` a placeholder stands already; no less than `from`.
+    /// End of the part of `text` in which placeholders stand already; no less than `from`.
     covered: usize,
     signs: Signs,
 }
@@ -102,7 +102,8 @@ impl RedactedPieces {
         found
     }
 
-    /// From where on the text may turn out to be a key when more of it arrives; its end if nowhere.
+    /// Returns the place from which on the text may turn out to be a key when more arrives; its end if there
+    /// is none.
     fn undecided(&self, has_sign: bool) -> usize {
         let end = self.text.len();
         let known = self.redactor.open_value(self.text.as_bytes(), self.from, has_sign);

@@ -17,8 +17,8 @@ pub(super) struct Starts {
     pairs: Pairs,
 }
 
-/// Which two bytes some string begins with, as far as their last six bits tell: a row for the first, a bit for the
-/// second.
+/// Set of the two bytes that some string begins with, as far as their last six bits tell: a row for the
+/// first, a bit for the second.
 struct Pairs(Box<[u64; 64]>);
 
 impl Default for Pairs {

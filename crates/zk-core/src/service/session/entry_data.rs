@@ -76,7 +76,7 @@ impl Serialize for EntryData {
     }
 }
 
-/// From any format: one that is not JSON's own has no text to keep.
+/// Reads from any format: one that is not JSON's own has no text to keep.
 impl<'de> Deserialize<'de> for EntryData {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let data = Value::deserialize(deserializer)?;

@@ -52,7 +52,8 @@ pub trait SessionStore: Send + Sync {
         Ok(SessionScan { info, notices })
     }
 
-    /// As [`SessionStore::read`], of what a conversation would go on from ([`OpenSession::live`]).
+    /// Reads as [`SessionStore::read`] does, but only what a conversation would go on from
+    /// ([`OpenSession::live`]).
     ///
     /// # Errors
     /// As [`SessionStore::read`].
@@ -181,7 +182,7 @@ pub struct Entry {
     pub id: EntryId,
     /// The entry it follows.
     pub parent: Option<EntryId>,
-    /// When it was written, in milliseconds since 1970.
+    /// Time of writing, in milliseconds since 1970.
     pub time_ms: u64,
     /// Content of the entry.
     pub kind: EntryKind,
@@ -371,14 +372,14 @@ pub enum RunStatus {
     Error,
 }
 
-/// Which sessions to list.
+/// Filter for a list of sessions.
 #[derive(Clone, Debug, Default)]
 pub struct SessionFilter {
-    /// Only those of this directory.
+    /// Directory that the sessions have to be of.
     pub cwd: Option<PathBuf>,
-    /// At most so many.
+    /// Largest number of sessions.
     pub limit: Option<usize>,
-    /// Also those without an answer of a model.
+    /// Whether sessions without an answer of a model are listed too.
     pub unanswered: bool,
 }
 
@@ -392,9 +393,9 @@ pub struct SessionInfo {
     pub parent: Option<SessionId>,
     /// The directory it works in.
     pub cwd: PathBuf,
-    /// When it began.
+    /// Time at which the session began.
     pub created: SystemTime,
-    /// When it was last written.
+    /// Time at which the session was last written.
     pub updated: SystemTime,
     /// Number of messages in the session.
     pub messages: u64,
@@ -481,7 +482,7 @@ pub enum StoreError {
     Io {
         /// Act that failed, as a verb.
         doing: &'static str,
-        /// On what.
+        /// Path that it failed on.
         path: PathBuf,
         /// Cause of the failure.
         source: std::io::Error,

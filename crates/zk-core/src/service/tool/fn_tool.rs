@@ -13,10 +13,10 @@ use crate::service::{CallPlace, Tool, ToolCx};
 
 /// A tool made of a function.
 ///
-/// Its arguments are a struct: the fields are the parameters, their comments what the model is told of them. Arguments
-/// of other types go back to the model and never reach the function. Unless [`reads_only`](Self::reads_only) or
-/// [`effects`](Self::effects) says what a call does, a permission gate asks a person before each, and an agent without
-/// a gate does not take the tool.
+/// The function's arguments are a struct: the fields are the parameters, their comments what the model is
+/// told of them. Arguments of other types go back to the model and never reach the function. Unless
+/// [`reads_only`](Self::reads_only) or [`effects`](Self::effects) says what a call does, a permission gate
+/// asks a person before each, and an agent without a gate does not take the tool.
 ///
 /// ```
 /// use schemars::JsonSchema;
@@ -108,7 +108,7 @@ impl FnTool {
         self
     }
 
-    /// Which calls may run together; alone unless set.
+    /// Sets which calls may run together; alone unless set.
     #[must_use]
     pub fn concurrency(mut self, concurrency: Concurrency) -> Self {
         self.concurrency = concurrency;

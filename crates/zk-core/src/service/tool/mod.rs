@@ -69,7 +69,7 @@ pub trait Tool: Send + Sync {
         None
     }
 
-    /// Which calls this one may run together with; alone unless the tool says otherwise.
+    /// Returns which calls this one may run together with; alone unless the tool says otherwise.
     fn concurrency(&self, args: &Value) -> Concurrency {
         self.inner().map_or(Concurrency::Exclusive, |inner| inner.concurrency(args))
     }

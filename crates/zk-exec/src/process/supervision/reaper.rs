@@ -215,7 +215,7 @@ fn start_confined(
     started.recv().map_err(io::Error::other)?
 }
 
-/// Does what was asked; whether somebody may still ask.
+/// Carries out what was asked, and returns whether somebody may still ask.
 fn obey(socket: &mut UnixStream, phase: &mut Phase) -> bool {
     let mut byte = [0_u8];
     match socket.read(&mut byte) {
@@ -258,7 +258,7 @@ pub(super) fn reap(mut ended: impl FnMut(i32, i32)) -> bool {
     }
 }
 
-/// Which of three descriptors have something to say.
+/// Set of those of three descriptors that have something to say.
 pub(super) struct Ready {
     pub(super) first: bool,
     pub(super) second: bool,

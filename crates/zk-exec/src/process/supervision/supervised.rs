@@ -78,7 +78,7 @@ impl Supervisor {
         }
     }
 
-    /// Has commands run in a sandbox.
+    /// Makes commands run in a sandbox.
     #[cfg(feature = "sandbox")]
     pub(in super::super) fn sandboxed(
         how: Supervision,

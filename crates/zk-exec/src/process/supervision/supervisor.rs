@@ -19,7 +19,7 @@ const ARGUMENT: &str = "__supervise-commands";
 pub(super) const SPAWN: u8 = b'S';
 /// Asks the supervisor to end everything.
 pub(super) const END: u8 = b'E';
-/// Has the sandbox hide paths from the next command on, which follow.
+/// Order to hide the paths that follow, from the next command on.
 #[cfg(feature = "sandbox")]
 pub(super) const HIDE: u8 = b'H';
 /// The very first byte: commands run in a sandbox, whose plan follows.
@@ -82,7 +82,7 @@ impl Supervision {
 
 /// Supervises commands until the program that started this process is gone, and everything it left is killed.
 ///
-/// Its standard input is the connection to that program.
+/// The standard input is the connection to that program.
 ///
 /// # Errors
 /// The system's, when this process cannot be made a supervisor.

@@ -45,9 +45,10 @@ use crate::{BoundedExec, Environment, Limits, ProcessExec, Supervision};
 /// | processes outside | not seen |
 /// | network | none, loopback, named hosts through a proxy, or all: [`Network`](crate::Network); and what one request names |
 ///
-/// Where the machine refuses namespaces, [`SandboxPolicy::landlock_only`] has less to offer, and says what.
+/// On a machine that refuses namespaces, [`SandboxPolicy::landlock_only`] has less to offer, and says what.
 ///
-/// What it cannot prevent: changes to files that a person runs later, such as a Makefile; the loss of what can be written.
+/// Not prevented are changes to files that a person runs later, such as a Makefile, and the loss of what can
+/// be written.
 #[derive(Debug)]
 pub struct SandboxExec {
     // Dropped first: it ends all commands.
@@ -76,7 +77,7 @@ pub struct SandboxExec {
     temporary: Option<Temporary>,
 }
 
-/// Called with the reason when the sandbox cannot be set up any more.
+/// Callback, given the reason, for when the sandbox cannot be set up any more.
 struct LossReport(Box<dyn Fn(&str) + Send + Sync>);
 
 impl std::fmt::Debug for LossReport {
@@ -244,9 +245,9 @@ impl SandboxExec {
     /// Proves that the sandbox holds: a command inside tries to write outside, to change what is protected, to read what is
     /// hidden, to reach this process and to connect, and must fail in all of it.
     ///
-    /// The same is done outside at the same time, against files and sockets planted for that in the state directory of the
-    /// policy and beside it. A passed test is remembered there: for the same policy and program it is not repeated before
-    /// the machine is started anew.
+    /// A second run of it tries all of that outside at the same time, against files and sockets planted for
+    /// that in the state directory of the policy and beside it. A passed test is remembered there: for the
+    /// same policy and program it is not repeated before the machine is started anew.
     ///
     /// # Errors
     /// [`SandboxError::SelfTest`] when something is open, [`SandboxError::Missing`] when that cannot be found out,

@@ -13,7 +13,7 @@ use super::frame::{Frames, MAX_MESSAGE_BYTES};
 use super::{LogSink, Said};
 use crate::transport::value_limits;
 
-/// Bytes written at once: so few are written whole or not at all, so that a write can be given up to read.
+/// Bytes of one write: so few are written whole or not at all, and a write that is stuck can be given up.
 const CHUNK_BYTES: usize = 4096;
 /// Time a write may be stuck before what the program prints is read: it may wait for that.
 const STUCK_PAUSE: Duration = Duration::from_millis(5);

@@ -74,7 +74,7 @@ fn matching(rule: &Rule, below: &Path) -> Option<Vec<PathBuf>> {
     look_through(rule, below, &mut |_| ())
 }
 
-/// As [`matching`]; each directory is `passed` before it is looked into.
+/// Looks for matches as [`matching`] does; each directory is `passed` before it is looked into.
 fn look_through(rule: &Rule, below: &Path, passed: &mut dyn FnMut(&Path)) -> Option<Vec<PathBuf>> {
     if below.symlink_metadata().is_err() {
         return Some(Vec::new());

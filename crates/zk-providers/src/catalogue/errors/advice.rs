@@ -80,7 +80,7 @@ pub(crate) const JINJA: Advice = Some("Start llama-server with `--jinja`");
 pub(crate) const OPTION: Advice = Some("Start the server with the option it names");
 pub(crate) const UNREAD: Advice =
     Some("The server's chat template cannot take this conversation: a newer server or template may");
-/// Of a model or a path that is not there, which the names of the models that are can help with.
+/// Advice on a model or a path that is not there: the names of those that are can help.
 pub(crate) const NEAR: Advice = None;
 
 /// Returns the advice where nothing but the class is known.

@@ -137,7 +137,7 @@ pub fn known_efforts(provider: &str, id: &str) -> Efforts {
     find(Some(listed_at(provider)), id).map(Row::efforts).unwrap_or_default()
 }
 
-/// When the model `id` of `provider` is shut down, if the table knows a day.
+/// Returns when the model `id` of `provider` is shut down, if the table knows a day.
 ///
 /// ```
 /// assert!(zk_providers::known_shutdown("openai", "o1").is_some());

@@ -7,7 +7,7 @@ use zk_core::model::{Capabilities, Model, PriceTier, Prices, Rates, ThinkingSupp
 use super::shutdown::Shutdown;
 use crate::encode::effort::Efforts;
 
-/// In the order of its first two columns; `cargo xtask models` writes it and checks that.
+/// Table of models, in the order of its first two columns; `cargo xtask models` writes it and checks that.
 pub(super) const TABLE: &str = include_str!("models.tsv");
 
 /// One row of the table.
@@ -23,7 +23,7 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// When the model is shut down, if that was announced.
+    /// Returns when the model is shut down, if that was announced.
     pub(super) fn shutdown(&self) -> Option<Shutdown> {
         self.shutdown
     }

@@ -122,9 +122,9 @@ pub(crate) struct Traits<'a> {
     pub(crate) echo: &'a ReasoningEcho,
     pub(crate) details: bool,
     pub(crate) marks: bool,
-    /// Answers can be held to a schema while no tools are offered.
+    /// Whether answers can be held to a schema while no tools are offered.
     schemas_alone: bool,
-    /// And while some are.
+    /// Whether answers can be held to a schema while tools are offered.
     schemas_with_tools: bool,
     /// The model cannot be made to call while it thinks.
     pub(crate) unforced: bool,

@@ -30,7 +30,7 @@ pub struct CompatProfile {
     pub parallel_tool_calls: Option<bool>,
     /// Whether `stream_options: {include_usage: true}` is sent.
     pub stream_options: bool,
-    /// Which forms of tool choice work.
+    /// Forms of tool choice that work.
     pub tool_choice: ToolChoices,
     /// Models that cannot be made to call while they think. A request that forces a call turns thinking off:
     /// the caller needs the call, and only wishes for the thoughts.
@@ -72,7 +72,7 @@ pub struct CompatProfile {
     pub tool_result_name: bool,
     /// Whether an assistant message has to stand between tool messages and a user message.
     pub assistant_after_tools: bool,
-    /// Which call ids are legal.
+    /// Rule for call ids.
     pub ids: IdRule,
     /// Whether tools have to be named that a history used, even if none is offered.
     pub tools_for_history: bool,
@@ -95,7 +95,7 @@ pub enum SystemRole {
     DeveloperIfReasoning,
 }
 
-/// Which forms of tool choice a server honours.
+/// Forms of tool choice that a server honours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolChoices {
@@ -174,7 +174,7 @@ pub enum ReasoningEcho {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EchoRule {
-    /// Which models.
+    /// Models that it is for.
     pub models: ModelPattern,
     /// Form of the echo.
     pub echo: ReasoningEcho,
@@ -184,11 +184,11 @@ pub struct EchoRule {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CacheMarks {
-    /// They are not.
+    /// Marks are not sent.
     Off,
-    /// They are.
+    /// Marks are sent.
     On,
-    /// They are for some models: gateways pass the marks on to the vendors that know them.
+    /// Marks are sent for some models: gateways pass the marks on to the vendors that know them.
     For(ModelPattern),
 }
 
@@ -200,7 +200,7 @@ pub struct FixedField {
     pub name: Cow<'static, str>,
     /// Value of the field.
     pub value: FieldValue,
-    /// Which models it is for, if not all.
+    /// Models that it is for, if not all.
     pub models: Option<ModelPattern>,
     /// Whether it is only for requests with tools.
     pub with_tools: bool,

@@ -50,9 +50,9 @@ pub struct Vendor {
 /// People who may use a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Whoever has a key. The variables that usually hold one, the first that is set counts.
+    /// Everybody with a key. The variables that usually hold one, the first that is set counts.
     Key(&'static [&'static str]),
-    /// Whoever has signed in: there are no keys for it.
+    /// Everybody who has signed in: there are no keys for it.
     SignIn,
     /// Anybody: a server on the user's own machine, which listens on this port.
     Local(u16),

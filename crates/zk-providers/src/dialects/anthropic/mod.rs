@@ -66,7 +66,7 @@ pub struct AnthropicOptions {
     /// Edits that the provider is to make to the context itself: an object with the list `edits`, sent as it
     /// is.
     pub context_management: Option<Value>,
-    /// From where on it compacts, for a compaction among those edits that says nothing of it.
+    /// Threshold from which on it compacts, for a compaction among those edits that says nothing of it.
     pub compact_at: Option<CompactAt>,
     /// Tools that run at the provider's, as the API declares them, such as
     /// `{"type": "web_search_20250305", "name": "web_search"}`. Their calls and results stay in the history.

@@ -27,7 +27,7 @@ pub(super) struct Body<'a> {
     pub(super) thinking: ThinkingParams,
     pub(super) extra: &'a Map<String, Value>,
     pub(super) options: &'a super::AnthropicOptions,
-    /// Only the fields that decide about the input, for counting.
+    /// Whether only the fields that decide about the input are written, for counting.
     pub(super) count_only: bool,
 }
 

@@ -29,7 +29,7 @@ pub(super) struct Chunk<'a> {
 
 #[derive(Deserialize)]
 pub(super) struct Choice<'a> {
-    /// Which of several answers this is of; as it is written, for nothing but comparing.
+    /// Index of the answer, of several, that this belongs to; as it is written, for nothing but comparing.
     #[serde(borrow)]
     pub(super) index: Option<&'a RawValue>,
     #[serde(borrow)]

@@ -9,7 +9,7 @@ use crate::catalogue::profiles::{CompatProfile, ReasoningFormat};
 /// the model's window, not the server's.)
 const WINDOWS: &[&str] =
     &["/context_length", "/context_window", "/max_model_len", "/max_context_length", "/meta/n_ctx"];
-/// And how long its answers may be.
+/// Fields that say how long a model's answers may be.
 const OUTPUTS: &[&str] =
     &["/top_provider/max_completion_tokens", "/max_completion_tokens", "/max_output_tokens"];
 /// The parameters of models that reason.

@@ -247,10 +247,10 @@ impl Encode for Body<'_> {
     }
 }
 
-/// The names of the output limit.
+/// The fields that a limit of the output can have.
 const LIMITS: [&str; 2] = ["max_tokens", "max_completion_tokens"];
 
-/// The key of a conversation, as long as such keys may be.
+/// The cache key of a conversation: its id, cut to the 64 characters that such keys may have.
 pub(super) fn session_key(session: &str) -> &str {
     let end = session.char_indices().nth(64).map_or(session.len(), |(at, _)| at);
     session.get(..end).unwrap_or(session)

@@ -44,7 +44,7 @@ pub(crate) struct Decoder {
     finish: Option<String>,
     /// Finish reason of the vendor upstream, as a gateway reports it.
     native_finish: Option<String>,
-    /// Which of several answers is read: the one that began first.
+    /// Index of the answer, of several, that is read: the one that began first.
     choice: Option<Box<RawValue>>,
     started: bool,
     done: bool,

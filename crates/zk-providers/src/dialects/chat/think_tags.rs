@@ -5,7 +5,7 @@ use std::borrow::Cow;
 const OPEN: &str = "<think>";
 const CLOSE: &str = "</think>";
 
-/// Which part of an answer a piece of its text belongs to.
+/// Part of an answer that a piece of its text belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Part<'a> {
     Thought(Cow<'a, str>),

@@ -9,9 +9,11 @@ pub(super) fn parameters(schema: &Value) -> Value {
     schema
 }
 
-/// Which keywords hold schemas, and how.
+/// Keywords that hold one schema.
 const ONE: &[&str] = &["additionalProperties", "not", "if", "then", "else", "contains", "propertyNames"];
+/// Keywords that hold a list of schemas.
 const MANY: &[&str] = &["anyOf", "oneOf", "allOf", "prefixItems", "items"];
+/// Keywords that hold schemas by name.
 const NAMED: &[&str] = &["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
 
 fn rewrite(schema: &mut Value) {

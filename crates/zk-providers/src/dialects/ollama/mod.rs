@@ -154,7 +154,8 @@ fn explain(mut error: ProviderError) -> ProviderError {
     error
 }
 
-/// Ollama cannot be told which tool to call, but which shape its answer has to have: the one tool's arguments.
+/// Returns the one tool that has to be called. Ollama cannot be told which, but it can be given the shape of
+/// its answer: that tool's arguments.
 fn forced(request: &Request) -> Option<&ToolSpec> {
     match (&request.tool_choice, &*request.tools) {
         (ToolChoice::Tool(name), tools) => tools.iter().find(|tool| tool.name == *name).map(|tool| &**tool),

@@ -30,7 +30,7 @@ pub struct ResponsesOptions {
     /// Edits by which the provider is to make the context smaller itself: the field `context_management`, a
     /// list, sent as it is.
     pub context_management: Option<Value>,
-    /// From where on it compacts, for a compaction in that list that says nothing of it.
+    /// Threshold from which on it compacts, for a compaction in that list that says nothing of it.
     pub compact_at: Option<CompactAt>,
 }
 

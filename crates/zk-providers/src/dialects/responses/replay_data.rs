@@ -32,7 +32,7 @@ pub(super) struct ReplayData {
 }
 
 impl ReplayData {
-    /// As it is kept; nothing for nothing.
+    /// Returns the data as it is kept; nothing for nothing.
     pub(super) fn keep(&self, origin: &ModelRef) -> Option<WireData> {
         if *self == Self::default() {
             return None;
@@ -41,7 +41,8 @@ impl ReplayData {
         Some(WireData { origin: origin.clone(), data })
     }
 
-    /// As it was kept. Data of another shape, from another version or another dialect, counts as none.
+    /// Reads the data as it was kept. Data of another shape, from another version or another dialect, counts
+    /// as none.
     pub(super) fn of(wire: Option<&WireData>) -> Self {
         wire.and_then(|wire| Self::deserialize(&wire.data).ok()).unwrap_or_default()
     }

@@ -24,7 +24,7 @@ pub(super) struct Body<'a> {
     pub(super) options: &'a ResponsesOptions,
     pub(super) extra: &'a Map<String, Value>,
     pub(super) efforts: &'a Efforts,
-    /// Only the fields that decide about the input, for counting.
+    /// Whether only the fields that decide about the input are written, for counting.
     pub(super) count_only: bool,
 }
 

@@ -14,7 +14,7 @@ enum Speaker {
     Tool,
 }
 
-/// Looks at every message; whether there were calls or results.
+/// Checks every message, and returns whether any has calls or results.
 pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked<bool> {
     let messages = match body.get("messages") {
         None => return broken(Rule::NoMessages, "Missing required parameter: 'messages'."),

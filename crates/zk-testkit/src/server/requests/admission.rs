@@ -16,7 +16,7 @@ pub(crate) struct Sent<'a> {
     pub(crate) uri: &'a Uri,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) body: &'a Bytes,
-    /// Which request for an answer it is, if it is one.
+    /// Number of the request among those for an answer, if it is one.
     pub(crate) number: Option<usize>,
 }
 

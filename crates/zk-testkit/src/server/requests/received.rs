@@ -6,7 +6,7 @@ use crate::rules::Violation;
 /// One request as it arrived.
 #[derive(Clone, Debug)]
 pub struct Received {
-    /// Which request for an answer it was, from 1; nothing for lists of models and token counts.
+    /// Number of the request among those for an answer, from 1; nothing for lists of models and token counts.
     pub number: Option<usize>,
     /// The method.
     pub method: String,

@@ -40,7 +40,7 @@ pub(super) struct Place {
     pub(super) matched: Range<usize>,
     /// Part of it that is to be replaced: where old and new agree at the ends, the file's own bytes stay.
     pub(super) replaced: Range<usize>,
-    /// By what, as a part of the new text.
+    /// Replacement, as a part of the new text.
     pub(super) by: Range<usize>,
 }
 

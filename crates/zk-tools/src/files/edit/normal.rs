@@ -26,7 +26,7 @@ pub(super) struct Normal {
 }
 
 impl Normal {
-    /// Of a text below 4 GB.
+    /// Normalises a text below 4 GB.
     pub(super) fn of(text: &[u8], form: Form) -> Self {
         let mut this = Self { bytes: Vec::with_capacity(text.len()), ..Self::default() };
         let mut at = 0_usize;

@@ -128,8 +128,8 @@ impl Compress {
         Self::default()
     }
 
-    /// Has the model of the run, without tools, shorten what the rules leave above some 2,000 tokens. What a person
-    /// approved by hand is not given to it, and where it fails the result stays as it is.
+    /// Makes the model of the run, without tools, shorten what the rules leave above some 2,000 tokens. What
+    /// a person approved by hand is not given to it, and where it fails the result stays as it is.
     #[must_use]
     pub fn asking_model(mut self) -> Self {
         self.asks_model = true;

@@ -44,7 +44,7 @@ impl Kind {
 /// The rules of one program, which may remember the section a line is in.
 pub(super) struct Rules {
     families: Vec<Family>,
-    /// In a section of generated files.
+    /// Whether the line is in a section of generated files.
     is_generated: bool,
     last_author: String,
 }

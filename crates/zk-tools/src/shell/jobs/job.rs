@@ -176,7 +176,7 @@ impl Job {
         (total, total.saturating_sub(state.read))
     }
 
-    /// Has everything it started ended: `TERM`, and `KILL` to what is left.
+    /// Ends everything it started: `TERM`, and `KILL` to what is left.
     pub(crate) fn kill(&self) {
         let _ = self.kill.send(());
     }

@@ -117,7 +117,7 @@ impl Jobs {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    /// Has a job ended with everything it started: `TERM`, and `KILL` 1.75 s later. Whether there is such a job.
+    /// Ends a job with everything it started: `TERM`, and `KILL` 1.75 s later. Whether there is such a job.
     pub fn kill(&self, id: &str) -> bool {
         self.find(id).is_some_and(|job| {
             job.kill();
@@ -152,7 +152,7 @@ impl Jobs {
 
     /// Starts a command in the background.
     ///
-    /// Its end is told to the model: in the `run` that started it, or with the next prompt.
+    /// The job's end is told to the model: in the `run` that started it, or with the next prompt.
     pub(crate) async fn start(
         &self,
         exec: &dyn Exec,

@@ -2,14 +2,14 @@ use super::Buffer;
 
 /// Moves and edits that only the keys of vi make.
 impl Buffer {
-    /// To the left, but not over the beginning of the line.
+    /// Moves to the left, but not over the beginning of the line.
     pub(crate) fn left_in_line(&mut self) {
         if self.caret > self.line_start() {
             self.left(false);
         }
     }
 
-    /// To the beginning of the text, and to its end.
+    /// Moves to the beginning of the text, and to its end.
     pub(crate) fn go_to_start(&mut self) {
         self.go(0);
     }
@@ -18,7 +18,7 @@ impl Buffer {
         self.go(self.text.len());
     }
 
-    /// To the beginning of the next word.
+    /// Moves to the beginning of the next word.
     pub(crate) fn go_to_next_word(&mut self) {
         self.go(self.caret + self.words_ahead(1, true));
     }

@@ -11,7 +11,7 @@ impl ToolCx {
     /// it is asked about, recorded and transformed like any other. For a tool that calls another one, and for calls
     /// outside of any agent.
     ///
-    /// It is a call of its own, with an id of its own. Its output also goes to this context's `progress`.
+    /// The call is one of its own, with an id of its own. Its output also goes to this context's `progress`.
     ///
     /// # Errors
     /// [`NotRun`] when it did not run; a tool that ran and failed is a [`CallEnd`].

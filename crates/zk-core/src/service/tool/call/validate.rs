@@ -17,7 +17,7 @@ pub struct Validated {
 /// words and digits for booleans, digits for numbers, JSON text for arrays and objects, numbers and booleans
 /// for strings. A required field that is missing or null fails outright.
 ///
-/// What lies deeper is the tool's own to check.
+/// Deeper levels are the tool's own to check.
 ///
 /// # Errors
 /// One readable line for each argument that does not fit.

@@ -20,9 +20,9 @@ use crate::kernel::{Cx, Origin};
 
 /// The questions of a tree of agents to the person in front of it: `cx.service::<Questions>()`.
 ///
-/// It owns the questions' ids, deadlines and digests. A front-end [attaches](Questions::attach), draws what is
-/// pending and gives answers; an answer counts only with the digest of what was drawn. Without a front-end
-/// nothing is asked, and the answer is [`Answer::Absent`].
+/// This service owns the questions' ids, deadlines and digests. A front-end [attaches](Questions::attach),
+/// draws what is pending and gives answers; an answer counts only with the digest of what was drawn. Without
+/// a front-end nothing is asked, and the answer is [`Answer::Absent`].
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
@@ -70,7 +70,7 @@ pub struct PendingQuestion {
     pub origin: Origin,
     /// The question.
     pub question: Question,
-    /// When it is given up.
+    /// Time at which the question is given up.
     #[serde(skip)]
     pub deadline: Option<Instant>,
 }

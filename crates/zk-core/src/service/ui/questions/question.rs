@@ -11,7 +11,7 @@ use crate::model::{Display, Effects};
 pub enum Question {
     /// Whether a tool call may run.
     Approve(Box<Approval>),
-    /// Yes or no.
+    /// A question for yes or no.
     Confirm {
         /// The question.
         text: String,
@@ -58,13 +58,13 @@ pub struct Approval {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Wider {
-    /// Property that the calls have in common.
+    /// Property by which further calls are allowed.
     pub kind: WiderKind,
-    /// Which calls these are, in words, such as "commands that begin with `cargo test`".
+    /// Calls that the choice allows, in words, such as "commands that begin with `cargo test`".
     pub allows: String,
 }
 
-/// Property that the calls of a [`Wider`] choice have in common.
+/// Property by which a [`Wider`] choice allows further calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -177,7 +177,7 @@ pub enum Answer {
     },
     /// The choice, from 0.
     Choice {
-        /// Which.
+        /// Index of the chosen option.
         index: usize,
     },
     /// The line.

@@ -19,7 +19,7 @@ pub fn visible_lines(text: &str) -> Vec<String> {
     text.split('\n').map(escape_line).collect()
 }
 
-/// As [`visible_lines`], as one line: line ends are shown as well.
+/// Makes text visible as [`visible_lines`] does, in one line: line ends are shown as well.
 ///
 /// ```
 /// assert_eq!(zk_core::service::visible_line("a\nb"), "a⟨U+000A⟩b");

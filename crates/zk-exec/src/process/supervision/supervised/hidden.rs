@@ -24,7 +24,7 @@ impl Hidden {
     }
 }
 
-/// Has a supervisor hide more.
+/// Makes a supervisor hide more paths.
 pub(super) fn hide(mut socket: &UnixStream, paths: &[PathBuf]) -> io::Result<()> {
     let mut listed = Vec::new();
     put_all(&mut listed, paths);

@@ -31,7 +31,7 @@ pub(super) struct Caller<'a> {
     pub(super) listener: &'a Listener,
     pub(super) guard: &'a Guard,
     pub(super) reports: &'a Reports,
-    /// Called before a wait, which ends when the value is dropped.
+    /// Callback before a wait; the wait is over when its value is dropped.
     pub(super) waiting: &'a dyn Fn() -> Waiting<'a>,
 }
 
@@ -129,7 +129,7 @@ impl Caller<'_> {
         Err(Errno::LOOP)
     }
 
-    /// A pipe that nobody reads, or the terminal of the caller, which this process has not.
+    /// Opens a pipe that nobody reads yet, or the terminal of the caller, which this process does not have.
     fn open_special(&self, place: &Place, flags: OFlags, wanted: OFlags) -> Result<OwnedFd, Errno> {
         let found = statat(&place.parent, &place.name, AtFlags::SYMLINK_NOFOLLOW)?;
         match FileType::from_raw_mode(found.st_mode) {
@@ -377,7 +377,7 @@ fn open_in_proc(place: &Place, flags: OFlags, plain: OFlags) -> Result<OwnedFd, 
     as_asked(file, flags)
 }
 
-/// Takes back the flag that kept this process from waiting.
+/// Clears the flag that kept this process from waiting, unless the caller set it.
 fn as_asked(file: OwnedFd, flags: OFlags) -> Result<OwnedFd, Errno> {
     if !flags.contains(OFlags::NONBLOCK) {
         fcntl_setfl(&file, flags)?;

@@ -14,7 +14,7 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    /// Of a path whose directory is absent the outermost absent directory is guarded.
+    /// Guards these paths; of one whose directory is absent, the outermost absent directory.
     pub(super) fn of(paths: &[PathBuf]) -> Self {
         let mut names: HashMap<Vec<u8>, Vec<(u64, u64)>> = HashMap::new();
         for path in paths {

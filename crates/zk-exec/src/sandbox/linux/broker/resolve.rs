@@ -8,7 +8,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-/// As many links as the kernel follows.
+/// Number of links that are followed, as many as the kernel does.
 pub(super) const MAX_LINKS: usize = 40;
 const PROC_ROOT_INODE: u64 = 1;
 const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
@@ -18,7 +18,7 @@ const ANY: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) parent: OwnedFd,
-    /// With a slash at its end if the path has one.
+    /// Name in the directory, with a slash at its end if the path has one.
     pub(super) name: CString,
     /// Whether the path led there without a link.
     pub(super) is_direct: bool,

@@ -75,7 +75,8 @@ const REFUSED: &[c_long] = &[
     libc::SYS_modify_ldt,
 ];
 
-/// As if the kernel had never heard of them, so that programs take the older way, whose arguments can be checked.
+/// System calls that are refused as if the kernel had never heard of them, so that programs take the older
+/// way, whose arguments can be checked.
 const UNKNOWN: &[c_long] =
     &[libc::SYS_clone3, libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
 

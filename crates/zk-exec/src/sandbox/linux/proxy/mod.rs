@@ -1,7 +1,8 @@
 //! The way out of a sandbox whose commands may reach named hosts.
 //!
-//! Its listener belongs to the network namespace of the sandbox and was made there; it was handed out, so that this
-//! process accepts what commands connect to it, and connects to the hosts itself. Nothing has to be bridged.
+//! The listener belongs to the network namespace of the sandbox and was made there; it was handed out, so
+//! that this process accepts what commands connect to it, and connects to the hosts itself. Nothing has to be
+//! bridged.
 
 mod grants;
 mod request;

@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// Begins each line of a result.
 const RESULT: &str = "zk-probe ";
 
-/// Targets that stand outside to be reached.
+/// Targets outside of the sandbox that the probe tries to reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) struct Canaries {
     /// A file that the person can write.
@@ -67,7 +67,7 @@ pub(in super::super) fn missing<'a>(
     FILES_AND_PROCESSES_AT_LEAST.iter().chain(network).find(|act| !proven.contains(act)).copied()
 }
 
-/// Which acts are tried beside those that are never possible.
+/// Acts that are tried beside those that are never possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct Tried {
     /// Acts that are possible where the network is the machine's.
@@ -77,7 +77,7 @@ pub(in super::super) struct Tried {
 }
 
 impl Canaries {
-    /// Does everything and says what worked.
+    /// Tries every act and returns which worked.
     pub(in super::super) fn try_all(&self, tried: Tried) -> Vec<(&'static str, bool)> {
         let network = if tried.network { NETWORK.as_slice() } else { &[] };
         let protected = if tried.protected { PROTECTED.as_slice() } else { &[] };

@@ -23,14 +23,14 @@ use crate::wire::error::WireError;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clocks {
-    /// From sending the request to the first event that says something. It has to cover a long prompt and
-    /// thinking that is not shown.
+    /// Time from sending the request to the first event that says something. It has to cover a long prompt
+    /// and thinking that is not shown.
     pub first_event: Duration,
-    /// Between two pieces of data, of whatever kind: keep-alives count.
+    /// Time between two pieces of data, of whatever kind: keep-alives count.
     pub liveness: Duration,
-    /// Between two events that say something: keep-alives do not count.
+    /// Time between two events that say something: keep-alives do not count.
     pub progress: Duration,
-    /// After an answer that is complete but for its end mark; then it counts as ended.
+    /// Time after an answer that is complete but for its end mark; then it counts as ended.
     pub ending: Duration,
 }
 
@@ -76,11 +76,11 @@ pub(crate) struct Watchdog {
     started: Instant,
     last_byte: Option<Instant>,
     last_event: Option<Instant>,
-    /// When the answer was found to be complete but for its end mark.
+    /// Time at which the answer was found to be complete but for its end mark.
     completed: Option<Instant>,
-    /// When the reader last had what it waited for.
+    /// Time at which the reader last had what it waited for.
     answered: Option<Instant>,
-    /// When the silence was last announced.
+    /// Time at which the silence was last announced.
     announced: Option<Instant>,
 }
 
@@ -90,13 +90,13 @@ const QUIET: Duration = Duration::from_secs(3);
 /// Time for which nothing has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct IdleReport {
-    /// Without an event that says something, and how long that may be.
+    /// Time without an event that says something, and how long that may be.
     pub(crate) silent: (Duration, Duration),
-    /// Without any data; once some has come, there is a limit to that, too.
+    /// Time without any data; once some has come, there is a limit to that, too.
     pub(crate) no_data: (Duration, Option<Duration>),
 }
 
-/// Which clock ran out.
+/// Clock that ran out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Clock {
     FirstEvent,
@@ -157,8 +157,8 @@ impl Watchdog {
         }
     }
 
-    /// When the next clock runs out, and which. A keep-alive behind a complete answer is not its end mark, and puts
-    /// nothing off.
+    /// Returns when the next clock runs out, and which. A keep-alive behind a complete answer is not its end
+    /// mark, and puts nothing off.
     pub(crate) fn deadline(&mut self, complete: bool) -> (Instant, Clock) {
         if complete && let Some(last) = self.last_byte {
             let completed = *self.completed.get_or_insert(last);
@@ -175,7 +175,7 @@ impl Watchdog {
         }
     }
 
-    /// When it is time to tell how long nothing has come.
+    /// Returns when it is time to tell how long nothing has come.
     pub(crate) fn next_notice(&self) -> Instant {
         let begun = self.last_event.unwrap_or(self.started);
         let announced = self.announced.map(|at| at.saturating_duration_since(begun));
