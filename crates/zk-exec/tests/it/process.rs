@@ -320,6 +320,16 @@ async fn a_future_dropped_at_any_moment_leaves_nothing_behind() {
             }
         }
     }
+    // One at least has begun, however busy the machine is.
+    let begun = async {
+        while !dir.path().join("pids").exists() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::select! {
+        () = begun => {}
+        _ = bash(&exec, "sleep 100 & echo $! >> pids; echo $$ >> pids; exec sleep 100", dir.path(), None) => {}
+    }
     let pids = std::fs::read_to_string(dir.path().join("pids")).unwrap();
     for pid in pids.lines().map(|pid| pid.parse().unwrap()) {
         eventually("the end", || !runs(pid));
