@@ -426,7 +426,7 @@ mod tests {
         assert_eq!(here.tree(&work.join("app"), read), PathPlace::Inside);
         assert_eq!(private.take_new(), Vec::<PathBuf>::new(), "known by now");
         fs::write(work.join("app/plain"), "").unwrap();
-        symlink("plain", work.join("app/.env.linked")).unwrap();
+        symlink("plain", work.join("app/.env.local")).unwrap();
         let followed = TreeWalk { follows_links: true, ..read };
         assert_eq!(here.tree(&work.join("app"), followed), PathPlace::Private);
         assert_eq!(private.take_new(), Vec::<PathBuf>::new(), "its target is not a credential by its name");
