@@ -220,7 +220,8 @@ impl<M: Fn(&str) -> Arc<dyn Provider>> Check<'_, M> {
         Ok(error)
     }
 
-    /// Goes on from its own calls.
+    /// Checks that a conversation can go on from the provider's own tool calls, with their results sent to
+    /// it.
     async fn history(&self) -> Result<(), String> {
         let first = self.ask(self.reply(&self.samples.calls)).await?;
         let (server, provider) = self.provider(self.reply(&self.samples.text))?;

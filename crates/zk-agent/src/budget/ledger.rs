@@ -62,7 +62,7 @@ impl Ledger {
         lock(&self.state).spent
     }
 
-    /// Lets a person be asked again.
+    /// Forgets that a person refused more budget, so that the new run may ask again.
     pub(crate) fn begin_run(&self) {
         lock(&self.state).is_refused = false;
     }

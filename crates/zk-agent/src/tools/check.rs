@@ -27,7 +27,8 @@ pub(crate) fn check_tools(bus: &Bus, set: &ToolSet, aliases: &Aliases) -> Result
     offered.try_for_each(|item| offer(item, aliases, None).map(drop)).map_err(AgentError::Usage)
 }
 
-/// The specification of a tool under the name the model sees; `known` if that still says the same.
+/// Checks a tool and returns its specification under the name the model sees; one that equals `known` is
+/// not checked again.
 ///
 /// # Errors
 /// Why it cannot be offered, and what to do about it.

@@ -40,7 +40,7 @@ impl WantedScreen {
         self.lock().copy = Some(text);
     }
 
-    pub(crate) fn take_copy(&self) -> Option<String> {
+    pub(crate) fn take_clipboard_text(&self) -> Option<String> {
         self.lock().copy.take()
     }
 

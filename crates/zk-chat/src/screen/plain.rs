@@ -38,7 +38,7 @@ pub(crate) fn run(session: &mut TerminalSession, start: ScreenStart) -> Result<S
             runtime.block_on(async {
                 chat.draw_lines(setup.plain_screen());
                 chat.screen.line(Style::DIM, said.as_deref().unwrap_or(BACK));
-                queue_in_lines(pending, &chat).await;
+                queue_pending(pending, &chat).await;
             });
             carried = Some(text);
             (chat, None)
@@ -123,7 +123,7 @@ fn converse(
                 return Ok(ScreenExit::Reload { factory, chat, pending, kind: ScreenKind::Plain });
             }
         }
-        if chat.wanted.take_copy().is_some() {
+        if chat.wanted.take_clipboard_text().is_some() {
             chat.screen.line(Style::YELLOW, "plain lines cannot use the clipboard; /screen inline can");
         }
         if let Some(next) = chat.wanted.take().filter(|kind| *kind != ScreenKind::Plain) {
@@ -163,7 +163,7 @@ fn pending(chat: &Chat, given: Option<String>) -> PendingInput {
 }
 
 /// Has plain lines do the work of another screen, and the next line begin with the draft. A prompt stays one, however it begins.
-async fn queue_in_lines(pending: PendingInput, chat: &Chat) {
+async fn queue_pending(pending: PendingInput, chat: &Chat) {
     let mut draft = pending.draft;
     for work in pending.work {
         match work {

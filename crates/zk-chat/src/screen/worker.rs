@@ -134,7 +134,7 @@ impl Worker {
                     return Ok(WorkEnd::Reload(read, chat, Queued { first: given, rest: self.work }));
                 }
             }
-            if let Some(text) = chat.wanted.take_copy() {
+            if let Some(text) = chat.wanted.take_clipboard_text() {
                 self.tell(HostEvent::Copy(text));
             }
             match chat.wanted.take() {

@@ -190,7 +190,7 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
             notices.show(&format!("warning: the renewed sign-in to {name} {what}: {why}"));
         }
     });
-    skills::tell(&app.work.machine, bus);
+    skills::show_notices(&app.work.machine, bus);
     bus.scope("trust").provide_service::<dyn Trust>(app.work.machine.trust.clone());
     if let Some(ui) = host.ui {
         bus.scope("terminal").provide_service::<dyn Ui>(ui);

@@ -74,7 +74,7 @@ pub(crate) fn watch_own(work: &Workplace, settings: &Settings, bus: &Bus) {
 }
 
 /// Shows notices of skills that are not used.
-pub(crate) fn tell(machine: &Machine, bus: &Bus) {
+pub(crate) fn show_notices(machine: &Machine, bus: &Bus) {
     let notices = machine.notices.clone();
     let told: Mutex<Vec<String>> = Mutex::default();
     bus.scope("skill-notices").on_sync(move |found: &SkillsResolved, _: &Cx| {

@@ -10,7 +10,8 @@ use crate::exit::{Failure, Outcome};
 /// Endpoint keys that people look for at the top level.
 const ENDPOINT_KEYS: [&str; 3] = ["base_url", "api_key", "auth_token"];
 
-/// The settings that there are, of a program with these vendors.
+/// The schema of all settings, with the checks of endpoints, providers, models and rules; `vendors` are
+/// those a provider may name.
 ///
 /// # Errors
 /// Two sections with one key.

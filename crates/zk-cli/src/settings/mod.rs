@@ -70,7 +70,7 @@ pub(crate) struct ProjectFile {
     hooks: HookSet,
     /// The one MCP server it is, of several in a `.mcp.json`.
     server: Option<ServerConfig>,
-    /// Scripts of this machine that the server runs.
+    /// Scripts on this machine that `server` runs.
     scripts: Scripts,
 }
 

@@ -175,8 +175,8 @@ impl WindowOwner {
         }
     }
 
-    /// A strategy's plan for less. Where it is not there at `until` and the request `may_wait`, it is made beside it and
-    /// this gives nothing.
+    /// Asks a strategy for a plan that makes room. If the plan is not ready at `until` and the request
+    /// `may_wait`, it is completed in the background and `None` is returned.
     async fn ask_for_room(
         &self,
         strategy: &Item<dyn WindowStrategy>,

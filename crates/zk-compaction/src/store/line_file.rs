@@ -51,7 +51,8 @@ struct Record {
 }
 
 impl LineFile {
-    /// Lines in the file at `path`: those of `project` are read, and written where `writes`.
+    /// Keeps the lines of `project` in the file at `path`: only its lines are read, and `writes` says
+    /// whether new ones are written at first.
     #[must_use]
     pub fn new(
         path: PathBuf,

@@ -46,7 +46,8 @@ impl Record {
 pub(crate) struct Restored {
     /// The plans that hold.
     pub(crate) plans: Vec<Planned>,
-    /// Usage that a provider counted last, since the last of the plans, with its model and answer.
+    /// Usage that a provider counted last, with its model and answer; nothing if what is sent was changed
+    /// after that.
     pub(crate) usage: Option<(ModelRef, Usage, Arc<Message>)>,
     /// The last of the messages that a person took back.
     pub(crate) taken_back: Option<MessageId>,

@@ -142,7 +142,8 @@ impl ConversationWindow {
         self.view.left_out(history).saturating_add(earlier.saturating_sub(sent))
     }
 
-    /// Usage from before the conversation was left counts for the model it is of.
+    /// Takes the usage that was restored from the session; one of another model than the current is
+    /// dropped.
     fn take_restored_usage(&mut self) -> Option<(ModelRef, Usage, Arc<Message>)> {
         let model = self.model.current.as_ref()?;
         self.model.restored_usage.take().filter(|(of, _, _)| of == model)

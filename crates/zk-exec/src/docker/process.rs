@@ -40,7 +40,8 @@ for dir in /proc/[0-9]*; do
 done
 echo looked"#;
 
-/// Place of the processes of one command.
+/// Engine and container that a command runs in, with the mark in the environment that its processes are
+/// found by.
 #[derive(Clone, Debug)]
 pub(super) struct Containered {
     pub(super) engine: Engine,

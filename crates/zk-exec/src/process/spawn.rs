@@ -44,7 +44,7 @@ fn in_session(program: &OsStr, life: Life, session: Session, memory: Option<u64>
         // A new session is a process group of its own, and the leader of one cannot begin a session.
         Session::Own | Session::OwnTerminal => {}
     }
-    confine(&mut command, life, session, memory, inherited());
+    confine(&mut command, life, session, memory, inherited_fds());
     command
 }
 
@@ -59,9 +59,9 @@ enum Session {
     OwnTerminal,
 }
 
-/// Keeps the command from starting once there is something to read at `socket`, or its other end is closed:
-/// before a command is known to run, only its end can be asked for there. The child looks itself, as the last
-/// thing before it becomes the command.
+/// Keeps the command from starting once `socket` has something to read or its other end is closed: until a
+/// command is known to run, the other end can only ask for its end. The child checks this itself, as its
+/// last step before exec.
 #[expect(unsafe_code, reason = "only code between fork and exec can look as late as that")]
 pub(super) fn unless_cancelled(command: &mut Command, socket: &UnixStream) {
     let socket = socket.as_raw_fd();
@@ -161,7 +161,7 @@ mod child {
 
 /// Descriptors a child would inherit. This process opens none like that, but it may have been started with
 /// some.
-pub(super) fn inherited() -> Vec<i32> {
+pub(super) fn inherited_fds() -> Vec<i32> {
     static FOUND: std::sync::OnceLock<Vec<i32>> = std::sync::OnceLock::new();
     FOUND.get_or_init(|| find_inherited().unwrap_or_default()).clone()
 }

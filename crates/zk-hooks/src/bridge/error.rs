@@ -32,7 +32,7 @@ pub enum BridgeError {
     /// The program printed something that is no reply. It was ended, and is started again with its plugin.
     #[error("`{program}` printed what is no reply ({reason}): only replies may go to its standard output")]
     Garbage {
-        /// The program.
+        /// The program that printed the line.
         program: String,
         /// Fault of the line, in words.
         reason: String,

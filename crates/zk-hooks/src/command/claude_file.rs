@@ -9,7 +9,8 @@ use super::config::{HookSet, HookSource};
 const MAX_BYTES: usize = 1 << 20;
 
 impl HookSet {
-    /// The hooks of a settings file of Claude Code, with the bytes that stand for them; nothing if it has none.
+    /// Reads the hooks in a settings file of Claude Code, with their JSON as the bytes to trust; nothing if
+    /// it has none.
     ///
     /// # Errors
     /// In words, if they cannot be read: they cannot be trusted then, and so do not count.

@@ -225,7 +225,7 @@ pub(super) fn outcome(args: &[String]) -> Outcome {
     }
     let Some((_, flags, operands)) = READERS.iter().find(|(known, ..)| *known == name) else {
         let asks = asks(&format!("`git {name}` changes something or is not known"), hazard(name, rest));
-        let unseen = if runs_no_argument(name, rest) { Unseen::FILES } else { Unseen::ALL };
+        let unseen = if starts_no_named_program(name, rest) { Unseen::FILES } else { Unseen::ALL };
         return Outcome { unseen, ..asks };
     };
     let permutes = super::table::permutes(&format!("git {name}"));
@@ -342,7 +342,7 @@ fn shown_contents(name: &str, rest: &[String], scanned: &Scanned<'_>) -> (Vec<St
 }
 
 /// Whether a subcommand that changes something starts no program that its arguments name. Hooks are the repository's.
-fn runs_no_argument(name: &str, args: &[String]) -> bool {
+fn starts_no_named_program(name: &str, args: &[String]) -> bool {
     const QUIET: [&str; 24] = [
         "add",
         "apply",

@@ -24,7 +24,7 @@ pub(super) struct SessionLock {
     log: PathBuf,
     /// Number of entries the last owner had acknowledged, if it was killed.
     left: Option<i64>,
-    /// The file's contents are true of the session, so the file may go with the lock.
+    /// The lock file has no outdated number of entries, so it may be removed with the lock.
     is_settled: bool,
 }
 

@@ -133,7 +133,7 @@ pub(crate) fn beats(turn: &Turn, origin: &ModelRef, number: usize, pace: Option<
             Step::Fail(error) => {
                 // The end of a whole response counts by itself.
                 counted.into_iter().for_each(|usage| out.emit(StreamEvent::Usage(usage)));
-                out.all.push_back(Beat::Fail(named(error, origin, fails_first)));
+                out.all.push_back(Beat::Fail(with_origin(error, origin, fails_first)));
                 return out.all;
             }
             Step::Hang => {
@@ -164,7 +164,7 @@ impl Beats {
     }
 }
 
-fn named(error: &ProviderError, origin: &ModelRef, at_once: bool) -> Box<ProviderError> {
+fn with_origin(error: &ProviderError, origin: &ModelRef, at_once: bool) -> Box<ProviderError> {
     let mut error = Box::new(error.clone());
     if error.provider.is_empty() {
         error.provider = origin.provider.clone();

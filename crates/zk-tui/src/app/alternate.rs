@@ -166,7 +166,7 @@ impl App {
     }
 
     /// Scrolls the full screen; false if a key does not.
-    pub(super) fn press_full(&mut self, key: &Key) -> bool {
+    pub(super) fn press_full_screen(&mut self, key: &Key) -> bool {
         let page = self.screen.size().height / 2;
         let Some(pager) = &mut self.alternate.pager else { return false };
         let (log, view) = (self.transcript.log(), self.transcript.view());

@@ -41,7 +41,7 @@ impl App {
                 (_, Key::Ctrl('z')) => actions.push(Action::Suspend),
                 (Layer::Pager, key) => self.press_pager(key, now),
                 (Layer::Picker, key) => self.press_picker(key, &mut actions),
-                (_, key) if self.press_full(key) => {}
+                (_, key) if self.press_full_screen(key) => {}
                 (_, Key::Ctrl('o')) => self.open_picker(PickerKind::Commands),
                 (_, Key::Ctrl('t')) => self.open_pager(Reading::All),
                 (_, Key::Escape) => self.escape(&mut actions),

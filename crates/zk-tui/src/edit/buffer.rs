@@ -102,12 +102,12 @@ impl Buffer {
     }
 
     pub(crate) fn back(&mut self) {
-        let from = self.before();
+        let from = self.grapheme_before();
         self.remove(from, self.caret);
     }
 
     pub(crate) fn delete(&mut self) {
-        let to = self.after();
+        let to = self.grapheme_after();
         self.remove(self.caret, to);
     }
 
@@ -122,7 +122,7 @@ impl Buffer {
     pub(crate) fn kill_to_end(&mut self) {
         let end = self.line_end();
         // At the end of a line the line end itself goes.
-        self.kill(self.caret, if end == self.caret { self.after() } else { end });
+        self.kill(self.caret, if end == self.caret { self.grapheme_after() } else { end });
     }
 
     pub(crate) fn yank(&mut self) {
@@ -152,11 +152,11 @@ impl Buffer {
     }
 
     pub(crate) fn left(&mut self, word: bool) {
-        self.go(if word { self.word_before() } else { self.before() });
+        self.go(if word { self.word_before() } else { self.grapheme_before() });
     }
 
     pub(crate) fn right(&mut self, word: bool) {
-        self.go(if word { self.word_after() } else { self.after() });
+        self.go(if word { self.word_after() } else { self.grapheme_after() });
     }
 
     pub(crate) fn home(&mut self) {
@@ -295,13 +295,13 @@ impl Buffer {
     }
 
     /// Returns the beginning of the grapheme before the caret; a mark is one.
-    fn before(&self) -> usize {
+    fn grapheme_before(&self) -> usize {
         let before = self.text.get(..self.caret).unwrap_or_default();
         let grapheme = || before.grapheme_indices(true).next_back().map_or(0, |(at, _)| at);
         self.mark_before().unwrap_or_else(grapheme)
     }
 
-    fn after(&self) -> usize {
+    fn grapheme_after(&self) -> usize {
         let after = self.text.get(self.caret..).unwrap_or_default();
         let grapheme = || self.caret + after.graphemes(true).next().map_or(0, str::len);
         self.mark_after().unwrap_or_else(grapheme)

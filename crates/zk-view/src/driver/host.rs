@@ -77,9 +77,9 @@ impl ViewDriver {
         None
     }
 
-    /// Shows the questions of a view that [answers](ViewDriver::answering) for as long as it is polled; on a bus the view
-    /// does so itself. For a front-end that asks something before there is one. Where somebody does so already, this takes
-    /// over once that ends.
+    /// Shows the questions of a view that [answers](ViewDriver::answering), for as long as this is polled.
+    /// It is for a front-end that asks something before there is a bus: on a bus, the view shows them
+    /// itself. If questions are followed already, this takes over once that ends.
     pub async fn follow_questions(&self) {
         let Some(answering) = &self.shared.answering else { return };
         // A follower that is aborted ends only once the runtime gets to it: the next one waits for that.

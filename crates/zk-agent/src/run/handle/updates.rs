@@ -54,7 +54,7 @@ pub enum RunUpdate {
         call_id: CallId,
         /// The tool's canonical name.
         tool: String,
-        /// The arguments that run.
+        /// Arguments that the call runs with.
         args: Value,
         /// Summary of what the call will do, in one line.
         summary: String,

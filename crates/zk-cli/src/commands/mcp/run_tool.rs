@@ -41,7 +41,7 @@ impl RunTool {
         Self { app: app.clone(), spec: ToolSpec::new(RUN, about, schema) }
     }
 
-    /// As clients see it.
+    /// The tool as the MCP server offers it to clients, with the schema of its output.
     pub(super) fn served(&self) -> ServedTool {
         let output = json!({
             "type": "object",

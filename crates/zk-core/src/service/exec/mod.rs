@@ -178,7 +178,7 @@ pub trait Process: Send {
     }
 }
 
-/// Event of a process.
+/// Output of a process, the end of an output, or the end of the process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProcessEvent {

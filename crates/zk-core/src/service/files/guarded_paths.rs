@@ -24,7 +24,7 @@ pub enum RunBy {
     /// Tools that a person starts for the project, which run its code anyway: builds, editors, other agents, services
     /// that check what is pushed. File tools ask before they write it; a sandbox leaves it to commands.
     ProjectTool,
-    /// Nobody: it is guarded for what it holds.
+    /// No program runs it: the path is guarded for its contents.
     Nobody,
 }
 

@@ -67,7 +67,9 @@ fn open_token(text: &str) -> Option<usize> {
 fn begun_private_key(text: &str, from: usize) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut begun = PRIVATE_KEYS.find_iter(bytes.get(from..)?).map(|at| from + at);
-    begun.find(|at| is_first_dash(bytes, *at) && text.get(at + PRIVATE_KEY.len()..).is_some_and(is_open_key))
+    begun.find(|at| {
+        is_first_dash(bytes, *at) && text.get(at + PRIVATE_KEY.len()..).is_some_and(is_unfinished_key)
+    })
 }
 
 /// Returns the place from which the end of the text may be the beginning of a private key.
@@ -85,7 +87,7 @@ fn is_first_dash(bytes: &[u8], at: usize) -> bool {
 }
 
 /// Whether what follows `-----BEGIN ` may go on.
-fn is_open_key(after: &str) -> bool {
+fn is_unfinished_key(after: &str) -> bool {
     let Some((label, body)) = after.split_once("-----") else { return after.len() < LABEL };
     if label.len() > 40 || !label.ends_with("PRIVATE KEY") {
         return false;

@@ -44,7 +44,7 @@ pub(super) mod say {
     pub(in super::super) const EXITED: u8 = b'X';
     /// Nothing it started is left.
     pub(in super::super) const GONE: u8 = b'G';
-    /// The command is killed, since it went over this limit.
+    /// The command is killed because it exceeded the limit with this number.
     pub(in super::super) const LIMIT: u8 = b'M';
     /// This many processes run.
     pub(in super::super) const LISTED: u8 = b'L';

@@ -104,7 +104,7 @@ pub fn run_supervisor() -> io::Result<()> {
     let (life, life_of_this) = io::pipe()?;
     let (life, life_of_this) = (OwnedFd::from(life), OwnedFd::from(life_of_this));
     // Looked up once, for all reapers.
-    spawn::inherited();
+    spawn::inherited_fds();
     let mut connected = true;
     let mut phase = Phase::Running;
     loop {

@@ -113,7 +113,8 @@ impl DeniedFiles {
         }
     }
 
-    /// Looks for what has appeared, hides it and tells the judge which rules are held. Reads directories.
+    /// Looks for denied files that have appeared, hides them in the sandboxes and tells the judge which
+    /// rules the sandbox enforces. Reads directories.
     pub fn look(&self) {
         // Held until the sandboxes know of it.
         let mut sandboxes = self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner);

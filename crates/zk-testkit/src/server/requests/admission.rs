@@ -146,7 +146,7 @@ pub(crate) fn admitted(shared: &Shared, dialect: Dialect, sent: &Sent<'_>) -> Re
     }
     let mut json: Value = serde_json::from_slice(sent.body)
         .map_err(|error| reject(&format!("The request body is not valid JSON: {error}")))?;
-    let form = complete(dialect, &mut json, sent);
+    let form = complete_body(dialect, &mut json, sent);
     if let Some(strictness) = shared.options.strictness(dialect) {
         rules::check_with(&strictness, &json).map_err(refuse)?;
     }
@@ -160,7 +160,7 @@ pub(crate) fn admitted(shared: &Shared, dialect: Dialect, sent: &Sent<'_>) -> Re
 }
 
 /// Puts into the body what stands elsewhere, or not at all in a request for a count.
-fn complete(dialect: Dialect, json: &mut Value, sent: &Sent<'_>) -> Form {
+fn complete_body(dialect: Dialect, json: &mut Value, sent: &Sent<'_>) -> Form {
     match dialect {
         Dialect::Anthropic => {
             // A count has no output, so its request has no limit on it.

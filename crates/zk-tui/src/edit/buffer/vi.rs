@@ -43,7 +43,7 @@ impl Buffer {
     }
 
     pub(crate) fn kill_grapheme(&mut self) {
-        let to = self.after().min(self.line_end());
+        let to = self.grapheme_after().min(self.line_end());
         self.kill(self.caret, to);
     }
 

@@ -10,9 +10,9 @@ pub(super) struct Resizing {
     asked: usize,
     /// Rows and columns that the terminal answered to the oldest of them.
     reported: Option<(usize, usize)>,
-    /// The terminal answered, and breaks lines at this width, if at any. What is drawn is taken away with the next frame:
-    /// until then the process may learn of another size. A size that comes between the answer and the frame would have it
-    /// move up too far, so that frame waits.
+    /// Set once the terminal answered: the width at which it breaks lines, or nothing if it breaks none.
+    /// The drawn rows are removed with the next frame. If the size changes before that frame, it would move
+    /// up too far, so it waits for the next answer.
     answered: Option<Option<usize>>,
     /// The terminal answered that it has another width than the process was told: another size is to come.
     is_outdated: bool,

@@ -268,7 +268,7 @@ impl Caller<'_> {
         }
         self.take_mask()?;
         // The address that others see stays the one of the caller where a second look at it makes no difference.
-        let done = if place.is_direct && place.proc.is_none() && !self.guard.names(place.bare_name()) {
+        let done = if place.is_direct && place.proc.is_none() && !self.guard.guards_name(place.bare_name()) {
             fchdir(&base)?;
             bind(&socket, bytes)
         } else {

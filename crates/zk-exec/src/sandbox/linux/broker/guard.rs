@@ -32,7 +32,7 @@ impl Guard {
     }
 
     /// Whether a name is guarded in some directory.
-    pub(super) fn names(&self, name: &[u8]) -> bool {
+    pub(super) fn guards_name(&self, name: &[u8]) -> bool {
         self.names.contains_key(&alike(name))
     }
 

@@ -77,7 +77,8 @@ impl Broker {
         Ok(Self { listener })
     }
 
-    /// Lays the filter on this thread: from now on its calls that make names are answered by the broker.
+    /// Installs the filter on this thread: from now on the broker answers those of its system calls that
+    /// create names in directories.
     pub(super) fn answer(self, filter: &[sock_filter]) -> io::Result<()> {
         let listener = install(filter).step(INSTALL)?;
         self.listener.send(listener).map_err(|_| io::Error::other("the thread that makes names is gone"))
