@@ -62,9 +62,9 @@ pub use opening::sessions::{ConversationSessions, LeftSession, NoSessions, Unsav
 pub use opening::setup::{ChatSetup, ExecutionPlace, ProgramPhrases};
 pub use opening::start::{ChatEnd, ChatStart};
 pub use screen::editor::EditorEnv;
+pub use screen::runtime::Runtime;
 
 use conversation::reload;
-use screen::runtime::Runtime;
 use screen::terminal_session::{ScreenExit, ScreenStart, TerminalSession};
 use screen::{inline, plain};
 

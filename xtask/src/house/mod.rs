@@ -7,6 +7,7 @@ mod tests;
 
 use anyhow::Result;
 
+use crate::tidy::openings::openings;
 use crate::workspace::{Package, Text, Workspace};
 use graph::Graph;
 use module::Module;
@@ -70,12 +71,19 @@ fn largest_first(mut all: Vec<(String, usize)>) -> Vec<(String, usize)> {
     all
 }
 
+/// Number of comments that begin with a word that the guard refuses, and of all comments.
+fn weak_openings(texts: &[Text]) -> (usize, usize) {
+    let all: Vec<_> = texts.iter().flat_map(openings).collect();
+    (all.iter().filter(|(_, weak)| weak.is_some()).count(), all.len())
+}
+
 /// Prints the figures.
 ///
 /// # Errors
 /// When a file cannot be read.
 pub(crate) fn print(workspace: &Workspace) -> Result<()> {
-    let shapes = shapes(&workspace.packages()?, &workspace.texts()?);
+    let texts = workspace.texts()?;
+    let shapes = shapes(&workspace.packages()?, &texts);
     println!("{:<15} {:>7} {:>6} {:>7} {:>8}  circles", "crate", "lines", "files", "longest", "a folder");
     for shape in &shapes {
         let circles: Vec<String> = shape.circles.iter().map(|files| files.len().to_string()).collect();
@@ -94,6 +102,9 @@ pub(crate) fn print(workspace: &Workspace) -> Result<()> {
     files.sort_unstable();
     let median = files.get(files.len() / 2).copied().unwrap_or_default();
     println!("\n{} files, {} lines, median file {median} lines", files.len(), files.iter().sum::<usize>());
+    let (weak, comments) = weak_openings(&texts);
+    let share = 100.0 * weak as f64 / comments.max(1) as f64;
+    println!("{weak} of {comments} comments begin with a weak word ({share:.1} %)");
     let circles = shapes.iter().flat_map(|shape| &shape.circles).filter(|files| files.len() > 3);
     for files in circles {
         println!("\na circle of {} files:\n  {}", files.len(), files.join("\n  "));

@@ -48,3 +48,10 @@ fn lines_folders_and_fields_are_counted_without_tests() {
     assert_eq!(shape.structs, [("crates/zk-a/src/a.rs: A".to_owned(), 2)]);
     assert_eq!(shape.folders, [("crates/zk-a/src/".to_owned(), 1)]);
 }
+
+#[test]
+fn comments_with_a_weak_first_word_are_counted_among_all() {
+    let text = |path: &str, text: &str| Text { path: path.to_owned(), text: text.to_owned() };
+    let code = "/// Things.\n/// What goes on is no beginning.\nstruct A;\n// It.\nfn f() {}\n";
+    assert_eq!(weak_openings(&[text("a.rs", code), text("a.md", "// It.\n")]), (1, 2));
+}

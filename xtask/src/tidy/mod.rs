@@ -5,7 +5,7 @@ mod constants;
 mod links;
 mod manifests;
 mod modules;
-mod openings;
+pub(crate) mod openings;
 mod places;
 mod repeats;
 mod shape;

@@ -9,22 +9,30 @@ const WEAK_PAIR: &str = "The same";
 
 /// Refuses comments that begin with a pronoun or a relative clause instead of the noun that a reader searches for.
 pub(super) fn check(file: &Text, findings: &mut Findings) {
-    if !file.path.ends_with(".rs") {
-        return;
+    for (line, word) in openings(file) {
+        if let Some(word) = word {
+            let advice = "begin with the noun or the verb that a reader searches for";
+            findings.error(format_args!("{}:{line}", file.path), format_args!("`{word} …`: {advice}"));
+        }
     }
+}
+
+/// Line at which each comment of a file begins, with the weak word that it begins with.
+pub(crate) fn openings(file: &Text) -> Vec<(usize, Option<&'static str>)> {
+    if !file.path.ends_with(".rs") {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
     let mut above = None;
     for (number, line) in file.text.lines().enumerate() {
         let comment = comment_of(line);
-        let begins = comment.is_some() && comment.map(|(marker, _)| marker) != above;
-        above = comment.map(|(marker, _)| marker);
-        if let Some((_, text)) = comment.filter(|_| begins)
-            && let Some(word) = weak_opening(text)
-        {
-            let advice = "begin with the noun or the verb that a reader searches for";
-            findings
-                .error(format_args!("{}:{}", file.path, number + 1), format_args!("`{word} …`: {advice}"));
+        let marker = comment.map(|(marker, _)| marker);
+        if let Some((_, text)) = comment.filter(|_| marker != above) {
+            found.push((number + 1, weak_opening(text)));
         }
+        above = marker;
     }
+    found
 }
 
 /// The marker of a line that is a comment, with its indentation, and the text behind it.

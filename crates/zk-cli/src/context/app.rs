@@ -1,5 +1,4 @@
 use std::path::{Path, PathBuf};
-use std::pin::{Pin, pin};
 use std::sync::{Arc, OnceLock};
 
 use zk_agent::{AgentDefinition, RateLimits};
@@ -11,9 +10,10 @@ use zk_tui::plain::Notices;
 
 use crate::dirs::Dirs;
 use crate::env::Env;
-use crate::exit::{Failure, Outcome};
+use crate::exit::Outcome;
 use crate::launch::Launch;
 use crate::settings::Settings;
+use zk_chat::Runtime;
 
 /// Directories to work in, on the machine that zk runs on.
 #[derive(Clone)]
@@ -91,22 +91,7 @@ impl AppContext {
     }
 }
 
-/// A runtime for one job.
-pub(crate) struct Runtime(tokio::runtime::Runtime);
-
-impl Runtime {
-    /// Runs `future` to its end. The runtime is compiled for each type of future: by what they give, these are few.
-    pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
-        let future: Pin<&mut dyn Future<Output = T>> = pin!(future);
-        self.0.block_on(future)
-    }
-}
-
 /// A runtime for one job, made only when a job needs one.
 pub(crate) fn runtime() -> Outcome<Runtime> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map(Runtime)
-        .map_err(|error| Failure::failed(format!("cannot start the runtime: {error}")))
+    Ok(Runtime::new()?)
 }

@@ -14,7 +14,7 @@ use zk_core::service::{HostFiles, HostRead, Redactor, StoreError, Tool};
 use zk_permission::Mode;
 use zk_tui::Style;
 use zk_tui::plain::{Screen, SharedScreen};
-use zk_tui::term::{SafeText, StdStream, print_stderr};
+use zk_tui::term::{Output, SafeText, StdStream, WriteFailure, print_stderr};
 use zk_view::ViewDriver;
 
 use super::told::{self, Refused, Teller};
@@ -25,7 +25,6 @@ use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::events::{PROTOCOL, write_line, write_patch, write_value};
 use crate::output::result::{PermissionDenial, RunResult};
-use crate::output::{Output, WriteFailure};
 use crate::sessions::{self, Kept, Session};
 use crate::signals::Signals;
 use crate::stdin;

@@ -1,9 +1,7 @@
-//! Standard output for programs: one writer, and the lines that go through it.
+//! Lines of standard output for programs.
 
 mod escape;
 pub(crate) mod events;
 pub(crate) mod result;
-mod writer;
 
 pub(crate) use escape::{escape_controls, redact_json};
-pub(crate) use writer::{Output, WriteFailure};

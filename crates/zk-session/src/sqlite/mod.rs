@@ -8,7 +8,6 @@ mod lock;
 mod meta;
 mod open;
 mod recovery;
-mod restore;
 mod row;
 mod session;
 mod snapshot;

@@ -13,7 +13,7 @@ use super::db::Draft;
 use super::error::{again, store_error};
 use super::files::Files;
 use super::open::{self, Opened, Plan};
-use super::restore;
+use super::recovery::restore;
 use super::session::Notices;
 use crate::memory::millis;
 

@@ -3,7 +3,9 @@
 mod edit;
 mod run_tool;
 mod serve;
+mod served_run;
 mod served_tools;
+mod session;
 mod settings_text;
 mod sign_in;
 pub(super) mod tools;

@@ -4,19 +4,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
-use zk_agent::RunOptions;
-use zk_core::events::ToolBefore;
-use zk_core::kernel::Cx;
 use zk_core::model::{Approved, CallKind, Concurrency, Effects, ToolError, ToolOutput, ToolSpec};
-use zk_core::service::{CallPlace, Progress, Tool, ToolCx};
+use zk_core::service::{CallPlace, Tool, ToolCx};
 use zk_mcp::ServedTool;
 
+use super::served_run::run;
 use crate::app::AppContext;
-use crate::args::Resume;
-use crate::compose::{self, HostOptions};
-use crate::exit::Failure;
-use crate::sessions::{self, Session};
 
 /// Name of the tool.
 pub(super) const RUN: &str = "run";
@@ -86,72 +79,4 @@ impl Tool for RunTool {
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         run(&self.app, call.args(), &cx.progress, cx.cx.stop_token()).await
     }
-}
-
-/// One run as `zk -p` has it, with a session and a bus of its own.
-async fn run(
-    app: &AppContext,
-    args: &Value,
-    progress: &Progress,
-    stop: &CancellationToken,
-) -> Result<ToolOutput, ToolError> {
-    let text = |name: &str| args.get(name).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
-    let Some(prompt) = text("prompt") else { return Err(ToolError::failed("`prompt` is required")) };
-    let resume = text("session").map(|id| Resume::Id(id.to_owned()));
-    let failed = |failure: Failure| ToolError::failed(failure.message);
-    let session = sessions::begin(&app.work, &app.settings, resume.as_ref()).await.map_err(failed)?;
-    let id = session.open.as_ref().map(|open| open.id().to_string());
-    let ran = drive(app, &session, prompt, progress, stop).await;
-    let closed = session.close().await;
-    let answer = ran?;
-    closed.map_err(|error| ToolError::failed(format!("session not saved: {error}")))?;
-    let mut details = json!({ "answer": answer });
-    if let (Some(id), Value::Object(details)) = (id, &mut details) {
-        details.insert("session".to_owned(), id.into());
-    }
-    Ok(ToolOutput { details: Some(details), ..ToolOutput::text(answer) })
-}
-
-async fn drive(
-    app: &AppContext,
-    session: &Session,
-    prompt: &str,
-    progress: &Progress,
-    stop: &CancellationToken,
-) -> Result<String, ToolError> {
-    let failed = |failure: Failure| ToolError::failed(failure.message);
-    let endpoint = app.endpoint().await.map_err(failed)?;
-    let provider =
-        compose::provider(&app.work.machine, &app.settings, &app.shared, &endpoint).await.map_err(failed)?;
-    let host = HostOptions::unattended(&app.settings);
-    if let Some(entries) = session.restored() {
-        host.view.begin(&entries);
-    }
-    let bus = compose::bus(app, session, host).await.map_err(failed)?;
-    let shown = progress.clone();
-    bus.scope("served-run").on_sync(move |event: &ToolBefore, _: &Cx| shown.show(&event.summary));
-    let outcome = async {
-        let model =
-            compose::model(&app.work.machine, &app.settings, &*provider, session).await.map_err(failed)?;
-        let agent = compose::agent(app, &bus, provider, model, session).map_err(failed)?;
-        let run =
-            agent.run(RunOptions::from(prompt)).map_err(|error| ToolError::failed(error.to_string()))?;
-        let handle = run.handle();
-        let mut wait = std::pin::pin!(run.wait());
-        let outcome = tokio::select! {
-            outcome = &mut wait => outcome,
-            () = stop.cancelled() => {
-                handle.abort_because("the client gave it up");
-                wait.await
-            }
-        };
-        agent.close().await;
-        outcome
-            .result
-            .map_err(|error| ToolError::failed(app.work.machine.redactor.redact(&error.to_string())))?;
-        Ok(app.work.machine.redactor.redact(&outcome.text).into_owned())
-    }
-    .await;
-    bus.close().await;
-    outcome
 }

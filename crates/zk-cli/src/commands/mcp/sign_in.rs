@@ -6,12 +6,12 @@ use zk_mcp::{ServerState, SignInError, SignInOptions, SignInPage};
 use zk_tui::term::print_stderr;
 
 use super::chosen;
+use super::session::Session;
 use super::tools::problem;
 use crate::app::{Machine, Workplace};
 use crate::commands::auth::{SIGN_IN_LIMIT, open, pasted};
 use crate::commands::print;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::mcp::Session;
 use crate::settings::Settings;
 use crate::stdin;
 

@@ -5,9 +5,9 @@ use zk_mcp::ServerState;
 
 use super::super::print;
 use super::chosen;
+use super::session::Session;
 use crate::app::Workplace;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::mcp::Session;
 use crate::settings::Settings;
 
 pub(super) async fn tools(work: &Workplace, settings: &Settings, server: Option<&str>) -> Outcome<Exit> {

@@ -1,4 +1,5 @@
 mod allowed;
+mod judged;
 mod verdicts;
 
 use zk_core::service::{Trust, visible_lines};

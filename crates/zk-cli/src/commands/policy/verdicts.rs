@@ -1,18 +1,15 @@
 use serde_json::{Value, json};
 use zk_core::kernel::Bus;
 use zk_core::model::{Effect, Effects};
-use zk_core::service::{CallJudge, CallPlace, Tool, Trust, TrustItem, visible_lines};
-use zk_permission::PermissionGate;
-use zk_permission::{Decision, Verdict, quote_all};
+use zk_core::service::{CallPlace, Tool};
+use zk_permission::quote_all;
 use zk_tools::{ToolsOptions, ToolsPlugin};
 
-use super::super::print;
-use super::allowed::calls;
+use super::judged::judged;
 use crate::app::Workplace;
-use crate::containment::Containment;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::sandbox;
 use crate::settings::Settings;
-use crate::{compose, policy, sandbox};
 
 /// Options of zk that decide a verdict, beside the mode: many programs have options of these names.
 pub(super) const VERDICT_OPTIONS: [&str; 3] = ["--config", "--cwd", "--preset"];
@@ -97,72 +94,4 @@ pub(super) fn test_host(work: &Workplace, settings: &Settings, host: &str) -> Ou
     }
     let effects = Effects::one(Effect::Network { hosts: vec![host.to_owned()] });
     judged(work, settings, "fetch", &|_| Ok(effects.clone()), None)
-}
-
-/// Judges a call; by its arguments too, with which it may have been allowed for good as it is.
-pub(super) fn judged(
-    work: &Workplace,
-    settings: &Settings,
-    tool: &str,
-    effects: &dyn Fn(bool) -> Outcome<Effects>,
-    args: Option<&Value>,
-) -> Outcome<Exit> {
-    let containment = Containment::of(work, settings, settings.permissions.allow_all)?;
-    let effects = &effects(containment.sandbox.is_some())?;
-    let mode = containment.mode;
-    let (judge, _) = policy::judge(work, settings, &containment);
-    let verdict = judge.verdict(tool, effects, &work.cwd);
-    let is_remembered = asks_by_no_rule(&verdict)
-        && args.is_some_and(|args| is_remembered(work, settings, tool, args, effects));
-    let decision = if is_remembered { Decision::Allow } else { verdict.decision };
-    let mut lines = vec![format!("{decision} (mode {mode})")];
-    if is_remembered {
-        lines.push(format!("  allowed for good, exactly this call in {}", work.cwd.display()));
-    }
-    lines.extend(
-        verdict
-            .reasons
-            .iter()
-            .flat_map(|reason| visible_lines(&reason.to_string()))
-            .map(|row| format!("  {row}")),
-    );
-    if tool == "shell" && decision != Decision::Deny {
-        let is_read = containment.for_reads.is_tested() && judge.allows_as_read(tool, effects, &work.cwd);
-        let place = match is_read {
-            true => "a read-only sandbox".to_owned(),
-            false if effects.leaves_context() => "a process of yours, outside of the sandbox".to_owned(),
-            false => containment.place(),
-        };
-        lines.push(format!("  it would run in {place}"));
-    }
-    print(&work.machine, &lines)
-}
-
-/// Whether an earlier answer can settle it: a rule that asks does so every time, and what is denied stays so.
-pub(super) fn asks_by_no_rule(verdict: &Verdict) -> bool {
-    verdict.decision == Decision::Ask
-        && !verdict.reasons.iter().any(|reason| reason.decision == Decision::Ask && reason.rule.is_some())
-}
-
-/// Whether a call with exactly these arguments was allowed for good in this directory.
-pub(super) fn is_remembered(
-    work: &Workplace,
-    settings: &Settings,
-    tool: &str,
-    args: &Value,
-    effects: &Effects,
-) -> bool {
-    let Ok(files) = compose::files(work, settings) else { return false };
-    let Some(bytes) = PermissionGate::remembered_bytes(&files, &work.cwd, tool, args, effects) else {
-        return false;
-    };
-    // The names are without secrets, so a call is known by its bytes alone.
-    let names = calls(work).unwrap_or_default();
-    let items = names.iter().map(|name| TrustItem {
-        project: &work.project,
-        kind: PermissionGate::TRUST_KIND,
-        name,
-        bytes: &bytes,
-    });
-    work.machine.trust.are_trusted(&items.collect::<Vec<_>>()).contains(&true)
 }

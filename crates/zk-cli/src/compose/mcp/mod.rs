@@ -9,14 +9,12 @@ use std::time::Duration;
 use zk_auth::FileStore;
 use zk_core::kernel::{Bus, Plugin};
 use zk_core::service::{Exec, visible_lines};
-use zk_exec::{Environment, LocalStateFiles, ProcessExec, Supervision};
+use zk_exec::{Environment, LocalStateFiles};
 use zk_mcp::{
-    ApprovedScripts, FileEras, FilePins, McpPlugin, McpServers, ServerConfig, ServerRecords, ServerTransport,
-    ServerTrust,
+    ApprovedScripts, FileEras, FilePins, McpPlugin, ServerConfig, ServerRecords, ServerTransport, ServerTrust,
 };
 
 use crate::app::Workplace;
-use crate::exit::{Failure, Outcome};
 use crate::sandbox;
 use crate::settings::Settings;
 
@@ -52,7 +50,7 @@ pub(crate) fn plugin(
 }
 
 /// The plugin with the program's own files, for servers with their variables expanded.
-fn build_plugin(work: &Workplace, settings: &Settings, servers: Vec<ServerConfig>) -> McpPlugin {
+pub(crate) fn build_plugin(work: &Workplace, settings: &Settings, servers: Vec<ServerConfig>) -> McpPlugin {
     let lookup = |name: &str| work.machine.env.text(name).map(str::to_owned);
     let (env, files) = (work.machine.env.clone(), Arc::new(work.machine.host_files.clone()));
     let variables = move |name: &str| env.text(name).map(str::to_owned);
@@ -123,41 +121,4 @@ pub(crate) fn server_records(work: &Workplace, settings: &Settings, dir: PathBuf
     let (servers, _) = settings.mcp_servers();
     let files = Arc::new(LocalStateFiles::new(work.machine.host_files.clone()));
     ServerRecords::new(dir, &work.project, &servers, work.machine.redactor.clone(), files)
-}
-
-/// Servers on a bus of their own, for a command.
-pub(crate) struct Session {
-    pub(crate) bus: Bus,
-    pub(crate) servers: Arc<McpServers>,
-    /// Longest time that the start of all servers may take.
-    pub(crate) longest: Duration,
-    exec: Arc<ProcessExec>,
-}
-
-impl Session {
-    /// Starts these servers and waits until each can be used or not.
-    pub(crate) async fn start(
-        work: &Workplace,
-        settings: &Settings,
-        servers: Vec<ServerConfig>,
-    ) -> Outcome<Self> {
-        let children = Environment::filtered(work.machine.env.without_secrets());
-        let exec = Arc::new(ProcessExec::supervised(children, Supervision::of_this_program()));
-        let longest = servers.iter().map(|server| server.start_cap).max().unwrap_or_default();
-        let bus = Bus::new();
-        bus.install(&build_plugin(work, settings, servers).exec(exec.clone())).map_err(Failure::failed)?;
-        if let Some(dir) = work.machine.dirs.mcp() {
-            server_records(work, settings, dir).yield_to_conversations().keep_states(&bus);
-        }
-        let servers =
-            bus.service::<McpServers>().ok_or_else(|| Failure::failed("MCP servers are not there"))?;
-        let longest = longest + Duration::from_secs(1);
-        servers.warm_up(longest).await;
-        Ok(Self { bus, servers, longest, exec })
-    }
-
-    pub(crate) async fn close(self) {
-        self.bus.close().await;
-        self.exec.close().await;
-    }
 }

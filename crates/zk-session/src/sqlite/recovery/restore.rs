@@ -3,23 +3,22 @@ use std::io;
 
 use zk_core::service::StoreError;
 
-use super::check::Log;
-use super::db::Db;
-use super::error::store_error;
-use super::lock::SessionLock;
-use super::meta::Meta;
-use super::open::{Opened, identity, io_error, reach, set_up};
-use super::recovery;
-use super::row::{self, COLUMNS};
 use crate::index::Index;
 use crate::private_dir::make_private_dir;
+use crate::sqlite::check::Log;
+use crate::sqlite::db::Db;
+use crate::sqlite::error::store_error;
+use crate::sqlite::lock::SessionLock;
+use crate::sqlite::meta::Meta;
+use crate::sqlite::open::{Opened, identity, io_error, reach, set_up};
+use crate::sqlite::row::{self, COLUMNS};
 
 /// Writes the files of an open session again if they are gone: an open file can still be read when its name is
 /// not there any more. Returns the notice of it.
 ///
 /// # Errors
 /// [`StoreError`] when they cannot be written, or when others are in their place. Nothing more is stored then.
-pub(super) fn files(open: &mut Opened) -> Result<Option<String>, StoreError> {
+pub(in crate::sqlite) fn files(open: &mut Opened) -> Result<Option<String>, StoreError> {
     let path = open.files.db();
     match fs::symlink_metadata(&path) {
         Ok(_) if identity(&path) == open.file => return Ok(None),
@@ -40,9 +39,9 @@ pub(super) fn files(open: &mut Opened) -> Result<Option<String>, StoreError> {
     if !open.lock.is_in_place() {
         open.lock = SessionLock::take(&open.files)?;
     }
-    recovery::quarantine(&open.files, &log.unreadable)?;
+    super::quarantine(&open.files, &log.unreadable)?;
     open.db.abandon().map_err(|error| store_error(&error, "let go of", &path, &id))?;
-    recovery::write_again(&open.files, &log)?;
+    super::write_again(&open.files, &log)?;
     let conn = reach(&path, &id)?;
     let meta = Meta::read(&conn).map_err(|error| store_error(&error, "read", &path, &id))?;
     set_up(&conn, false, &path, &id)?;

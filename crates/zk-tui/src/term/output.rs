@@ -1,3 +1,4 @@
+use std::fmt;
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::os::fd::AsFd;
@@ -6,7 +7,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use zk_tui::term::SafeText;
+
+use super::safe::SafeText;
 
 #[cfg(test)]
 mod tests;
@@ -24,7 +26,13 @@ const MIN_WRITE_INTERVAL: Duration = Duration::from_micros(500);
 /// A reader that is slow makes the run slow, at [`MAX_PENDING_BYTES`] bytes; one that went away breaks the output, which
 /// then swallows everything.
 #[derive(Clone)]
-pub(crate) struct Output(Arc<Shared>);
+pub struct Output(Arc<Shared>);
+
+impl fmt::Debug for Output {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Output").finish_non_exhaustive()
+    }
+}
 
 struct Shared {
     state: Mutex<State>,
@@ -47,7 +55,7 @@ struct State {
 
 /// Reason why nothing can be written any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum WriteFailure {
+pub enum WriteFailure {
     /// The reader went away.
     Pipe,
     /// The system said no.
@@ -56,7 +64,10 @@ pub(crate) enum WriteFailure {
 
 impl Output {
     /// Standard output; `on_broken` is called once if it breaks.
-    pub(crate) fn stdout(on_broken: impl Fn() + Send + Sync + 'static) -> std::io::Result<Self> {
+    ///
+    /// # Errors
+    /// When its file cannot be shared, or no thread begins.
+    pub fn stdout(on_broken: impl Fn() + Send + Sync + 'static) -> std::io::Result<Self> {
         let file = File::from(std::io::stdout().as_fd().try_clone_to_owned()?);
         let kind = file.metadata()?.file_type();
         let watched = (kind.is_fifo() || kind.is_socket()).then(|| file.try_clone()).transpose()?;
@@ -91,7 +102,7 @@ impl Output {
     }
 
     /// Adds what `fill` writes. It is called under a lock: it must only append.
-    pub(crate) fn add(&self, fill: impl FnOnce(&mut Vec<u8>)) {
+    pub fn add(&self, fill: impl FnOnce(&mut Vec<u8>)) {
         let mut state = self.0.lock();
         while state.pending.len() >= MAX_PENDING_BYTES && state.broken.is_none() && !state.no_waiting {
             state = self.0.taken.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -109,7 +120,7 @@ impl Output {
     }
 
     /// Adds a text, as lines.
-    pub(crate) fn text(&self, text: &SafeText) {
+    pub fn text(&self, text: &SafeText) {
         self.add(|out| {
             out.extend_from_slice(text.as_str().as_bytes());
             if !text.as_str().ends_with('\n') {
@@ -119,19 +130,19 @@ impl Output {
     }
 
     /// Lets nobody wait for the reader from now on, so that a stopped run can end.
-    pub(crate) fn stop_waiting(&self) {
+    pub fn stop_waiting(&self) {
         self.0.lock().no_waiting = true;
         self.0.taken.notify_all();
     }
 
     /// Writes what is left, for at most `limit`, and says how it went.
-    pub(crate) fn finish(&self, limit: Duration) -> Option<WriteFailure> {
+    pub fn finish(&self, limit: Duration) -> Option<WriteFailure> {
         self.0.lock().closed = true;
         self.flush(limit)
     }
 
     /// Waits until what was added is written, for at most `limit`, and says how it went.
-    pub(crate) fn flush(&self, limit: Duration) -> Option<WriteFailure> {
+    pub fn flush(&self, limit: Duration) -> Option<WriteFailure> {
         self.0.filled.notify_one();
         let unwritten =
             |state: &mut State| state.broken.is_none() && (state.writing || !state.pending.is_empty());

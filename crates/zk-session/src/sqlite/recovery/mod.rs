@@ -1,3 +1,5 @@
+pub(super) mod restore;
+
 use std::collections::HashSet;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
