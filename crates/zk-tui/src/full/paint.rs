@@ -1,7 +1,8 @@
 use std::fmt::Write;
 
 use crate::inline::{Abilities, Caret, Size};
-use crate::row::Row;
+use crate::row::{FILL, Row};
+use crate::text::columns;
 
 /// Draws on the alternate screen of a terminal: every row has its place, and those that changed are written.
 #[derive(Debug, Default)]
@@ -47,7 +48,8 @@ impl FullScreen {
             if *old != new {
                 let _ = write!(out, "\u{1b}[{};1H{new}", at + 1);
                 // After a full row the cursor stands in its last column, which would be erased.
-                if rows.get(at).map_or(0, Row::columns) < size.width {
+                let is_full = |row: &Row| columns(row.text().trim_end_matches(' ')) >= size.width;
+                if !rows.get(at).is_some_and(is_full) && !new.contains(FILL) {
                     out.push_str("\u{1b}[K");
                 }
                 *old = new;

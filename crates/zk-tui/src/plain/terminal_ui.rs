@@ -292,7 +292,7 @@ fn line_style(style: Style) -> Style {
         Tone::Red => Style::RED,
         Tone::Green => Style::GREEN,
         Tone::Yellow => Style::YELLOW,
-        Tone::Cyan | Tone::Magenta => Style::CYAN,
+        Tone::Cyan | Tone::Blue | Tone::Magenta => Style::CYAN,
         Tone::Plain if style.bold => Style::BOLD,
         Tone::Plain if style.dim => Style::DIM,
         Tone::Plain => Style::PLAIN,
