@@ -11,7 +11,7 @@ use self::item::{Answer, Item, bytes_of};
 use crate::full::Log;
 use crate::markdown::Markdown;
 use crate::row::{Row, Style};
-use crate::view::{Detail, Kind, Reads, block_rows, kind, open_rows, thought_row};
+use crate::view::{Detail, Kind, Reads, block_rows, kind, open_rows, running_seconds, thought_row};
 
 /// Bytes of printed rows that may wait, such as while the alternate screen is in use: the oldest are left out beyond that.
 const WAITING: usize = 64 * 1024 * 1024;
@@ -254,7 +254,7 @@ impl Transcript {
                     let rows = match answer {
                         Some(answer) => answer.markdown.open_rows(),
                         None if block.closed => self.closed_rows(block),
-                        None => open_rows(block),
+                        None => open_rows(block, self.width, running_seconds(&self.view.status)),
                     };
                     let began = answer.as_ref().is_some_and(|answer| answer.began);
                     add(if began { Kind::Hidden } else { kind(block) }, rows);
@@ -325,7 +325,7 @@ impl Transcript {
         let (width, room) = (self.width, self.room);
         if let Some(Item::Block { answer, .. }) = self.items.iter_mut().rev().find(|item| is_this(item)) {
             answer.get_or_insert_with(|| {
-                let mut markdown = Markdown::new(width);
+                let mut markdown = Markdown::new(width).with_margin();
                 room.into_iter().for_each(|room| markdown.set_room(room));
                 Box::new(Answer { markdown, fed: 0, began: false })
             });
@@ -360,7 +360,7 @@ impl Transcript {
                     None => {
                         self.waits.remove(id);
                         if matches!(&item, Item::Block { answer: Some(answer), .. } if answer.began) {
-                            rows.push(Row::of(Style::YELLOW, "(this answer broke off and is not kept)"));
+                            rows.push(Row::of(Style::YELLOW, "  (this answer broke off and is not kept)"));
                             self.last = Kind::Log;
                         }
                         continue;

@@ -9,6 +9,9 @@ use crate::keys::Key;
 use crate::question::{CardState, Outcome};
 use crate::row::{Row, Style};
 
+/// Hint about a key that does nothing while a question waits.
+pub(super) const QUESTION_WAITS: &str = "a question waits: answer it first";
+
 /// Questions, and the keys that may answer them.
 impl App {
     pub(super) fn ask(&mut self, card: Option<Card>, now: Duration) {

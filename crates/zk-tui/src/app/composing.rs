@@ -76,7 +76,7 @@ impl App {
             actions.push(Action::Quit);
         } else {
             self.timing.interrupted = Some(now);
-            self.hint = Some("Ctrl-C again, or Ctrl-D, ends the conversation");
+            self.set_hint("Ctrl-C again, or Ctrl-D, ends the conversation");
         }
     }
 
@@ -133,11 +133,11 @@ impl App {
     /// Ends the conversation; once what the host does is done, but not while a run goes on.
     fn end_of_input(&mut self, actions: &mut Vec<Action>) {
         if self.has_run() {
-            self.hint = Some("Esc stops the run, then Ctrl-D ends the conversation");
+            self.set_hint("Esc stops the run, then Ctrl-D ends the conversation");
             return;
         }
         if self.is_busy {
-            self.hint = Some("the conversation ends once this is done: Esc stops it");
+            self.set_hint("the conversation ends once this is done: Esc stops it");
         }
         actions.push(Action::Quit);
     }
@@ -202,7 +202,7 @@ impl App {
         let waits = typed.starts_with('!');
         let is_command = typed.starts_with('/') && !typed.starts_with("/skill:");
         if is_running && (self.is_busy || is_command) {
-            self.hint = Some("commands wait for the end of the run: Esc stops it");
+            self.set_hint("commands wait for the end of the run: Esc stops it");
             return;
         }
         let text = self.composer.take().trim().to_owned();
@@ -232,11 +232,12 @@ impl App {
                         }
                         _ => None,
                     });
-                self.hint = Some(match answer.map(|answer| self.copy(&answer)) {
+                let said = match answer.map(|answer| self.copy(&answer)) {
                     Some(true) => "the last answer is in the clipboard of the terminal, if it allows that",
                     Some(false) => "the last answer is too long for the clipboard of a terminal",
                     None => "there is no answer yet",
-                });
+                };
+                self.set_hint(said);
             }
             _ => return false,
         }

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::focus::{Aid, Focus, Search};
-use super::layout::{Parts, Rooms, list_room, live_rows};
+use super::layout::{Parts, Rooms, list_room, live_rows, placeholder};
 use super::{App, FRAME_INTERVAL, MAX_FRAMES_PER_SECOND, RESIZE_PAUSE, SIZE_ANSWER_WAIT, TMUX_RESIZE_PAUSE};
 use crate::inline::{Caret, Size};
 use crate::question::CardState;
@@ -83,17 +83,20 @@ impl App {
     /// The texts that wait; the first row says how many questions do.
     fn waiting_rows(&self) -> Vec<Row> {
         let view = self.transcript.view();
-        let mut rows = queue_rows(&view.queue, self.is_running());
-        let mut questions = match view.cards.len().saturating_sub(1) {
-            0 => return rows,
-            1 => Row::of(Style::YELLOW, "1 more question waits"),
-            more => Row::of(Style::YELLOW, &format!("{more} more questions wait")),
+        let width = self.screen.size().width;
+        let questions = match view.cards.len().saturating_sub(1) {
+            0 => return queue_rows(&view.queue, self.is_running(), width),
+            1 => Row::of(Style::YELLOW, "  1 more question waits"),
+            more => Row::of(Style::YELLOW, &format!("  {more} more questions wait")),
         };
+        let room = width.saturating_sub(questions.columns() + 1);
+        let mut rows = queue_rows(&view.queue, self.is_running(), room);
         match rows.first_mut() {
             Some(first) => {
-                questions = questions.with(Style::DIM, " · ");
-                questions.append(first);
-                *first = questions;
+                let mut both = questions.with(Style::DIM, " · ");
+                // Without its margin.
+                both.append(&first.cut(2, first.text_len()));
+                *first = both;
             }
             None => rows.push(questions),
         }
@@ -102,12 +105,12 @@ impl App {
 
     pub(super) fn parts(&self, size: Size) -> Parts {
         let view = self.transcript.view();
-        let mut status = status_row(&view.status, &self.model, self.transcript.spent());
+        let mut status = status_row(&view.status, &self.model, self.transcript.spent(), size.width);
         if status.is_none() && self.is_busy {
-            status = Some(Row::of(Style::DIM, "Esc stops"));
+            status = Some(Row::of(Style::DIM, "  Esc stops"));
         }
-        if let Some(hint) = self.hint {
-            status = Some(Row::of(Style::DIM, hint));
+        if let Some(hint) = &self.hint {
+            status = Some(Row::of(Style::DIM, &format!("  {hint}")));
         }
         let mut queue = self.focus.list().map(|list| list.rows(size.width)).unwrap_or_default();
         let waiting = self.waiting_rows();
@@ -145,12 +148,19 @@ impl App {
                 status,
                 composer: vec![row],
                 caret: Some(caret),
+                placeholder: None,
             };
         }
         let mut card = self.focus.card().map(CardState::rows).unwrap_or_default();
         if self.focus.card().is_none() && (self.shows_keys || self.composer.text() == "?") {
             card = self.key_rows(size);
         }
-        Parts { open: Vec::new(), card, queue, status, composer, caret: Some(caret) }
+        let says_what = card.is_empty()
+            && self.composer.is_empty()
+            && !self.is_running()
+            && !self.keyboard.vim.is_normal()
+            && matches!(self.focus, Focus::Composer(Aid::None | Aid::Awaited));
+        let placeholder = composer.first().filter(|_| says_what).and_then(|row| placeholder(row, size.width));
+        Parts { open: Vec::new(), card, queue, status, composer, caret: Some(caret), placeholder }
     }
 }

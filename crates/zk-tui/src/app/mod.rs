@@ -11,12 +11,13 @@ mod picking;
 mod pressing;
 mod state;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use zk_view::{Activity, Block, Intent, Patch, View, sanitise};
 
-use self::asking::describe_card;
+use self::asking::{QUESTION_WAITS, describe_card};
 use self::focus::{Aid, Focus};
 use self::layout::card_room;
 use self::state::{Alternate, Host, Keyboard, Output, Timing};
@@ -120,7 +121,7 @@ pub struct App {
     shows_keys: bool,
     /// The host runs something of its own.
     is_busy: bool,
-    hint: Option<&'static str>,
+    hint: Option<Cow<'static, str>>,
     timing: Timing,
     output: Output,
     host: Host,
@@ -216,8 +217,9 @@ impl App {
         let first = view.cards.first();
         if self.focus.card().map(|card| card.card().id) != first.map(|card| card.id) {
             let card = first.cloned();
-            // The question that the notice was about is answered.
+            // The question that the notice was about is answered, and what was said of it no longer holds.
             self.timing.late_notice = None;
+            self.hint.take_if(|hint| hint == QUESTION_WAITS);
             if let Some(card) = &card {
                 let text = describe_card(card);
                 self.notify(text, now);
@@ -276,8 +278,8 @@ impl App {
     }
 
     /// Says something in the place of the status, until the next key.
-    pub fn set_hint(&mut self, hint: &'static str) {
-        self.hint = Some(hint);
+    pub fn set_hint(&mut self, hint: impl Into<Cow<'static, str>>) {
+        self.hint = Some(hint.into());
         self.output.is_dirty = true;
     }
 

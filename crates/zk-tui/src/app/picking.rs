@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use zk_view::{Block, View};
 
+use super::asking::QUESTION_WAITS;
 use super::focus::{Aid, Focus};
 use super::state::Reading;
 use super::{Action, App};
@@ -18,7 +19,7 @@ impl App {
 
     pub(super) fn open_picker(&mut self, kind: PickerKind) {
         if self.focus.card().is_some() {
-            self.hint = Some("a question waits: answer it first");
+            self.set_hint(QUESTION_WAITS);
             return;
         }
         self.focus = Focus::Picker(Picker::new(kind, &self.host.completer, self.transcript.view()));
@@ -38,13 +39,13 @@ impl App {
         match picked {
             Picked::Job { id, kill } => actions.push(Action::Job { id, kill }),
             Picked::Line(_) if self.is_running() => {
-                self.hint = Some("commands wait for the end of the run: Esc stops it");
+                self.set_hint("commands wait for the end of the run: Esc stops it");
             }
             Picked::Line(line) => actions.push(Action::Line(line)),
             Picked::Text(text) => {
                 // A command begins a line, a file may stand anywhere.
                 if text.starts_with('/') && !self.composer.is_empty() {
-                    self.hint = Some("a command begins an empty line");
+                    self.set_hint("a command begins an empty line");
                 } else {
                     self.composer.insert(&text);
                 }

@@ -8,7 +8,7 @@ use crate::app::Mask;
 use crate::markdown::Markdown;
 use crate::row::{Row, Style};
 use crate::text::soft_split;
-use crate::view::{Detail, Kind, Reads, block_rows, kind, open_rows, thought_row};
+use crate::view::{Detail, Kind, Reads, block_rows, kind, open_rows, running_seconds, thought_row};
 
 /// Rows of the program that are kept: the last ones.
 const MAX_PRINTED_ROWS: usize = 2000;
@@ -198,7 +198,7 @@ impl Drawer {
                                 rows
                             }
                             _ if block.closed => block_rows(&block, self.width, self.detail),
-                            _ => open_rows(&block),
+                            _ => open_rows(&block, self.width, running_seconds(&view.status)),
                         };
                         (rows, block.closed)
                     });
@@ -257,9 +257,13 @@ impl Drawer {
 
     fn answer(&mut self, block: &Block, text: &str, is_apart: bool) -> Drawn {
         let width = self.width;
-        let mut growing = self.growing.take().filter(|growing| growing.id == block.id).unwrap_or_else(|| {
-            Growing { id: block.id.clone(), markdown: Markdown::new(width), fed: 0, rows: Rc::default() }
-        });
+        let mut growing =
+            self.growing.take().filter(|growing| growing.id == block.id).unwrap_or_else(|| Growing {
+                id: block.id.clone(),
+                markdown: Markdown::new(width).with_margin(),
+                fed: 0,
+                rows: Rc::default(),
+            });
         let mut ready = Vec::new();
         // In pieces: the rows of all of a long text, before they are split, would need several times its memory.
         while let Some(piece) = text.get(growing.fed..).filter(|rest| !rest.is_empty()) {

@@ -19,7 +19,7 @@ use self::highlight::{COLOURED, Highlighter};
 use self::lines::{Fence, Starts, indent_of, starts};
 use self::render::{Item, render};
 use crate::row::{Row, Style};
-use crate::view::counted;
+use crate::view::{MARGIN, counted};
 
 /// Bytes of an open block after which it is cut: what one frame may have to draw.
 const MAX_OPEN: usize = 16 * 1024;
@@ -34,6 +34,8 @@ const WITHIN_ITEM: usize = 2;
 #[derive(Debug)]
 pub struct Markdown {
     width: usize,
+    /// Whether prose has a margin. Code, which can be copied, has none.
+    has_margin: bool,
     /// Number of lines of a table that are held back.
     room: usize,
     open: Open,
@@ -78,6 +80,7 @@ impl Markdown {
     pub fn new(width: usize) -> Self {
         Self {
             width: width.max(1),
+            has_margin: false,
             room: ROOM,
             open: Open::Nothing,
             source: String::new(),
@@ -89,6 +92,30 @@ impl Markdown {
             joins: false,
             colours_left: COLOURED,
         }
+    }
+
+    /// Draws prose with a margin.
+    #[must_use]
+    pub fn with_margin(self) -> Self {
+        Self { has_margin: true, ..self }
+    }
+
+    fn margin(&self) -> &'static str {
+        if self.has_margin { MARGIN } else { "" }
+    }
+
+    /// Rows of a table behind the margin.
+    fn behind_margin(&self, rows: Vec<Row>) -> Vec<Row> {
+        let behind = |row: Row| {
+            let mut whole = Row::of(Style::PLAIN, self.margin());
+            whole.append(&row);
+            whole
+        };
+        if self.has_margin { rows.into_iter().map(behind).collect() } else { rows }
+    }
+
+    fn table_width(&self) -> usize {
+        self.width.saturating_sub(self.margin().len()).max(1)
     }
 
     /// Draws for another width from now on; what is drawn already stays.
@@ -157,9 +184,10 @@ impl Markdown {
         }
         if matches!(self.open, Open::Paragraph) && lines::is_table(&source) {
             let count = source.lines().count().saturating_sub(2);
-            rows.push(Row::of(Style::DIM, &format!("┄ table, {} so far", counted(count as u64, "row"))));
+            let so_far = counted(count as u64, "row");
+            rows.push(Row::of(Style::DIM, &format!("{}┄ table, {so_far} so far", self.margin())));
         } else {
-            rows.extend(render(&source, self.width, self.item()));
+            rows.extend(render(&source, self.width, self.margin(), self.item()));
         }
         rows
     }
@@ -220,7 +248,9 @@ impl Markdown {
             && !is_blank
             && !starts(line).interrupts_paragraph()
         {
-            self.ready.extend(table.line(line));
+            let rows = table.line(line);
+            let rows = self.behind_margin(rows);
+            self.ready.extend(rows);
             return;
         }
         let goes_on = match &mut self.open {
@@ -276,9 +306,10 @@ impl Markdown {
         if self.source.lines().count() <= self.room && self.source.len() <= MAX_OPEN {
             return;
         }
-        if let Some((table, rows)) = GrowingTable::begin(&self.source, self.width) {
+        if let Some((table, rows)) = GrowingTable::begin(&self.source, self.table_width()) {
             let separator = self.separator();
             self.ready.extend(separator);
+            let rows = self.behind_margin(rows);
             self.ready.extend(rows);
             (self.began, self.joins) = (true, false);
             self.source.clear();
@@ -338,7 +369,7 @@ impl Markdown {
         if !self.source.trim().is_empty() {
             let rows = self.separator();
             self.ready.extend(rows);
-            self.ready.extend(render(&self.source, self.width, self.item()));
+            self.ready.extend(render(&self.source, self.width, self.margin(), self.item()));
             (self.began, self.joins) = (true, false);
         }
         (self.is_within_line, self.is_rest) = (false, false);

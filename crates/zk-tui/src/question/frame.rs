@@ -316,12 +316,7 @@ mod tests {
         let diff = "--- a\n+++ b\n@@ -8,2 +8,2 @@\n kept\n--- count(a, b)\n+-- count(a, c)\n";
         let preview = Display::Diff { path: "q.sql".to_owned(), diff: diff.to_owned() };
         let shown = shown(&approval(json!({}), Some(preview.clone())));
-        for row in [
-            "│        8  kept\n",
-            "│        9 --- count(a, b)\n",
-            "│        9 +-- count(a, c)\n",
-            "│   @@ -8,2 +8,2 @@\n",
-        ] {
+        for row in ["│     8   kept\n", "│     9 - -- count(a, b)\n", "│     9 + -- count(a, c)\n"] {
             assert!(shown.contains(row), "{shown}");
         }
         let frame = Frame::of_approval(&approval(json!({}), Some(preview)), None, 40);

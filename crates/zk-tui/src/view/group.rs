@@ -3,7 +3,8 @@ use std::sync::Arc;
 use zk_core::model::CallKind;
 use zk_view::{Block, Call, CallState, Content};
 
-use super::block::{LINE, block_rows, indented};
+use super::block::{block_rows, edge_columns, indented};
+use super::call::{MAX_LINE_CHARS, head};
 use super::{Detail, counted};
 use crate::row::{Row, Style};
 use crate::text::clip;
@@ -58,12 +59,28 @@ impl Reads {
             [] => Vec::new(),
             [only] => block_rows(only, width, Detail::Short),
             [first, ..] => {
-                let what: Vec<&str> =
+                let summaries: Vec<&str> =
                     blocks.iter().filter_map(|block| call(block)).map(|call| call.summary.as_str()).collect();
-                let count = counted(blocks.len() as u64, "read");
-                let text = clip(&what.join(", "), LINE);
-                indented(first, vec![Row::of(Style::CYAN, &format!("● {count}: ")).with(Style::DIM, &text)])
+                let text = Row::of(Style::PLAIN, &clip(&listed(&summaries), MAX_LINE_CHARS));
+                let facts = Row::of(Style::DIM, &counted(blocks.len() as u64, "read"));
+                let width = width.saturating_sub(edge_columns(first));
+                indented(first, head(Style::GREEN, "✓", &text, &facts, width))
             }
         }
     }
+}
+
+/// Summaries after each other; one that begins with the word of the one before goes without it.
+fn listed(summaries: &[&str]) -> String {
+    let mut text = String::new();
+    let mut before = None;
+    for summary in summaries {
+        let (verb, rest) = summary.split_once(' ').unwrap_or((summary, ""));
+        if before.is_some() {
+            text.push_str(", ");
+        }
+        text.push_str(if before == Some(verb) && !rest.is_empty() { rest } else { summary });
+        before = Some(verb);
+    }
+    text
 }

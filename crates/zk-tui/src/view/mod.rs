@@ -1,19 +1,43 @@
 //! Rows of what a view holds.
 
 mod block;
+mod call;
 mod diff;
 mod group;
 mod keys;
 mod status;
+mod status_row;
 
-pub(crate) use block::{Detail, Kind, block_rows, kind, open_rows, thought_row};
-pub(crate) use diff::whole_diff;
+pub(crate) use block::{Detail, Kind, MARGIN, block_rows, kind, open_rows, thought_row};
+pub(crate) use call::{duration, exit_words, with_facts};
+pub(crate) use diff::{short_diff, whole_diff};
 pub(crate) use group::Reads;
 pub(crate) use keys::key_table;
-pub use status::{ModelFacts, status_line};
-pub(crate) use status::{agent_facts, agent_rows, job_rows, queue_rows, silence, status_row};
+pub use status::status_line;
+pub(crate) use status::{agent_facts, agent_rows, job_rows, queue_rows, silence};
+pub use status_row::ModelFacts;
+pub(crate) use status_row::{dollars, running_seconds, status_row};
 
 /// A number of things.
 pub(crate) fn counted(count: u64, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+/// A number of tokens, in short.
+pub(crate) fn thousands(tokens: u64) -> String {
+    match tokens {
+        0..1000 => tokens.to_string(),
+        1000..1_000_000 if tokens.is_multiple_of(1000) => format!("{}k", tokens / 1000),
+        1000..1_000_000 => format!("{:.1}k", tokens as f64 / 1e3),
+        _ if tokens.is_multiple_of(1_000_000) => format!("{}M", tokens / 1_000_000),
+        _ => format!("{:.1}M", tokens as f64 / 1e6),
+    }
+}
+
+/// A duration in the larger of the units that say it well.
+pub(crate) fn rounded(ms: u64) -> String {
+    match (ms + 500) / 1000 {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds => format!("{} min", (seconds + 30) / 60),
+    }
 }

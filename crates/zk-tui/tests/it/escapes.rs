@@ -251,7 +251,7 @@ fn shown_everywhere(text: &str, asked: &str) -> String {
         app.tick(now);
         sent += &app.frame(now);
     };
-    app.set_model(ModelFacts { name: format!("m{text}"), mode: format!("m{text}") });
+    app.set_model(ModelFacts { name: format!("m{text}"), mode: format!("m{text}"), ..ModelFacts::default() });
     app.print(zk_tui::Style::PLAIN, text);
     let mut all = contents(text);
     let body = json!({"form": {"form": "diff", "path": text, "added": 2, "removed": 1}, "lines": ["@@ -1 +1,2 @@", format!("-{text}"), format!("+{text}"), "+"], "total_lines": 4, "expandable": true});

@@ -175,7 +175,7 @@ pub(crate) fn card(args: Value) -> Card {
 fn a_line_is_sent_and_remembered_and_history_comes_back() {
     let mut desk = desk();
     desk.type_in("hello");
-    assert!(desk.shown().ends_with("› hello"));
+    assert!(desk.shown().contains("\n› hello\n"));
     assert_eq!(desk.emulator.cursor().1, 7);
     desk.keys("\r");
     assert_eq!(desk.actions, [Action::Remember("hello".into()), Action::Line("hello".into())]);
@@ -259,7 +259,13 @@ fn during_a_run_enter_steers_tab_queues_and_both_stay_in_sight() {
     );
     let queued = |id, steers, text: &str| Queued { id, steers, text: text.into() };
     desk.patch(Patch::Queue { queued: vec![queued(1, true, "left"), queued(2, false, "then right")] });
-    assert!(desk.shown().contains("↳ steers: left\n⏎ next: then right\n"), "{}", desk.shown());
+    assert!(
+        desk.shown().contains(
+            "  ↳ at the next step: left\n  ↳ then: then right                          Alt-↑ edits it\n"
+        ),
+        "{}",
+        desk.shown()
+    );
     desk.actions.clear();
     desk.keys("\x1b[1;3A");
     assert_eq!(desk.actions, [Action::Intent(Intent::Unqueue { id: 2 })]);
@@ -610,9 +616,13 @@ fn who_looks_elsewhere_is_told_of_a_question_once_and_who_looks_is_not() {
 #[test]
 fn the_status_row_says_how_full_the_context_is() {
     let mut desk = desk();
-    desk.app.set_model(ModelFacts { name: "opus".into(), mode: "ask".into() });
+    desk.app.set_model(ModelFacts { name: "opus".into(), mode: "ask".into(), ..ModelFacts::default() });
     desk.wait(20);
-    assert!(desk.shown().contains("opus · mode ask\n"), "{}", desk.shown());
+    assert!(
+        desk.shown().contains("  ask                                                   opus"),
+        "{}",
+        desk.shown()
+    );
     let status: Status = serde_json::from_value(json!({
         "activity": {"doing": "idle"}, "activity_ms": 0, "tokens_read": 0, "tokens_written": 0, "context_tokens": 150_000,
         "gauge": {"tokens": 150_000, "usable": 200_000, "percent": 75, "colour": "yellow", "compactions": 2},
@@ -620,7 +630,7 @@ fn the_status_row_says_how_full_the_context_is() {
     .unwrap();
     desk.patch(Patch::Status { status });
     assert!(
-        desk.shown().contains("opus · context 75 % of 200k · compacted 2 times · mode ask"),
+        desk.shown().contains("  ask                opus · context 75 % · compacted 2 times"),
         "{}",
         desk.shown()
     );
@@ -629,7 +639,7 @@ fn the_status_row_says_how_full_the_context_is() {
 #[test]
 fn during_a_run_the_status_row_says_the_model_and_how_long_the_run_takes() {
     let mut desk = desk_of(Size::new(120, 16));
-    desk.app.set_model(ModelFacts { name: "opus".into(), mode: "ask".into() });
+    desk.app.set_model(ModelFacts { name: "opus".into(), mode: "ask".into(), ..ModelFacts::default() });
     let running = |gauge: Value| -> Status {
         serde_json::from_value(json!({
             "activity": {"doing": "thinking"}, "activity_ms": 3000, "run_ms": 75_000, "tokens_read": 0, "tokens_written": 20,
@@ -641,20 +651,20 @@ fn during_a_run_the_status_row_says_the_model_and_how_long_the_run_takes() {
     desk.patch(Patch::Status { status: running(gauge) });
     assert!(
         desk.shown().contains(
-            "Esc stops · thinking, 3 s · 20 tokens · context 2 % of 100k · $0.5000 · opus · run 75 s\n"
+            "  ◐ 75 s · thinking · ↓20 · Esc stops · Enter: at the next step · Tab: afterwards       ask · opus · context 2 % · $0.50"
         ),
         "{}",
         desk.shown()
     );
     assert!(!desk.shown().contains("compacted"), "a badge stands for a compaction");
     desk.patch(Patch::Status { status: running(Value::Null) });
-    assert!(desk.shown().contains("20 tokens · $0.5000 · opus · run 75 s\n"), "{}", desk.shown());
+    assert!(desk.shown().contains("  ask · opus · $0.50"), "{}", desk.shown());
     // The runs before count too.
     let end = json!({"type": "end", "status": "completed", "turns": 1, "tokens_read": 1, "tokens_written": 1,
         "cost": 0.25, "cost_is_partial": false, "duration_ms": 10});
     desk.patch(Patch::Open { block: block("b9", true, None, &end) });
     desk.patch(Patch::Status { status: running(Value::Null) });
-    assert!(desk.shown().contains("20 tokens · $0.7500 · opus · run 75 s\n"), "{}", desk.shown());
+    assert!(desk.shown().contains("  ask · opus · $0.75"), "{}", desk.shown());
 }
 
 #[test]
@@ -664,8 +674,9 @@ fn what_waits_stays_in_sight_beside_a_question_of_any_length() {
     let command: String = (0..100).map(|n| format!("echo {n}\n")).collect();
     desk.patch(Patch::Queue { queued: vec![Queued { id: 1, steers: true, text: "and then".into() }] });
     desk.ask(json!({"command": command}));
-    assert!(desk.shown().contains("↳ steers: and then\n"), "{}", desk.shown());
-    for (id, waits) in [(8, "1 more question waits · ↳"), (9, "2 more questions wait · ↳ steers: and then\n")]
+    assert!(desk.shown().contains("↳ at the next step: and then "), "{}", desk.shown());
+    for (id, waits) in
+        [(8, "1 more question waits · ↳"), (9, "  2 more questions wait · ↳ at the next step: and then\n")]
     {
         let mut other = card(json!({"command": "touch x"}));
         other.id = serde_json::from_value(json!(id)).unwrap();
@@ -674,7 +685,7 @@ fn what_waits_stays_in_sight_beside_a_question_of_any_length() {
     }
     let shown = desk.shown();
     assert!(shown.contains("┌ shell wants to run") && shown.contains("no, with [w]ords"), "{shown}");
-    assert!(shown.trim_end().ends_with('›'), "there is a row to type in: {shown}");
+    assert!(shown.contains("\n›\n"), "there is a row to type in: {shown}");
     let first = serde_json::from_value(json!(7)).unwrap();
     desk.patch(Patch::Answered { id: first });
     assert!(desk.shown().contains("1 more question waits"), "{}", desk.shown());
