@@ -120,6 +120,10 @@ impl Engine {
             match &entry.kind {
                 EntryKind::Message { message, usage } => {
                     self.own.restore_plugins(&mut self.core, &mut state.run);
+                    if let Some(turn) = usage {
+                        let tokens = turn.usage.context() + turn.usage.output;
+                        self.core.view.edit(|view| view.status.context_tokens = Some(tokens));
+                    }
                     if message.role == Role::Assistant {
                         self.restore_answer(&mut state, message, usage.as_deref());
                     } else {

@@ -138,6 +138,12 @@ impl Engine {
         self.core.set_status(Status { context_tokens, gauge, ..Status::default() });
     }
 
+    /// Forgets how full the context was.
+    pub(super) fn forget_fill(&mut self) {
+        let status = self.core.view.status.clone();
+        self.core.set_status(Status { gauge: None, context_tokens: None, ..status });
+    }
+
     /// Shows how full the context is.
     pub(super) fn set_gauge(&mut self, gauge: Option<ContextGauge>) {
         let status = self.core.view.status.clone();

@@ -251,7 +251,8 @@ impl Reduce for ContextCompaction {
                 engine
                     .note(NoteLevel::Info, "everything is sent again: the window of this model has the room");
             }
-            // Whoever took it back is answered.
+            // Whoever took it back is answered. What the next request has is not known before it.
+            CompactionStage::Undone if origin.depth == 0 => engine.forget_fill(),
             CompactionStage::Undone | CompactionStage::Restored => {}
         }
     }
