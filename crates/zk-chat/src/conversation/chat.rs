@@ -68,10 +68,15 @@ pub(crate) enum LineOutcome {
     Reload(Arc<dyn ConversationFactory>),
 }
 
-/// Goes on with the next permission mode, and shows which.
-fn show_next_mode(modes: &ModeSwitch, screen: &SharedScreen) {
+/// Goes on with the next permission mode, and says which.
+pub(crate) fn next_mode(modes: &ModeSwitch) -> String {
     let mode = modes.cycle();
-    screen.line(Style::YELLOW, &format!("mode {mode}: {}", mode.describe()));
+    format!("mode {mode}: {}", mode.describe())
+}
+
+/// Goes on with the next permission mode, and shows which in a line.
+fn show_next_mode(modes: &ModeSwitch, screen: &SharedScreen) {
+    screen.line(Style::YELLOW, &next_mode(modes));
 }
 
 /// Provides the commands of a conversation on a terminal.
@@ -175,33 +180,6 @@ impl Chat {
             on_busy: Mutex::default(),
             beside: tokio::sync::Mutex::new(beside),
         })
-    }
-
-    pub(crate) fn greet(&self) {
-        let model = self.agent.model().reference();
-        let (setup, is_resumed) = (self.factory.setup(), self.sessions.is_resumed());
-        let kept = match self.sessions.open_session() {
-            Some(open) if is_resumed => format!("session {} continues", open.id()),
-            Some(_) => "session saved".to_owned(),
-            None => "session not saved".to_owned(),
-        };
-        self.screen.line(Style::DIM, &format!("zk {} · {model} · {kept}", env!("CARGO_PKG_VERSION")));
-        if setup.allow_all {
-            let text = format!("every tool runs without asking ({})", setup.phrases.allow_all);
-            self.screen.line(Style::YELLOW, &text);
-        }
-        if let Some(modes) = self.agent.bus().service::<ModeSwitch>() {
-            let mode = modes.chosen();
-            let text = format!("mode {mode}: {} · Shift-Tab changes it", mode.describe());
-            self.screen.line(Style::DIM, &text);
-        }
-        self.screen.line(Style::DIM, "/help lists the commands, !command runs one of your own, Ctrl-D ends");
-        // The drawn screen shows it as it was drawn when it took place.
-        if is_resumed && self.lines().is_some() {
-            for line in session_commands::last_exchange(&self.view.view().blocks) {
-                self.screen.line(Style::DIM, &line);
-            }
-        }
     }
 
     /// Parts that effects of the view are carried out on.

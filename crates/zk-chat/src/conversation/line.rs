@@ -162,7 +162,7 @@ impl Chat {
         match outcome {
             Some(CommandOutcome::Done) => LineOutcome::Done,
             Some(CommandOutcome::Show(text)) => {
-                text.lines().for_each(|line| self.screen.line(Style::PLAIN, line));
+                text.lines().for_each(|said| self.screen.line(style_of(line, said), said));
                 LineOutcome::Done
             }
             Some(CommandOutcome::Prompt(text)) => self.submit(text).await,
@@ -332,5 +332,23 @@ impl Chat {
             message.role == Role::User && message.injected_by.is_none() && message.text() == prompt
         };
         self.agent.history().last().is_some_and(is_it)
+    }
+}
+
+/// The style of a line that the command `typed` said: headings of its list of commands are heavy.
+pub(crate) fn style_of(typed: &str, said: &str) -> Style {
+    let is_heading = !said.is_empty() && !said.starts_with(' ');
+    if typed.trim() == "/help" && is_heading { Style::BOLD } else { Style::PLAIN }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headings_of_the_list_of_commands_are_heavy() {
+        assert_eq!(style_of("/help", "model"), Style::BOLD);
+        assert_eq!(style_of("/help", "  /model   another"), Style::PLAIN);
+        assert_eq!(style_of("/models", "model"), Style::PLAIN);
     }
 }

@@ -3,6 +3,7 @@ pub(crate) mod bash;
 pub(crate) mod chat;
 pub(crate) mod commands_during_run;
 pub(crate) mod effects;
+pub(crate) mod greeting;
 pub(crate) mod job_rows;
 pub(crate) mod line;
 pub(crate) mod reload;

@@ -181,6 +181,11 @@ pub trait ConversationFactory: Send + Sync {
         None
     }
 
+    /// Servers of tools that an agent has, in a few words each.
+    fn servers(&self, _agent: &Agent) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Describes the error of a run, with what to do next.
     fn describe_error(&self, error: &AgentError) -> String {
         error.to_string()

@@ -8,3 +8,4 @@ pub(crate) mod person_exec;
 pub(crate) mod sessions;
 pub(crate) mod setup;
 pub(crate) mod start;
+pub(crate) mod workplace;

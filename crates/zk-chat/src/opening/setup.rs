@@ -52,6 +52,10 @@ pub struct ChatSetup {
     pub program_path: Option<OsString>,
     /// Directory worked in, canonical.
     pub cwd: PathBuf,
+    /// Directory of the person, from which on theirs are told in short.
+    pub home: Option<PathBuf>,
+    /// Whether the title of the terminal says what goes on.
+    pub sets_title: bool,
     /// Machine of commands and files.
     pub execution_place: ExecutionPlace,
     /// Directory of the person's for drafts; nothing where none can be kept.
@@ -94,6 +98,8 @@ impl ChatSetup {
             editor: EditorEnv::new(|_| None),
             program_path: None,
             cwd,
+            home: None,
+            sets_title: true,
             execution_place: ExecutionPlace::ThisMachine,
             state_dir: None,
             line_history: None,

@@ -1,5 +1,6 @@
 //! Actions of the screen for a person beside drawing.
 
+use zk_permission::ModeSwitch;
 use zk_tools::Jobs;
 use zk_tui::plain::LineEditor;
 use zk_tui::{Action, App, Modes, Queries, ScreenKind, Style};
@@ -9,8 +10,10 @@ use super::editor::Editing;
 use super::host_messages::{HostRequest, Made};
 use super::inline::{Edited, InlineScreen};
 use crate::commands::job_commands;
+use crate::conversation::chat::next_mode;
 use crate::conversation::commands_during_run;
 use crate::conversation::effects::EffectHost;
+use crate::conversation::line::style_of;
 use crate::opening::error::ChatError;
 
 impl InlineScreen {
@@ -46,7 +49,12 @@ impl InlineScreen {
             Action::Hurry => _ = self.setup.limits.skip_waits(),
             Action::Job { id, kill } => self.job(&id, kill),
             Action::Attach(path) => self.attach(&path, app),
-            Action::NextMode => self.keyboard.back_tab(),
+            Action::NextMode => {
+                match self.opened.get().and_then(|opened| opened.agent.bus().service::<ModeSwitch>()) {
+                    Some(modes) => app.set_hint(next_mode(&modes)),
+                    None => self.keyboard.back_tab(),
+                }
+            }
             Action::Remember(text) => editor.remember(&text),
             Action::Suspend => self.suspend(app, true).map_err(ChatError::TerminalAfterStop)?,
             Action::Quit => self.work(HostRequest::Quit),
@@ -127,7 +135,12 @@ impl InlineScreen {
     /// Shows what a command said that was done beside a run.
     pub(crate) async fn show_beside(&mut self, line: &str, text: &str, app: &mut App) {
         app.print(Style::BOLD, &format!("› {line}"));
-        app.print(Style::PLAIN, text);
+        // As a whole where nothing is a heading: a sequence may go on in the next line.
+        if text.lines().any(|said| style_of(line, said) != Style::PLAIN) {
+            text.lines().for_each(|said| app.print(style_of(line, said), said));
+        } else {
+            app.print(Style::PLAIN, text);
+        }
         self.follow_view().await;
         let Some(opened) = self.opened.get() else { return };
         match opened.wanted.peek() {

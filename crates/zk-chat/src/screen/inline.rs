@@ -1,6 +1,7 @@
 //! The drawn screen of a conversation: what is typed and what happens go in, frames come out.
 
 use std::borrow::Cow;
+use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -8,12 +9,10 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
-use zk_permission::ModeSwitch;
 use zk_tui::plain::{Backlog, Keyboard, LineEditor, Screen, SharedScreen, Sink};
 use zk_tui::term::{TerminalGuard, queries, redacted, stop_process};
 use zk_tui::{
-    Action, App, Completer, DRAFT_PAUSE, Drafts, Input, Key, Keymap, ModelFacts, Modes, Queries, ScreenKind,
-    Style, Typed,
+    Action, App, Completer, DRAFT_PAUSE, Drafts, Input, Key, Keymap, Modes, Queries, ScreenKind, Style, Typed,
 };
 use zk_view::{Reader, ViewDriver};
 
@@ -29,6 +28,7 @@ use crate::conversation::commands_during_run::PromptCommands;
 use crate::opening::error::ChatError;
 use crate::opening::setup::ChatSetup;
 use crate::opening::start::ChatEnd;
+use crate::opening::workplace::Workplace;
 
 /// Longest wait of the screen for what is still to be drawn at the end.
 const FINAL_DRAW_WAIT: Duration = Duration::from_millis(30);
@@ -98,6 +98,7 @@ pub(crate) fn run(
         opened: opened.clone(),
         notes: notes.clone(),
         todo,
+        place: None,
         partial: String::new(),
         backlog,
         began: Instant::now(),
@@ -138,6 +139,8 @@ pub(crate) struct InlineScreen {
     pub(crate) opened: Arc<OnceLock<OpenConversation>>,
     pub(crate) todo: UnboundedSender<HostRequest>,
     pub(crate) notes: UnboundedSender<HostEvent>,
+    /// Directory that is worked in, and when its place was looked at.
+    pub(super) place: Option<(PathBuf, Instant, Workplace)>,
     /// Printed part of a line that is not complete.
     partial: String,
     /// Printed text that is not drawn yet.
@@ -176,6 +179,7 @@ impl InlineScreen {
             app.give_back(&lost);
         }
         app.set_full(self.is_full);
+        app.set_titles(self.setup.sets_title);
         let mut working = pin!(working);
         let (mut is_closed, mut is_unread) = (false, false);
         let exit = loop {
@@ -435,14 +439,6 @@ impl InlineScreen {
         let (opened, setup, notes) = (self.opened.clone(), self.setup.clone(), self.notes.clone());
         let completions = Completions { opened, setup, notes, known: Arc::default() };
         Box::new(move |asked| completions.offer(asked))
-    }
-
-    /// Returns what the row of the status says of the conversation itself.
-    fn model(&self) -> ModelFacts {
-        let Some(OpenConversation { agent, .. }) = self.opened.get() else { return ModelFacts::default() };
-        let model = agent.model();
-        let mode = agent.bus().service::<ModeSwitch>().map(|modes| modes.chosen().to_string());
-        ModelFacts { name: model.reference().to_string(), mode: mode.unwrap_or_default() }
     }
 }
 

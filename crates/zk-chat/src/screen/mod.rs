@@ -8,5 +8,6 @@ pub(crate) mod inline;
 pub(crate) mod pending_input;
 pub(crate) mod plain;
 pub(crate) mod runtime;
+pub(crate) mod status_facts;
 pub(crate) mod terminal_session;
 pub(crate) mod worker;

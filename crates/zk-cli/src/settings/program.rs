@@ -44,6 +44,8 @@ pub(crate) struct ProgramSettings {
     /// Colours.
     #[schemars(extend("x-lenient" = true))]
     pub(crate) theme: Option<ThemeName>,
+    /// Whether the title of the terminal says where the conversation is and whether something goes on.
+    pub(crate) title: bool,
     /// Directories to work in beside the first one.
     #[schemars(inner(regex(pattern = "^(/|~/)")))]
     #[schemars(extend(
@@ -71,6 +73,7 @@ impl Default for ProgramSettings {
             debug_dump: None,
             screen: None,
             theme: None,
+            title: true,
             add_dirs: Vec::new(),
             sessions: true,
             shorten: true,

@@ -16,6 +16,19 @@ pub struct ServerStatus {
     pub tools: Vec<String>,
 }
 
+impl ServerStatus {
+    /// The server and its state in a few words, such as `files 14 tools`.
+    #[must_use]
+    pub fn brief(&self) -> String {
+        match (&self.state, self.tools.len()) {
+            (ServerState::Failed { .. } | ServerState::Quarantined { .. }, _) => format!("{} ✗", self.server),
+            (ServerState::Ready { .. }, 1) => format!("{} 1 tool", self.server),
+            (ServerState::Ready { .. }, count) => format!("{} {count} tools", self.server),
+            (ServerState::Starting | ServerState::Closed, _) => self.server.clone(),
+        }
+    }
+}
+
 /// State of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]

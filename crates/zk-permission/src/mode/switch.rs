@@ -132,7 +132,9 @@ impl ModeSwitch {
         self.chosen()
     }
 
-    pub(crate) fn is_contained(&self) -> bool {
+    /// Whether commands run in a sandbox that was proven to hold: they change the project alone and have no network.
+    #[must_use]
+    pub fn is_contained(&self) -> bool {
         self.state.is_contained.load(Ordering::Relaxed)
     }
 

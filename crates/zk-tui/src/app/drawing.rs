@@ -22,6 +22,7 @@ impl App {
             self.timing.frames.pop_front();
         }
         self.timing.frames.push_back(now);
+        self.tell_title();
         let change = std::mem::take(&mut self.output.pending) + &self.change_screens();
         if self.alternate.screen.is_some() {
             return change + &self.alternate_frame();

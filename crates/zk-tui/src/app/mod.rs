@@ -160,7 +160,7 @@ impl App {
             is_busy: false,
             hint: None,
             timing: Timing::default(),
-            output: Output { is_dirty: true, is_left: false, pending: String::new() },
+            output: Output::default(),
             host: Host { completer, mask: |_| None, is_harmless: |_| false, makes_prompt: |_| false },
             alternate: Alternate::default(),
             model: ModelFacts::default(),
@@ -412,6 +412,7 @@ impl App {
     pub fn enter(&mut self, now: Duration) {
         (self.output.is_left, self.alternate.screen) = (false, None);
         self.screen.forget();
+        self.output.title.clear();
         let size = self.screen.size();
         if let Some(card) = self.focus.card_mut() {
             card.resize(size.width, card_room(size), now);

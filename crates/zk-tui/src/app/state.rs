@@ -43,6 +43,22 @@ pub(super) struct Output {
     pub(super) is_left: bool,
     /// Bytes for the terminal itself, to be written with the next frame.
     pub(super) pending: String,
+    /// Whether the terminal is told a title.
+    pub(super) has_titles: bool,
+    /// Title that the terminal was told.
+    pub(super) title: String,
+}
+
+impl Default for Output {
+    fn default() -> Self {
+        Self {
+            is_dirty: true,
+            is_left: false,
+            pending: String::new(),
+            has_titles: false,
+            title: String::new(),
+        }
+    }
 }
 
 /// Functions of the host.

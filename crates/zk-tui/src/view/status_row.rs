@@ -16,6 +16,8 @@ const GAP: usize = 2;
 pub struct ModelFacts {
     /// Name of the model.
     pub name: String,
+    /// Tokens that the model takes in, if that is known.
+    pub window: Option<u64>,
     /// Word for what runs without asking.
     pub mode: String,
     /// Word for what holds commands, such as `sandbox`; empty where nothing does.
@@ -50,7 +52,7 @@ impl Fact {
 /// never.
 pub(crate) fn status_row(status: &Status, model: &ModelFacts, spent: f64, width: usize) -> Option<Row> {
     let cost = cost_fact(spent + status.cost.unwrap_or_default());
-    let gauge = gauge_facts(status.context_tokens, status.gauge.as_ref());
+    let gauge = gauge_facts(status.context_tokens, model.window, status.gauge.as_ref());
     let name = (!model.name.is_empty()).then(|| Fact::dim(7, &model.name));
     if status.activity == Activity::Idle {
         if model.name.is_empty() {
@@ -84,9 +86,11 @@ pub(crate) fn dollars(cost: f64) -> String {
     if cost < 0.01 { format!("${cost:.4}") } else { format!("${cost:.2}") }
 }
 
-/// How full the context is, how much that matters, and how often it was compacted.
-fn gauge_facts(tokens: Option<u64>, gauge: Option<&ContextGauge>) -> Vec<Fact> {
-    let Some(gauge) = gauge else {
+/// Facts about the context: what part of the window it fills, how much that matters, and compactions.
+fn gauge_facts(tokens: Option<u64>, window: Option<u64>, gauge: Option<&ContextGauge>) -> Vec<Fact> {
+    // Of a session that was just opened the last answer is known, and the window of its model.
+    let by_window = tokens.zip(window).and_then(|(tokens, window)| ContextGauge::new(tokens, window, 0));
+    let Some(gauge) = gauge.copied().or(by_window) else {
         return tokens
             .map(|tokens| Fact::dim(6, &format!("context {}", thousands(tokens))))
             .into_iter()
@@ -241,6 +245,7 @@ mod tests {
     fn facts() -> ModelFacts {
         ModelFacts {
             name: "Sonnet 5.5".to_owned(),
+            window: None,
             mode: "auto".to_owned(),
             walls: "sandbox".to_owned(),
             directory: "~/src/shopcart".to_owned(),
@@ -323,6 +328,14 @@ mod tests {
             silent(3000)
         );
         assert!(silent(200_000).contains("waiting for the model · gives up in 100 s"), "{}", silent(200_000));
+    }
+
+    #[test]
+    fn a_session_that_was_just_opened_says_how_full_its_context_is() {
+        let status = Status { context_tokens: Some(47_200), ..Status::default() };
+        let row = |window| status_row(&status, &ModelFacts { window, ..facts() }, 0.0, 100).unwrap().text();
+        assert!(row(Some(200_000)).ends_with("Sonnet 5.5 · context 23 %"), "{}", row(Some(200_000)));
+        assert!(row(None).ends_with("Sonnet 5.5 · context 47.2k"), "{}", row(None));
     }
 
     #[test]

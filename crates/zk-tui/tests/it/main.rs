@@ -13,6 +13,8 @@ mod figures;
 #[cfg(test)]
 mod foreign;
 #[cfg(test)]
+mod look;
+#[cfg(test)]
 mod paint;
 #[cfg(test)]
 mod person;

@@ -1,4 +1,5 @@
 use std::ffi::OsStr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -7,6 +8,7 @@ use zk_core::kernel::BoxError;
 use zk_core::model::{AgentError, Model};
 use zk_core::service::Provider;
 use zk_exec::ContextName;
+use zk_mcp::{McpServers, ServerStatus};
 use zk_providers::select::SelectedEndpoint;
 use zk_tui::Keymap;
 use zk_view::Block;
@@ -58,6 +60,8 @@ impl ChatFactory {
             editor: EditorEnv::new(|name| app.work.machine.env.get(name).map(OsStr::to_owned)),
             program_path: app.work.machine.env.get("PATH").map(OsStr::to_owned),
             cwd: app.work.cwd.clone(),
+            home: app.work.machine.env.get("HOME").map(PathBuf::from),
+            sets_title: app.settings.program.title,
             execution_place: context,
             state_dir: app.work.machine.dirs.state.clone(),
             line_history: app.work.machine.dirs.line_history(),
@@ -216,6 +220,11 @@ impl ConversationFactory for ChatFactory {
 
     fn remark_on(&self, model: &Model) -> Option<String> {
         models::remark_on(&self.app.settings, model)
+    }
+
+    fn servers(&self, agent: &Agent) -> Vec<String> {
+        let status = agent.bus().service::<McpServers>().map(|servers| servers.status()).unwrap_or_default();
+        status.iter().map(ServerStatus::brief).collect()
     }
 
     fn describe_error(&self, error: &AgentError) -> String {
