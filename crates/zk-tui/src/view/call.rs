@@ -76,7 +76,7 @@ fn head_rows(style: Style, sign: &str, call: &Call, facts: &Row, width: usize) -
 /// start, with the facts below.
 pub(super) fn head(style: Style, sign: &str, text: &Row, facts: &Row, width: usize) -> Vec<Row> {
     let mark = Row::of(Style::PLAIN, MARGIN).with(style, sign).with(Style::PLAIN, " ");
-    // What follows the prompt of a shell hangs under the command.
+    // The rest of a command hangs under what follows the prompt of a shell.
     let is_command = text.text().starts_with("$ ");
     let hang = Row::of(Style::PLAIN, if is_command { UNDER_CALL } else { UNDER_HEAD });
     let mut rows = wrap(text, &mark, &hang, width);

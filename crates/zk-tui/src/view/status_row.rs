@@ -67,7 +67,7 @@ pub(crate) fn status_row(status: &Status, model: &ModelFacts, spent: f64, width:
         return Some(fitted(left, right, width));
     }
     let left = activity_facts(status);
-    // What answers is told where there is room for all the rest.
+    // The model is told where there is room for all the rest.
     let name = name.map(|name| Fact { rank: 13, ..name });
     let right = mode_fact(model).into_iter().chain(name).chain(gauge).chain(cost).collect();
     Some(fitted(left, right, width))
