@@ -80,7 +80,7 @@ pub(crate) fn converse_on<H: Host>(open: impl Fn(&Rc<Person>, &str) -> Option<H>
             "bash -c 'set -m; echo stood-before; {zk} --permission-mode ask; while [ -n \"$(jobs -s)\" ]; do fg; done; sleep 60'"
         );
         let Some(mut host) = open(&person, &command) else { return };
-        host.see("Ctrl-D ends");
+        host.see("? keys");
         for turn in 1..=sizes.len() {
             host.keys(&[&format!("prompt-{turn}!"), "Enter"]);
             if turn == questioned {

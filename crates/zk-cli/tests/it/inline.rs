@@ -242,7 +242,7 @@ fn what_waits_in_the_queue_when_the_terminal_goes_is_given_back_to_the_next_conv
     let Some((mut terminal, pid)) = drawn(&person, "true") else { return };
     terminal.expect("On and");
     terminal.keys("for later\t");
-    terminal.expect("⏎ next: ");
+    terminal.expect("↳ then: ");
     terminal.keys("half a draft");
     terminal.expect("half a draft");
     kill_process(pid, Signal::HUP).unwrap();
@@ -315,7 +315,7 @@ fn a_line_without_an_end_is_shown_in_parts() {
     let server = counting();
     let person = Person::asking(&server);
     let Some(mut terminal) = Terminal::open(&person, "--screen inline") else { return };
-    terminal.expect("Ctrl-D ends");
+    terminal.expect("? keys");
     terminal.keys("!head -c 20000 /dev/zero | tr '\\0' x; sleep 1000\r");
     terminal.expect(&"x".repeat(1000));
     terminal.keys("\u{1b}");

@@ -23,8 +23,9 @@ pub(crate) fn counted(count: u64, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
-/// A number of tokens, in short.
-pub(crate) fn thousands(tokens: u64) -> String {
+/// A number of tokens, in short: of 47,200 it is `47.2k`.
+#[must_use]
+pub fn thousands(tokens: u64) -> String {
     match tokens {
         0..1000 => tokens.to_string(),
         1000..1_000_000 if tokens.is_multiple_of(1000) => format!("{}k", tokens / 1000),
