@@ -88,7 +88,7 @@ pub(crate) fn model_title(id: &str) -> String {
     let parts: Vec<&str> = id.split('-').collect();
     let is_number =
         |part: &&str| !part.is_empty() && part.len() <= 2 && part.bytes().all(|byte| byte.is_ascii_digit());
-    let is_word = |part: &&str| part.len() > 2 && part.bytes().all(|byte| byte.is_ascii_lowercase());
+    let is_word = |part: &&str| part.len() > 3 && part.bytes().all(|byte| byte.is_ascii_lowercase());
     let words = parts.iter().take_while(|part| is_word(part)).count();
     let numbers = parts.iter().skip(words).take_while(|part| is_number(part)).count();
     let date = parts.get(words + numbers..).unwrap_or_default();

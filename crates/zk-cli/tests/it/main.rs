@@ -54,6 +54,8 @@ mod keys;
 mod kill;
 mod limits;
 #[cfg(test)]
+mod look;
+#[cfg(test)]
 mod lost_sandbox;
 #[cfg(test)]
 mod mcp;
