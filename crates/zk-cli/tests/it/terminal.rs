@@ -475,7 +475,7 @@ fn a_command_shows_its_last_lines_and_a_failed_one_its_exit_code() {
     terminal.expect("    99999");
     terminal.expect("    100000");
     terminal.expect("✓ no output");
-    terminal.expect("✗ exit code 3 · 2 lines");
+    terminal.expect("✗ exit 3 · 2 lines");
     terminal.expect("    broken-42");
     terminal.expect("Finished.");
     terminal.expect("› ");

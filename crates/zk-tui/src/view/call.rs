@@ -119,7 +119,8 @@ fn facts(call: &Call) -> Row {
         (CallState::Refused, _) => why("refused"),
         (CallState::Parked, _) => why("waits for approval"),
         (CallState::Skipped | CallState::NotRun, _) => why("not run"),
-        (CallState::OutcomeUnknown, _) => why("cut off: its effects are unknown"),
+        // The reason is told to the model, in the same words.
+        (CallState::OutcomeUnknown, _) => Row::of(Style::DIM, "cut off: its effects are unknown"),
         (CallState::Invalid, _) => why("called with invalid arguments"),
         (CallState::Unknown, _) => why("there is no such tool"),
         (CallState::Writing | CallState::Waiting | CallState::Running, _) | (_, None) => Row::default(),
