@@ -54,7 +54,7 @@ mod shell;
 #[cfg(feature = "trust")]
 mod trust;
 
-pub use approvals::{Approval, ApprovalError, ApprovalKind, Approvals};
+pub use approvals::{Approval, ApprovalError, ApprovalKind, Approvals, Bound, Manifest, ProjectCode};
 #[cfg(feature = "audit")]
 pub use audit::Audit;
 pub use classifier::{

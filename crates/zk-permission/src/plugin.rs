@@ -5,10 +5,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use zk_core::events::TurnBefore;
 use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
-use zk_core::model::{Effect, Effects};
-use zk_core::service::{CallDecision, CallJudge, CallJudgement, CallOffer, Connections, WiderKind};
+use zk_core::model::Effects;
+use zk_core::service::{CallDecision, CallJudge, CallJudgement, CallOffer, Connections};
 
-use crate::approvals::{Approval, ApprovalKind, Approvals, offered};
+use crate::approvals::{Approval, ApprovalKind, Approvals, AskedPlace, call_offer, from_key, offered};
 use crate::classifier::PathClassifier;
 use crate::judge::{Call, Circumstances, Verdict, judge};
 use crate::mode::{Mode, ModeSwitch};
@@ -175,13 +175,33 @@ impl PermissionJudge {
         effects: &Effects,
         cwd: &Path,
     ) -> Verdict {
-        let State { project, classifier, rules, session, .. } = &*self.state;
+        let State { rules, session, .. } = &*self.state;
         let mut rules = rules.read().unwrap_or_else(PoisonError::into_inner).clone();
         session
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .iter()
             .for_each(|rule| rules.push(rule.clone()));
+        rules.drop_outdated();
+        self.judge_by(&rules, holds_reads, mode, &Call { tool, effects }, cwd)
+    }
+
+    /// Whether a call would run with an approval of this kind; one that changes nothing is not offered.
+    fn would_allow(&self, kind: &ApprovalKind, tool: &str, effects: &Effects, cwd: &Path) -> bool {
+        if !matches!(kind, ApprovalKind::Code(_)) {
+            return true;
+        }
+        let mut rules = self.state.rules.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let approval =
+            Approval { kind: kind.clone(), project: self.state.project.clone(), created: String::new() };
+        rules.push(approval.rule());
+        let holds_reads = self.state.holds_reads.load(Ordering::Relaxed);
+        self.judge_by(&rules, holds_reads, self.mode(), &Call { tool, effects }, cwd).decision
+            == Decision::Allow
+    }
+
+    fn judge_by(&self, rules: &Rules, holds_reads: bool, mode: Mode, call: &Call<'_>, cwd: &Path) -> Verdict {
+        let State { project, classifier, .. } = &*self.state;
         let here = Circumstances {
             cwd,
             classifier: &**classifier,
@@ -189,7 +209,7 @@ impl PermissionJudge {
             holds_reads,
             trusts_repository: is_of_repository(cwd, project) && starts_nothing(project),
         };
-        judge(&Call { tool, effects }, mode, &rules, &here)
+        judge(call, mode, rules, &here)
     }
 }
 
@@ -222,17 +242,6 @@ impl PermissionJudge {
     }
 }
 
-/// Effects of a call without leaving the sandbox or container.
-fn without_leaving(effects: &Effects) -> Effects {
-    match effects {
-        Effects::Unknown => Effects::Unknown,
-        Effects::Known { list } => {
-            let stays = |effect: &&Effect| !matches!(effect, Effect::LeavesContext { .. });
-            Effects::Known { list: list.iter().filter(stays).cloned().collect() }
-        }
-    }
-}
-
 impl CallJudge for PermissionJudge {
     fn judge(&self, tool: &str, effects: &Effects, cwd: &Path) -> CallJudgement {
         let verdict = self.verdict(tool, effects, cwd);
@@ -245,12 +254,15 @@ impl CallJudge for PermissionJudge {
         };
         let had_a_say = verdict.reasons.iter().filter(|reason| reason.decision == verdict.decision);
         let reasons = had_a_say.map(ToString::to_string).collect();
-        let offer = offered(&verdict, effects, cwd, &*self.state.classifier).and_then(|kind| {
-            Some(CallOffer { kind: wider(&kind)?, describes: describe(&kind), key: key(&kind) })
-        });
+        let State { project, classifier, .. } = &*self.state;
+        let is_contained = self.is_contained() && !effects.leaves_context();
+        let at = AskedPlace { cwd, project, classifier: &**classifier, is_contained };
+        let offer =
+            offered(tool, &verdict, effects, at).filter(|kind| self.would_allow(kind, tool, effects, cwd));
+        let offer = offer.and_then(|kind| call_offer(&kind, project));
         let mode = self.mode();
         // `--permission-mode all` alone selects the process context, where there is no sandbox to leave.
-        let within = without_leaving(effects);
+        let within = effects.without_leaving();
         let is_allowed = |mode: &&Mode| {
             let effects = if **mode == Mode::All { &within } else { effects };
             self.verdict_in(**mode, tool, effects, cwd).decision == Decision::Allow
@@ -321,52 +333,6 @@ fn is_of_repository(cwd: &Path, project: &Path) -> bool {
             .ancestors()
             .take_while(|dir| *dir != project)
             .all(|dir| is_absent(dir.join(".git")) && is_absent(dir.join("HEAD")))
-}
-
-/// Returns the kind of calls that an approval allows; nothing for exactly one.
-fn wider(kind: &ApprovalKind) -> Option<WiderKind> {
-    match kind {
-        ApprovalKind::Exact { .. } => None,
-        ApprovalKind::Prefix { .. } => Some(WiderKind::Prefix),
-        ApprovalKind::Directory { .. } => Some(WiderKind::Directory),
-    }
-}
-
-fn describe(kind: &ApprovalKind) -> String {
-    match kind {
-        ApprovalKind::Exact { command } => format!("exactly `{command}`"),
-        ApprovalKind::Prefix { words } => {
-            let words = crate::shell::quote_all(words);
-            format!("commands that begin with `{words}`, so also `{words} --more`, but not `{words} > file`")
-        }
-        ApprovalKind::Directory { path } => {
-            let outside = path.parent().unwrap_or(path).join("file");
-            let (path, outside) = (path.display(), outside.display());
-            format!(
-                "tools changing files below {path}, so also {path}/any/file, but not {outside}, nor what programs write \
-                 there"
-            )
-        }
-    }
-}
-
-/// One text for what is offered; the separator is in no word that is judged.
-fn key(kind: &ApprovalKind) -> String {
-    match kind {
-        ApprovalKind::Exact { command } => format!("exact\0{command}"),
-        ApprovalKind::Prefix { words } => format!("prefix\0{}", words.join("\0")),
-        ApprovalKind::Directory { path } => format!("directory\0{}", path.display()),
-    }
-}
-
-fn from_key(key: &str) -> Option<ApprovalKind> {
-    let (kind, rest) = key.split_once('\0')?;
-    Some(match kind {
-        "exact" => ApprovalKind::Exact { command: rest.to_owned() },
-        "prefix" => ApprovalKind::Prefix { words: rest.split('\0').map(str::to_owned).collect() },
-        "directory" => ApprovalKind::Directory { path: rest.into() },
-        _ => return None,
-    })
 }
 
 /// The day by the clock of this machine, in UTC, as `2026-11-22`.

@@ -13,8 +13,8 @@ use crate::files::read_state::reader;
 use crate::guidance::ToolGuidance;
 use crate::options::ASKING;
 use crate::policy::ResultCaps;
-use crate::shell::UnaskedCalls;
 use crate::shell::jobs::RunningJobs;
+use crate::shell::{StayingCalls, UnaskedCalls};
 use crate::{
     AskUser, Edit, Glob, Grep, Jobs, JobsTool, ListFiles, MultiEdit, NAMES, PresentPlan, ReadFile, ReadState,
     Recall, Shell, TodoRead, TodoWrite, Todos, ToolsOptions, WriteFile, todo,
@@ -112,6 +112,7 @@ impl Plugin for ToolsPlugin {
         scope.on_close(async move || jobs.close().await);
         ResultCaps::register(scope);
         UnaskedCalls::watch(scope);
+        StayingCalls::watch(scope);
         Ok(())
     }
 }

@@ -52,7 +52,7 @@ pub use inline::{Abilities, Caret, InlineScreen, Size};
 pub use keys::{Direction, Key, KeyDecoder, Keymap};
 pub use markdown::Markdown;
 pub use pick::{Asked, Completer, Offered, opens_picker};
-pub use question::{Frame, LineChoice, answer_keys};
+pub use question::{CardLook, Frame, LineChoice, answer_keys};
 pub use row::{Looks, Row, Span, Style, Theme, Tone};
 pub use screen_kind::ScreenKind;
 pub use term::{Input, Modes, NoticeForm, Queries, TerminalEnv, TerminalError, Typed};

@@ -104,6 +104,9 @@ impl Shortage {
             | UiAnswer::Always
             | UiAnswer::WiderSession
             | UiAnswer::WiderAlways
+            | UiAnswer::MoreSession { .. }
+            | UiAnswer::MoreAlways { .. }
+            | UiAnswer::Contained
             | UiAnswer::No { .. }
             | UiAnswer::Text { .. }
             | UiAnswer::Absent => {

@@ -19,10 +19,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use zk_core::model::ThinkingLevel;
-use zk_core::service::{HostFiles, Trust};
+use zk_core::service::{HostFiles, Trust, TrustRequest};
 use zk_exec::ContextName;
 use zk_hooks::HookSet;
-use zk_mcp::{Scripts, ServerConfig};
+use zk_mcp::{Scripts, ServerConfig, ServerTransport};
 use zk_permission::Decision;
 use zk_settings::{FileRead, MergedSettings, Precedence, ProjectFile as File, Schema, flatten, read_file};
 
@@ -77,6 +77,36 @@ pub(crate) struct ProjectFile {
 impl ProjectFile {
     fn new(file: File) -> Self {
         Self { file, hooks: HookSet::default(), server: None, scripts: Scripts::default() }
+    }
+}
+
+impl ProjectFile {
+    /// Asks whether it is trusted.
+    pub(crate) fn question(&self, project: &Path) -> TrustRequest {
+        let values = self.values.iter().map(|(name, value)| (name, value));
+        match &self.server {
+            Some(server) => {
+                let command = match &server.transport {
+                    ServerTransport::Stdio { command, args, .. } => {
+                        std::iter::once(command).chain(args).map(String::as_str).collect::<Vec<_>>().join(" ")
+                    }
+                    ServerTransport::Http { url, .. } => url.clone(),
+                };
+                let text = format!(
+                    "This project wants to start an MCP server: {} (`{command}`). Allow it?",
+                    server.name
+                );
+                let mut rows = values.map(|(name, value)| format!("{name} = {value}"));
+                let items = rows.next().into_iter().collect();
+                TrustRequest { text, items, details: rows.collect() }
+            }
+            None => {
+                let place = project.join(&*self.name);
+                let text = format!("Trust {} exactly as it is? It sets:", place.display());
+                let items = values.map(|(name, value)| format!("{name} = {value}")).collect();
+                TrustRequest { text, items, details: Vec::new() }
+            }
+        }
     }
 }
 

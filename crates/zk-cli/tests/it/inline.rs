@@ -52,7 +52,7 @@ fn a_question_on_the_inline_screen_is_not_answered_by_typing() {
     let person = Person::asking(&server);
     let args = "--screen inline --permission-mode ask 'do it'";
     let Some(mut terminal) = Terminal::open(&person, args) else { return };
-    terminal.expect("Run? [y]es once");
+    terminal.expect("y  Yes");
     terminal.keys("yes");
     terminal.expect("Alt-Q answers");
     assert!(!person.project().join("made").exists());
@@ -142,14 +142,14 @@ fn who_has_the_screen_read_to_them_gets_labelled_lines_and_nothing_is_ever_redra
     let person = Person::asking(&server);
     let command = format!("env -u ZK_SCREEN ACCESSIBLE=1 {} 'a question'", program().display());
     let Some(mut terminal) = Terminal::run(&person, &command) else { return };
-    let mut seen = terminal.until("Run? [y]es once");
+    let mut seen = terminal.until("y  Yes");
     std::thread::sleep(Duration::from_millis(1000));
     terminal.keys("y");
-    seen += &terminal.until("  yes, once");
+    seen += &terminal.until("  allowed once");
     terminal.keys("and more");
     seen += &terminal.until("zk: Made.");
     assert!(seen.contains("you: a question\r\n") && seen.contains("zk: Looking.\r\n"), "{seen:?}");
-    assert!(seen.contains("→ yes, once · Enter confirms\u{1b}[0m\r\n"), "{seen:?}");
+    assert!(seen.contains("→ Yes · Enter confirms\u{1b}[0m\r\n"), "{seen:?}");
     let mut codes = seen.split('\u{1b}').skip(1);
     let is_colour = |code: &str| {
         let rest = code

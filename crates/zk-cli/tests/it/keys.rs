@@ -278,7 +278,7 @@ fn what_was_typed_before_a_question_does_not_answer_it_and_is_not_lost() {
     terminal.expect("Begun …");
     terminal.keys("yay");
     terminal.expect("yay");
-    terminal.expect("Run? [y]es once");
+    terminal.expect("y  Yes");
     // Keys are for the draft until the person turns to the question.
     terminal.keys("\u{1b}q");
     std::thread::sleep(Duration::from_millis(1000));

@@ -115,7 +115,7 @@ impl Terminal {
 
     /// Waits for a question and presses a key once it hears answers.
     pub(crate) fn answer(&mut self, key: &str) {
-        self.expect("Run? [y]es once");
+        self.expect("y  Yes");
         std::thread::sleep(Duration::from_millis(1000));
         self.keys(key);
     }
@@ -343,7 +343,7 @@ fn a_call_that_changes_something_is_asked_about() {
     terminal.answer("n");
     terminal.expect("  no");
     terminal.answer("y");
-    terminal.expect("  yes, once");
+    terminal.expect("  allowed once");
     terminal.expect("Finished.");
     terminal.expect("› ");
     terminal.keys("\u{4}");

@@ -56,7 +56,8 @@ pub use tool::{
     STOPPED_BEFORE_CALL, Tool, ToolCx, UnknownTool, Validated, foreign_server_names, validate,
 };
 pub use ui::{
-    AnswerError, Approval, Command, CommandOutcome, FrontEnd, MAX_MARKS, PendingQuestion, Question,
-    QuestionDigest, QuestionId, Questions, Section, SectionKind, Ui, UiAnswer, Wider, WiderKind,
-    is_combining_mark, match_command, text_of_visible_lines, visible_line, visible_lines,
+    AnswerError, Approval, ApprovalCard, AskedKind, CardChoice, CardPart, Command, CommandOutcome, FrontEnd,
+    MAX_MARKS, PartKind, PendingQuestion, Question, QuestionDigest, QuestionId, Questions, Section,
+    SectionKind, TrustRequest, Ui, UiAnswer, WORDS_KEY, Wider, WiderKind, is_combining_mark, match_command,
+    text_of_visible_lines, visible_line, visible_lines,
 };

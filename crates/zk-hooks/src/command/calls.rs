@@ -285,10 +285,8 @@ impl Handler<ToolGate> for Ask {
             args: gate.args.clone(),
             effects: gate.effects.clone(),
             preview: tool.preview(&gate.args, &gate.place).await,
-            session: None,
-            always: None,
-            wider: None,
             reasons: vec![format!("a hook asks: {reason}")],
+            ..Approval::default()
         };
         let answer = questions.ask(Question::Approve(Box::new(approval)), cx, PATIENCE).await;
         if is_yes(&answer) {
@@ -310,6 +308,9 @@ impl Handler<ToolGate> for Ask {
             | UiAnswer::Always
             | UiAnswer::WiderSession
             | UiAnswer::WiderAlways
+            | UiAnswer::MoreSession { .. }
+            | UiAnswer::MoreAlways { .. }
+            | UiAnswer::Contained
             | UiAnswer::Absent
             | UiAnswer::Choice { .. }
             | UiAnswer::Text { .. } => {
@@ -325,7 +326,10 @@ fn is_yes(answer: &UiAnswer) -> bool {
         | UiAnswer::Session
         | UiAnswer::Always
         | UiAnswer::WiderSession
-        | UiAnswer::WiderAlways => true,
+        | UiAnswer::WiderAlways
+        | UiAnswer::MoreSession { .. }
+        | UiAnswer::MoreAlways { .. }
+        | UiAnswer::Contained => true,
         UiAnswer::No { .. } | UiAnswer::Absent | UiAnswer::Choice { .. } | UiAnswer::Text { .. } => false,
     }
 }
@@ -344,6 +348,9 @@ fn answered(gate: &ToolGate, answer: &UiAnswer, reason: &str) -> PermissionDecid
         | UiAnswer::Always
         | UiAnswer::WiderSession
         | UiAnswer::WiderAlways
+        | UiAnswer::MoreSession { .. }
+        | UiAnswer::MoreAlways { .. }
+        | UiAnswer::Contained
         | UiAnswer::Choice { .. }
         | UiAnswer::Text { .. } => (DecidedBy::Person, "no such answer"),
     };

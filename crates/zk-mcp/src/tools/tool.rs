@@ -101,6 +101,10 @@ impl Tool for McpTool {
         self.title.clone().unwrap_or_else(|| self.spec.name.clone())
     }
 
+    fn server(&self) -> Option<String> {
+        Some(self.server.clone().server().name().to_owned())
+    }
+
     /// The name beside the title: a server may call anything a reading.
     fn summary(&self, _: &Value) -> String {
         let (name, server) = (clean_text(&self.name), self.server.clone().server());

@@ -1,4 +1,6 @@
+mod code;
 mod offer;
+mod words;
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -7,7 +9,9 @@ use std::sync::Arc;
 use toml::{Table, Value};
 use zk_core::service::{StateFileError, StateFiles};
 
-pub(crate) use offer::offered;
+pub use code::{Bound, Manifest, ProjectCode};
+pub(crate) use offer::{AskedPlace, offered, plain_command};
+pub(crate) use words::{call_offer, from_key};
 
 use crate::rules::{Decision, Layer, Rule};
 
@@ -48,6 +52,15 @@ pub enum ApprovalKind {
         /// The directory, absolute.
         path: PathBuf,
     },
+    /// Commands that run the code of the project in one way.
+    Code(ProjectCode),
+    /// Every call of these tools, whatever the arguments are.
+    Tools {
+        /// The MCP server that brings them, if all of its tools are meant.
+        server: Option<String>,
+        /// Canonical names of the tools, at least one.
+        names: Vec<String>,
+    },
 }
 
 impl Approval {
@@ -58,6 +71,8 @@ impl Approval {
             ApprovalKind::Exact { command } => Rule::exact(Layer::Approvals, Decision::Allow, command),
             ApprovalKind::Prefix { words } => Rule::prefix(Layer::Approvals, Decision::Allow, words),
             ApprovalKind::Directory { path } => Rule::directory(Layer::Approvals, Decision::Allow, path),
+            ApprovalKind::Code(code) => Rule::project_code(Layer::Approvals, code),
+            ApprovalKind::Tools { server, names } => Rule::tools(Layer::Approvals, server.as_deref(), names),
         }
     }
 
@@ -68,14 +83,18 @@ impl Approval {
         };
         let kind = match text("kind")?.as_str() {
             "exact" => ApprovalKind::Exact { command: text("command")? },
-            "prefix" => {
-                let words = table.get("words").and_then(Value::as_array).filter(|words| !words.is_empty());
-                let words = words
-                    .and_then(|words| words.iter().map(|word| Some(word.as_str()?.to_owned())).collect());
-                ApprovalKind::Prefix {
-                    words: words.ok_or("an approval of a prefix has no list `words` of texts")?,
-                }
-            }
+            "prefix" => ApprovalKind::Prefix {
+                words: texts(table, "words").ok_or("an approval of a prefix has no list `words` of texts")?,
+            },
+            "project-code" => ApprovalKind::Code(ProjectCode {
+                words: texts(table, "words")
+                    .ok_or("an approval of project code has no list `words` of texts")?,
+                bound: bound(table)?,
+            }),
+            "tools" => ApprovalKind::Tools {
+                server: table.get("server").and_then(Value::as_str).map(str::to_owned),
+                names: texts(table, "tools").ok_or("an approval of tools has no list `tools` of texts")?,
+            },
             "directory" => ApprovalKind::Directory { path: absolute(text("directory")?)? },
             // A later version knows it.
             _ => return Ok(None),
@@ -91,12 +110,28 @@ impl Approval {
             })
         };
         let mut table = Table::new();
+        let list = |texts: &[String]| Value::Array(texts.iter().cloned().map(Value::String).collect());
         let (kind, key, value) = match &self.kind {
             ApprovalKind::Exact { command } => ("exact", "command", Value::String(command.clone())),
-            ApprovalKind::Prefix { words } => {
-                ("prefix", "words", Value::Array(words.iter().cloned().map(Value::String).collect()))
-            }
+            ApprovalKind::Prefix { words } => ("prefix", "words", list(words)),
             ApprovalKind::Directory { path } => ("directory", "directory", Value::String(utf8(path)?)),
+            ApprovalKind::Code(code) => {
+                if let Some(bound) = &code.bound {
+                    let mut manifests = Table::new();
+                    for Manifest { path, hash } in &bound.manifests {
+                        manifests.insert(utf8(path)?, Value::String(hash.clone().unwrap_or_default()));
+                    }
+                    table.insert("directory".to_owned(), Value::String(utf8(&bound.directory)?));
+                    table.insert("manifests".to_owned(), Value::Table(manifests));
+                }
+                ("project-code", "words", list(&code.words))
+            }
+            ApprovalKind::Tools { server, names } => {
+                if let Some(server) = server {
+                    table.insert("server".to_owned(), Value::String(server.clone()));
+                }
+                ("tools", "tools", list(names))
+            }
         };
         table.insert("kind".to_owned(), Value::String(kind.to_owned()));
         table.insert(key.to_owned(), value);
@@ -104,6 +139,31 @@ impl Approval {
         table.insert("created".to_owned(), Value::String(self.created.clone()));
         Ok(table)
     }
+}
+
+/// The texts of a list, at least one.
+fn texts(table: &Table, key: &str) -> Option<Vec<String>> {
+    let list = table.get(key)?.as_array().filter(|list| !list.is_empty())?;
+    list.iter().map(|item| Some(item.as_str()?.to_owned())).collect()
+}
+
+/// Circumstances of commands that run outside of a sandbox; nothing for those in one.
+fn bound(table: &Table) -> Result<Option<Bound>, String> {
+    let (Some(directory), Some(manifests)) = (table.get("directory"), table.get("manifests")) else {
+        return match (table.get("directory"), table.get("manifests")) {
+            (None, None) => Ok(None),
+            _ => Err("an approval of project code has one of `directory` and `manifests` alone".to_owned()),
+        };
+    };
+    let wrong = || "an approval of project code has no table `manifests` of hashes".to_owned();
+    let manifests = manifests.as_table().filter(|all| !all.is_empty()).ok_or_else(wrong)?;
+    let manifests = manifests.iter().map(|(path, hash)| {
+        let hash = hash.as_str().ok_or_else(wrong)?;
+        let hash = (!hash.is_empty()).then(|| hash.to_owned());
+        Ok(Manifest { path: absolute(path.clone())?, hash })
+    });
+    let directory = absolute(directory.as_str().ok_or("`directory` is no text")?.to_owned())?;
+    Ok(Some(Bound { directory, manifests: manifests.collect::<Result<_, String>>()? }))
 }
 
 fn absolute(text: String) -> Result<PathBuf, String> {

@@ -38,13 +38,11 @@ impl Evaluation<'_> {
     /// A shell text.
     pub(super) fn command(&mut self, text: &str) {
         let before = self.reasons.len();
-        let exact = self.exact_allowance(text);
         match Script::parse(text) {
             Err(why) if matches!(why.what, Obstacle::Glob(_)) && self.reads_matches(text) => {}
             Err(why) => {
                 self.effects.push(Effect::Executes { command: Some(text.to_owned()), argv: Vec::new() });
-                let why = format!("not understood: {why}");
-                self.not_known(text, &why);
+                self.not_known(text, &why.explain(text));
             }
             Ok(script) => {
                 self.commands(&script, false);
@@ -53,17 +51,7 @@ impl Evaluation<'_> {
                 }
             }
         }
-        // A person approved these very bytes; that answers every question except those that rules ask.
-        if let Some(rule) = exact {
-            let mine = self.reasons.get_mut(before..).unwrap_or_default();
-            for reason in
-                mine.iter_mut().filter(|reason| reason.decision == Decision::Ask && reason.rule.is_none())
-            {
-                reason.decision = Decision::Allow;
-                reason.why = format!("approved exactly so, although {}", reason.why);
-                reason.rule = Some(rule.clone());
-            }
-        }
+        self.approved_text(text, before);
     }
 
     /// The commands of a text, one after the other.
@@ -99,13 +87,6 @@ impl Evaluation<'_> {
             self.leaf(&leaf, &place);
         }
         self.argv = Some(argv.to_vec());
-    }
-
-    fn exact_allowance(&self, text: &str) -> Option<RuleRef> {
-        if self.mode == Mode::ReadOnly {
-            return None;
-        }
-        self.rules.saying(Decision::Allow).find(|rule| rule.is_exactly(text)).map(RuleRef::from)
     }
 
     fn leaf(&mut self, leaf: &Leaf, place: &Whereabouts) {
@@ -321,7 +302,7 @@ impl Evaluation<'_> {
     }
 
     /// The name of a program if it is the one that the path leads to, and nobody else can change that one.
-    fn plain_name<'w>(&self, word: &'w str) -> Option<&'w str> {
+    pub(super) fn plain_name<'w>(&self, word: &'w str) -> Option<&'w str> {
         let name = base_name(word);
         if name.is_empty() {
             return None;

@@ -2,6 +2,7 @@
 
 mod command;
 mod globs;
+mod granted;
 mod patterns;
 mod place;
 mod private;
@@ -19,6 +20,9 @@ use crate::classifier::{PathClassifier, PathPlace};
 use crate::connections;
 use crate::mode::Mode;
 use crate::rules::{Access, Decision, Rules};
+
+/// Reason for a question about a call whose tool says nothing of its effects.
+const UNDECLARED: &str = "its tool does not declare whether it only reads";
 
 /// A call that wants to run.
 #[derive(Clone, Copy, Debug)]
@@ -189,7 +193,7 @@ impl<'a> Evaluation<'a> {
         let tool = self.tool;
         match self.tool_allowance() {
             Some(rule) => self.say(Decision::Allow, tool, "a rule about this tool", Some(rule)),
-            None => self.otherwise(tool, "its tool does not say what it does"),
+            None => self.otherwise(tool, UNDECLARED),
         }
     }
 

@@ -18,6 +18,7 @@ pub(crate) use pattern::Likeness;
 
 use zk_core::service::foreign_server_names;
 
+use crate::approvals::ProjectCode;
 use crate::classifier::normalise;
 use host::HostPattern;
 
@@ -173,6 +174,9 @@ pub(crate) enum Subject {
     Below(PathBuf),
     Host(HostPattern),
     Tool(GlobMatcher),
+    /// Tools by their exact names.
+    Tools(Vec<String>),
+    Code(ProjectCode),
 }
 
 impl Rule {
@@ -231,6 +235,34 @@ impl Rule {
         Self { layer, decision, text, subject, is_held: false }
     }
 
+    /// A rule that allows commands which run the code of the project.
+    #[must_use]
+    pub fn project_code(layer: Layer, code: &ProjectCode) -> Self {
+        let command = code.command();
+        let text = match &code.bound {
+            None => format!("{command} … (in the sandbox)"),
+            Some(bound) => format!("{command} (in {}, as its files are now)", bound.directory.display()),
+        };
+        let subject = Subject::Code(code.clone());
+        Self { layer, decision: Decision::Allow, text, subject, is_held: false }
+    }
+
+    /// A rule that allows every call of these tools, all those of `server` if it is said.
+    #[must_use]
+    pub fn tools(layer: Layer, server: Option<&str>, names: &[String]) -> Self {
+        let text = match server {
+            Some(server) => format!("tools of the MCP server {server} ({})", names.join(", ")),
+            None => format!("tool({})", names.join(", ")),
+        };
+        let subject = Subject::Tools(names.to_vec());
+        Self { layer, decision: Decision::Allow, text, subject, is_held: false }
+    }
+
+    /// The commands that run the project's code, of a rule that allows them.
+    pub(crate) fn code(&self) -> Option<&ProjectCode> {
+        if let Subject::Code(code) = &self.subject { Some(code) } else { None }
+    }
+
     /// Whether a file is one that this rule is about. `path` is absolute.
     pub(crate) fn matches_path(&self, wanted: Access, path: &Path) -> bool {
         match &self.subject {
@@ -239,7 +271,7 @@ impl Rule {
                 *access == wanted && (glob.is_match(&path) || and_itself.as_ref() == Some(&path))
             }
             Subject::Below(directory) => wanted == Access::Write && normalise(path).starts_with(directory),
-            Subject::Command(_) | Subject::Exact(_) | Subject::Host(_) | Subject::Tool(_) => false,
+            _ => false,
         }
     }
 
@@ -250,14 +282,7 @@ impl Rule {
 
     /// The host pattern, of a rule about hosts.
     pub(crate) fn host(&self) -> Option<&HostPattern> {
-        match &self.subject {
-            Subject::Host(pattern) => Some(pattern),
-            Subject::Command(_)
-            | Subject::Exact(_)
-            | Subject::Path { .. }
-            | Subject::Below(_)
-            | Subject::Tool(_) => None,
-        }
+        if let Subject::Host(pattern) = &self.subject { Some(pattern) } else { None }
     }
 
     pub(crate) fn matches_tool(&self, tool: &str) -> bool {
@@ -265,11 +290,13 @@ impl Rule {
             Subject::Tool(name) => {
                 name.is_match(tool) || foreign_server_names(tool).any(|tool| name.is_match(&tool))
             }
+            Subject::Tools(names) => names.iter().any(|name| name == tool),
             Subject::Command(_)
             | Subject::Exact(_)
             | Subject::Path { .. }
             | Subject::Below(_)
-            | Subject::Host(_) => false,
+            | Subject::Host(_)
+            | Subject::Code(_) => false,
         }
     }
 
@@ -278,7 +305,12 @@ impl Rule {
         match &self.subject {
             Subject::Path { access, .. } => *access == wanted,
             Subject::Below(_) => wanted == Access::Write,
-            Subject::Command(_) | Subject::Exact(_) | Subject::Host(_) | Subject::Tool(_) => false,
+            Subject::Command(_)
+            | Subject::Exact(_)
+            | Subject::Host(_)
+            | Subject::Tool(_)
+            | Subject::Tools(_)
+            | Subject::Code(_) => false,
         }
     }
 
@@ -295,7 +327,9 @@ impl Rule {
             | Subject::Command(_)
             | Subject::Exact(_)
             | Subject::Host(_)
-            | Subject::Tool(_) => false,
+            | Subject::Tool(_)
+            | Subject::Tools(_)
+            | Subject::Code(_) => false,
         }
     }
 
@@ -340,25 +374,11 @@ impl Rule {
     }
 
     pub(crate) fn is_exactly(&self, command: &str) -> bool {
-        match &self.subject {
-            Subject::Exact(text) => text == command,
-            Subject::Command(_)
-            | Subject::Path { .. }
-            | Subject::Below(_)
-            | Subject::Host(_)
-            | Subject::Tool(_) => false,
-        }
+        matches!(&self.subject, Subject::Exact(text) if text == command)
     }
 
     pub(crate) fn pattern(&self) -> Option<&CommandPattern> {
-        match &self.subject {
-            Subject::Command(pattern) => Some(pattern),
-            Subject::Exact(_)
-            | Subject::Path { .. }
-            | Subject::Below(_)
-            | Subject::Host(_)
-            | Subject::Tool(_) => None,
-        }
+        if let Subject::Command(pattern) = &self.subject { Some(pattern) } else { None }
     }
 }
 
@@ -460,6 +480,11 @@ impl Rules {
     /// All of them, in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = &Rule> {
         self.rules.iter()
+    }
+
+    /// Takes away those that are bound to files which changed since.
+    pub(crate) fn drop_outdated(&mut self) {
+        self.rules.retain(|rule| rule.code().is_none_or(ProjectCode::is_current));
     }
 
     /// All of them, to say which ones a sandbox holds.

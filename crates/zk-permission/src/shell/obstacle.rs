@@ -61,6 +61,50 @@ pub enum Obstacle {
     Unfinished,
 }
 
+/// Characters of a word that is quoted, at most.
+const MAX_QUOTED_CHARS: usize = 40;
+
+impl NotUnderstood {
+    /// Says for a person why nobody can tell beforehand what a text does, with the word of it that is the obstacle.
+    #[must_use]
+    pub fn explain(&self, text: &str) -> String {
+        let word = || {
+            let is_between = |c: char| c.is_whitespace() || matches!(c, ';' | '|' | '&');
+            let before = text.get(..self.at).unwrap_or_default();
+            let after = text.get(self.at..).unwrap_or_default();
+            let begin = before.rfind(is_between).map_or(0, |at| at + 1);
+            let end = self.at + after.find(is_between).unwrap_or(after.len());
+            let word = text.get(begin..end).unwrap_or_default();
+            match word.char_indices().nth(MAX_QUOTED_CHARS) {
+                Some((cut, _)) => format!("`{}…`", word.get(..cut).unwrap_or_default()),
+                None => format!("`{word}`"),
+            }
+        };
+        let why = match self.what {
+            Obstacle::Glob(_) => format!("it uses a wildcard ({})", word()),
+            Obstacle::Expansion(_) => format!("it uses a variable or another command's output ({})", word()),
+            Obstacle::Brace(_) => format!("it uses braces ({})", word()),
+            Obstacle::Tilde => format!("it names a home directory ({})", word()),
+            Obstacle::Parenthesis(_) => "it uses a sub-shell or a function".to_owned(),
+            Obstacle::HereDocument => "it carries a text of its own (`<<`)".to_owned(),
+            Obstacle::Background => "it starts something in the background (`&`)".to_owned(),
+            Obstacle::OpenQuote(quote) => format!("a quote is not closed ({quote})"),
+            Obstacle::NotAscii(_) | Obstacle::Backslash => format!("{} ({})", self.what, word()),
+            Obstacle::Operator | Obstacle::Redirection | Obstacle::NetworkFile => {
+                format!("it has {} ({})", self.what, word())
+            }
+            Obstacle::Reserved => format!("it is more than plain commands ({})", word()),
+            Obstacle::Assignment => format!("it sets a variable for what follows ({})", word()),
+            Obstacle::TooLong | Obstacle::TooManyCommands => self.what.to_string(),
+            Obstacle::Empty | Obstacle::Control(_) | Obstacle::Invisible(_) => {
+                format!("it has {}", self.what)
+            }
+            Obstacle::NoCommand | Obstacle::Unfinished => format!("it has {}", self.what),
+        };
+        format!("cannot be judged: {why}")
+    }
+}
+
 impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

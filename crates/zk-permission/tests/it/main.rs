@@ -20,6 +20,7 @@ mod gate_faults;
 mod grammar;
 mod modes;
 mod patterns;
+mod project_code;
 mod properties;
 mod rules;
 mod support;

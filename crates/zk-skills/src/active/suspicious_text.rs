@@ -95,10 +95,8 @@ pub(crate) async fn ask_meanwhile(
         args: gate.args.clone(),
         effects: gate.effects.clone(),
         preview: tool.preview(&gate.args, &gate.place).await,
-        session: None,
-        always: None,
-        wider: None,
         reasons: vec![why.clone()],
+        ..Approval::default()
     };
     Ok(Some(match questions.ask(Question::Approve(Box::new(approval)), cx, PERSON_TIME_LIMIT).await {
         UiAnswer::Once => Ruling::Consent(format!("{why}; answered: once")),
@@ -123,9 +121,7 @@ fn question(skill: &Skill, place: &str, found: Vec<String>, can_store: bool) -> 
         args: json!({ "skill": skill.name() }),
         effects: Effects::none(),
         preview: Some(Display::Lines { lines }),
-        session: None,
         always: can_store.then_some(always),
-        wider: None,
-        reasons: Vec::new(),
+        ..Approval::default()
     }))
 }

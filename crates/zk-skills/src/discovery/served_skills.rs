@@ -132,11 +132,9 @@ impl Served {
             args: json!({ "skill": skill.name() }),
             effects: Effects::none(),
             preview: Some(Display::Lines { lines: lines.map(|line| visible_line(&line)).into() }),
-            session: None,
             // A skill without digests can change without anybody's seeing it.
             always: trust.is_some().then_some(always).filter(|_| !self.entry.files.is_empty()),
-            wider: None,
-            reasons: Vec::new(),
+            ..Approval::default()
         };
         match questions.ask(Question::Approve(Box::new(approval)), cx, PERSON_TIME_LIMIT).await {
             UiAnswer::Once => Ok(true),

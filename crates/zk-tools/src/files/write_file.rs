@@ -107,12 +107,13 @@ impl Tool for WriteFile {
         let drawn = blocking(&place.cx, move |_| {
             let at = files.resolve(&cwd, &path).map_err(|error| path_error(&error, &tools))?;
             let old = existing(&*files, &at, &tools)?;
-            Ok(old.map(|old| match old.bytes.is_empty() && old.len > 0 {
+            let old = old.unwrap_or(Old { fingerprint: Fingerprint::of(&[]), len: 0, bytes: Vec::new() });
+            Ok(match old.bytes.is_empty() && old.len > 0 {
                 true => Display::Line { text: format!("replaces the {} of `{}`", size(old.len), at.shown) },
                 false => diff::preview(&at.shown, &old.bytes, content.as_bytes()),
-            }))
+            })
         });
-        drawn.await.ok().flatten()
+        drawn.await.ok()
     }
 
     fn summary(&self, args: &Value) -> String {

@@ -92,6 +92,9 @@ async fn words(text: String, cx: &Cx) -> Result<Option<String>, ToolError> {
         | UiAnswer::Always
         | UiAnswer::WiderSession
         | UiAnswer::WiderAlways
+        | UiAnswer::MoreSession { .. }
+        | UiAnswer::MoreAlways { .. }
+        | UiAnswer::Contained
         | UiAnswer::Choice { .. }
         | UiAnswer::Absent => None,
     })
@@ -109,6 +112,9 @@ async fn choice(question: &str, mut options: Vec<String>, cx: &Cx) -> Result<Opt
         | UiAnswer::Always
         | UiAnswer::WiderSession
         | UiAnswer::WiderAlways
+        | UiAnswer::MoreSession { .. }
+        | UiAnswer::MoreAlways { .. }
+        | UiAnswer::Contained
         | UiAnswer::Text { .. }
         | UiAnswer::Absent => Ok(None),
     }

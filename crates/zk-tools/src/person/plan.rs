@@ -119,6 +119,9 @@ async fn verdict(plan: &str, ways: &[String], cx: &ToolCx) -> Result<Verdict, To
                 | UiAnswer::Always
                 | UiAnswer::WiderSession
                 | UiAnswer::WiderAlways
+                | UiAnswer::MoreSession { .. }
+                | UiAnswer::MoreAlways { .. }
+                | UiAnswer::Contained
                 | UiAnswer::Choice { .. }
                 | UiAnswer::Absent => None,
             }))
@@ -130,6 +133,9 @@ async fn verdict(plan: &str, ways: &[String], cx: &ToolCx) -> Result<Verdict, To
         | UiAnswer::Always
         | UiAnswer::WiderSession
         | UiAnswer::WiderAlways
+        | UiAnswer::MoreSession { .. }
+        | UiAnswer::MoreAlways { .. }
+        | UiAnswer::Contained
         | UiAnswer::Text { .. }
         | UiAnswer::Absent => Ok(Verdict::Rejected(None)),
     }

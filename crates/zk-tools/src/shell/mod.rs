@@ -34,9 +34,9 @@ use crate::text::one_line;
 use crate::tool_names::ToolNames;
 use crate::{Compression, ToolsOptions, args};
 pub use lost::LostSandbox;
-use place::{ExecPlace, place_of};
+use place::{ExecPlace, place_of, staying_place};
 use tail::{Printed, Tail};
-pub(crate) use unasked::UnaskedCalls;
+pub(crate) use unasked::{StayingCalls, UnaskedCalls};
 
 /// Runs a command with bash and gives back the end of what it printed.
 ///
@@ -260,12 +260,16 @@ impl Tool for Shell {
                 return Err(ToolError::failed("nobody was asked to run this outside of the sandbox"));
             }
             None if !call.effects().leaves_context() => place_of(call, cx).await?,
-            Some(_) | None => {
-                let outside = cx.cx.service::<OutsideExec>();
-                let outside = outside
-                    .ok_or_else(|| ToolError::failed("nothing here runs commands outside of the sandbox"))?;
-                ExecPlace { exec: outside.0.clone(), connections: None }
-            }
+            Some(_) | None => match staying_place(call, cx).await? {
+                Some(place) => place,
+                None => {
+                    let outside = cx.cx.service::<OutsideExec>();
+                    let outside = outside.ok_or_else(|| {
+                        ToolError::failed("nothing here runs commands outside of the sandbox")
+                    })?;
+                    ExecPlace { exec: outside.0.clone(), connections: None }
+                }
+            },
         };
         match (args.background, args.detach) {
             (Some(true), _) => return self.start_job(args, ExecPlace { exec, connections }, cx).await,

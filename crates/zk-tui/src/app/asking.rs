@@ -55,7 +55,7 @@ impl App {
 pub(super) fn describe_card(card: &Card) -> String {
     match &card.question {
         Question::Approve(approval) => format!("{} wants to run", sanitise(&approval.tool)),
-        Question::Confirm { .. } | Question::Select { .. } | Question::Input { .. } => {
+        Question::Confirm { .. } | Question::Trust(_) | Question::Select { .. } | Question::Input { .. } => {
             "a question waits".to_owned()
         }
     }

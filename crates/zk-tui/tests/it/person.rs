@@ -156,18 +156,16 @@ pub(crate) fn card(args: Value) -> Card {
     let approval = Approval {
         tool: "shell".to_owned(),
         args,
-        effects: Effects::Unknown,
-        preview: None,
+        effects: Effects::executes("of the arguments"),
         session: Some("exactly this call".to_owned()),
-        always: None,
-        wider: None,
-        reasons: Vec::new(),
+        ..Approval::default()
     };
     Card {
         id: serde_json::from_value(json!(7)).unwrap(),
         digest: serde_json::from_value(json!(9)).unwrap(),
         agent: None,
         question: Question::Approve(Box::new(approval)),
+        approval: None,
     }
 }
 
@@ -384,7 +382,7 @@ fn a_draft_that_was_taken_away_keeps_no_keys_of_a_question() {
 fn a_question_hears_a_letter_and_its_confirmation_and_enter_alone_never_approves() {
     let mut desk = desk();
     desk.ask(json!({"command": "touch x"}));
-    assert!(desk.shown().contains("Run? [y]es once"));
+    assert!(desk.shown().contains("├ y  Yes"));
     desk.keys("y");
     desk.wait(3000);
     assert_eq!(desk.answers().len(), 0, "too early: it is deaf");
@@ -431,7 +429,7 @@ fn every_row_of_a_long_question_can_be_reached_and_a_tiny_screen_answers_nothing
         desk.keys("\x1b[6~");
         desk.wait(400);
     }
-    assert!((0..100).all(|n| seen.contains(&format!("│   echo {n}\n"))), "{seen}");
+    assert!((0..100).all(|n| seen.contains(&format!("echo {n}\n"))), "{seen}");
     let mut tiny = desk_of(Size::new(20, 4));
     tiny.ask(json!({"command": command}));
     tiny.wait(1000);
@@ -673,7 +671,10 @@ fn what_waits_stays_in_sight_beside_a_question_of_any_length() {
         assert!(desk.shown().contains(waits), "{}", desk.shown());
     }
     let shown = desk.shown();
-    assert!(shown.contains("┌ shell wants to run") && shown.contains("no, with [w]ords"), "{shown}");
+    assert!(
+        shown.contains("┌ Run this command?") && shown.contains("w  No, and tell it what to do instead"),
+        "{shown}"
+    );
     assert!(shown.trim_end().ends_with('›'), "there is a row to type in: {shown}");
     let first = serde_json::from_value(json!(7)).unwrap();
     desk.patch(Patch::Answered { id: first });

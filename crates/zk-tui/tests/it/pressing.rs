@@ -192,7 +192,7 @@ fn page_keys_that_come_together_each_turn_a_question_on() {
                 desk.keys(keys);
                 desk.wait(400);
             }
-            assert!(desk.shown().contains("Run? [y]es once"), "{}", desk.shown());
+            assert!(desk.shown().contains("├ y  Yes"), "{}", desk.shown());
             desk.shown()
         });
     assert!(!one_by_one.contains("echo 0\n"), "{one_by_one}");

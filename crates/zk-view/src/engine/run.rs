@@ -32,6 +32,13 @@ pub(super) struct Compaction {
     before: u64,
 }
 
+impl Run {
+    /// Whether the person stopped it.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.activity == Activity::Stopping
+    }
+}
+
 impl Engine {
     /// Shows a compaction that a person asked for between two runs.
     pub(super) fn begin_compaction(&mut self, before: u64) {

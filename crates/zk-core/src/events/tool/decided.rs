@@ -43,6 +43,9 @@ notify!(
 impl PermissionDecided {
     /// Last reason of a call that a judge would ask about, or nobody judged, and that the mode of the gate lets run.
     pub const MODE_ALLOWS_ALL: &str = "the mode allows everything";
+
+    /// Last reason of a call that wants to leave its sandbox and that a person lets run inside of it, with connections.
+    pub const STAYS_IN_SANDBOX: &str = "answered: once, in the sandbox, with the network";
 }
 
 /// Origin of a decision about a call.

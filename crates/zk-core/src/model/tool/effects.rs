@@ -99,6 +99,18 @@ impl Effects {
         }
     }
 
+    /// These effects for a call that stays in the context which bounds all others.
+    #[must_use]
+    pub fn without_leaving(&self) -> Self {
+        match self {
+            Self::Unknown => Self::Unknown,
+            Self::Known { list } => {
+                let stays = |effect: &&Effect| !matches!(effect, Effect::LeavesContext { .. });
+                Self::Known { list: list.iter().filter(stays).cloned().collect() }
+            }
+        }
+    }
+
     /// Whether nothing but reading happens. Unknown effects are not read-only.
     #[must_use]
     pub fn is_read_only(&self) -> bool {

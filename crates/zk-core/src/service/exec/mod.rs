@@ -228,6 +228,7 @@ pub struct ExecRequest {
 
 /// Connections of one command.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Connections {
     /// Hosts as `name`, which is its ports 80 and 443, or `name:port`. Only what is named here leads to this machine or to
     /// a private network.

@@ -114,8 +114,12 @@ pub enum CallDecision {
 pub struct CallOffer {
     /// Property that the allowed calls have in common.
     pub kind: WiderKind,
-    /// Description of the allowed calls, in words, such as "commands that begin with `cargo test`".
+    /// Description of the allowed calls, in words, with one that is allowed and one that is not.
     pub describes: String,
+    /// The allowed calls in a few words, such as "every `git push …`".
+    pub label: String,
+    /// Warning about what is allowed, where there is one.
+    pub warning: Option<String>,
     /// The judge's own name of it.
     pub key: String,
 }

@@ -106,6 +106,11 @@ pub trait Tool: Send + Sync {
         self.inner()?.kind()
     }
 
+    /// The name of the MCP server that brings the tool, if one does.
+    fn server(&self) -> Option<String> {
+        self.inner()?.server()
+    }
+
     /// The places a call is about; the paths of its effects unless the tool says otherwise.
     fn locations(&self, args: &Value) -> Vec<CallLocation> {
         self.inner().map(|inner| inner.locations(args)).unwrap_or_default()

@@ -3,9 +3,10 @@ mod questions;
 
 pub use command::{Command, CommandOutcome, match_command};
 pub use questions::{
-    Answer as UiAnswer, AnswerError, Approval, FrontEnd, MAX_MARKS, PendingQuestion, Question,
-    QuestionDigest, QuestionId, Questions, Section, SectionKind, Wider, WiderKind, is_combining_mark,
-    text_of_visible_lines, visible_line, visible_lines,
+    Answer as UiAnswer, AnswerError, Approval, ApprovalCard, AskedKind, CardChoice, CardPart, FrontEnd,
+    MAX_MARKS, PartKind, PendingQuestion, Question, QuestionDigest, QuestionId, Questions, Section,
+    SectionKind, TrustRequest, WORDS_KEY, Wider, WiderKind, is_combining_mark, text_of_visible_lines,
+    visible_line, visible_lines,
 };
 
 /// Outlet for notices to the person, if somebody reads them. A service: ask `cx.service::<dyn Ui>()` each

@@ -249,6 +249,9 @@ impl Field {
             | UiAnswer::Always
             | UiAnswer::WiderSession
             | UiAnswer::WiderAlways
+            | UiAnswer::MoreSession { .. }
+            | UiAnswer::MoreAlways { .. }
+            | UiAnswer::Contained
             | UiAnswer::Absent => Filled::Missing,
         }
     }

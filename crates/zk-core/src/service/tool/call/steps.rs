@@ -187,6 +187,8 @@ impl CallSteps {
                 self.count();
                 Ok(Gated::Substituted(output))
             }
+            // Whoever stopped the run did not decline this call.
+            Ok(GateDecision::Refused { .. }) if self.cx.is_stopped() => Err(self.skipped().await),
             Ok(GateDecision::Refused { reason, by }) => Err(self.blocked(args, reason, by.as_ref()).await),
             Ok(GateDecision::Parked { reason, by }) => {
                 let parked = ToolParked {

@@ -1,5 +1,7 @@
 //! Questions to the person, and the only way to answer them.
 
+mod card;
+mod diff_text;
 mod question;
 mod visible;
 
@@ -13,7 +15,8 @@ use futures_util::future::{Either, select};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{oneshot, watch};
 
-pub use question::{Answer, Approval, Question, Section, SectionKind, Wider, WiderKind};
+pub use card::{ApprovalCard, AskedKind, CardChoice, CardPart, PartKind, WORDS_KEY};
+pub use question::{Answer, Approval, Question, Section, SectionKind, TrustRequest, Wider, WiderKind};
 pub use visible::{MAX_MARKS, is_combining_mark, text_of_visible_lines, visible_line, visible_lines};
 
 use crate::kernel::{Cx, Origin};

@@ -1,8 +1,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::visible::{visible_line, visible_lines};
+use super::visible::{visible_diff, visible_line, visible_lines};
 use crate::model::{Display, Effects};
+use crate::service::Connections;
 
 /// Question to a person.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -16,6 +17,8 @@ pub enum Question {
         /// The question.
         text: String,
     },
+    /// Whether something of a project is trusted as it is.
+    Trust(Box<TrustRequest>),
     /// One of several.
     Select {
         /// The question.
@@ -30,8 +33,21 @@ pub enum Question {
     },
 }
 
+/// Something of a project that a person can trust, exactly as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TrustRequest {
+    /// The question, in a sentence.
+    pub text: String,
+    /// Things that count once they are trusted, in a line each.
+    pub items: Vec<String>,
+    /// Lines for who wants to know exactly what is trusted, such as hashes; a front-end shows them on demand.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub details: Vec<String>,
+}
+
 /// A tool call that wants to run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Approval {
     /// The tool's canonical name.
@@ -52,6 +68,16 @@ pub struct Approval {
     /// mode.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
+    /// Further choices like [`Approval::wider`], such as all calls of a server.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub more: Vec<Wider>,
+    /// Connections that the call gets in its sandbox if it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<Connections>,
+    /// Connections with which a call that leaves its sandbox could run inside of it instead; that choice is not offered
+    /// without them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contained: Option<Connections>,
 }
 
 /// Calls like one that wants to run, which a person can allow with it.
@@ -60,8 +86,15 @@ pub struct Approval {
 pub struct Wider {
     /// Property by which further calls are allowed.
     pub kind: WiderKind,
-    /// Calls that the choice allows, in words, such as "commands that begin with `cargo test`".
+    /// Calls that the choice allows, in words, with one that it allows and one that it does not, such as "commands that
+    /// begin with `cargo test`, so also …, but not …".
     pub allows: String,
+    /// The calls in a few words, such as "every `git push …`".
+    #[serde(default)]
+    pub label: String,
+    /// Warning about what the choice allows, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
 }
 
 /// Property by which a [`Wider`] choice allows further calls.
@@ -73,15 +106,35 @@ pub enum WiderKind {
     Prefix,
     /// The files are in the same directory.
     Directory,
+    /// The command runs the code of the project in the same way.
+    ProjectCode,
+    /// The tool is the same, whatever its arguments are.
+    Tool,
+    /// The tool is one of the same MCP server.
+    Server,
 }
 
 impl WiderKind {
-    /// Returns its name: `prefix` or `directory`.
+    /// Returns its name, such as `prefix` or `directory`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Prefix => "prefix",
             Self::Directory => "directory",
+            Self::ProjectCode => "project_code",
+            Self::Tool => "tool",
+            Self::Server => "server",
+        }
+    }
+
+    /// The key that chooses it for the session; the same in upper case chooses it for good.
+    #[must_use]
+    pub fn key(self) -> char {
+        match self {
+            Self::Prefix | Self::ProjectCode => 'p',
+            Self::Directory => 'd',
+            Self::Tool => 't',
+            Self::Server => 'm',
         }
     }
 }
@@ -139,7 +192,7 @@ fn section(name: &str, value: &Value) -> Section {
 fn drawn(preview: &Display) -> Section {
     let (heading, lines) = match preview {
         Display::Line { text } => ("preview".to_owned(), visible_lines(text)),
-        Display::Diff { path, diff } => (format!("diff of {path}"), visible_lines(diff)),
+        Display::Diff { path, diff } => (format!("diff of {path}"), visible_diff(diff)),
         Display::Lines { lines } => {
             ("preview".to_owned(), lines.iter().flat_map(|line| visible_lines(line)).collect())
         }
@@ -170,6 +223,18 @@ pub enum Answer {
     WiderSession,
     /// Yes, and what [`Approval::wider`] says from now on, in this project.
     WiderAlways,
+    /// Yes, and what one of [`Approval::more`] says for the rest of the session.
+    MoreSession {
+        /// Index of the choice.
+        index: usize,
+    },
+    /// Yes, and what one of [`Approval::more`] says from now on, in this project.
+    MoreAlways {
+        /// Index of the choice.
+        index: usize,
+    },
+    /// Yes, this once, in the sandbox that the call wants to leave, with the connections of [`Approval::contained`].
+    Contained,
     /// No, with words to the model if the person gave some.
     No {
         /// The words.
@@ -198,18 +263,29 @@ impl Question {
             (Self::Approve(approval), Answer::Always) => approval.always.is_some(),
             (Self::Approve(approval), Answer::Session) => approval.session.is_some(),
             (Self::Approve(approval), Answer::WiderSession | Answer::WiderAlways) => approval.wider.is_some(),
+            (Self::Approve(approval), Answer::MoreSession { index } | Answer::MoreAlways { index }) => {
+                *index < approval.more.len()
+            }
+            (Self::Approve(approval), Answer::Contained) => approval.contained.is_some(),
             (Self::Approve(_), Answer::Once | Answer::No { .. })
-            | (Self::Confirm { .. }, Answer::Once | Answer::No { .. })
+            | (Self::Confirm { .. } | Self::Trust(_), Answer::Once | Answer::No { .. })
             | (Self::Input { .. }, Answer::Text { .. } | Answer::No { .. })
             | (Self::Select { .. }, Answer::No { .. }) => true,
             (Self::Select { options, .. }, Answer::Choice { index }) => *index < options.len(),
             (
-                Self::Approve(_) | Self::Confirm { .. } | Self::Input { .. } | Self::Select { .. },
+                Self::Approve(_)
+                | Self::Confirm { .. }
+                | Self::Trust(_)
+                | Self::Input { .. }
+                | Self::Select { .. },
                 Answer::Once
                 | Answer::Session
                 | Answer::Always
                 | Answer::WiderSession
                 | Answer::WiderAlways
+                | Answer::MoreSession { .. }
+                | Answer::MoreAlways { .. }
+                | Answer::Contained
                 | Answer::Choice { .. }
                 | Answer::Text { .. },
             ) => false,

@@ -29,6 +29,16 @@ pub fn visible_line(text: &str) -> String {
     visible_lines(text).join("⟨U+000A⟩")
 }
 
+/// The lines of a unified diff, visible as those of [`visible_lines`], but for the blank that stands before a line which
+/// stays: an empty one is shown as nothing.
+pub(super) fn visible_diff(diff: &str) -> Vec<String> {
+    let line = |line: &str| match line.strip_prefix(' ') {
+        Some(kept) => format!(" {}", escape_line(kept)),
+        None => escape_line(line),
+    };
+    diff.strip_suffix('\n').unwrap_or(diff).split('\n').map(line).collect()
+}
+
 /// Most combining marks that may stand on one character: more of them would cover the rows around.
 pub const MAX_MARKS: usize = 8;
 
