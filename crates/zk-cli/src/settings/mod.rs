@@ -81,30 +81,38 @@ impl ProjectFile {
 }
 
 impl ProjectFile {
+    /// The one MCP server it is, with how it is started or reached.
+    fn describe_server(&self) -> Option<String> {
+        let server = self.server.as_ref()?;
+        let how = match &server.transport {
+            ServerTransport::Stdio { command, args, .. } => {
+                std::iter::once(command).chain(args).map(String::as_str).collect::<Vec<_>>().join(" ")
+            }
+            ServerTransport::Http { url, .. } => url.clone(),
+        };
+        Some(format!("This project wants to start an MCP server: {} (`{how}`).", server.name))
+    }
+
+    /// Warns that nobody approved it, so that it does not count.
+    fn warning(&self, project: &Path) -> String {
+        let server = self.describe_server();
+        let warned = server.map(|server| format!("{server} Not started: `zk trust add` allows it"));
+        warned.unwrap_or_else(|| self.untrusted_warning(project))
+    }
+
     /// Asks whether it is trusted.
     pub(crate) fn question(&self, project: &Path) -> TrustRequest {
-        let values = self.values.iter().map(|(name, value)| (name, value));
-        match &self.server {
+        let mut rows: Vec<String> =
+            self.values.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+        match self.describe_server() {
             Some(server) => {
-                let command = match &server.transport {
-                    ServerTransport::Stdio { command, args, .. } => {
-                        std::iter::once(command).chain(args).map(String::as_str).collect::<Vec<_>>().join(" ")
-                    }
-                    ServerTransport::Http { url, .. } => url.clone(),
-                };
-                let text = format!(
-                    "This project wants to start an MCP server: {} (`{command}`). Allow it?",
-                    server.name
-                );
-                let mut rows = values.map(|(name, value)| format!("{name} = {value}"));
-                let items = rows.next().into_iter().collect();
-                TrustRequest { text, items, details: rows.collect() }
+                let details = rows.split_off(rows.len().min(1));
+                TrustRequest { text: format!("{server} Allow it?"), items: rows, details }
             }
             None => {
-                let place = project.join(&*self.name);
-                let text = format!("Trust {} exactly as it is? It sets:", place.display());
-                let items = values.map(|(name, value)| format!("{name} = {value}")).collect();
-                TrustRequest { text, items, details: Vec::new() }
+                let text =
+                    format!("Trust {} exactly as it is? It sets:", project.join(&*self.name).display());
+                TrustRequest { text, items: rows, details: Vec::new() }
             }
         }
     }
@@ -306,7 +314,7 @@ impl Settings {
     /// Warns of what the project sets and nobody approved: a warning for each file.
     pub(crate) fn untrusted_warnings(&self, project: &Path) -> Vec<String> {
         let files = self.project_files.iter().filter(|file| !file.trusted);
-        files.map(|file| file.untrusted_warning(project)).collect()
+        files.map(|file| file.warning(project)).collect()
     }
 
     fn give(&mut self, layer: Layer, given: LayerValues, warnings: &mut Vec<String>) -> Outcome<()> {

@@ -84,7 +84,7 @@ impl Frame {
             .filter(|choice| choice.is_row)
             .map(|choice| format!("{} {}", choice.key, choice.text))
             .collect();
-        choices.extend(key_rows(&format!("├ {}", packed.join(" · ")), width));
+        wrap_words(KIND, Style::BOLD, &packed.join(" · "), width, &mut choices);
         frame.rules = choices;
         frame
     }

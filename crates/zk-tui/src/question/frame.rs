@@ -236,7 +236,7 @@ mod tests {
             assert!(rows.len() <= 24, "{}", rows.len());
             let count: String = rows.iter().map(|row| format!("{}\n", row.text())).collect();
             let left = frame.body.len() - next.unwrap_or(frame.body.len());
-            assert_eq!(count.contains(&format!("├  {left} more rows below")), left > 0, "{count}");
+            assert_eq!(count.contains(&format!("├  {left} more row")), left > 0, "{count}");
             seen.extend(rows.into_iter().filter(|row| row.text().starts_with('│')));
             (from, pages) = (next, pages + 1);
         }

@@ -189,7 +189,7 @@ fn keys_that_come_together_answer_nothing() {
 #[test]
 fn the_blank_turns_pages_only_where_there_are_some() {
     let more = Offer { more: true, ..all() };
-    let mut state = AnswerKeys::new(more, false, Duration::ZERO);
+    let mut state = AnswerKeys::new(more.clone(), false, Duration::ZERO);
     assert_eq!(state.press(&[Key::Char(' ')], ms(400)), [KeyMeaning::Draft(Key::Char(' '))]);
     let mut state = AnswerKeys::new(more, false, Duration::ZERO);
     assert_eq!(state.press(&[Key::Char(' ')], ms(600)), [KeyMeaning::NextPage]);

@@ -59,8 +59,8 @@ fn a_command_is_shown_whole_with_what_would_hide_in_it_and_its_choices_in_words(
         shown(&command(json!({ "command": hidden, "timeout_ms": 5 })), 48, 30),
         "┌ Run this command?\n\
          │  $ ls -la\n\
-         │    touch X ⟨U+001B⟩P;⟨U+009B⟩2K⟨U+202E⟩⟨U+0\n\
-         │↪ 00D⟩# list\n\
+         │    touch X ⟨U+001B⟩P;⟨U+009B⟩2K⟨U+202E⟩\n\
+         │↪ ⟨U+000D⟩# list\n\
          │    echo done\n\
          ├  timeout_ms = 5\n\
          ├ y  Yes\n\

@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::diff_text::{DiffText, is_said};
-use super::question::{Answer, Approval, Wider, WiderKind};
+use super::question::{Answer, Approval, WiderKind};
 use super::visible::{visible_line, visible_lines};
 use crate::model::{Display, Effect, Effects};
 
@@ -346,16 +346,14 @@ impl Approval {
                 done: format!("allowed: {label}, this session"),
                 is_row: true,
             });
-            if self.is_lasting(wider) {
-                beside.push(CardChoice {
-                    key: wider.kind.key().to_ascii_uppercase(),
-                    answer: always,
-                    text: format!("{yes} {label} always"),
-                    allows: Some(wider.allows.clone()),
-                    done: format!("allowed: {label}, always"),
-                    is_row: false,
-                });
-            }
+            beside.push(CardChoice {
+                key: wider.kind.key().to_ascii_uppercase(),
+                answer: always,
+                text: format!("{yes} {label} always"),
+                allows: Some(wider.allows.clone()),
+                done: format!("allowed: {label}, always"),
+                is_row: false,
+            });
         }
         choices.push(once(WORDS_KEY, Answer::No { message: None }, WORDS_TEXT, "no"));
         choices.push(once('n', Answer::No { message: None }, "No", "not allowed"));
@@ -381,19 +379,6 @@ impl Approval {
             });
         }
         choices
-    }
-
-    /// Whether a choice can hold in later sessions: leaving the sandbox is allowed for a session at most.
-    fn is_lasting(&self, wider: &Wider) -> bool {
-        !(self.effects.leaves_context() && wider.kind == WiderKind::Prefix)
-    }
-}
-
-impl ApprovalCard {
-    /// The choice with this answer; that of a refusal without words is [`No`](Answer::No) behind `n`.
-    #[must_use]
-    pub fn choice(&self, answer: &Answer) -> Option<&CardChoice> {
-        self.choices.iter().rev().find(|choice| choice.answer == *answer)
     }
 }
 
