@@ -54,7 +54,7 @@ mod shell;
 #[cfg(feature = "trust")]
 mod trust;
 
-pub use approvals::{Approval, ApprovalError, ApprovalKind, Approvals, Bound, Manifest, ProjectCode};
+pub use approvals::{Approval, ApprovalError, ApprovalKind, Approvals};
 #[cfg(feature = "audit")]
 pub use audit::Audit;
 pub use classifier::{
@@ -69,8 +69,8 @@ pub use mode::{Mode, ModeError, ModeSwitch, UnknownMode};
 pub use plugin::PermissionJudge;
 pub use repository::starts_nothing;
 pub use rules::{
-    Access, CommandPattern, Decision, DeniedFiles, Explanation, HeldPaths, HideFiles, Layer, Rule, RuleBase,
-    RuleError, Rules, UnknownDecision,
+    Access, Bound, CommandPattern, Decision, DeniedFiles, Explanation, HeldPaths, HideFiles, Layer, Manifest,
+    ProjectCode, Rule, RuleBase, RuleError, Rules, UnknownDecision,
 };
 pub use shell::{
     Assignment, Command, Connector, MAX_COMMANDS, NotUnderstood, Obstacle, Redirect, Script, quote, quote_all,

@@ -48,7 +48,7 @@ fn a_question_shows_every_line_of_what_will_run_and_what_would_hide_in_it() {
         assert!(shown.contains(row), "`{row}` is missing: {shown}");
     }
     pause(1000);
-    // Why it asks, and what each choice would allow, on demand.
+    // Reasons, and calls that each choice would allow, on demand.
     terminal.keys("?");
     let why = terminal.until("y  Yes");
     for row in ["├  why: `", "├  s: exactly this call", "├  a: exactly this call in "] {

@@ -1,4 +1,3 @@
-mod code;
 mod offer;
 mod words;
 
@@ -9,11 +8,10 @@ use std::sync::Arc;
 use toml::{Table, Value};
 use zk_core::service::{StateFileError, StateFiles};
 
-pub use code::{Bound, Manifest, ProjectCode};
-pub(crate) use offer::{AskedPlace, offered, plain_command};
+pub(crate) use offer::{AskedPlace, offered};
 pub(crate) use words::{call_offer, from_key};
 
-use crate::rules::{Decision, Layer, Rule};
+use crate::rules::{Bound, Decision, Layer, Manifest, ProjectCode, Rule};
 
 /// The most a file of approvals may have, in bytes.
 const MAX_APPROVALS_BYTES: usize = 1 << 20;

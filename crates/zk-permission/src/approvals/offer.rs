@@ -3,11 +3,10 @@ use std::path::{Path, PathBuf};
 use zk_core::model::{Effect, Effects};
 use zk_core::service::SERVER_TOOL_PREFIX;
 
-use super::code::{ProjectCode, is_runner};
 use crate::approvals::ApprovalKind;
 use crate::classifier::{PathClassifier, PathPlace};
 use crate::judge::Verdict;
-use crate::rules::Decision;
+use crate::rules::{Decision, ProjectCode, is_runner, plain_command};
 use crate::shell::Script;
 
 /// Programs of which the words before the first flag say what is done, and how many of them. Those that run the code of the
@@ -65,14 +64,6 @@ fn project_code(text: &str, at: AskedPlace<'_>) -> Option<ApprovalKind> {
         ProjectCode::bound(&argv, at.cwd, at.project)
     };
     code.map(ApprovalKind::Code)
-}
-
-/// Words of a text that is one program with its arguments and nothing else: no other command, no redirection, no variable.
-pub(crate) fn plain_command(text: &str) -> Option<Vec<String>> {
-    let script = Script::parse(text).ok()?;
-    let [command] = script.commands.as_slice() else { return None };
-    let is_plain = command.redirects.is_empty() && command.assignments.is_empty();
-    is_plain.then(|| command.words.clone())
 }
 
 /// The one directory in which all files are that a tool changes.

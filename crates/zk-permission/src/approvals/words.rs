@@ -3,7 +3,7 @@ use std::path::Path;
 use zk_core::service::{CallOffer, WiderKind};
 
 use super::ApprovalKind;
-use super::code::{Bound, Manifest, ProjectCode};
+use crate::rules::{Bound, Manifest, ProjectCode};
 use crate::shell::quote_all;
 
 /// An approval as it is offered to a person; nothing for that of one call, which the gate offers itself.

@@ -1,10 +1,9 @@
 use zk_core::model::Effects;
 
 use super::{Call, Evaluation, RuleRef, judge};
-use crate::approvals::plain_command;
 use crate::mode::Mode;
 use crate::program::inspect;
-use crate::rules::Decision;
+use crate::rules::{Decision, plain_command};
 use crate::shell::Script;
 
 impl Evaluation<'_> {

@@ -1,7 +1,6 @@
 use super::host::HostPattern;
 use super::pattern::PatternWord;
-use super::{Access, CommandPattern, Decision, Rule, Subject};
-use crate::approvals::ProjectCode;
+use super::{Access, CommandPattern, Decision, ProjectCode, Rule, Subject};
 use crate::shell::{quote, quote_all};
 
 /// Explanation of what a rule will and will not match, by examples.

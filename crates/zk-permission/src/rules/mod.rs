@@ -1,5 +1,6 @@
 //! Rules: what a person or an administrator wrote down about calls.
 
+mod code;
 mod explain;
 mod held;
 mod host;
@@ -11,6 +12,8 @@ use std::str::FromStr;
 
 use globset::{GlobBuilder, GlobMatcher};
 
+pub use code::{Bound, Manifest, ProjectCode};
+pub(crate) use code::{is_runner, plain_command};
 pub use explain::Explanation;
 pub use held::{DeniedFiles, HeldPaths, HideFiles};
 pub use pattern::CommandPattern;
@@ -18,7 +21,6 @@ pub(crate) use pattern::Likeness;
 
 use zk_core::service::foreign_server_names;
 
-use crate::approvals::ProjectCode;
 use crate::classifier::normalise;
 use host::HostPattern;
 
@@ -233,34 +235,6 @@ impl Rule {
         let text = format!("write({}/**)", directory.display());
         let subject = Subject::Below(normalise(directory));
         Self { layer, decision, text, subject, is_held: false }
-    }
-
-    /// A rule that allows commands which run the code of the project.
-    #[must_use]
-    pub fn project_code(layer: Layer, code: &ProjectCode) -> Self {
-        let command = code.command();
-        let text = match &code.bound {
-            None => format!("{command} … (in the sandbox)"),
-            Some(bound) => format!("{command} (in {}, as its files are now)", bound.directory.display()),
-        };
-        let subject = Subject::Code(code.clone());
-        Self { layer, decision: Decision::Allow, text, subject, is_held: false }
-    }
-
-    /// A rule that allows every call of these tools, all those of `server` if it is said.
-    #[must_use]
-    pub fn tools(layer: Layer, server: Option<&str>, names: &[String]) -> Self {
-        let text = match server {
-            Some(server) => format!("tools of the MCP server {server} ({})", names.join(", ")),
-            None => format!("tool({})", names.join(", ")),
-        };
-        let subject = Subject::Tools(names.to_vec());
-        Self { layer, decision: Decision::Allow, text, subject, is_held: false }
-    }
-
-    /// The commands that run the project's code, of a rule that allows them.
-    pub(crate) fn code(&self) -> Option<&ProjectCode> {
-        if let Subject::Code(code) = &self.subject { Some(code) } else { None }
     }
 
     /// Whether a file is one that this rule is about. `path` is absolute.
@@ -480,11 +454,6 @@ impl Rules {
     /// All of them, in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = &Rule> {
         self.rules.iter()
-    }
-
-    /// Takes away those that are bound to files which changed since.
-    pub(crate) fn drop_outdated(&mut self) {
-        self.rules.retain(|rule| rule.code().is_none_or(ProjectCode::is_current));
     }
 
     /// All of them, to say which ones a sandbox holds.

@@ -122,7 +122,7 @@ fn no_way_around_the_grant_of_a_command_runs_unasked_in_the_sandbox_or_outside()
         for judge in [project.contained(), project.judge(Mode::Ask)] {
             let before = |text: &str| runs(&judge, text, &root);
             let detours = DETOURS.iter().map(|way| way.replace("{}", command));
-            // What runs without the grant is no matter of it.
+            // A text that runs without the grant is no matter of it.
             let detours: Vec<String> = detours.filter(|text| !before(text)).collect();
             grant(&judge, command, &root);
             assert!(runs(&judge, command, &root), "{command}");

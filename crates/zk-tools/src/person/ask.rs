@@ -70,7 +70,7 @@ async fn ask_user(args: Value, cx: ToolCx) -> Result<ToolOutput, ToolError> {
         return Err(ToolError::invalid(text));
     }
     let answer = if options.is_empty() {
-        words(question.clone(), &cx.cx).await?
+        words(question.clone(), &cx.cx, NEXT).await?
     } else {
         choice(&question, options, &cx.cx).await?
     };
@@ -83,8 +83,9 @@ async fn ask_user(args: Value, cx: ToolCx) -> Result<ToolOutput, ToolError> {
     Ok(ToolOutput::text(text).with_display(Display::Line { text: shown }))
 }
 
-async fn words(text: String, cx: &Cx) -> Result<Option<String>, ToolError> {
-    Ok(match ask(Question::Input { text }, cx, NEXT).await? {
+/// Words of the person, or their reason to give none.
+pub(super) async fn words(text: String, cx: &Cx, next: &str) -> Result<Option<String>, ToolError> {
+    Ok(match ask(Question::Input { text }, cx, next).await? {
         UiAnswer::Text { text } => Some(text).filter(|text| !text.trim().is_empty()),
         UiAnswer::No { message } => message,
         UiAnswer::Once
@@ -104,7 +105,9 @@ async fn choice(question: &str, mut options: Vec<String>, cx: &Cx) -> Result<Opt
     options.push(OTHER.to_owned());
     let asked = Question::Select { text: question.to_owned(), options: options.clone() };
     match ask(asked, cx, NEXT).await? {
-        UiAnswer::Choice { index } if index + 1 == options.len() => words(question.to_owned(), cx).await,
+        UiAnswer::Choice { index } if index + 1 == options.len() => {
+            words(question.to_owned(), cx, NEXT).await
+        }
         UiAnswer::Choice { index } => Ok(options.into_iter().nth(index)),
         UiAnswer::No { message } => Ok(message),
         UiAnswer::Once

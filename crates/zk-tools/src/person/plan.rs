@@ -4,6 +4,7 @@ use serde_json::Value;
 use zk_core::model::{Display, ToolError, ToolOutput};
 use zk_core::service::{Question, ToolCx, UiAnswer};
 
+use super::ask::words;
 use super::{InteractionTool, ask, interaction, parse};
 use crate::args;
 use crate::text::one_line;
@@ -110,21 +111,8 @@ async fn verdict(plan: &str, ways: &[String], cx: &ToolCx) -> Result<Verdict, To
     match ask(Question::Select { text, options }, &cx.cx, NEXT).await? {
         UiAnswer::Choice { index } if index < ways.len() => Ok(Verdict::Approved(index)),
         UiAnswer::Choice { index } if index == ways.len() => {
-            let asked = Question::Input { text: "What should change in the plan?".to_owned() };
-            Ok(Verdict::Change(match ask(asked, &cx.cx, NEXT).await? {
-                UiAnswer::Text { text } => Some(text).filter(|text| !text.trim().is_empty()),
-                UiAnswer::No { message } => message,
-                UiAnswer::Once
-                | UiAnswer::Session
-                | UiAnswer::Always
-                | UiAnswer::WiderSession
-                | UiAnswer::WiderAlways
-                | UiAnswer::MoreSession { .. }
-                | UiAnswer::MoreAlways { .. }
-                | UiAnswer::Contained
-                | UiAnswer::Choice { .. }
-                | UiAnswer::Absent => None,
-            }))
+            let text = "What should change in the plan?".to_owned();
+            Ok(Verdict::Change(words(text, &cx.cx, NEXT).await?))
         }
         UiAnswer::No { message } => Ok(Verdict::Rejected(message)),
         UiAnswer::Choice { .. }

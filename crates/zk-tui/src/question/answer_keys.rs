@@ -197,7 +197,7 @@ pub enum KeyMeaning<K = Key> {
     Unchosen,
     /// The next part is wanted.
     NextPage,
-    /// It is wanted to know why it is asked, or no longer.
+    /// Reasons for the question are wanted, or no longer.
     Why,
     /// The question is answered.
     Answer(Choice),

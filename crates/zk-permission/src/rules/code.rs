@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, open};
 
-use crate::shell::quote_all;
+use super::{Decision, Layer, Rule, Rules, Subject};
+use crate::shell::{Script, quote_all};
 
 /// The largest manifest that is compared, in bytes.
 const MAX_MANIFEST_BYTES: u64 = 1 << 20;
@@ -123,7 +124,7 @@ const RUNNERS: &[Runner] = &[
 ];
 
 /// Whether a program is one that runs the code of a project.
-pub(super) fn is_runner(name: &str) -> bool {
+pub(crate) fn is_runner(name: &str) -> bool {
     RUNNERS.iter().any(|runner| runner.programs.contains(&name))
 }
 
@@ -150,13 +151,13 @@ fn way(argv: &[String]) -> Option<(usize, &'static [&'static str])> {
 
 impl ProjectCode {
     /// Commands like this one that run the project's code in the sandbox.
-    pub(super) fn contained(argv: &[String]) -> Option<Self> {
+    pub(crate) fn contained(argv: &[String]) -> Option<Self> {
         let (count, _) = way(argv)?;
         Some(Self { words: argv.get(..count)?.to_vec(), bound: None })
     }
 
     /// Exactly this command on this machine, as long as what says what it runs stays.
-    pub(super) fn bound(argv: &[String], directory: &Path, project: &Path) -> Option<Self> {
+    pub(crate) fn bound(argv: &[String], directory: &Path, project: &Path) -> Option<Self> {
         let (_, names) = way(argv)?;
         if !directory.starts_with(project) {
             return None;
@@ -206,6 +207,51 @@ impl ProjectCode {
     pub fn command(&self) -> String {
         quote_all(&self.words)
     }
+}
+
+impl Rule {
+    /// A rule that allows commands which run the code of the project.
+    #[must_use]
+    pub fn project_code(layer: Layer, code: &ProjectCode) -> Self {
+        let command = code.command();
+        let text = match &code.bound {
+            None => format!("{command} … (in the sandbox)"),
+            Some(bound) => format!("{command} (in {}, as its files are now)", bound.directory.display()),
+        };
+        let subject = Subject::Code(code.clone());
+        Self { layer, decision: Decision::Allow, text, subject, is_held: false }
+    }
+
+    /// A rule that allows every call of these tools, all those of `server` if it is said.
+    #[must_use]
+    pub fn tools(layer: Layer, server: Option<&str>, names: &[String]) -> Self {
+        let text = match server {
+            Some(server) => format!("tools of the MCP server {server} ({})", names.join(", ")),
+            None => format!("tool({})", names.join(", ")),
+        };
+        let subject = Subject::Tools(names.to_vec());
+        Self { layer, decision: Decision::Allow, text, subject, is_held: false }
+    }
+
+    /// The commands that run the project's code, of a rule that allows them.
+    pub(crate) fn code(&self) -> Option<&ProjectCode> {
+        if let Subject::Code(code) = &self.subject { Some(code) } else { None }
+    }
+}
+
+impl Rules {
+    /// Takes away those that are bound to files which changed since.
+    pub(crate) fn drop_outdated(&mut self) {
+        self.rules.retain(|rule| rule.code().is_none_or(ProjectCode::is_current));
+    }
+}
+
+/// Words of a text that is one program with its arguments and nothing else: no other command, no redirection, no variable.
+pub(crate) fn plain_command(text: &str) -> Option<Vec<String>> {
+    let script = Script::parse(text).ok()?;
+    let [command] = script.commands.as_slice() else { return None };
+    let is_plain = command.redirects.is_empty() && command.assignments.is_empty();
+    is_plain.then(|| command.words.clone())
 }
 
 /// SHA-256 of the bytes of a file, nothing if it is not there; an error for what cannot be compared: something else than a
