@@ -365,15 +365,4 @@ mod tests {
             assert_eq!(date_of_day(days), text);
         }
     }
-
-    #[test]
-    fn what_is_offered_is_found_again_by_its_key() {
-        for kind in [
-            ApprovalKind::Exact { command: "ls\n$x".into() },
-            ApprovalKind::Prefix { words: vec!["a b".into(), String::new(), "c".into()] },
-            ApprovalKind::Directory { path: "/p/a b".into() },
-        ] {
-            assert_eq!(from_key(&key(&kind)), Some(kind));
-        }
-    }
 }

@@ -36,7 +36,7 @@ fn conversation(screen: &str, no_color: &str) -> Option<String> {
     let person = Person::asking(&server).with("ZK_SCREEN", screen).with("NO_COLOR", no_color);
     person.write("a", "one\n");
     let mut terminal = Terminal::open(&person, "--permission-mode ask 'go'")?;
-    terminal.see("y  Yes");
+    terminal.see("Esc stops the run");
     terminal.keys("\u{3}");
     terminal.see("stopped");
     terminal.keys("/quit\r");

@@ -196,7 +196,12 @@ fn a_server_of_the_project_starts_only_once_its_exact_definition_is_trusted() {
     let person = Person::new().with("ANTHROPIC_API_KEY", "test-key");
     person.write(".mcp.json", &with("one"));
     let (is_offered, said) = offered(&person, &[]);
-    assert!(!is_offered && said.contains(".mcp.json: fake is not trusted"), "{said}");
+    assert!(
+        !is_offered
+            && said.contains("wants to start an MCP server: fake (`")
+            && said.contains("Not started: `zk trust add`"),
+        "{said}"
+    );
     let (is_offered, _) = offered(&person, &["--trust-mcp", "fake"]);
     assert!(is_offered);
     assert!(!offered(&person, &[]).0, "that was for once");

@@ -39,7 +39,7 @@ fn a_question_shows_every_line_of_what_will_run_and_what_would_hide_in_it() {
         "┌ Run this command?",
         "│  $ ls -la ⟨U+001B⟩P",
         "│    touch made ;⟨U+001B⟩\\ # ⟨U+009B⟩2K⟨U+202E⟩list",
-        "│      allowed once",
+        "│      yes, once",
         "│    echo done",
         "├ y  Yes",
         "│ w  No, and tell it what to do instead",

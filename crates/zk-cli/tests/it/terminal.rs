@@ -376,7 +376,7 @@ fn a_question_that_is_interrupted_leaves_the_terminal_as_it_was() {
     let server = server(script);
     let person = Person::asking(&server);
     let Some(mut terminal) = Terminal::open(&person, "'do it'") else { return };
-    terminal.expect("Run?");
+    terminal.expect("Esc stops the run");
     terminal.keys("\u{3}");
     terminal.expect("stopped");
     terminal.expect("› ");

@@ -150,3 +150,32 @@ pub(crate) fn from_key(key: &str) -> Option<ApprovalKind> {
         _ => return None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_offered_is_found_again_by_its_key() {
+        for kind in [
+            ApprovalKind::Exact { command: "ls\n$x".into() },
+            ApprovalKind::Prefix { words: vec!["a b".into(), String::new(), "c".into()] },
+            ApprovalKind::Directory { path: "/p/a b".into() },
+            ApprovalKind::Code(ProjectCode { words: vec!["npm".into(), "test".into()], bound: None }),
+            ApprovalKind::Code(ProjectCode {
+                words: vec!["npm".into(), "a b".into()],
+                bound: Some(Bound {
+                    directory: "/p".into(),
+                    manifests: vec![
+                        Manifest { path: "/p/.npmrc".into(), hash: None },
+                        Manifest { path: "/p/package.json".into(), hash: Some("ab".into()) },
+                    ],
+                }),
+            }),
+            ApprovalKind::Tools { server: None, names: vec!["mcp_a_b".into()] },
+            ApprovalKind::Tools { server: Some("a".into()), names: vec!["mcp_a_b".into(), "mcp_a_c".into()] },
+        ] {
+            assert_eq!(from_key(&key(&kind)), Some(kind));
+        }
+    }
+}

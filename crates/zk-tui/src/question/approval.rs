@@ -172,7 +172,7 @@ fn draw_part(part: &CardPart, width: usize, body: &mut Vec<Row>) {
         PartKind::Command => {
             for (at, line) in part.lines.iter().enumerate() {
                 let sign = if at == 0 { "$ " } else { "  " };
-                let row = Row::of(Style::DIM, sign).with(Style::BOLD, line);
+                let row = Row::of(Style::BOLD, sign).with(Style::BOLD, line);
                 wrap_row(GUTTER, INDENT, &row, width, body);
             }
         }
