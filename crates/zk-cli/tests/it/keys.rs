@@ -120,7 +120,7 @@ fn escape_at_a_question_stops_the_run_and_the_call_is_not_made() {
     let server = server(Script::new().turn(|t| t.call("shell", json!({"command": "touch made"}))));
     let person = Person::asking(&server);
     let Some(terminal) = Terminal::open(&person, "'go'") else { return };
-    terminal.expect("Run?");
+    terminal.expect("Esc stops the run");
     stops_and_goes_on(terminal);
     assert!(!person.project().join("made").exists());
 }
