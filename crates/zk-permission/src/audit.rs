@@ -122,7 +122,12 @@ impl Handler<ToolEnd> for Log {
         let exit = match &ev.display {
             Some(Display::Command { exit, .. }) => Some(exit.to_string()),
             Some(
-                Display::Line { .. } | Display::Lines { .. } | Display::Diff { .. } | Display::Table { .. },
+                Display::Line { .. }
+                | Display::Lines { .. }
+                | Display::Diff { .. }
+                | Display::Table { .. }
+                | Display::Markdown { .. }
+                | Display::Checklist { .. },
             )
             | None => None,
         };

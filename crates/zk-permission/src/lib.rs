@@ -65,7 +65,7 @@ pub use connections::{GitCredentials, GitRewrite, GitRewrites};
 #[cfg(feature = "gate")]
 pub use gate::PermissionGate;
 pub use judge::{Call, Circumstances, JudgedProgram, Reason, RuleRef, Verdict, judge};
-pub use mode::{Mode, ModeError, ModeSwitch, UnknownMode};
+pub use mode::{Mode, ModeError, ModeSwitch, NameError, UnknownMode};
 pub use plugin::PermissionJudge;
 pub use repository::starts_nothing;
 pub use rules::{

@@ -3,7 +3,7 @@ mod switch;
 use std::fmt;
 use std::str::FromStr;
 
-pub use switch::{ModeError, ModeSwitch};
+pub use switch::{ModeError, ModeSwitch, NameError};
 
 /// Range of calls that run without a question.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

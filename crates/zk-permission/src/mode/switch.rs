@@ -1,7 +1,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::Mode;
+use super::{Mode, UnknownMode};
 
 /// Permission mode of a conversation, which may change while it goes on. Clones are the same.
 ///
@@ -40,6 +40,22 @@ struct Switch {
     next: Option<Mode>,
     /// Mode that nobody can go beyond.
     widest: Mode,
+    /// Mode before the agent was told to plan; nothing while it is not.
+    before_plan: Option<Mode>,
+}
+
+/// Name of what is chosen while the agent plans.
+const PLAN: &str = "plan";
+
+/// Error: a mode was not chosen by its name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// There is none of this name.
+    #[error("there is no permission mode `{}`; the modes are read-only, plan, ask, accept-edits, auto and all", .0.0)]
+    Unknown(UnknownMode),
+    /// Mode that cannot be chosen.
+    #[error(transparent)]
+    Refused(ModeError),
 }
 
 /// Refusal to change the mode.
@@ -57,7 +73,7 @@ impl ModeSwitch {
     /// A mode, from which any other can be chosen.
     #[must_use]
     pub fn new(mode: Mode) -> Self {
-        let switch = Switch { now: mode, next: None, widest: Mode::All };
+        let switch = Switch { now: mode, next: None, widest: Mode::All, before_plan: None };
         let state = State { mode: RwLock::new(switch), first: mode, is_contained: AtomicBool::new(false) };
         Self { state: Arc::new(state) }
     }
@@ -85,13 +101,66 @@ impl ModeSwitch {
     /// The mode that was chosen, if it is another than that in which the conversation began.
     #[must_use]
     pub fn changed(&self) -> Option<Mode> {
-        Some(self.chosen()).filter(|mode| *mode != self.state.first)
+        let chosen = self.before_plan().unwrap_or_else(|| self.chosen());
+        Some(chosen).filter(|mode| *mode != self.state.first)
     }
 
     /// Mode that nobody can go beyond.
     #[must_use]
     pub fn widest(&self) -> Mode {
         self.switch().widest
+    }
+
+    /// Has the agent plan: only what reads runs, until somebody goes on with [`ModeSwitch::end_plan`] or chooses a mode.
+    pub fn plan(&self) {
+        self.change(|switch| {
+            let before = switch.before_plan.or(switch.next).unwrap_or(switch.now);
+            (switch.now, switch.next, switch.before_plan) = (Mode::ReadOnly, None, Some(before));
+        });
+    }
+
+    /// Mode to go on in when the plan is approved; nothing where the agent does not plan.
+    #[must_use]
+    pub fn before_plan(&self) -> Option<Mode> {
+        self.switch().before_plan
+    }
+
+    /// Goes back to the mode before the plan, which holds from the next turn on, and returns the mode chosen now.
+    pub fn end_plan(&self) -> Mode {
+        if let Some(before) = self.before_plan() {
+            self.change(|switch| switch.before_plan = None);
+            // It was chosen before, so that it can be chosen again.
+            let _ = self.choose(before);
+        }
+        self.chosen()
+    }
+
+    /// Name of what was chosen last: that of the mode, or `plan`.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        if self.before_plan().is_some() { PLAN } else { self.chosen().name() }
+    }
+
+    /// Describes what runs without a question by what was chosen last.
+    #[must_use]
+    pub fn describe(&self) -> &'static str {
+        match self.before_plan() {
+            Some(_) => "only what reads runs, and the agent presents a plan before it changes anything",
+            None => self.chosen().describe(),
+        }
+    }
+
+    /// Chooses a mode by its name, or planning.
+    ///
+    /// # Errors
+    /// [`NameError`], and the mode is as it was.
+    pub fn choose_by_name(&self, name: &str) -> Result<(), NameError> {
+        if name == PLAN {
+            self.plan();
+            return Ok(());
+        }
+        let mode = name.parse().map_err(NameError::Unknown)?;
+        self.choose(mode).map_err(NameError::Refused)
     }
 
     /// Chooses a mode.
@@ -107,6 +176,7 @@ impl ModeSwitch {
             return Err(ModeError::NotContained);
         }
         self.change(|switch| {
+            switch.before_plan = None;
             if mode <= switch.now {
                 (switch.now, switch.next) = (mode, None);
             } else {
@@ -116,7 +186,8 @@ impl ModeSwitch {
         Ok(())
     }
 
-    /// Chooses the next mode, the tightest after the widest, and returns it. A mode that asks about nothing is never the next.
+    /// Chooses the next mode: a plan after the widest, then the tightest; and returns it. A mode that asks about nothing is
+    /// never the next.
     pub fn cycle(&self) -> Mode {
         let widest = self.widest();
         let can_follow = |mode: &Mode| match mode {
@@ -126,7 +197,12 @@ impl ModeSwitch {
         };
         let chosen = self.chosen();
         let all = || Mode::ALL.into_iter().filter(can_follow);
-        let next = all().find(|mode| *mode > chosen).or_else(|| all().next()).unwrap_or(chosen);
+        let wider = all().find(|mode| *mode > chosen).filter(|_| self.before_plan().is_none());
+        if wider.is_none() && self.before_plan().is_none() {
+            self.plan();
+            return self.chosen();
+        }
+        let next = wider.or_else(|| all().next()).unwrap_or(chosen);
         // Each of these can be chosen.
         let _ = self.choose(next);
         self.chosen()
@@ -197,12 +273,36 @@ mod tests {
     fn auto_is_neither_chosen_nor_cycled_to_without_a_sandbox_and_all_is_never_cycled_to() {
         let modes = ModeSwitch::new(Mode::Ask);
         assert_eq!(modes.choose(Mode::Auto), Err(ModeError::NotContained));
-        let cycled = |modes: &ModeSwitch| [(); 4].map(|()| modes.cycle());
-        let bare = [Mode::AcceptEdits, Mode::ReadOnly, Mode::Ask, Mode::AcceptEdits];
-        assert_eq!(cycled(&modes), bare);
+        let names = |modes: &ModeSwitch| {
+            [(); 4].map(|()| {
+                modes.cycle();
+                modes.name()
+            })
+        };
+        assert_eq!(names(&modes), ["accept-edits", "plan", "read-only", "ask"]);
+        assert_eq!(modes.cycle(), Mode::AcceptEdits);
         modes.contain();
-        assert_eq!(cycled(&modes), [Mode::Auto, Mode::ReadOnly, Mode::Ask, Mode::AcceptEdits]);
+        assert_eq!(names(&modes), ["auto", "plan", "read-only", "ask"]);
         assert_eq!(modes.choose(Mode::All), Ok(()));
-        assert_eq!(modes.cycle(), Mode::ReadOnly);
+        modes.cycle();
+        assert_eq!((modes.name(), modes.now()), ("plan", Mode::ReadOnly));
+    }
+
+    #[test]
+    fn a_plan_only_reads_and_what_is_gone_on_with_is_the_mode_before_it() {
+        let modes = ModeSwitch::new(Mode::AcceptEdits);
+        modes.plan();
+        modes.plan();
+        assert_eq!((modes.now(), modes.name()), (Mode::ReadOnly, "plan"));
+        assert_eq!(modes.changed(), None, "whoever plans goes back");
+        assert_eq!(modes.end_plan(), Mode::AcceptEdits);
+        assert_eq!(modes.now(), Mode::ReadOnly, "the model asked for it before");
+        modes.begin_turn();
+        assert_eq!((modes.now(), modes.name()), (Mode::AcceptEdits, "accept-edits"));
+        modes.plan();
+        modes.choose(Mode::Ask).unwrap();
+        assert_eq!((modes.before_plan(), modes.name()), (None, "ask"), "a mode that is chosen ends the plan");
+        assert_eq!(modes.choose_by_name("plan"), Ok(()));
+        assert!(modes.choose_by_name("plans").unwrap_err().to_string().contains("read-only, plan, ask"));
     }
 }
