@@ -12,6 +12,7 @@ use zk_core::service::{ContextProducer, Files, PromptSection, Tool};
 use crate::files::read_state::reader;
 use crate::guidance::ToolGuidance;
 use crate::options::ASKING;
+use crate::person::Planning;
 use crate::policy::ResultCaps;
 use crate::shell::UnaskedCalls;
 use crate::shell::jobs::RunningJobs;
@@ -99,6 +100,9 @@ impl Plugin for ToolsPlugin {
         }
         scope.provide_service(self.jobs.clone());
         scope.provide::<dyn ContextProducer>("jobs", Arc::new(RunningJobs(self.jobs.clone())))?;
+        if has_person {
+            scope.provide::<dyn ContextProducer>("plan", Arc::new(Planning))?;
+        }
         scope.provide::<dyn PromptSection>("tools", Arc::new(ToolGuidance))?;
         todo::register(&self.todos, scope)?;
         self.forget_with_the_conversation(scope);

@@ -163,7 +163,8 @@ impl Transcript {
             | Patch::Answered { .. }
             | Patch::Queue { .. }
             | Patch::Agents { .. }
-            | Patch::Jobs { .. } => {}
+            | Patch::Jobs { .. }
+            | Patch::Checklist { .. } => {}
         }
     }
 
@@ -269,10 +270,10 @@ impl Transcript {
     /// The rows of a closed block.
     fn closed_rows(&self, block: &Block) -> Vec<Row> {
         let mut rows = block_rows(block, self.width, Detail::Short);
-        if let (Content::Thinking { text }, Some(seconds), Some(first)) =
+        if let (Content::Thinking { .. }, Some(seconds), Some(first)) =
             (&block.content, self.log.thought(&block.id), rows.first_mut())
         {
-            *first = thought_row(text, Some(seconds));
+            *first = thought_row(Some(seconds));
         }
         rows
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use zk_core::events::{BudgetOutcome, RunBudgetReached};
 use zk_core::model::{AgentError, Budget, Model};
-use zk_core::service::{Question, Questions, Request, UiAnswer};
+use zk_core::service::{Questions, Request, Selection, UiAnswer};
 
 use super::ledger::{ReserveOutcome, Shortage};
 use super::quote::bytes_of;
@@ -123,18 +123,18 @@ impl Shortage {
             return Ok(UiAnswer::Absent);
         };
         self.announce(turn, BudgetOutcome::Asked).await?;
-        let question = Question::Select {
-            text: format!(
+        let question = Selection::new(
+            format!(
                 "The budget is used up: {}. What now?",
                 self.budget.describe_shortage(self.spent, self.wanted)
             ),
-            options: vec![
+            vec![
                 format!("raise it to {}", self.ledger.raised(self.wanted)),
                 "go on without a limit".to_owned(),
                 "stop here".to_owned(),
             ],
-        };
-        Ok(questions.ask(question, cx, PATIENCE).await)
+        );
+        Ok(questions.ask(question.into(), cx, PATIENCE).await)
     }
 
     async fn announce(&self, turn: &Turn, outcome: BudgetOutcome) -> Result<(), AgentError> {

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use zk_core::events::{SpawnBefore, SpawnComplete, SpawnError, TurnAfter};
+use zk_core::events::{SpawnBefore, SpawnComplete, SpawnError, ToolAfter, TurnAfter};
 use zk_core::kernel::{BoxError, Cx, EmitError};
 use zk_core::model::{
     AgentError, Approved, CallKind, Concurrency, Display, Effects, ToolError, ToolErrorKind, ToolOutput,
@@ -154,6 +154,16 @@ fn limit_output(child: &Agent, most: u64) -> Arc<AtomicBool> {
     cut
 }
 
+/// Counts the calls of an agent that are over.
+fn count_calls(child: &Agent) -> Arc<AtomicU64> {
+    let calls = Arc::new(AtomicU64::new(0));
+    let counter = calls.clone();
+    child.bus().scope("spawn-calls").on_sync(move |_: &ToolAfter, _: &Cx| {
+        counter.fetch_add(1, Ordering::AcqRel);
+    });
+    calls
+}
+
 #[async_trait]
 impl Tool for SpawnTool {
     fn spec(&self) -> &Arc<ToolSpec> {
@@ -179,8 +189,12 @@ impl Tool for SpawnTool {
 
     fn summary(&self, args: &Value) -> String {
         let text = |key: &str| args.get(key).and_then(Value::as_str).unwrap_or_default();
-        let who = if text("agent").is_empty() { String::new() } else { format!(" {}", text("agent")) };
-        format!("spawn{who}: {}", text("task").lines().next().unwrap_or_default())
+        let task = text("task").trim().lines().next().unwrap_or_default();
+        match text("agent") {
+            "" if task.is_empty() => NAME.to_owned(),
+            "" => task.to_owned(),
+            agent => format!("{agent}: {task}"),
+        }
     }
 
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
@@ -226,15 +240,18 @@ impl Tool for SpawnTool {
             self.child(&parent, &name, agent, cx).map_err(|error| ToolError::failed(error.to_string()))?;
         let child = Closing { child, closed: false };
         let running = self.children.begin(&name, task);
+        let calls = count_calls(&child.child);
         let cut = self.options.max_output_tokens.map(|most| limit_output(&child.child, most));
         let outcome = self.run(&parent, &child.child, &name, depth, task, cx).await;
         drop(running);
         child.close().await;
         let RunOutcome { result, text, stats, .. } = outcome?;
-        let who = agent.map_or_else(|| name.clone(), |agent| format!("{} ({name})", agent.name));
         match result {
             Ok(()) => {
-                let line = format!("{who}: {}", text.lines().next().unwrap_or("no answer"));
+                let line = match calls.load(Ordering::Acquire) {
+                    1 => "1 call".to_owned(),
+                    calls => format!("{calls} calls"),
+                };
                 let answer = if text.is_empty() { "(the sub-agent gave no answer)".into() } else { text };
                 let details =
                     json!({"child": name, "agent": agent.map(|agent| &agent.name), "turns": stats.turns});

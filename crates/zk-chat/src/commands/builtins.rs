@@ -295,10 +295,9 @@ impl CommandContext {
 fn permissions(name: &str, cx: &Cx) -> Result<String, BoxError> {
     let modes = cx.service::<ModeSwitch>().ok_or("this conversation has no permission modes")?;
     if !name.is_empty() {
-        modes.choose(name.parse()?)?;
+        modes.choose_by_name(name)?;
     }
-    let mode = modes.chosen();
-    Ok(format!("{mode}: {}", mode.describe()))
+    Ok(format!("{}: {}", modes.name(), modes.describe()))
 }
 
 fn tools(cx: &Cx) -> String {

@@ -6,7 +6,8 @@ use zk_core::kernel::Bus;
 use zk_core::service::Command;
 
 /// Names of zk's own commands: no file takes them, and without a person they are no prompts.
-pub const OWN_COMMANDS: [&str; 24] = [
+pub const OWN_COMMANDS: [&str; 25] = [
+    "background",
     "cd",
     "clear",
     "compact",
@@ -34,8 +35,19 @@ pub const OWN_COMMANDS: [&str; 24] = [
 ];
 
 /// Commands that only show something, and change at most how the conversation is drawn and what runs without asking.
-const HARMLESS: [&str; 10] =
-    ["cd", "context", "help", "history", "models", "permissions", "screen", "sessions", "show", "tools"];
+const HARMLESS: [&str; 11] = [
+    "background",
+    "cd",
+    "context",
+    "help",
+    "history",
+    "models",
+    "permissions",
+    "screen",
+    "sessions",
+    "show",
+    "tools",
+];
 
 /// Commands that show something unless they are told more.
 const HARMLESS_ALONE: [&str; 4] = ["jobs", "model", "provider", "thinking"];

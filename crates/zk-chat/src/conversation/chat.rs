@@ -70,8 +70,8 @@ pub(crate) enum LineOutcome {
 
 /// Goes on with the next permission mode, and shows which.
 fn show_next_mode(modes: &ModeSwitch, screen: &SharedScreen) {
-    let mode = modes.cycle();
-    screen.line(Style::YELLOW, &format!("mode {mode}: {}", mode.describe()));
+    modes.cycle();
+    screen.line(Style::YELLOW, &format!("mode {}: {}", modes.name(), modes.describe()));
 }
 
 /// Provides the commands of a conversation on a terminal.
@@ -86,7 +86,7 @@ fn provide_commands(
     let mut commands = builtins::all(opened, factory, view, wanted);
     commands.extend(session_commands::all(opened, setup, view, keyboard, wanted));
     commands.extend(window_commands(&opened.conversation));
-    commands.push(job_commands::command());
+    commands.extend(job_commands::commands());
     commands.push(directory::command(setup.phrases.add_directory));
     let warnings = provide_own(opened.agent.bus(), &commands);
     warnings.iter().for_each(|warning| setup.notices.show(warning));
@@ -191,8 +191,7 @@ impl Chat {
             self.screen.line(Style::YELLOW, &text);
         }
         if let Some(modes) = self.agent.bus().service::<ModeSwitch>() {
-            let mode = modes.chosen();
-            let text = format!("mode {mode}: {} · Shift-Tab changes it", mode.describe());
+            let text = format!("mode {}: {} · Shift-Tab changes it", modes.name(), modes.describe());
             self.screen.line(Style::DIM, &text);
         }
         self.screen.line(Style::DIM, "/help lists the commands, !command runs one of your own, Ctrl-D ends");

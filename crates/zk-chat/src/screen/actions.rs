@@ -46,6 +46,7 @@ impl InlineScreen {
             Action::Hurry => _ = self.setup.limits.skip_waits(),
             Action::Job { id, kill } => self.job(&id, kill),
             Action::Attach(path) => self.attach(&path, app),
+            Action::Background => self.put_in_background(app),
             Action::NextMode => self.keyboard.back_tab(),
             Action::Remember(text) => editor.remember(&text),
             Action::Suspend => self.suspend(app, true).map_err(ChatError::TerminalAfterStop)?,
@@ -111,6 +112,13 @@ impl InlineScreen {
     }
 
     /// Shows the output of a command in the background, or has it end, also while a run goes on.
+    fn put_in_background(&self, app: &mut App) {
+        let jobs = self.opened.get().and_then(|opened| opened.agent.bus().service::<Jobs>());
+        if jobs.is_none_or(|jobs| job_commands::put_in_background(&jobs).is_err()) {
+            app.set_hint("no command runs that could go on in the background");
+        }
+    }
+
     fn job(&self, id: &str, kill: bool) {
         let Some(jobs) = self.opened.get().and_then(|opened| opened.agent.bus().service::<Jobs>()) else {
             return;

@@ -441,7 +441,7 @@ impl InlineScreen {
     fn model(&self) -> ModelFacts {
         let Some(OpenConversation { agent, .. }) = self.opened.get() else { return ModelFacts::default() };
         let model = agent.model();
-        let mode = agent.bus().service::<ModeSwitch>().map(|modes| modes.chosen().to_string());
+        let mode = agent.bus().service::<ModeSwitch>().map(|modes| modes.name().to_owned());
         ModelFacts { name: model.reference().to_string(), mode: mode.unwrap_or_default() }
     }
 }

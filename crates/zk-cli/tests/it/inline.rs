@@ -242,7 +242,7 @@ fn what_waits_in_the_queue_when_the_terminal_goes_is_given_back_to_the_next_conv
     let Some((mut terminal, pid)) = drawn(&person, "true") else { return };
     terminal.expect("On and");
     terminal.keys("for later\t");
-    terminal.expect("⏎ next: ");
+    terminal.expect("then: ");
     terminal.keys("half a draft");
     terminal.expect("half a draft");
     kill_process(pid, Signal::HUP).unwrap();

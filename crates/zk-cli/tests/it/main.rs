@@ -24,6 +24,8 @@ mod demo;
 mod directory;
 #[cfg(test)]
 mod doctor;
+#[cfg(test)]
+mod doing;
 mod edits;
 #[cfg(test)]
 #[path = "../../../zk-tui/tests/it/foreign.rs"]

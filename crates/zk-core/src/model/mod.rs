@@ -35,8 +35,8 @@ pub use size::context_size;
 #[cfg(feature = "typed")]
 pub use tool::schema_of;
 pub use tool::{
-    Approved, CallKind, CallLocation, CallRef, CommandExit, Concurrency, Disclosure, Display, Effect,
-    Effects, ToolError, ToolErrorKind, ToolOutput, ToolSpec, output_bytes,
+    Approved, CallKind, CallLocation, CallRef, CheckItem, CheckState, CommandExit, Concurrency, Disclosure,
+    Display, Effect, Effects, ToolError, ToolErrorKind, ToolOutput, ToolSpec, output_bytes,
 };
 pub use usage::{ModelStats, Stats, TurnUsage, Usage};
 pub use wire::{IdRule, MediaTypes, ThinkingReplay, WireReady, WireRules};

@@ -22,8 +22,9 @@ pub use conversation::{
     RunEnded, RunState, SessionOpener, SideAnswer, SideCall, Submitted, SwitchTarget, TurnCwd, TurnEnv,
 };
 pub use exec::{
-    Connections, Denial, DeniedAct, EnvPolicy, Exec, ExecError, ExecOutcome, ExecRequest, Exit, Input,
-    KillSignal, OutputSink, OutputStream, OutsideExec, Process, ProcessEvent, ReadExec, TerminalSize,
+    Attendance, Connections, Denial, DeniedAct, EnvPolicy, Exec, ExecError, ExecOutcome, ExecRequest, Exit,
+    Input, KillSignal, OutputSink, OutputStream, OutsideExec, Process, ProcessEvent, ReadExec, TerminalSize,
+    attend,
 };
 pub use files::{
     BlobError, BlobId, Blobs, CachedFile, FileIdentity, FileKind, FileOwner, FileStat, FileWatch, Files,
@@ -57,6 +58,6 @@ pub use tool::{
 };
 pub use ui::{
     AnswerError, Approval, Command, CommandOutcome, FrontEnd, MAX_MARKS, PendingQuestion, Question,
-    QuestionDigest, QuestionId, Questions, Section, SectionKind, Ui, UiAnswer, Wider, WiderKind,
+    QuestionDigest, QuestionId, Questions, Section, SectionKind, Selection, Ui, UiAnswer, Wider, WiderKind,
     is_combining_mark, match_command, text_of_visible_lines, visible_line, visible_lines,
 };

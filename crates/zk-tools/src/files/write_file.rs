@@ -180,9 +180,12 @@ fn now(old: &Old, content: &str) -> String {
             let lines = lines.join("\n");
             format!(". What it has now, and what you would make of it:\n{}", head(&lines, MAX_SHOWN_BYTES))
         }
-        Display::Line { .. } | Display::Lines { .. } | Display::Command { .. } | Display::Table { .. } => {
-            String::new()
-        }
+        Display::Line { .. }
+        | Display::Lines { .. }
+        | Display::Command { .. }
+        | Display::Table { .. }
+        | Display::Markdown { .. }
+        | Display::Checklist { .. } => String::new(),
     }
 }
 

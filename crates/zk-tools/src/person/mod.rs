@@ -15,6 +15,7 @@ use zk_core::service::{Question, Questions, UiAnswer};
 pub use ask::AskUser;
 pub use interaction::InteractionTool;
 use interaction::interaction;
+pub(crate) use plan::Planning;
 pub use plan::{PlanModes, PresentPlan};
 
 use crate::tool_support::stopped;

@@ -23,7 +23,9 @@ impl App {
         match outcome {
             Outcome::Draft(key) => self.press(&key, actions),
             Outcome::Answered(intent, shown) => {
-                self.transcript.print(vec![Row::of(Style::DIM, &format!("  {shown}"))]);
+                if !shown.is_empty() {
+                    self.transcript.print(vec![Row::of(Style::DIM, &format!("  {shown}"))]);
+                }
                 self.focus.set_card(None);
                 actions.push(Action::Intent(*intent));
             }

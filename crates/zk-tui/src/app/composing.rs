@@ -51,8 +51,12 @@ impl App {
         key_table(&self.keyboard.keymap.help(), size.width, list_room(size))
     }
 
-    pub(super) fn escape(&mut self, actions: &mut Vec<Action>) {
+    pub(super) fn escape(&mut self, now: Duration, actions: &mut Vec<Action>) {
         if self.focus.take_list().is_some() {
+            return;
+        }
+        if self.focus.card_mut().is_some_and(|card| card.hears_escape(now)) {
+            self.press_typed(&[Key::Escape], false, now, actions);
             return;
         }
         if !self.focus.end_search() && self.is_running() {
@@ -97,6 +101,7 @@ impl App {
             Key::Enter => self.enter_text(true, actions),
             Key::Tab => self.tab(actions),
             Key::Ctrl('d') if self.composer.is_empty() => self.end_of_input(actions),
+            Key::Ctrl('b') if self.composer.is_empty() => self.to_background(actions),
             Key::Ctrl('x') => self.keyboard.is_prefixed = true,
             Key::Ctrl('e') if is_prefixed => actions.push(Action::Edit(self.composer.expanded())),
             Key::Ctrl('g') => actions.push(Action::Edit(self.composer.expanded())),
@@ -105,6 +110,10 @@ impl App {
                 self.focus.replace_aid(Aid::Search(Search::default()));
             }
             Key::Move { to: Direction::Up, word: true } => self.take_back(actions),
+            // A text that is held back is the last that was typed.
+            Key::Move { to: Direction::Up, .. } if self.composer.is_empty() && self.holds_text() => {
+                self.take_back(actions);
+            }
             Key::Move { to: Direction::Up, .. } | Key::Ctrl('p') => {
                 if !self.composer.up()
                     && let Some(text) = self.history.older(&self.composer.expanded()).map(str::to_owned)
@@ -167,6 +176,8 @@ impl App {
         if self.composer.text().trim().is_empty() {
             if is_running {
                 actions.push(Action::Hurry);
+            } else {
+                self.send_held(actions);
             }
             return;
         }
@@ -244,6 +255,27 @@ impl App {
         self.history.push(text.trim());
         self.focus.take_list();
         true
+    }
+
+    /// Puts the command that runs in the background.
+    fn to_background(&mut self, actions: &mut Vec<Action>) {
+        if self.has_run() {
+            actions.push(Action::Background);
+        } else {
+            self.hint = Some("no command runs that could go on in the background");
+        }
+    }
+
+    /// Whether texts wait that no run takes.
+    fn holds_text(&self) -> bool {
+        !self.is_running() && !self.transcript.view().queue.is_empty()
+    }
+
+    /// Sends the first of the texts that are held back.
+    fn send_held(&mut self, actions: &mut Vec<Action>) {
+        let Some(first) = self.transcript.view().queue.first() else { return };
+        let (id, text) = (first.id, first.text.unsanitised().to_owned());
+        actions.extend([Action::Intent(Intent::Unqueue { id }), Action::Line(text)]);
     }
 
     /// Takes the text back that was queued last.

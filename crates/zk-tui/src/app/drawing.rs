@@ -6,7 +6,7 @@ use super::{App, FRAME_INTERVAL, MAX_FRAMES_PER_SECOND, RESIZE_PAUSE, SIZE_ANSWE
 use crate::inline::{Caret, Size};
 use crate::question::CardState;
 use crate::row::{Row, Style};
-use crate::view::{agent_rows, job_rows, queue_rows, status_row};
+use crate::view::{agent_rows, checklist_rows, job_rows, queue_rows, runs_long_command, status_row};
 
 /// Contents of a frame.
 impl App {
@@ -102,7 +102,8 @@ impl App {
 
     pub(super) fn parts(&self, size: Size) -> Parts {
         let view = self.transcript.view();
-        let mut status = status_row(&view.status, &self.model, self.transcript.spent());
+        let can_leave = runs_long_command(view) && self.composer.is_empty();
+        let mut status = status_row(&view.status, &self.model, self.transcript.spent(), can_leave);
         if status.is_none() && self.is_busy {
             status = Some(Row::of(Style::DIM, "Esc stops"));
         }
@@ -114,10 +115,11 @@ impl App {
         // Beside a question there may be room for one row.
         if self.focus.card().is_some() {
             queue.splice(..0, waiting);
-            queue.extend(agent_rows(&view.agents));
+            queue.extend(agent_rows(&view.agents, size.width));
             queue.extend(job_rows(&view.jobs));
         } else {
-            queue.extend(agent_rows(&view.agents));
+            queue.extend(checklist_rows(&view.checklist, self.has_run(), size.width));
+            queue.extend(agent_rows(&view.agents, size.width));
             queue.extend(job_rows(&view.jobs));
             queue.extend(waiting);
         }

@@ -92,6 +92,8 @@ pub enum Action {
         /// Whether it is to end.
         kill: bool,
     },
+    /// Put the commands that calls wait for in the background.
+    Background,
     /// Go on with the next permission mode.
     NextMode,
     /// Stop the process, as Ctrl-Z does.

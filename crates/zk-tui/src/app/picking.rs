@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use zk_view::{Block, View};
+use zk_view::{AgentRow, AgentState, Block, View};
 
 use super::focus::{Aid, Focus};
 use super::state::Reading;
@@ -14,6 +14,15 @@ impl App {
     pub fn choose_session(&mut self) {
         self.open_picker(PickerKind::Sessions);
         self.output.is_dirty = true;
+    }
+
+    /// The picker of what goes on now: sub-agents while some work.
+    pub(super) fn picker_of_now(&self) -> PickerKind {
+        let is_working = |agent: &AgentRow| agent.state == AgentState::Running;
+        match self.transcript.view().agents.iter().any(is_working) {
+            true => PickerKind::Agents,
+            false => PickerKind::Commands,
+        }
     }
 
     pub(super) fn open_picker(&mut self, kind: PickerKind) {

@@ -4,7 +4,6 @@ use super::focus::Layer;
 use super::state::Reading;
 use super::{Action, App};
 use crate::keys::Key;
-use crate::pick::PickerKind;
 
 /// Keys, each of them in its turn.
 impl App {
@@ -42,9 +41,9 @@ impl App {
                 (Layer::Pager, key) => self.press_pager(key, now),
                 (Layer::Picker, key) => self.press_picker(key, &mut actions),
                 (_, key) if self.press_full_screen(key) => {}
-                (_, Key::Ctrl('o')) => self.open_picker(PickerKind::Commands),
+                (_, Key::Ctrl('o')) => self.open_picker(self.picker_of_now()),
                 (_, Key::Ctrl('t')) => self.open_pager(Reading::All),
-                (_, Key::Escape) => self.escape(&mut actions),
+                (_, Key::Escape) => self.escape(now, &mut actions),
                 (_, Key::Ctrl('c')) => self.interrupt(now, &mut actions),
                 (_, Key::BackTab) => actions.push(Action::NextMode),
                 (_, key) if is_part_of_text(key) => text.push(key.clone()),

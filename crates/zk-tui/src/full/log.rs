@@ -190,10 +190,10 @@ impl Drawer {
                 content => {
                     let (rows, is_closed) = self.reads(at, &block, log, view).unwrap_or_else(|| {
                         let rows = match (content, log.thought(&block.id)) {
-                            (Content::Thinking { text }, Some(seconds)) if block.closed => {
+                            (Content::Thinking { .. }, Some(seconds)) if block.closed => {
                                 let mut rows = block_rows(&block, self.width, self.detail);
                                 if let Some(first) = rows.first_mut() {
-                                    *first = thought_row(text, Some(seconds));
+                                    *first = thought_row(Some(seconds));
                                 }
                                 rows
                             }

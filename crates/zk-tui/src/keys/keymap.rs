@@ -13,7 +13,7 @@ const ACTIONS: [(&str, Key, &str); 21] = [
     ("take-back", Key::Move { to: Direction::Up, word: true }, "take back the text that was queued last"),
     ("picker", Key::Ctrl('o'), "commands, models, sessions, prompts, files, sub-agents, jobs"),
     ("pager", Key::Ctrl('t'), "all of the conversation, with search"),
-    ("editor", Key::Ctrl('g'), "edit the text in your editor"),
+    ("editor", Key::Ctrl('g'), "edit the text in your editor (also Ctrl-X Ctrl-E)"),
     ("history", Key::Ctrl('r'), "search what was typed before"),
     ("next-mode", Key::BackTab, "the next permission mode"),
     ("answer", Key::Alt('q'), "turn to a question"),
@@ -38,7 +38,7 @@ const FIXED: [(&str, &str); 7] = [
     ("↑ ↓ Ctrl-P Ctrl-N", "lines of the text, then texts of before"),
     ("← → Home End", "move in the line; with Alt or Ctrl: by words; also Ctrl-B Ctrl-F"),
     ("PgUp PgDn", "turn pages of a question, or of the full screen"),
-    ("Ctrl-X Ctrl-E", "edit the text in your editor"),
+    ("Ctrl-B", "alone: command to background"),
 ];
 
 /// Keys of [`FIXED`] that an action may be given, and what they do without that.

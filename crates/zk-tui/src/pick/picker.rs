@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use zk_view::{JobRow, JobState, View, sanitise};
+use zk_view::{Block, Content, JobRow, JobState, SubAgent, View, sanitise};
 
 use super::fuzzy::best;
 use super::list::quoted;
@@ -306,6 +306,7 @@ impl Picker {
         // Nobody knows a session or a prompt by its id.
         let (label, note) = match self.kind {
             PickerKind::Sessions | PickerKind::Tree if !note.is_empty() => (note, name),
+            PickerKind::Agents if !note.is_empty() => (note, ""),
             PickerKind::Commands
             | PickerKind::Models
             | PickerKind::Sessions
@@ -327,21 +328,27 @@ impl Picker {
 }
 
 fn agents(view: &View) -> Offered {
-    let note = |agent: &zk_view::AgentRow| {
-        let facts = agent_facts(agent);
-        let parts = [facts.as_str(), agent.task.as_str()];
-        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
-    };
+    let note = |agent: &zk_view::AgentRow| format!("{} · {}", agent.title(), agent_facts(agent));
     let mut names: Vec<String> = view.agents.iter().map(|agent| agent.name.as_str().to_owned()).collect();
     let mut notes: Vec<String> = view.agents.iter().map(note).collect();
     // Sub-agents of earlier runs have blocks only.
     for agent in view.blocks.iter().filter_map(|block| block.agent.as_ref()) {
         if !names.iter().any(|name| name == agent.name.as_str()) {
             names.push(agent.name.as_str().to_owned());
-            notes.push("of an earlier run".to_owned());
+            let task = first_words(view, agent);
+            notes.push(format!("{} · of an earlier run", task.unwrap_or(agent.name.as_str())));
         }
     }
     Offered { names: names.into(), notes: notes.into(), remark: None }
+}
+
+/// The first line that a sub-agent was told.
+fn first_words<'a>(view: &'a View, agent: &SubAgent) -> Option<&'a str> {
+    let is_its = |block: &&Arc<Block>| block.agent.as_deref().is_some_and(|of| of == agent);
+    view.blocks.iter().filter(is_its).find_map(|block| match &block.content {
+        Content::User { text, .. } => text.as_str().lines().next(),
+        _ => None,
+    })
 }
 
 fn jobs(jobs: &[JobRow]) -> Offered {

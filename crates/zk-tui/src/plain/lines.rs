@@ -123,7 +123,25 @@ fn result(body: &Body, elapsed_ms: Option<u64>, failed: bool) -> Vec<(Style, Str
             lines.extend(end(body, shown));
             lines
         }
-        (Form::Lines | Form::Line | Form::Diff { .. } | Form::Table, _) => {
+        // Whoever shows the list says which items are in another state.
+        (Form::Checklist { reshaped: false }, _) if !failed => Vec::new(),
+        (Form::Checklist { .. }, _) if !failed => {
+            body.lines.iter().map(|line| (Style::PLAIN, format!("  {line}"))).collect()
+        }
+        (Form::Markdown { outcome }, _) if !failed => {
+            let lines = body.lines.iter().map(|line| (Style::PLAIN, format!("  {line}")));
+            let outcome = (!outcome.is_empty()).then(|| (Style::DIM, format!("  → {outcome}")));
+            lines.chain(outcome).collect()
+        }
+        (
+            Form::Lines
+            | Form::Line
+            | Form::Diff { .. }
+            | Form::Table
+            | Form::Markdown { .. }
+            | Form::Checklist { .. },
+            _,
+        ) => {
             let mut lines = vec![first(&format!("{}{took}", counted(total, "line")))];
             // An error is text for the model: its beginning says what failed.
             let kept = body.lines.len().min(shown);

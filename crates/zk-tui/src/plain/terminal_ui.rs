@@ -110,7 +110,8 @@ impl Cards {
                 | Patch::Queue { .. }
                 | Patch::Status { .. }
                 | Patch::Agents { .. }
-                | Patch::Jobs { .. } => {}
+                | Patch::Jobs { .. }
+                | Patch::Checklist { .. } => {}
             }
         }
     }
@@ -158,13 +159,18 @@ impl TerminalUi {
                     Choice::No | Choice::NoWithWords => UiAnswer::No { message: None },
                 })
             }
-            Question::Select { text, options } => {
-                let mut line = self.line(&Frame::of_input(text, options, width), false).await;
+            Question::Select(asked) => {
+                let options = &asked.options;
+                let mut line = self.line(&Frame::of_selection(asked, width), false).await;
                 loop {
+                    let words = line.clone().unwrap_or_default();
                     match line.map(|line| LineChoice::of(&line, options.len())) {
                         None => break None,
                         Some(LineChoice::Option(index)) => break Some(UiAnswer::Choice { index }),
                         Some(LineChoice::None) => break Some(UiAnswer::No { message: None }),
+                        Some(LineChoice::Mistyped) if asked.accepts_words && !words.is_empty() => {
+                            break Some(UiAnswer::Text { text: words });
+                        }
                         Some(LineChoice::Mistyped) => {
                             line = self.read_line(&[LineChoice::remark(options.len())], true).await;
                         }

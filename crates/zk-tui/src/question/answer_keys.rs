@@ -18,7 +18,7 @@ const FOCUSED: Duration = Duration::from_millis(300);
 
 /// Time for which a chosen letter stands alone before it answers: the first letter of a word has another one
 /// after it.
-const QUIET: Duration = Duration::from_millis(400);
+pub(super) const QUIET: Duration = Duration::from_millis(400);
 
 /// A key, as far as a question must know it.
 pub trait AnswerKey: Clone {
@@ -351,6 +351,18 @@ impl LineFocus {
     /// moment without any turns to the line, unless it is Enter or pasted: those may have been on their way.
     pub fn hears<K: AnswerKey>(&mut self, keys: &[K], now: Duration) -> bool {
         self.hears_part(keys, keys.len() > 1, now)
+    }
+
+    /// Whether an arrow at `now` is for the line, and turns to it: it neither answers nor types.
+    pub(crate) fn hears_arrow(&mut self, now: Duration) -> bool {
+        let hears = self.is_free(now);
+        self.is_focused |= hears;
+        hears
+    }
+
+    /// Whether keys at `now` are for no draft.
+    pub(crate) fn is_free(&self, now: Duration) -> bool {
+        self.is_focused || (now >= self.deaf_until && !self.is_typing)
     }
 
     /// Variant of [`hears`](Self::hears) for keys that, if `is_burst`, were read together with others.

@@ -5,10 +5,13 @@ use zk_view::{Card, Intent};
 
 use super::answer_keys::{AnswerKeys, Choice, KeyMeaning, LineFocus, Offer};
 use super::frame::{Frame, key_rows};
-use super::line_choice::LineChoice;
+use super::select::Select;
 use crate::edit::Buffer;
 use crate::keys::{Direction, Key};
 use crate::row::{Row, Style};
+
+/// Fewest rows in which a choice is drawn: question, an option, keys.
+const MIN_SELECT_ROWS: usize = 3;
 
 /// Hint at how to see the rows above.
 const ABOVE: &str = ": Page Up shows them";
@@ -24,6 +27,8 @@ pub(crate) struct CardState {
     width: usize,
     frame: Frame,
     line: Option<Line>,
+    /// The choice, where the question is one.
+    select: Option<Select>,
 }
 
 /// A line that answers.
@@ -31,13 +36,11 @@ pub(crate) struct CardState {
 struct Line {
     typed: Buffer,
     focus: LineFocus,
-    /// Whether the last answer was none that the question has.
-    is_mistyped: bool,
 }
 
 impl Line {
     fn new(focus: LineFocus) -> Self {
-        Self { typed: Buffer::default(), focus, is_mistyped: false }
+        Self { typed: Buffer::default(), focus }
     }
 }
 
@@ -54,14 +57,16 @@ impl CardState {
     /// A question that is drawn at `now`.
     pub(crate) fn new(card: Card, has_draft: bool, width: usize, room: usize, now: Duration) -> Self {
         let line = match &card.question {
-            Question::Select { .. } | Question::Input { .. } => {
-                Some(Line::new(LineFocus::new(has_draft, now)))
-            }
-            Question::Approve(_) | Question::Confirm { .. } => None,
+            Question::Input { .. } => Some(Line::new(LineFocus::new(has_draft, now))),
+            Question::Approve(_) | Question::Confirm { .. } | Question::Select(_) => None,
+        };
+        let select = match &card.question {
+            Question::Select(asked) => Some(Select::new(asked, has_draft, width, now)),
+            Question::Approve(_) | Question::Confirm { .. } | Question::Input { .. } => None,
         };
         let keys = AnswerKeys::new(offer(&card.question, false), has_draft, now);
         let frame = frame(&card, width);
-        let mut state = Self { card, keys, from: 0, room, width, frame, line };
+        let mut state = Self { card, keys, from: 0, room, width, frame, line, select };
         state.keys.offer(offer(&state.card.question, state.next().is_some()));
         state
     }
@@ -83,6 +88,10 @@ impl CardState {
 
     /// The question comes back into sight: it is deaf for a moment.
     pub(crate) fn redrawn(&mut self, width: usize, now: Duration) {
+        if let Some(select) = &mut self.select {
+            select.set_width(width);
+            select.focus_mut().redrawn(now);
+        }
         (self.frame, self.width) = (frame(&self.card, width), width);
         self.keys.redrawn(now);
         if let Some(line) = &mut self.line {
@@ -92,6 +101,9 @@ impl CardState {
 
     /// Whether there is a draft, which keeps its keys.
     pub(crate) fn set_typing(&mut self, is_typing: bool) {
+        if let Some(select) = &mut self.select {
+            select.focus_mut().set_typing(is_typing);
+        }
         self.keys.set_typing(is_typing);
         if let Some(line) = &mut self.line {
             line.focus.set_typing(is_typing);
@@ -104,11 +116,22 @@ impl CardState {
 
     /// Whether the question does not fit the screen: nothing that cannot be seen is answered.
     fn is_too_large(&self) -> bool {
+        if self.select.is_some() {
+            return self.room < MIN_SELECT_ROWS;
+        }
         self.frame.page(self.from, self.room, ABOVE).0.len() > self.room
+    }
+
+    /// Whether Escape is an answer, and not for the run.
+    pub(crate) fn hears_escape(&mut self, now: Duration) -> bool {
+        self.select.as_mut().is_some_and(|select| select.focus_mut().hears_arrow(now))
     }
 
     /// The person turns to the question.
     pub(crate) fn focus(&mut self, now: Duration) {
+        if let Some(select) = &mut self.select {
+            select.focus_mut().focus(now);
+        }
         self.keys.focus(now);
         if let Some(line) = &mut self.line {
             line.focus.focus(now);
@@ -123,6 +146,12 @@ impl CardState {
         if let ([Key::Alt('q')], false) = (keys, is_burst) {
             self.focus(now);
             return Vec::new();
+        }
+        if let Some(select) = &mut self.select {
+            return match select.press(keys, is_burst, now) {
+                Ok(outcomes) => outcomes,
+                Err((answer, shown)) => vec![self.answer(answer, shown)],
+            };
         }
         // They neither answer nor type, so that it does not matter what came with them: a key that is held repeats.
         if let [Key::Move { to: to @ (Direction::PageUp | Direction::PageDown), .. }] = keys {
@@ -142,10 +171,17 @@ impl CardState {
 
     /// Time at which [`tick`](Self::tick) has something to do.
     pub(crate) fn next_tick(&self) -> Option<Duration> {
+        if let Some(select) = &self.select {
+            return select.next_tick();
+        }
         if self.line.is_some() || self.is_too_large() { None } else { self.keys.next_tick() }
     }
 
     pub(crate) fn tick(&mut self, now: Duration) -> Option<Outcome> {
+        if let Some(select) = &mut self.select {
+            let (answer, shown) = select.tick(now)?;
+            return Some(self.answer(answer, shown));
+        }
         self.next_tick()?;
         let meaning = self.keys.tick(now)?;
         self.take(meaning, now)
@@ -155,6 +191,10 @@ impl CardState {
     pub(crate) fn rows(&self) -> Vec<Row> {
         if self.is_too_large() {
             return vec![Row::of(Style::YELLOW, "too small for a question: make the terminal larger")];
+        }
+        if let Some(select) = &self.select {
+            let who = self.card.agent.as_ref().map(|agent| agent.name.unsanitised());
+            return select.rows(who, self.width, self.room);
         }
         let keys = self.key_rows();
         self.frame.page_with(self.from, self.room, ABOVE, keys.as_deref().unwrap_or(&self.frame.keys)).0
@@ -179,11 +219,6 @@ impl CardState {
         if self.is_worded() {
             return Some(vec![Row::of(Style::BOLD, "└ Words for the model · Enter sends them")]);
         }
-        if let (true, Question::Select { options, .. }) =
-            (self.line.as_ref().is_some_and(|line| line.is_mistyped), &self.card.question)
-        {
-            return Some(vec![LineChoice::remark(options.len())]);
-        }
         if !self.is_typing() {
             return None;
         }
@@ -197,6 +232,9 @@ impl CardState {
 
     /// The answer that is being typed, if the person types one.
     pub(crate) fn typed(&self) -> Option<&Buffer> {
+        if let Some(select) = &self.select {
+            return select.typed();
+        }
         self.line.as_ref().filter(|line| line.focus.is_focused()).map(|line| &line.typed)
     }
 
@@ -264,43 +302,38 @@ impl CardState {
         }
         for key in keys {
             let Some(line) = &mut self.line else { break };
-            line.is_mistyped = false;
             if *key != Key::Enter {
                 press_buffer(&mut line.typed, key);
                 continue;
             }
             let text = line.typed.take().trim().to_owned();
-            if let Some(outcome) = self.line_answer(text) {
-                return vec![outcome];
-            }
-            if let Some(line) = &mut self.line {
-                line.is_mistyped = true;
-            }
+            return vec![self.line_answer(text)];
         }
         Vec::new()
     }
 
-    /// The answer that a line gives; nothing if it is none that the question has.
-    fn line_answer(&self, text: String) -> Option<Outcome> {
+    /// The answer that a line gives.
+    fn line_answer(&self, text: String) -> Outcome {
         let shown = visible_lines(&text).join(" ");
         let answer = match &self.card.question {
-            Question::Approve(_) | Question::Confirm { .. } => {
+            Question::Approve(_) | Question::Confirm { .. } | Question::Select(_) => {
                 UiAnswer::No { message: (!text.is_empty()).then_some(text) }
             }
-            Question::Select { options, .. } => match LineChoice::of(&text, options.len()) {
-                LineChoice::Option(index) => UiAnswer::Choice { index },
-                LineChoice::None => UiAnswer::No { message: None },
-                LineChoice::Mistyped => return None,
-            },
             Question::Input { .. } => UiAnswer::Text { text },
         };
-        Some(self.answer(answer, shown))
+        self.answer(answer, shown)
     }
 
     fn answer(&self, answer: UiAnswer, shown: String) -> Outcome {
         let what = match &self.card.question {
             Question::Approve(approval) => format!("{}: {shown}", visible_lines(&approval.tool).join(" ")),
-            Question::Confirm { .. } | Question::Select { .. } | Question::Input { .. } => shown,
+            // Whoever takes words tells with its own block what they were.
+            Question::Select(asked) if asked.accepts_words => String::new(),
+            Question::Select(asked) => {
+                let text = visible_lines(&asked.text).into_iter().next().unwrap_or_default();
+                format!("{text} {shown}")
+            }
+            Question::Confirm { .. } | Question::Input { .. } => shown,
         };
         let (id, digest) = (self.card.id, self.card.digest);
         Outcome::Answered(Box::new(Intent::Answer { id, digest, answer }), what)
@@ -314,7 +347,7 @@ fn frame(card: &Card, width: usize) -> Frame {
             Frame::of_approval(approval, who, width)
         }
         Question::Confirm { text } => Frame::of_confirmation(text, width),
-        Question::Select { text, options } => Frame::of_input(text, options, width),
+        Question::Select(asked) => Frame::of_input(&asked.text, &asked.options, width),
         Question::Input { text } => Frame::of_input(text, &[], width),
     }
 }

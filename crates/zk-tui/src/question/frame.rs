@@ -1,11 +1,12 @@
-use zk_core::service::{Approval, Section, SectionKind, WiderKind, visible_lines};
+use zk_core::model::Display;
+use zk_core::service::{Approval, Section, SectionKind, Selection, WiderKind, visible_lines};
 
 use crate::row::{Row, Style};
 use crate::view::whole_diff;
 
 /// The left edge of every row of the call itself. No text can stand without it, so none can look like an edge, a
 /// choice or an answer.
-const GUTTER: &str = "│ ";
+pub(super) const GUTTER: &str = "│ ";
 /// The left edge of a row that goes on where the one above was too long.
 const CONTINUED: &str = "│↪";
 /// The left edge of a section's heading that names its kind, such as JSON or preview. The text of an argument never has
@@ -108,6 +109,35 @@ impl Frame {
         frame
     }
 
+    /// The frame of a choice for lines that stay: what it is about, the question, and each option with its description.
+    #[must_use]
+    pub fn of_selection(asked: &Selection, width: usize) -> Self {
+        let mut options = Vec::new();
+        for (at, option) in asked.options.iter().enumerate() {
+            match asked.descriptions.get(at).filter(|text| !text.trim().is_empty()) {
+                Some(text) => options.push(format!("{option}: {text}")),
+                None => options.push(option.clone()),
+            }
+        }
+        let mut frame = Self::of_input(&asked.text, &options, width);
+        if let Some(Display::Markdown { text, .. }) = &asked.preview {
+            let mut body = Vec::new();
+            let lines = visible_lines(text);
+            lines.iter().for_each(|line| wrap(GUTTER, "", Style::PLAIN, line, width, &mut body));
+            body.push(Row::of(Style::PLAIN, GUTTER.trim_end()));
+            body.append(&mut frame.body);
+            frame.body = body;
+        }
+        if asked.accepts_words {
+            let keys = match asked.options.is_empty() {
+                true => "└ Type your answer, or n for none",
+                false => "└ Type a number, your own answer, or n for none",
+            };
+            frame.keys = key_rows(&format!("{keys} · Enter answers"), width);
+        }
+        frame
+    }
+
     /// The rows that fit in `room` with the body from row `from` on, and where the next part begins if there is one.
     /// Whatever is not shown is counted; `above` says how to see what is above.
     #[must_use]
@@ -183,7 +213,7 @@ fn columns(c: char) -> usize {
 }
 
 /// Appends `line` in rows that fit, each behind its edge.
-fn wrap(edge: &str, indent: &str, style: Style, line: &str, width: usize, rows: &mut Vec<Row>) {
+pub(super) fn wrap(edge: &str, indent: &str, style: Style, line: &str, width: usize, rows: &mut Vec<Row>) {
     wrap_row(edge, indent, &Row::of(style, line), width, rows);
 }
 
@@ -209,7 +239,7 @@ fn wrap_row(edge: &str, indent: &str, line: &Row, width: usize, rows: &mut Vec<R
 }
 
 /// Variant of [`wrap`] that breaks at blanks where there are some: for words of zk's own.
-fn wrap_words(edge: &str, style: Style, line: &str, width: usize, rows: &mut Vec<Row>) {
+pub(super) fn wrap_words(edge: &str, style: Style, line: &str, width: usize, rows: &mut Vec<Row>) {
     let room = width.saturating_sub(3).max(8);
     let mut edge = edge;
     let mut row = String::new();
@@ -226,7 +256,7 @@ fn wrap_words(edge: &str, style: Style, line: &str, width: usize, rows: &mut Vec
 }
 
 /// The beginning of a text that fits in a row.
-fn clip(text: &str, width: usize) -> String {
+pub(super) fn clip(text: &str, width: usize) -> String {
     let mut left = width.saturating_sub(3);
     let whole: usize = text.chars().map(columns).sum();
     if whole <= left {

@@ -4,6 +4,8 @@ pub mod answer_keys;
 mod card;
 mod frame;
 mod line_choice;
+mod select;
+mod select_rows;
 
 pub(crate) use card::{CardState, Outcome, press_buffer};
 pub use frame::Frame;

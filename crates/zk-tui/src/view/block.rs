@@ -1,7 +1,9 @@
+use zk_core::model::CallKind;
 use zk_core::service::RunStatus;
 use zk_view::{Block, Body, Call, CallState, Content, Form, NoteLevel, PluginBlock, RunEnd, Text};
 
 use super::counted;
+use super::drawn::content_rows;
 use crate::row::{Row, Style};
 use crate::text::{clip, wrap};
 
@@ -41,29 +43,27 @@ pub(crate) enum Kind {
 }
 
 pub(crate) fn kind(block: &Block) -> Kind {
-    let is_own = block.agent.is_none();
+    // What a sub-agent says and does has a view of its own.
+    if block.agent.is_some() {
+        return Kind::Hidden;
+    }
     match &block.content {
+        Content::Call(call) if hides(call) => Kind::Hidden,
         Content::Call(_) | Content::Note { .. } => Kind::Log,
         Content::Plugin(plugin) if plugin.title.is_empty() => Kind::Log,
         Content::Plugin(_) => Kind::Prose,
-        Content::Provider { text } if is_own && !text.is_empty() => Kind::Log,
-        Content::Thinking { .. } | Content::End(_) if is_own => Kind::Log,
+        Content::Provider { text } if text.is_empty() => Kind::Hidden,
+        Content::Provider { .. } | Content::Thinking { .. } | Content::End(_) => Kind::Log,
         Content::User { .. }
         | Content::Injected { .. }
         | Content::Answer { .. }
-        | Content::Summary { .. }
-            if is_own =>
-        {
-            Kind::Prose
-        }
-        Content::Provider { .. }
-        | Content::Thinking { .. }
-        | Content::End(_)
-        | Content::User { .. }
-        | Content::Injected { .. }
-        | Content::Answer { .. }
-        | Content::Summary { .. } => Kind::Hidden,
+        | Content::Summary { .. } => Kind::Prose,
     }
+}
+
+/// Whether the question that a call asks stands in its place.
+fn hides(call: &Call) -> bool {
+    call.kind == CallKind::Ask && call.state == CallState::Running
 }
 
 /// The rows of a closed block; of an answer, those under its text.
@@ -71,7 +71,7 @@ pub(crate) fn block_rows(block: &Block, width: usize, detail: Detail) -> Vec<Row
     if kind(block) == Kind::Hidden {
         return Vec::new();
     }
-    let rows = match &block.content {
+    match &block.content {
         Content::User { text, attachments } => {
             let mut rows = prompt("› ", text, width);
             if *attachments > 0 {
@@ -84,7 +84,7 @@ pub(crate) fn block_rows(block: &Block, width: usize, detail: Detail) -> Vec<Row
         }
         Content::Injected { by, text } => prompt(&format!("› ({by}) "), text, width),
         Content::Thinking { text } => {
-            let mut rows = vec![thought_row(text, None)];
+            let mut rows = vec![thought_row(None)];
             if detail == Detail::All {
                 let edge = Row::of(Style::DIM, "  ");
                 let style = Style { dim: true, italic: true, ..Style::PLAIN };
@@ -98,6 +98,10 @@ pub(crate) fn block_rows(block: &Block, width: usize, detail: Detail) -> Vec<Row
             end.into_iter().collect()
         }
         Content::Call(call) => {
+            if let Some(mut rows) = content_rows(call, width, detail) {
+                rows.extend(call.remarks.iter().map(remark));
+                return rows;
+            }
             let mut rows = vec![head(call)];
             rows.extend((detail == Detail::All).then(|| argument(call)).into_iter().flatten());
             rows.extend((detail == Detail::All).then(|| about(call)).flatten());
@@ -128,17 +132,16 @@ pub(crate) fn block_rows(block: &Block, width: usize, detail: Detail) -> Vec<Row
             };
             text.as_str().lines().flat_map(|line| wrapped(style, line, width)).collect()
         }
-    };
-    indented(block, rows)
+    }
 }
 
-/// The row that reasoning folds to: how many seconds it took, where that is known, and how many words it has.
-pub(crate) fn thought_row(text: &Text, seconds: Option<u64>) -> Row {
-    let words = text.as_str().split_whitespace().count() as u64;
-    let time =
-        seconds.filter(|seconds| *seconds > 0).map_or(String::new(), |seconds| format!(" for {seconds} s"));
-    let what = if words == 0 { String::new() } else { format!(", {}", counted(words, "word")) };
-    Row::of(Style::DIM, &format!("∴ thought{time}{what}"))
+/// The row that reasoning folds to: how many seconds it took, where that is known.
+pub(crate) fn thought_row(seconds: Option<u64>) -> Row {
+    let text = match seconds.filter(|seconds| *seconds > 0) {
+        Some(seconds) => format!("Thought for {seconds} s"),
+        None => "Thought".to_owned(),
+    };
+    Row::of(Style::DIM, &text)
 }
 
 /// The rows of a block that may still change; of an answer none, since its text is drawn as Markdown.
@@ -146,7 +149,7 @@ pub(crate) fn open_rows(block: &Block) -> Vec<Row> {
     if kind(block) == Kind::Hidden {
         return Vec::new();
     }
-    let rows = match &block.content {
+    match &block.content {
         Content::Call(call) => {
             let mut rows = vec![head(call)];
             rows.extend(call.progress.as_str().lines().map(output_row));
@@ -161,23 +164,7 @@ pub(crate) fn open_rows(block: &Block) -> Vec<Row> {
         | Content::Plugin(_)
         | Content::End(_)
         | Content::Note { .. } => Vec::new(),
-    };
-    indented(block, rows)
-}
-
-/// Sub-agents stand to the right, under their name.
-pub(super) fn indented(block: &Block, rows: Vec<Row>) -> Vec<Row> {
-    let Some(agent) = &block.agent else { return rows };
-    let depth = "  ".repeat(agent.depth.min(8) as usize);
-    let name = Row::of(Style::DIM, &format!("{depth}[{}] ", agent.name));
-    let rest = Row::of(Style::PLAIN, &format!("{depth}  "));
-    let edge = |at| if at == 0 { &name } else { &rest };
-    let with_edge = |(at, row): (usize, Row)| {
-        let mut whole = edge(at).clone();
-        whole.append(&row);
-        whole
-    };
-    rows.into_iter().enumerate().map(with_edge).collect()
+    }
 }
 
 fn prompt(mark: &str, text: &Text, width: usize) -> Vec<Row> {
@@ -305,7 +292,15 @@ fn result(body: &Body, elapsed_ms: Option<u64>, failed: bool, detail: Detail) ->
             rows.extend(end_of(body, shown));
             rows
         }
-        (Form::Lines | Form::Line | Form::Diff { .. } | Form::Table, _) => {
+        (
+            Form::Lines
+            | Form::Line
+            | Form::Diff { .. }
+            | Form::Table
+            | Form::Markdown { .. }
+            | Form::Checklist { .. },
+            _,
+        ) => {
             let mut rows = vec![first(&format!("{}{took}", counted(body.total_lines, "line")))];
             if failed {
                 // An error is text for the model: its beginning says what failed.

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use zk_core::model::CallKind;
 use zk_view::{Block, Call, CallState, Content};
 
-use super::block::{LINE, block_rows, indented};
+use super::block::{LINE, block_rows};
 use super::{Detail, counted};
 use crate::row::{Row, Style};
 use crate::text::clip;
@@ -25,8 +25,7 @@ impl Reads {
     /// Takes a block in; false if it is none of these reads.
     pub(crate) fn take_in(&mut self, block: &Arc<Block>) -> bool {
         let is_read = call(block).is_some_and(|call| looks(call.kind) && call.state == CallState::Done);
-        let is_next = self.0.first().is_none_or(|first| first.agent == block.agent);
-        if is_read && block.closed && is_next {
+        if is_read && block.closed && block.agent.is_none() {
             self.0.push(block.clone());
             return true;
         }
@@ -40,7 +39,7 @@ impl Reads {
             CallState::Writing | CallState::Waiting => true,
             _ => looks(call.kind),
         };
-        may_be_read && self.0.first().is_some_and(|first| first.agent == block.agent)
+        may_be_read && block.agent.is_none() && !self.is_empty()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -57,12 +56,12 @@ impl Reads {
         match blocks {
             [] => Vec::new(),
             [only] => block_rows(only, width, Detail::Short),
-            [first, ..] => {
+            [_, ..] => {
                 let what: Vec<&str> =
                     blocks.iter().filter_map(|block| call(block)).map(|call| call.summary.as_str()).collect();
                 let count = counted(blocks.len() as u64, "read");
                 let text = clip(&what.join(", "), LINE);
-                indented(first, vec![Row::of(Style::CYAN, &format!("● {count}: ")).with(Style::DIM, &text)])
+                vec![Row::of(Style::CYAN, &format!("● {count}: ")).with(Style::DIM, &text)]
             }
         }
     }

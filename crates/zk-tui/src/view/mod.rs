@@ -2,16 +2,19 @@
 
 mod block;
 mod diff;
+mod doing;
+mod drawn;
 mod group;
 mod keys;
 mod status;
 
 pub(crate) use block::{Detail, Kind, block_rows, kind, open_rows, thought_row};
 pub(crate) use diff::whole_diff;
+pub(crate) use doing::{agent_facts, agent_rows, checklist_rows, queue_rows, runs_long_command};
 pub(crate) use group::Reads;
 pub(crate) use keys::key_table;
 pub use status::{ModelFacts, status_line};
-pub(crate) use status::{agent_facts, agent_rows, job_rows, queue_rows, silence, status_row};
+pub(crate) use status::{job_rows, silence, status_row};
 
 /// A number of things.
 pub(crate) fn counted(count: u64, what: &str) -> String {

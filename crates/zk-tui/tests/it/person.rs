@@ -23,7 +23,7 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-fn desk() -> Desk {
+pub(crate) fn desk() -> Desk {
     desk_of(Size::new(60, 16))
 }
 
@@ -131,8 +131,11 @@ impl Desk {
         use zk_core::service::Question;
         let text = "which of them?".to_owned();
         let options: Vec<String> = options.iter().map(ToString::to_string).collect();
-        let question =
-            if options.is_empty() { Question::Input { text } } else { Question::Select { text, options } };
+        let question = if options.is_empty() {
+            Question::Input { text }
+        } else {
+            zk_core::service::Selection::new(text, options).into()
+        };
         let card = Card { question, ..card(json!({})) };
         self.patch(Patch::Ask { card: Box::new(card) });
     }
@@ -259,7 +262,7 @@ fn during_a_run_enter_steers_tab_queues_and_both_stay_in_sight() {
     );
     let queued = |id, steers, text: &str| Queued { id, steers, text: text.into() };
     desk.patch(Patch::Queue { queued: vec![queued(1, true, "left"), queued(2, false, "then right")] });
-    assert!(desk.shown().contains("↳ steers: left\n⏎ next: then right\n"), "{}", desk.shown());
+    assert!(desk.shown().contains("↳ sent at the next step: left\n  then: then right\n"), "{}", desk.shown());
     desk.actions.clear();
     desk.keys("\x1b[1;3A");
     assert_eq!(desk.actions, [Action::Intent(Intent::Unqueue { id: 2 })]);
@@ -344,7 +347,7 @@ fn a_question_that_a_line_answers_takes_no_draft_for_its_answer() {
     let mut desk = desk();
     desk.type_in("tell ");
     desk.ask_line(&["keep", "delete"]);
-    assert!(desk.shown().contains("Alt-Q answers: Type a number"), "{}", desk.shown());
+    assert!(desk.shown().contains("Alt-Q answers: ↑↓ and Enter, or a digit"), "{}", desk.shown());
     desk.wait(3000);
     desk.keys("2");
     desk.wait(3000);
@@ -664,9 +667,11 @@ fn what_waits_stays_in_sight_beside_a_question_of_any_length() {
     let command: String = (0..100).map(|n| format!("echo {n}\n")).collect();
     desk.patch(Patch::Queue { queued: vec![Queued { id: 1, steers: true, text: "and then".into() }] });
     desk.ask(json!({"command": command}));
-    assert!(desk.shown().contains("↳ steers: and then\n"), "{}", desk.shown());
-    for (id, waits) in [(8, "1 more question waits · ↳"), (9, "2 more questions wait · ↳ steers: and then\n")]
-    {
+    assert!(desk.shown().contains("↳ sent at the next step: and then\n"), "{}", desk.shown());
+    for (id, waits) in [
+        (8, "1 more question waits ·   ↳"),
+        (9, "2 more questions wait ·   ↳ sent at the next step: and then\n"),
+    ] {
         let mut other = card(json!({"command": "touch x"}));
         other.id = serde_json::from_value(json!(id)).unwrap();
         desk.patch(Patch::Ask { card: Box::new(other) });

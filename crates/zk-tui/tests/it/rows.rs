@@ -202,7 +202,7 @@ fn reasoning_folds_to_a_row_with_its_time() {
     desk.patch(status(&json!({"doing": "answering"}), 0));
     desk.patch(Patch::Close { block: thinking(true) });
     answer(&mut desk, "b1", "So.");
-    assert!(desk.shown().contains("∴ thought for 12 s, 3 words"), "{}", desk.shown());
+    assert!(desk.shown().contains("Thought for 12 s"), "{}", desk.shown());
 }
 
 #[test]
@@ -301,7 +301,7 @@ fn full_screen_shows_reads_in_one_row_and_the_time_of_reasoning() {
     call(&mut desk, "b1", "read b.rs", "read", "running");
     call(&mut desk, "b1", "read b.rs", "read", "done");
     let shown = desk.emulator.screen();
-    assert!(shown.contains("∴ thought for 12 s, 3 words\n● 2 reads: read a.rs, read b.rs"), "{shown}");
+    assert!(shown.contains("Thought for 12 s\n● 2 reads: read a.rs, read b.rs"), "{shown}");
     answer(&mut desk, "b2", "So.");
     call(&mut desk, "b3", "read c.rs", "read", "done");
     let shown = desk.emulator.screen();
@@ -313,7 +313,8 @@ fn sub_agents_and_jobs_have_rows_with_what_is_known_of_them() {
     let mut desk = desk_of(Size::new(90, 20));
     let gauge = json!({"tokens": 30, "usable": 100, "percent": 30, "colour": "green", "compactions": 0});
     let agents: Vec<AgentRow> = serde_json::from_value(json!([
-        {"name": "finder", "depth": 1, "task": "find it", "state": "running", "gauge": gauge, "cost": 0.5},
+        {"name": "finder", "depth": 1, "task": "find it", "state": "running", "gauge": gauge, "cost": 0.5,
+            "elapsed_ms": 12_000, "tokens": 11_400, "calls": 2},
         {"name": "other", "depth": 1, "task": "was quick", "state": "done"},
     ]))
     .unwrap();
@@ -328,7 +329,7 @@ fn sub_agents_and_jobs_have_rows_with_what_is_known_of_them() {
     desk.patch(status(&running, 5000));
     let shown = desk.shown();
     for row in [
-        "⋯ finder · runs · context 30 % · $0.5000 · find it",
+        "  ◐ find it · sub-agent · 12 s · 11.4k tokens · context 30 % · $0.5000",
         "⚙ job-1 · npm run dev",
         "5 s · 2 of 3 done, 1 failed · read a",
     ] {

@@ -39,7 +39,8 @@ pub fn body_of(entries: &[Entry], id: &BlockId) -> Option<Lines> {
         | Patch::Queue { .. }
         | Patch::Status { .. }
         | Patch::Agents { .. }
-        | Patch::Jobs { .. } => None,
+        | Patch::Jobs { .. }
+        | Patch::Checklist { .. } => None,
     })
 }
 

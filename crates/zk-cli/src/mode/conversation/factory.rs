@@ -7,6 +7,7 @@ use zk_core::kernel::BoxError;
 use zk_core::model::{AgentError, Model};
 use zk_core::service::Provider;
 use zk_exec::ContextName;
+use zk_permission::ModeSwitch;
 use zk_providers::select::SelectedEndpoint;
 use zk_tui::Keymap;
 use zk_view::Block;
@@ -42,10 +43,13 @@ pub(super) struct ChatFactory {
     setup: ChatSetup,
     /// Session to begin with.
     resume: Option<Resume>,
+    /// Whether the agent is to plan first.
+    plans: bool,
 }
 
 impl ChatFactory {
-    pub(super) fn new(app: AppContext, resume: Option<Resume>) -> Self {
+    pub(super) fn new(mut app: AppContext, resume: Option<Resume>) -> Self {
+        let plans = app.settings.plan_with_person();
         let context = match app.settings.context() {
             ContextName::Process | ContextName::Sandbox => ExecutionPlace::ThisMachine,
             ContextName::Docker(_) => ExecutionPlace::Container,
@@ -69,7 +73,7 @@ impl ChatFactory {
             host_files: Arc::new(app.work.machine.host_files.clone()),
             phrases: PHRASES,
         };
-        Self { app, setup, resume }
+        Self { app, setup, resume, plans }
     }
 
     /// The endpoint of the provider that the conversation goes on with.
@@ -160,6 +164,9 @@ impl ConversationFactory for ChatFactory {
                 return Err(failure.into());
             }
         };
+        if self.plans && !is_carried {
+            bus.service::<ModeSwitch>().iter().for_each(|modes| modes.plan());
+        }
         let switch = SessionSwitch::new(app, &bus, provider.clone(), session);
         let first = switch.current();
         let opened = ConversationHost::unless_stopped(stop, async {

@@ -144,6 +144,62 @@ pub enum Display {
         /// Exit of the command.
         exit: CommandExit,
     },
+    /// Markdown, and what came of it.
+    Markdown {
+        /// The text.
+        text: String,
+        /// What came of it, in a line; empty where nothing has to be said.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        outcome: String,
+    },
+    /// A list of what is to be done, as it is now.
+    Checklist {
+        /// The items, in order.
+        items: Vec<CheckItem>,
+        /// Whether other items stand in it than before, and not the same ones further on.
+        reshaped: bool,
+    },
+}
+
+/// One item of a [`Display::Checklist`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct CheckItem {
+    /// Text of the item.
+    pub text: String,
+    /// State of the item.
+    pub state: CheckState,
+}
+
+/// State of a [`CheckItem`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum CheckState {
+    /// Nothing was done yet.
+    Open,
+    /// Item in progress.
+    Current,
+    /// Item that is done.
+    Done,
+}
+
+impl CheckState {
+    /// The sign of an item in this state.
+    #[must_use]
+    pub fn mark(self) -> &'static str {
+        match self {
+            Self::Open => "☐",
+            Self::Current => "▸",
+            Self::Done => "☑",
+        }
+    }
+}
+
+impl fmt::Display for CheckItem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.state.mark(), self.text)
+    }
 }
 
 impl Display {
@@ -156,7 +212,9 @@ impl Display {
             | Self::Line { .. }
             | Self::Diff { .. }
             | Self::Lines { .. }
-            | Self::Table { .. } => None,
+            | Self::Table { .. }
+            | Self::Markdown { .. }
+            | Self::Checklist { .. } => None,
         }
     }
 }

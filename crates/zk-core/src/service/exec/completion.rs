@@ -26,8 +26,48 @@ pub(super) async fn run_to_completion(
     deadline: Option<Instant>,
     stop: &CancellationToken,
 ) -> Result<ExecOutcome, ExecError> {
+    let (leave, mut process) = (CancellationToken::new(), process);
+    loop {
+        match attend(process, sink, began, deadline, stop, &leave).await? {
+            Attendance::Ended(outcome) => return Ok(outcome),
+            Attendance::Left(again) => process = again,
+        }
+    }
+}
+
+/// Outcome of watching a command.
+pub enum Attendance {
+    /// The command is over.
+    Ended(ExecOutcome),
+    /// It goes on, and whoever has the process watches it from here on.
+    Left(Box<dyn Process>),
+}
+
+impl std::fmt::Debug for Attendance {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Ended(outcome) => f.debug_tuple("Ended").field(outcome).finish(),
+            Self::Left(_) => f.write_str("Left"),
+        }
+    }
+}
+
+/// Watches a command as [`Exec::run`](super::Exec::run) does, until it is over or `leave` is cancelled.
+///
+/// # Errors
+/// [`ExecError`] when it could not be watched.
+pub async fn attend(
+    process: Box<dyn Process>,
+    sink: &mut dyn OutputSink,
+    began: Instant,
+    deadline: Option<Instant>,
+    stop: &CancellationToken,
+    leave: &CancellationToken,
+) -> Result<Attendance, ExecError> {
     let mut attended = Attended { process, sink, exit: None, open: [true; 2], is_over: false };
-    let exit = attended.until_end(deadline, stop).await?;
+    let Some(exit) = attended.until_end(deadline, stop, leave).await? else {
+        return Ok(Attendance::Left(attended.process));
+    };
     let survivors = match exit {
         Exit::Code(_) | Exit::Signal(_) => {
             attended.drain(stop).await?;
@@ -51,7 +91,8 @@ pub(super) async fn run_to_completion(
     if survivors.is_empty() || matches!(exit, Exit::Code(_) | Exit::Signal(_)) {
         attended.process.release();
     }
-    Ok(ExecOutcome { exit, elapsed: began.elapsed(), survivors, output_still_open, denials })
+    let elapsed = began.elapsed();
+    Ok(Attendance::Ended(ExecOutcome { exit, elapsed, survivors, output_still_open, denials }))
 }
 
 struct Attended<'a> {
@@ -68,18 +109,21 @@ impl Attended<'_> {
         &mut self,
         deadline: Option<Instant>,
         stop: &CancellationToken,
-    ) -> Result<Exit, ExecError> {
+        leave: &CancellationToken,
+    ) -> Result<Option<Exit>, ExecError> {
         loop {
             let (stopped, late) = (pin!(stop.cancelled()), pin!(until(deadline)));
-            match select(select(stopped, late), pin!(self.ready_step())).await {
-                Either::Left((Either::Left(_), _)) => return Ok(Exit::Stopped),
-                Either::Left((Either::Right(_), _)) => return Ok(Exit::TimedOut),
+            let left = pin!(leave.cancelled());
+            match select(select(select(stopped, late), left), pin!(self.ready_step())).await {
+                Either::Left((Either::Left((Either::Left(_), _)), _)) => return Ok(Some(Exit::Stopped)),
+                Either::Left((Either::Left((Either::Right(_), _)), _)) => return Ok(Some(Exit::TimedOut)),
+                Either::Left((Either::Right(_), _)) => return Ok(None),
                 Either::Right((done, _)) => done?,
             }
             match self.exit {
-                Some(exit) => return Ok(exit),
+                Some(exit) => return Ok(Some(exit)),
                 // Nothing more comes, and its end did not.
-                None if self.is_over => return Ok(Exit::Code(-1)),
+                None if self.is_over => return Ok(Some(Exit::Code(-1))),
                 None => {}
             }
         }

@@ -10,6 +10,8 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
+pub use completion::{Attendance, attend};
+
 /// Place where commands run: this machine, a container, a remote sandbox.
 ///
 /// Every implementation keeps these promises: the environment is cleared and allow-listed unless the request says

@@ -39,6 +39,10 @@ impl Redactor {
             Display::Line { text } => self.redact_string(text),
             Display::Diff { path, diff } => self.redact_string(path) | self.redact_string(diff),
             Display::Lines { lines } | Display::Command { lines, .. } => self.redact_all(lines),
+            Display::Markdown { text, outcome } => self.redact_string(text) | self.redact_string(outcome),
+            Display::Checklist { items, .. } => {
+                items.iter_mut().fold(false, |found, item| found | self.redact_string(&mut item.text))
+            }
             Display::Table { head, rows } => {
                 rows.iter_mut().fold(self.redact_all(head), |found, row| found | self.redact_all(row))
             }

@@ -4,8 +4,8 @@ mod questions;
 pub use command::{Command, CommandOutcome, match_command};
 pub use questions::{
     Answer as UiAnswer, AnswerError, Approval, FrontEnd, MAX_MARKS, PendingQuestion, Question,
-    QuestionDigest, QuestionId, Questions, Section, SectionKind, Wider, WiderKind, is_combining_mark,
-    text_of_visible_lines, visible_line, visible_lines,
+    QuestionDigest, QuestionId, Questions, Section, SectionKind, Selection, Wider, WiderKind,
+    is_combining_mark, text_of_visible_lines, visible_line, visible_lines,
 };
 
 /// Outlet for notices to the person, if somebody reads them. A service: ask `cx.service::<dyn Ui>()` each

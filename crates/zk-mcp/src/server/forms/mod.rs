@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 use zk_core::kernel::{Cx, Scope};
-use zk_core::service::{Question, Questions, UiAnswer, visible_line, visible_lines};
+use zk_core::service::{Question, Questions, Selection, UiAnswer, visible_line, visible_lines};
 
 use crate::client::{Answers, Form, Sampled, Sampling};
 use crate::config::server_config::ServerPermission;
@@ -186,7 +186,7 @@ impl Field {
         let options = self.options();
         let is_list = self.kind() == "array";
         if !options.is_empty() && !is_list {
-            return Question::Select { text, options: options.into_iter().map(|(_, shown)| shown).collect() };
+            return Selection::new(text, options.into_iter().map(|(_, shown)| shown).collect()).into();
         }
         if self.kind() == "boolean" {
             return Question::Confirm { text };

@@ -204,6 +204,9 @@ impl Reduce for ToolAfter {
             let ended = run.calls.iter().position(|(call_id, _)| *call_id == self.call.call_id);
             ended.map(|at| run.calls.remove(at));
         }
+        if origin.depth > 0 {
+            engine.count_agent_call(&origin.agent);
+        }
         engine.set_calls();
     }
 }

@@ -147,9 +147,11 @@ impl Reduce for UsageUpdate {
             return engine.usage(self);
         }
         let (context, cost) = (self.turn.usage.context() + self.turn.usage.output, self.cost);
+        let tokens = self.total.read() + self.total.output;
         engine.change_agents(|agents| {
             if let Some(row) = row_of(agents, &origin.agent) {
                 (row.context_tokens, row.cost) = (Some(context), cost);
+                row.tokens = tokens;
             }
         });
     }
@@ -267,13 +269,18 @@ impl Reduce for SpawnBefore {
             context_tokens: None,
             gauge: None,
             cost: None,
+            tokens: 0,
+            calls: 0,
+            elapsed_ms: 0,
         };
+        engine.agents_began.insert(self.child.to_string(), engine.core.now);
         engine.change_agents(|agents| agents.push(row));
     }
 }
 
 impl Reduce for SpawnComplete {
     fn reduce(&self, engine: &mut Engine, _: &Origin) {
+        engine.show_agent_times();
         engine.change_agents(|agents| {
             if let Some(row) = row_of(agents, &self.child) {
                 (row.state, row.cost) = (AgentState::Done, self.stats.cost);
@@ -284,6 +291,7 @@ impl Reduce for SpawnComplete {
 
 impl Reduce for SpawnError {
     fn reduce(&self, engine: &mut Engine, _: &Origin) {
+        engine.show_agent_times();
         engine.change_agents(|agents| {
             if let Some(row) = row_of(agents, &self.child) {
                 (row.state, row.cost) = (AgentState::Failed, self.stats.cost);

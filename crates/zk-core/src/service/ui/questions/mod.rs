@@ -13,7 +13,7 @@ use futures_util::future::{Either, select};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{oneshot, watch};
 
-pub use question::{Answer, Approval, Question, Section, SectionKind, Wider, WiderKind};
+pub use question::{Answer, Approval, Question, Section, SectionKind, Selection, Wider, WiderKind};
 pub use visible::{MAX_MARKS, is_combining_mark, text_of_visible_lines, visible_line, visible_lines};
 
 use crate::kernel::{Cx, Origin};

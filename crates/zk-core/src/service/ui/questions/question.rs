@@ -17,17 +17,74 @@ pub enum Question {
         text: String,
     },
     /// One of several.
-    Select {
-        /// The question.
-        text: String,
-        /// The choices.
-        options: Vec<String>,
-    },
+    Select(Box<Selection>),
     /// A line of text.
     Input {
         /// The question.
         text: String,
     },
+}
+
+/// A choice of one among several.
+///
+/// ```
+/// use zk_core::service::{Question, Selection};
+///
+/// let options = vec!["Half up".to_owned(), "Truncate".to_owned()];
+/// let question: Question = Selection::new("Which rounding?", options).described(vec!["like a till".to_owned()]).into();
+/// assert_eq!(serde_json::to_value(question)?["options"], serde_json::json!(["Half up", "Truncate"]));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Selection {
+    /// The question.
+    pub text: String,
+    /// The choices.
+    pub options: Vec<String>,
+    /// Descriptions of the choices, in their order; those of the last ones may be missing, and any be empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub descriptions: Vec<String>,
+    /// Whether words that are none of the choices are an answer too: [`Answer::Text`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub accepts_words: bool,
+    /// Content that the question is about, to be read before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preview: Option<Display>,
+}
+
+impl Selection {
+    /// A choice among these, each of which says all of itself.
+    pub fn new(text: impl Into<String>, options: Vec<String>) -> Self {
+        Self { text: text.into(), options, descriptions: Vec::new(), accepts_words: false, preview: None }
+    }
+
+    /// Adds descriptions of the choices.
+    #[must_use]
+    pub fn described(mut self, descriptions: Vec<String>) -> Self {
+        self.descriptions = descriptions;
+        self
+    }
+
+    /// Lets words that are none of the choices be an answer.
+    #[must_use]
+    pub fn accepting_words(mut self) -> Self {
+        self.accepts_words = true;
+        self
+    }
+
+    /// Adds what the question is about.
+    #[must_use]
+    pub fn about(mut self, preview: Display) -> Self {
+        self.preview = Some(preview);
+        self
+    }
+}
+
+impl From<Selection> for Question {
+    fn from(selection: Selection) -> Self {
+        Self::Select(Box::new(selection))
+    }
 }
 
 /// A tool call that wants to run.
@@ -147,6 +204,11 @@ fn drawn(preview: &Display) -> Section {
             let lines = lines.iter().flat_map(|line| visible_lines(line)).chain([exit.to_string()]);
             ("preview".to_owned(), lines.collect())
         }
+        Display::Markdown { text, .. } => ("preview".to_owned(), visible_lines(text)),
+        Display::Checklist { items, .. } => {
+            let lines = items.iter().flat_map(|item| visible_lines(&item.to_string()));
+            ("preview".to_owned(), lines.collect())
+        }
         Display::Table { head, rows } => {
             let row = |cells: &Vec<String>| visible_lines(&cells.join(" | "));
             ("preview".to_owned(), std::iter::once(head).chain(rows).flat_map(row).collect())
@@ -201,10 +263,11 @@ impl Question {
             (Self::Approve(_), Answer::Once | Answer::No { .. })
             | (Self::Confirm { .. }, Answer::Once | Answer::No { .. })
             | (Self::Input { .. }, Answer::Text { .. } | Answer::No { .. })
-            | (Self::Select { .. }, Answer::No { .. }) => true,
-            (Self::Select { options, .. }, Answer::Choice { index }) => *index < options.len(),
+            | (Self::Select(_), Answer::No { .. }) => true,
+            (Self::Select(select), Answer::Choice { index }) => *index < select.options.len(),
+            (Self::Select(select), Answer::Text { text }) => select.accepts_words && !text.trim().is_empty(),
             (
-                Self::Approve(_) | Self::Confirm { .. } | Self::Input { .. } | Self::Select { .. },
+                Self::Approve(_) | Self::Confirm { .. } | Self::Input { .. } | Self::Select(_),
                 Answer::Once
                 | Answer::Session
                 | Answer::Always
