@@ -304,6 +304,9 @@ fn shift_tab_and_a_command_change_the_mode_and_show_it() {
     terminal.expect("mode accept-edits: ");
     terminal.expect("kept");
     terminal.keys(BACK_TAB);
+    terminal.expect("mode plan: ");
+    terminal.expect("kept");
+    terminal.keys(BACK_TAB);
     terminal.expect("mode read-only: ");
     terminal.expect("kept");
     terminal.keys("\u{15}/permissions auto\r");
@@ -333,7 +336,7 @@ fn shift_tab_during_a_run_tightens_the_mode_for_the_next_call() {
     let Some(mut terminal) = Terminal::open(&person, "--permission-mode all 'go'") else { return };
     terminal.expect("Begun");
     terminal.keys(BACK_TAB);
-    terminal.expect("mode read-only: ");
+    terminal.expect("mode plan: ");
     terminal.expect("Told.");
     terminal.expect("\u{1b}[?2004h");
     terminal.keys("\u{4}");

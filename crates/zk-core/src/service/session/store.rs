@@ -172,7 +172,7 @@ pub struct NewSession {
 
 /// The version of the entries' shape: the second part grows with what is added, the first with what a reader of the old
 /// shape would miss.
-pub const ENTRY_VERSION: &str = "1.2";
+pub const ENTRY_VERSION: &str = "1.3";
 
 /// One record of a session's log: append-only, a tree by `parent`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
