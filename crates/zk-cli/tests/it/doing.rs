@@ -86,7 +86,8 @@ fn a_to_do_list_stands_above_the_place_to_type_and_comes_back_with_its_session()
     terminal.keys("\u{4}");
     assert_eq!(terminal.code(), Some(0));
     let Some(mut terminal) = Terminal::open(&person, "--screen inline --continue") else { return };
-    terminal.expect("☑ find the failing test   ▸ fix the discount");
+    // In one row above the place to type.
+    terminal.expect("☑ find the failing test\u{1b}[m   \u{1b}[1m▸ fix the discount");
     terminal.keys("\u{4}");
     assert_eq!(terminal.code(), Some(0));
 }
@@ -100,7 +101,7 @@ fn the_models_question_is_answered_in_the_persons_own_words() {
     let Some(mut terminal) = Terminal::open(&person, "--screen inline 'go'") else { return };
     settled(&mut terminal, "like a shop till");
     terminal.keys("h");
-    terminal.expect("> h");
+    terminal.expect("> \u{1b}[mh");
     terminal.keys("alf up please\r");
     terminal.expect("Finished.");
     let told = server.bodies().last().unwrap().to_string();
@@ -123,7 +124,8 @@ fn a_sub_agent_is_one_row_by_its_task() {
     }));
     let person = Person::asking(&server);
     let Some(mut terminal) = Terminal::open(&person, "--screen inline 'go'") else { return };
-    terminal.expect("✓ Count the functions   1 call");
+    terminal.expect("✓ Count the functions");
+    terminal.expect("   1 call");
     terminal.expect("Finished.");
     terminal.keys("\u{4}");
     let rest = terminal.rest();

@@ -61,7 +61,10 @@ impl CardState {
             Question::Approve(_) | Question::Confirm { .. } | Question::Select(_) => None,
         };
         let select = match &card.question {
-            Question::Select(asked) => Some(Select::new(asked, has_draft, width, now)),
+            Question::Select(asked) => {
+                let who = card.agent.as_ref().map(|agent| agent.name.unsanitised());
+                Some(Select::new(asked, who, has_draft, width, now))
+            }
             Question::Approve(_) | Question::Confirm { .. } | Question::Input { .. } => None,
         };
         let keys = AnswerKeys::new(offer(&card.question, false), has_draft, now);
@@ -81,6 +84,10 @@ impl CardState {
         self.width = width;
         if room != self.room || frame != self.frame {
             (self.frame, self.room, self.from) = (frame, room, 0);
+            if let Some(select) = &mut self.select {
+                select.set_width(width);
+                select.focus_mut().redrawn(now);
+            }
             self.keys.offer(offer(&self.card.question, self.next().is_some()));
             self.keys.redrawn(now);
         }
@@ -147,20 +154,25 @@ impl CardState {
             self.focus(now);
             return Vec::new();
         }
-        if let Some(select) = &mut self.select {
-            return match select.press(keys, is_burst, now) {
-                Ok(outcomes) => outcomes,
-                Err((answer, shown)) => vec![self.answer(answer, shown)],
-            };
-        }
         // They neither answer nor type, so that it does not matter what came with them: a key that is held repeats.
         if let [Key::Move { to: to @ (Direction::PageUp | Direction::PageDown), .. }] = keys {
             match to {
+                Direction::PageUp | Direction::PageDown if self.select.is_some() => {
+                    let (width, room) = (self.width, self.room);
+                    let is_up = *to == Direction::PageUp;
+                    self.select.iter_mut().for_each(|select| select.turn_page(is_up, width, room));
+                }
                 Direction::PageUp => self.scroll(self.from.saturating_sub(self.body_room()), now),
                 Direction::PageDown => self.scroll(self.next().unwrap_or(self.from), now),
                 _ => {}
             }
             return Vec::new();
+        }
+        if let Some(select) = &mut self.select {
+            return match select.press(keys, is_burst, now) {
+                Ok(outcomes) => outcomes,
+                Err((answer, shown)) => vec![self.answer(answer, shown)],
+            };
         }
         if self.line.is_some() {
             return self.press_line(keys, is_burst, now);
@@ -193,8 +205,7 @@ impl CardState {
             return vec![Row::of(Style::YELLOW, "too small for a question: make the terminal larger")];
         }
         if let Some(select) = &self.select {
-            let who = self.card.agent.as_ref().map(|agent| agent.name.unsanitised());
-            return select.rows(who, self.width, self.room);
+            return select.rows(self.width, self.room);
         }
         let keys = self.key_rows();
         self.frame.page_with(self.from, self.room, ABOVE, keys.as_deref().unwrap_or(&self.frame.keys)).0

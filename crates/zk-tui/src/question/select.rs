@@ -18,6 +18,8 @@ use crate::row::Row;
 #[derive(Debug)]
 pub(super) struct Select {
     asked: Selection,
+    /// The sub-agent that asks.
+    who: Option<String>,
     typed: Buffer,
     focus: LineFocus,
     /// The option that an arrow moved to.
@@ -35,7 +37,13 @@ pub(super) struct Select {
 type Answered = (UiAnswer, String);
 
 impl Select {
-    pub(super) fn new(asked: &Selection, has_draft: bool, width: usize, now: Duration) -> Self {
+    pub(super) fn new(
+        asked: &Selection,
+        who: Option<&str>,
+        has_draft: bool,
+        width: usize,
+        now: Duration,
+    ) -> Self {
         Self {
             asked: asked.clone(),
             typed: Buffer::default(),
@@ -44,12 +52,13 @@ impl Select {
             digit_at: None,
             is_mistyped: false,
             from: 0,
-            preview: preview_rows(asked, width),
+            preview: preview_rows(asked, who, width),
+            who: who.map(str::to_owned),
         }
     }
 
     pub(super) fn set_width(&mut self, width: usize) {
-        (self.preview, self.from) = (preview_rows(&self.asked, width), 0);
+        (self.preview, self.from) = (preview_rows(&self.asked, self.who.as_deref(), width), 0);
     }
 
     pub(super) fn focus_mut(&mut self) -> &mut LineFocus {
@@ -65,17 +74,27 @@ impl Select {
         Some(&self.typed).filter(|typed| self.focus.is_focused() && !typed.is_empty())
     }
 
-    pub(super) fn rows(&self, who: Option<&str>, width: usize, room: usize) -> Vec<Row> {
-        let rows = SelectRows {
+    pub(super) fn rows(&self, width: usize, room: usize) -> Vec<Row> {
+        self.drawn().draw(width, room)
+    }
+
+    fn drawn(&self) -> SelectRows<'_> {
+        SelectRows {
             asked: &self.asked,
-            who,
+            who: self.who.as_deref(),
             preview: &self.preview,
             from: self.from,
             mark: self.mark.or_else(|| self.digit()),
             is_typing: self.is_typing(),
             is_mistyped: self.is_mistyped,
-        };
-        rows.draw(width, room)
+        }
+    }
+
+    /// Shows the rows before or behind those of what the question is about that are in sight.
+    pub(super) fn turn_page(&mut self, is_up: bool, width: usize, room: usize) {
+        let page = self.drawn().page(width, room);
+        let last = self.preview.len().saturating_sub(page);
+        self.from = if is_up { self.from.saturating_sub(page) } else { (self.from + page).min(last) };
     }
 
     /// The keys that answered, or those that belong to the draft.
@@ -123,12 +142,10 @@ impl Select {
         Ok(Vec::new())
     }
 
-    /// Moves the mark, or shows other rows of what the question is about; false if the key is for something else.
+    /// Moves the mark; false if the key is for something else.
     fn turn(&mut self, to: Direction, now: Duration) -> bool {
         let last = self.asked.options.len().checked_sub(1);
         match (to, last) {
-            (Direction::PageUp, _) => self.from = self.from.saturating_sub(8),
-            (Direction::PageDown, _) => self.from = (self.from + 8).min(self.preview.len().saturating_sub(4)),
             (Direction::Up | Direction::Down, Some(last)) if self.typed.is_empty() => {
                 if !self.focus.hears_arrow(now) {
                     return false;

@@ -10,6 +10,9 @@ use crate::text::columns;
 /// Columns of the widest option beside which descriptions stand.
 const MAX_OPTION_COLUMNS: usize = 32;
 
+/// Rows of the first line of a question; what it has beyond them is turned to.
+const HEAD_ROWS: usize = 3;
+
 /// Rows of what a question is about that are always kept in sight.
 const MIN_PREVIEW_ROWS: usize = 2;
 
@@ -24,8 +27,17 @@ pub(super) struct SelectRows<'a> {
     pub(super) is_mistyped: bool,
 }
 
-/// The rows of what a question is about, and of all lines of its text but the first.
-pub(super) fn preview_rows(asked: &Selection, width: usize) -> Vec<Row> {
+/// The rows of the first line of a question.
+fn head_rows(asked: &Selection, who: Option<&str>, width: usize) -> Vec<Row> {
+    let who = who.map_or(String::new(), |who| format!("{}: ", visible_lines(who).join(" ")));
+    let question = visible_lines(&asked.text).into_iter().next().unwrap_or_default();
+    let mut rows = Vec::new();
+    wrap_words("┌ ", Style::BOLD, &format!("{who}{question}"), width, &mut rows);
+    rows
+}
+
+/// The rows of what a question is about, and of its text what does not stand above.
+pub(super) fn preview_rows(asked: &Selection, who: Option<&str>, width: usize) -> Vec<Row> {
     let inner = width.saturating_sub(3).max(8);
     let framed = |row: Row| {
         let mut whole = Row::of(Style::DIM, GUTTER);
@@ -42,6 +54,8 @@ pub(super) fn preview_rows(asked: &Selection, width: usize) -> Vec<Row> {
         }
         _ => Vec::new(),
     };
+    let more = head_rows(asked, who, width).into_iter().skip(HEAD_ROWS);
+    rows.splice(..0, more);
     let lines = visible_lines(&asked.text);
     lines.iter().skip(1).for_each(|line| wrap(GUTTER, "", Style::PLAIN, line, width, &mut rows));
     rows
@@ -50,20 +64,27 @@ pub(super) fn preview_rows(asked: &Selection, width: usize) -> Vec<Row> {
 impl SelectRows<'_> {
     /// The rows for a screen that has `room` for them.
     pub(super) fn draw(&self, width: usize, room: usize) -> Vec<Row> {
-        let who = self.who.map_or(String::new(), |who| format!("{}: ", visible_lines(who).join(" ")));
-        let question = visible_lines(&self.asked.text).into_iter().next().unwrap_or_default();
-        let mut rows = Vec::new();
-        wrap_words("┌ ", Style::BOLD, &format!("{who}{question}"), width, &mut rows);
-        rows.truncate((room / 3).max(1));
-        let keys = self.keys(width);
-        let wanted = self.preview.len().min(MIN_PREVIEW_ROWS);
-        let left = room.saturating_sub(rows.len() + keys.len());
-        let options = self.options(width, left.saturating_sub(wanted).max(1));
-        let preview = self.preview(left.saturating_sub(options.len()));
-        rows.extend(preview);
+        let (mut rows, options, left) = self.layout(width, room);
+        rows.extend(self.preview(left));
         rows.extend(options);
-        rows.extend(keys);
+        rows.extend(self.keys(width));
         rows
+    }
+
+    /// Rows of what the question is about that are in sight at once.
+    pub(super) fn page(&self, width: usize, room: usize) -> usize {
+        self.layout(width, room).2.saturating_sub(1).max(1)
+    }
+
+    /// The rows above, the options, and how many rows there are between them.
+    fn layout(&self, width: usize, room: usize) -> (Vec<Row>, Vec<Row>, usize) {
+        let mut rows = head_rows(self.asked, self.who, width);
+        rows.truncate(HEAD_ROWS);
+        let wanted = self.preview.len().min(MIN_PREVIEW_ROWS);
+        let left = room.saturating_sub(rows.len() + self.keys(width).len());
+        let options = self.options(width, left.saturating_sub(wanted).max(1));
+        let between = left.saturating_sub(options.len());
+        (rows, options, between)
     }
 
     /// The rows of what the question is about, from the one that was turned to.

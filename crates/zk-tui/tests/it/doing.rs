@@ -233,3 +233,19 @@ fn a_command_is_put_in_the_background_with_an_empty_draft_only() {
     desk.type_in("c");
     assert_eq!((desk.actions.len(), desk.app.draft().as_str()), (0, "acb"));
 }
+
+#[test]
+fn a_long_question_can_be_read_to_its_end() {
+    let mut desk = desk_of(Size::new(60, 16));
+    let text: String = (0..90).map(|n| format!("word{n} ")).collect();
+    let options = ["a", "b"].map(str::to_owned).to_vec();
+    ask(&mut desk, Selection::new(format!("{text}\nlast line"), options));
+    desk.wait(600);
+    assert!(desk.emulator.screen().contains("word0 "), "{}", desk.emulator.screen());
+    let mut seen = String::new();
+    for _ in 0..6 {
+        seen += &desk.emulator.screen();
+        desk.keys("\x1b[6~");
+    }
+    assert!((0..90).all(|n| seen.contains(&format!("word{n}"))) && seen.contains("last line"), "{seen}");
+}
