@@ -6,11 +6,12 @@ use tokio_util::sync::CancellationToken;
 use zk_core::events::{Cause, ModelSelect, ThinkingSelect};
 use zk_core::kernel::{Bus, Scope};
 use zk_core::model::{AgentError, Message, Model, Role, ThinkingRequest};
-use zk_core::service::{ContextId, OpenedSession};
+use zk_core::service::{ContextId, OpenedSession, RunControl, SideAnswer, SideCall};
 
 use super::busy::Busy;
 use crate::agent::{AgentInner, AgentState};
-use crate::budget::stored_spent;
+use crate::budget::{BudgetChain, stored_spent};
+use crate::run::Control;
 use crate::run::Driver;
 use crate::run::Lineage;
 use crate::run::RunShared;
@@ -201,7 +202,8 @@ impl Agent {
         self.inner.state().thinking
     }
 
-    /// Another model from the next run on, also of another registered provider. The conversation stays.
+    /// Another model from the next turn on, in a run that goes on too, also of another registered provider. The conversation
+    /// stays.
     ///
     /// # Errors
     /// [`AgentError::Usage`] when its provider is not registered.
@@ -210,12 +212,25 @@ impl Agent {
         self.select_model(model, Cause::Set).await
     }
 
-    /// Other reasoning from the next run on.
+    /// Other reasoning from the next turn on, in a run that goes on too.
     ///
     /// # Errors
     /// [`AgentError::Hook`] when a handler that must not fail does.
     pub async fn set_thinking(&self, thinking: ThinkingRequest) -> Result<(), AgentError> {
         self.select_thinking(thinking, Cause::Set).await
+    }
+
+    /// Asks a model something beside the conversation, also while a run goes on: without tools, and without a place in the
+    /// history. The budgets of the agent count it, and [`SideCallEnd`](zk_core::events::SideCallEnd) tells it.
+    ///
+    /// # Errors
+    /// As [`RunControl::side_call`].
+    pub async fn side_call(&self, call: SideCall, stop: CancellationToken) -> Result<SideAnswer, AgentError> {
+        let budgets = BudgetChain::new(self.inner.ledger.clone(), None);
+        let shared = Arc::new(RunShared::new(stop));
+        Control::new(self.inner.clone(), shared, self.model(), self.inner.tools.clone(), budgets)
+            .side_call(call)
+            .await
     }
 
     /// Adds a message to the conversation, to be sent with the next run: the output of a command the person

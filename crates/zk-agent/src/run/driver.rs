@@ -37,11 +37,12 @@ impl Driver {
         options: RunOptions,
         lineage: Lineage,
     ) -> Self {
-        let (model, thinking, from, context, session, cwd) = {
+        let (model, thinking, chosen, from, context, session, cwd) = {
             let state = agent.state();
             (
                 options.model.clone().unwrap_or_else(|| state.model.clone()),
                 options.thinking.unwrap_or(state.thinking),
+                (state.model.reference(), state.thinking),
                 state.history.len(),
                 state.context.clone(),
                 state.session.clone(),
@@ -74,7 +75,7 @@ impl Driver {
             agent,
             shared,
             cx,
-            models: RunModels { own: model.clone(), unknown: None },
+            models: RunModels { own: model.clone(), unknown: None, chosen },
             model,
             thinking,
             behavior,

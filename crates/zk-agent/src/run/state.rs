@@ -44,6 +44,8 @@ pub(crate) struct RunModels {
     pub(crate) own: Model,
     /// Model that a plugin asked for last and nobody knows.
     pub(crate) unknown: Option<ModelRef>,
+    /// Model and reasoning of the agent when they were last looked at: another choice counts from the next turn on.
+    pub(crate) chosen: (ModelRef, ThinkingRequest),
 }
 
 /// System prompt of a run.

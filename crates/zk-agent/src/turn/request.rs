@@ -142,6 +142,26 @@ impl RunState {
         Ok(request)
     }
 
+    /// Takes in the model and the reasoning that somebody chose for the agent since the turn before. An answer of a given
+    /// shape comes from the model that it was settled with.
+    pub(crate) fn follow_choice(&mut self) {
+        if self.output.is_some() {
+            return;
+        }
+        let (model, thinking) = {
+            let state = self.agent.state();
+            (state.model.clone(), state.thinking)
+        };
+        let (before, reasoned) = std::mem::replace(&mut self.models.chosen, (model.reference(), thinking));
+        if thinking != reasoned {
+            self.thinking = thinking;
+        }
+        if model.reference() != before {
+            self.model = model.clone();
+            self.models.own = model;
+        }
+    }
+
     /// Has the model `asked` answer the turn that a plugin asked for, or the run's own one.
     async fn choose_model(&mut self, own: &ModelRef, asked: &ModelRef, cx: &Cx) -> Result<(), AgentError> {
         let found = if asked == own { None } else { self.agent.known_model(asked) };

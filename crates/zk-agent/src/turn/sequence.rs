@@ -28,6 +28,7 @@ impl RunState {
             self.cwd.clone_from(&state.cwd);
             state.env.clone()
         };
+        self.follow_choice();
         let cwd = Arc::new(TurnCwd(self.cwd.clone()));
         let turn = Turn { cx: self.cx.for_turn(id.shared()).with_service(env).with_service(cwd), id, number };
         self.refresh_tools(&turn).await?;

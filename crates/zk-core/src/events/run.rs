@@ -148,7 +148,7 @@ pub enum Cause {
     Restore,
 }
 
-/// Another model from the next run on.
+/// Another model from the next turn on.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ModelSelect {
@@ -163,7 +163,7 @@ pub struct ModelSelect {
 }
 notify!(ModelSelect, "model:select", CANCELLABLE = false);
 
-/// Another thinking level from the next run on.
+/// Another thinking level from the next turn on.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ThinkingSelect {
