@@ -40,7 +40,7 @@ impl Digest {
 }
 
 /// The beginning of `text` on one line: any run of white space or control characters becomes one space.
-fn title(text: &str) -> String {
+pub(crate) fn title(text: &str) -> String {
     let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
     let mut line = String::new();
     for word in words {

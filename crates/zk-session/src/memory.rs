@@ -12,7 +12,7 @@ use zk_core::service::{
     SessionSnapshot, SessionStore, StoreError, SystemClock,
 };
 
-use crate::digest::Digest;
+use crate::digest::{Digest, title as title_line};
 use crate::find::near_match;
 
 /// Sessions that live as long as the store: for embedders without a disk, and for tests.
@@ -41,6 +41,8 @@ struct Stored {
     cwd: PathBuf,
     created: SystemTime,
     digest: Digest,
+    /// Title that a person gave it.
+    name: Option<String>,
     entries: Vec<Entry>,
     open: bool,
 }
@@ -128,6 +130,16 @@ impl SessionStore for MemoryStore {
             }
         }
     }
+
+    async fn rename(&self, id: &SessionId, title: &str) -> Result<(), StoreError> {
+        let mut shelf = lock(&self.shelf);
+        let Some(stored) = shelf.get_mut(id) else {
+            let hint = near_match(id.as_str(), shelf.keys().map(ToString::to_string));
+            return Err(StoreError::NotFound { id: id.to_string(), hint });
+        };
+        stored.name = Some(title_line(title)).filter(|name| !name.is_empty());
+        Ok(())
+    }
 }
 
 impl Stored {
@@ -140,7 +152,7 @@ impl Stored {
             created: self.created,
             updated,
             messages: self.digest.messages,
-            title: self.digest.title.clone(),
+            title: self.name.clone().unwrap_or_else(|| self.digest.title.clone()),
             answered: self.digest.answered,
             interrupted: self.digest.running && !self.open,
             lock: self.open.then(|| Lock { pid: std::process::id() }),
@@ -216,6 +228,7 @@ impl OpenSession for MemorySession {
                 cwd: self.cwd.clone(),
                 created: now,
                 digest: Digest::default(),
+                name: None,
                 entries: Vec::new(),
                 open: true,
             };

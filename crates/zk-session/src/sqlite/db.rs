@@ -31,6 +31,14 @@ pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
     Ok(conn)
 }
 
+/// Connects for one small change of a file that others may have open. The log is folded into the database at the end, unless
+/// they do.
+pub(super) fn connect_briefly(path: &Path) -> rusqlite::Result<Connection> {
+    let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | no_mutex())?;
+    guard(&conn, BUSY)?;
+    Ok(conn)
+}
+
 /// Connects as [`connect`] does, for looking only. A database whose folder or disk takes no shared memory (it
 /// cannot be written, or it is full) is read as it stands.
 pub(super) fn connect_read_only(path: &Path, busy: Duration) -> rusqlite::Result<Connection> {

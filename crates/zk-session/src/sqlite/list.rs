@@ -87,7 +87,7 @@ pub(super) fn info(files: &Files, meta: Meta, lock: Option<Lock>) -> SessionInfo
         created: from_millis(meta.created_ms),
         updated: from_millis(meta.updated_ms),
         messages: meta.digest.messages,
-        title: meta.digest.title,
+        title: meta.name.unwrap_or(meta.digest.title),
         answered: meta.digest.answered,
         interrupted: meta.digest.running && lock.is_none(),
         lock,

@@ -20,6 +20,8 @@ pub(super) struct Meta {
     /// The number of entries, and the number of the last one.
     pub(super) entries: i64,
     pub(super) digest: Digest,
+    /// Title that a person gave it.
+    pub(super) name: Option<String>,
 }
 
 const PUT: &str = "INSERT INTO meta(key, value) VALUES(?1, ?2)
@@ -45,6 +47,7 @@ impl Meta {
                     meta.digest.messages = u64::try_from(count).unwrap_or(0)
                 }
                 ("title", Value::Text(text)) => meta.digest.title = text,
+                ("name", Value::Text(text)) => meta.name = Some(text).filter(|name| !name.is_empty()),
                 ("answered", Value::Integer(flag)) => answered = Some(flag != 0),
                 ("running", Value::Integer(flag)) => meta.digest.running = flag != 0,
                 _ => {}
@@ -91,6 +94,11 @@ impl Meta {
         }
         Ok(())
     }
+}
+
+/// Writes the title that a person gave a session.
+pub(super) fn write_name(conn: &Connection, name: &str) -> rusqlite::Result<()> {
+    conn.prepare_cached(PUT)?.execute(params!["name", name]).map(drop)
 }
 
 /// Layout of the index. One of another is not read: what it says is found in the rows.

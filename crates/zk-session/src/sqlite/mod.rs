@@ -26,11 +26,13 @@ use zk_core::service::{
     SessionScan, SessionSnapshot, SessionStore, StoreError, SystemClock,
 };
 
+use self::error::store_error;
 use self::files::Files;
 use self::lock::SessionLock;
 use self::open::Plan;
 use self::session::{Notices, SqliteSession};
 use self::writer::Writer;
+use crate::digest::title as title_line;
 
 /// Sessions on disk: one SQLite file each, `<root>/<project>/<id>.db`, so that damage and locks stay local.
 ///
@@ -193,6 +195,18 @@ impl SessionStore for SqliteStore {
             let Some(files) = Files::find(&root, &id)? else { return Err(open::not_found(&root, &id)) };
             let _lock = SessionLock::take(&files)?;
             files.remove_all()
+        })
+        .await
+    }
+
+    async fn rename(&self, id: &SessionId, title: &str) -> Result<(), StoreError> {
+        let (root, id, title) = (self.root.clone(), id.clone(), title_line(title));
+        offload(move || {
+            let Some(files) = Files::find(&root, &id)? else { return Err(open::not_found(&root, &id)) };
+            let path = files.db();
+            let failed = |error| store_error(&error, "rename", &path, &id);
+            let conn = db::connect_briefly(&path).map_err(failed)?;
+            meta::write_name(&conn, &title).map_err(failed)
         })
         .await
     }

@@ -82,6 +82,15 @@ pub trait SessionStore: Send + Sync {
     /// # Errors
     /// [`StoreError`], also when somebody has it open.
     async fn delete(&self, id: &SessionId) -> Result<(), StoreError>;
+
+    /// Gives a session another title, also while somebody has it open; an empty one is the beginning of its first prompt again.
+    ///
+    /// # Errors
+    /// [`StoreError`], also when the store keeps no titles.
+    async fn rename(&self, id: &SessionId, title: &str) -> Result<(), StoreError> {
+        let _ = title;
+        Err(StoreError::Failed(format!("the session {id} has no title that could be changed")))
+    }
 }
 
 /// A session open for writing.
@@ -399,7 +408,7 @@ pub struct SessionInfo {
     pub updated: SystemTime,
     /// Number of messages in the session.
     pub messages: u64,
-    /// The beginning of its first prompt.
+    /// Title that a person gave it, or else the beginning of its first prompt.
     pub title: String,
     /// Whether a model has answered in it.
     pub answered: bool,
