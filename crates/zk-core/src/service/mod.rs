@@ -56,7 +56,7 @@ pub use tool::{
     STOPPED_BEFORE_CALL, Tool, ToolCx, UnknownTool, Validated, foreign_server_names, validate,
 };
 pub use ui::{
-    AnswerError, Approval, Command, CommandOutcome, FrontEnd, MAX_MARKS, PendingQuestion, Question,
-    QuestionDigest, QuestionId, Questions, Section, SectionKind, Ui, UiAnswer, Wider, WiderKind,
+    AnswerError, Approval, ArgumentChoice, Command, CommandOutcome, FrontEnd, MAX_MARKS, PendingQuestion,
+    Question, QuestionDigest, QuestionId, Questions, Section, SectionKind, Ui, UiAnswer, Wider, WiderKind,
     is_combining_mark, match_command, text_of_visible_lines, visible_line, visible_lines,
 };

@@ -16,6 +16,8 @@ pub(crate) struct PromptCommand {
     server: Weak<Server>,
     name: String,
     help: String,
+    /// Arguments in words.
+    hint: Option<String>,
     prompt: Prompted,
 }
 
@@ -28,8 +30,9 @@ impl PromptCommand {
             if *needed { format!(" {name}") } else { format!(" [{name}]") }
         });
         let arguments: String = arguments.collect();
+        let hint = Some(arguments.trim().to_owned()).filter(|hint| !hint.is_empty());
         let help = format!("{about} (prompt of MCP server {}{arguments})", server.name());
-        Self { server: Arc::downgrade(server), name, help, prompt }
+        Self { server: Arc::downgrade(server), name, help, hint, prompt }
     }
 
     /// Reads the text behind the name as arguments: `name=value`, or values in the order of the arguments;
@@ -72,6 +75,10 @@ impl Command for PromptCommand {
 
     fn help(&self) -> &str {
         &self.help
+    }
+
+    fn argument_hint(&self) -> Option<&str> {
+        self.hint.as_deref()
     }
 
     async fn run(&self, args: &str, cx: &Cx) -> Result<CommandOutcome, BoxError> {

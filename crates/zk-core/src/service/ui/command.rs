@@ -41,11 +41,38 @@ pub trait Command: Send + Sync {
     fn name(&self) -> &str;
     /// One line of help.
     fn help(&self) -> &str;
+    /// The arguments in words, such as `NAME` or `[BASE]`, for a list of commands; nothing for a command that works without
+    /// any, which such a list runs at once.
+    fn argument_hint(&self) -> Option<&str> {
+        None
+    }
+    /// The texts that may follow `before`, the arguments that are typed already, for whoever completes a line. It is asked
+    /// beside everything else, and may take its time.
+    async fn complete(&self, before: &str, cx: &Cx) -> Vec<ArgumentChoice> {
+        let _ = (before, cx);
+        Vec::new()
+    }
     /// Runs it with what follows the name, trimmed.
     ///
     /// # Errors
     /// What to tell the person.
     async fn run(&self, args: &str, cx: &Cx) -> Result<CommandOutcome, BoxError>;
+}
+
+/// Argument that a command may be given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ArgumentChoice {
+    /// The argument, as it is typed.
+    pub value: String,
+    /// Remark on it in a few words; may be empty.
+    pub note: String,
+}
+
+impl ArgumentChoice {
+    /// An argument with a remark.
+    pub fn new(value: impl Into<String>, note: impl Into<String>) -> Self {
+        Self { value: value.into(), note: note.into() }
+    }
 }
 
 /// Outcome of a command.

@@ -1,7 +1,7 @@
 mod command;
 mod questions;
 
-pub use command::{Command, CommandOutcome, match_command};
+pub use command::{ArgumentChoice, Command, CommandOutcome, match_command};
 pub use questions::{
     Answer as UiAnswer, AnswerError, Approval, FrontEnd, MAX_MARKS, PendingQuestion, Question,
     QuestionDigest, QuestionId, Questions, Section, SectionKind, Wider, WiderKind, is_combining_mark,
