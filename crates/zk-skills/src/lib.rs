@@ -44,6 +44,7 @@ pub use active::tools::NAMES;
 pub use agent_files::{
     AgentFields, AgentFile, AgentFileError, AgentRoots, MAX_AGENT_FILE_BYTES, agent_files, parse_agents,
 };
+pub use commands::builtin::BUILTIN_COMMANDS;
 pub use commands::command_files::{
     CommandFile, CommandFilesFound, CommandFilesPlugin, TRUST_COMMAND, command_files, command_trust_name,
 };

@@ -184,9 +184,14 @@ impl Offered {
 fn commands(set: &SkillSet) -> impl Iterator<Item = PromptCommand> {
     let offered = set.skills.iter().filter(|skill| skill.manifest.user_invocable);
     offered.map(|skill| {
-        let hint = skill.manifest.argument_hint.as_ref().map(|hint| format!("{hint}: ")).unwrap_or_default();
-        let about: String = description(skill).chars().take(MAX_HELP_CHARS).collect();
-        PromptCommand { name: format!("skill:{}", skill.name()), help: format!("{hint}{about}") }
+        // A skill is told what it is for, even where it does not say so.
+        let hint = skill.manifest.argument_hint.clone().unwrap_or_else(|| "[WORDS]".to_owned());
+        PromptCommand {
+            name: format!("skill:{}", skill.name()),
+            help: description(skill).chars().take(MAX_HELP_CHARS).collect(),
+            hint: Some(hint),
+            choices: skill.manifest.argument_choices.clone(),
+        }
     })
 }
 

@@ -28,6 +28,10 @@ const MAX_FILES: usize = 500;
 /// Deepest level of command files below a directory of commands.
 const MAX_DEPTH: usize = 4;
 
+/// Longest description and longest hint in a list, in characters.
+const MAX_HELP_CHARS: usize = 100;
+const MAX_HINT_CHARS: usize = 30;
+
 /// Directories of a project that hold commands.
 const PROJECT_DIRS: [&str; 2] = [".zk/commands", ".claude/commands"];
 
@@ -42,6 +46,12 @@ pub struct CommandFile {
     pub source: SkillSource,
     /// Description of the command, for a list.
     pub help: String,
+    /// Arguments of the command in words; nothing where it takes none.
+    pub hint: Option<String>,
+    /// Arguments that a person may choose from.
+    pub choices: Vec<String>,
+    /// Text of a command that is no file.
+    pub text: Option<&'static str>,
     /// Files of the same name that are not used for it.
     pub shadowed: Vec<PathBuf>,
 }
@@ -102,11 +112,32 @@ fn look(
         let text = String::from_utf8_lossy(&file.bytes);
         match found.entry(name.clone()) {
             Entry::Vacant(place) => {
-                let help = help(&text);
-                place.insert(CommandFile { name, path, source, help, shadowed: Vec::new() });
+                place.insert(CommandFile::of(name, path, source, &text));
             }
             Entry::Occupied(mut first) if first.get().path != path => first.get_mut().shadowed.push(path),
             Entry::Occupied(_) => {}
+        }
+    }
+}
+
+impl CommandFile {
+    /// The command of a text.
+    fn of(name: String, path: PathBuf, source: SkillSource, text: &str) -> Self {
+        let (fields, body) = parts(text);
+        let has_place = || ["$ARGUMENTS", "$@", "$1"].iter().any(|place| body.contains(place));
+        let hint = fields.argument_hint.clone().or_else(|| has_place().then(|| "[WORDS]".to_owned()));
+        let line = |text: &str, most: usize| {
+            text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(most).collect::<String>()
+        };
+        Self {
+            name,
+            path,
+            source,
+            help: line(&help(&fields, body), MAX_HELP_CHARS),
+            hint: hint.map(|hint| line(&hint, MAX_HINT_CHARS)),
+            choices: fields.argument_choices,
+            text: None,
+            shadowed: Vec::new(),
         }
     }
 }
@@ -133,14 +164,12 @@ fn name_of(path: &Path, dir: &Path) -> Option<String> {
 }
 
 /// The description of a command, or its first line.
-fn help(text: &str) -> String {
-    let (fields, body) = parts(text);
-    let first = || {
-        body.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim_start_matches(['#', ' '])
-    };
-    let about = if fields.description.is_empty() { first().to_owned() } else { fields.description };
-    let hint = fields.argument_hint.map(|hint| format!("{hint}: ")).unwrap_or_default();
-    format!("{hint}{about}").split_whitespace().collect::<Vec<_>>().join(" ").chars().take(100).collect()
+fn help(fields: &Manifest, body: &str) -> String {
+    if !fields.description.is_empty() {
+        return fields.description.clone();
+    }
+    let first = body.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    first.trim_start_matches(['#', ' ']).to_owned()
 }
 
 /// The fields of a command's frontmatter, if it has one, and its text.
@@ -161,6 +190,8 @@ pub struct CommandFilesPlugin {
     user: Vec<PathBuf>,
     /// Names that are the program's.
     reserved: Arc<[String]>,
+    /// Commands of the program that are prompts: names and texts.
+    builtin: &'static [(&'static str, &'static str)],
     /// The commands that a person is offered, with what takes them away.
     offered: Arc<tokio::sync::Mutex<Option<Offered>>>,
 }
@@ -179,13 +210,22 @@ impl CommandFilesPlugin {
     /// `user`.
     #[must_use]
     pub fn new(cwd: &Path, root: &Path, user: Vec<PathBuf>) -> Self {
-        Self { begun: Workplace::new(cwd, root), user, reserved: Arc::default(), offered: Arc::default() }
+        let (reserved, offered) = (Arc::default(), Arc::default());
+        Self { begun: Workplace::new(cwd, root), user, reserved, builtin: &[], offered }
     }
 
     /// Leaves out files with these names, which are the program's.
     #[must_use]
     pub fn reserving(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.reserved = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Offers commands that are no files beside them: names, and texts as files have them. A file, or anything else, with the
+    /// name takes the place.
+    #[must_use]
+    pub fn offering(mut self, builtin: &'static [(&'static str, &'static str)]) -> Self {
+        self.builtin = builtin;
         self
     }
 
@@ -202,7 +242,7 @@ impl CommandFilesPlugin {
         let scope = cx.bus().scope(SOURCE);
         let (mut commands, mut conflicts) = (Vec::new(), Vec::new());
         for command in &found {
-            let CommandFile { name, path, help, shadowed, .. } = command;
+            let CommandFile { name, path, shadowed, .. } = command;
             let unused =
                 |path: &Path, why: String| format!("/{name} of {} is not used: {why}", path.display());
             let has = |path: &Path| format!("{} has that name, too", path.display());
@@ -211,9 +251,15 @@ impl CommandFilesPlugin {
                 conflicts.push(unused(path, format!("zk has a command /{name} of its own")));
                 continue;
             }
-            let item = Arc::new(PromptCommand { name: name.clone(), help: help.clone() });
+            let item = Arc::new(PromptCommand {
+                name: name.clone(),
+                help: command.help.clone(),
+                hint: command.hint.clone(),
+                choices: command.choices.clone(),
+            });
             match scope.provide::<dyn Command>(name, item) {
                 Ok(()) => commands.push(name.clone()),
+                Err(_) if command.text.is_some() => {}
                 Err(taken) => conflicts.push(unused(path, taken.to_string())),
             }
         }
@@ -242,7 +288,14 @@ impl CommandFilesPlugin {
             let at = plugin.begun.moved(cwd, &*files);
             let any = plugin.may_have_some(&at);
             let find = || command_files(&at.cwd, &at.project, &plugin.user, &*files);
-            let files = if any { find() } else { Vec::new() };
+            let mut files = if any { find() } else { Vec::new() };
+            for (name, text) in plugin.builtin {
+                if !files.iter().any(|file| file.name == *name) {
+                    let made =
+                        CommandFile::of((*name).to_owned(), PathBuf::new(), SkillSource::Builtin, text);
+                    files.push(CommandFile { text: Some(text), ..made });
+                }
+            }
             Found { files, at }
         });
         found.await.unwrap_or_default()
@@ -266,7 +319,10 @@ impl CommandFilesPlugin {
         let files = cx.service::<dyn HostFiles>().ok_or("nothing here reads files")?;
         let path = command.path.clone();
         let read = move || files.read(&path, &HostRead::whole(MAX_BYTES).own_only());
-        let bytes = tokio::task::spawn_blocking(read).await??.bytes;
+        let bytes = match command.text {
+            Some(text) => text.as_bytes().to_vec(),
+            None => tokio::task::spawn_blocking(read).await??.bytes,
+        };
         let text = String::from_utf8_lossy(&bytes).replace("\r\n", "\n");
         let (_, body) = parts(&text);
         let arguments = Arguments::new(given);

@@ -30,6 +30,8 @@ pub struct Manifest {
     pub paths: Vec<String>,
     /// Hint at the arguments that a person may type after its name, in words.
     pub argument_hint: Option<String>,
+    /// Arguments that a person may choose from, for the first one that is typed.
+    pub argument_choices: Vec<String>,
     /// Whether only a person may use it.
     pub disable_model_invocation: bool,
     /// Whether a person is offered it; the model is in any case.
@@ -106,6 +108,7 @@ impl Manifest {
             "thinking" | "effort" => self.thinking = Some(text(&value)).filter(|level| !level.is_empty()),
             "paths" | "globs" => self.paths = words(&value),
             "argument-hint" => self.argument_hint = Some(hint(&value)).filter(|hint| !hint.is_empty()),
+            "argument-choices" => self.argument_choices = words(&value),
             "disable-model-invocation" => self.disable_model_invocation = flag(&value),
             "user-invocable" => self.user_invocable = flag(&value),
             _ => {}
