@@ -54,7 +54,7 @@ pub use opening::carried::{Carried, CarriedSession};
 pub use opening::error::ChatError;
 pub use opening::factory::{
     ConversationFactory, ConversationHost, ConversationSource, NamedModel, OnShown, OpenedConversation,
-    Reread, UnapprovedProject,
+    Reread, SettingsReport, UnapprovedProject,
 };
 pub use opening::interrupts::{Interruption, Interrupts, NoInterrupts};
 pub use opening::person_exec::PersonExec;

@@ -27,6 +27,10 @@ impl Command for DirectoryCommand {
         "show the directory that tools work in, or go on in another one: /cd DIR"
     }
 
+    fn argument_hint(&self) -> Option<&str> {
+        Some("[DIR]")
+    }
+
     async fn run(&self, args: &str, cx: &Cx) -> Result<CommandOutcome, BoxError> {
         let conversation = cx.service::<dyn Conversation>().ok_or("there is no conversation to move")?;
         let now = conversation.state().cwd;

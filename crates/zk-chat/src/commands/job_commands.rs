@@ -26,7 +26,7 @@ impl Command for JobsCommand {
     }
 
     fn help(&self) -> &'static str {
-        "commands in the background: /jobs lists them, /jobs start COMMAND, /jobs tail ID, /jobs kill ID"
+        "commands in the background: list, start COMMAND, tail ID, kill ID"
     }
 
     async fn run(&self, args: &str, cx: &Cx) -> Result<CommandOutcome, BoxError> {

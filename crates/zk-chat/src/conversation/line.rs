@@ -30,9 +30,36 @@ pub(crate) async fn refresh_files(cx: &Cx) {
     }
 }
 
+/// What zk has for a command of other programs.
+fn other_words(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "rewind" | "undo" | "checkpoint" | "fork" | "branch" | "back" => {
+            "/tree goes back to an earlier prompt, in a copy of this session (files stay as they are)"
+        }
+        "usage" | "stats" | "tokens" => "/cost says what was spent, /context what fills the window",
+        "memory" | "memories" => "AGENTS.md is what is remembered of a project: /init writes it",
+        "settings" | "preferences" => "/config shows settings, /config edit opens your file",
+        "approvals" | "allowed-tools" | "mode" | "sandbox" => {
+            "/permissions says and changes what runs unasked"
+        }
+        "continue" => "/resume goes on with another session",
+        "save" | "share" => "a session is saved by itself; /export writes it as Markdown",
+        "connect" | "signin" | "auth" => "/login signs in to a provider",
+        "diff" => "`!git diff` shows what changed, /review has it reviewed",
+        "doctor" => "`zk doctor` in a shell checks what is configured",
+        "hooks" => "`zk hooks` in a shell lists them",
+        "vim" | "keybindings" => "`keys.toml` beside settings.toml says which key does what; ?? lists them",
+        "reasoning" | "think" => "/effort says and changes how much the model thinks",
+        _ => return None,
+    })
+}
+
 /// The answer to a line with a command that nobody provides.
 pub(crate) fn no_command(line: &str, cx: &Cx) -> String {
     let name = line.trim_start_matches('/').split_whitespace().next().unwrap_or_default();
+    if let Some(instead) = other_words(name) {
+        return format!("zk has no /{name}: {instead}");
+    }
     let all = cx.items::<dyn Command>();
     let hint = suggest::did_you_mean(name, all.iter().map(|command| &*command.name));
     format!("there is no command /{name}{hint}; /help lists them")
@@ -82,6 +109,10 @@ impl Chat {
     pub(crate) async fn handle_line(&self, line: &str) -> LineOutcome {
         if line.is_empty() {
             return LineOutcome::Done;
+        }
+        // Nobody means a model with these alone.
+        if matches!(line, "exit" | "quit") {
+            return LineOutcome::Quit(ChatEnd::Done);
         }
         if let Some(command) = line.strip_prefix('!') {
             return self.run_own(command).await;

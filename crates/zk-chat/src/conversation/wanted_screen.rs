@@ -1,3 +1,4 @@
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use zk_tui::ScreenKind;
@@ -11,6 +12,10 @@ pub(crate) struct WantedScreen(Arc<Mutex<Wanted>>);
 struct Wanted {
     kind: Option<ScreenKind>,
     copy: Option<String>,
+    /// File to open in the person's editor.
+    edited: Option<PathBuf>,
+    /// Colours that were chosen last.
+    theme: Option<&'static str>,
     is_drawn: bool,
 }
 
@@ -42,6 +47,22 @@ impl WantedScreen {
 
     pub(crate) fn take_clipboard_text(&self) -> Option<String> {
         self.lock().copy.take()
+    }
+
+    pub(crate) fn edit(&self, file: PathBuf) {
+        self.lock().edited = Some(file);
+    }
+
+    pub(crate) fn take_edited(&self) -> Option<PathBuf> {
+        self.lock().edited.take()
+    }
+
+    pub(crate) fn set_theme(&self, theme: &'static str) {
+        self.lock().theme = Some(theme);
+    }
+
+    pub(crate) fn theme(&self) -> Option<&'static str> {
+        self.lock().theme
     }
 
     fn lock(&self) -> MutexGuard<'_, Wanted> {

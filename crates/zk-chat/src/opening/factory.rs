@@ -1,11 +1,12 @@
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 use zk_agent::{Agent, AgentConversation};
 use zk_core::kernel::{BoxError, Cx};
-use zk_core::model::{AgentError, Model, ThinkingLevel};
+use zk_core::model::{AgentError, Model, ThinkingLevel, ThinkingSupport};
 use zk_core::service::{Questions, Ui};
 use zk_tui::Keymap;
 use zk_view::{Block, ViewDriver};
@@ -84,6 +85,15 @@ pub struct NamedModel {
     pub model: Model,
     /// Reasoning that the name asks for.
     pub thinking: Option<ThinkingLevel>,
+}
+
+/// Settings as a person reads them.
+#[derive(Clone, Debug, Default)]
+pub struct SettingsReport {
+    /// A line for each setting that is not the default, with its origin.
+    pub lines: Vec<String>,
+    /// File of the person's own settings; nothing where there can be none.
+    pub file: Option<PathBuf>,
 }
 
 /// Factory of the next conversation, with everything that is set as it was read anew.
@@ -174,6 +184,49 @@ pub trait ConversationFactory: Send + Sync {
         _agent: &Agent,
     ) -> Result<Model, BoxError> {
         Err(format!("there is no provider {name}: this program has only one").into())
+    }
+
+    /// The models of all providers that have what they need, by what is known without asking anybody.
+    async fn known_models(&self) -> Vec<Model> {
+        Vec::new()
+    }
+
+    /// Levels of reasoning that can be asked of a model, the least first; none where it has no levels.
+    fn thinking_levels(&self, model: &Model) -> Vec<String> {
+        let levels: &[&str] = match model.capabilities.thinking {
+            ThinkingSupport::None => &[],
+            ThinkingSupport::Budget => &["off", "low", "medium", "high"],
+            ThinkingSupport::Effort => &["low", "medium", "high"],
+            ThinkingSupport::Adaptive => &["off", "low", "medium", "high", "adaptive"],
+        };
+        levels.iter().map(ToString::to_string).collect()
+    }
+
+    /// Describes where commands run and what holds them.
+    fn describe_place(&self, _agent: &Agent) -> Option<String> {
+        None
+    }
+
+    /// Settings that hold, each in a line with its origin, and the person's own file of them.
+    fn settings_report(&self) -> SettingsReport {
+        SettingsReport::default()
+    }
+
+    /// Signs the person in to a provider, or stores a key for it. Says what was done.
+    ///
+    /// # Errors
+    /// In words, with what to do instead.
+    async fn sign_in(&self, provider: Option<&str>, _cx: &Cx) -> Result<String, BoxError> {
+        let name = provider.map_or(String::new(), |provider| format!(" to {provider}"));
+        Err(format!("this program cannot sign in{name} from inside a conversation").into())
+    }
+
+    /// Forgets the stored key or sign-in of a provider. Says what was done.
+    ///
+    /// # Errors
+    /// When nothing is stored, or the store cannot be written.
+    async fn sign_out(&self, provider: &str) -> Result<String, BoxError> {
+        Err(format!("this program stores nothing for {provider}").into())
     }
 
     /// A remark on a model of which nothing is known.

@@ -1,13 +1,15 @@
 //! Actions of the screen for a person beside drawing.
 
+use zk_core::model::SessionId;
 use zk_tools::Jobs;
 use zk_tui::plain::LineEditor;
-use zk_tui::{Action, App, Modes, Queries, ScreenKind, Style};
+use zk_tui::{Action, App, Input, Modes, Queries, ScreenKind, Style};
 use zk_view::{Intent, NoteLevel};
 
+use super::edited::{Edited, EditedThing};
 use super::editor::Editing;
-use super::host_messages::{HostRequest, Made};
-use super::inline::{Edited, InlineScreen};
+use super::host_messages::{HostEvent, HostRequest, Made};
+use super::inline::InlineScreen;
 use crate::commands::job_commands;
 use crate::conversation::commands_during_run;
 use crate::conversation::effects::EffectHost;
@@ -20,6 +22,9 @@ impl InlineScreen {
         app: &mut App,
         editor: &mut LineEditor,
     ) -> Result<(), ChatError> {
+        if let Action::Line(line) | Action::Beside(line) | Action::PromptCommand { line, .. } = &action {
+            self.uses.note(line);
+        }
         match action {
             Action::Line(line) => self.work(HostRequest::Line(line)),
             Action::Beside(line) => match self.opened.get() {
@@ -45,6 +50,8 @@ impl InlineScreen {
             }
             Action::Hurry => _ = self.setup.limits.skip_waits(),
             Action::Job { id, kill } => self.job(&id, kill),
+            Action::RenameSession { id, title } => self.change_session(id, Some(title)),
+            Action::DeleteSession { id } => self.change_session(id, None),
             Action::Attach(path) => self.attach(&path, app),
             Action::NextMode => self.keyboard.back_tab(),
             Action::Remember(text) => editor.remember(&text),
@@ -124,11 +131,34 @@ impl InlineScreen {
         self.view.note(level, &text);
     }
 
+    /// Gives a session another title, or removes it where there is none.
+    fn change_session(&self, id: String, title: Option<String>) {
+        let Some(sessions) = self.opened.get().map(|opened| opened.sessions.clone()) else { return };
+        let notes = self.notes.clone();
+        tokio::spawn(async move {
+            let session = SessionId::from(id.as_str());
+            let done = match &title {
+                Some(title) => sessions.rename(&session, title).await,
+                None => sessions.delete(&session).await,
+            };
+            let what = if title.is_some() { "renamed" } else { "removed" };
+            // The screen may have ended.
+            let _ = match done {
+                Ok(()) => notes.send(HostEvent::SessionsChanged),
+                Err(error) => notes.send(HostEvent::Failed(format!("{id} was not {what}: {error}"))),
+            };
+        });
+    }
+
     /// Shows what a command said that was done beside a run.
     pub(crate) async fn show_beside(&mut self, line: &str, text: &str, app: &mut App) {
         app.print(Style::BOLD, &format!("› {line}"));
         app.print(Style::PLAIN, text);
         self.follow_view().await;
+        let theme = self.opened.get().and_then(|opened| opened.wanted.theme());
+        if let Some(theme) = theme {
+            self.set_theme(theme, app);
+        }
         let Some(opened) = self.opened.get() else { return };
         match opened.wanted.peek() {
             // The lines begin where the run ends: until then what is drawn belongs to this screen.
@@ -159,8 +189,25 @@ impl InlineScreen {
         let _ = self.todo.send(work);
     }
 
-    /// Gives the terminal to an editor.
-    pub(crate) async fn begin_editing(&self, text: &str, app: &mut App) -> Result<Edited, String> {
+    /// Gives the terminal to an editor, and takes it back where none begins.
+    pub(crate) async fn lend(
+        &self,
+        thing: EditedThing,
+        app: &mut App,
+        input: &mut Option<Input>,
+    ) -> std::io::Result<Option<Edited>> {
+        *input = None;
+        match self.begin_editing(thing, app).await {
+            Ok(begun) => Ok(Some(begun)),
+            Err(why) => {
+                self.end_editing(Err(why), app)?;
+                *input = Some(Input::read()?);
+                Ok(None)
+            }
+        }
+    }
+
+    async fn begin_editing(&self, thing: EditedThing, app: &mut App) -> Result<Edited, String> {
         let Some(opened) = self.opened.get() else {
             return Err("the conversation has not begun yet".to_owned());
         };
@@ -169,14 +216,20 @@ impl InlineScreen {
         self.write(&bytes, app).map_err(cannot)?;
         self.guard.modes().leave();
         self.guard.modes().enter_raw().map_err(cannot)?;
-        let result = Box::pin(Editing::begin(&self.setup, opened, text).await?.finish());
-        Ok(Edited { before: text.to_owned(), result })
+        let (before, editing) = match thing {
+            EditedThing::Text(text) => {
+                let editing = Editing::begin(&self.setup, opened, &text).await?;
+                (Some(text), editing)
+            }
+            EditedThing::File(file) => (None, Editing::of_file(&self.setup, opened, file).await?),
+        };
+        Ok(Edited { before, result: Box::pin(editing.finish()) })
     }
 
     /// Takes the terminal back, and the text that was edited.
     pub(crate) fn end_editing(
         &self,
-        edited: Result<(String, String), String>,
+        edited: Result<(Option<String>, String), String>,
         app: &mut App,
     ) -> std::io::Result<()> {
         self.guard.modes().leave();
@@ -185,7 +238,8 @@ impl InlineScreen {
         self.write(&bytes, app)?;
         app.enter(self.began.elapsed());
         match edited {
-            Ok((before, text)) => app.end_edit(&before, &text),
+            Ok((Some(before), text)) => app.end_edit(&before, &text),
+            Ok((None, _)) => app.print(Style::DIM, "/reload takes in what you changed"),
             Err(why) => app.print(Style::YELLOW, &why),
         }
         Ok(())

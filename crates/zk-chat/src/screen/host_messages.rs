@@ -1,6 +1,7 @@
 //! Messages between a screen and the conversation beside it.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -9,6 +10,7 @@ use zk_view::{Block, Effect, Intent, ViewDriver};
 use crate::conversation::attachments::Attachments;
 use crate::conversation::effects::EffectHost;
 use crate::conversation::wanted_screen::WantedScreen;
+use crate::opening::factory::ConversationFactory;
 use crate::opening::sessions::ConversationSessions;
 
 /// Work of the conversation.
@@ -31,6 +33,14 @@ pub(crate) enum HostEvent {
     Names,
     /// A text for the clipboard.
     Copy(String),
+    /// Other colours.
+    Theme(&'static str),
+    /// A file of the person's to open in their editor.
+    EditFile(PathBuf),
+    /// A session got another title, or is gone.
+    SessionsChanged,
+    /// Somebody could not do with a session what was asked.
+    Failed(String),
     /// The person is to choose the session to go on with.
     ChooseSession,
     /// Output of a command that was done beside a run.
@@ -60,6 +70,7 @@ pub(crate) struct OpenConversation {
     pub(crate) sessions: Arc<dyn ConversationSessions>,
     pub(crate) attachments: Attachments,
     pub(crate) wanted: WantedScreen,
+    pub(crate) factory: Arc<dyn ConversationFactory>,
 }
 
 impl OpenConversation {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::pin::pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
@@ -10,15 +10,17 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use zk_permission::ModeSwitch;
 use zk_tui::plain::{Backlog, Keyboard, LineEditor, Screen, SharedScreen, Sink};
-use zk_tui::term::{TerminalGuard, queries, redacted, stop_process};
+use zk_tui::term::{self, TerminalGuard, queries, redacted, stop_process};
 use zk_tui::{
     Action, App, Completer, DRAFT_PAUSE, Drafts, Input, Key, Keymap, ModelFacts, Modes, Queries, ScreenKind,
     Style, Typed,
 };
 use zk_view::{Reader, ViewDriver};
 
-use super::completions::Completions;
+use super::command_uses::CommandUses;
+use super::completions::{Completions, Known};
 use super::draft_files::draft_files;
+use super::edited::{Edited, EditedThing, edited, typed};
 use super::front_end::ConsoleFrontEnd;
 use super::host_messages::{HostEvent, HostRequest, OpenConversation};
 use super::pending_input::PendingInput;
@@ -88,8 +90,12 @@ pub(crate) fn run(
     let opened = Arc::new(OnceLock::new());
     let (keyboard, view) = front_end;
     let reader = view.reader();
+    let chosen = match &start {
+        Begin::GoOn(chat) => chat.wanted.theme(),
+        Begin::Open(_) => None,
+    };
     let mut screen = InlineScreen {
-        setup: setup.clone(),
+        setup: ChatSetup { theme: chosen.or(setup.theme), ..setup.clone() },
         guard: guard.clone(),
         keyboard,
         view,
@@ -102,6 +108,8 @@ pub(crate) fn run(
         backlog,
         began: Instant::now(),
         commands: PromptCommands::default(),
+        uses: CommandUses::read(setup),
+        known: Arc::default(),
     };
     let (keymap, said) = factory.keymap();
     let shortcuts = keymap.commands().map(str::to_owned).collect();
@@ -144,6 +152,10 @@ pub(crate) struct InlineScreen {
     backlog: Backlog,
     pub(crate) began: Instant,
     pub(crate) commands: PromptCommands,
+    /// Number of times that each command was used.
+    pub(crate) uses: CommandUses,
+    /// Names that are known by now.
+    known: Arc<Mutex<Known>>,
 }
 
 impl InlineScreen {
@@ -188,14 +200,8 @@ impl InlineScreen {
                         for action in app.keys(&keys, self.began.elapsed()) {
                             match action {
                                 Action::Edit(text) => {
-                                    input = None;
-                                    match self.begin_editing(&text, &mut app).await {
-                                        Ok(begun) => editing = Some(begun),
-                                        Err(why) => {
-                                            self.end_editing(Err(why), &mut app).map_err(cannot)?;
-                                            input = Some(Input::read().map_err(cannot)?);
-                                        }
-                                    }
+                                    let lent = self.lend(EditedThing::Text(text), &mut app, &mut input).await;
+                                    editing = lent.map_err(cannot)?;
                                 }
                                 action => self.act(action, &mut app, editor).await?,
                             }
@@ -216,10 +222,22 @@ impl InlineScreen {
                     HostEvent::Full(is_full) => self.set_full(is_full, &mut app),
                     HostEvent::Announce(blocks) => app.announce(&blocks),
                     HostEvent::Names => app.names_changed(),
+                    HostEvent::SessionsChanged => {
+                        self.known.lock().unwrap_or_else(PoisonError::into_inner).forget_sessions();
+                        app.names_changed();
+                    }
                     HostEvent::Beside { line, text } => self.show_beside(&line, &text, &mut app).await,
                     HostEvent::Made(made) => self.made(made, &mut app).await,
                     HostEvent::ChooseSession => app.choose_session(),
                     HostEvent::Copy(text) => copy(&text, &mut app),
+                    HostEvent::Theme(theme) => self.set_theme(theme, &mut app),
+                    HostEvent::Failed(why) => app.print(Style::YELLOW, &why),
+                    HostEvent::EditFile(file) if editing.is_none() => {
+                        let lent = self.lend(EditedThing::File(file), &mut app, &mut input).await;
+                        editing = lent.map_err(cannot)?;
+                    }
+                    // The editor that is open takes the whole terminal.
+                    HostEvent::EditFile(_) => {}
                 },
                 edited = edited(editing.as_mut()) => {
                     editing = None;
@@ -330,11 +348,16 @@ impl InlineScreen {
                 HostEvent::Beside { line, text } => self.show_beside(&line, &text, app).await,
                 HostEvent::Made(made) => self.made(made, app).await,
                 HostEvent::Copy(text) => copy(&text, app),
+                HostEvent::Failed(why) => app.print(Style::YELLOW, &why),
                 // The next screen begins as this one would have gone on.
                 HostEvent::Full(is_full) => self.is_full = is_full,
                 // There the command does without a list to choose from.
                 HostEvent::ChooseSession => self.work(HostRequest::Line("/resume".to_owned())),
-                HostEvent::Announce(_) | HostEvent::Names => {}
+                HostEvent::Announce(_)
+                | HostEvent::Names
+                | HostEvent::SessionsChanged
+                | HostEvent::Theme(_)
+                | HostEvent::EditFile(_) => {}
             }
         }
         if let Some(text) = self.commands.end() {
@@ -418,6 +441,12 @@ impl InlineScreen {
         app.set_full(is_full);
     }
 
+    /// Draws in other colours from now on.
+    pub(crate) fn set_theme(&mut self, theme: &'static str, app: &mut App) {
+        self.setup.theme = Some(theme);
+        app.set_theme(term::theme(&self.setup.terminal, Some(theme)));
+    }
+
     fn print(&mut self, app: &mut App, style: Style, text: &str) {
         let Some((lines, rest)) = text.rsplit_once('\n') else {
             self.partial.push_str(text);
@@ -433,7 +462,8 @@ impl InlineScreen {
 
     fn completer(&self) -> Completer {
         let (opened, setup, notes) = (self.opened.clone(), self.setup.clone(), self.notes.clone());
-        let completions = Completions { opened, setup, notes, known: Arc::default() };
+        let (uses, known) = (self.uses.clone(), self.known.clone());
+        let completions = Completions { opened, setup, notes, uses, known };
         Box::new(move |asked| completions.offer(asked))
     }
 
@@ -443,29 +473,6 @@ impl InlineScreen {
         let model = agent.model();
         let mode = agent.bus().service::<ModeSwitch>().map(|modes| modes.chosen().to_string());
         ModelFacts { name: model.reference().to_string(), mode: mode.unwrap_or_default() }
-    }
-}
-
-/// A text that is being edited elsewhere.
-pub(crate) struct Edited {
-    /// Text that the editor was given.
-    pub(crate) before: String,
-    pub(crate) result: std::pin::Pin<Box<dyn Future<Output = Result<String, String>>>>,
-}
-
-/// The text that an editor was given, and the one that it gives; waits for good where there is none.
-async fn edited(editing: Option<&mut Edited>) -> Result<(String, String), String> {
-    match editing {
-        Some(Edited { before, result }) => Ok((before.clone(), result.await?)),
-        None => std::future::pending().await,
-    }
-}
-
-/// Waits for input; for good while somebody else reads it.
-async fn typed(input: Option<&mut Input>) -> Typed {
-    match input {
-        Some(input) => input.next().await,
-        None => std::future::pending().await,
     }
 }
 

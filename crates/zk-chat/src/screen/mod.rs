@@ -1,10 +1,13 @@
 pub(crate) mod actions;
+pub(crate) mod command_uses;
 pub(crate) mod completions;
 pub(crate) mod draft_files;
+pub(crate) mod edited;
 pub(crate) mod editor;
 pub(crate) mod front_end;
 pub(crate) mod host_messages;
 pub(crate) mod inline;
+pub(crate) mod offers;
 pub(crate) mod pending_input;
 pub(crate) mod plain;
 pub(crate) mod runtime;

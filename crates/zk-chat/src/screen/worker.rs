@@ -71,6 +71,7 @@ impl Worker {
             sessions: chat.sessions.clone(),
             attachments: chat.attachments.clone(),
             wanted: chat.wanted.clone(),
+            factory: chat.factory.clone(),
         };
         let _ = self.opened.set(opened);
         let notes = self.notes.clone();
@@ -136,6 +137,12 @@ impl Worker {
             }
             if let Some(text) = chat.wanted.take_clipboard_text() {
                 self.tell(HostEvent::Copy(text));
+            }
+            if let Some(theme) = chat.wanted.theme() {
+                self.tell(HostEvent::Theme(theme));
+            }
+            if let Some(file) = chat.wanted.take_edited() {
+                self.tell(HostEvent::EditFile(file));
             }
             match chat.wanted.take() {
                 Some(ScreenKind::Plain) => {

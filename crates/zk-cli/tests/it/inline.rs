@@ -29,7 +29,7 @@ fn the_inline_screen_streams_keeps_what_is_typed_and_gives_the_terminal_back() {
     terminal.expect("End-3.");
     terminal.expect("1 turn ·");
     terminal.keys("/help\r");
-    terminal.expect("/thinking");
+    terminal.expect("/effort");
     terminal.keys("/quit\r");
     let rest = terminal.rest();
     assert!(rest.contains("zk --resume s_") && rest.contains("\u{1b}[?2004l"), "{rest:?}");
@@ -264,7 +264,7 @@ fn commands_that_leave_a_run_as_it_is_are_done_beside_it() {
     let Some(mut terminal) = Terminal::open(&person, "--screen inline --allow-all 'go'") else { return };
     terminal.expect("On and");
     terminal.keys("/help\r");
-    terminal.expect("/thinking");
+    terminal.expect("/effort");
     terminal.keys("/show\r");
     terminal.expect("1012");
     terminal.keys("/compact\r");

@@ -102,6 +102,7 @@ mod settings;
 mod signals;
 #[cfg(test)]
 mod skills;
+mod slash_commands;
 #[cfg(test)]
 mod streams;
 mod switching;

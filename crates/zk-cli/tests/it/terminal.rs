@@ -212,7 +212,7 @@ fn a_conversation_answers_lists_its_commands_and_quits() {
     terminal.expect("Answer 3 to: second question");
     terminal.expect("› ");
     terminal.keys("/help\r");
-    terminal.expect("/thinking");
+    terminal.expect("/effort");
     terminal.expect("› ");
     terminal.keys("/modle\r");
     terminal.expect("did you mean `model` or `models`?");

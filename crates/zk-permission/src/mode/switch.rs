@@ -132,7 +132,9 @@ impl ModeSwitch {
         self.chosen()
     }
 
-    pub(crate) fn is_contained(&self) -> bool {
+    /// Whether commands reach nothing but what a sandbox lets them.
+    #[must_use]
+    pub fn is_contained(&self) -> bool {
         self.state.is_contained.load(Ordering::Relaxed)
     }
 

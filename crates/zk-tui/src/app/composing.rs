@@ -11,7 +11,7 @@ use crate::keys::{Direction, Key};
 use crate::pick::PickerKind;
 use crate::question::press_buffer;
 use crate::row::Row;
-use crate::view::key_table;
+use crate::view::{key_columns, key_table};
 
 impl App {
     /// Returns the key that a key counts as, by the keys of the person; nothing if it did its work already.
@@ -31,22 +31,30 @@ impl App {
 
     /// Runs the command of a key, and leaves what is typed as it is; false if it has none now.
     pub(super) fn press_shortcut(&mut self, key: &Key, actions: &mut Vec<Action>) -> bool {
-        let Some(line) = self.keyboard.keymap.command(key) else { return false };
+        let Some(line) = self.keyboard.keymap.command(key).map(str::to_owned) else { return false };
+        self.hint = None;
+        self.run_line(&line, actions);
+        true
+    }
+
+    /// Runs a line as if it was typed, and leaves what is typed as it is.
+    pub(super) fn run_line(&mut self, line: &str, actions: &mut Vec<Action>) {
         let mut command = Buffer::default();
         command.set(line);
-        self.hint = None;
         let draft = std::mem::replace(&mut self.composer, command);
         let (vim, recalled) = (self.keyboard.vim.clone(), self.history.recalled());
         self.enter_text(true, actions);
         (self.composer, self.keyboard.vim) = (draft, vim);
         self.history.recall_again(recalled);
-        true
     }
 
     /// The keys that work now, and what each does.
     pub(super) fn key_rows(&self, size: Size) -> Vec<Row> {
         if self.keyboard.vim.is_normal() {
             return key_table(&Vim::help(), size.width, list_room(size));
+        }
+        if self.composer.text() == "?" {
+            return key_columns(&self.keyboard.keymap.short_help(), size.width, list_room(size));
         }
         key_table(&self.keyboard.keymap.help(), size.width, list_room(size))
     }
@@ -200,7 +208,8 @@ impl App {
         // A skill that is asked for is part of a prompt, and a command of the person's own waits in the queue.
         let typed = self.composer.text().trim_start();
         let waits = typed.starts_with('!');
-        let is_command = typed.starts_with('/') && !typed.starts_with("/skill:");
+        let leaves = matches!(typed.trim_end(), "exit" | "quit");
+        let is_command = (typed.starts_with('/') && !typed.starts_with("/skill:")) || leaves;
         if is_running && (self.is_busy || is_command) {
             self.hint = Some("commands wait for the end of the run: Esc stops it");
             return;

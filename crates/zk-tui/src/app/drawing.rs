@@ -109,7 +109,8 @@ impl App {
         if let Some(hint) = self.hint {
             status = Some(Row::of(Style::DIM, hint));
         }
-        let mut queue = self.focus.list().map(|list| list.rows(size.width)).unwrap_or_default();
+        let mut queue =
+            self.focus.list().map(|list| list.rows(size.width, size.live_rows() / 3)).unwrap_or_default();
         let waiting = self.waiting_rows();
         // Beside a question there may be room for one row.
         if self.focus.card().is_some() {
@@ -148,7 +149,7 @@ impl App {
             };
         }
         let mut card = self.focus.card().map(CardState::rows).unwrap_or_default();
-        if self.focus.card().is_none() && (self.shows_keys || self.composer.text() == "?") {
+        if self.focus.card().is_none() && (self.shows_keys || matches!(self.composer.text(), "?" | "??")) {
             card = self.key_rows(size);
         }
         Parts { open: Vec::new(), card, queue, status, composer, caret: Some(caret) }

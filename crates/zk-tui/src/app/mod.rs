@@ -25,7 +25,7 @@ use crate::inline::{Abilities, Caret, InlineScreen, Size};
 use crate::keys::Keymap;
 use crate::pick::Completer;
 use crate::question::CardState;
-use crate::row::{Row, Style};
+use crate::row::{Row, Style, Theme};
 use crate::text::wrap;
 use crate::transcript::Transcript;
 use crate::view::ModelFacts;
@@ -91,6 +91,18 @@ pub enum Action {
         id: String,
         /// Whether it is to end.
         kill: bool,
+    },
+    /// Give a session another title.
+    RenameSession {
+        /// Id of the session.
+        id: String,
+        /// New title.
+        title: String,
+    },
+    /// Remove a session.
+    DeleteSession {
+        /// Id of the session.
+        id: String,
     },
     /// Go on with the next permission mode.
     NextMode,
@@ -273,6 +285,12 @@ impl App {
         let both = if draft.trim().is_empty() { text.to_owned() } else { format!("{text}\n{draft}") };
         self.composer.set(&both);
         self.draft_changed();
+    }
+
+    /// Draws in other colours from now on; rows that scrolled away stay as they are.
+    pub fn set_theme(&mut self, theme: Theme) {
+        self.screen.set_theme(theme);
+        self.output.is_dirty = true;
     }
 
     /// Says something in the place of the status, until the next key.

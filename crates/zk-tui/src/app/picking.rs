@@ -30,17 +30,22 @@ impl App {
         match picker.press(key, &self.host.completer, self.transcript.view()) {
             PickerKey::Done => {}
             PickerKey::Leave => self.focus = Focus::Composer(Aid::None),
-            PickerKey::Picked(picked) => self.picked(picked, actions),
+            PickerKey::Picked(picked) => {
+                // The line may open another list.
+                self.focus = Focus::Composer(Aid::None);
+                self.picked(picked, actions);
+            }
+            PickerKey::Act(picked) => self.picked(picked, actions),
         }
     }
 
     fn picked(&mut self, picked: Picked, actions: &mut Vec<Action>) {
         match picked {
             Picked::Job { id, kill } => actions.push(Action::Job { id, kill }),
-            Picked::Line(_) if self.is_running() => {
-                self.hint = Some("commands wait for the end of the run: Esc stops it");
-            }
-            Picked::Line(line) => actions.push(Action::Line(line)),
+            Picked::Rename { id, title } => actions.push(Action::RenameSession { id, title }),
+            Picked::Delete { id } => actions.push(Action::DeleteSession { id }),
+            // The line does what it does when it is typed; a draft stays as it is.
+            Picked::Line(line) => self.run_line(&line, actions),
             Picked::Text(text) => {
                 // A command begins a line, a file may stand anywhere.
                 if text.starts_with('/') && !self.composer.is_empty() {
@@ -54,7 +59,6 @@ impl App {
                 self.renew_pager();
             }
         }
-        self.focus = Focus::Composer(Aid::None);
     }
 
     /// Returns the conversation of the sub-agent that the pager shows; nothing where it shows the whole

@@ -138,6 +138,11 @@ impl InlineScreen {
         }
     }
 
+    /// Somebody chose the colours of what is drawn from now on.
+    pub(crate) fn set_theme(&mut self, theme: Theme) {
+        (self.abilities.looks.theme, self.abilities.follows_ground) = (theme, false);
+    }
+
     /// The terminal agreed to synchronized output, or does not know it.
     pub fn set_synchronized(&mut self, synchronized: bool) {
         self.abilities.synchronized = synchronized;

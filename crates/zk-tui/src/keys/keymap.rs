@@ -41,6 +41,24 @@ const FIXED: [(&str, &str); 7] = [
     ("Ctrl-X Ctrl-E", "edit the text in your editor"),
 ];
 
+/// Keys and signs of the first day, in the order of two columns: a sign, a fixed key, or the name of an action.
+const FIRST_KEYS: [(&str, &str); 14] = [
+    ("/", "commands"),
+    ("@", "files and directories"),
+    ("!", "a command of your own"),
+    ("next-mode", "permission mode"),
+    ("Enter", "send, or steer a run"),
+    ("queue", "complete, or queue"),
+    ("stop", "stop the run"),
+    ("take-back", "take back what waits"),
+    ("newline", "break the line"),
+    ("history", "search what you typed"),
+    ("picker", "models, sessions, …"),
+    ("pager", "pages, with search"),
+    ("Ctrl-D", "end the conversation"),
+    ("??", "all keys"),
+];
+
 /// Keys of [`FIXED`] that an action may be given, and what they do without that.
 const GIVEN_UP: [(Key, &str); 6] = [
     (Key::Ctrl('p'), "the line above"),
@@ -156,17 +174,38 @@ impl Keymap {
         }
     }
 
+    /// The keys that an action has now, by the usual one.
+    fn keys_of(&self, usual: &Key) -> Vec<String> {
+        let given = self.turned.iter().filter(|(_, turned)| turned.as_ref() == Some(usual));
+        let mut keys: Vec<String> = given.map(|(key, _)| describe(key)).collect();
+        keys.sort_unstable();
+        if !self.turned.contains_key(usual) {
+            keys.insert(0, describe(usual));
+        }
+        keys
+    }
+
+    /// The keys that a person needs on the first day, as they are now.
+    pub(crate) fn short_help(&self) -> Vec<(String, &'static str)> {
+        let mut lines = Vec::new();
+        for (key, what) in FIRST_KEYS {
+            match ACTIONS.iter().find(|(action, _, _)| *action == key) {
+                None => lines.push((key.to_owned(), what)),
+                Some((_, usual, _)) => {
+                    let keys = self.keys_of(usual);
+                    lines.extend(keys.into_iter().next().map(|key| (key, what)));
+                }
+            }
+        }
+        lines
+    }
+
     /// The keys as they are now, and what each does.
     pub(crate) fn help(&self) -> Vec<(String, Cow<'static, str>)> {
         let fixed = FIXED.iter().map(|(key, what)| ((*key).to_owned(), Cow::Borrowed(*what)));
         let mut lines: Vec<(String, Cow<'static, str>)> = fixed.collect();
         for (_, usual, what) in &ACTIONS {
-            let given = self.turned.iter().filter(|(_, turned)| turned.as_ref() == Some(usual));
-            let mut keys: Vec<String> = given.map(|(key, _)| describe(key)).collect();
-            keys.sort_unstable();
-            if !self.turned.contains_key(usual) {
-                keys.insert(0, describe(usual));
-            }
+            let keys = self.keys_of(usual);
             if !keys.is_empty() {
                 lines.push((keys.join(" "), Cow::Borrowed(*what)));
             }

@@ -32,6 +32,15 @@ pub enum Theme {
 }
 
 impl Theme {
+    /// Names that a person chooses by, each with a few words.
+    pub const NAMES: [(&str, &str); 5] = [
+        ("auto", "dark or light, as the terminal says"),
+        ("dark", "colours of the terminal, on a dark ground"),
+        ("light", "colours that can be read on a light ground"),
+        ("colour-blind", "orange and blue in the place of red and green"),
+        ("mono", "no colours"),
+    ];
+
     /// The code of a tone, behind `ESC [`; nothing for the terminal's own colour.
     fn code(self, tone: Tone) -> Option<&'static str> {
         match (self, tone) {

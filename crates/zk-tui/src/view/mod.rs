@@ -9,7 +9,7 @@ mod status;
 pub(crate) use block::{Detail, Kind, block_rows, kind, open_rows, thought_row};
 pub(crate) use diff::whole_diff;
 pub(crate) use group::Reads;
-pub(crate) use keys::key_table;
+pub(crate) use keys::{key_columns, key_table};
 pub use status::{ModelFacts, status_line};
 pub(crate) use status::{agent_facts, agent_rows, job_rows, queue_rows, silence, status_row};
 

@@ -236,6 +236,10 @@ fn shown_everywhere(text: &str, asked: &str) -> String {
     let complete = move |_: &Asked| Offered {
         names: names.clone(),
         notes: names.clone(),
+        labels: names.clone(),
+        hints: names.clone(),
+        levels: names.iter().map(|_| names.clone()).collect(),
+        level: names.first().map(|name| name.as_str().into()),
         remark: names.first().map(|name| name.as_str().into()),
     };
     let mut app = App::new(View::default(), size, abilities, Vec::new(), Box::new(complete));

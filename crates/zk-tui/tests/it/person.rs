@@ -35,9 +35,16 @@ pub(crate) fn desk_of(size: Size) -> Desk {
             Asked::Argument(_) => &[],
             Asked::Program => &["cargo", "cat"],
             Asked::File | Asked::ShellWord => &["src/main.rs", "docs/", "docs/main.md"],
+            Asked::FilePreview(_) => &["# The first line"],
+            Asked::SessionPreview(_) => &[],
         };
         Offered { names: names.iter().map(ToString::to_string).collect(), ..Offered::default() }
     };
+    desk_offering(size, complete)
+}
+
+/// A desk with names of one's own.
+pub(crate) fn desk_offering(size: Size, complete: impl Fn(&Asked) -> Offered + Send + 'static) -> Desk {
     let abilities = Abilities { looks: Looks { theme: Theme::Dark, links: true }, ..Abilities::PLAIN };
     let history = vec!["older prompt".to_owned(), "newer prompt".to_owned()];
     let app = App::new(View::default(), size, abilities, history, Box::new(complete));
@@ -209,9 +216,9 @@ fn a_paste_never_sends_and_comes_out_whole() {
 fn names_are_completed() {
     let mut desk = desk();
     desk.type_in("/hel");
-    assert!(desk.shown().contains("❯ help\n  hello\n"), "{}", desk.shown());
+    assert!(desk.shown().contains("❯ /help\n  /hello\n"), "{}", desk.shown());
     desk.keys("\x1b[B");
-    assert!(desk.shown().contains("❯ hello"), "{}", desk.shown());
+    assert!(desk.shown().contains("❯ /hello"), "{}", desk.shown());
     desk.keys("\r");
     assert_eq!(desk.app.draft(), "/hello ");
     assert_eq!(desk.actions, [], "the choice is not sent");
@@ -528,7 +535,7 @@ fn another_screen_and_the_clipboard_need_not_wait_for_the_end_of_a_run() {
 #[test]
 fn all_keys_are_listed_on_a_usual_terminal() {
     let mut desk = desk_of(Size::new(80, 24));
-    desk.keys("?");
+    desk.type_in("??");
     let shown = desk.emulator.screen();
     for key in [
         "Enter",

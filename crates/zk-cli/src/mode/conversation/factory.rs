@@ -3,7 +3,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use zk_agent::{Agent, AgentConversation};
-use zk_core::kernel::BoxError;
+use zk_auth::CredentialStore;
+use zk_core::kernel::{BoxError, Cx};
 use zk_core::model::{AgentError, Model};
 use zk_core::service::Provider;
 use zk_exec::ContextName;
@@ -17,6 +18,7 @@ use super::{key_file, models};
 use crate::app::AppContext;
 use crate::args::Resume;
 use crate::compose::{self, HostOptions};
+use crate::credentials;
 use crate::exit::{Failure, Outcome};
 use crate::mode::summary;
 use crate::session_switch::SessionSwitch;
@@ -24,8 +26,8 @@ use crate::sessions::{self, Session};
 use crate::settings::{ScreenName, ThemeName};
 use zk_chat::{
     Carried, CarriedSession, ChatError, ChatSetup, ConversationFactory, ConversationHost, ConversationSource,
-    EditorEnv, ExecutionPlace, NamedModel, OpenedConversation, ProgramPhrases, Reread, UnapprovedProject,
-    UnsavedSession,
+    EditorEnv, ExecutionPlace, NamedModel, OpenedConversation, ProgramPhrases, Reread, SettingsReport,
+    UnapprovedProject, UnsavedSession,
 };
 
 /// Flags and commands of this program.
@@ -212,6 +214,44 @@ impl ConversationFactory for ChatFactory {
 
     async fn find_provider(&self, name: &str, model: Option<&str>, agent: &Agent) -> Result<Model, BoxError> {
         Ok(models::find_provider(&self.app, name, model, agent).await?)
+    }
+
+    async fn known_models(&self) -> Vec<Model> {
+        models::known_models(&self.app).await
+    }
+
+    fn thinking_levels(&self, model: &Model) -> Vec<String> {
+        models::thinking_levels(&self.app.settings, model)
+    }
+
+    fn describe_place(&self, agent: &Agent) -> Option<String> {
+        Some(models::describe_place(&self.app.settings, agent))
+    }
+
+    fn settings_report(&self) -> SettingsReport {
+        SettingsReport {
+            lines: self
+                .app
+                .settings
+                .lines(true)
+                .into_iter()
+                .filter(|line| !line.ends_with("# default"))
+                .collect(),
+            file: self.app.work.machine.dirs.settings(),
+        }
+    }
+
+    async fn sign_in(&self, provider: Option<&str>, _: &Cx) -> Result<String, BoxError> {
+        let name = provider.unwrap_or("PROVIDER");
+        Err(format!("`zk auth login {name}` in another terminal signs in; /reload takes it in").into())
+    }
+
+    async fn sign_out(&self, provider: &str) -> Result<String, BoxError> {
+        let store = credentials::store(&self.app.work.machine)?;
+        match store.remove(provider).await? {
+            true => Ok(format!("{provider}: removed; this conversation keeps what it has until /reload")),
+            false => Err(format!("nothing is stored for {provider}; `zk auth status` lists what is").into()),
+        }
     }
 
     fn remark_on(&self, model: &Model) -> Option<String> {

@@ -63,4 +63,16 @@ impl ConversationSessions for ChatSessions {
     async fn find(&self, id: &str) -> Result<SessionId, BoxError> {
         Ok(find_matching(&store(&self.app.work.machine)?, id).await?)
     }
+
+    async fn last_entries(&self, id: &SessionId, most: usize) -> Result<Vec<Entry>, BoxError> {
+        Ok(store(&self.app.work.machine)?.last_entries(id, most).await?)
+    }
+
+    async fn rename(&self, id: &SessionId, title: &str) -> Result<(), BoxError> {
+        Ok(store(&self.app.work.machine)?.rename(id, title).await?)
+    }
+
+    async fn delete(&self, id: &SessionId) -> Result<(), BoxError> {
+        Ok(store(&self.app.work.machine)?.delete(id).await?)
+    }
 }

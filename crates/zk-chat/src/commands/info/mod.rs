@@ -1,0 +1,10 @@
+//! Commands that tell of the conversation, and of what it is made of.
+
+mod cost;
+mod export;
+mod info_command;
+mod settings;
+mod side_question;
+mod status;
+
+pub(crate) use info_command::info_commands;
