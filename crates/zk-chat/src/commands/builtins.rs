@@ -154,7 +154,10 @@ impl Command for Builtin {
             BuiltinKind::Help => help(cx, self.context.wanted.is_drawn(), Modes::size().width),
             BuiltinKind::Permissions => permissions(args, cx)?,
             BuiltinKind::Model => self.context.model(args).await?,
-            BuiltinKind::Models => models::list(args, &self.context.agent.model().reference(), cx).await?,
+            BuiltinKind::Models => {
+                let others = self.context.factory.known_models().await;
+                models::list(args, &self.context.agent.model().reference(), others, cx).await?
+            }
             BuiltinKind::Provider => self.context.provider(args).await?,
             BuiltinKind::Screen => self.context.screen(args)?,
             BuiltinKind::Sessions => self.context.sessions(args, cx).await?,

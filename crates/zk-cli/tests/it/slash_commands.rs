@@ -120,3 +120,23 @@ fn a_session_gets_a_title_and_another_is_removed_in_plain_lines_too() {
     assert_eq!(terminal.code(), Some(0));
     assert!(!person.run(&["sessions", "list"]).stdout.contains("A better title"));
 }
+
+#[test]
+fn the_arguments_of_a_command_file_are_listed_and_tab_puts_them_in() {
+    let server = counting();
+    let person = Person::asking(&server);
+    person.write(
+        ".zk/commands/ship.md",
+        "---\ndescription: ships it\nargument-hint: WHERE\nargument-choices: [staging, production]\n---\nShip to $1.",
+    );
+    let Some(mut terminal) = Terminal::open(&person, "--screen inline 'a prompt'") else { return };
+    terminal.expect("1 turn ·");
+    terminal.keys("/shi");
+    terminal.expect("/ship WHERE");
+    terminal.keys("\t");
+    terminal.expect("❯ staging");
+    terminal.keys("pro\t\r");
+    terminal.expect("Ship to production.");
+    terminal.keys("\u{4}");
+    assert_eq!(terminal.code(), Some(0));
+}

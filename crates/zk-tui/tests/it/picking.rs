@@ -316,6 +316,6 @@ fn a_question_mark_alone_shows_seven_rows_of_keys_and_two_show_all() {
         let last = rows.iter().position(|row| row.contains("all keys")).unwrap();
         assert_eq!(last - first, 6, "{rows:#?}");
         desk.keys("?");
-        assert!(!desk.shown().contains("all keys") && desk.shown().contains("cut"), "{}", desk.shown());
+        assert!(!desk.shown().contains("all keys") && desk.shown().contains("Ctrl-C"), "{}", desk.shown());
     }
 }

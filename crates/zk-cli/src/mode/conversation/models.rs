@@ -69,9 +69,15 @@ pub(super) async fn find_provider(
 pub(super) async fn known_models(app: &AppContext) -> Vec<Model> {
     let stored = credentials::all_stored(&app.work.machine).await;
     let known = app.settings.known_providers();
-    let usable = known.names().into_iter().filter_map(|name| known.find(&name).ok());
-    let usable = usable.filter(|provider| app.credential(provider, &stored).is_some());
-    usable.flat_map(|provider| of_provider(&app.settings, &provider.name)).collect()
+    let mut models = Vec::new();
+    for provider in known.names().into_iter().filter_map(|name| known.find(&name).ok()) {
+        // At an address of one's own nobody knows what is served.
+        let has_key = app.credential(&provider, &stored).is_some();
+        if has_key && app.endpoint_of(&provider.name).await.is_ok_and(|endpoint| endpoint.is_usual()) {
+            models.extend(of_provider(&app.settings, &provider.name));
+        }
+    }
+    models
 }
 
 /// The models of a provider, by the catalogue and the settings.
