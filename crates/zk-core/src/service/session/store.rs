@@ -83,13 +83,12 @@ pub trait SessionStore: Send + Sync {
     /// [`StoreError`], also when somebody has it open.
     async fn delete(&self, id: &SessionId) -> Result<(), StoreError>;
 
-    /// Gives a session another title, also while somebody has it open; an empty one is the beginning of its first prompt again.
+    /// Gives a session another title, also an open one; an empty title is the beginning of its first prompt again.
     ///
     /// # Errors
     /// [`StoreError`], also when the store keeps no titles.
-    async fn rename(&self, id: &SessionId, title: &str) -> Result<(), StoreError> {
-        let _ = title;
-        Err(StoreError::Failed(format!("the session {id} has no title that could be changed")))
+    async fn rename(&self, id: &SessionId, _title: &str) -> Result<(), StoreError> {
+        Err(StoreError::Failed(format!("the title of {id} cannot be changed")))
     }
 }
 
