@@ -12,7 +12,7 @@ use zk_view::ViewDriver;
 use super::attachments::Attachments;
 use super::effects::EffectHost;
 use super::wanted_screen::WantedScreen;
-use crate::commands::info::info_commands;
+use crate::commands::info::{InfoContext, info_commands};
 use crate::commands::own_commands::{is_harmless, provide_own};
 use crate::commands::window_commands::window_commands;
 use crate::commands::{builtins, directory, job_commands, session_commands};
@@ -87,7 +87,13 @@ fn provide_commands(
     let mut commands = builtins::all(opened, factory, view, wanted);
     commands.extend(session_commands::all(opened, setup, view, keyboard, wanted));
     commands.extend(window_commands(&opened.conversation));
-    commands.extend(info_commands(opened, factory, view, wanted));
+    commands.extend(info_commands(InfoContext {
+        agent: opened.agent.clone(),
+        sessions: opened.sessions.clone(),
+        factory: factory.clone(),
+        view: view.clone(),
+        wanted: wanted.clone(),
+    }));
     commands.push(job_commands::command());
     commands.push(directory::command(setup.phrases.add_directory));
     let warnings = provide_own(opened.agent.bus(), &commands);

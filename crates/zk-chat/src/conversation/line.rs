@@ -30,7 +30,7 @@ pub(crate) async fn refresh_files(cx: &Cx) {
     }
 }
 
-/// What zk has for a command of other programs.
+/// Advice on a command that other programs have.
 fn other_words(name: &str) -> Option<&'static str> {
     Some(match name {
         "rewind" | "undo" | "checkpoint" | "fork" | "branch" | "back" => {

@@ -15,6 +15,7 @@ use super::offers::{
     walk,
 };
 use crate::commands::session_commands::prompts;
+use crate::opening::factory::ConversationFactory;
 use crate::opening::setup::{ChatSetup, ExecutionPlace};
 
 /// Paths that are offered at most.
@@ -40,6 +41,7 @@ pub(crate) struct Completions {
     /// Sender of a note when names were found.
     pub(crate) notes: UnboundedSender<HostEvent>,
     pub(crate) uses: CommandUses,
+    pub(crate) factory: Arc<dyn ConversationFactory>,
     pub(crate) known: Arc<Mutex<Known>>,
 }
 
@@ -209,7 +211,7 @@ impl Completions {
                 known.listed = Some(Instant::now());
             }
             let (completions, agent) = (self.clone(), opened.agent.clone());
-            let factory = opened.factory.clone();
+            let factory = self.factory.clone();
             tokio::spawn(async move {
                 let cx = agent.bus().cx();
                 let others = factory.known_models().await;

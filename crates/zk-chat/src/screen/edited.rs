@@ -7,7 +7,7 @@ use zk_tui::{Input, Typed};
 
 /// Thing to give to an editor.
 pub(crate) enum EditedThing {
-    /// What is being typed.
+    /// Text that is being typed.
     Text(String),
     /// A file of the person's, which need not be there yet.
     File(PathBuf),

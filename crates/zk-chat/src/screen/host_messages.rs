@@ -10,7 +10,6 @@ use zk_view::{Block, Effect, Intent, ViewDriver};
 use crate::conversation::attachments::Attachments;
 use crate::conversation::effects::EffectHost;
 use crate::conversation::wanted_screen::WantedScreen;
-use crate::opening::factory::ConversationFactory;
 use crate::opening::sessions::ConversationSessions;
 
 /// Work of the conversation.
@@ -70,7 +69,6 @@ pub(crate) struct OpenConversation {
     pub(crate) sessions: Arc<dyn ConversationSessions>,
     pub(crate) attachments: Attachments,
     pub(crate) wanted: WantedScreen,
-    pub(crate) factory: Arc<dyn ConversationFactory>,
 }
 
 impl OpenConversation {

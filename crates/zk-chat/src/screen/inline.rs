@@ -29,6 +29,7 @@ use super::worker::{Begin, Opening, WorkEnd, Worker};
 use crate::commands::own_commands::{is_harmless, makes_prompt};
 use crate::conversation::commands_during_run::PromptCommands;
 use crate::opening::error::ChatError;
+use crate::opening::factory::ConversationFactory;
 use crate::opening::setup::ChatSetup;
 use crate::opening::start::ChatEnd;
 
@@ -109,6 +110,7 @@ pub(crate) fn run(
         began: Instant::now(),
         commands: PromptCommands::default(),
         uses: CommandUses::read(setup),
+        factory: factory.clone(),
         known: Arc::default(),
     };
     let (keymap, said) = factory.keymap();
@@ -154,6 +156,7 @@ pub(crate) struct InlineScreen {
     pub(crate) commands: PromptCommands,
     /// Number of times that each command was used.
     pub(crate) uses: CommandUses,
+    factory: Arc<dyn ConversationFactory>,
     /// Names that are known by now.
     known: Arc<Mutex<Known>>,
 }
@@ -462,8 +465,8 @@ impl InlineScreen {
 
     fn completer(&self) -> Completer {
         let (opened, setup, notes) = (self.opened.clone(), self.setup.clone(), self.notes.clone());
-        let (uses, known) = (self.uses.clone(), self.known.clone());
-        let completions = Completions { opened, setup, notes, uses, known };
+        let (uses, factory, known) = (self.uses.clone(), self.factory.clone(), self.known.clone());
+        let completions = Completions { opened, setup, notes, uses, factory, known };
         Box::new(move |asked| completions.offer(asked))
     }
 

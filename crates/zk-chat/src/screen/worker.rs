@@ -71,7 +71,6 @@ impl Worker {
             sessions: chat.sessions.clone(),
             attachments: chat.attachments.clone(),
             wanted: chat.wanted.clone(),
-            factory: chat.factory.clone(),
         };
         let _ = self.opened.set(opened);
         let notes = self.notes.clone();

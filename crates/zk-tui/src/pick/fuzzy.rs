@@ -34,7 +34,7 @@ pub(super) fn score(query: &str, name: &str) -> Option<i32> {
     if wanted.peek().is_some() {
         return None;
     }
-    // Who types the beginning of a name means it, before any other.
+    // A name that begins so is meant before any other.
     let begins = |part: &str| {
         part.get(..query.len()).is_some_and(|start| start.chars().zip(query.chars()).all(|(a, b)| same(a, b)))
     };

@@ -66,7 +66,7 @@ enum Typing {
     Query,
     /// Letters are a new title for the session that is marked.
     Title(String),
-    /// The same key again removes the session that is marked.
+    /// Another press of the key removes the session that is marked.
     Removal,
 }
 

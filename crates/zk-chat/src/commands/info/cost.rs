@@ -19,7 +19,7 @@ struct Spent {
     unknown: u64,
 }
 
-/// What the session has cost so far, in lines.
+/// Returns what the session has cost so far, in lines.
 pub(super) async fn cost(sessions: &dyn ConversationSessions, agent: &Agent) -> Result<String, BoxError> {
     let entries = sessions.shown_entries().await?;
     let turns = entries.iter().filter_map(|entry| match &entry.kind {

@@ -11,7 +11,7 @@ use zk_core::kernel::{BoxError, Cx};
 use zk_tui::plain::lines;
 use zk_view::{Block, Content, Text};
 
-use super::info_command::InfoContext;
+use super::info_context::InfoContext;
 
 /// Writes the conversation to a new file, and says which.
 pub(super) fn export(context: &InfoContext, args: &str, cx: &Cx) -> Result<String, BoxError> {
@@ -28,7 +28,7 @@ pub(super) fn export(context: &InfoContext, args: &str, cx: &Cx) -> Result<Strin
     let path = cwd.join(&name);
     let model = context.agent.model().reference().to_string();
     let text = markdown(&blocks, session.as_deref(), &model);
-    // What was said may hold what others should not read.
+    // Others should not read everything that was said.
     let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
     let mut file = opened.map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => {
@@ -76,7 +76,7 @@ fn markdown(blocks: &[Arc<Block>], session: Option<&str>, model: &str) -> String
                 let rows: Vec<&str> = rows.iter().map(|(_, row)| row.as_str()).collect();
                 fenced(&mut out, &rows);
             }
-            // What passes is no part of what was said.
+            // These pass, or were never said.
             Content::Thinking { .. } | Content::Provider { .. } | Content::End(_) | Content::Note { .. } => {}
         }
     }

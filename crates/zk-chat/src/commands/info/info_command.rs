@@ -1,48 +1,20 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use zk_agent::Agent;
 use zk_core::kernel::{BoxError, Cx};
 use zk_core::service::{ArgumentChoice, Command, CommandOutcome, visible_line};
 use zk_skills::Skills;
 use zk_tui::Theme;
-use zk_view::ViewDriver;
 
+use super::info_context::InfoContext;
 use super::{cost, export, settings, side_question, status};
-use crate::conversation::wanted_screen::WantedScreen;
-use crate::opening::factory::{ConversationFactory, OpenedConversation};
-use crate::opening::sessions::ConversationSessions;
 
-/// Parts of a conversation that these commands tell of.
-pub(super) struct InfoContext {
-    pub(super) agent: Agent,
-    pub(super) sessions: Arc<dyn ConversationSessions>,
-    pub(super) factory: Arc<dyn ConversationFactory>,
-    pub(super) view: ViewDriver,
-    pub(super) wanted: WantedScreen,
-}
-
-/// The commands.
-pub(crate) fn info_commands(
-    opened: &OpenedConversation,
-    factory: &Arc<dyn ConversationFactory>,
-    view: &ViewDriver,
-    wanted: &WantedScreen,
-) -> Vec<Arc<dyn Command>> {
-    let context = Arc::new(InfoContext {
-        agent: opened.agent.clone(),
-        sessions: opened.sessions.clone(),
-        factory: factory.clone(),
-        view: view.clone(),
-        wanted: wanted.clone(),
-    });
-    let make = |kind| Arc::new(InfoCommand { kind, context: context.clone() }) as Arc<dyn Command>;
-    Kind::ALL.map(make).into()
-}
-
-struct InfoCommand {
+/// A command as a list shows it.
+struct About {
     kind: Kind,
-    context: Arc<InfoContext>,
+    name: &'static str,
+    help: &'static str,
+    hint: Option<&'static str>,
 }
 
 #[derive(Clone, Copy)]
@@ -59,66 +31,50 @@ enum Kind {
     Theme,
 }
 
-impl Kind {
-    const ALL: [Self; 10] = [
-        Self::Agents,
-        Self::Btw,
-        Self::Config,
-        Self::Cost,
-        Self::Export,
-        Self::Login,
-        Self::Logout,
-        Self::Skills,
-        Self::Status,
-        Self::Theme,
-    ];
+const fn about(kind: Kind, name: &'static str, hint: Option<&'static str>, help: &'static str) -> About {
+    About { kind, name, help, hint }
+}
+
+const COMMANDS: [About; 10] = [
+    about(Kind::Agents, "agents", None, "sub-agents of this conversation, and their work"),
+    about(Kind::Btw, "btw", Some("QUESTION"), "ask beside the run; the conversation does not know of it"),
+    about(Kind::Config, "config", Some("[edit]"), "where settings come from; /config edit opens your file"),
+    about(Kind::Cost, "cost", None, "what this session has cost so far, by model"),
+    about(Kind::Export, "export", Some("[FILE]"), "write the conversation to a file, as Markdown"),
+    about(Kind::Login, "login", Some("[PROVIDER]"), "sign in to a provider, or store a key"),
+    about(Kind::Logout, "logout", Some("PROVIDER"), "forget the key or sign-in of a provider"),
+    about(Kind::Skills, "skills", None, "skills there are, and who has them"),
+    about(Kind::Status, "status", None, "model, mode, directory, session, servers, context and cost"),
+    about(Kind::Theme, "theme", None, "other colours, at once"),
+];
+
+struct InfoCommand {
+    about: &'static About,
+    context: Arc<InfoContext>,
+}
+
+/// The commands.
+pub(crate) fn info_commands(context: InfoContext) -> Vec<Arc<dyn Command>> {
+    let context = Arc::new(context);
+    COMMANDS.iter().map(|about| Arc::new(InfoCommand { about, context: context.clone() }) as _).collect()
 }
 
 #[async_trait]
 impl Command for InfoCommand {
     fn name(&self) -> &str {
-        match self.kind {
-            Kind::Agents => "agents",
-            Kind::Btw => "btw",
-            Kind::Config => "config",
-            Kind::Cost => "cost",
-            Kind::Export => "export",
-            Kind::Login => "login",
-            Kind::Logout => "logout",
-            Kind::Skills => "skills",
-            Kind::Status => "status",
-            Kind::Theme => "theme",
-        }
+        self.about.name
     }
 
     fn help(&self) -> &str {
-        match self.kind {
-            Kind::Agents => "sub-agents of this conversation, and their work",
-            Kind::Btw => "ask something beside the run; it leaves no trace in the conversation",
-            Kind::Config => "where settings come from; /config edit opens your file",
-            Kind::Cost => "what this session has cost so far, by model",
-            Kind::Export => "write the conversation to a file, as Markdown",
-            Kind::Login => "sign in to a provider, or store a key",
-            Kind::Logout => "forget the key or sign-in of a provider",
-            Kind::Skills => "skills there are, and who has them",
-            Kind::Status => "model, mode, directory, session, servers, context and cost",
-            Kind::Theme => "other colours, at once",
-        }
+        self.about.help
     }
 
     fn argument_hint(&self) -> Option<&str> {
-        match self.kind {
-            Kind::Btw => Some("QUESTION"),
-            Kind::Config => Some("[edit]"),
-            Kind::Export => Some("[FILE]"),
-            Kind::Login => Some("[PROVIDER]"),
-            Kind::Logout => Some("PROVIDER"),
-            Kind::Agents | Kind::Cost | Kind::Skills | Kind::Status | Kind::Theme => None,
-        }
+        self.about.hint
     }
 
     async fn complete(&self, before: &str, _: &Cx) -> Vec<ArgumentChoice> {
-        match self.kind {
+        match self.about.kind {
             Kind::Config if before.is_empty() => {
                 vec![ArgumentChoice::new("edit", "open your settings in your editor")]
             }
@@ -141,7 +97,7 @@ impl Command for InfoCommand {
 
     async fn run(&self, args: &str, cx: &Cx) -> Result<CommandOutcome, BoxError> {
         let context = &*self.context;
-        let text = match self.kind {
+        let text = match self.about.kind {
             Kind::Agents => agents(context),
             Kind::Btw => side_question::ask(&context.agent, args, cx).await?,
             Kind::Config => settings::config(context, args)?,

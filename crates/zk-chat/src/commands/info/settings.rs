@@ -3,7 +3,7 @@
 use zk_core::kernel::BoxError;
 use zk_tui::Theme;
 
-use super::info_command::InfoContext;
+use super::info_context::InfoContext;
 
 /// Shows the settings with their origins, or has the person's own file opened.
 pub(super) fn config(context: &InfoContext, args: &str) -> Result<String, BoxError> {

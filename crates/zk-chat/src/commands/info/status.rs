@@ -5,13 +5,13 @@ use zk_core::service::{Command, CommandOutcome};
 use zk_permission::ModeSwitch;
 
 use super::cost::cost;
-use super::info_command::InfoContext;
+use super::info_context::InfoContext;
 use crate::conversation::summary;
 
 /// Columns before what is said of each.
 const NAME_COLUMNS: usize = 11;
 
-/// What holds now, a line for each.
+/// Lists all that holds now, a line for each.
 pub(super) async fn status(context: &InfoContext, cx: &Cx) -> String {
     let agent = &context.agent;
     let model = agent.model();

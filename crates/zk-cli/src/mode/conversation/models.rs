@@ -113,7 +113,7 @@ pub(super) fn thinking_levels(settings: &Settings, model: &Model) -> Vec<String>
     }
 }
 
-/// Where commands run, for a person.
+/// Describes the place where commands run, for a person.
 pub(super) fn describe_place(settings: &Settings, agent: &Agent) -> String {
     let is_held = agent.bus().service::<ModeSwitch>().is_some_and(|modes| modes.is_contained());
     match settings.context() {

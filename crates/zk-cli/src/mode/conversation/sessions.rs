@@ -8,7 +8,7 @@ use zk_session::find_matching;
 
 use crate::app::AppContext;
 use crate::session_switch::SessionSwitch;
-use crate::sessions::{Kept, not_shown, store};
+use crate::sessions::{Kept, not_shown, place, store};
 use zk_chat::{ConversationSessions, LeftSession, UnsavedSession};
 
 /// Sessions of a conversation in the store of this user.
@@ -73,6 +73,11 @@ impl ConversationSessions for ChatSessions {
     }
 
     async fn delete(&self, id: &SessionId) -> Result<(), BoxError> {
-        Ok(store(&self.app.work.machine)?.delete(id).await?)
+        store(&self.app.work.machine)?.delete(id).await?;
+        if let Some(outputs) = place(&self.app.work, &self.app.settings).outputs_of(id) {
+            // Most sessions have none.
+            let _ = std::fs::remove_dir_all(outputs);
+        }
+        Ok(())
     }
 }
