@@ -49,5 +49,10 @@ pub(super) fn theme(context: &InfoContext, args: &str) -> Result<String, BoxErro
         return Err(format!("there is no theme `{args}`; there are {}", names.join(", ")).into());
     };
     context.wanted.set_theme(name);
+    if !context.wanted.is_drawn() {
+        return Ok(format!(
+            "theme {name} for the drawn screens of this conversation; plain lines keep theirs"
+        ));
+    }
     Ok(format!("theme {name} for this conversation; `theme = \"{name}\"` in your settings keeps it"))
 }
