@@ -194,7 +194,7 @@ pub(super) fn programs(path: &OsStr) -> Vec<String> {
 /// first.
 pub(super) fn walk(files: &dyn Files, cwd: &Path, most: usize) -> Offered {
     let Ok(start) = files.resolve(cwd, ".") else { return Offered::default() };
-    let (mut names, mut is_cut) = (Vec::new(), false);
+    let (mut names, mut directories, mut is_cut) = (Vec::new(), BTreeSet::new(), false);
     let mut visit = |entry: zk_core::service::WalkEntry| {
         let name = entry.at.path.strip_prefix(&start.path).ok().and_then(Path::to_str);
         // One with a blank is put in quotes where it is chosen.
@@ -203,6 +203,10 @@ pub(super) fn walk(files: &dyn Files, cwd: &Path, most: usize) -> Offered {
         };
         // Nobody means what git keeps for itself.
         if name.split('/').any(|part| part == ".git") {
+            return ControlFlow::Continue(());
+        }
+        if entry.kind == FileKind::Directory {
+            directories.insert(format!("{name}/"));
             return ControlFlow::Continue(());
         }
         is_cut = names.len() == most;
@@ -214,7 +218,6 @@ pub(super) fn walk(files: &dyn Files, cwd: &Path, most: usize) -> Offered {
     };
     // Files that were found before an error are offered.
     let _ = files.walk(&start, &WalkOptions::default(), &mut visit);
-    let mut directories = BTreeSet::new();
     for name in &names {
         for (at, _) in name.match_indices('/') {
             directories.extend(name.get(..=at).map(str::to_owned));

@@ -136,7 +136,8 @@ fn the_arguments_of_a_command_file_are_listed_and_tab_puts_them_in() {
     terminal.keys("\t");
     terminal.expect("❯ staging");
     terminal.keys("pro\t\r");
-    terminal.expect("Ship to production.");
+    terminal.expect("Answer 3 to: Ship to production.");
+    terminal.expect("1 turn ·");
     terminal.keys("\u{4}");
     assert_eq!(terminal.code(), Some(0));
 }

@@ -128,7 +128,7 @@ impl List {
 
     /// Whether Enter is for the list: a person moved in it, or typed a part of a command's name.
     pub(crate) fn takes_enter(&self) -> bool {
-        let is_named = || self.offered.names.iter().any(|name| *name == self.query);
+        let is_named = || self.offered.names.contains(&self.query);
         self.is_moved || (self.asked == Asked::Command && !is_named())
     }
 
