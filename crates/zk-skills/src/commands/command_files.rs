@@ -258,8 +258,9 @@ impl CommandFilesPlugin {
                 choices: command.choices.clone(),
             });
             match scope.provide::<dyn Command>(name, item) {
+                // These are no files that were found.
+                Ok(()) | Err(_) if command.text.is_some() => {}
                 Ok(()) => commands.push(name.clone()),
-                Err(_) if command.text.is_some() => {}
                 Err(taken) => conflicts.push(unused(path, taken.to_string())),
             }
         }
