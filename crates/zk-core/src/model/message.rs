@@ -6,6 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{Block, MessageId, ModelRef, StopReason, ToolCall, ToolResult};
 
+/// Beginning of the author of a message with a file that a person named with `@` ([`Message::injected_by`]): its name
+/// and extent follow, such as `@cart.py · 42 lines`.
+pub const MENTIONED_BY: &str = "@";
+
 /// Speaker of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]

@@ -27,9 +27,9 @@ pub use exec::{
 };
 pub use files::{
     BlobError, BlobId, Blobs, CachedFile, FileIdentity, FileKind, FileOwner, FileStat, FileWatch, Files,
-    GuardedPath, HostFile, HostFileError, HostFiles, HostRead, OnChange, Overflow, PathError, PathGuard,
-    Resolved, RunBy, SearchFound, SearchMode, SearchQuery, StateFileError, StateFiles, StateLock, WalkEntry,
-    WalkOptions, WalkReport, WriteReceipt,
+    GuardedPath, HostFile, HostFileError, HostFiles, HostRead, OnChange, OutsideFiles, Overflow, PathError,
+    PathGuard, Resolved, RunBy, SearchFound, SearchMode, SearchQuery, StateFileError, StateFiles, StateLock,
+    WalkEntry, WalkOptions, WalkReport, WriteReceipt,
 };
 pub use permission::{
     CallDecision, CallGuard, CallJudge, CallJudgement, CallOffer, Trust, TrustError, TrustItem,
@@ -57,6 +57,7 @@ pub use tool::{
 };
 pub use ui::{
     AnswerError, Approval, Command, CommandOutcome, FrontEnd, MAX_MARKS, PendingQuestion, Question,
-    QuestionDigest, QuestionId, Questions, Section, SectionKind, Ui, UiAnswer, Wider, WiderKind,
-    is_combining_mark, match_command, text_of_visible_lines, visible_line, visible_lines,
+    QuestionDigest, QuestionId, Questions, RenderInput, RenderedRow, RenderedSpan, Renderer, Section,
+    SectionKind, SpanRole, Ui, UiAnswer, Wider, WiderKind, is_combining_mark, match_command,
+    text_of_visible_lines, visible_line, visible_lines,
 };

@@ -198,6 +198,17 @@ pub struct SearchFound {
     pub notices: Vec<String>,
 }
 
+/// Files outside of the roots of [`Files`], for reading alone: `cx.service::<OutsideFiles>()`. A host provides it where a
+/// judge of calls decides about each read there, or asks a person. Credentials are refused as anywhere.
+#[derive(Clone)]
+pub struct OutsideFiles(pub Arc<dyn Files>);
+
+impl std::fmt::Debug for OutsideFiles {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OutsideFiles").finish_non_exhaustive()
+    }
+}
+
 /// Metadata of what is at a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileStat {

@@ -1,5 +1,6 @@
 mod command;
 mod questions;
+mod renderer;
 
 pub use command::{Command, CommandOutcome, match_command};
 pub use questions::{
@@ -7,6 +8,7 @@ pub use questions::{
     QuestionDigest, QuestionId, Questions, Section, SectionKind, Wider, WiderKind, is_combining_mark,
     text_of_visible_lines, visible_line, visible_lines,
 };
+pub use renderer::{RenderInput, RenderedRow, RenderedSpan, Renderer, SpanRole};
 
 /// Outlet for notices to the person, if somebody reads them. A service: ask `cx.service::<dyn Ui>()` each
 /// time, it can be swapped while an agent runs. Questions go through [`Questions`](super::Questions).
