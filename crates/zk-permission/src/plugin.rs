@@ -328,7 +328,7 @@ fn wider(kind: &ApprovalKind) -> Option<WiderKind> {
     match kind {
         ApprovalKind::Exact { .. } => None,
         ApprovalKind::Prefix { .. } => Some(WiderKind::Prefix),
-        ApprovalKind::Directory { .. } => Some(WiderKind::Directory),
+        ApprovalKind::Directory { .. } | ApprovalKind::Reads { .. } => Some(WiderKind::Directory),
     }
 }
 
@@ -347,6 +347,11 @@ fn describe(kind: &ApprovalKind) -> String {
                  there"
             )
         }
+        ApprovalKind::Reads { path } => {
+            let outside = path.parent().unwrap_or(path).join("file");
+            let (path, outside) = (path.display(), outside.display());
+            format!("reading files below {path}, so also {path}/any/file, but not {outside}")
+        }
     }
 }
 
@@ -356,6 +361,7 @@ fn key(kind: &ApprovalKind) -> String {
         ApprovalKind::Exact { command } => format!("exact\0{command}"),
         ApprovalKind::Prefix { words } => format!("prefix\0{}", words.join("\0")),
         ApprovalKind::Directory { path } => format!("directory\0{}", path.display()),
+        ApprovalKind::Reads { path } => format!("reads\0{}", path.display()),
     }
 }
 
@@ -365,6 +371,7 @@ fn from_key(key: &str) -> Option<ApprovalKind> {
         "exact" => ApprovalKind::Exact { command: rest.to_owned() },
         "prefix" => ApprovalKind::Prefix { words: rest.split('\0').map(str::to_owned).collect() },
         "directory" => ApprovalKind::Directory { path: rest.into() },
+        "reads" => ApprovalKind::Reads { path: rest.into() },
         _ => return None,
     })
 }

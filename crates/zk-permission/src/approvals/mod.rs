@@ -48,6 +48,11 @@ pub enum ApprovalKind {
         /// The directory, absolute.
         path: PathBuf,
     },
+    /// Reading below this directory outside of the workspace, by file tools.
+    Reads {
+        /// The directory, absolute.
+        path: PathBuf,
+    },
 }
 
 impl Approval {
@@ -58,6 +63,7 @@ impl Approval {
             ApprovalKind::Exact { command } => Rule::exact(Layer::Approvals, Decision::Allow, command),
             ApprovalKind::Prefix { words } => Rule::prefix(Layer::Approvals, Decision::Allow, words),
             ApprovalKind::Directory { path } => Rule::directory(Layer::Approvals, Decision::Allow, path),
+            ApprovalKind::Reads { path } => Rule::reading(Layer::Approvals, Decision::Allow, path),
         }
     }
 
@@ -77,6 +83,7 @@ impl Approval {
                 }
             }
             "directory" => ApprovalKind::Directory { path: absolute(text("directory")?)? },
+            "reads" => ApprovalKind::Reads { path: absolute(text("directory")?)? },
             // A later version knows it.
             _ => return Ok(None),
         };
@@ -97,6 +104,7 @@ impl Approval {
                 ("prefix", "words", Value::Array(words.iter().cloned().map(Value::String).collect()))
             }
             ApprovalKind::Directory { path } => ("directory", "directory", Value::String(utf8(path)?)),
+            ApprovalKind::Reads { path } => ("reads", "directory", Value::String(utf8(path)?)),
         };
         table.insert("kind".to_owned(), Value::String(kind.to_owned()));
         table.insert(key.to_owned(), value);

@@ -48,8 +48,31 @@ pub(crate) fn offered(
     }
 }
 
+/// The directory outside of the workspace in which the one file is that a tool reads, or which it lists.
+fn read_outside(effects: &[Effect], cwd: &Path, classifier: &dyn PathClassifier) -> Option<ApprovalKind> {
+    let [Effect::Reads { paths }] = effects else { return None };
+    let [path] = paths.as_slice() else { return None };
+    let path = crate::classifier::normalise(&cwd.join(path));
+    if !classifier.asks_read(&path) {
+        return None;
+    }
+    let directory = if path.is_dir() { path } else { path.parent()?.to_owned() };
+    // One that nearly everything is in would allow more than it seems.
+    let is_wide = directory.parent().is_none_or(|above| above.parent().is_none() && !is_small(&directory))
+        || classifier.home().is_some_and(|home| home.starts_with(&directory));
+    (!is_wide).then_some(ApprovalKind::Reads { path: directory })
+}
+
+/// Whether a directory of the root holds settings of the system and no files of people.
+fn is_small(directory: &Path) -> bool {
+    directory == Path::new("/etc")
+}
+
 /// The one directory in which all files are that a tool changes.
 fn directory(effects: &[Effect], cwd: &Path, classifier: &dyn PathClassifier) -> Option<ApprovalKind> {
+    if let Some(reads) = read_outside(effects, cwd, classifier) {
+        return Some(reads);
+    }
     let mut parents: Vec<PathBuf> = Vec::new();
     for effect in effects {
         match effect {

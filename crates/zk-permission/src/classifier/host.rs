@@ -35,6 +35,8 @@ pub struct HostPathClassifier {
     /// configuration.
     repositories: Vec<PathBuf>,
     shared: &'static [&'static str],
+    /// Directories beside which file tools ask before they read; nothing where they cannot read anywhere else.
+    read_unasked: Option<Vec<PathBuf>>,
 }
 
 /// Credentials of the project that walks were allowed to pass, since a sandbox hides them: those that appeared after it was
@@ -94,7 +96,15 @@ impl HostPathClassifier {
             variables: BTreeMap::new(),
             repositories,
             shared: &SHARED,
+            read_unasked: None,
         }
+    }
+
+    /// Says that file tools can read outside of these directories, and that a person is asked about it.
+    #[must_use]
+    pub fn asking_reads_outside(self, directories: impl IntoIterator<Item = PathBuf>) -> Self {
+        let directories = directories.into_iter().map(|path| follow(&path).unwrap_or(path));
+        Self { read_unasked: Some(directories.collect()), ..self }
     }
 
     /// Nothing in these files and directories is changed like a file of the workspace.
@@ -159,6 +169,13 @@ impl HostPathClassifier {
 impl PathClassifier for HostPathClassifier {
     fn home(&self) -> Option<&Path> {
         self.home.as_deref()
+    }
+
+    fn asks_read(&self, path: &Path) -> bool {
+        // By its name: a link of the workspace that leads out of it is refused by the service of files.
+        let path = super::normalise(path);
+        self.read_unasked.as_ref().is_some_and(|known| !known.iter().any(|place| path.starts_with(place)))
+            && self.path(&path) == PathPlace::Outside
     }
 
     fn protects_repository(&self, root: &Path) -> bool {

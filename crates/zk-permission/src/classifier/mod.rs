@@ -24,6 +24,12 @@ pub trait PathClassifier: Send + Sync {
         if walk.follows_links || walk.splits_names { PathPlace::Outside } else { self.path(root) }
     }
 
+    /// Whether a file tool reads this path, absolute, only once a person allowed it: one that is outside of the workspace, where
+    /// such tools can read there at all. By default they cannot, and nobody is asked.
+    fn asks_read(&self, _path: &Path) -> bool {
+        false
+    }
+
     /// Says whether a sandbox of reads that hides the credentials of the project itself stands from now on. By default
     /// nothing depends on it.
     fn hide_private(&self, _is_hidden: bool) {}

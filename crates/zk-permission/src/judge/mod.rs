@@ -18,7 +18,7 @@ pub use verdict::{JudgedProgram, Reason, RuleRef, Verdict};
 use crate::classifier::{PathClassifier, PathPlace};
 use crate::connections;
 use crate::mode::Mode;
-use crate::rules::{Access, Decision, Rules};
+use crate::rules::{Access, Decision, Layer, Rule, Rules};
 
 /// A call that wants to run.
 #[derive(Clone, Copy, Debug)]
@@ -138,6 +138,9 @@ pub fn judge(call: &Call<'_>, mode: Mode, rules: &Rules, here: &Circumstances<'_
         programs: evaluation.programs,
     }
 }
+
+/// Reason for a question about a read of a file tool outside of the workspace.
+const OUTSIDE_READ: &str = "it is outside of this project";
 
 /// One judgement in the making.
 struct Evaluation<'a> {
@@ -310,13 +313,16 @@ impl<'a> Evaluation<'a> {
     }
 
     fn file_read(&mut self, full: &Path, subject: &str) {
-        // The service of files refuses whatever no tool reads.
-        if self.here.classifier.path(full) != PathPlace::Private {
-            self.say(Decision::Allow, subject, "it only reads", None);
-            return;
-        }
+        let why = match self.here.classifier.path(full) {
+            PathPlace::Private => private::private_use(Path::new(subject)),
+            PathPlace::Outside if self.here.classifier.asks_read(full) => OUTSIDE_READ.to_owned(),
+            // The service of files refuses whatever no tool reads.
+            PathPlace::Inside | PathPlace::Protected | PathPlace::Secret | PathPlace::Outside => {
+                self.say(Decision::Allow, subject, "it only reads", None);
+                return;
+            }
+        };
         let rule = self.read_allowance(full).or_else(|| self.tool_allowance());
-        let why = private::private_use(Path::new(subject));
         match (rule, self.mode) {
             (Some(rule), _) => self.say(Decision::Allow, subject, "a rule about this file", Some(rule)),
             // A person may want it to be read.
@@ -327,7 +333,9 @@ impl<'a> Evaluation<'a> {
 
     /// The rule that allows reading a file.
     fn read_allowance(&self, full: &Path) -> Option<RuleRef> {
-        let mut rules = self.rules.saying(Decision::Allow).filter(|_| self.mode != Mode::ReadOnly);
+        // What a person allowed of reads holds in a mode that changes nothing, too.
+        let counts = |rule: &&Rule| self.mode != Mode::ReadOnly || rule.layer == Layer::Session;
+        let mut rules = self.rules.saying(Decision::Allow).filter(counts);
         rules.find(|rule| rule.matches_path(Access::Read, full)).map(RuleRef::from)
     }
 

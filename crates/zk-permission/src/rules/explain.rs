@@ -29,7 +29,7 @@ impl Rule {
                 ],
             },
             Subject::Path { access, .. } => path(*access, self),
-            Subject::Below(_) => path(Access::Write, self),
+            Subject::Below(access, _) => path(*access, self),
             Subject::Host(pattern) => host(pattern, self.decision),
             Subject::Tool(name) => Explanation {
                 says: format!("{}: every call of the tools named {}", self.decision, name.glob()),

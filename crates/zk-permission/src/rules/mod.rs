@@ -169,8 +169,8 @@ pub(crate) enum Subject {
         /// Fixed beginning of the pattern: the directory or file that every path it matches is or lies below.
         fixed: PathBuf,
     },
-    /// Writing below this directory.
-    Below(PathBuf),
+    /// Reading or writing below this directory.
+    Below(Access, PathBuf),
     Host(HostPattern),
     Tool(GlobMatcher),
 }
@@ -223,11 +223,25 @@ impl Rule {
         }
     }
 
-    /// A rule for all files below a directory, absolute.
+    /// A rule for writing all files below a directory, absolute.
     #[must_use]
     pub fn directory(layer: Layer, decision: Decision, directory: &Path) -> Self {
-        let text = format!("write({}/**)", directory.display());
-        let subject = Subject::Below(normalise(directory));
+        Self::below(layer, decision, Access::Write, directory)
+    }
+
+    /// A rule for reading all files below a directory, absolute, and for listing it.
+    #[must_use]
+    pub fn reading(layer: Layer, decision: Decision, directory: &Path) -> Self {
+        Self::below(layer, decision, Access::Read, directory)
+    }
+
+    fn below(layer: Layer, decision: Decision, access: Access, directory: &Path) -> Self {
+        let verb = match access {
+            Access::Read => "read",
+            Access::Write => "write",
+        };
+        let text = format!("{verb}({}/**)", directory.display());
+        let subject = Subject::Below(access, normalise(directory));
         Self { layer, decision, text, subject, is_held: false }
     }
 
@@ -238,7 +252,7 @@ impl Rule {
                 let path = normalise(path);
                 *access == wanted && (glob.is_match(&path) || and_itself.as_ref() == Some(&path))
             }
-            Subject::Below(directory) => wanted == Access::Write && normalise(path).starts_with(directory),
+            Subject::Below(access, directory) => *access == wanted && normalise(path).starts_with(directory),
             Subject::Command(_) | Subject::Exact(_) | Subject::Host(_) | Subject::Tool(_) => false,
         }
     }
@@ -255,7 +269,7 @@ impl Rule {
             Subject::Command(_)
             | Subject::Exact(_)
             | Subject::Path { .. }
-            | Subject::Below(_)
+            | Subject::Below(..)
             | Subject::Tool(_) => None,
         }
     }
@@ -268,7 +282,7 @@ impl Rule {
             Subject::Command(_)
             | Subject::Exact(_)
             | Subject::Path { .. }
-            | Subject::Below(_)
+            | Subject::Below(..)
             | Subject::Host(_) => false,
         }
     }
@@ -277,7 +291,7 @@ impl Rule {
     pub(crate) fn is_about(&self, wanted: Access) -> bool {
         match &self.subject {
             Subject::Path { access, .. } => *access == wanted,
-            Subject::Below(_) => wanted == Access::Write,
+            Subject::Below(access, _) => *access == wanted,
             Subject::Command(_) | Subject::Exact(_) | Subject::Host(_) | Subject::Tool(_) => false,
         }
     }
@@ -290,7 +304,7 @@ impl Rule {
                 fixed.starts_with(&directory)
                     || (directory.starts_with(fixed) && glob.glob().glob() != fixed.to_string_lossy())
             }
-            Subject::Below(own) => wanted == Access::Write && own.starts_with(&directory),
+            Subject::Below(access, own) => *access == wanted && own.starts_with(&directory),
             Subject::Path { .. }
             | Subject::Command(_)
             | Subject::Exact(_)
@@ -344,7 +358,7 @@ impl Rule {
             Subject::Exact(text) => text == command,
             Subject::Command(_)
             | Subject::Path { .. }
-            | Subject::Below(_)
+            | Subject::Below(..)
             | Subject::Host(_)
             | Subject::Tool(_) => false,
         }
@@ -355,7 +369,7 @@ impl Rule {
             Subject::Command(pattern) => Some(pattern),
             Subject::Exact(_)
             | Subject::Path { .. }
-            | Subject::Below(_)
+            | Subject::Below(..)
             | Subject::Host(_)
             | Subject::Tool(_) => None,
         }

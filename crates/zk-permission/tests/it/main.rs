@@ -21,6 +21,8 @@ mod grammar;
 mod modes;
 mod patterns;
 mod properties;
+mod reads_outside;
+#[cfg(test)]
 mod rules;
 mod support;
 mod trace;
