@@ -1,10 +1,11 @@
 use std::io::ErrorKind;
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 use zk_core::kernel::Cx;
 use zk_core::model::{ToolError, ToolErrorKind};
-use zk_core::service::{Exec, Files, PathError};
+use zk_core::service::{Exec, Files, OutsideFiles, PathError, Resolved};
 
 use crate::tool_names::ToolNames;
 
@@ -13,6 +14,47 @@ pub(crate) fn files(cx: &Cx) -> Result<Arc<dyn Files>, ToolError> {
     cx.service::<dyn Files>().ok_or_else(|| {
         ToolError::failed("this agent has no file service, so it cannot reach files; its host must serve one")
     })
+}
+
+/// Finds the place of a path, and the service that has it. A path whose name says that it is outside of the workspace is read
+/// where the host has that decided on for each call; what is swapped for a link meanwhile is not followed there.
+pub(crate) fn find_readable(
+    cx: &Cx,
+    files: Arc<dyn Files>,
+    cwd: &Path,
+    path: &str,
+) -> Result<(Arc<dyn Files>, Resolved), PathError> {
+    let refused = match files.resolve(cwd, path) {
+        Ok(at) => return Ok((files, at)),
+        Err(error) => error,
+    };
+    let (PathError::Outside { .. }, Some(outside)) = (&refused, cx.service::<OutsideFiles>()) else {
+        return Err(refused);
+    };
+    let outside = outside.0.clone();
+    let at = outside.resolve(cwd, path)?;
+    let named = named_place(cwd, path);
+    if files.roots().iter().any(|root| named.starts_with(root)) {
+        return Err(refused);
+    }
+    if at.path != named {
+        let (path, why) = (path.to_owned(), format!("it leads to `{}`: ask for that", at.path.display()));
+        return Err(PathError::Invalid { path, why: why.into() });
+    }
+    Ok((outside, at))
+}
+
+/// The place that a judge of calls takes a path for, whatever is there: what it decided on is what is read.
+fn named_place(cwd: &Path, path: &str) -> PathBuf {
+    let mut named = PathBuf::new();
+    for part in cwd.join(path).components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => _ = named.pop(),
+            part => named.push(part),
+        }
+    }
+    named
 }
 
 /// Returns the service that runs commands.

@@ -10,7 +10,7 @@ use zk_core::service::{CallPlace, SearchFound, SearchMode, SearchQuery, Tool, To
 use crate::files::walk;
 use crate::text::{count, listing, size};
 use crate::tool_names::ToolNames;
-use crate::tool_support::{blocking, files, go_on, path_error};
+use crate::tool_support::{blocking, files, find_readable, go_on, path_error};
 use crate::{ToolsOptions, args, limits};
 
 /// Finds text in files, where the files are: locally with ripgrep's own libraries.
@@ -80,13 +80,15 @@ impl Tool for Grep {
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let args: Args = call.parse()?;
         let files = files(&cx.cx)?;
-        let (cwd, tools) = (cx.cwd.clone(), ToolNames::of(&cx.cx));
+        let (cwd, tools, own) = (cx.cwd.clone(), ToolNames::of(&cx.cx), cx.cx.clone());
         let limit = args.head_limit.unwrap_or(self.most);
         let offset = args.offset.unwrap_or(0);
         let mode = args.mode.unwrap_or_default();
         blocking(&cx.cx, move |stop| {
             let start = args.path.as_deref().unwrap_or(".");
-            let base = walk::base(&*files, &cwd, start).map_err(|error| path_error(&error, &tools))?;
+            let found = find_readable(&own, files, &cwd, start);
+            let (files, base) = found.map_err(|error| path_error(&error, &tools))?;
+            files.stat(&base).map_err(|error| path_error(&error, &tools))?;
             let query = SearchQuery {
                 pattern: args.pattern,
                 ignore_case: args.ignore_case.unwrap_or(false),

@@ -19,6 +19,8 @@ mod outside;
 #[cfg(test)]
 mod path_corpus;
 mod person;
+mod outside_files;
+#[cfg(test)]
 mod read;
 mod recall;
 mod redact;

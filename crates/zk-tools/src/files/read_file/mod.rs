@@ -25,7 +25,7 @@ use crate::files::read_state::{Flaw, Shown, Slice, reader};
 use crate::policy::visible_tags;
 use crate::text::{count, size};
 use crate::tool_names::ToolNames;
-use crate::tool_support::{blocking, files, io_error, path_error};
+use crate::tool_support::{blocking, files, find_readable, io_error, path_error};
 use crate::{ReadState, ToolsOptions, args};
 use page::{Content, page};
 
@@ -57,7 +57,7 @@ pub struct ReadFile {
     options: ToolsOptions,
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 struct Args {
     path: String,
     /// First line, from 1
@@ -90,7 +90,44 @@ impl Tool for ReadFile {
     }
 
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
-        let args: Args = call.parse()?;
+        self.read(call.parse()?, cx).await
+    }
+
+    fn concurrency(&self, _: &Value) -> Concurrency {
+        Concurrency::Shared
+    }
+
+    fn effects(&self, args: &Value, _: &CallPlace) -> Effects {
+        args::reads(args)
+    }
+
+    fn locations(&self, args: &Value) -> Vec<CallLocation> {
+        let path = args::text(args, "path").into();
+        vec![CallLocation { path, line: args.get("offset").and_then(Value::as_u64) }]
+    }
+
+    fn summary(&self, args: &Value) -> String {
+        let path = args::text(args, "path");
+        match args.get("offset").and_then(Value::as_u64) {
+            Some(from) if from > 1 => format!("read {path} from line {from}"),
+            Some(_) | None => format!("read {path}"),
+        }
+    }
+}
+
+impl ReadFile {
+    /// Reads a file, or `part` of it: the first line, and how many.
+    pub(crate) async fn lines(
+        &self,
+        path: String,
+        part: Option<(u64, u64)>,
+        cx: &ToolCx,
+    ) -> Result<ToolOutput, ToolError> {
+        let (offset, limit) = part.unzip();
+        self.read(Args { path, offset, limit, ..Args::default() }, cx).await
+    }
+
+    async fn read(&self, args: Args, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let slice = Slice {
             offset: args.offset.unwrap_or(1).max(1),
             limit: args.limit.unwrap_or(self.options.read_lines),
@@ -118,35 +155,15 @@ impl Tool for ReadFile {
         {
             return reading.show(&at, &stat, Box::new(Cursor::new(bytes)), stop);
         }
-        let cwd = cx.cwd.clone();
+        let (cwd, own) = (cx.cwd.clone(), cx.cx.clone());
         blocking(&cx.cx, move |stop| {
-            let at = files.resolve(&cwd, &args.path).map_err(|error| path_error(&error, &reading.tools))?;
+            let found = find_readable(&own, files, &cwd, &args.path);
+            let (files, at) = found.map_err(|error| path_error(&error, &reading.tools))?;
             let file = files.open(&at, None).map_err(|error| path_error(&error, &reading.tools))?;
             let stat = files.stat(&at).map_err(|error| path_error(&error, &reading.tools))?;
             reading.show(&at, &stat, file, stop)
         })
         .await
-    }
-
-    fn concurrency(&self, _: &Value) -> Concurrency {
-        Concurrency::Shared
-    }
-
-    fn effects(&self, args: &Value, _: &CallPlace) -> Effects {
-        args::reads(args)
-    }
-
-    fn locations(&self, args: &Value) -> Vec<CallLocation> {
-        let path = args::text(args, "path").into();
-        vec![CallLocation { path, line: args.get("offset").and_then(Value::as_u64) }]
-    }
-
-    fn summary(&self, args: &Value) -> String {
-        let path = args::text(args, "path");
-        match args.get("offset").and_then(Value::as_u64) {
-            Some(from) if from > 1 => format!("read {path} from line {from}"),
-            Some(_) | None => format!("read {path}"),
-        }
     }
 }
 
