@@ -9,6 +9,7 @@ use zk_core::kernel::{BoxError, Cx, Plugin, Reach, Scope};
 use zk_core::model::Message;
 use zk_core::service::{ContextProducer, Files, PromptSection, Tool};
 
+use crate::files::mentions::Mentions;
 use crate::files::read_state::reader;
 use crate::guidance::ToolGuidance;
 use crate::options::ASKING;
@@ -63,8 +64,7 @@ impl ToolsPlugin {
             "recall" => Arc::new(Recall::new()),
             "shell" => {
                 let shell = Shell::new(options);
-                let has_jobs =
-                    options.only.as_ref().is_none_or(|only| only.iter().any(|name| name == "jobs"));
+                let has_jobs = names_tool(options.only.as_deref(), "jobs");
                 Arc::new(if has_jobs { shell.with_jobs(self.jobs.clone()) } else { shell })
             }
             "todo_read" => Arc::new(TodoRead::new(self.todos.clone())),
@@ -73,6 +73,11 @@ impl ToolsPlugin {
             _ => return None,
         })
     }
+}
+
+/// Whether a tool is among the wanted ones.
+fn names_tool(only: Option<&[String]>, name: &str) -> bool {
+    only.is_none_or(|only| only.iter().any(|wanted| wanted == name))
 }
 
 impl Plugin for ToolsPlugin {
@@ -96,6 +101,10 @@ impl Plugin for ToolsPlugin {
                 format!("there is no built-in tool `{name}`; there are {}", NAMES.join(", "))
             })?;
             scope.provide::<dyn Tool>(name, tool)?;
+        }
+        if names_tool(self.options.only.as_deref(), "read_file") {
+            let (read, state) = (ReadFile::new(&self.options, self.state.clone()), self.state.clone());
+            Mentions::new(read, ListFiles::new(), state).register(scope);
         }
         scope.provide_service(self.jobs.clone());
         scope.provide::<dyn ContextProducer>("jobs", Arc::new(RunningJobs(self.jobs.clone())))?;

@@ -14,13 +14,15 @@ mod guidance;
 mod handles;
 mod jobs;
 mod media;
+#[cfg(test)]
+mod mentions;
 mod no_search;
 mod outside;
 #[cfg(test)]
-mod path_corpus;
-mod person;
 mod outside_files;
 #[cfg(test)]
+mod path_corpus;
+mod person;
 mod read;
 mod recall;
 mod redact;
