@@ -6,7 +6,8 @@ use zk_core::kernel::Bus;
 use zk_core::service::Command;
 
 /// Names of zk's own commands: no file takes them, and without a person they are no prompts.
-pub const OWN_COMMANDS: [&str; 24] = [
+pub const OWN_COMMANDS: [&str; 25] = [
+    "add-dir",
     "cd",
     "clear",
     "compact",

@@ -88,6 +88,7 @@ fn provide_commands(
     commands.extend(window_commands(&opened.conversation));
     commands.push(job_commands::command());
     commands.push(directory::command(setup.phrases.add_directory));
+    commands.push(directory::add_command(factory.clone()));
     let warnings = provide_own(opened.agent.bus(), &commands);
     warnings.iter().for_each(|warning| setup.notices.show(warning));
 }

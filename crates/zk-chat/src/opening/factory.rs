@@ -1,4 +1,5 @@
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -153,6 +154,14 @@ pub trait ConversationFactory: Send + Sync {
     /// When a conversation could not begin with it.
     fn reread(&self) -> Result<Reread, BoxError> {
         Err("this program reads nothing that could be read anew".into())
+    }
+
+    /// Has the next [`reread`](Self::reread) work in another directory as well; gives its path.
+    ///
+    /// # Errors
+    /// When it is no directory, or the conversation cannot work elsewhere.
+    fn add_directory(&self, dir: &Path) -> Result<PathBuf, BoxError> {
+        Err(format!("this program cannot add {}", dir.display()).into())
     }
 
     /// The model that `name` means to the conversation of an agent, whose provider is opened where it is not there.

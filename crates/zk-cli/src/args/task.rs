@@ -211,6 +211,7 @@ impl Cli {
             mcp_configs: self.mcp_config,
             agents: self.agents,
             add_dirs: self.add_dir,
+            ..Launch::default()
         };
         let endpoint = GivenValues { base_url: self.base_url, api_key: self.api_key };
         Ok(Task { job, launch, endpoint, cwd: self.cwd })

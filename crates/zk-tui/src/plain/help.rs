@@ -23,7 +23,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
         ],
     ),
     ("model", &["model", "models", "provider", "thinking"]),
-    ("work", &["permissions", "tools", "jobs", "reload"]),
+    ("work", &["permissions", "tools", "jobs", "cd", "add-dir", "reload"]),
     ("screen", &["screen", "help"]),
 ];
 

@@ -1,4 +1,5 @@
 use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -33,7 +34,7 @@ const PHRASES: ProgramPhrases = ProgramPhrases {
     raise_output_limit: summary::RAISE_OUTPUT_LIMIT,
     allow_all: "--allow-all",
     resume: "zk --resume",
-    add_directory: "`zk --add-dir DIR` adds one",
+    add_directory: "`/add-dir DIR` adds one",
 };
 
 /// Opens conversations with what the program was started with, or with what was read anew since.
@@ -208,6 +209,10 @@ impl ConversationFactory for ChatFactory {
 
     async fn find_model(&self, name: &str, agent: &Agent) -> Result<NamedModel, BoxError> {
         Ok(models::find_model(&self.app, name, agent).await?)
+    }
+
+    fn add_directory(&self, dir: &Path) -> Result<PathBuf, BoxError> {
+        Ok(self.app.add_directory(dir)?)
     }
 
     async fn find_provider(&self, name: &str, model: Option<&str>, agent: &Agent) -> Result<Model, BoxError> {
