@@ -53,7 +53,7 @@ pub use keys::{Direction, Key, KeyDecoder, Keymap};
 pub use markdown::Markdown;
 pub use pick::{Asked, Completer, Offered, opens_picker};
 pub use question::{Frame, LineChoice, answer_keys};
-pub use row::{Looks, Row, Span, Style, Theme, Tone};
+pub use row::{Looks, Palette, PaletteError, Row, Span, Style, Theme, Tone};
 pub use screen_kind::ScreenKind;
 pub use term::{Input, Modes, NoticeForm, Queries, TerminalEnv, TerminalError, Typed};
 pub use transcript::Transcript;

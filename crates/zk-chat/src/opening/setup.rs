@@ -9,7 +9,7 @@ use zk_core::model::ThinkingLevel;
 use zk_core::service::{HostFiles, TurnCwd};
 use zk_tools::ToolsOptions;
 use zk_tui::plain::{Notices, Screen};
-use zk_tui::{Abilities, ScreenKind, TerminalEnv, term};
+use zk_tui::{Abilities, Palette, ScreenKind, TerminalEnv, Theme, term};
 
 use crate::screen::editor::EditorEnv;
 
@@ -44,6 +44,8 @@ pub struct ChatSetup {
     pub terminal: TerminalEnv,
     /// Name of the colours that are wanted.
     pub theme: Option<&'static str>,
+    /// Colours of the person's own, in the place of those.
+    pub palette: Option<Palette>,
     /// Screen that is wanted.
     pub screen: Option<ScreenKind>,
     /// Editor of the person, and the variables that it sees.
@@ -90,6 +92,7 @@ impl ChatSetup {
         Self {
             terminal: TerminalEnv::default(),
             theme: None,
+            palette: None,
             screen: None,
             editor: EditorEnv::new(|_| None),
             program_path: None,
@@ -118,7 +121,8 @@ impl ChatSetup {
 
     /// The screen of a conversation in plain lines.
     pub(crate) fn plain_screen(&self) -> Screen {
-        Screen::stdout(&self.terminal).with_theme(term::theme(&self.terminal, self.theme))
+        let theme = term::theme(&self.terminal, self.theme);
+        Screen::stdout(&self.terminal).with_theme(self.own_colours(theme).unwrap_or(theme))
     }
 
     /// The screen that is wanted, as far as the terminal can draw it.
@@ -131,6 +135,16 @@ impl ChatSetup {
         // Files of another machine cannot be opened on this one.
         let workspace = (self.execution_place == ExecutionPlace::ThisMachine)
             .then(|| self.cwd.display().to_string().into());
-        term::abilities(&self.terminal, self.theme, workspace)
+        let mut abilities = term::abilities(&self.terminal, self.theme, workspace);
+        if let Some(own) = self.own_colours(abilities.looks.theme) {
+            abilities.looks.theme = own;
+            abilities.follows_ground = false;
+        }
+        abilities
+    }
+
+    /// The colours of the person's own in the place of a theme, unless the terminal is to have none.
+    fn own_colours(&self, theme: Theme) -> Option<Theme> {
+        self.palette.filter(|_| theme != Theme::Mono).map(Theme::Own)
     }
 }

@@ -3,11 +3,12 @@ use std::path::PathBuf;
 use crate::env::Env;
 
 /// Entries that zk reads of its directory of settings: all of it decides what runs, or what models are told.
-const IN_CONFIG: [&str; 11] = [
+const IN_CONFIG: [&str; 12] = [
     "settings.toml",
     "approvals.toml",
     "keys.toml",
     "presets",
+    "themes",
     "prompts",
     "skills",
     "commands",

@@ -73,14 +73,14 @@ fn a_question_on_the_inline_screen_is_not_answered_by_typing() {
 fn a_wrong_theme_screen_keymap_or_size_is_said_in_a_line_each_and_the_conversation_goes_on() {
     let server = counting();
     let person = Person::asking(&server);
-    person.settings("theme = \"x\"\nscreen = 7\n");
+    person.settings("theme = \"x\\u001b[2J\"\nscreen = 7\n");
     std::fs::write(person.home().join("keys.toml"), "pager = [\"no such key\"]\nnothing = 1\n= broken\n")
         .unwrap();
     let command = format!("stty rows 0 cols 0; exec env -u ZK_SCREEN {} 'first one'", program().display());
     let Some(mut terminal) = Terminal::run(&person, &command) else { return };
     terminal.see("Answer 1 to: first one");
     for said in [
-        "`theme` cannot be \"x\"",
+        "`theme` cannot be",
         "`screen` cannot be 7",
         "keys.toml",
         "the terminal does not say how large it is: 80 columns and 24 rows are assumed",

@@ -1,11 +1,13 @@
 //! Rows: text that is safe on a terminal, by type.
 
 mod link;
+mod palette;
 mod style;
 
 use zk_view::sanitise;
 
 use self::link::Link;
+pub use self::palette::{Palette, PaletteError};
 pub use self::style::{Style, Theme, Tone};
 use crate::text::{columns, graphemes};
 

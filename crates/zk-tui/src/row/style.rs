@@ -1,3 +1,7 @@
+use std::borrow::Cow;
+
+use super::palette::Palette;
+
 /// Colour of text, by meaning of the palette: a terminal chooses what it looks like.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
@@ -29,13 +33,18 @@ pub enum Theme {
     ColourBlind,
     /// None.
     Mono,
+    /// Those of a file.
+    Own(Palette),
 }
 
 impl Theme {
     /// The code of a tone, behind `ESC [`; nothing for the terminal's own colour.
-    fn code(self, tone: Tone) -> Option<&'static str> {
-        match (self, tone) {
-            (Self::Mono, _) | (_, Tone::Plain) => None,
+    pub(super) fn code(self, tone: Tone) -> Option<Cow<'static, str>> {
+        if let Self::Own(palette) = self {
+            return palette.code(tone).map(Cow::Owned);
+        }
+        let code = match (self, tone) {
+            (Self::Mono | Self::Own(_), _) | (_, Tone::Plain) => None,
             (Self::ColourBlind, Tone::Red) => Some("38;5;166"),
             (Self::ColourBlind, Tone::Green) => Some("38;5;33"),
             (Self::ColourBlind, Tone::Yellow) => Some("38;5;136"),
@@ -48,7 +57,8 @@ impl Theme {
             (Self::Dark, Tone::Yellow) => Some("33"),
             (Self::Dark, Tone::Cyan) => Some("36"),
             (Self::Dark | Self::Light | Self::ColourBlind, Tone::Magenta) => Some("35"),
-        }
+        };
+        code.map(Cow::Borrowed)
     }
 }
 
@@ -104,7 +114,8 @@ impl Style {
             (self.underline, "4"),
             (self.strike, "9"),
         ];
-        let codes = flags.into_iter().filter_map(|(is_on, code)| is_on.then_some(code)).chain(tone);
+        let flags = flags.into_iter().filter_map(|(is_on, code)| is_on.then_some(code));
+        let codes = flags.chain(tone.as_deref());
         out.push_str("\u{1b}[");
         for (at, code) in codes.enumerate() {
             if at > 0 {

@@ -14,7 +14,7 @@ use zk_view::Block;
 
 use super::sessions::ChatSessions;
 use super::trust_question::Unapproved;
-use super::{key_file, models};
+use super::{key_file, models, theme_file};
 use crate::app::AppContext;
 use crate::args::Resume;
 use crate::compose::{self, HostOptions};
@@ -52,9 +52,13 @@ impl ChatFactory {
             ContextName::Docker(_) => ExecutionPlace::Container,
             ContextName::Remote(_) | ContextName::Ssh(_) => ExecutionPlace::OtherMachine,
         };
+        let theme = app.settings.program.theme.as_ref();
         let setup = ChatSetup {
             terminal: app.work.machine.env.terminal(),
-            theme: app.settings.program.theme.map(ThemeName::name),
+            theme: theme.and_then(ThemeName::built_in),
+            palette: theme
+                .and_then(ThemeName::file)
+                .and_then(|name| theme_file::read(&app.work.machine, name)),
             screen: app.settings.program.screen.map(ScreenName::kind),
             editor: EditorEnv::new(|name| app.work.machine.env.get(name).map(OsStr::to_owned)),
             program_path: app.work.machine.env.get("PATH").map(OsStr::to_owned),
@@ -207,12 +211,12 @@ impl ConversationFactory for ChatFactory {
         Ok(Reread { factory: Arc::new(Self::new(app, self.resume.clone())), warnings })
     }
 
-    async fn find_model(&self, name: &str, agent: &Agent) -> Result<NamedModel, BoxError> {
-        Ok(models::find_model(&self.app, name, agent).await?)
-    }
-
     fn add_directory(&self, dir: &Path) -> Result<PathBuf, BoxError> {
         Ok(self.app.add_directory(dir)?)
+    }
+
+    async fn find_model(&self, name: &str, agent: &Agent) -> Result<NamedModel, BoxError> {
+        Ok(models::find_model(&self.app, name, agent).await?)
     }
 
     async fn find_provider(&self, name: &str, model: Option<&str>, agent: &Agent) -> Result<Model, BoxError> {

@@ -4,6 +4,7 @@ mod factory;
 mod key_file;
 mod models;
 mod sessions;
+mod theme_file;
 mod trust_question;
 
 use std::sync::Arc;
