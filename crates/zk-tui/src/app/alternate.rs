@@ -175,6 +175,7 @@ impl App {
             Key::Move { to: Direction::PageUp, .. } if !has_card => pager.up(page, log, view),
             Key::Move { to: Direction::PageDown, .. } if !has_card => pager.down(page, log, view),
             Key::Enter => {
+            Key::Wheel { up } => pager.turn_wheel(*up, log, view),
                 pager.follow();
                 return false;
             }

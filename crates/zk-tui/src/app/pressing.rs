@@ -22,6 +22,10 @@ impl App {
                 self.hear(key);
                 continue;
             }
+            if let Key::Wheel { .. } = key {
+                self.turn_wheel(key, now);
+                continue;
+            }
             self.shows_keys = false;
             // Text is taken in as a whole, so that a line end within it is known; before anything else acts.
             if !self.is_text(key) {
@@ -44,7 +48,7 @@ impl App {
                 (_, key) if self.press_full_screen(key) => {}
                 (_, Key::Ctrl('o')) => self.open_picker(PickerKind::Commands),
                 (_, Key::Ctrl('t')) => self.open_pager(Reading::All),
-                (_, Key::Escape) => self.escape(&mut actions),
+                (_, Key::Escape) => self.escape(now, &mut actions),
                 (_, Key::Ctrl('c')) => self.interrupt(now, &mut actions),
                 (_, Key::BackTab) => actions.push(Action::NextMode),
                 (_, key) if is_part_of_text(key) => text.push(key.clone()),
@@ -56,6 +60,15 @@ impl App {
             self.press_typed(&settled, is_burst, now, &mut actions);
         }
         actions
+    }
+
+    /// The wheel moves what is read, and nothing of what is typed or asked.
+    fn turn_wheel(&mut self, key: &Key, now: Duration) {
+        if self.layer() == Layer::Pager {
+            self.press_pager(key, now);
+        } else {
+            self.press_full_screen(key);
+        }
     }
 
     /// Takes in what a terminal says of itself.

@@ -14,9 +14,10 @@ pub(crate) struct FullScreen {
 
 /// Goes to the alternate screen, and back. Terminals keep what is asked of their keys for each screen apart. The wheel of a
 /// mouse shall not count as arrow keys (mode 1007), which would move in what is typed: how that was is saved and restored;
-/// it is on where a terminal cannot save it.
-pub(crate) const ENTER: &str = "\u{1b}[?1049h\u{1b}[>1u\u{1b}[?1007s\u{1b}[?1007l";
-pub(crate) const LEAVE: &str = "\u{1b}[<u\u{1b}[?1007h\u{1b}[?1007r\u{1b}[?1049l";
+/// it is on where a terminal cannot save it. The wheel is reported instead, as buttons are (modes 1000 and 1006); with Shift
+/// held, terminals select text as usual.
+pub(crate) const ENTER: &str = "\u{1b}[?1049h\u{1b}[>1u\u{1b}[?1007s\u{1b}[?1007l\u{1b}[?1000h\u{1b}[?1006h";
+pub(crate) const LEAVE: &str = "\u{1b}[?1006l\u{1b}[?1000l\u{1b}[<u\u{1b}[?1007h\u{1b}[?1007r\u{1b}[?1049l";
 
 impl FullScreen {
     /// Forgets what the screen shows.

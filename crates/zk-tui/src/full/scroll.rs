@@ -47,6 +47,9 @@ pub(crate) struct Pager {
 }
 
 /// The keys of a pager, and what each does.
+/// Rows of one notch of the wheel.
+const WHEEL_ROWS: usize = 3;
+
 const KEYS: [(&str, &str); 12] = [
     ("q Esc Ctrl-C Ctrl-T", "back to the conversation"),
     ("↑ ↓ k j", "a row up or down"),
@@ -169,6 +172,10 @@ impl Pager {
         self.note = None;
         if std::mem::take(&mut self.shows_keys) && *key == Key::Char('?') {
             return PagerKey::Done;
+        if let Key::Wheel { up } = key {
+            self.turn_wheel(*up, log, view);
+            return PagerKey::Done;
+        }
         }
         if let Some(words) = &mut self.typing {
             match key {
@@ -234,6 +241,14 @@ impl Pager {
 
     /// Goes up by rows.
     pub(crate) fn up(&mut self, rows: usize, log: &Log, view: &View) {
+    /// Goes as far as one notch of the wheel.
+    pub(crate) fn turn_wheel(&mut self, up: bool, log: &Log, view: &View) {
+        match up {
+            true => self.up(WHEEL_ROWS, log, view),
+            false => self.down(WHEEL_ROWS, log, view),
+        }
+    }
+
         let mut position = self.top.unwrap_or_else(|| self.last_top(log, view));
         let mut left = rows;
         while left > 0 {

@@ -233,6 +233,7 @@ fn describe(key: &Key) -> String {
         | Key::Back
         | Key::Delete
         | Key::Synchronized(_)
+        | Key::Wheel { .. }
         | Key::Ground { .. }
         | Key::Size { .. }
         | Key::Version(_)

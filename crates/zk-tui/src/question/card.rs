@@ -375,6 +375,7 @@ pub(crate) fn press_buffer(buffer: &mut Buffer, key: &Key) {
         | Key::Size { .. }
         | Key::Version(_)
         | Key::Answered
+        | Key::Wheel { .. }
         | Key::Focus(_) => {}
     }
 }
