@@ -57,4 +57,4 @@ pub use row::{Looks, Palette, PaletteError, Row, Span, Style, Theme, Tone};
 pub use screen_kind::ScreenKind;
 pub use term::{Input, Modes, NoticeForm, Queries, TerminalEnv, TerminalError, Typed};
 pub use transcript::Transcript;
-pub use view::ModelFacts;
+pub use view::{ModelFacts, Renderers, TableFences};

@@ -1,8 +1,9 @@
 //! Actions of the screen for a person beside drawing.
 
+use zk_core::service::{Exec, Renderer};
 use zk_tools::Jobs;
 use zk_tui::plain::LineEditor;
-use zk_tui::{Action, App, Modes, Queries, ScreenKind, Style};
+use zk_tui::{Action, App, Modes, Queries, Renderers, ScreenKind, Style};
 use zk_view::{Intent, NoteLevel};
 
 use super::editor::Editing;
@@ -16,6 +17,18 @@ use crate::opening::error::ChatError;
 impl InlineScreen {
     pub(crate) async fn act(
         &mut self,
+    /// Title of the terminal: the program, and the directory that is worked in.
+    pub(crate) fn title(&self) -> String {
+        let directory = self.setup.cwd.file_name().unwrap_or_default().to_string_lossy();
+        format!("zk · {directory}")
+    }
+
+    /// The renderers that plugins of the conversation offer.
+    pub(crate) fn renderers(&self) -> Renderers {
+        let opened = self.opened.clone();
+        Renderers::new(move |name| opened.get()?.agent.bus().item::<dyn Renderer>(name))
+    }
+
         action: Action,
         app: &mut App,
         editor: &mut LineEditor,

@@ -169,7 +169,10 @@ impl InlineScreen {
         let completer = self.completer();
         let app = App::new(self.view.view(), Modes::size(), abilities, editor.history(), completer);
         let mut app = app.masked_by(mask).with_keys(keymap).with_recall(editor.recall());
-        app = app.with_commands_beside_runs(is_harmless).with_prompt_commands(makes_prompt);
+        app = app
+            .with_renderers(self.renderers())
+            .with_commands_beside_runs(is_harmless)
+            .with_prompt_commands(makes_prompt);
         said.iter().chain(&Modes::size_remark()).for_each(|line| app.print(Style::YELLOW, line));
         app.give_back(&draft);
         if let Some(lost) = drafts.take_lost() {

@@ -28,11 +28,12 @@ use zk_providers::settings::RetrySettings;
 use zk_providers::{Auth, Connection, Http, SetupError, VendorDialect};
 use zk_session::{DumpFiles, FileBlobs};
 use zk_tools::{OutputHandles, PlanModes, RedactResults, ToolsOptions, ToolsPlugin, VisibleTags};
+use zk_tui::TableFences;
 use zk_view::ViewDriver;
 
-use crate::app::{AppContext, Machine, Shared, Workplace};
 pub(crate) use self::reachable_files::files;
 use self::reachable_files::outside_files;
+use crate::app::{AppContext, Machine, Shared, Workplace};
 use crate::containment::Containment;
 use crate::credentials;
 use crate::exit::{Failure, Outcome};
@@ -142,11 +143,12 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     plugins.push(Arc::new(ToolsPlugin::new(tools)));
     // Behind the tools: a hook at the end of the conversation still finds its jobs.
     plugins.extend(hooks::plugin(&app.work, &app.settings, own, modes));
-    plugins.extend::<[Arc<dyn Plugin>; 6]>([
+    plugins.extend::<[Arc<dyn Plugin>; 7]>([
         Arc::new(gate),
         Arc::new(judge.clone()),
         Arc::new(RedactResults::new(app.work.machine.redactor.clone())),
         Arc::new(VisibleTags),
+        Arc::new(TableFences),
         Arc::new(JobRows(host.view.clone())),
         Arc::new(host.view),
     ]);

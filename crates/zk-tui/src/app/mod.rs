@@ -28,7 +28,7 @@ use crate::question::CardState;
 use crate::row::{Row, Style};
 use crate::text::wrap;
 use crate::transcript::Transcript;
-use crate::view::ModelFacts;
+use crate::view::{ModelFacts, Renderers};
 
 /// The least time between two frames of what streams: 50 a second.
 const FRAME_INTERVAL: Duration = Duration::from_millis(20);
@@ -159,8 +159,14 @@ impl App {
             is_busy: false,
             hint: None,
             timing: Timing::default(),
-            output: Output { is_dirty: true, is_left: false, pending: String::new() },
-            host: Host { completer, mask: |_| None, is_harmless: |_| false, makes_prompt: |_| false },
+            output: Output { is_dirty: true, is_left: false, pending: String::new(), title: None },
+            host: Host {
+                completer,
+                mask: |_| None,
+                is_harmless: |_| false,
+                makes_prompt: |_| false,
+                renderers: Renderers::default(),
+            },
             alternate: Alternate::default(),
             model: ModelFacts::default(),
             is_focused: None,
@@ -198,6 +204,14 @@ impl App {
     /// Has whoever looks for an earlier text find those of other processes too.
     #[must_use]
     pub fn with_recall(mut self, recall: Recall) -> Self {
+    /// Has blocks and fences drawn by those who know them.
+    #[must_use]
+    pub fn with_renderers(mut self, renderers: Renderers) -> Self {
+        self.transcript.set_renderers(renderers.clone());
+        self.host.renderers = renderers;
+        self
+    }
+
         self.history.recall_with(recall);
         self
     }

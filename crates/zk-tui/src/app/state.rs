@@ -6,6 +6,7 @@ use crate::edit::Vim;
 use crate::full::{FullScreen, Pager};
 use crate::keys::Keymap;
 use crate::pick::Completer;
+use crate::view::Renderers;
 
 /// Keys of the composer.
 #[derive(Default)]
@@ -59,6 +60,7 @@ pub(super) struct Alternate {
     /// The alternate screen, while it is in use.
     pub(super) screen: Option<FullScreen>,
     /// Part of the conversation that the alternate screen shows, while it is wanted.
+    pub(super) renderers: Renderers,
     pub(super) pager: Option<Pager>,
     /// The person wants the alternate screen for all of the conversation.
     pub(super) is_full: bool,

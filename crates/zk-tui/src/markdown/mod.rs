@@ -14,12 +14,14 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use zk_core::service::RenderInput;
+
 use self::growing_table::GrowingTable;
 use self::highlight::{COLOURED, Highlighter};
 use self::lines::{Fence, Starts, indent_of, starts};
 use self::render::{Item, render};
 use crate::row::{Row, Style};
-use crate::view::counted;
+use crate::view::{Renderers, counted};
 
 /// Bytes of an open block after which it is cut: what one frame may have to draw.
 const MAX_OPEN: usize = 16 * 1024;
@@ -52,6 +54,7 @@ pub struct Markdown {
     joins: bool,
     /// Bytes of code that are still coloured.
     colours_left: usize,
+    renderers: Renderers,
 }
 
 #[derive(Debug)]
@@ -68,6 +71,8 @@ enum Open {
         blank: bool,
     },
     Fence(Fence, Highlighter),
+    /// Code that a renderer draws once it is complete, with what the fence says of it.
+    Held(Fence, String),
     /// A table whose columns are fixed.
     Table(GrowingTable),
 }
@@ -88,7 +93,15 @@ impl Markdown {
             began: false,
             joins: false,
             colours_left: COLOURED,
+            renderers: Renderers::default(),
         }
+    }
+
+    /// Has fences drawn by those who know their languages.
+    #[must_use]
+    pub fn with_renderers(mut self, renderers: Renderers) -> Self {
+        self.renderers = renderers;
+        self
     }
 
     /// Draws for another width from now on; what is drawn already stays.
@@ -148,6 +161,11 @@ impl Markdown {
         if matches!(self.open, Open::Table(_)) {
             return Vec::new();
         }
+        if let Open::Held(_, info) = &self.open {
+            let lines = counted(self.source.lines().count() as u64, "line");
+            rows.push(Row::of(Style::DIM, &format!("┄ {info}, {lines} so far")));
+            return rows;
+        }
         let source = format!("{}{}", self.source, self.partial);
         if source.trim().is_empty() {
             return Vec::new();
@@ -165,7 +183,9 @@ impl Markdown {
     }
 
     fn separator(&self) -> Vec<Row> {
-        let wanted = self.began && !self.joins && !matches!(self.open, Open::Fence(..) | Open::Table(_));
+        let wanted = self.began
+            && !self.joins
+            && !matches!(self.open, Open::Fence(..) | Open::Held(..) | Open::Table(_));
         if wanted { vec![Row::default()] } else { Vec::new() }
     }
 
@@ -177,6 +197,7 @@ impl Markdown {
             | Open::Quote
             | Open::Indented { .. }
             | Open::Fence(..)
+            | Open::Held(..)
             | Open::Table(_) => Item::default(),
         }
     }
@@ -191,7 +212,7 @@ impl Markdown {
             }
             let (part, more) = rest.split_at(at);
             self.line(part);
-            if !matches!(self.open, Open::Fence(..)) {
+            if !matches!(self.open, Open::Fence(..) | Open::Held(..)) {
                 self.close();
                 self.joins = true;
             }
@@ -212,6 +233,18 @@ impl Markdown {
                 self.open = Open::Nothing;
             } else {
                 self.ready.push(highlighter.line(&fence.strip(line)));
+            }
+            return;
+        }
+        if let Open::Held(fence, _) = &self.open {
+            if fence.is_closed_by(line) {
+                self.close();
+                return;
+            }
+            self.source.push_str(&fence.strip(line));
+            self.source.push('\n');
+            if self.source.len() > RenderInput::MAX_BYTES {
+                self.draw_as_code();
             }
             return;
         }
@@ -253,7 +286,7 @@ impl Markdown {
             Open::Item { blank, .. } => {
                 indent_of(line) >= WITHIN_ITEM || (!*blank && matches!(starts(line), Starts::Text))
             }
-            Open::Fence(..) => return,
+            Open::Fence(..) | Open::Held(..) => return,
         };
         if goes_on {
             self.source.push_str(line);
@@ -295,6 +328,7 @@ impl Markdown {
             | Open::Quote
             | Open::Indented { .. }
             | Open::Fence(..)
+            | Open::Held(..)
             | Open::Table(_) => None,
         };
         self.close();
@@ -307,6 +341,11 @@ impl Markdown {
                     self.ready.push(Row::default());
                 }
                 (self.began, self.joins) = (true, false);
+                if self.renderers.has_fence(fence.info(line)) {
+                    let info = fence.info(line).to_owned();
+                    self.open = Open::Held(fence, info);
+                    return;
+                }
                 let highlighter = Highlighter::of(fence.info(line)).within(self.colours_left);
                 self.open = Open::Fence(fence, highlighter);
                 return;
@@ -333,8 +372,29 @@ impl Markdown {
         self.source.push_str(line);
     }
 
+    /// Draws what is there of a fence that was held as code is drawn, and goes on so.
+    fn draw_as_code(&mut self) {
+        let Open::Held(fence, info) = std::mem::replace(&mut self.open, Open::Nothing) else { return };
+        let mut highlighter = Highlighter::of(&info).within(self.colours_left);
+        let source = std::mem::take(&mut self.source);
+        self.ready.extend(source.lines().map(|line| highlighter.line(line)));
+        self.open = Open::Fence(fence, highlighter);
+    }
+
     /// Draws the open block as it stays.
     fn close(&mut self) {
+        if let Open::Held(_, info) = &self.open {
+            match self.renderers.fence(info, &self.source, self.width) {
+                Some(rows) => self.ready.extend(rows),
+                None => {
+                    self.draw_as_code();
+                    if let Open::Fence(_, highlighter) = &self.open {
+                        self.colours_left = highlighter.left();
+                    }
+                }
+            }
+            self.source.clear();
+        }
         if !self.source.trim().is_empty() {
             let rows = self.separator();
             self.ready.extend(rows);
