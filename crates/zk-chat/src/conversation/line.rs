@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use zk_agent::RunOptions;
 use zk_core::kernel::Cx;
-use zk_core::model::{AgentError, Block, Message, Role, StopReason};
+use zk_core::model::{AgentError, Block, MENTIONED_BY, Message, Role, StopReason};
 use zk_core::service::{Command, CommandOutcome, Conversation, UiAnswer, match_command};
 use zk_skills::{CommandFilesPlugin, Skills};
 use zk_tui::Style;
@@ -55,6 +55,13 @@ impl Chat {
             .filter(|name| !name.contains(':'))
             .map(|name| format!("/{name}"))
             .collect()
+    }
+
+    /// Whether a line is a prompt that begins with a skill which there is.
+    pub(crate) fn begins_with_skill(&self, line: &str) -> bool {
+        let name = line.trim_start_matches('/').split_whitespace().next().unwrap_or_default();
+        let cx = self.conversation.command_cx();
+        name.starts_with("skill:") && cx.item::<dyn Command>(name).is_some()
     }
 
     /// Waits for the turn to read a line: a question that is asked is answered first. Escape and Ctrl-C decline it.
@@ -331,6 +338,11 @@ impl Chat {
         let is_it = |message: &Arc<Message>| {
             message.role == Role::User && message.injected_by.is_none() && message.text() == prompt
         };
-        self.agent.history().last().is_some_and(is_it)
+        // What was attached to it stands behind it.
+        let is_attached = |message: &&Arc<Message>| {
+            let by = message.injected_by.as_deref().unwrap_or_default();
+            by.starts_with(MENTIONED_BY) || by.starts_with("skill:")
+        };
+        self.agent.history().iter().rev().find(|message| !is_attached(message)).is_some_and(is_it)
     }
 }

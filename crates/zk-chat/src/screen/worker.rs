@@ -153,7 +153,10 @@ impl Worker {
     async fn line(&self, chat: &Chat, line: &str) -> LineOutcome {
         let is_command = line.starts_with(['/', '!']);
         if is_command {
-            chat.screen.line(Style::BOLD, &format!("› {line}"));
+            // A skill that is asked for is part of a prompt, which is drawn itself.
+            if !chat.begins_with_skill(line) {
+                chat.screen.line(Style::BOLD, &format!("› {line}"));
+            }
             self.tell(HostEvent::Busy(true));
         }
         let outcome = chat.handle_line(line).await;

@@ -7,7 +7,7 @@ use zk_view::{
 
 use crate::row::Style;
 pub use crate::view::status_line as status;
-use crate::view::{counted, silence};
+use crate::view::{attached, counted, silence};
 
 /// The longest line of a result that is shown, in characters.
 const MAX_LINE_CHARS: usize = 120;
@@ -39,10 +39,11 @@ fn content(content: &Content) -> Vec<(Style, String)> {
     match content {
         Content::User { text, attachments } => {
             let mut lines: Vec<_> = plain(&format!("› {}", text.as_str().trim_end()));
-            if *attachments > 0 {
-                lines.push((Style::DIM, format!("  ({})", counted(u64::from(*attachments), "attachment"))));
-            }
+            lines.extend(attached::attachments(text, *attachments).map(|line| (Style::DIM, line)));
             lines
+        }
+        Content::Injected { by, text } if attached::folded(by, text).is_some() => {
+            vec![(Style::DIM, attached::folded(by, text).unwrap_or_default())]
         }
         Content::Injected { by, text } => plain(&format!("› ({by}) {}", text.as_str().trim_end())),
         Content::Answer { text, end } => {

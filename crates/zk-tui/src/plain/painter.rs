@@ -11,6 +11,7 @@ use super::screen::Screen;
 use super::shared_screen::SharedScreen;
 use super::status_line::StatusLine;
 use crate::row::Style;
+use crate::view::attached::folded;
 
 /// Draws a conversation in lines: the answer as it streams, calls and their results below each other, and what goes
 /// on now in a status line.
@@ -189,6 +190,9 @@ impl Painter {
                 }
             }
             Content::Provider { .. } if is_own && block.closed => self.lines(&lines::block(block)),
+            Content::Injected { by, text } if is_own && block.closed && folded(by, text).is_some() => {
+                self.lines(&lines::block(block));
+            }
             Content::Plugin(_) | Content::Note { .. } if block.closed => self.lines(&lines::block(block)),
             Content::Answer { .. }
             | Content::Thinking { .. }

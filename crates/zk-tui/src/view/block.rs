@@ -1,7 +1,7 @@
 use zk_core::service::RunStatus;
 use zk_view::{Block, Body, Call, CallState, Content, Form, NoteLevel, PluginBlock, RunEnd, Text};
 
-use super::counted;
+use super::{attached, counted};
 use crate::row::{Row, Style};
 use crate::text::{clip, wrap};
 
@@ -48,6 +48,7 @@ pub(crate) fn kind(block: &Block) -> Kind {
         Content::Plugin(_) => Kind::Prose,
         Content::Provider { text } if is_own && !text.is_empty() => Kind::Log,
         Content::Thinking { .. } | Content::End(_) if is_own => Kind::Log,
+        Content::Injected { by, text } if is_own && attached::folded(by, text).is_some() => Kind::Log,
         Content::User { .. }
         | Content::Injected { .. }
         | Content::Answer { .. }
@@ -74,13 +75,12 @@ pub(crate) fn block_rows(block: &Block, width: usize, detail: Detail) -> Vec<Row
     let rows = match &block.content {
         Content::User { text, attachments } => {
             let mut rows = prompt("› ", text, width);
-            if *attachments > 0 {
-                rows.push(Row::of(
-                    Style::DIM,
-                    &format!("  ({})", counted(u64::from(*attachments), "attachment")),
-                ));
-            }
+            rows.extend(attached::attachments(text, *attachments).map(|row| Row::of(Style::DIM, &row)));
             rows
+        }
+        Content::Injected { by, text } if detail == Detail::Short && attached::folded(by, text).is_some() => {
+            let folded = attached::folded(by, text).unwrap_or_default();
+            wrap(&Row::of(Style::DIM, &folded), &Row::default(), &Row::of(Style::DIM, "    "), width)
         }
         Content::Injected { by, text } => prompt(&format!("› ({by}) "), text, width),
         Content::Thinking { text } => {
