@@ -259,6 +259,7 @@ impl InlineScreen {
             }
             app.set_model(self.model());
             if editing.is_none() {
+            app.set_title(&self.title());
                 self.follow_terminal(&mut app).map_err(cannot)?;
                 if let Some(input) = input.as_ref().filter(|_| is_unread && !self.is_away) {
                     is_unread = false;

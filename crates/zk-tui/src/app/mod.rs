@@ -408,7 +408,7 @@ impl App {
         self.output.is_left = true;
         self.timing.asked = None;
         self.screen.doubt();
-        let back = std::mem::take(&mut self.output.pending) + &self.leave_alternate();
+        let back = std::mem::take(&mut self.output.pending) + &self.leave_alternate() + self.restore_title();
         let closed = self.transcript.take_closed(0);
         let closed = self.masked(closed);
         let shown = self.screen.frame(&closed, &[], Some(Caret::default()));
@@ -428,6 +428,7 @@ impl App {
         if let Some(card) = self.focus.card_mut() {
             card.resize(size.width, card_room(size), now);
             card.redrawn(size.width, now);
+        self.output.title = None;
         }
         self.output.is_dirty = true;
     }

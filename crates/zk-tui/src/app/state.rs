@@ -50,6 +50,8 @@ pub(super) struct Output {
 pub(super) struct Host {
     pub(super) completer: Completer,
     pub(super) mask: Mask,
+    /// Title that the terminal shows.
+    pub(super) title: Option<String>,
     pub(super) is_harmless: IsHarmless,
     pub(super) makes_prompt: IsHarmless,
 }
