@@ -7,16 +7,16 @@ use zk_tui::{Action, App, Modes, Queries, Renderers, ScreenKind, Style};
 use zk_view::{Intent, NoteLevel};
 
 use super::editor::Editing;
-use super::host_messages::{HostRequest, Made};
+use super::host_messages::{HostEvent, HostRequest, Made};
 use super::inline::{Edited, InlineScreen};
 use crate::commands::job_commands;
+use crate::conversation::clipboard_image::read_clipboard_image;
 use crate::conversation::commands_during_run;
 use crate::conversation::effects::EffectHost;
 use crate::opening::error::ChatError;
+use crate::opening::person_exec::PersonExec;
 
 impl InlineScreen {
-    pub(crate) async fn act(
-        &mut self,
     /// Title of the terminal: the program, and the directory that is worked in.
     pub(crate) fn title(&self) -> String {
         let directory = self.setup.cwd.file_name().unwrap_or_default().to_string_lossy();
@@ -29,6 +29,8 @@ impl InlineScreen {
         Renderers::new(move |name| opened.get()?.agent.bus().item::<dyn Renderer>(name))
     }
 
+    pub(crate) async fn act(
+        &mut self,
         action: Action,
         app: &mut App,
         editor: &mut LineEditor,
@@ -59,6 +61,7 @@ impl InlineScreen {
             Action::Hurry => _ = self.setup.limits.skip_waits(),
             Action::Job { id, kill } => self.job(&id, kill),
             Action::Attach(path) => self.attach(&path, app),
+            Action::PasteImage => self.paste_image(app),
             Action::NextMode => self.keyboard.back_tab(),
             Action::Remember(text) => editor.remember(&text),
             Action::Suspend => self.suspend(app, true).map_err(ChatError::TerminalAfterStop)?,
@@ -109,6 +112,40 @@ impl InlineScreen {
                 app.insert(path);
                 app.print(Style::YELLOW, &why);
             }
+        }
+    }
+
+    /// Reads the image in the clipboard beside everything else, where the model sees images.
+    fn paste_image(&self, app: &mut App) {
+        let Some(opened) = self.opened.get() else {
+            return app.set_hint("an image can be pasted once the conversation has begun");
+        };
+        let model = opened.agent.model();
+        if !model.capabilities.vision {
+            return app.print(Style::YELLOW, &format!("{} does not see images", model.reference()));
+        }
+        let bus = opened.agent.bus();
+        let person = bus.service::<PersonExec>().map(|person| person.0.clone());
+        let Some(exec) = person.or_else(|| bus.service::<dyn Exec>()) else {
+            return app.set_hint("nothing here can read the clipboard: paste the path of an image file");
+        };
+        app.set_hint("reading the clipboard …");
+        let (setup, notes) = (self.setup.clone(), self.notes.clone());
+        tokio::spawn(async move {
+            let path = setup.program_path.clone().unwrap_or_default();
+            let image = read_clipboard_image(&*exec, &path, &setup.editor.display(), &setup.cwd).await;
+            // The screen may have ended.
+            let _ = notes.send(HostEvent::Image(image));
+        });
+    }
+
+    /// Attaches the image of the clipboard, or says why there is none.
+    pub(crate) fn attach_pasted(&self, image: Result<Vec<u8>, String>, app: &mut App) {
+        app.clear_hint();
+        let Some(opened) = self.opened.get() else { return };
+        match image.and_then(|bytes| opened.attachments.add_unnamed(&bytes)) {
+            Ok(mark) => app.attach(&mark),
+            Err(why) => app.print(Style::YELLOW, &why),
         }
     }
 

@@ -20,13 +20,14 @@ use crate::opening::setup::ChatSetup;
 const AWAY: Duration = Duration::from_millis(250);
 
 /// Variables that an editor sees beside those of every command: how to draw, and where its settings are.
-const GRANTED: [&str; 12] = [
+const GRANTED: [&str; 13] = [
     "TERM",
     "COLORTERM",
     "TERMINFO",
     "DISPLAY",
     "WAYLAND_DISPLAY",
     "XDG_RUNTIME_DIR",
+    "XAUTHORITY",
     "XDG_CONFIG_HOME",
     "XDG_DATA_HOME",
     "VIMINIT",
@@ -34,6 +35,9 @@ const GRANTED: [&str; 12] = [
     "EMACS_SERVER_FILE",
     "TMUX",
 ];
+
+/// Variables of [`GRANTED`] that say where the display is.
+const DISPLAY: [&str; 4] = ["DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "XAUTHORITY"];
 
 /// Size limit of drafts and edited prompts, in bytes.
 pub(crate) const MAX_DRAFT_BYTES: usize = 64 << 20;
@@ -52,6 +56,12 @@ impl EditorEnv {
         let command = ["VISUAL", "EDITOR"].into_iter().find_map(|name| found(name)?.into_string().ok());
         let granted = GRANTED.iter().filter_map(|name| Some((*name, found(name)?)));
         Self { command: command.unwrap_or_else(|| "vi".to_owned()), granted: granted.collect() }
+    }
+
+    /// Variables that programs of the person's display need.
+    pub(crate) fn display(&self) -> Vec<(&'static str, OsString)> {
+        let is_of_display = |name: &str| DISPLAY.contains(&name);
+        self.granted.iter().filter(|(name, _)| is_of_display(name)).cloned().collect()
     }
 }
 

@@ -29,6 +29,8 @@ pub(crate) enum HostEvent {
     Full(bool),
     /// Names were found that may be typed.
     Names,
+    /// An image of the clipboard, or why there is none.
+    Image(Result<Vec<u8>, String>),
     /// A text for the clipboard.
     Copy(String),
     /// The person is to choose the session to go on with.

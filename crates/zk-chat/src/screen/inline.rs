@@ -223,6 +223,7 @@ impl InlineScreen {
                     HostEvent::Made(made) => self.made(made, &mut app).await,
                     HostEvent::ChooseSession => app.choose_session(),
                     HostEvent::Copy(text) => copy(&text, &mut app),
+                    HostEvent::Image(image) => self.attach_pasted(image, &mut app),
                 },
                 edited = edited(editing.as_mut()) => {
                     editing = None;
@@ -338,7 +339,7 @@ impl InlineScreen {
                 HostEvent::Full(is_full) => self.is_full = is_full,
                 // There the command does without a list to choose from.
                 HostEvent::ChooseSession => self.work(HostRequest::Line("/resume".to_owned())),
-                HostEvent::Announce(_) | HostEvent::Names => {}
+                HostEvent::Announce(_) | HostEvent::Names | HostEvent::Image(_) => {}
             }
         }
         if let Some(text) = self.commands.end() {

@@ -102,6 +102,8 @@ impl App {
             Key::Ctrl('g') => actions.push(Action::Edit(self.composer.expanded())),
             Key::Ctrl('r') => {
                 self.history.refresh();
+            Key::Ctrl('v') => actions.push(Action::PasteImage),
+            Key::Ctrl('s') => self.stash_or_bring_back(),
                 self.focus.replace_aid(Aid::Search(Search::default()));
             }
             Key::Move { to: Direction::Up, word: true } => self.take_back(actions),

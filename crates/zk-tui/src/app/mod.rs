@@ -86,6 +86,8 @@ pub enum Action {
     /// Attach the image in this file, whose path was pasted, or put the path in as text if there is none.
     Attach(String),
     /// Show the output of a command in the background, or end it.
+    /// Attach the image in the clipboard.
+    PasteImage,
     Job {
         /// Id of the job.
         id: String,
@@ -297,6 +299,12 @@ impl App {
 
     /// Something else than keys changed the draft, which a question has to know.
     fn draft_changed(&mut self) {
+    /// Says no more what [`set_hint`](Self::set_hint) said.
+    pub fn clear_hint(&mut self) {
+        self.hint = None;
+        self.output.is_dirty = true;
+    }
+
         if let Some(card) = self.focus.card_mut() {
             card.set_typing(!self.composer.is_empty());
         }

@@ -6,16 +6,17 @@ use std::collections::{BTreeMap, HashMap};
 use crate::keys::{Direction, Key};
 
 /// Actions that a key can be given to: the name, the usual key, and what it does.
-const ACTIONS: [(&str, Key, &str); 21] = [
-    ("stop", Key::Escape, "stop the run; what is typed stays"),
-    ("queue", Key::Tab, "complete; during a run: queue the text behind it"),
-    ("newline", Key::Newline, "break the line (also Shift-Enter and Alt-Enter)"),
-    ("take-back", Key::Move { to: Direction::Up, word: true }, "take back the text that was queued last"),
+const ACTIONS: [(&str, Key, &str); 23] = [
+    ("stop", Key::Escape, "stop; twice: clear, or go back"),
+    ("queue", Key::Tab, "complete; during a run: queue"),
+    ("newline", Key::Newline, "break the line (also Shift-Enter, Alt-Enter, \\ Enter)"),
     ("picker", Key::Ctrl('o'), "commands, models, sessions, prompts, files, sub-agents, jobs"),
     ("pager", Key::Ctrl('t'), "all of the conversation, with search"),
     ("editor", Key::Ctrl('g'), "edit the text in your editor"),
     ("history", Key::Ctrl('r'), "search what was typed before"),
     ("next-mode", Key::BackTab, "the next permission mode"),
+    ("stash", Key::Ctrl('s'), "put text aside, bring it back"),
+    ("paste-image", Key::Ctrl('v'), "attach the clipboard's image"),
     ("answer", Key::Alt('q'), "turn to a question"),
     ("suspend", Key::Ctrl('z'), "stop zk itself; `fg` goes on"),
     ("undo", Key::Ctrl('_'), "undo"),
