@@ -47,7 +47,7 @@ mod transcript;
 mod view;
 
 pub use app::{Action, App, IsHarmless, Mask};
-pub use edit::{DRAFT_PAUSE, DraftFiles, Drafts, KeptDrafts, Recall};
+pub use edit::{DRAFT_PAUSE, DraftFiles, Drafts, KeptDrafts, LostDraft, Recall};
 pub use inline::{Abilities, Caret, InlineScreen, Size};
 pub use keys::{Direction, Key, KeyDecoder, Keymap};
 pub use markdown::Markdown;

@@ -176,7 +176,7 @@ impl InlineScreen {
         said.iter().chain(&Modes::size_remark()).for_each(|line| app.print(Style::YELLOW, line));
         app.give_back(&draft);
         if let Some(lost) = drafts.take_lost() {
-            app.give_back(&lost);
+            app.offer_draft(&lost.text, &lost.note());
         }
         app.set_full(self.is_full);
         let mut working = pin!(working);
@@ -259,8 +259,8 @@ impl InlineScreen {
                 continue;
             }
             app.set_model(self.model());
-            if editing.is_none() {
             app.set_title(&self.title());
+            if editing.is_none() {
                 self.follow_terminal(&mut app).map_err(cannot)?;
                 if let Some(input) = input.as_ref().filter(|_| is_unread && !self.is_away) {
                     is_unread = false;

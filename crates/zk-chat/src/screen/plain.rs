@@ -48,7 +48,8 @@ pub(crate) fn run(session: &mut TerminalSession, start: ScreenStart) -> Result<S
     // The file of the draft is that of the screen before.
     carried.iter().for_each(|text| drafts.noting()(text));
     if let Some(lost) = drafts.take_lost() {
-        chat.keyboard.set_draft(lost);
+        chat.screen.line(Style::DIM, &lost.note());
+        chat.keyboard.set_draft(lost.text);
     }
     chat.keyboard.on_change(Some(drafts.noting()));
     editor.on_change(Some(drafts.noting()));

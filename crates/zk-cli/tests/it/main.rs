@@ -5,6 +5,8 @@ mod agents;
 #[cfg(test)]
 mod answers;
 #[cfg(test)]
+mod attached;
+#[cfg(test)]
 mod auth;
 #[cfg(test)]
 mod beside;

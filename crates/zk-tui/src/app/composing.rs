@@ -51,12 +51,14 @@ impl App {
         key_table(&self.keyboard.keymap.help(), size.width, list_room(size))
     }
 
-    pub(super) fn escape(&mut self, actions: &mut Vec<Action>) {
-        if self.focus.take_list().is_some() {
+    pub(super) fn escape(&mut self, now: Duration, actions: &mut Vec<Action>) {
+        if self.focus.take_list().is_some() || self.focus.end_search() {
             return;
         }
-        if !self.focus.end_search() && self.is_running() {
+        if self.is_running() {
             actions.push(Action::Stop);
+        } else if self.focus.card().is_none() {
+            self.escape_twice(now);
         }
     }
 
@@ -69,9 +71,7 @@ impl App {
             actions.push(Action::Stop);
         } else if !self.composer.is_empty() {
             // The draft is not lost: Up brings it back.
-            let text = self.composer.take();
-            self.history.push(&text);
-            self.draft_changed();
+            self.clear_draft();
         } else if self.timing.interrupted.is_some_and(|at| now < at + AGAIN) {
             actions.push(Action::Quit);
         } else {
@@ -83,6 +83,7 @@ impl App {
     /// One key of the draft.
     pub(super) fn press(&mut self, key: &Key, actions: &mut Vec<Action>) {
         self.hint = None;
+        self.settle_offer(key);
         self.focus.stop_awaiting();
         let is_prefixed = std::mem::take(&mut self.keyboard.is_prefixed);
         let is_done = match self.focus.aid() {
@@ -94,16 +95,17 @@ impl App {
             return;
         }
         match key {
+            Key::Enter if self.break_line_at_backslash() => {}
             Key::Enter => self.enter_text(true, actions),
             Key::Tab => self.tab(actions),
             Key::Ctrl('d') if self.composer.is_empty() => self.end_of_input(actions),
             Key::Ctrl('x') => self.keyboard.is_prefixed = true,
             Key::Ctrl('e') if is_prefixed => actions.push(Action::Edit(self.composer.expanded())),
             Key::Ctrl('g') => actions.push(Action::Edit(self.composer.expanded())),
-            Key::Ctrl('r') => {
-                self.history.refresh();
             Key::Ctrl('v') => actions.push(Action::PasteImage),
             Key::Ctrl('s') => self.stash_or_bring_back(),
+            Key::Ctrl('r') => {
+                self.history.refresh();
                 self.focus.replace_aid(Aid::Search(Search::default()));
             }
             Key::Move { to: Direction::Up, word: true } => self.take_back(actions),
@@ -148,10 +150,20 @@ impl App {
     fn press_search(&mut self, key: &Key) -> bool {
         let Some(Search { words, skip }) = self.focus.search_mut() else { return false };
         match key {
-            Key::Char(c) => words.push(*c),
-            Key::Back => drop(words.pop()),
-            Key::Ctrl('r') if self.history.find(words, *skip + 1).is_some() => *skip += 1,
-            Key::Ctrl('r') => {}
+            Key::Char(c) => {
+                words.push(*c);
+                *skip = 0;
+            }
+            Key::Back => {
+                words.pop();
+                *skip = 0;
+            }
+            Key::Ctrl('r' | 'p') | Key::Move { to: Direction::Up, .. } => {
+                if self.history.find(words, *skip + 1).is_some() {
+                    *skip += 1;
+                }
+            }
+            Key::Ctrl('n') | Key::Move { to: Direction::Down, .. } => *skip = skip.saturating_sub(1),
             key => {
                 if let Some(found) = self.history.find(words, *skip) {
                     self.composer.set(found);
@@ -169,6 +181,8 @@ impl App {
         if self.composer.text().trim().is_empty() {
             if is_running {
                 actions.push(Action::Hurry);
+            } else {
+                self.send_held(actions);
             }
             return;
         }

@@ -8,6 +8,12 @@ use crate::question::CardState;
 use crate::row::{Row, Style};
 use crate::view::{agent_rows, job_rows, queue_rows, status_row};
 
+/// The most texts of before that a search shows.
+const MAX_HIT_ROWS: usize = 8;
+
+/// Keys of a search in what was typed before.
+const HIT_KEYS: &str = "typed before · ↑↓ choose · Enter takes it · Esc closes";
+
 /// Contents of a frame.
 impl App {
     /// The bytes to write now: empty if nothing changed, or the last frame was a moment ago.
@@ -100,11 +106,37 @@ impl App {
         rows
     }
 
+    /// The texts of before with these words, the newest at the bottom, around the chosen one.
+    fn hit_rows(&self, words: &str, chosen: usize, size: Size) -> Vec<Row> {
+        let room = (size.live_rows() / 3).saturating_sub(1).clamp(1, MAX_HIT_ROWS);
+        let first = (chosen + 1).saturating_sub(room);
+        let hits = self.history.hits(words).enumerate().skip(first).take(room);
+        let row = |(at, text): (usize, &str)| {
+            let mut lines = text.lines();
+            let mut line = lines.next().unwrap_or_default().to_owned();
+            if lines.next().is_some() {
+                line.push_str(" …");
+            }
+            let is_chosen = at == chosen;
+            let style = if is_chosen { Style::BOLD } else { Style::DIM };
+            Row::of(Style::CYAN, if is_chosen { "❯ " } else { "  " }).with(style, &line)
+        };
+        let mut rows: Vec<Row> = hits.map(row).collect();
+        rows.reverse();
+        let foot =
+            if rows.is_empty() { "nothing that was typed has these words · Esc closes" } else { HIT_KEYS };
+        rows.push(Row::of(Style::DIM, foot));
+        rows
+    }
+
     pub(super) fn parts(&self, size: Size) -> Parts {
         let view = self.transcript.view();
         let mut status = status_row(&view.status, &self.model, self.transcript.spent());
         if status.is_none() && self.is_busy {
             status = Some(Row::of(Style::DIM, "Esc stops"));
+        }
+        if let Some(offered) = &self.keyboard.offered {
+            status = Some(Row::of(Style::YELLOW, offered));
         }
         if let Some(hint) = self.hint {
             status = Some(Row::of(Style::DIM, hint));
@@ -124,10 +156,9 @@ impl App {
         let answer = self.focus.card().and_then(CardState::typed);
         let (composer, caret) = match (self.focus.aid(), answer) {
             (Aid::Search(Search { words, skip }), _) => {
-                let found = self.history.find(words, *skip).unwrap_or_default();
-                let mark = format!("search `{words}`: ");
-                let row = Row::of(Style::BOLD, &mark).with(Style::PLAIN, found);
-                let column = Row::of(Style::BOLD, &mark).columns().saturating_sub(3);
+                queue = self.hit_rows(words, *skip, size);
+                let row = Row::of(Style::BOLD, "⌕ ").with(Style::PLAIN, words);
+                let column = row.columns();
                 (vec![row], Caret { row: 0, column })
             }
             (_, Some(answer)) => answer.rows("> ", size.width),

@@ -9,6 +9,7 @@ mod layout;
 mod notifying;
 mod picking;
 mod pressing;
+mod setting_aside;
 mod state;
 
 use std::sync::Arc;
@@ -85,9 +86,9 @@ pub enum Action {
     Edit(String),
     /// Attach the image in this file, whose path was pasted, or put the path in as text if there is none.
     Attach(String),
-    /// Show the output of a command in the background, or end it.
     /// Attach the image in the clipboard.
     PasteImage,
+    /// Show the output of a command in the background, or end it.
     Job {
         /// Id of the job.
         id: String,
@@ -203,9 +204,6 @@ impl App {
         self
     }
 
-    /// Has whoever looks for an earlier text find those of other processes too.
-    #[must_use]
-    pub fn with_recall(mut self, recall: Recall) -> Self {
     /// Has blocks and fences drawn by those who know them.
     #[must_use]
     pub fn with_renderers(mut self, renderers: Renderers) -> Self {
@@ -214,6 +212,9 @@ impl App {
         self
     }
 
+    /// Has whoever looks for an earlier text find those of other processes too.
+    #[must_use]
+    pub fn with_recall(mut self, recall: Recall) -> Self {
         self.history.recall_with(recall);
         self
     }
@@ -285,6 +286,7 @@ impl App {
 
     /// Puts a text before what is being typed.
     pub fn give_back(&mut self, text: &str) {
+        self.set_offer_aside();
         let draft = self.composer.take();
         let both = if draft.trim().is_empty() { text.to_owned() } else { format!("{text}\n{draft}") };
         self.composer.set(&both);
@@ -297,14 +299,14 @@ impl App {
         self.output.is_dirty = true;
     }
 
-    /// Something else than keys changed the draft, which a question has to know.
-    fn draft_changed(&mut self) {
     /// Says no more what [`set_hint`](Self::set_hint) said.
     pub fn clear_hint(&mut self) {
         self.hint = None;
         self.output.is_dirty = true;
     }
 
+    /// Something else than keys changed the draft, which a question has to know.
+    fn draft_changed(&mut self) {
         if let Some(card) = self.focus.card_mut() {
             card.set_typing(!self.composer.is_empty());
         }
@@ -313,7 +315,7 @@ impl App {
 
     /// Puts `edited` in the place of `before`, which an editor was given. What was given back meanwhile stands before it.
     pub fn end_edit(&mut self, before: &str, edited: &str) {
-        let draft = self.draft();
+        let draft = self.composer.expanded();
         self.composer.set(edited);
         self.focus.take_list();
         self.draft_changed();
@@ -426,6 +428,7 @@ impl App {
     /// Draws nothing any more: somebody else has the terminal, and what stands there is not known.
     pub fn abandon(&mut self) {
         self.output.is_left = true;
+        self.output.title = None;
     }
 
     /// The terminal is this screen's again, and its cursor stands at the beginning of an empty row.
@@ -436,15 +439,16 @@ impl App {
         if let Some(card) = self.focus.card_mut() {
             card.resize(size.width, card_room(size), now);
             card.redrawn(size.width, now);
-        self.output.title = None;
         }
         self.output.is_dirty = true;
     }
 
-    /// Returns the text that is being typed.
+    /// Returns the text that is being typed, behind those that were put aside.
     #[must_use]
     pub fn draft(&self) -> String {
-        self.composer.expanded()
+        let aside = self.keyboard.stash.iter().map(Buffer::expanded);
+        let texts: Vec<String> = aside.chain([self.composer.expanded()]).collect();
+        texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
     }
 
     /// Returns the text that was typed and did not reach the model: what waits in the queue, and what is

@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::{IsHarmless, Mask};
-use crate::edit::Vim;
+use crate::edit::{Buffer, Vim};
 use crate::full::{FullScreen, Pager};
 use crate::keys::Keymap;
 use crate::pick::Completer;
@@ -16,12 +16,18 @@ pub(super) struct Keyboard {
     pub(super) vim: Vim,
     /// Whether Ctrl-X was pressed, which makes another key of the next one.
     pub(super) is_prefixed: bool,
+    /// Drafts that were put aside, the last one last.
+    pub(super) stash: Vec<Buffer>,
+    /// Words about the draft that another window left, as long as nobody took it up.
+    pub(super) offered: Option<String>,
 }
 
 /// Times of keys and frames.
 #[derive(Default)]
 pub(super) struct Timing {
     pub(super) interrupted: Option<Duration>,
+    /// Time of an Escape that had nothing to end.
+    pub(super) escaped: Option<Duration>,
     /// Time at which Enter came behind keys that came just before: more may follow.
     pub(super) held_enter: Option<Duration>,
     /// Time at which text was typed last.
@@ -44,16 +50,17 @@ pub(super) struct Output {
     pub(super) is_left: bool,
     /// Bytes for the terminal itself, to be written with the next frame.
     pub(super) pending: String,
+    /// Title that the terminal shows.
+    pub(super) title: Option<String>,
 }
 
 /// Functions of the host.
 pub(super) struct Host {
     pub(super) completer: Completer,
     pub(super) mask: Mask,
-    /// Title that the terminal shows.
-    pub(super) title: Option<String>,
     pub(super) is_harmless: IsHarmless,
     pub(super) makes_prompt: IsHarmless,
+    pub(super) renderers: Renderers,
 }
 
 /// Use of the alternate screen.
@@ -62,7 +69,6 @@ pub(super) struct Alternate {
     /// The alternate screen, while it is in use.
     pub(super) screen: Option<FullScreen>,
     /// Part of the conversation that the alternate screen shows, while it is wanted.
-    pub(super) renderers: Renderers,
     pub(super) pager: Option<Pager>,
     /// The person wants the alternate screen for all of the conversation.
     pub(super) is_full: bool,

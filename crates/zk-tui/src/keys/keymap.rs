@@ -12,11 +12,12 @@ const ACTIONS: [(&str, Key, &str); 23] = [
     ("newline", Key::Newline, "break the line (also Shift-Enter, Alt-Enter, \\ Enter)"),
     ("picker", Key::Ctrl('o'), "commands, models, sessions, prompts, files, sub-agents, jobs"),
     ("pager", Key::Ctrl('t'), "all of the conversation, with search"),
+    ("take-back", Key::Move { to: Direction::Up, word: true }, "take back what was queued last"),
     ("editor", Key::Ctrl('g'), "edit the text in your editor"),
     ("history", Key::Ctrl('r'), "search what was typed before"),
-    ("next-mode", Key::BackTab, "the next permission mode"),
     ("stash", Key::Ctrl('s'), "put text aside, bring it back"),
     ("paste-image", Key::Ctrl('v'), "attach the clipboard's image"),
+    ("next-mode", Key::BackTab, "the next permission mode"),
     ("answer", Key::Alt('q'), "turn to a question"),
     ("suspend", Key::Ctrl('z'), "stop zk itself; `fg` goes on"),
     ("undo", Key::Ctrl('_'), "undo"),
@@ -232,9 +233,9 @@ fn describe(key: &Key) -> String {
         | Key::Paste(_)
         | Key::Enter
         | Key::Back
+        | Key::Wheel { .. }
         | Key::Delete
         | Key::Synchronized(_)
-        | Key::Wheel { .. }
         | Key::Ground { .. }
         | Key::Size { .. }
         | Key::Version(_)

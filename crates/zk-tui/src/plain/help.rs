@@ -34,11 +34,13 @@ const TYPED: [(&str, &str); 2] = [
 ];
 
 /// The keys of a drawn screen; `?` lists all of them.
-const DRAWN: [(&str, &str); 9] = [
-    ("@path", "name a file: a list opens while you type"),
+const DRAWN: [(&str, &str); 11] = [
+    ("@path", "attach a file, its lines 10 to 40 (@path:10-40) or a directory: a list opens while you type"),
     ("Enter", "send; during a run: steer it"),
     ("Tab", "complete; during a run: queue the text behind it"),
-    ("Esc", "stop the run; what is typed stays"),
+    ("Esc", "stop the run; what is typed stays; twice without one: clear the text, or go back to a prompt"),
+    ("Ctrl-S", "put the text aside; on an empty line: bring it back"),
+    ("Ctrl-V", "attach the image in the clipboard"),
     ("Ctrl-O", "choose commands, models, sessions, prompts, files, sub-agents, jobs"),
     ("Ctrl-T", "all of the conversation, with search"),
     ("Shift-Tab", "the next permission mode"),

@@ -224,7 +224,7 @@ pub(crate) fn queue_rows(queue: &[Queued], is_running: bool) -> Vec<Row> {
             let mark = match (queued.steers, is_running) {
                 (true, true) => "↳ steers: ",
                 (false, true) => "⏎ next: ",
-                (true | false, false) => "⏎ waits for your next prompt (Alt-Up takes it back): ",
+                (true | false, false) => "held (Enter sends it, Alt-↑ edits it): ",
             };
             Row::of(Style::YELLOW, mark).with(Style::DIM, queued.text.as_str())
         })

@@ -5,6 +5,8 @@ mod alternate;
 #[cfg(test)]
 mod bursts;
 #[cfg(test)]
+mod composer;
+#[cfg(test)]
 mod emulator;
 #[cfg(test)]
 mod escapes;

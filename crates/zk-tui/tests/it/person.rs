@@ -189,7 +189,7 @@ fn a_line_is_sent_and_remembered_and_history_comes_back() {
     assert_eq!(desk.app.draft(), "draft");
     desk.keys("\x12");
     desk.type_in("older");
-    assert!(desk.shown().contains("search `older`: older prompt"), "{}", desk.shown());
+    assert!(desk.shown().contains("❯ older prompt"), "{}", desk.shown());
     desk.keys("\r");
     assert_eq!(desk.app.draft(), "older prompt");
 }

@@ -409,5 +409,5 @@ fn names_that_are_found_during_a_search_are_not_listed_in_it() {
     desk.keys("\x12");
     desk.app.names_changed();
     desk.wait(50);
-    assert!(desk.shown().contains("search ``") && !desk.shown().contains("❯ mode"), "{}", desk.shown());
+    assert!(desk.shown().contains("⌕") && !desk.shown().contains("❯ mode"), "{}", desk.shown());
 }
