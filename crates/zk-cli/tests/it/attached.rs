@@ -21,7 +21,7 @@ fn a_named_file_goes_to_the_model_with_its_lines_from_a_screen_and_without_one()
     assert_eq!(run.code, 0, "{}", run.stderr);
     let sent = server.bodies().last().unwrap().to_string();
     assert!(
-        sent.contains("`cart.py:2`, which the person attached") && sent.contains("2\\\\t    return"),
+        sent.contains("`cart.py:2`, which the person attached") && sent.contains("2\\t    return"),
         "{sent}"
     );
     assert!(!sent.contains("def total"), "{sent}");

@@ -82,7 +82,7 @@ impl App {
 
     /// One key of the draft.
     pub(super) fn press(&mut self, key: &Key, actions: &mut Vec<Action>) {
-        self.hint = None;
+        (self.hint, self.timing.escaped) = (None, None);
         self.settle_offer(key);
         self.focus.stop_awaiting();
         let is_prefixed = std::mem::take(&mut self.keyboard.is_prefixed);

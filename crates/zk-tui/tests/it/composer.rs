@@ -67,12 +67,14 @@ fn one_escape_long_after_another_clears_nothing_and_during_a_run_it_stops() {
     desk.keys("\u{1b}");
     desk.wait(2100);
     desk.keys("\u{1b}");
-    assert_eq!(desk.app.draft(), "draft");
+    desk.type_in("s");
+    desk.keys("\u{1b}");
+    assert_eq!(desk.app.draft(), "drafts");
     desk.run();
     desk.keys("\u{1b}");
     desk.keys("\u{1b}");
     assert!(desk.stops());
-    assert_eq!(desk.app.draft(), "draft");
+    assert_eq!(desk.app.draft(), "drafts");
 }
 
 #[test]
@@ -176,7 +178,11 @@ fn enter_on_an_empty_line_sends_what_a_stopped_run_left() {
     assert_eq!(desk.actions, []);
     let queued = json!([{"id": 7, "text": "also run the linter", "steers": false}, {"id": 8, "text": "and then", "steers": false}]);
     desk.patch(serde_json::from_value(json!({"patch": "queue", "queued": queued})).unwrap());
-    assert!(desk.shown().contains("held (Enter sends it, Alt-↑ edits it): also run the linter"), "{}", desk.shown());
+    assert!(
+        desk.shown().contains("held (Enter sends it, Alt-↑ edits it): also run the linter"),
+        "{}",
+        desk.shown()
+    );
     desk.keys("\r");
     let expected = [Action::Intent(Intent::Unqueue { id: 7 }), Action::Line("also run the linter".into())];
     assert_eq!(desk.actions, expected);
