@@ -338,7 +338,7 @@ impl Chat {
         let is_it = |message: &Arc<Message>| {
             message.role == Role::User && message.injected_by.is_none() && message.text() == prompt
         };
-        // What was attached to it stands behind it.
+        // Files that were attached to it stand behind it.
         let is_attached = |message: &&Arc<Message>| {
             let by = message.injected_by.as_deref().unwrap_or_default();
             by.starts_with(MENTIONED_BY) || by.starts_with("skill:")

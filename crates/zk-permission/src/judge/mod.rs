@@ -333,7 +333,7 @@ impl<'a> Evaluation<'a> {
 
     /// The rule that allows reading a file.
     fn read_allowance(&self, full: &Path) -> Option<RuleRef> {
-        // What a person allowed of reads holds in a mode that changes nothing, too.
+        // A read that a person allowed holds in a mode that changes nothing, too.
         let counts = |rule: &&Rule| self.mode != Mode::ReadOnly || rule.layer == Layer::Session;
         let mut rules = self.rules.saying(Decision::Allow).filter(counts);
         rules.find(|rule| rule.matches_path(Access::Read, full)).map(RuleRef::from)

@@ -12,7 +12,7 @@ impl App {
     /// something else.
     pub fn offer_draft(&mut self, text: &str, note: &str) {
         if !self.composer.is_empty() {
-            // What was typed meanwhile is never mixed with it.
+            // Text that was typed meanwhile is never mixed with it.
             let typed = std::mem::take(&mut self.composer);
             self.composer.set(text);
             self.stash();

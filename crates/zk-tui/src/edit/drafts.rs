@@ -32,7 +32,7 @@ pub struct LostDraft {
 }
 
 impl LostDraft {
-    /// What a person is told about it.
+    /// Words for a person about it.
     #[must_use]
     pub fn note(&self) -> String {
         let age = match self.age.map(|age| age.as_secs()) {

@@ -33,7 +33,7 @@ pub enum Theme {
     ColourBlind,
     /// None.
     Mono,
-    /// Those of a file.
+    /// Colours of a file.
     Own(Palette),
 }
 

@@ -21,7 +21,7 @@ impl fmt::Debug for Renderers {
 }
 
 impl Renderers {
-    /// Those that `find` knows by their names: `block:KIND` and `fence:LANGUAGE`.
+    /// Renderers that `find` knows by their names: `block:KIND` and `fence:LANGUAGE`.
     pub fn new(find: impl Fn(&str) -> Option<Arc<dyn Renderer>> + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(find)))
     }

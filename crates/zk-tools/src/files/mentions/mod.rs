@@ -30,7 +30,7 @@ pub(crate) struct Mentions {
     state: Arc<ReadState>,
 }
 
-/// What one mention leads to.
+/// Place that one mention leads to.
 enum Found {
     /// A file or a directory.
     Place(Mention, Resolved, FileKind),
@@ -130,7 +130,7 @@ fn look_for(
     found
 }
 
-/// What a mention leads to; nothing where there is no such file.
+/// Place that a mention leads to; nothing where there is no such file.
 fn look(mention: &Mention, files: &dyn Files, judge: Option<&dyn CallJudge>, cwd: &Path) -> Option<Found> {
     let label = mention.label(&mention.path);
     let refused = |why: String| Some(Found::Refused(label.clone(), why));
