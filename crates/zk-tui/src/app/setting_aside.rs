@@ -109,7 +109,7 @@ impl App {
     pub(super) fn break_line_at_backslash(&mut self) -> bool {
         let before = self.composer.before_caret();
         let slashes = before.len() - before.trim_end_matches('\\').len();
-        if slashes % 2 == 0 {
+        if slashes.is_multiple_of(2) {
             return false;
         }
         if !self.composer.text().starts_with('!') {
