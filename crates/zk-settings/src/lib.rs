@@ -32,6 +32,7 @@
 //! No section: what can be set is told by the crates that use it. It reads no environment, no command line and no directory of
 //! its own: paths and variables are handed in.
 
+mod edit;
 mod error;
 mod expect;
 mod file;
@@ -47,6 +48,7 @@ pub mod suggest;
 mod tests;
 mod values;
 
+pub use edit::{EditError, with_value};
 pub use error::SettingsError;
 pub use file::{FileRead, TextRead, read_file, read_preset, read_text};
 pub use json::to_json;
