@@ -41,16 +41,24 @@ pub enum LocalServerState {
 
 /// Looks at a port of this machine. Only where something accepts connections is it asked for its models.
 pub async fn probe_local_server(vendor: Vendor, port: u16) -> LocalServerState {
+    probe_local_models(vendor, port).await.0
+}
+
+/// Looks at a port of this machine, and gives the ids of the models that were listed there.
+pub(super) async fn probe_local_models(vendor: Vendor, port: u16) -> (LocalServerState, Vec<String>) {
+    let state = |state| (state, Vec::new());
     if TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), CONNECT_TIMEOUT).is_err() {
-        return LocalServerState::Absent;
+        return state(LocalServerState::Absent);
     }
-    let Ok(provider) = vendor.provider(vendor.connection()) else { return LocalServerState::Other };
+    let Ok(provider) = vendor.provider(vendor.connection()) else { return state(LocalServerState::Other) };
     match tokio::time::timeout(LIST_TIMEOUT, provider.list_models(&Bus::new().cx())).await {
-        Ok(Ok(Some(models))) if models.is_empty() => LocalServerState::Empty,
-        Ok(Ok(Some(_))) => LocalServerState::Ready,
-        Ok(Err(error)) if error.kind == ErrorKind::Auth => LocalServerState::Locked,
-        Ok(Err(error)) if error.status == Some(503) => LocalServerState::Busy,
-        Ok(Ok(None) | Err(_)) => LocalServerState::Other,
-        Err(_) => LocalServerState::Busy,
+        Ok(Ok(Some(models))) if models.is_empty() => state(LocalServerState::Empty),
+        Ok(Ok(Some(models))) => {
+            (LocalServerState::Ready, models.into_iter().map(|model| model.id.to_string()).collect())
+        }
+        Ok(Err(error)) if error.kind == ErrorKind::Auth => state(LocalServerState::Locked),
+        Ok(Err(error)) if error.status == Some(503) => state(LocalServerState::Busy),
+        Ok(Ok(None) | Err(_)) => state(LocalServerState::Other),
+        Err(_) => state(LocalServerState::Busy),
     }
 }

@@ -8,6 +8,7 @@ mod error;
 mod known;
 mod local;
 mod model_name;
+mod offers;
 mod provider_map;
 
 pub use credentials::{
@@ -21,4 +22,5 @@ pub use error::SelectError;
 pub use known::{KnownProviders, NamedProvider, ProviderSettings, SetValue, ValueRank};
 pub use local::{LocalServer, LocalServerState, probe_local_server};
 pub use model_name::{OtherProvider, UnknownModel, lists_model, split_thinking_level};
+pub use offers::{FoundServer, KeyCheck, OfferedVendor, check_key, find_local_servers};
 pub use provider_map::ProviderMap;

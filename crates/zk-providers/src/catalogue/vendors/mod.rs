@@ -1,5 +1,6 @@
 //! The services and servers zk knows by name: a table, so that a new one is a new row.
 
+mod known_as;
 mod names;
 mod registry;
 mod sign_in;
