@@ -36,7 +36,7 @@ pub(super) fn score(query: &str, name: &str) -> Option<i32> {
 }
 
 /// The best `most` of `names`, best first; of those that fit alike the earlier ones.
-pub(super) fn best(query: &str, names: &[String], most: usize) -> Vec<usize> {
+pub(crate) fn best(query: &str, names: &[String], most: usize) -> Vec<usize> {
     let mut found: Vec<(i32, usize)> =
         names.iter().enumerate().filter_map(|(at, name)| Some((score(query, name)?, at))).collect();
     if query.is_empty() {

@@ -4,6 +4,7 @@ mod fuzzy;
 mod list;
 mod picker;
 
+pub(crate) use fuzzy::best as fuzzy_best;
 pub use list::{Asked, Completer, Offered};
 pub(crate) use list::{List, asked};
 pub use picker::opens_picker;
