@@ -22,7 +22,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
             "quit",
         ],
     ),
-    ("model", &["model", "models", "provider", "thinking"]),
+    ("model", &["model", "models", "provider", "login", "thinking"]),
     ("work", &["permissions", "tools", "jobs", "reload"]),
     ("screen", &["screen", "help"]),
 ];

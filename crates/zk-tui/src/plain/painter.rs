@@ -106,9 +106,9 @@ fn ids(view: &View) -> HashSet<BlockId> {
 fn answer(screen: &mut Screen, begins: bool, piece: &str) {
     if begins && !piece.is_empty() && screen.is_labelled() {
         screen.end_line();
-        screen.stream("zk: ");
+        screen.stream_words("zk: ");
     }
-    screen.stream(piece);
+    screen.stream_words(piece);
 }
 
 impl Painter {
