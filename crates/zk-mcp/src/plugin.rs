@@ -68,6 +68,7 @@ pub struct McpPlugin {
     eager_tokens: u32,
     has_search: bool,
     wait: Duration,
+    tells_at_once: bool,
     tell: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
@@ -96,6 +97,7 @@ impl McpPlugin {
             eager_tokens: EAGER_TOKENS,
             has_search: true,
             wait: Duration::ZERO,
+            tells_at_once: false,
             tell: Arc::new(|_| ()),
         }
     }
@@ -180,6 +182,12 @@ impl McpPlugin {
         self
     }
 
+    /// Tells a person of a server that fails when it fails, and not with the first run.
+    pub fn telling_at_once(mut self, tells_at_once: bool) -> Self {
+        self.tells_at_once = tells_at_once;
+        self
+    }
+
     /// Hands what a person should know to `tell`: at the start of a run which servers cannot be used, and later which
     /// ones joined. It is text of any origin.
     pub fn on_notice(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
@@ -195,6 +203,8 @@ struct News {
     is_running: bool,
     /// The last of each server.
     waiting: BTreeMap<String, String>,
+    /// The servers whose failure a person was told before a run began.
+    told: BTreeSet<String>,
     /// The servers of which it was said that they are started again.
     failing: BTreeSet<String>,
 }
@@ -272,14 +282,20 @@ impl McpPlugin {
         };
         let say = Arc::new(say);
         let (told, speak) = (news.clone(), say.clone());
+        let (tell_failure, tells_at_once) = (self.tell.clone(), self.tells_at_once);
         scope.on_sync(move |event: &McpError, _: &Cx| {
             let mut news = told.lock().unwrap_or_else(PoisonError::into_inner);
             let is_retried = event.retry_in_ms.is_some();
             // Once is enough until it works, or is given up.
             let is_known = is_retried && !news.failing.insert(event.server.clone());
             if !is_known {
-                let retry = if is_retried { "; it is started again" } else { "" };
-                speak(&mut news, &event.server, format!("warning: {}{retry}", event.error));
+                let retry = if is_retried { ". zk starts it again by itself" } else { "" };
+                let text = format!("warning: {}{retry}", event.error.trim_end_matches('.'));
+                if tells_at_once && !news.is_running {
+                    news.told.insert(event.server.clone());
+                    return tell_failure(&text);
+                }
+                speak(&mut news, &event.server, text);
             }
         });
         let (told, speak) = (news.clone(), say);
@@ -293,7 +309,8 @@ impl McpPlugin {
             let McpConnect { server, tools, .. } = event;
             let mut news = told.lock().unwrap_or_else(PoisonError::into_inner);
             news.failing.remove(server);
-            if news.is_running {
+            let was_told = news.told.remove(server);
+            if news.is_running || was_told {
                 tell(&format!("MCP server {server} is ready with {} tools", tools.len()));
             } else {
                 // The server failed at first, and nobody has to know that by now.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use zk_core::service::{HostFileError, HostFiles, HostRead};
-use zk_mcp::{Scripts, ServerConfig, ServerConfigError, ServerPermission};
+use zk_core::service::{HostFileError, HostFiles, HostRead, visible_line};
+use zk_mcp::{Scripts, ServerConfig, ServerConfigError, ServerPermission, ServerTransport};
 
 use super::{File, Layer, ProjectFile, Settings, SettingsSources};
 use crate::exit::{Failure, Outcome};
@@ -164,6 +164,21 @@ impl Settings {
     pub(crate) fn untrusted_mcp_servers(&self) -> impl Iterator<Item = &ServerConfig> {
         self.project_files.iter().filter(|file| !file.trusted).filter_map(|file| file.server.as_ref())
     }
+}
+
+/// Warning of a server of the project that nobody approved.
+pub(super) fn not_started(server: &ServerConfig) -> String {
+    let what = match &server.transport {
+        ServerTransport::Stdio { command, args, .. } => {
+            let words = std::iter::once(command).chain(args).map(String::as_str);
+            visible_line(&words.collect::<Vec<_>>().join(" "))
+        }
+        ServerTransport::Http { url, .. } => visible_line(url),
+    };
+    let name = visible_line(&server.name);
+    format!(
+        "this project wants to start an MCP server: {name} (`{what}`). Not started: `zk trust add` allows it"
+    )
 }
 
 fn read(files: &dyn HostFiles, path: &Path) -> Result<Option<Vec<u8>>, HostFileError> {

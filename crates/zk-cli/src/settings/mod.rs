@@ -276,7 +276,11 @@ impl Settings {
     /// Warns of what the project sets and nobody approved: a warning for each file.
     pub(crate) fn untrusted_warnings(&self, project: &Path) -> Vec<String> {
         let files = self.project_files.iter().filter(|file| !file.trusted);
-        files.map(|file| file.untrusted_warning(project)).collect()
+        let warning = |file: &ProjectFile| match &file.server {
+            Some(server) => mcp::not_started(server),
+            None => file.untrusted_warning(project),
+        };
+        files.map(warning).collect()
     }
 
     fn give(&mut self, layer: Layer, given: LayerValues, warnings: &mut Vec<String>) -> Outcome<()> {

@@ -341,9 +341,7 @@ fn explain(source: io::Error, request: &ExecRequest) -> io::Error {
         (io::ErrorKind::NotFound | io::ErrorKind::NotADirectory, false) => {
             io::Error::new(kind, "that directory does not exist")
         }
-        (io::ErrorKind::NotFound, true) => {
-            io::Error::new(kind, "no such program; is it installed and in PATH?")
-        }
+        (io::ErrorKind::NotFound, true) => io::Error::new(kind, "it is not installed or not in PATH"),
         _ => source,
     }
 }

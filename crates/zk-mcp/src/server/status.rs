@@ -90,7 +90,12 @@ impl fmt::Display for ServerFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { server, stage, elapsed, why, said } = self;
         let seconds = elapsed.as_secs_f64();
-        write!(f, "MCP server {server} cannot be used: {stage} failed after {seconds:.1} s: {why}")?;
+        match stage {
+            FailureStage::Start => write!(f, "MCP server {server} did not start: {why}")?,
+            FailureStage::Handshake | FailureStage::List | FailureStage::Connection | FailureStage::Auth => {
+                write!(f, "MCP server {server} cannot be used: {stage} failed after {seconds:.1} s: {why}")?;
+            }
+        }
         if !said.is_empty() {
             write!(f, "; it said: {said}")?;
         }

@@ -21,8 +21,9 @@ impl ServerRecords {
         });
         scope.on_sync(move |event: &McpError, _: &Cx| {
             // The server's name stands in the same line.
-            let prefix = format!("MCP server {} cannot be used: ", event.server);
-            of_error.keep(&event.server, event.error.strip_prefix(&prefix).unwrap_or(&event.error));
+            let name = format!("MCP server {} ", event.server);
+            let state = event.error.strip_prefix(&name).unwrap_or(&event.error);
+            of_error.keep(&event.server, state.strip_prefix("cannot be used: ").unwrap_or(state));
         });
         scope.on_sync(move |event: &McpQuarantine, _: &Cx| {
             let McpQuarantine { server, changes, digest } = event;
