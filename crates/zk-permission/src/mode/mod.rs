@@ -42,13 +42,11 @@ impl Mode {
     #[must_use]
     pub fn describe(self) -> &'static str {
         match self {
-            Self::ReadOnly => "only what certainly only reads runs",
-            Self::Ask => "what only reads and what your rules allow runs unasked",
-            Self::AcceptEdits => "changes of the workspace's files run unasked as well",
-            Self::Auto => "what the sandbox bounds runs unasked",
-            Self::All => {
-                "everything runs that no rule forbids, but for commands that leave the sandbox or container"
-            }
+            Self::ReadOnly => "no changes, no commands that could change something",
+            Self::Ask => "reads run; everything else asks",
+            Self::AcceptEdits => "edits in this repository run; commands ask",
+            Self::Auto => "commands run in the sandbox; what leaves it asks",
+            Self::All => "nothing asks, except leaving the sandbox",
         }
     }
 }
