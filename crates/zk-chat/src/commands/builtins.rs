@@ -6,7 +6,7 @@ use zk_core::kernel::{BoxError, Cx};
 use zk_core::model::{Model, ThinkingLevel, ThinkingRequest, ThinkingSupport};
 use zk_core::service::{Command, CommandOutcome, SessionFilter, Tool};
 use zk_permission::ModeSwitch;
-use zk_tui::plain::help;
+use zk_tui::plain::{folded, help};
 use zk_tui::{Modes, ScreenKind};
 use zk_view::{Block, Content, Intent, ViewDriver};
 
@@ -52,6 +52,7 @@ struct Builtin {
 enum BuiltinKind {
     Copy,
     Help,
+    Login,
     Model,
     Models,
     Permissions,
@@ -66,9 +67,10 @@ enum BuiltinKind {
 }
 
 impl BuiltinKind {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 14] = [
         Self::Copy,
         Self::Help,
+        Self::Login,
         Self::Model,
         Self::Models,
         Self::Permissions,
@@ -89,6 +91,7 @@ impl Command for Builtin {
         match self.kind {
             BuiltinKind::Copy => "copy",
             BuiltinKind::Help => "help",
+            BuiltinKind::Login => "login",
             BuiltinKind::Model => "model",
             BuiltinKind::Models => "models",
             BuiltinKind::Permissions => "permissions",
@@ -107,6 +110,9 @@ impl Command for Builtin {
         match self.kind {
             BuiltinKind::Copy => "put the last answer into the clipboard, through ssh and tmux as well",
             BuiltinKind::Help => "list the commands and keys",
+            BuiltinKind::Login => {
+                "store the key of a provider or sign in to it, and go on with it: /login [PROVIDER]"
+            }
             BuiltinKind::Model => {
                 "show the model, or go on with another: /model NAME, or a family such as opus"
             }
@@ -133,6 +139,7 @@ impl Command for Builtin {
             BuiltinKind::Reload => return Ok(CommandOutcome::Reload),
             BuiltinKind::Copy => self.context.copy(),
             BuiltinKind::Help => help(cx, self.context.wanted.is_drawn(), Modes::size().width),
+            BuiltinKind::Login => self.context.login(args)?,
             BuiltinKind::Permissions => permissions(args, cx)?,
             BuiltinKind::Model => self.context.model(args).await?,
             BuiltinKind::Models => models::list(args, &self.context.agent.model().reference(), cx).await?,
@@ -247,6 +254,15 @@ impl CommandContext {
         }
     }
 
+    /// Has the host ask for a provider, and for its key or sign-in.
+    fn login(&self, name: &str) -> Result<String, BoxError> {
+        if self.factory.provider_access().is_none() {
+            return Err("this program has only one provider".into());
+        }
+        self.wanted.sign_in(Some(name.to_owned()).filter(|name| !name.is_empty()));
+        Ok(String::new())
+    }
+
     /// Has the host go on with another screen.
     fn screen(&self, name: &str) -> Result<String, BoxError> {
         let kind = name.parse()?;
@@ -308,8 +324,9 @@ fn tools(cx: &Cx) -> String {
         .map(|tool| {
             let description = &tool.value.spec().description;
             let first = description.split_inclusive(". ").next().unwrap_or(description);
-            format!("{:<12} {}", tool.name, first.trim())
+            format!("{:<14}  {}", tool.name, first.trim())
         })
+        .flat_map(|line| folded(&line, Modes::size().width))
         .collect();
     lines.join("\n")
 }

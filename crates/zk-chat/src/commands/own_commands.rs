@@ -6,7 +6,7 @@ use zk_core::kernel::Bus;
 use zk_core::service::Command;
 
 /// Names of zk's own commands: no file takes them, and without a person they are no prompts.
-pub const OWN_COMMANDS: [&str; 24] = [
+pub const OWN_COMMANDS: [&str; 25] = [
     "cd",
     "clear",
     "compact",
@@ -15,6 +15,7 @@ pub const OWN_COMMANDS: [&str; 24] = [
     "help",
     "history",
     "jobs",
+    "login",
     "mcp",
     "model",
     "models",

@@ -2,15 +2,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use zk_tui::ScreenKind;
 
-/// Messages between commands and the host of the screen: how it is drawn now, another one to go on with, or a
+/// Messages between commands and the host of the screen: how it is drawn now, another one to go on with, a sign-in, or a
 /// text for the clipboard.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WantedScreen(Arc<Mutex<Wanted>>);
+
+/// Sign-in that the host is to ask for, of the provider that the person named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WantedSignIn {
+    pub(crate) provider: Option<String>,
+}
 
 #[derive(Debug, Default)]
 struct Wanted {
     kind: Option<ScreenKind>,
     copy: Option<String>,
+    sign_in: Option<WantedSignIn>,
     is_drawn: bool,
 }
 
@@ -42,6 +49,15 @@ impl WantedScreen {
 
     pub(crate) fn take_clipboard_text(&self) -> Option<String> {
         self.lock().copy.take()
+    }
+
+    /// Has the host ask for a provider, and for its key or sign-in.
+    pub(crate) fn sign_in(&self, provider: Option<String>) {
+        self.lock().sign_in = Some(WantedSignIn { provider });
+    }
+
+    pub(crate) fn take_sign_in(&self) -> Option<WantedSignIn> {
+        self.lock().sign_in.take()
     }
 
     fn lock(&self) -> MutexGuard<'_, Wanted> {

@@ -12,6 +12,7 @@ use zk_view::{Block, ViewDriver};
 
 use super::carried::Carried;
 use super::error::ChatError;
+use super::provider_access::ProviderAccess;
 use super::sessions::ConversationSessions;
 use super::setup::ChatSetup;
 
@@ -131,6 +132,11 @@ pub trait ConversationFactory: Send + Sync {
         None
     }
 
+    /// Access to providers for a person who has none yet, or wants another one; nothing where there is no choice.
+    fn provider_access(&self) -> Option<Arc<dyn ProviderAccess>> {
+        None
+    }
+
     /// The last run of the stored session that the start goes on with: its end is there before all of it is read. Nothing
     /// of a new session.
     async fn last_run(&self) -> Option<Vec<Arc<Block>>> {
@@ -174,6 +180,14 @@ pub trait ConversationFactory: Send + Sync {
         _agent: &Agent,
     ) -> Result<Model, BoxError> {
         Err(format!("there is no provider {name}: this program has only one").into())
+    }
+
+    /// Opens the provider `name` anew for the conversation of an agent, with the credential that it has now.
+    ///
+    /// # Errors
+    /// When the provider cannot be opened.
+    async fn reopen_provider(&self, name: &str, _agent: &Agent) -> Result<(), BoxError> {
+        Err(format!("there is no provider {name} to open: this program has only one").into())
     }
 
     /// A remark on a model of which nothing is known.

@@ -14,6 +14,8 @@ pub enum ChatEnd {
     Done,
     /// The terminal can no longer be read.
     Failed,
+    /// It did not begin: the person wants to see the demo.
+    Demo,
     /// A signal ended it, or the terminal is gone.
     Terminated,
 }

@@ -280,7 +280,7 @@ impl InlineScreen {
         if !self.partial.is_empty() {
             app.print(Style::PLAIN, &std::mem::take(&mut self.partial));
         }
-        if matches!(exit, Ok(WorkEnd::Screen(..) | WorkEnd::Reload(..))) {
+        if matches!(exit, Ok(WorkEnd::Screen(..) | WorkEnd::SignIn(..) | WorkEnd::Reload(..))) {
             let keys = match input.take() {
                 Some(input) => input.finish().await,
                 None => Vec::new(),
@@ -298,21 +298,35 @@ impl InlineScreen {
             WorkEnd::Screen(next, chat, queued) => {
                 ScreenExit::Screen { next, chat, pending: PendingInput::of_screen(queued, app.draft()) }
             }
+            WorkEnd::SignIn(wanted, chat, queued) => ScreenExit::SignIn {
+                wanted,
+                chat,
+                pending: PendingInput::of_screen(queued, app.draft()),
+                kind: self.kind(),
+            },
             WorkEnd::Reload(read, chat, queued) => ScreenExit::Reload {
                 factory: read,
                 chat,
                 pending: PendingInput::of_screen(queued, app.draft()),
-                kind: if self.is_full { ScreenKind::Full } else { ScreenKind::Inline },
+                kind: self.kind(),
             },
         });
         match &ended {
-            Ok(ScreenExit::Screen { pending, .. } | ScreenExit::Reload { pending, .. }) => {
+            Ok(
+                ScreenExit::Screen { pending, .. }
+                | ScreenExit::SignIn { pending, .. }
+                | ScreenExit::Reload { pending, .. },
+            ) => {
                 drafts.hand_on(pending.text());
             }
             Ok(ScreenExit::End(_)) | Err(_) => drafts.close(),
         }
         self.guard.end_drawing();
         ended
+    }
+
+    fn kind(&self) -> ScreenKind {
+        if self.is_full { ScreenKind::Full } else { ScreenKind::Inline }
     }
 
     /// Takes the last notes and keys of a screen that ends: queued work and a draft for the next screen.

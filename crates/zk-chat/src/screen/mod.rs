@@ -2,6 +2,7 @@ pub(crate) mod actions;
 pub(crate) mod completions;
 pub(crate) mod draft_files;
 pub(crate) mod editor;
+pub(crate) mod first_start;
 pub(crate) mod front_end;
 pub(crate) mod host_messages;
 pub(crate) mod inline;

@@ -37,7 +37,10 @@ pub(crate) fn run(session: &mut TerminalSession, start: ScreenStart) -> Result<S
             let text = pending.text();
             runtime.block_on(async {
                 chat.draw_lines(setup.plain_screen());
-                chat.screen.line(Style::DIM, said.as_deref().unwrap_or(BACK));
+                let said = said.as_deref().unwrap_or(BACK);
+                if !said.is_empty() {
+                    chat.screen.line(Style::DIM, said);
+                }
                 queue_pending(pending, &chat).await;
             });
             carried = Some(text);
@@ -54,7 +57,12 @@ pub(crate) fn run(session: &mut TerminalSession, start: ScreenStart) -> Result<S
     editor.on_change(Some(drafts.noting()));
     let ended = converse(chat, runtime, editor, given);
     editor.on_change(None);
-    if let Ok(ScreenExit::Screen { pending, .. } | ScreenExit::Reload { pending, .. }) = &ended {
+    if let Ok(
+        ScreenExit::Screen { pending, .. }
+        | ScreenExit::SignIn { pending, .. }
+        | ScreenExit::Reload { pending, .. },
+    ) = &ended
+    {
         // The text is kept until another screen keeps it.
         drafts.noting()(&pending.text());
     }
@@ -125,6 +133,10 @@ fn converse(
         }
         if chat.wanted.take_clipboard_text().is_some() {
             chat.screen.line(Style::YELLOW, "plain lines cannot use the clipboard; /screen inline can");
+        }
+        if let Some(wanted) = chat.wanted.take_sign_in() {
+            let pending = pending(&chat, given);
+            return Ok(ScreenExit::SignIn { wanted, chat, pending, kind: ScreenKind::Plain });
         }
         if let Some(next) = chat.wanted.take().filter(|kind| *kind != ScreenKind::Plain) {
             let pending = pending(&chat, given);

@@ -11,6 +11,7 @@ use super::host_messages::{HostEvent, HostRequest, OpenConversation, Queued};
 use super::pending_input::{PendingInput, split_line};
 use crate::conversation::chat::{Chat, LineOutcome};
 use crate::conversation::effects::Remainder;
+use crate::conversation::wanted_screen::WantedSignIn;
 use crate::opening::error::ChatError;
 use crate::opening::factory::{ConversationFactory, ConversationSource};
 use crate::opening::interrupts::Interrupts;
@@ -35,6 +36,8 @@ pub(crate) struct Opening {
 pub(crate) enum WorkEnd {
     End(ChatEnd),
     Screen(ScreenKind, Box<Chat>, Queued),
+    /// The person is asked for a provider first.
+    SignIn(WantedSignIn, Box<Chat>, Queued),
     /// The conversation goes on with what was read anew.
     Reload(Arc<dyn ConversationFactory>, Box<Chat>, Queued),
 }
@@ -136,6 +139,9 @@ impl Worker {
             }
             if let Some(text) = chat.wanted.take_clipboard_text() {
                 self.tell(HostEvent::Copy(text));
+            }
+            if let Some(wanted) = chat.wanted.take_sign_in() {
+                return Ok(WorkEnd::SignIn(wanted, chat, Queued { first: given, rest: self.work }));
             }
             match chat.wanted.take() {
                 Some(ScreenKind::Plain) => {

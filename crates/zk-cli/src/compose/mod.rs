@@ -371,11 +371,16 @@ pub(crate) async fn model(
     settings: &Settings,
     provider: &dyn Provider,
     session: &Session,
+    is_attended: bool,
 ) -> Outcome<Model> {
     if let Some(name) = &settings.program.model {
         let id = settings.known_providers().model_id(provider.name(), name);
         let model = describe_model(provider, &id).await;
         if let Some(unknown) = settings.known_providers().misspelt_model(provider, &model).await {
+            // Without a person nobody would choose another one before it costs.
+            if unknown.is_unlisted && !is_attended {
+                return Err(Failure::usage(select::not_there(&model, &unknown)));
+            }
             machine.notices.show(&format!("warning: {}: {}", model.reference(), select::note(&unknown)));
         }
         return Ok(model);

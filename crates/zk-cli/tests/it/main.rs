@@ -35,6 +35,8 @@ mod exec_server;
 #[cfg(test)]
 mod failures;
 #[cfg(test)]
+mod first_start;
+#[cfg(test)]
 mod flags;
 #[cfg(test)]
 mod foreign;

@@ -44,6 +44,8 @@ pub struct OtherProvider {
 pub struct UnknownModel {
     /// Ids at that provider that look most like it, best first, at most three.
     pub near: Vec<&'static str>,
+    /// Whether the provider said which models it has, and this is none of them.
+    pub is_unlisted: bool,
 }
 
 impl KnownProviders {
@@ -83,14 +85,17 @@ impl KnownProviders {
             return None;
         }
         let resolved = self.resolve_model(&model.id, Some(&model.provider));
-        (!resolved.is_known).then_some(UnknownModel { near: resolved.near })
+        (!resolved.is_known).then_some(UnknownModel { near: resolved.near, is_unlisted: false })
     }
 
     /// Finds out whether `model` is one that `provider` neither lists nor is known for, while a model with nearly this name is
     /// known.
     pub async fn misspelt_model(&self, provider: &dyn Provider, model: &Model) -> Option<UnknownModel> {
         let unknown = self.unknown_model(model).filter(|unknown| !unknown.near.is_empty())?;
-        (!lists_model(provider, &model.id).await).then_some(unknown)
+        match listing_has(provider, &model.id).await {
+            Some(true) => None,
+            has => Some(UnknownModel { is_unlisted: has == Some(false), ..unknown }),
+        }
     }
 
     fn resolve_model(&self, name: &str, provider: Option<&str>) -> ResolvedModel {
@@ -102,11 +107,16 @@ impl KnownProviders {
 
 /// Whether the server lists a model of this id, as far as it says so within two seconds.
 pub async fn lists_model(provider: &dyn Provider, id: &str) -> bool {
+    listing_has(provider, id).await == Some(true)
+}
+
+/// Whether the server lists a model of this id; nothing where it does not say so within two seconds.
+async fn listing_has(provider: &dyn Provider, id: &str) -> Option<bool> {
     let cx = Bus::new().cx();
     let listed = tokio::time::timeout(LIST_TIMEOUT, provider.list_models(&cx)).await;
-    listed.is_ok_and(|listed| {
-        listed.is_ok_and(|listed| listed.into_iter().flatten().any(|model| model.id == id))
-    })
+    let listed = listed.ok()?.ok()??;
+    // A server that lists nothing says nothing.
+    (!listed.is_empty()).then(|| listed.iter().any(|model| model.id == id))
 }
 
 fn has_catalogue(provider: &str) -> bool {

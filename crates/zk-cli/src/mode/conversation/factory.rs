@@ -16,6 +16,7 @@ use super::trust_question::Unapproved;
 use super::{key_file, models};
 use crate::app::AppContext;
 use crate::args::Resume;
+use crate::commands::Access;
 use crate::compose::{self, HostOptions};
 use crate::exit::{Failure, Outcome};
 use crate::mode::summary;
@@ -24,8 +25,8 @@ use crate::sessions::{self, Session};
 use crate::settings::{ScreenName, ThemeName};
 use zk_chat::{
     Carried, CarriedSession, ChatError, ChatSetup, ConversationFactory, ConversationHost, ConversationSource,
-    EditorEnv, ExecutionPlace, NamedModel, OpenedConversation, ProgramPhrases, Reread, UnapprovedProject,
-    UnsavedSession,
+    EditorEnv, ExecutionPlace, NamedModel, OpenedConversation, ProgramPhrases, ProviderAccess, Reread,
+    UnapprovedProject, UnsavedSession,
 };
 
 /// Flags and commands of this program.
@@ -110,6 +111,10 @@ impl ConversationFactory for ChatFactory {
         key_file::read(&self.app.work.machine)
     }
 
+    fn provider_access(&self) -> Option<Arc<dyn ProviderAccess>> {
+        Some(Arc::new(Access(self.app.clone())))
+    }
+
     fn unapproved(&self) -> Option<Box<dyn UnapprovedProject>> {
         let resume = self.resume.clone();
         let unapproved = Unapproved::of(&self.app, move |app| Arc::new(Self::new(app, resume)));
@@ -165,7 +170,7 @@ impl ConversationFactory for ChatFactory {
         let opened = ConversationHost::unless_stopped(stop, async {
             let model = match source {
                 ConversationSource::Start => {
-                    compose::model(&app.work.machine, &app.settings, &*provider, &first).await?
+                    compose::model(&app.work.machine, &app.settings, &*provider, &first, true).await?
                 }
                 ConversationSource::Carried(carried) => {
                     compose::describe_model(&*provider, &carried.model.id).await
@@ -212,6 +217,10 @@ impl ConversationFactory for ChatFactory {
 
     async fn find_provider(&self, name: &str, model: Option<&str>, agent: &Agent) -> Result<Model, BoxError> {
         Ok(models::find_provider(&self.app, name, model, agent).await?)
+    }
+
+    async fn reopen_provider(&self, name: &str, agent: &Agent) -> Result<(), BoxError> {
+        Ok(models::reopen_provider(&self.app, name, agent).await?)
     }
 
     fn remark_on(&self, model: &Model) -> Option<String> {
