@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use zk_agent::RunOptions;
 use zk_core::kernel::Cx;
-use zk_core::model::{AgentError, Block, Message, Role, StopReason};
+use zk_core::model::{AgentError, Block, Message, Role};
 use zk_core::service::{Command, CommandOutcome, Conversation, UiAnswer, match_command};
 use zk_skills::{CommandFilesPlugin, Skills};
 use zk_tui::Style;
@@ -264,14 +264,10 @@ impl Chat {
             };
             self.flush().await;
             self.screen.end_line();
-            // Elsewhere the view says how the run ended, and what it took.
+            // Elsewhere the view says how the run ended, what to do then, and what it took.
             let is_told = self.lines().is_none();
             let raise_limit = self.factory.setup().phrases.raise_output_limit;
             match &outcome.result {
-                Ok(()) if is_told && outcome.stop == Some(StopReason::MaxTokens) => {
-                    let what = format!("hit the output limit: {raise_limit}");
-                    self.screen.line(Style::YELLOW, &what);
-                }
                 _ if is_told => {}
                 Ok(()) => {
                     if let Some(note) = summary::incomplete(&outcome, &outcome.text, raise_limit) {

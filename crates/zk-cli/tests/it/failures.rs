@@ -87,14 +87,9 @@ fn a_run_that_failed_or_was_cut_says_what_to_do_next_on_a_drawn_screen() {
     for (script, key, args, words) in [
         (anything(), "other", "", "invalid API key for anthropic (401, request req_"),
         (anything(), "other", "", ". Run `zk auth login anthropic`."),
-        (Script::answering(calls), "test-key", "--max-turns 1", "; raise it with --max-turns"),
-        (
-            Script::answering(calls),
-            "test-key",
-            "--max-budget-usd 0.000001",
-            "; raise it with --max-budget-usd",
-        ),
-        (cut, "test-key", "", "hit the output limit: raise it with --max-tokens"),
+        (Script::answering(calls), "test-key", "--max-turns 1", ": --max-turns raises it"),
+        (Script::answering(calls), "test-key", "--max-budget-usd 0.000001", ": --max-budget-usd raises it"),
+        (cut, "test-key", "", "cut by the output limit: say `go on` for the rest"),
     ] {
         for screen in ["inline", "full"] {
             let server = FakeServer::builder(script.clone()).require_key(key).start().unwrap();

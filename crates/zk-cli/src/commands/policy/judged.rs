@@ -3,7 +3,7 @@ use zk_core::model::Effects;
 use zk_core::service::{CallJudge, Trust, TrustItem, visible_lines};
 use zk_permission::{Decision, PermissionGate, Verdict};
 
-use super::super::print;
+use super::super::print_words as print;
 use super::allowed::calls;
 use crate::app::Workplace;
 use crate::containment::Containment;
