@@ -243,3 +243,9 @@ fn an_unknown_name_stays_as_it_is_and_comes_with_its_neighbours() {
     let nobody = resolve_model("my-own-model", None, &[]);
     assert_eq!((nobody.provider, &*nobody.id, nobody.near.len()), (None, "my-own-model", 0));
 }
+
+#[test]
+fn a_name_that_its_provider_refuses_is_never_advised() {
+    let advice = did_you_mean("anthropic", "claude-sonnet-5-5", UNIX_EPOCH).unwrap();
+    assert!(!advice.contains("`claude-sonnet-5-5`"), "{advice}");
+}
