@@ -68,7 +68,10 @@ pub use screen::editor::EditorEnv;
 pub use screen::runtime::Runtime;
 pub use sign_in::sign_in;
 
+use conversation::chat::Chat;
 use conversation::reload;
+use screen::first_start::SignedIn;
+use screen::pending_input::PendingInput;
 use screen::terminal_session::{ScreenExit, ScreenStart, TerminalSession};
 use screen::{first_start, inline, plain};
 
@@ -100,26 +103,51 @@ where
             ScreenKind::Plain => plain::run(&mut session, start)?,
             ScreenKind::Inline | ScreenKind::Full => inline::run(&mut session, start, kind)?,
         };
-        match ended {
+        let reloaded = match ended {
             ScreenExit::End(end) => return Ok(end),
             ScreenExit::Screen { next, chat, pending } => {
                 kind = next;
                 start = ScreenStart::GoOn { chat, pending, said: None };
+                continue;
             }
             ScreenExit::SignIn { wanted, chat, pending, kind: shown } => {
-                start = first_start::log_in(&mut session, wanted, chat, pending, shown)?;
-                kind = shown;
+                match first_start::log_in(&mut session, wanted, chat, pending, shown)? {
+                    SignedIn::GoOn(next) => {
+                        (start, kind) = (next, shown);
+                        continue;
+                    }
+                    SignedIn::Reload { factory, chat, pending } => {
+                        reload(&mut session, factory, *chat, pending, shown)?
+                    }
+                }
             }
             ScreenExit::Reload { factory, chat, pending, kind: shown } => {
-                let before = session.factory.clone();
-                start = match reload::open(&mut session, factory, *chat, pending)? {
-                    ControlFlow::Continue(start) => start,
-                    ControlFlow::Break(end) => return Ok(end),
-                };
-                kind = reload::kind(shown, before.setup(), session.factory.setup());
+                reload(&mut session, factory, *chat, pending, shown)?
             }
+        };
+        match reloaded {
+            ControlFlow::Continue((next, shown)) => (start, kind) = (next, shown),
+            ControlFlow::Break(end) => return Ok(end),
         }
     }
+}
+
+/// Opens a conversation anew, and gives how it goes on and on which screen.
+fn reload(
+    session: &mut TerminalSession,
+    factory: Arc<dyn ConversationFactory>,
+    chat: Chat,
+    pending: PendingInput,
+    shown: ScreenKind,
+) -> Result<ControlFlow<ChatEnd, (ScreenStart, ScreenKind)>, ChatError> {
+    let before = session.factory.clone();
+    Ok(match reload::open(session, factory, chat, pending)? {
+        ControlFlow::Continue(start) => {
+            let kind = reload::kind(shown, before.setup(), session.factory.setup());
+            ControlFlow::Continue((start, kind))
+        }
+        ControlFlow::Break(end) => ControlFlow::Break(end),
+    })
 }
 
 /// The file of the lines that were typed before, in a directory that is made where it is absent.

@@ -182,14 +182,6 @@ pub trait ConversationFactory: Send + Sync {
         Err(format!("there is no provider {name}: this program has only one").into())
     }
 
-    /// Opens the provider `name` anew for the conversation of an agent, with the credential that it has now.
-    ///
-    /// # Errors
-    /// When the provider cannot be opened.
-    async fn reopen_provider(&self, name: &str, _agent: &Agent) -> Result<(), BoxError> {
-        Err(format!("there is no provider {name} to open: this program has only one").into())
-    }
-
     /// A remark on a model of which nothing is known.
     fn remark_on(&self, _model: &Model) -> Option<String> {
         None

@@ -1,7 +1,9 @@
 //! Questions for a provider before a conversation, and between two screens of one.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
+use zk_core::service::Provider;
 use zk_tui::ScreenKind;
 
 use super::host_messages::HostRequest;
@@ -10,6 +12,7 @@ use super::terminal_session::{ScreenStart, TerminalSession};
 use crate::conversation::chat::Chat;
 use crate::conversation::wanted_screen::WantedSignIn;
 use crate::opening::error::ChatError;
+use crate::opening::factory::ConversationFactory;
 use crate::opening::start::ChatEnd;
 use crate::sign_in::{Choice, Purpose, TerminalDialog, choose};
 
@@ -31,6 +34,14 @@ pub(crate) fn run(session: &mut TerminalSession) -> Result<ControlFlow<ChatEnd>,
     }
 }
 
+/// Way on after a sign-in.
+pub(crate) enum SignedIn {
+    /// The same conversation goes on.
+    GoOn(ScreenStart),
+    /// The conversation is opened anew: its provider was open with another credential.
+    Reload { factory: Arc<dyn ConversationFactory>, chat: Box<Chat>, pending: PendingInput },
+}
+
 /// Has the person choose a provider while nobody draws the conversation, which goes on with it.
 pub(crate) fn log_in(
     session: &mut TerminalSession,
@@ -38,26 +49,27 @@ pub(crate) fn log_in(
     chat: Box<Chat>,
     mut pending: PendingInput,
     kind: ScreenKind,
-) -> Result<ScreenStart, ChatError> {
+) -> Result<SignedIn, ChatError> {
     if kind == ScreenKind::Plain {
         *chat.lines() = None;
     }
-    let said = match ask(session, Purpose::LogIn(wanted.provider))? {
-        Choice::Provider { name, model } => {
-            let reopened = session.runtime.block_on(session.factory.reopen_provider(&name, &chat.agent));
-            match reopened {
-                Ok(()) => {
-                    let model = model.map_or(String::new(), |model| format!(" {model}"));
-                    pending.work.insert(0, HostRequest::Line(format!("/provider {name}{model}")));
-                    None
-                }
-                Err(why) => Some(format!("{name} cannot be used: {why}")),
+    let mut said = None;
+    if let Choice::Provider { name, model } = ask(session, Purpose::LogIn(wanted.provider))? {
+        let is_open = chat.agent.bus().item::<dyn Provider>(&name).is_some();
+        let model = model.map_or(String::new(), |model| format!(" {model}"));
+        let line = HostRequest::Line(format!("/provider {name}{model}"));
+        match is_open.then(|| chat.reread()) {
+            None => pending.work.insert(0, line),
+            Some(Ok(factory)) => {
+                pending.work.insert(0, line);
+                return Ok(SignedIn::Reload { factory, chat, pending });
             }
+            Some(Err(why)) => said = Some(format!("{name} goes on with the key of before: {why}")),
         }
-        Choice::Demo | Choice::Left => Some("the provider stays as it is".to_owned()),
-    };
-    let said = said.or_else(|| Some(String::new()).filter(|_| kind == ScreenKind::Plain));
-    Ok(ScreenStart::GoOn { chat, pending, said })
+    }
+    // Plain lines say that they begin, unless there is something else to say.
+    let said = said.or_else(|| (kind == ScreenKind::Plain).then(String::new));
+    Ok(SignedIn::GoOn(ScreenStart::GoOn { chat, pending, said }))
 }
 
 fn ask(session: &TerminalSession, purpose: Purpose) -> Result<Choice, ChatError> {

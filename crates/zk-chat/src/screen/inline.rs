@@ -311,15 +311,9 @@ impl InlineScreen {
                 kind: self.kind(),
             },
         });
-        match &ended {
-            Ok(
-                ScreenExit::Screen { pending, .. }
-                | ScreenExit::SignIn { pending, .. }
-                | ScreenExit::Reload { pending, .. },
-            ) => {
-                drafts.hand_on(pending.text());
-            }
-            Ok(ScreenExit::End(_)) | Err(_) => drafts.close(),
+        match ended.as_ref().ok().and_then(ScreenExit::pending) {
+            Some(pending) => drafts.hand_on(pending.text()),
+            None => drafts.close(),
         }
         self.guard.end_drawing();
         ended

@@ -57,12 +57,7 @@ pub(crate) fn run(session: &mut TerminalSession, start: ScreenStart) -> Result<S
     editor.on_change(Some(drafts.noting()));
     let ended = converse(chat, runtime, editor, given);
     editor.on_change(None);
-    if let Ok(
-        ScreenExit::Screen { pending, .. }
-        | ScreenExit::SignIn { pending, .. }
-        | ScreenExit::Reload { pending, .. },
-    ) = &ended
-    {
+    if let Some(pending) = ended.as_ref().ok().and_then(ScreenExit::pending) {
         // The text is kept until another screen keeps it.
         drafts.noting()(&pending.text());
     }

@@ -63,3 +63,15 @@ pub(crate) enum ScreenExit {
         kind: ScreenKind,
     },
 }
+
+impl ScreenExit {
+    /// Returns what goes on with the conversation; nothing where it ended.
+    pub(crate) fn pending(&self) -> Option<&PendingInput> {
+        match self {
+            Self::End(_) => None,
+            Self::Screen { pending, .. } | Self::SignIn { pending, .. } | Self::Reload { pending, .. } => {
+                Some(pending)
+            }
+        }
+    }
+}

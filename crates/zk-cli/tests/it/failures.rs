@@ -139,8 +139,13 @@ fn an_option_of_a_provider_that_cannot_be_is_told_with_its_name_and_file() {
 fn an_unknown_model_gets_near_matches_when_the_endpoint_rejects_it() {
     let server = FakeServer::builder(anything()).models(["claude-sonnet-4-5"]).start().unwrap();
     let person = Person::asking(&server);
-    fails(&person, 1, &["-p", "x", "--model", "claude-sonet-4-5"], &["claude-sonnet-4-5"]);
+    fails(&person, 2, &["-p", "x", "--model", "claude-sonet-4-5"], &["claude-sonnet-4-5"]);
     assert_eq!(person.run(&["-p", "x", "--model", "claude-sonnet-4-5"]).code, 0);
+    // A name that is known, and is refused all the same, is not advised.
+    let refused = person.run(&["-p", "x", "--model", "claude-opus-4-5"]);
+    assert_eq!(refused.code, 1, "{}", refused.stderr);
+    assert!(refused.stderr.contains("anthropic does not know claude-opus-4-5 (404"), "{}", refused.stderr);
+    assert!(!refused.stderr.contains("`claude-opus-4-5`"), "{}", refused.stderr);
 }
 
 #[test]

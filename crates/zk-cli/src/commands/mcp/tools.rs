@@ -19,12 +19,9 @@ pub(super) async fn tools(work: &Workplace, settings: &Settings, server: Option<
             lines.extend(problem);
             failed = true;
         }
-        let prefix = format!("mcp_{}_", status.server);
         for name in status.tools {
             let tool = session.bus.item::<dyn Tool>(&name);
             let about = tool.map_or(String::new(), |tool| tool.spec().description.clone());
-            // Of one server the names that its own documentation has.
-            let name = name.strip_prefix(&prefix).filter(|_| server.is_some()).unwrap_or(&name).to_owned();
             rows.push((name, visible_line(about.lines().next().unwrap_or_default())));
         }
     }

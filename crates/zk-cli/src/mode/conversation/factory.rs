@@ -219,10 +219,6 @@ impl ConversationFactory for ChatFactory {
         Ok(models::find_provider(&self.app, name, model, agent).await?)
     }
 
-    async fn reopen_provider(&self, name: &str, agent: &Agent) -> Result<(), BoxError> {
-        Ok(models::reopen_provider(&self.app, name, agent).await?)
-    }
-
     fn remark_on(&self, model: &Model) -> Option<String> {
         models::remark_on(&self.app.settings, model)
     }

@@ -68,14 +68,6 @@ pub(super) fn remark_on(settings: &Settings, model: &Model) -> Option<String> {
     settings.known_providers().unknown_model(model).map(|unknown| select::note(&unknown))
 }
 
-/// Opens a provider with the credential that it has now, also in the place of one that is there.
-pub(super) async fn reopen_provider(app: &AppContext, name: &str, agent: &Agent) -> Outcome<()> {
-    let endpoint = app.endpoint_of(name).await?;
-    let provider = compose::provider(&app.work.machine, &app.settings, &app.shared, &endpoint).await?;
-    agent.bus().scope("provider").provide_replacing::<dyn Provider>(name, provider);
-    Ok(())
-}
-
 async fn open(app: &AppContext, name: &str, agent: &Agent) -> Outcome<Arc<dyn Provider>> {
     let endpoint = app.endpoint_of(name).await?;
     let provider = compose::provider(&app.work.machine, &app.settings, &app.shared, &endpoint).await?;
