@@ -76,10 +76,10 @@ fn place(text: &str, table: &[&str], key: &str, line: &str) -> String {
         return format!("{text}{end}{gap}[{}]\n{line}\n", name.join("."));
     };
     let own = lines.get(begin..).unwrap_or_default();
-    let length = own.iter().position(|line| is_header(&line)).unwrap_or(own.len());
+    let length = own.iter().position(is_header).unwrap_or(own.len());
     let is_key =
         |line: &&str| line.split_once('=').is_some_and(|(name, _)| name.trim().trim_matches('"') == key);
-    match own.iter().take(length).position(|line| is_key(&line)) {
+    match own.iter().take(length).position(is_key) {
         Some(at) => {
             lines.splice(begin + at..=begin + at, [line]);
         }

@@ -80,7 +80,7 @@ fn ask(session: &TerminalSession, purpose: Purpose) -> Result<Choice, ChatError>
         let (abilities, screen) = (setup.drawn_abilities(), setup.plain_screen());
         let mut dialog = TerminalDialog::begin(&session.guard, is_drawn, abilities, screen)?;
         let choice = choose(&mut dialog, &*access, purpose).await;
-        dialog.end();
+        dialog.end().await;
         choice
     })
 }

@@ -17,7 +17,7 @@ use crate::opening::error::ChatError;
 /// Questions on the terminal: drawn, or in lines where it can do no more.
 pub(crate) enum TerminalDialog {
     Drawn(Box<DrawnDialog>),
-    Lines(LineDialog),
+    Lines(Box<LineDialog>),
 }
 
 impl TerminalDialog {
@@ -29,7 +29,7 @@ impl TerminalDialog {
         screen: Screen,
     ) -> Result<Self, ChatError> {
         if !is_drawn {
-            return Ok(Self::Lines(LineDialog { screen, editor: LineEditor::new(None)? }));
+            return Ok(Self::Lines(Box::new(LineDialog { screen, editor: LineEditor::new(None)? })));
         }
         let cannot = ChatError::Terminal;
         guard.begin_drawing(Queries::default()).map_err(cannot)?;
@@ -43,12 +43,13 @@ impl TerminalDialog {
         })))
     }
 
-    /// Gives the terminal back.
-    pub(crate) fn end(self) {
-        if let Self::Drawn(mut drawn) = self {
-            let bytes = drawn.screen.clear();
-            let _ = drawn.guard.modes().write_frame(&bytes, false);
-            drawn.guard.end_drawing();
+    /// Gives the terminal back. Nothing reads it any more once this is done; what was typed ahead goes.
+    pub(crate) async fn end(self) {
+        if let Self::Drawn(drawn) = self {
+            let DrawnDialog { guard, input, mut screen, .. } = *drawn;
+            let _ = input.finish().await;
+            let _ = guard.modes().write_frame(&screen.clear(), false);
+            guard.end_drawing();
         }
     }
 }

@@ -33,7 +33,7 @@ pub fn sign_in(access: &Arc<dyn ProviderAccess>, env: &TerminalEnv) -> Result<Op
     let chosen = Runtime::new()?.block_on(async {
         let mut dialog = TerminalDialog::begin(&guard, is_drawn, abilities, Screen::stdout(env))?;
         let chosen = choose(&mut dialog, &**access, Purpose::LogIn(None)).await;
-        dialog.end();
+        dialog.end().await;
         chosen
     })?;
     Ok(match chosen {

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use zk_testkit::{FakeServer, Script, Turn};
 
 use crate::terminal::Terminal;
-use crate::zk::Person;
+use crate::zk::{Person, program};
 
 /// Somebody without a key, on a machine that reaches nobody and has no model server.
 fn newcomer(screen: &str) -> Option<Person> {
@@ -120,4 +120,19 @@ fn a_login_without_a_name_on_a_terminal_opens_the_list() {
     assert_eq!(terminal.code(), Some(0));
     let stored = std::fs::read_to_string(person.home().join("auth/credentials.json")).unwrap();
     assert!(stored.contains("groq") && stored.contains("gsk-1"));
+}
+
+#[test]
+fn a_narrow_terminal_gets_lines_broken_at_words_and_a_pipe_gets_them_whole() {
+    let person = Person::new();
+    let piped = person.run(&["auth", "status"]).stdout;
+    assert_eq!(piped.lines().count(), 1, "{piped}");
+    let command = format!("stty cols 40; exec {} auth status", program().display());
+    let Some(terminal) = Terminal::run(&person, &command) else { return };
+    let shown = terminal.rest();
+    let lines: Vec<&str> = shown.lines().map(str::trim_end).collect();
+    assert!(lines.len() > 1 && lines.iter().all(|line| line.chars().count() <= 40), "{shown:?}");
+    assert!(lines[1..].iter().all(|line| line.starts_with("  ")), "the others hang: {shown:?}");
+    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(words(&shown), words(&piped));
 }

@@ -53,9 +53,7 @@ pub(super) async fn probe_local_models(vendor: Vendor, port: u16) -> (LocalServe
     let Ok(provider) = vendor.provider(vendor.connection()) else { return state(LocalServerState::Other) };
     match tokio::time::timeout(LIST_TIMEOUT, provider.list_models(&Bus::new().cx())).await {
         Ok(Ok(Some(models))) if models.is_empty() => state(LocalServerState::Empty),
-        Ok(Ok(Some(models))) => {
-            (LocalServerState::Ready, models.into_iter().map(|model| model.id.to_string()).collect())
-        }
+        Ok(Ok(Some(models))) => (LocalServerState::Ready, models.into_iter().map(|model| model.id).collect()),
         Ok(Err(error)) if error.kind == ErrorKind::Auth => state(LocalServerState::Locked),
         Ok(Err(error)) if error.status == Some(503) => state(LocalServerState::Busy),
         Ok(Ok(None) | Err(_)) => state(LocalServerState::Other),

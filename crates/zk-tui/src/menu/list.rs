@@ -7,7 +7,7 @@ use crate::row::{Row, Style};
 use crate::text::{clip, columns, wrap};
 
 /// Columns of the labels at least, so that the notes of most menus stand below each other.
-const MIN_LABEL_COLUMNS: usize = 16;
+const MIN_LABEL_COLUMNS: usize = 13;
 /// Columns of the labels at most.
 const MAX_LABEL_COLUMNS: usize = 28;
 /// Columns of a terminal from which on a note stands beside its label.
@@ -242,7 +242,7 @@ mod tests {
         assert_eq!(menu.press(&Key::Enter), MenuKey::Chosen(2));
         menu.press(&down);
         menu.press(&down);
-        assert_eq!(text(&menu, 60, 24)[2], "  › OpenAI            sign in");
+        assert_eq!(text(&menu, 60, 24)[2], "  › OpenAI         sign in");
         assert_eq!(menu.press(&Key::Enter), MenuKey::Chosen(1));
         assert_eq!(menu.press(&Key::Char('x')), MenuKey::Open);
         assert_eq!(menu.press(&Key::Escape), MenuKey::Left);
