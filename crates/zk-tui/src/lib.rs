@@ -36,7 +36,6 @@ mod full;
 mod inline;
 mod keys;
 mod markdown;
-mod menu;
 mod pick;
 pub mod plain;
 mod question;
@@ -52,8 +51,9 @@ pub use edit::{DRAFT_PAUSE, DraftFiles, Drafts, KeptDrafts, Recall};
 pub use inline::{Abilities, Caret, InlineScreen, Size};
 pub use keys::{Direction, Key, KeyDecoder, Keymap};
 pub use markdown::Markdown;
-pub use menu::{Entry, EntryKey, Menu, MenuKey, MenuRow, message_rows};
-pub use pick::{Asked, Completer, Offered, opens_picker};
+pub use pick::{
+    Asked, Completer, Entry, EntryKey, Menu, MenuKey, MenuRow, Offered, message_rows, opens_picker,
+};
 pub use question::{Frame, LineChoice, answer_keys};
 pub use row::{Looks, Row, Span, Style, Theme, Tone};
 pub use screen_kind::ScreenKind;

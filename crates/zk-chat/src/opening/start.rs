@@ -14,7 +14,7 @@ pub enum ChatEnd {
     Done,
     /// The terminal can no longer be read.
     Failed,
-    /// It did not begin: the person wants to see the demo.
+    /// Demo in its place: the person chose it before the conversation began.
     Demo,
     /// A signal ended it, or the terminal is gone.
     Terminated,

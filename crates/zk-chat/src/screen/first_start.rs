@@ -36,9 +36,9 @@ pub(crate) fn run(session: &mut TerminalSession) -> Result<ControlFlow<ChatEnd>,
 
 /// Way on after a sign-in.
 pub(crate) enum SignedIn {
-    /// The same conversation goes on.
+    /// Going on with the same conversation.
     GoOn(ScreenStart),
-    /// The conversation is opened anew: its provider was open with another credential.
+    /// Opening the conversation anew: its provider was open with another credential.
     Reload { factory: Arc<dyn ConversationFactory>, chat: Box<Chat>, pending: PendingInput },
 }
 

@@ -185,7 +185,7 @@ impl<D: Dialog> Asking<'_, D> {
         let rows =
             self.offers.iter().map(|offer| MenuRow::new(&offer.title, messages::ways(offer))).collect();
         let mut menu = Menu::new(messages::WHICH_PROVIDER, rows).searched().leaving("goes back");
-        // Those of the first list were seen already.
+        // Rows of the first list were seen already.
         menu = menu.marking(self.offers.iter().position(|offer| !offer.is_major).unwrap_or_default());
         loop {
             let Some(at) = self.dialog.choose(menu.clone()).await? else { return Ok(None) };

@@ -8,15 +8,7 @@ use zk_core::service::Provider;
 
 use super::known::KnownProviders;
 use super::local::{LocalServer, probe_local_models};
-use crate::catalogue::vendors::{Access, Vendor, Vendors};
-
-/// Vendors that come first, those with a row of their own in a short list before the others.
-const FIRST: [(&str, bool); 4] =
-    [("anthropic", true), ("openai", true), ("openrouter", false), ("gemini", false)];
-/// Vendors that are another one by another dialect, and the one that is offered for them.
-const DOUBLES: [&str; 1] = ["openai_chat"];
-/// Vendor, the vendor that its subscription is used with, and the sign-in in a few words.
-const SUBSCRIPTIONS: [(&str, &str, &str); 1] = [("openai", "openai_codex", "sign in with ChatGPT")];
+use crate::catalogue::vendors::{Access, FIRST_OFFERED, SUBSCRIPTION_SIGN_INS, Vendor, Vendors};
 
 /// Time limit of a provider to say whether it knows a key.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -45,21 +37,19 @@ impl KnownProviders {
     pub fn offered(&self) -> Vec<OfferedVendor> {
         let vendors = self.map.vendors();
         let has_key = |vendor: &&Vendor| {
-            matches!(vendor.access, Access::Key(_))
-                && vendor.base_url.is_some()
-                && !DOUBLES.contains(&vendor.name)
+            matches!(vendor.access, Access::Key(_)) && vendor.base_url.is_some() && !vendor.is_double()
         };
-        let is_first = |vendor: &&Vendor| FIRST.iter().any(|(name, _)| *name == vendor.name);
-        let first = FIRST.iter().filter_map(|(name, _)| vendors.named(name)).filter(has_key);
+        let is_first = |vendor: &&Vendor| FIRST_OFFERED.iter().any(|(name, _)| *name == vendor.name);
+        let first = FIRST_OFFERED.iter().filter_map(|(name, _)| vendors.named(name)).filter(has_key);
         let others = vendors.iter().filter(has_key).filter(|vendor| !is_first(vendor));
         let offer = |vendor: &Vendor| {
-            let subscription = SUBSCRIPTIONS
+            let subscription = SUBSCRIPTION_SIGN_INS
                 .iter()
                 .find(|(name, with, _)| *name == vendor.name && vendors.named(with).is_some());
             OfferedVendor {
                 vendor: *vendor,
                 sign_in: subscription.map(|(_, with, words)| (*with, *words)),
-                is_major: FIRST.contains(&(vendor.name, true)),
+                is_major: FIRST_OFFERED.contains(&(vendor.name, true)),
             }
         };
         first.chain(others).map(offer).collect()

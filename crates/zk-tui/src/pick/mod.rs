@@ -2,10 +2,11 @@
 
 mod fuzzy;
 mod list;
+mod menu;
 mod picker;
 
-pub(crate) use fuzzy::best as fuzzy_best;
 pub use list::{Asked, Completer, Offered};
 pub(crate) use list::{List, asked};
+pub use menu::{Entry, EntryKey, Menu, MenuKey, MenuRow, message_rows};
 pub use picker::opens_picker;
 pub(crate) use picker::{Picked, Picker, PickerKey, PickerKind};

@@ -30,7 +30,21 @@ const KNOWN_AS: &[(&str, &str, &str)] = &[
     ("vllm", "vLLM", ""),
 ];
 
+/// Vendors that are offered first, and whether each has a row of its own in a short list.
+pub(crate) const FIRST_OFFERED: [(&str, bool); 4] =
+    [("anthropic", true), ("openai", true), ("openrouter", false), ("gemini", false)];
+/// Vendors that are another one by another dialect.
+const DOUBLE_VENDORS: [&str; 1] = ["openai_chat"];
+/// Vendor, the vendor that its subscription is used with, and the sign-in in a few words.
+pub(crate) const SUBSCRIPTION_SIGN_INS: [(&str, &str, &str); 1] =
+    [("openai", "openai_codex", "sign in with ChatGPT")];
+
 impl Vendor {
+    /// Whether it is another vendor by another dialect, so that a person is offered only one of them.
+    pub(crate) fn is_double(&self) -> bool {
+        DOUBLE_VENDORS.contains(&self.name)
+    }
+
     /// The vendor's name as people know it.
     ///
     /// ```

@@ -17,6 +17,7 @@ use crate::catalogue::profiles::{CompatProfile, PROFILES};
 use crate::wire::connection::Connection;
 use crate::wire::endpoint::SetupError;
 
+pub(crate) use known_as::{FIRST_OFFERED, SUBSCRIPTION_SIGN_INS};
 pub use names::{VENDOR_VARIABLES, VendorVariable};
 pub use registry::Vendors;
 pub use sign_in::subscription_sign_in;

@@ -2,7 +2,7 @@ use zk_view::sanitise;
 
 use crate::inline::{Caret, Size};
 use crate::keys::{Direction, Key};
-use crate::pick::fuzzy_best;
+use crate::pick::fuzzy::best;
 use crate::row::{Row, Style};
 use crate::text::{clip, columns, wrap};
 
@@ -131,7 +131,7 @@ impl Menu {
 
     fn search(&mut self, query: String) {
         let names: Vec<String> = self.rows.iter().map(|row| format!("{} {}", row.label, row.note)).collect();
-        self.found = fuzzy_best(&query, &names, names.len());
+        self.found = best(&query, &names, names.len());
         (self.query, self.chosen) = (query, 0);
     }
 
