@@ -118,8 +118,8 @@ mod tests {
     fn an_answer_is_broken_at_words_however_it_arrives() {
         let text = "The discount is applied twice, once in the cart and once more in the total.\n- an item that is longer than \
                     the line it stands on";
-        let expected = "The discount is applied twice,\nonce in the cart and once\nmore in the total.\n- an item that is longer \
-                        than\n  the line it stands on";
+        let expected = "The discount is applied twice,\nonce in the cart and once more\nin the total.\n- an item that is \
+                        longer than\n  the line it stands on";
         let lines = |text: &str| text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
         let letters: Vec<String> = text.chars().map(String::from).collect();
         let letters: Vec<&str> = letters.iter().map(String::as_str).collect();
