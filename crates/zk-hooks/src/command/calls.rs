@@ -259,7 +259,7 @@ impl Handler<ToolGate> for Refuse {
             (None, Verdict::None | Verdict::Allow | Verdict::Ask(_)) => return Ok(None),
         };
         let reasons = vec![format!("a hook refused it: {refused}")];
-        cx.emit(decided(gate, (false, DecidedBy::Plugin), reasons)).await?;
+        cx.emit(PermissionDecided::of(gate, false, DecidedBy::Plugin, reasons)).await?;
         Ok(Some(Ruling::Refuse(refused)))
     }
 }
@@ -347,20 +347,7 @@ fn answered(gate: &ToolGate, answer: &UiAnswer, reason: &str) -> PermissionDecid
         | UiAnswer::Choice { .. }
         | UiAnswer::Text { .. } => (DecidedBy::Person, "no such answer"),
     };
-    decided(gate, (false, by), vec![asked(reason), said.to_owned()])
-}
-
-fn decided(gate: &ToolGate, (allowed, by): (bool, DecidedBy), reasons: Vec<String>) -> PermissionDecided {
-    PermissionDecided {
-        call: gate.call.clone(),
-        args: gate.args.clone(),
-        effects: gate.effects.clone(),
-        cwd: gate.place.cwd.clone(),
-        allowed,
-        by,
-        reasons,
-        allowed_by: None,
-    }
+    PermissionDecided::of(gate, false, by, vec![asked(reason), said.to_owned()])
 }
 
 impl Handler<PermissionRequest> for Calls {

@@ -222,16 +222,8 @@ impl Granted {
         if !decided.note.is_empty() {
             reasons.push(decided.note);
         }
-        PermissionDecided {
-            call: gate.call.clone(),
-            args: gate.args.clone(),
-            effects: gate.effects.clone(),
-            cwd: gate.place.cwd.clone(),
-            allowed,
-            by,
-            reasons,
-            allowed_by: allowed_by.filter(|_| !allowed),
-        }
+        let allowed_by = allowed_by.filter(|_| !allowed);
+        PermissionDecided { allowed_by, ..PermissionDecided::of(gate, allowed, by, reasons) }
     }
 
     /// Makes a judge decide, on a thread of its own: it may wait for the file system.

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::events::notify;
+use crate::events::{ToolGate, notify};
 use crate::kernel::{OnError, Reach};
 use crate::model::{CallRef, Effects};
 
@@ -41,6 +41,21 @@ notify!(
 );
 
 impl PermissionDecided {
+    /// Record of a decision about the call that waits at `gate`, with the reasons for it; no mode is named that would allow it.
+    #[must_use]
+    pub fn of(gate: &ToolGate, allowed: bool, by: DecidedBy, reasons: Vec<String>) -> Self {
+        Self {
+            call: gate.call.clone(),
+            args: gate.args.clone(),
+            effects: gate.effects.clone(),
+            cwd: gate.place.cwd.clone(),
+            allowed,
+            by,
+            reasons,
+            allowed_by: None,
+        }
+    }
+
     /// Last reason of a call that a judge would ask about, or nobody judged, and that the mode of the gate lets run.
     pub const MODE_ALLOWS_ALL: &str = "the mode allows everything";
 }
