@@ -214,3 +214,26 @@ pub(crate) fn count_to(last: Option<&MessageId>, sent: &[Arc<Message>]) -> usize
 pub(crate) fn is_same(one: &Arc<Message>, other: &Arc<Message>) -> bool {
     Arc::ptr_eq(one, other) || (one.id.is_some() && one.id == other.id)
 }
+
+#[cfg(test)]
+mod tests {
+    use zk_core::model::Block;
+
+    use super::*;
+    use crate::WindowOptions;
+
+    #[test]
+    fn an_estimate_that_is_the_floor_of_the_text_does_not_hinge_on_a_count() {
+        let window = Some(20_000);
+        let budget = Budget::new(&WindowOptions::default(), window);
+        let history = [Message::user(vec![Block::text("x".repeat(192_000))]).shared()];
+        for (counted, hinges) in [(100, false), (12_000, true)] {
+            let mut conversation = ConversationWindow::default();
+            conversation.sync(&history, &ByteCounter);
+            conversation.ledger.anchor(&Usage { input: counted, ..Usage::default() }, 0);
+            conversation.measure(&budget, window);
+            assert_ne!(conversation.fill.level, WindowLevel::Low, "the floor alone exceeds a threshold");
+            assert_eq!(conversation.hinges_on_count, hinges, "{counted} tokens by the provider's count");
+        }
+    }
+}
