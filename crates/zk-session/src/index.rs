@@ -6,7 +6,7 @@ use zk_core::model::{
 };
 use zk_core::service::{
     Audience, CompactionMark, CustomEntry, CutMark, Entry, EntryKind, LiveEntries, SKILL_TOOL, SideCallOf,
-    asks_to_remember, has_skill_text,
+    has_skill_text, is_remember_line,
 };
 
 /// Most entries of one kind of a plugin that are handed over from before the tail.
@@ -177,7 +177,7 @@ impl Index {
                         let has_text = !by.starts_with("skill:") || has_skill_text(&message.text());
                         self.give(by.clone(), vec![row], has_text);
                     }
-                    None if message.text().lines().any(asks_to_remember) => self.remembered.push(row),
+                    None if message.text().lines().any(is_remember_line) => self.remembered.push(row),
                     None => {}
                 }
             }

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use tokio::time::{Instant, timeout};
 use zk_core::kernel::{BoxError, Cx};
 use zk_core::model::{Block, Message};
-use zk_core::service::{PinnedContext, asks_to_remember, has_skill_text};
+use zk_core::service::{PinnedContext, has_skill_text, is_remember_line};
 
 use crate::plan::cut::is_prompt;
 use crate::window::report::SKILL_TOOL;
@@ -100,7 +100,7 @@ fn remembered(history: &[Arc<Message>], sent: &[Arc<Message>]) -> Vec<String> {
         .filter_map(|prompt| {
             let text = prompt.text();
             let lines: Vec<String> =
-                text.lines().filter(|line| asks_to_remember(line)).map(str::to_owned).collect();
+                text.lines().filter(|line| is_remember_line(line)).map(str::to_owned).collect();
             (!lines.is_empty()).then_some((prompt, lines))
         })
         .collect();

@@ -47,7 +47,7 @@ pub use session::{
     Durability, ENTRY_VERSION, Entry, EntryData, EntryKind, EntryVisitor, LiveEntries, Lock, MessageVisitor,
     NewEntry, NewSession, OpenSession, RunStatus, SKILL_TAG, SKILL_TOOL, SessionFilter, SessionInfo,
     SessionLog, SessionScan, SessionSnapshot, SessionStore, SideCallOf, StoreError, StoredConversation,
-    Unreadable, WINDOW_OWNER, asks_to_remember, has_skill_text,
+    Unreadable, WINDOW_OWNER, has_skill_text, is_remember_line,
 };
 #[cfg(feature = "typed")]
 pub use tool::FnTool;

@@ -73,15 +73,15 @@ pub fn has_skill_text(text: &str) -> bool {
     text.strip_prefix('<').is_some_and(|text| text.starts_with(SKILL_TAG))
 }
 
-/// Whether a line of a prompt is to be heeded after the prompt left the context.
+/// Whether a line of a prompt begins with the word *remember*: it is kept when the prompt leaves the context.
 ///
 /// ```
-/// use zk_core::service::asks_to_remember;
+/// use zk_core::service::is_remember_line;
 ///
-/// assert!(asks_to_remember(" Remember: never push.") && !asks_to_remember("remembered"));
+/// assert!(is_remember_line(" Remember: never push.") && !is_remember_line("remembered"));
 /// ```
 #[must_use]
-pub fn asks_to_remember(line: &str) -> bool {
+pub fn is_remember_line(line: &str) -> bool {
     let word: String = line.trim_start().chars().take_while(|c| c.is_alphabetic()).collect();
     word.eq_ignore_ascii_case("remember")
 }

@@ -10,7 +10,7 @@ pub use debug_dump::DebugDump;
 pub use entry_data::EntryData;
 pub use log::{
     Audience, COMPACTION_ENTRY, COMPACTION_VERSION, CompactionMark, CustomEntry, CutMark, MessageVisitor,
-    NewEntry, SKILL_TAG, SKILL_TOOL, SessionLog, WINDOW_OWNER, asks_to_remember, has_skill_text,
+    NewEntry, SKILL_TAG, SKILL_TOOL, SessionLog, WINDOW_OWNER, has_skill_text, is_remember_line,
 };
 pub use store::{
     Durability, ENTRY_VERSION, Entry, EntryKind, Lock, NewSession, OpenSession, RunStatus, SessionFilter,
