@@ -129,7 +129,7 @@ impl StateFiles for LocalStateFiles {
         if !found.is_file() {
             return Err(failed(io::Error::other("it is not a regular file")));
         }
-        // One that was copied or restored keeps what it had.
+        // A file that was copied or restored may still let others in.
         if found.mode() & FOR_OTHERS != 0 {
             file.set_permissions(Permissions::from_mode(0o600)).map_err(failed)?;
         }

@@ -46,7 +46,7 @@ impl EffectHost<'_> {
             Effect::LoadBody { id } => self.load_body(&id).await,
             Effect::Steer { text } => self.steer(&text),
             Effect::Abort | Effect::Reply { .. } | Effect::Switch { .. } | Effect::Compact { .. } => {
-                // Nothing of these is left to do.
+                // The driver of the view does the whole of these.
                 let _ = self.view.carry_out(self.conversation, effect).await;
             }
             // The keyboard ends waits, and commands come as lines.

@@ -77,7 +77,7 @@ impl fmt::Debug for OpenedConversation {
     }
 }
 
-/// Model that somebody named.
+/// Model and reasoning that a name such as `anthropic/opus:high` stands for.
 #[derive(Clone, Debug)]
 pub struct NamedModel {
     /// Model of a provider that is registered.

@@ -145,7 +145,7 @@ impl InlineScreen {
     async fn follow_view(&self) {
         while let Some(effect) = self.view.take_effect() {
             match self.opened.get() {
-                // Nothing of these is left to do.
+                // An urgent effect leaves no run and no text behind.
                 Some(opened) if EffectHost::is_urgent(&effect) => {
                     let _ = opened.effects(&self.view).carry_out(effect).await;
                 }

@@ -233,9 +233,9 @@ impl Event for SessionBeforeSwitch {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SessionBeforeFork {
-    /// The session.
+    /// Session to be copied.
     pub session_id: SessionId,
-    /// The entry.
+    /// Last entry of the copy.
     pub entry: EntryId,
 }
 
@@ -249,7 +249,7 @@ impl Event for SessionBeforeFork {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SessionBeforeTree {
-    /// The session.
+    /// Session with the leaf.
     pub session_id: SessionId,
     /// The leaf now.
     pub from: Option<EntryId>,

@@ -46,7 +46,7 @@ pub enum Kept {
     All(SessionId),
     /// Everything but the last entries.
     Part {
-        /// The session.
+        /// Session that has the rest.
         id: SessionId,
         /// Number of entries that are not stored.
         missing: usize,

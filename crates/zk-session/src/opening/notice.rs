@@ -20,7 +20,7 @@ pub enum SessionNotice<'a> {
     NoPlace,
     /// The newest session of the directory cannot be read.
     Unreadable {
-        /// The session.
+        /// Session that was to be continued.
         id: SessionId,
         /// State of its file.
         state: Unreadable,

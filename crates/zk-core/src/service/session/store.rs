@@ -452,7 +452,7 @@ pub enum StoreError {
     /// Another process has it open.
     #[error("session `{id}` is in use by process {pid}; end that one first, or start a new session")]
     InUse {
-        /// The session.
+        /// Session that the other process has open.
         id: SessionId,
         /// The process.
         pid: u32,
@@ -460,7 +460,7 @@ pub enum StoreError {
     /// The session cannot be read. What is left of it was put aside and not changed.
     #[error("session `{id}` is damaged ({why}); it was kept as {kept}")]
     Damaged {
-        /// The session.
+        /// Session that cannot be read.
         id: SessionId,
         /// Fault that was found, in words.
         why: String,
@@ -470,7 +470,7 @@ pub enum StoreError {
     /// The session was written by a newer zk.
     #[error("session `{id}` has format {found}, this zk reads up to {known}; use a newer zk")]
     TooNew {
-        /// The session.
+        /// Session of the newer program.
         id: SessionId,
         /// Format of the session.
         found: u32,

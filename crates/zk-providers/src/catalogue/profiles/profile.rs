@@ -174,7 +174,7 @@ pub enum ReasoningEcho {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EchoRule {
-    /// Models that it is for.
+    /// Models that read the echo.
     pub models: ModelPattern,
     /// Form of the echo.
     pub echo: ReasoningEcho,
@@ -200,7 +200,7 @@ pub struct FixedField {
     pub name: Cow<'static, str>,
     /// Value of the field.
     pub value: FieldValue,
-    /// Models that it is for, if not all.
+    /// Models whose requests carry the field, if not all.
     pub models: Option<ModelPattern>,
     /// Whether it is only for requests with tools.
     pub with_tools: bool,
