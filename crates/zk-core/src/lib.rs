@@ -15,10 +15,11 @@
 #![doc = include_str!("../examples/gate.rs")]
 #![doc = "```"]
 //!
-//! # What this crate must never know
+//! # Outside of this crate
 //!
-//! No provider, no tool, no file format, no process and no terminal. It reads no environment, opens no file
-//! and no socket, and prints nothing. It knows the kernel alone; the
+//! No provider, no tool, no file format, no process and no terminal belongs here. This crate reads no
+//! environment, opens no file and no socket, and prints nothing. Its only dependency within zk is the kernel;
+//! the other crates meet in its registries and events.
 //! other crates of zk meet in its registries and events.
 
 pub mod events;

@@ -7,17 +7,17 @@ use serde::Serialize;
 use super::*;
 use crate::kernel::{Event, OnError, Reach};
 
-/// A group of events.
+/// Group of events that belong to the same part of an agent's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// A run from start to end.
     Agent,
-    /// The conversation as it is stored.
+    /// Storing and switching the conversation.
     Session,
-    /// Input that the person types.
+    /// Input that a person types.
     Input,
-    /// One turn.
+    /// One turn: a request to the model and its tool calls.
     Turn,
     /// The request to the model.
     Provider,
@@ -33,26 +33,26 @@ pub enum Phase {
     View,
 }
 
-/// One event as the reference shows it.
+/// Entry of one event in the generated reference.
 #[derive(Clone, Debug, Serialize)]
 pub struct EventDoc {
     /// Name of the event.
     pub name: &'static str,
     /// Phase of the event.
     pub phase: Phase,
-    /// The Rust type.
+    /// Name of the event's Rust type.
     pub rust: String,
-    /// Rule that combines the answers.
+    /// Rule that combines the handlers' answers.
     pub mode: String,
     /// Type of a handler's answer.
     pub reply: String,
-    /// Consequence of a failing handler.
+    /// Effect of a failing handler on the emission.
     pub on_error: OnError,
-    /// Whether a stopped run still announces it.
+    /// Whether emission stops when the run is cancelled.
     pub cancellable: bool,
-    /// Reach of a handler unless it asks otherwise.
+    /// Default reach of a handler over an agent and its sub-agents.
     pub reach: Reach,
-    /// Time limit of one handler, in milliseconds; no limit if nothing.
+    /// Time limit of one handler in milliseconds; `None` for no limit.
     pub time_limit_ms: Option<u64>,
     /// Schema of the event's data; its description is the event's documentation.
     pub schema: Schema,
@@ -79,7 +79,7 @@ impl EventDoc {
     }
 }
 
-/// A type's name without its modules.
+/// Returns a type's name without its module path.
 fn short(name: &str) -> String {
     let mut out = String::new();
     let mut word = String::new();
@@ -98,7 +98,7 @@ fn short(name: &str) -> String {
 
 macro_rules! catalogue {
     ($($phase:ident: $($event:ty),+;)+) => {
-        /// Every event of this crate, in the order of the phases.
+        /// Returns every event of this crate, ordered by phase.
         #[must_use]
         pub fn catalogue() -> Vec<EventDoc> {
             vec![$($(EventDoc::of::<$event>(Phase::$phase)),+),+]

@@ -77,14 +77,14 @@ pub use turn::{
 };
 pub use view::ViewBlock;
 
-/// The version of what events say of themselves as data, as `stream-json` prints it: the second part grows with what is
-/// added, the first with what a reader of the old shape would miss.
+/// Version of the events' JSON form, as `stream-json` prints it. The minor part grows with each addition, the
+/// major part with each incompatible change.
 pub const EVENTS_VERSION: &str = "1.16";
 
-/// Longest time that a watcher may keep a run waiting.
+/// Time limit of one observer, for which the run waits.
 const WATCHER_LIMIT: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// Declares an event nobody can answer.
+/// Declares an event that observers see and cannot answer.
 macro_rules! notify {
     ($event:ty, $name:literal $(, $item:ident = $value:expr)*) => {
         impl $crate::kernel::Event for $event {

@@ -1,4 +1,4 @@
-//! Durations as whole milliseconds, for fields whose name ends in `_ms` when serialised.
+//! Serialises durations as whole milliseconds, for fields whose name ends in `_ms`.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn whole(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Durations that may be absent, in the same form.
+/// Serialises optional durations in the same form.
 pub(crate) mod option {
     use std::time::Duration;
 

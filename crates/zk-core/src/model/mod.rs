@@ -1,8 +1,8 @@
-//! The vocabulary every crate shares: ids, messages and their blocks, models, usage, errors, and the one door
-//! to the wire.
+//! The types that all crates share: ids, messages and their blocks, models, usage, errors, and [`WireReady`],
+//! the only form of a history that can be sent.
 //!
-//! Names in a history are canonical; the names a model sees (aliases) exist only between
-//! [`WireReady`] and a provider's adapter.
+//! Names in a history are canonical. Aliases, the names that a model sees, exist only between [`WireReady`]
+//! and a provider's adapter.
 
 mod address;
 mod budget;

@@ -5,11 +5,11 @@ use serde_json::Value;
 
 use super::{Block, Message, ToolContent};
 
-/// Size that an image counts for, in bytes of text that take about as much context.
+/// Size that an image counts for, as the bytes of text that take about as much context.
 const IMAGE: usize = 4800;
 
-/// About how much of a window these messages take, in bytes of text; a token is three to four of them. An image
-/// counts 4800 bytes, whatever its size.
+/// Estimates the share of a context window that these messages take, in bytes of text; a token is three to
+/// four bytes. An image counts 4800 bytes, whatever its size.
 ///
 /// ```
 /// use zk_core::model::{Message, context_size};
@@ -23,7 +23,7 @@ pub fn context_size(messages: &[Arc<Message>]) -> usize {
 }
 
 impl Message {
-    /// About how much of a window it takes: see [`context_size`].
+    /// Estimated share of a context window, as by [`context_size`].
     #[must_use]
     pub fn size(&self) -> usize {
         self.content.iter().map(Block::size).sum()
@@ -31,7 +31,7 @@ impl Message {
 }
 
 impl Block {
-    /// About how much of a window it takes: see [`context_size`].
+    /// Estimated share of a context window, as by [`context_size`].
     #[must_use]
     pub fn size(&self) -> usize {
         size(self)
@@ -57,7 +57,7 @@ fn size(block: &Block) -> usize {
     }
 }
 
-/// The bytes of a value as compact JSON, without writing them anywhere.
+/// Counts the bytes of a value as compact JSON, without building the text.
 fn written(value: &Value) -> usize {
     struct Counted(usize);
     impl io::Write for Counted {
@@ -73,7 +73,7 @@ fn written(value: &Value) -> usize {
     let mut counted = Counted(0);
     match serde_json::to_writer(&mut counted, value) {
         Ok(()) => counted.0,
-        // Nothing that is a `Value` cannot be written.
+        // Writing a `Value` to a counter cannot fail.
         Err(_) => 0,
     }
 }

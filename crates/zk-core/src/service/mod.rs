@@ -1,7 +1,8 @@
-//! The object-safe traits behind which the crates of zk meet.
+//! Object-safe traits through which the crates of zk use each other.
 //!
-//! Tools, providers and commands are registry items ([`Scope::provide`](crate::kernel::Scope::provide));
-//! the rest are services ([`Scope::provide_service`](crate::kernel::Scope::provide_service)), one of each.
+//! Tools, providers and commands are registry items ([`Scope::provide`](crate::kernel::Scope::provide)). The
+//! other traits are services ([`Scope::provide_service`](crate::kernel::Scope::provide_service)), of which a
+//! bus has one each.
 
 mod clock;
 mod conversation;

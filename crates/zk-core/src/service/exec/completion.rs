@@ -7,18 +7,18 @@ use tokio_util::sync::CancellationToken;
 
 use super::{ExecError, ExecOutcome, Exit, KillSignal, OutputSink, OutputStream, Process, ProcessEvent};
 
-/// Grace period between `TERM` and `KILL`; the process tree is gone within two seconds.
+/// Grace period between `TERM` and `KILL`, short enough for the process tree to be gone within two seconds.
 const GRACE: Duration = Duration::from_millis(1_750);
-/// After the exit: how long output that is held open may be silent …
+/// Time without output after the exit, after which a pipe that is still held open is no longer read.
 const OUTPUT_IDLE: Duration = Duration::from_millis(200);
-/// … and how long it is read at most.
+/// Longest time that output is read after the exit.
 const DRAIN: Duration = Duration::from_millis(1_500);
-/// Time that a stopped run waits to see its command gone.
+/// Longest time that a stopped run waits for its command to be gone.
 const STOP_REPORT_WAIT: Duration = Duration::from_millis(60);
-/// Time after the kill for which the command's end is waited for.
+/// Longest wait for the exit of a killed command.
 const KILL_WAIT: Duration = Duration::from_millis(200);
 
-/// Watches a command to its end, or ends it, and hands over what it prints.
+/// Runs a command to its end, or ends it on stop or time-out, and passes its output on.
 pub(super) async fn run_to_completion(
     process: Box<dyn Process>,
     sink: &mut dyn OutputSink,
@@ -35,7 +35,7 @@ pub(super) async fn run_to_completion(
         }
         Exit::Stopped => {
             attended.process.kill(KillSignal::Terminate).await?;
-            // Dropping the process has what is left ended in the background.
+            // Dropping the process ends all that is left of it in the background.
             attended.wait_gone(STOP_REPORT_WAIT).await?
         }
         Exit::TimedOut => {
@@ -58,7 +58,7 @@ struct Attended<'a> {
     process: Box<dyn Process>,
     sink: &'a mut dyn OutputSink,
     exit: Option<Exit>,
-    /// Whether standard output and standard error may have more.
+    /// Whether standard output and standard error are still open.
     open: [bool; 2],
     is_over: bool,
 }
@@ -78,20 +78,20 @@ impl Attended<'_> {
             }
             match self.exit {
                 Some(exit) => return Ok(exit),
-                // Nothing more comes, and its end did not.
+                // The streams are closed, and no exit status came.
                 None if self.is_over => return Ok(Exit::Code(-1)),
                 None => {}
             }
         }
     }
 
-    /// Takes a step as [`Attended::step`] does, once there is room for output.
+    /// Waits for room in the sink, then performs one [`Attended::step`].
     async fn ready_step(&mut self) -> Result<(), ExecError> {
         self.sink.ready().await;
         self.step().await
     }
 
-    /// One piece of output, one end of an output, or the exit.
+    /// Handles one event: a piece of output, the end of a stream, or the exit.
     async fn step(&mut self) -> Result<(), ExecError> {
         if self.is_over {
             return std::future::pending().await;
@@ -120,7 +120,7 @@ impl Attended<'_> {
         self.open.contains(&true)
     }
 
-    /// Reads what is still in the pipes after the exit.
+    /// Reads the rest of the pipes after the exit.
     async fn drain(&mut self, stop: &CancellationToken) -> Result<(), ExecError> {
         let end = Instant::now() + DRAIN;
         while self.is_open() && !stop.is_cancelled() {
@@ -133,7 +133,7 @@ impl Attended<'_> {
         Ok(())
     }
 
-    /// Reads on until nothing it started is left; says what is after `patience`.
+    /// Reads on until all processes of the command are gone; returns the ids of those left after `patience`.
     async fn wait_gone(&mut self, patience: Duration) -> Result<Vec<u32>, ExecError> {
         let end = Instant::now() + patience;
         let mut pause = Duration::from_millis(2);
@@ -141,7 +141,7 @@ impl Attended<'_> {
             self.absorb(pause.min(end.saturating_duration_since(Instant::now()))).await?;
             let left = self.process.members().await?;
             if left.is_empty() {
-                // The last of its output is still in the pipes.
+                // The last output is still in the pipes.
                 self.absorb(Duration::from_millis(20)).await?;
                 return Ok(left);
             }
@@ -152,7 +152,7 @@ impl Attended<'_> {
         }
     }
 
-    /// Reads for `time`, or less if the command is over and its output at its end.
+    /// Reads output for up to `time`, or until the command is over and its streams are closed.
     async fn absorb(&mut self, time: Duration) -> Result<(), ExecError> {
         let end = Instant::now() + time;
         while self.is_open() || self.exit.is_none() {

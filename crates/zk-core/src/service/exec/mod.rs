@@ -10,24 +10,24 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-/// Place where commands run: this machine, a container, a remote sandbox.
+/// Execution context of commands: this machine, a container, a remote sandbox.
 ///
-/// Every implementation keeps these promises: the environment is cleared and allow-listed unless the request says
-/// otherwise, the command gets a process group of its own and a closed standard input unless it asks for one, and
-/// everything it started is gone 2 s after a stop, a time-out or the death of this process.
+/// Every implementation guarantees: the environment is cleared and allow-listed unless the request says
+/// otherwise; the command gets a process group of its own, and a closed standard input unless it asks for
+/// one; all its processes are gone 2 s after a stop, a time-out or the death of this process.
 #[async_trait]
 pub trait Exec: Send + Sync {
-    /// Starts a command. Dropping what it gives ends everything the command started.
+    /// Starts a command. Dropping the returned process ends everything the command started.
     ///
     /// # Errors
     /// [`ExecError`] when it could not be started.
     async fn spawn(&self, request: ExecRequest) -> Result<Box<dyn Process>, ExecError>;
 
-    /// Starts a command that nobody ends, not even this program with its own end: both outputs are appended to the file
-    /// `output`, and dropping what it gives leaves it alone. Only [`Process::kill`] ends it.
+    /// Starts a detached command, which outlives this program: both outputs are appended to the file
+    /// `output`, and dropping the returned process does not end it. Only [`Process::kill`] does.
     ///
     /// # Errors
-    /// [`ExecError`], also when this context ends all of its commands with itself.
+    /// [`ExecError`], also if this execution context ends all of its commands with itself.
     async fn spawn_detached(
         &self,
         request: ExecRequest,
@@ -40,10 +40,11 @@ pub trait Exec: Send + Sync {
         Err(ExecError::Spawn { program, cwd: request.cwd, source })
     }
 
-    /// Runs a command to its end, handing its output to `sink` as it comes.
+    /// Runs a command to its end and passes its output to `sink` as it arrives.
     ///
     /// # Errors
-    /// [`ExecError`] when it could not be started or watched. A command that ran and failed is an outcome.
+    /// [`ExecError`] when it could not be started or watched. A command that ran and failed is a result, no
+    /// error.
     async fn run(
         &self,
         request: ExecRequest,
@@ -57,8 +58,8 @@ pub trait Exec: Send + Sync {
     }
 }
 
-/// Place where a command runs that a person lets out of the context of all others:
-/// `cx.service::<OutsideExec>()`. Absent where that context bounds nothing.
+/// Execution context of commands that a person lets out of the confinement of all others:
+/// `cx.service::<OutsideExec>()`. Absent if commands are not confined.
 #[derive(Clone)]
 pub struct OutsideExec(pub Arc<dyn Exec>);
 
@@ -68,9 +69,9 @@ impl std::fmt::Debug for OutsideExec {
     }
 }
 
-/// Executor of calls that run without a question because they only read: `cx.service::<ReadExec>()`. Where the context of
-/// all commands bounds such a call it is that context, with a git that starts less. Absent where a person chose that nothing
-/// bounds it.
+/// Execution context of calls that need no permission because they only read: `cx.service::<ReadExec>()`. If
+/// that call is confined like all commands, it uses the same context, with a git that starts fewer helpers.
+/// Absent if a person chose no confinement.
 #[derive(Clone)]
 pub struct ReadExec(pub Arc<dyn Exec>);
 
@@ -100,11 +101,10 @@ impl std::fmt::Debug for ReadExec {
 /// ```
 #[async_trait]
 pub trait Process: Send {
-    /// The next thing that happens; nothing once it has ended and its outputs are at their end. Cancelling loses
-    /// nothing.
+    /// Returns the next event; `None` once the command has ended and its outputs are closed. Cancel-safe.
     ///
     /// # Errors
-    /// [`ExecError::Watch`] when nothing more can be known of it.
+    /// [`ExecError::Watch`] when the process can no longer be observed.
     async fn next(&mut self) -> Result<Option<ProcessEvent>, ExecError>;
 
     /// Writes all of `bytes` to its standard input, or types them at its terminal.
