@@ -20,7 +20,6 @@
 //! No provider, no tool, no file format, no process and no terminal belongs here. This crate reads no
 //! environment, opens no file and no socket, and prints nothing. Its only dependency within zk is the kernel;
 //! the other crates meet in its registries and events.
-//! other crates of zk meet in its registries and events.
 
 pub mod events;
 pub mod model;

@@ -89,18 +89,18 @@ impl CallId {
     pub fn is_made_here(&self) -> bool {
         let digits = self.0.strip_prefix("call_");
         digits
-            .is_some_and(|digits| digits.len() == DIGITS_OF_ID && digits.bytes().all(|b| DIGITS.contains(&b)))
+            .is_some_and(|digits| digits.len() == ID_DIGITS && digits.bytes().all(|b| DIGITS.contains(&b)))
     }
 }
 
 /// Number of digits in an id, after its prefix.
-const DIGITS_OF_ID: usize = 17;
+const ID_DIGITS: usize = 17;
 const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
 /// Creates `prefix_` + 9 digits of milliseconds + 8 random digits, base 32.
 fn unique(prefix: &str) -> String {
     let millis = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_millis() as u64);
-    let mut text = String::with_capacity(prefix.len() + 1 + DIGITS_OF_ID);
+    let mut text = String::with_capacity(prefix.len() + 1 + ID_DIGITS);
     text.push_str(prefix);
     text.push('_');
     let mut put = |value: u64, digits: u32| {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{Block, Message, ToolContent};
 
 /// Size that an image counts for, as the bytes of text that take about as much context.
-const IMAGE: usize = 4800;
+const IMAGE_BYTES: usize = 4800;
 
 /// Estimates the share of a context window that these messages take, in bytes of text; a token is three to
 /// four bytes. An image counts 4800 bytes, whatever its size.
@@ -41,10 +41,10 @@ impl Block {
 fn size(block: &Block) -> usize {
     match block {
         Block::Text(text) => text.text.len(),
-        Block::Image(_) => IMAGE,
+        Block::Image(_) => IMAGE_BYTES,
         Block::Document(document) => document.data.len(),
         Block::ToolCall(call) => {
-            let args = call.malformed.as_ref().map_or_else(|| written(&call.args), String::len);
+            let args = call.malformed.as_ref().map_or_else(|| json_len(&call.args), String::len);
             call.name.len() + args
         }
         Block::ToolResult(result) => match &result.content {
@@ -53,12 +53,12 @@ fn size(block: &Block) -> usize {
         },
         Block::Thinking(thinking) => thinking.text.len(),
         Block::Compaction(compaction) => compaction.summary.len(),
-        Block::Provider(block) => written(&block.wire.data),
+        Block::Provider(block) => json_len(&block.wire.data),
     }
 }
 
 /// Counts the bytes of a value as compact JSON, without building the text.
-fn written(value: &Value) -> usize {
+fn json_len(value: &Value) -> usize {
     struct Counted(usize);
     impl io::Write for Counted {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

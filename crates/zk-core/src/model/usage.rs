@@ -137,7 +137,7 @@ pub struct ModelStats {
 }
 
 /// Adds two costs, each of which may be unknown.
-fn both(one: Option<f64>, other: Option<f64>) -> Option<f64> {
+fn add_costs(one: Option<f64>, other: Option<f64>) -> Option<f64> {
     match (one, other) {
         (Some(one), Some(other)) => Some(dollars(one + other)),
         (one, other) => one.or(other),
@@ -148,7 +148,7 @@ impl Stats {
     /// Adds a turn to the statistics.
     pub fn add_turn(&mut self, turn: TurnUsage) {
         self.usage += turn.usage;
-        self.cost = both(self.cost, turn.cost);
+        self.cost = add_costs(self.cost, turn.cost);
         self.turns += 1;
         self.turn_usage.push(turn);
     }
@@ -156,14 +156,14 @@ impl Stats {
     /// Adds a side call made for `purpose` to the statistics.
     pub fn add_side_call(&mut self, purpose: impl Into<String>, call: TurnUsage) {
         self.usage += call.usage;
-        self.cost = both(self.cost, call.cost);
+        self.cost = add_costs(self.cost, call.cost);
         self.side_calls.entry(purpose.into()).or_default().push(call);
     }
 
     /// Adds the statistics of a finished sub-agent.
     pub fn add_child(&mut self, child: Self) {
         self.usage += child.usage;
-        self.cost = both(self.cost, child.cost);
+        self.cost = add_costs(self.cost, child.cost);
         self.children.push(child);
     }
 
@@ -194,7 +194,7 @@ impl Stats {
         for turn in self.billed() {
             let entry = models.entry(turn.model.clone()).or_default();
             entry.usage += turn.usage;
-            entry.cost = both(entry.cost, turn.cost);
+            entry.cost = add_costs(entry.cost, turn.cost);
         }
         for turn in self.flatten() {
             models.entry(turn.model.clone()).or_default().turns += 1;

@@ -21,7 +21,7 @@ pub(super) fn assistant(block: &Block, stop: Option<&StopReason>, rules: &WireRu
         Block::ToolCall(call) => self::call(call, stop, rules),
         Block::Provider(block) => provider(block, stop, rules),
         Block::Compaction(compaction) => Fate::Become(self::compaction(compaction)),
-        Block::Image(image) => made(image, block, rules),
+        Block::Image(image) => made_image(image, block, rules),
         Block::Document(_) => Fate::Become(Block::text(IMAGE_OMITTED)),
         Block::ToolResult(_) => Fate::Drop,
     }
@@ -40,7 +40,7 @@ pub(super) fn user(block: &Block, rules: &WireRules) -> Fate {
 }
 
 /// Normalises an image that a model made.
-fn made(image: &Image, block: &Block, rules: &WireRules) -> Fate {
+fn made_image(image: &Image, block: &Block, rules: &WireRules) -> Fate {
     if !rules.image_in_answer {
         return Fate::Become(Block::text(MADE_IMAGE_OMITTED));
     }
@@ -169,24 +169,24 @@ fn without_nul(text: &str) -> Option<String> {
 }
 
 fn args_without_nul(args: &Map<String, Value>) -> Option<Value> {
-    fn dirty(value: &Value) -> bool {
+    fn has_nul(value: &Value) -> bool {
         match value {
             Value::String(text) => text.contains('\0'),
-            Value::Array(items) => items.iter().any(dirty),
-            Value::Object(fields) => fields.iter().any(|(key, value)| key.contains('\0') || dirty(value)),
+            Value::Array(items) => items.iter().any(has_nul),
+            Value::Object(fields) => fields.iter().any(|(key, value)| key.contains('\0') || has_nul(value)),
             Value::Null | Value::Bool(_) | Value::Number(_) => false,
         }
     }
-    fn clean(value: &Value) -> Value {
+    fn strip_nul(value: &Value) -> Value {
         match value {
             Value::String(text) => Value::String(text.replace('\0', "\u{fffd}")),
-            Value::Array(items) => items.iter().map(clean).collect(),
+            Value::Array(items) => items.iter().map(strip_nul).collect(),
             Value::Object(fields) => {
-                fields.iter().map(|(key, value)| (key.replace('\0', "\u{fffd}"), clean(value))).collect()
+                fields.iter().map(|(key, value)| (key.replace('\0', "\u{fffd}"), strip_nul(value))).collect()
             }
             Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
         }
     }
-    let found = args.iter().any(|(key, value)| key.contains('\0') || dirty(value));
-    found.then(|| args.iter().map(|(key, value)| (key.replace('\0', "\u{fffd}"), clean(value))).collect())
+    let found = args.iter().any(|(key, value)| key.contains('\0') || has_nul(value));
+    found.then(|| args.iter().map(|(key, value)| (key.replace('\0', "\u{fffd}"), strip_nul(value))).collect())
 }

@@ -4,7 +4,7 @@ use super::{DOCUMENT_FOLLOWS, IMAGE_FOLLOWS, IMAGE_OMITTED, WireRules};
 use crate::model::{Block, ToolContent, ToolResult};
 
 /// Most characters of a file name or media type that a placeholder shows to the model.
-const LONGEST_NAME: usize = 100;
+const MAX_NAME_CHARS: usize = 100;
 
 /// Media types that a provider accepts. Each entry is one type, such as `image/png`, or a prefix and a star,
 /// such as `text/*`.
@@ -102,7 +102,7 @@ fn megabytes(encoded: usize) -> f64 {
 
 /// Sanitises an untrusted name to one short line.
 fn shown(name: &str) -> String {
-    let shown: String = name.chars().filter(|char| !char.is_control()).take(LONGEST_NAME).collect();
+    let shown: String = name.chars().filter(|char| !char.is_control()).take(MAX_NAME_CHARS).collect();
     if shown.trim().is_empty() { "one of no type".to_owned() } else { shown }
 }
 

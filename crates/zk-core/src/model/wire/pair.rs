@@ -35,20 +35,20 @@ pub(super) fn normalise(history: &[Arc<Message>], rules: &WireRules) -> WireRead
     while let Some(mut draft) = drafts.next() {
         match draft.role {
             Role::Assistant => {
-                rename(&mut draft, &mut repairs);
+                mend_names(&mut draft, &mut repairs);
                 // An assistant message that is joined to another model's has no single origin.
                 let joined = out.last().filter(|last| last.role == Role::Assistant);
                 let is_own = draft.origin.as_ref() == Some(&rules.target)
                     && joined.is_none_or(|last| last.origin == draft.origin);
-                open.extend(number(&mut draft, &mut ids, rules.ids, is_own, &mut repairs));
+                open.extend(assign_ids(&mut draft, &mut ids, rules.ids, is_own, &mut repairs));
                 push(&mut out, draft);
                 if !open.is_empty() && drafts.peek().is_none_or(|next| next.role != Role::User) {
                     let empty = Draft::user(Vec::new());
-                    push(&mut out, answer(empty, std::mem::take(&mut open), rules, &mut repairs));
+                    push(&mut out, answer_calls(empty, std::mem::take(&mut open), rules, &mut repairs));
                 }
             }
             Role::User => {
-                let answered = answer(draft, std::mem::take(&mut open), rules, &mut repairs);
+                let answered = answer_calls(draft, std::mem::take(&mut open), rules, &mut repairs);
                 if answered.stored.is_some() || !answered.content.is_empty() {
                     push(&mut out, answered);
                 }
@@ -57,19 +57,19 @@ pub(super) fn normalise(history: &[Arc<Message>], rules: &WireRules) -> WireRead
     }
     if out.first().is_some_and(|first| first.role == Role::Assistant) {
         repairs.push(Repair::Boundary);
-        out.insert(0, spoken(OPENING));
+        out.insert(0, user_draft(OPENING));
     }
     let is_paused = |last: &Draft| rules.resumes && last.stop.as_ref().is_some_and(StopReason::is_pause);
     // An empty history has no last message at all.
     if out.last().is_none_or(|last| last.role == Role::Assistant && !is_paused(last)) {
         repairs.push(Repair::Boundary);
-        out.push(spoken(CONTINUE));
+        out.push(user_draft(CONTINUE));
     }
     let messages = out.into_iter().map(Draft::into_message).collect();
     WireReady { messages, repairs }
 }
 
-fn spoken(text: &str) -> Draft {
+fn user_draft(text: &str) -> Draft {
     Draft::user(vec![Block::text(text)])
 }
 
@@ -188,15 +188,15 @@ fn without_abandoned(drafts: Vec<Draft>, rules: &WireRules) -> Vec<Draft> {
 }
 
 /// Replaces illegal tool names in the calls of an assistant message.
-fn rename(draft: &mut Draft, repairs: &mut Vec<Repair>) {
+fn mend_names(draft: &mut Draft, repairs: &mut Vec<Repair>) {
     let is_illegal =
-        |block: &Block| matches!(block, Block::ToolCall(call) if names::mended(&call.name).is_some());
+        |block: &Block| matches!(block, Block::ToolCall(call) if names::legal_name(&call.name).is_some());
     if !draft.blocks().iter().any(is_illegal) {
         return;
     }
     for block in draft.edit() {
         if let Block::ToolCall(call) = block
-            && let Some(sent) = names::mended(&call.name)
+            && let Some(sent) = names::legal_name(&call.name)
         {
             let stored = std::mem::replace(&mut call.name, sent.clone());
             // Provider data belongs to the call under its old name.
@@ -208,7 +208,7 @@ fn rename(draft: &mut Draft, repairs: &mut Vec<Repair>) {
 
 /// Assigns every call of an assistant message its id for this request; `is_own` says that the target model
 /// made the calls.
-fn number(
+fn assign_ids(
     draft: &mut Draft,
     ids: &mut Ids,
     rule: IdRule,
@@ -247,7 +247,7 @@ fn number(
 
 /// Makes a user message answer the calls in `open`: results first in the order of the calls, then the images
 /// and documents that results could not carry, then all other content.
-fn answer(mut draft: Draft, mut open: Vec<Open>, rules: &WireRules, repairs: &mut Vec<Repair>) -> Draft {
+fn answer_calls(mut draft: Draft, mut open: Vec<Open>, rules: &WireRules, repairs: &mut Vec<Repair>) -> Draft {
     if is_in_order(draft.blocks(), &open, rules) {
         return draft;
     }

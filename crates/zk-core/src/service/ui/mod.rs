@@ -8,8 +8,9 @@ pub use questions::{
     text_of_visible_lines, visible_line, visible_lines,
 };
 
-/// Outlet for notices to the person, if somebody reads them. A service: ask `cx.service::<dyn Ui>()` each
-/// time, it can be swapped while an agent runs. Questions go through [`Questions`](super::Questions).
+/// Outlet for notices to the person, if a front-end shows them. Ask for the service `cx.service::<dyn Ui>()`
+/// each time, since it can be replaced while an agent runs. Questions go through
+/// [`Questions`](super::Questions).
 pub trait Ui: Send + Sync {
     /// Shows one line that is not part of the answer.
     fn notify(&self, text: &str);

@@ -9,62 +9,64 @@ use crate::model::{Display, Effects};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "ask", rename_all = "snake_case")]
 pub enum Question {
-    /// Whether a tool call may run.
+    /// Asks whether a tool call may run.
     Approve(Box<Approval>),
-    /// A question for yes or no.
+    /// Asks for yes or no.
     Confirm {
-        /// The question.
+        /// Text of the question.
         text: String,
     },
-    /// One of several.
+    /// Asks for one of several options.
     Select {
-        /// The question.
+        /// Text of the question.
         text: String,
-        /// The choices.
+        /// Options to choose from.
         options: Vec<String>,
     },
-    /// A line of text.
+    /// Asks for a line of text.
     Input {
-        /// The question.
+        /// Text of the question.
         text: String,
     },
 }
 
-/// A tool call that wants to run.
+/// A tool call that needs approval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Approval {
-    /// The tool's canonical name.
+    /// Canonical name of the tool.
     pub tool: String,
-    /// The arguments, as they will run.
+    /// Final arguments of the call.
     pub args: Value,
-    /// Effects of the call, as its tool declares them.
+    /// Effects of the call, as declared by its tool.
     pub effects: Effects,
-    /// Preview of the call that the tool draws: a diff, a body.
+    /// Preview that the tool rendered: a diff, the body of a file.
     pub preview: Option<Display>,
-    /// Description of what *this session* would allow; that choice is not offered without it.
+    /// Description of the calls that the choice *this session* would allow; without it the choice is not
+    /// offered.
     pub session: Option<String>,
-    /// Description of what *always* would allow from then on; that choice is not offered without it.
+    /// Description of the calls that the choice *always* would allow; without it the choice is not offered.
     pub always: Option<String>,
-    /// Calls that *this prefix* or *this directory* would allow; those choices are not offered without it.
+    /// Similar calls that *this prefix* or *this directory* would allow; without them these choices are not
+    /// offered.
     pub wider: Option<Wider>,
-    /// Reasons for the question, in a line each: such as the part of the call and the rule or default of the
+    /// Reasons for the question, one line each, such as the part of the call and the rule or default of the
     /// mode.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
 }
 
-/// Calls like one that wants to run, which a person can allow with it.
+/// Similar calls that a person can allow together with a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Wider {
-    /// Property by which further calls are allowed.
+    /// Property that the similar calls share with the call.
     pub kind: WiderKind,
-    /// Calls that the choice allows, in words, such as "commands that begin with `cargo test`".
+    /// Description of the similar calls, such as "commands that begin with `cargo test`".
     pub allows: String,
 }
 
-/// Property by which a [`Wider`] choice allows further calls.
+/// Property that the calls of a [`Wider`] choice have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -76,7 +78,7 @@ pub enum WiderKind {
 }
 
 impl WiderKind {
-    /// Returns its name: `prefix` or `directory`.
+    /// Returns the property's name: `prefix` or `directory`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -86,20 +88,19 @@ impl WiderKind {
     }
 }
 
-/// A part of what a question shows, under a heading.
+/// A part of an approval question with a heading.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Section {
-    /// The argument's name, or what the lines are. It is text from a model too: see [`visible_line`].
+    /// Name of the argument, or a title of the lines. May be text from a model too: see [`visible_line`].
     pub heading: String,
-    /// Form of the lines, for reading them. A front-end shows it outside of the heading, which could imitate
-    /// it.
+    /// Format of the lines. A front-end shows it apart from the heading, which could imitate it.
     pub kind: SectionKind,
-    /// The lines, everything in them visible.
+    /// The lines, with invisible characters made visible.
     pub lines: Vec<String>,
 }
 
-/// Form of the lines of a [`Section`].
+/// Format of the lines of a [`Section`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -108,13 +109,13 @@ pub enum SectionKind {
     Text,
     /// An argument as JSON.
     Json,
-    /// The tool's drawing of the call.
+    /// A preview that the tool rendered.
     Preview,
 }
 
 impl Approval {
-    /// The whole of what will run, for any front-end to draw: every argument with every line, then the
-    /// preview. A text argument is shown as its own lines, anything else as JSON.
+    /// Returns all of the call for display: every argument with every line, then the preview. A text argument
+    /// is shown as lines, anything else as JSON.
     #[must_use]
     pub fn sections(&self) -> Vec<Section> {
         let mut sections = match &self.args {
@@ -155,42 +156,42 @@ fn drawn(preview: &Display) -> Section {
     Section { heading: visible_line(&heading), kind: SectionKind::Preview, lines }
 }
 
-/// Answer of a person.
+/// A person's answer to a question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum Answer {
-    /// Yes, this once. Also the *yes* of a confirmation.
+    /// Yes, this once. Also the *yes* to a [`Question::Confirm`].
     Once,
-    /// Yes, and what [`Approval::session`] says for the rest of the session.
+    /// Yes, and [`Approval::session`] for the rest of the session.
     Session,
-    /// Yes, and what [`Approval::always`] says from now on.
+    /// Yes, and [`Approval::always`] from now on.
     Always,
-    /// Yes, and what [`Approval::wider`] says for the rest of the session.
+    /// Yes, and [`Approval::wider`] for the rest of the session.
     WiderSession,
-    /// Yes, and what [`Approval::wider`] says from now on, in this project.
+    /// Yes, and [`Approval::wider`] from now on, in this project.
     WiderAlways,
-    /// No, with words to the model if the person gave some.
+    /// No, optionally with a message to the model.
     No {
-        /// The words.
+        /// Message to the model.
         message: Option<String>,
     },
-    /// The choice, from 0.
+    /// A choice among the options.
     Choice {
-        /// Index of the chosen option.
+        /// Index of the chosen option, from 0.
         index: usize,
     },
-    /// The line.
+    /// A line of text.
     Text {
-        /// The text.
+        /// The text that the person typed.
         text: String,
     },
-    /// Nobody answered: no front-end, no answer in time, or the run was stopped.
+    /// No answer: there is no front-end, the question expired, or the run was stopped.
     Absent,
 }
 
 impl Question {
-    /// Whether `answer` is one of the answers to this question. Nobody being there always is.
+    /// Whether `answer` is a possible answer to this question. [`Answer::Absent`] always is.
     #[must_use]
     pub fn allows(&self, answer: &Answer) -> bool {
         match (self, answer) {
