@@ -1,4 +1,4 @@
-//! Settings for zk: typed sections, layers with origins, files of a project that count once they are trusted.
+//! Settings of zk: typed sections, layered values with their origins, and project files that need approval.
 //!
 //! | item | what it is |
 //! |---|---|
@@ -21,7 +21,8 @@
 //! # What it keeps
 //!
 //! - A section is one documented struct of the crate that uses it: checks, messages, JSON Schema and the reference page are
-//!   made from it.
+//! A section is one documented struct of the crate that uses it. Checks, messages, JSON Schema and the
+//! reference page are generated from it.
 //! - A value that cannot be used is an error that names the file or the flag; a key that nobody knows is a warning with the
 //!   nearest one, and an error in tables where it would leave a door open.
 //! - A project's files set nothing that its author should not decide, and nothing before a person approved them.
@@ -41,7 +42,7 @@ mod merged;
 mod node;
 mod project;
 mod schema;
-/// The nearest of several words, and choices as a sentence.
+/// Suggestions for misspelt words, and lists of choices for messages.
 pub mod suggest;
 #[cfg(test)]
 mod tests;
