@@ -15,7 +15,7 @@
 #![doc = include_str!("../examples/gate.rs")]
 #![doc = "```"]
 //!
-//! # Outside of this crate
+//! # What this crate must never know
 //!
 //! No provider, no tool, no file format, no process and no terminal belongs here. This crate reads no
 //! environment, opens no file and no socket, and prints nothing. Its only dependency within zk is the kernel;

@@ -19,7 +19,7 @@
 #![doc = include_str!("../examples/vote.rs")]
 #![doc = "```"]
 //!
-//! # Outside of this crate
+//! # What this crate must never know
 //!
 //! No message, no model, no tool, no permission, no file and no command belongs here. This crate depends on
 //! no other crate of zk, prints nothing and reads no environment. `zk-core` re-exports it as

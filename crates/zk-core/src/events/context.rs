@@ -67,7 +67,6 @@ impl Absorb for ContextTransform {
 /// The conversation does not fit the model's window: the provider refused the request as too long, or the
 /// window filled up before the answer was complete.
 ///
-/// A handler of [`ContextTransform`] that can leave something out does so from now on. The messages are put
 /// A handler of [`ContextTransform`] that can leave messages out does so from now on. After this event the
 /// messages are built again. If they became shorter, the model is asked again at once: once after a refused
 /// request, or to continue an answer that was cut. Otherwise the run ends with the error.

@@ -27,7 +27,6 @@ notify!(StreamStart, "stream:start");
 /// hold text back until it has seen more, and has to release it where the block of text ends. The message,
 /// the history and `stream:end` keep the text of the model unchanged.
 ///
-/// Each block of text ends with one of these whose `last` is true, also when the answer breaks off in it; a run
 /// The last event of each block of text has `last` set, also when the answer breaks off; a run that is being
 /// stopped does not wait for handlers there. Not announced without handlers.
 #[derive(Clone, Debug, Serialize)]

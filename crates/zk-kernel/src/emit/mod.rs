@@ -21,11 +21,10 @@ impl Cx {
     /// Emits `event`: observers see it unchanged, then the handlers run one after the other, and the event's
     /// mode combines their answers.
     ///
+    /// # Errors
     /// [`EmitError::Hook`] when a handler fails and the event's policy is to throw; callers of a gate take it
     /// as *refused*. [`EmitError::Cancelled`] when the run is stopped before, unless the event is one that
     /// closes a run.
-    /// *refused*. [`EmitError::Cancelled`] when the run is stopped first (unless the event is one of those
-    /// that close a run).
     pub async fn emit<E: Event>(&self, mut event: E) -> Result<Outcome<E>, EmitError> {
         let rules = const { &Rules::of::<E>() };
         let snapshot = self.bus().snapshot(TypeId::of::<E>());

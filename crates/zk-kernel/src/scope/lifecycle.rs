@@ -21,7 +21,6 @@ impl Scope {
     /// the task can ask it to end gracefully. A panic is reported.
     ///
     /// Without a runtime, the task waits for [`Bus::warm_up`](crate::Bus::warm_up), which an agent calls when
-    /// Without a runtime, the task waits for [`Bus::warm_up`](crate::Bus::warm_up), which an agent calls when
     /// a run starts. [Cancelling](Hook::cancel) the returned hook ends only this task.
     ///
     /// ```

@@ -60,6 +60,7 @@ pub trait RunControl: Send + Sync {
     /// [`Stats::side_calls`](crate::model::Stats); [`SideCallEnd`](crate::events::SideCallEnd) announces it
     /// with the plugin's source.
     ///
+    /// # Errors
     /// [`AgentError`], of kind `Stalled` if there was no answer in time. Tokens that the provider had counted
     /// by then are still accounted for.
     async fn side_call(&self, call: SideCall) -> Result<SideAnswer, AgentError>;

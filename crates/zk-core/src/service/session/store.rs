@@ -313,6 +313,7 @@ impl EntryKind {
     /// # Ok::<(), serde_json::Error>(())
     /// ```
     ///
+    /// # Errors
     /// When the text is no known entry.
     pub fn from_json(text: &str) -> serde_json::Result<Self> {
         // For an enum whose tag may come anywhere, serde buffers the whole text first.
