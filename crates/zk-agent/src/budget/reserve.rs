@@ -7,17 +7,17 @@ use zk_core::model::{AgentError, Budget, Model};
 use zk_core::service::{Question, Questions, Request, UiAnswer};
 
 use super::ledger::{ReserveOutcome, Shortage};
-use super::quote::bytes_of;
+use super::quote::request_bytes;
 use super::{BudgetChain, Estimator, Quote, Reservation};
 use crate::run::RunState;
 use crate::turn::Turn;
 
-/// Time limit for a person to say what becomes of a budget.
+/// Time limit for a person to decide about a budget.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 impl RunState {
-    /// Reserves what `request` can cost, with a shorter answer if only that can be paid. When not even that can, a person
-    /// is asked; where nobody is, the run ends.
+    /// Reserves the highest cost of `request`, and lowers its output limit if only a shorter answer can be
+    /// paid. If even that does not fit, a person is asked; if none is present, the run ends.
     pub(crate) async fn reserve(
         &self,
         turn: &Turn,
@@ -27,7 +27,7 @@ impl RunState {
             return Ok(None);
         }
         check_price(&self.spending.budgets, &self.model)?;
-        let quote = Quote::new(&self.model, self.spending.estimator.most(bytes_of(request)));
+        let quote = Quote::new(&self.model, self.spending.estimator.max_input_tokens(request_bytes(request)));
         loop {
             match self.spending.budgets.reserve(&quote, request.max_tokens) {
                 ReserveOutcome::Granted { reservation, max_tokens, shortened_by } => {
@@ -50,7 +50,8 @@ impl RunState {
     }
 }
 
-/// Reserves what a side call can cost. Nobody is asked about one, and none waits for another.
+/// Reserves the highest cost of a side call. No person is asked about it, and it does not wait for other
+/// requests.
 pub(crate) fn reserve_side_call(
     budgets: &BudgetChain,
     request: &mut Request,
@@ -59,7 +60,7 @@ pub(crate) fn reserve_side_call(
         return Ok(None);
     }
     check_price(budgets, &request.model)?;
-    let quote = Quote::new(&request.model, Estimator::default().most(bytes_of(request)));
+    let quote = Quote::new(&request.model, Estimator::default().max_input_tokens(request_bytes(request)));
     match budgets.reserve(&quote, request.max_tokens) {
         ReserveOutcome::Granted { reservation, max_tokens, shortened_by: _ } => {
             request.max_tokens = max_tokens;
@@ -69,7 +70,7 @@ pub(crate) fn reserve_side_call(
     }
 }
 
-/// A budget in money means nothing where prices are not known.
+/// Fails for a model without known prices if a budget limits money.
 fn check_price(budgets: &BudgetChain, model: &Model) -> Result<(), AgentError> {
     if model.prices.is_some() || !budgets.limits_money() {
         return Ok(());
@@ -81,7 +82,7 @@ fn check_price(budgets: &BudgetChain, model: &Model) -> Result<(), AgentError> {
 }
 
 impl Shortage {
-    /// Settles what becomes of the budget, once for all agents that have met its end; fails if the run has to stop.
+    /// Settles an exhausted budget, once for all agents that share it; fails if the run has to stop.
     async fn settle(self, turn: &Turn) -> Result<(), AgentError> {
         let cx = &turn.cx;
         let _asking = match select(pin!(cx.stop_token().cancelled()), pin!(self.ledger.asking.lock())).await {
