@@ -16,7 +16,7 @@ use crate::service::WindowLevel;
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ContextTransform {
-    /// The turn.
+    /// Turn that the messages are for.
     pub turn_id: TurnId,
     /// The messages so far.
     pub messages: Vec<Arc<Message>>,
@@ -73,7 +73,7 @@ impl Absorb for ContextTransform {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ContextOverflow {
-    /// The turn.
+    /// Turn whose request or answer exceeded the window.
     pub turn_id: TurnId,
     /// Model whose window was exceeded.
     pub model: ModelRef,
@@ -90,7 +90,7 @@ notify!(ContextOverflow, "context:overflow");
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ContextReduced {
-    /// The turn.
+    /// Turn from which on less is sent.
     pub turn_id: TurnId,
     /// Name of the strategy that planned the reduction.
     pub strategy: String,
@@ -109,7 +109,7 @@ notify!(ContextReduced, "context:reduced");
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ContextFill {
-    /// The turn.
+    /// Turn that the request is for.
     pub turn_id: TurnId,
     /// Estimated tokens of the request.
     pub tokens: u64,
@@ -127,7 +127,7 @@ notify!(ContextFill, "context:fill");
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ContextCompaction {
-    /// The turn.
+    /// Turn whose request is compacted.
     pub turn_id: TurnId,
     /// Cause of the compaction.
     pub trigger: CompactionTrigger,

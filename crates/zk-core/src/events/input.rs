@@ -31,7 +31,7 @@ pub struct Input {
 pub enum InputReply {
     /// Replaces the input.
     Transform {
-        /// The new text.
+        /// Text to use instead.
         text: String,
         /// The new images; `None` keeps the current images.
         images: Option<Vec<Image>>,
@@ -85,7 +85,7 @@ impl Absorb for Input {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct UserBash {
-    /// The command.
+    /// Command line as typed.
     pub command: String,
     /// Whether the output stays out of the conversation (`!!command`).
     pub private: bool,

@@ -1,19 +1,21 @@
 //! The catalogue: every point in an agent's life, by phase, in the order it is reached.
 //!
-//! A run: `input` → `session:start` → `system:sections`? → `agent:before-start` → `session:messages` (the prompt) → `system:before` →
-//! `agent:start` → turns → `agent:done` → `session:end`.
+//! A run: `input` → `session:start` → `system:sections`? → `agent:before-start` → `session:messages` (the
+//! prompt) → `system:before` → `agent:start` → turns → `agent:done` → `session:end`.
 //!
-//! A turn: `tools:changed`? → `context:transform` (in it `context:compaction`, `context:reduced`, `context:fill`) → `system:transform` → `provider:request` → `turn:before` → `provider:payload`
-//! → `provider:response` → `stream:*` → `stream:end` (only if there was text) → `message:end` → `turn:after`
-//! (always) → the tool calls → `tool-results:after` or `session:messages` → `usage`. A request that does not fit the
-//! window: `context:overflow` → `context:transform` → `context:reduced`? → `system:transform` →
+//! A turn: `tools:changed`? → `context:transform` (in it `context:compaction`, `context:reduced`,
+//! `context:fill`) → `system:transform` → `provider:request` → `turn:before` → `provider:payload` →
+//! `provider:response` → `stream:*` → `stream:end` (only if there was text) → `message:end` → `turn:after`
+//! (always) → the tool calls → `tool-results:after` or `session:messages` → `usage`. A request that does not
+//! fit the window: `context:overflow` → `context:transform` → `context:reduced`? → `system:transform` →
 //! `provider:request` → `provider:payload` …
 //!
 //! An answer with tool calls: `session:open-turn`, before any of them.
 //!
-//! A tool call: `validation:reject` | `validation:coerce`? → `tool:prepare` → `tool:gate` (in it `permission:decided`) → (`tool:blocked` |
-//! `tool:parked` | substituted | counted) → `tool:begin` → `tool:before` or `tool:unknown` → `tool:progress` →
-//! `tool:error`? → `tool:transform` → `tool:end` → `tool:after`.
+//! A tool call: `validation:reject` | `validation:coerce`? → `tool:prepare` → `tool:gate` (in it
+//! `permission:decided`) → (`tool:blocked` | `tool:parked` | substituted | counted) → `tool:begin` →
+//! `tool:before` or `tool:unknown` → `tool:progress` → `tool:error`? → `tool:transform` → `tool:end` →
+//! `tool:after`.
 //!
 //! Anywhere: `view:block`, by which a plugin shows something to the person.
 //!

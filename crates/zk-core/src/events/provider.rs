@@ -108,7 +108,7 @@ notify!(ProviderResponse, "provider:response");
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ProviderReport {
-    /// The turn.
+    /// Turn whose response the report is about.
     pub turn_id: TurnId,
     /// Model that answered.
     pub model: ModelRef,

@@ -12,7 +12,7 @@ use crate::kernel::{Event, Gather};
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ResourcesDiscover {
-    /// The working directory.
+    /// Working directory of the conversation.
     pub cwd: PathBuf,
 }
 

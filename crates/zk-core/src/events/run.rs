@@ -94,7 +94,7 @@ notify!(AgentWarmUp, "agent:warm-up");
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct AgentStart {
-    /// The run.
+    /// Id of the run that begins.
     pub run_id: crate::model::RunId,
     /// Model at the start of the run.
     pub model: ModelRef,
@@ -113,7 +113,7 @@ notify!(AgentStart, "agent:start");
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct AgentAbort {
-    /// The run.
+    /// Id of the run that is being stopped.
     pub run_id: crate::model::RunId,
     /// Reason for the stop, if the caller gave one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -125,7 +125,7 @@ notify!(AgentAbort, "agent:abort", CANCELLABLE = false);
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct AgentDone {
-    /// The run.
+    /// Id of the run that ended.
     pub run_id: crate::model::RunId,
     /// Outcome of the run.
     pub status: RunStatus,

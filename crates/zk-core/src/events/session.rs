@@ -18,7 +18,7 @@ use crate::service::{CustomEntry, Entry, NewEntry, RunStatus};
 pub struct SessionStart {
     /// The session, if there is one.
     pub session_id: Option<SessionId>,
-    /// The run.
+    /// Id of the run that begins.
     pub run_id: RunId,
     /// Number of earlier messages that the run continues from.
     pub messages: usize,
@@ -31,7 +31,7 @@ notify!(SessionStart, "session:start", ON_ERROR = OnError::Throw);
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SessionMessages {
-    /// The run.
+    /// Run that the messages belong to.
     pub run_id: RunId,
     /// The messages in order. Empty if an answer without text broke off, so that only its usage is stored.
     pub messages: Vec<Arc<Message>>,
@@ -65,9 +65,9 @@ pub enum MessagesCause {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SessionOpenTurn {
-    /// The run.
+    /// Run that the turn belongs to.
     pub run_id: RunId,
-    /// The turn.
+    /// Turn in which the model made the calls.
     pub turn_id: TurnId,
     /// The answer with the calls.
     pub message: Arc<Message>,
@@ -128,7 +128,7 @@ notify!(SessionEntry, "session:entry", CANCELLABLE = false);
 pub struct SessionBeforeEnd {
     /// The session, if there is one.
     pub session_id: Option<SessionId>,
-    /// The run.
+    /// Id of the run that is about to end.
     pub run_id: RunId,
     /// Outcome of the run.
     pub status: RunStatus,
@@ -157,7 +157,7 @@ impl Absorb for SessionBeforeEnd {
 pub struct SessionEnd {
     /// The session, if there is one.
     pub session_id: Option<SessionId>,
-    /// The run.
+    /// Id of the run that ended.
     pub run_id: RunId,
     /// Outcome of the run.
     pub status: RunStatus,

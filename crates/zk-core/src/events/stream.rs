@@ -14,7 +14,7 @@ use crate::model::{CallId, TurnId};
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct StreamStart {
-    /// The turn.
+    /// Turn that the response belongs to.
     pub turn_id: TurnId,
     /// Id of the model that answers, if the provider says so.
     pub model: Option<String>,
@@ -32,7 +32,7 @@ notify!(StreamStart, "stream:start");
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct StreamTransform {
-    /// The turn.
+    /// Turn whose answer the text belongs to.
     pub turn_id: TurnId,
     /// The text so far; empty if only the end of the block is announced.
     pub delta: String,
@@ -58,7 +58,7 @@ impl Absorb for StreamTransform {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct StreamText {
-    /// The turn.
+    /// Turn whose answer the text belongs to.
     pub turn_id: TurnId,
     /// Text to append to the answer.
     pub delta: String,
@@ -69,7 +69,7 @@ notify!(StreamText, "stream:text");
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct StreamThinking {
-    /// The turn.
+    /// Turn that the reasoning belongs to.
     pub turn_id: TurnId,
     /// Text to append to the reasoning.
     pub delta: String,
@@ -80,7 +80,7 @@ notify!(StreamThinking, "stream:thinking");
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct StreamToolArgs {
-    /// The turn.
+    /// Turn in which the model makes the call.
     pub turn_id: TurnId,
     /// Id of the call.
     pub call_id: CallId,
@@ -96,7 +96,7 @@ notify!(StreamToolArgs, "stream:tool-args");
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolArgsRepaired {
-    /// The turn.
+    /// Turn in which the model made the call.
     pub turn_id: TurnId,
     /// Id of the call.
     pub call_id: CallId,
@@ -112,7 +112,7 @@ notify!(ToolArgsRepaired, "stream:tool-args-repaired");
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct StreamProvider {
-    /// The turn.
+    /// Turn whose response has the block.
     pub turn_id: TurnId,
     /// Description of the block, in a few words for people.
     pub text: String,
@@ -123,7 +123,7 @@ notify!(StreamProvider, "stream:provider");
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct StreamEnd {
-    /// The turn.
+    /// Turn that the answer belongs to.
     pub turn_id: TurnId,
     /// The whole text, as the model wrote it.
     pub text: String,

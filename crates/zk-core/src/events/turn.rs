@@ -20,7 +20,7 @@ use crate::model::{
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SystemTransform {
-    /// The turn.
+    /// Turn that the prompt is for.
     pub turn_id: TurnId,
     /// The turn's number in the run, from 1.
     pub turn: u32,
@@ -64,7 +64,7 @@ impl Absorb for SystemTransform {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PrefixBreak {
-    /// The turn.
+    /// Turn that the request is for.
     pub turn_id: TurnId,
     /// The first part that differs.
     pub part: PrefixPart,
@@ -138,7 +138,7 @@ pub enum PrefixCause {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct HistoryRepaired {
-    /// The turn.
+    /// Turn that the history is sent for.
     pub turn_id: TurnId,
     /// Repairs that were made.
     pub repairs: Vec<Repair>,
@@ -149,11 +149,11 @@ notify!(HistoryRepaired, "history:repaired");
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct TurnBefore {
-    /// The turn.
+    /// Id of the turn that begins.
     pub turn_id: TurnId,
     /// Number of the turn in the run, from 1.
     pub turn: u32,
-    /// The model.
+    /// Model that the request goes to.
     pub model: ModelRef,
     /// Number of messages in the request.
     pub messages: usize,
@@ -167,7 +167,7 @@ notify!(TurnBefore, "turn:before");
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct MessageEnd {
-    /// The turn.
+    /// Turn that the message belongs to.
     pub turn_id: TurnId,
     /// The message so far.
     pub message: Message,
@@ -190,7 +190,7 @@ impl Absorb for MessageEnd {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct TurnAfter {
-    /// The turn.
+    /// Id of the turn that is answered.
     pub turn_id: TurnId,
     /// Number of the turn in the run, from 1.
     pub turn: u32,
@@ -211,7 +211,7 @@ notify!(TurnAfter, "turn:after", CANCELLABLE = false);
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct UsageUpdate {
-    /// The turn.
+    /// Usage of the turn that ended.
     pub turn: TurnUsage,
     /// Usage of the run so far, sub-agents included.
     pub total: Usage,
@@ -262,7 +262,7 @@ notify!(SteerInject, "steer:inject");
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct OutputReady {
-    /// The output.
+    /// Validated output.
     pub output: Value,
     /// JSON Schema that the output follows.
     pub schema: Value,
@@ -275,7 +275,7 @@ notify!(OutputReady, "output");
 pub struct BudgetExceeded {
     /// Number of the turn in the run, from 1.
     pub turn: u32,
-    /// The turn.
+    /// Id of the turn.
     pub turn_id: TurnId,
     /// Total bytes of all results of the turn.
     pub bytes: usize,
@@ -305,7 +305,7 @@ pub struct ToolBudgetExceeded {
     pub count: u32,
     /// Most calls that the tool's budget allows.
     pub max: u32,
-    /// The turn.
+    /// Turn in which the model made the call.
     pub turn_id: TurnId,
     /// Treatment of the call.
     pub mode: BudgetMode,
@@ -319,7 +319,7 @@ notify!(ToolBudgetExceeded, "tool-budget:exceeded");
 pub struct RunBudgetReached {
     /// Number of the turn in the run, from 1.
     pub turn: u32,
-    /// The turn.
+    /// Id of the turn that the request is for.
     pub turn_id: TurnId,
     /// Budget that was reached.
     pub budget: Budget,

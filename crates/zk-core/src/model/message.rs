@@ -13,7 +13,7 @@ use super::{Block, MessageId, ModelRef, StopReason, ToolCall, ToolResult};
 pub enum Role {
     /// The user, or tools giving their results.
     User,
-    /// The model.
+    /// The model, in its answers.
     Assistant,
 }
 

@@ -18,7 +18,7 @@ use crate::model::{CallKind, CallLocation, CallRef, Effects, RunId, ToolContent,
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolBatch {
-    /// The turn.
+    /// Turn in which the model made the calls.
     pub turn_id: TurnId,
     /// Groups of calls, in the order of the first call of each.
     pub groups: Vec<CallGroup>,
@@ -39,7 +39,7 @@ pub struct CallGroup {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolBatchEnd {
-    /// The turn.
+    /// Turn in which the model made the calls.
     pub turn_id: TurnId,
     /// The calls with their outcomes, in the order of the answer.
     pub calls: Vec<EndedCall>,
@@ -52,7 +52,7 @@ notify!(ToolBatchEnd, "tool:batch_end", CANCELLABLE = false);
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct EndedCall {
-    /// The call.
+    /// Identity of the call.
     pub call: Arc<CallRef>,
     /// Whether the result is an error; always so for a call that was refused or skipped.
     pub is_error: bool,
@@ -80,7 +80,7 @@ pub struct OutcomeCounts {
 pub struct ToolBegin {
     /// Run that made the call.
     pub run_id: RunId,
-    /// The call.
+    /// Call that is about to run.
     pub call: Arc<CallRef>,
     /// Final arguments of the call.
     pub args: Value,
@@ -113,7 +113,7 @@ impl Event for ToolBegin {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolBefore {
-    /// The call.
+    /// Call that is about to run.
     pub call: Arc<CallRef>,
     /// Final arguments of the call.
     pub args: Value,
@@ -131,7 +131,7 @@ notify!(ToolBefore, "tool:before");
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolProgress {
-    /// The call.
+    /// Call that printed the text.
     pub call: Arc<CallRef>,
     /// New output of the tool.
     pub text: String,
@@ -142,7 +142,7 @@ notify!(ToolProgress, "tool:progress");
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolRemark {
-    /// The call.
+    /// Call that the remark is about.
     pub call: Arc<CallRef>,
     /// One line of text.
     pub text: String,
@@ -154,7 +154,7 @@ notify!(ToolRemark, "tool:remark", CANCELLABLE = false);
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolParked {
-    /// The call.
+    /// Call that was parked.
     pub call: Arc<CallRef>,
     /// Arguments of the call.
     pub args: Value,
@@ -169,7 +169,7 @@ notify!(ToolParked, "tool:parked");
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolBlocked {
-    /// The call.
+    /// Call that was refused.
     pub call: Arc<CallRef>,
     /// Arguments of the call.
     pub args: Value,
@@ -184,7 +184,7 @@ notify!(ToolBlocked, "tool:blocked");
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolSkipped {
-    /// The call.
+    /// Call that was skipped.
     pub call: Arc<CallRef>,
     /// Reason for skipping the call.
     pub reason: String,
@@ -195,7 +195,7 @@ notify!(ToolSkipped, "tool:skipped", CANCELLABLE = false);
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolUnknown {
-    /// The call.
+    /// Call of the unknown tool.
     pub call: Arc<CallRef>,
     /// Arguments of the call.
     pub args: Value,

@@ -10,7 +10,7 @@ use crate::model::TurnId;
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolsChanged {
-    /// The turn.
+    /// Id of the first turn with the changed tools.
     pub turn_id: TurnId,
     /// Number of the turn in the run, from 1.
     pub turn: u32,

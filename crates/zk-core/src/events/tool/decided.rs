@@ -14,7 +14,7 @@ use crate::model::{CallRef, Effects};
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PermissionDecided {
-    /// The call.
+    /// Call that was decided about.
     pub call: Arc<CallRef>,
     /// Final arguments of the call.
     pub args: Value,

@@ -22,7 +22,7 @@ use crate::service::{CallPlace, Tool};
 #[derive(Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolGate {
-    /// The call.
+    /// Call to decide about.
     pub call: Arc<CallRef>,
     /// Arguments of the call, prepared, validated and coerced.
     pub args: Value,

@@ -15,7 +15,7 @@ use crate::model::{CallRef, Effects};
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PermissionRequest {
-    /// The call.
+    /// Call that needs permission.
     pub call: Arc<CallRef>,
     /// Final arguments of the call.
     pub args: Value,

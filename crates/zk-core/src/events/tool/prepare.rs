@@ -17,7 +17,7 @@ use crate::model::CallRef;
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolPrepare {
-    /// The call.
+    /// Call to prepare.
     pub call: Arc<CallRef>,
     /// Valid and coerced arguments, as rewritten so far.
     pub args: Value,
@@ -50,7 +50,7 @@ impl Absorb for ToolPrepare {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ValidationReject {
-    /// The call.
+    /// Call with invalid arguments.
     pub call: Arc<CallRef>,
     /// Arguments that were rejected.
     pub args: Value,
@@ -75,7 +75,7 @@ pub struct Coercion {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ValidationCoerce {
-    /// The call.
+    /// Call with converted arguments.
     pub call: Arc<CallRef>,
     /// The conversions that were made.
     pub coercions: Vec<Coercion>,

@@ -18,7 +18,7 @@ use crate::model::{CallRef, Display, Message, RunId, ToolContent, ToolError, Too
 pub struct ToolEnd {
     /// Run that made the call.
     pub run_id: RunId,
-    /// The call.
+    /// Call that ended.
     pub call: Arc<CallRef>,
     /// Summary of the call in one line, as in `tool:begin`.
     pub summary: String,
@@ -42,7 +42,7 @@ notify!(ToolEnd, "tool:end", ON_ERROR = OnError::Throw, CANCELLABLE = false);
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolErrored {
-    /// The call.
+    /// Call that failed.
     pub call: Arc<CallRef>,
     /// Error of the tool.
     pub error: ToolError,
@@ -67,7 +67,7 @@ impl Absorb for ToolErrored {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolTransform {
-    /// The call.
+    /// Call that the result belongs to.
     pub call: Arc<CallRef>,
     /// The content so far.
     pub content: ToolContent,
@@ -126,7 +126,7 @@ impl WireReply for ResultPatch {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolAfter {
-    /// The call.
+    /// Call that the result belongs to.
     pub call: Arc<CallRef>,
     /// Content for the model.
     pub content: ToolContent,
@@ -155,7 +155,7 @@ notify!(ToolAfter, "tool:after");
 pub struct ToolResultsAfter {
     /// Run that made the calls.
     pub run_id: RunId,
-    /// The turn.
+    /// Turn that the messages belong to.
     pub turn_id: TurnId,
     /// The assistant message with the calls.
     pub assistant: Arc<Message>,

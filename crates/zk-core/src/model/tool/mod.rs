@@ -114,19 +114,19 @@ impl From<&str> for ToolOutput {
 pub enum Display {
     /// One line of text.
     Line {
-        /// The line.
+        /// Text of the line.
         text: String,
     },
     /// A unified diff.
     Diff {
         /// Path of the changed file.
         path: String,
-        /// The diff.
+        /// Text of the diff.
         diff: String,
     },
     /// Several lines of text.
     Lines {
-        /// The lines.
+        /// Text lines without line ends.
         lines: Vec<String>,
     },
     /// A table.
@@ -219,7 +219,7 @@ pub enum ToolErrorKind {
     NotFound,
     /// The call is not allowed here.
     Denied,
-    /// The operation failed.
+    /// The operation itself failed.
     Failed,
     /// The call exceeded its time limit.
     TimedOut,

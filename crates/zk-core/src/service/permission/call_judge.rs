@@ -86,7 +86,7 @@ pub struct CallGuard;
 /// Decision of a [`CallJudge`] about a call, with its reasons.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallJudgement {
-    /// The decision.
+    /// Whether the call runs, is asked about or is denied.
     pub decision: CallDecision,
     /// Reasons for the decision, one line for each part of the call that was judged.
     pub reasons: Vec<String>,

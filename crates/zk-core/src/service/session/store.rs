@@ -199,7 +199,7 @@ pub struct Entry {
 pub enum EntryKind {
     /// A message of the conversation.
     Message {
-        /// The message.
+        /// Message with its content blocks.
         message: Arc<Message>,
         /// The usage of the turn, with an assistant message.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -217,12 +217,12 @@ pub enum EntryKind {
     },
     /// A run began.
     RunStart {
-        /// The run.
+        /// Id of the run that began.
         run_id: RunId,
     },
     /// A run ended.
     RunEnd {
-        /// The run.
+        /// Id of the run that ended.
         run_id: RunId,
         /// Outcome of the run: `completed`, `aborted` or `error`.
         status: RunStatus,
@@ -230,7 +230,7 @@ pub enum EntryKind {
     /// An answer with tool calls, stored before any of them runs. Provisional: the assistant message and its
     /// results follow as a pair once all calls have ended.
     OpenTurn {
-        /// The turn.
+        /// Id of the turn.
         turn_id: TurnId,
         /// The assistant message with the calls.
         message: Arc<Message>,
