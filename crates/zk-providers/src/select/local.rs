@@ -6,40 +6,40 @@ use zk_core::model::ErrorKind;
 
 use crate::catalogue::vendors::Vendor;
 
-/// Time limit of a local server to accept a connection before it counts as absent.
+/// Time limit to connect to a local server, after which it counts as absent.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(25);
-/// Time limit of a local server that accepted one to list its models.
+/// Time limit for a local server to list its models.
 const LIST_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Model server that was looked for at its usual port.
+/// Result of checking a model server's usual port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalServer {
     /// Name of its vendor.
     pub name: &'static str,
-    /// Port of this machine.
+    /// Port on this machine.
     pub port: u16,
-    /// Result of the look.
+    /// State of the server.
     pub state: LocalServerState,
 }
 
-/// Result of a look at a local server's usual port.
+/// State of a local model server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LocalServerState {
-    /// Nothing accepts connections.
+    /// No connection is accepted.
     Absent,
-    /// Something that does not list models the way this server does.
+    /// Another program, which does not list models like this server.
     Other,
-    /// Something that answers nobody without a key.
+    /// The program requires a key.
     Locked,
-    /// Something that does not answer now: the server may still load its model.
+    /// The server does not answer now, perhaps because it is loading a model.
     Busy,
-    /// The server, without a model.
+    /// The server is running without a model.
     Empty,
-    /// The server, with models.
+    /// The server is running and has models.
     Ready,
 }
 
-/// Looks at a port of this machine. Only where something accepts connections is it asked for its models.
+/// Checks a port of this machine, and requests the model list if a connection is accepted.
 pub async fn probe_local_server(vendor: Vendor, port: u16) -> LocalServerState {
     if TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), CONNECT_TIMEOUT).is_err() {
         return LocalServerState::Absent;

@@ -1,6 +1,7 @@
-//! The provider, the credential and the model that a program talks to, by what people set and request.
+//! Selects the provider, the credential and the model, from a person's settings and requests.
 //!
-//! Values come in as plain data, with their origins in words; nothing here reads settings, variables or a command line.
+//! All inputs are plain data with their origins in words; this module reads no settings, variables or command
+//! line.
 
 mod credentials;
 mod endpoint;

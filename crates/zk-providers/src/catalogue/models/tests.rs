@@ -163,7 +163,7 @@ fn what_the_dialect_knows_of_a_model_is_known_without_a_provider() {
     assert_eq!(known_models("openai_chat").count(), known_models("openai").count());
     for provider in PROVIDERS.iter() {
         let id = known_models(provider).next().unwrap();
-        assert!(Vendor::named(provider).unwrap().knows(id).is_some(), "{provider} has no dialect");
+        assert!(Vendor::named(provider).unwrap().describe_known(id).is_some(), "{provider} has no dialect");
     }
 }
 

@@ -12,15 +12,15 @@ use crate::wire::response::timeouts::{Clock, Watchdog};
 /// Outcome of a wait.
 pub(super) enum WaitOutcome<T> {
     Ready(T),
-    /// A clock ran out.
+    /// A clock expired.
     TimedOut(Clock),
 }
 
-/// Waits for `what` until a clock runs out, and tells whoever listens how long that takes. An answer that is
-/// `complete` but for its end mark is no silence.
+/// Waits for `what` until a clock expires, and announces an idle stream meanwhile. An answer that is
+/// `complete` except for its end mark does not count as idle.
 ///
 /// # Errors
-/// When the run is stopped, or a listener whose failure is fatal fails.
+/// The run was stopped, or a required handler failed.
 pub(super) async fn wait_for<T>(
     what: impl Future<Output = T>,
     watch: &mut Watchdog,
