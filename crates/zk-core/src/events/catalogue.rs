@@ -29,7 +29,7 @@ pub enum Phase {
     Spawn,
     /// Skills, prompts and other files.
     Resources,
-    /// The person's view.
+    /// Blocks that plugins show to the person.
     View,
 }
 
@@ -67,9 +67,9 @@ impl EventDoc {
         Self {
             name: E::NAME,
             phase,
-            rust: short(type_name::<E>()),
-            mode: short(type_name::<E::Mode>()),
-            reply: short(type_name::<E::Reply>()),
+            rust: short_type_name(type_name::<E>()),
+            mode: short_type_name(type_name::<E::Mode>()),
+            reply: short_type_name(type_name::<E::Reply>()),
             on_error: E::ON_ERROR,
             cancellable: E::CANCELLABLE,
             reach: E::REACH,
@@ -80,7 +80,7 @@ impl EventDoc {
 }
 
 /// Returns a type's name without its module path.
-fn short(name: &str) -> String {
+fn short_type_name(name: &str) -> String {
     let mut out = String::new();
     let mut word = String::new();
     for c in name.chars() {

@@ -88,8 +88,7 @@ impl CallId {
     #[must_use]
     pub fn is_made_here(&self) -> bool {
         let digits = self.0.strip_prefix("call_");
-        digits
-            .is_some_and(|digits| digits.len() == ID_DIGITS && digits.bytes().all(|b| DIGITS.contains(&b)))
+        digits.is_some_and(|digits| digits.len() == ID_DIGITS && digits.bytes().all(|b| DIGITS.contains(&b)))
     }
 }
 

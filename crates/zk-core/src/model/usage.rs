@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::models::dollars;
+use super::models::round_to_billionth;
 use super::{ModelRef, TurnId};
 
 /// Token counts of one response, normalised: the four main counts do not overlap, whatever the provider's
@@ -139,7 +139,7 @@ pub struct ModelStats {
 /// Adds two costs, each of which may be unknown.
 fn add_costs(one: Option<f64>, other: Option<f64>) -> Option<f64> {
     match (one, other) {
-        (Some(one), Some(other)) => Some(dollars(one + other)),
+        (Some(one), Some(other)) => Some(round_to_billionth(one + other)),
         (one, other) => one.or(other),
     }
 }

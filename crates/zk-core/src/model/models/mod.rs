@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Usage;
 
-pub(super) use prices::dollars;
+pub(super) use prices::round_to_billionth;
 pub use prices::{PriceTier, Prices, Rates};
 pub use thinking::{ThinkingLevel, ThinkingRequest};
 

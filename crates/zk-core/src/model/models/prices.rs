@@ -64,7 +64,7 @@ impl Prices {
     pub fn cost(&self, usage: &Usage) -> f64 {
         let context = usage.read();
         let tier = self.tiers.iter().filter(|tier| tier.above < context).max_by_key(|tier| tier.above);
-        dollars(tier.map_or(self.rates, |tier| tier.rates).cost(usage))
+        round_to_billionth(tier.map_or(self.rates, |tier| tier.rates).cost(usage))
     }
 }
 
@@ -81,7 +81,7 @@ impl Rates {
 }
 
 /// Rounds to a billionth of a dollar, which removes the errors of binary fractions.
-pub(in crate::model) fn dollars(amount: f64) -> f64 {
+pub(in crate::model) fn round_to_billionth(amount: f64) -> f64 {
     (amount * 1e9).round() / 1e9
 }
 

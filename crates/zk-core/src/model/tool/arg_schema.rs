@@ -30,7 +30,7 @@ pub fn schema_of<T: JsonSchema>() -> Value {
         settings.meta_schema = None;
     });
     let mut schema = Value::from(settings.into_generator().into_root_schema_for::<T>());
-    slim(&mut schema);
+    drop_unused_keywords(&mut schema);
     schema
 }
 
@@ -47,7 +47,7 @@ impl ToolSpec {
 const NUMBERS: [&str; 4] = ["int", "uint", "float", "double"];
 
 /// Removes keywords that tell a model nothing, because each byte costs tokens in every request.
-fn slim(schema: &mut Value) {
+fn drop_unused_keywords(schema: &mut Value) {
     let Some(object) = schema.as_object_mut() else { return };
     for noise in ["$schema", "title", "default"] {
         object.remove(noise);
@@ -80,14 +80,14 @@ fn slim(schema: &mut Value) {
                     object.entry(key).or_insert(value);
                 }
             }
-            slim(schema);
+            drop_unused_keywords(schema);
             return;
         }
     }
     if let Some(Value::Object(properties)) = object.get_mut("properties") {
-        properties.values_mut().for_each(slim);
+        properties.values_mut().for_each(drop_unused_keywords);
     }
     if let Some(items) = object.get_mut("items") {
-        slim(items);
+        drop_unused_keywords(items);
     }
 }

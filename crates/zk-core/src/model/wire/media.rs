@@ -37,7 +37,7 @@ impl MediaTypes {
     /// Whether an image of this type is accepted.
     #[must_use]
     pub fn takes_image(&self, media_type: &str) -> bool {
-        takes(self.images, media_type)
+        matches_any(self.images, media_type)
     }
 
     /// Whether an image with this base64 data exceeds the size limit.
@@ -49,11 +49,11 @@ impl MediaTypes {
     /// Whether a document of this type is accepted.
     #[must_use]
     pub fn takes_document(&self, media_type: &str) -> bool {
-        takes(self.documents, media_type)
+        matches_any(self.documents, media_type)
     }
 }
 
-fn takes(known: &[&str], media_type: &str) -> bool {
+fn matches_any(known: &[&str], media_type: &str) -> bool {
     let plain = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     known.iter().any(|known| match known.strip_suffix('*') {
         Some(start) => plain.starts_with(start),
@@ -66,7 +66,7 @@ pub(super) fn omitted(block: &Block, rules: &WireRules) -> Option<String> {
     match block {
         Block::Image(_) if !rules.vision => Some(IMAGE_OMITTED.to_owned()),
         Block::Image(image) if !rules.media.takes_image(&image.media_type) => {
-            Some(format!("[image omitted: {} is not taken here]", shown(&image.media_type)))
+            Some(format!("[image omitted: {} is not taken here]", sanitise_name(&image.media_type)))
         }
         Block::Image(image) if rules.media.is_too_large(&image.data) => {
             let largest = rules.media.largest_image.unwrap_or_default();
@@ -82,8 +82,12 @@ pub(super) fn omitted(block: &Block, rules: &WireRules) -> Option<String> {
             None
         }
         Block::Document(document) => {
-            let name = document.name.as_deref().map(|name| format!(" {}", shown(name))).unwrap_or_default();
-            Some(format!("[document{name} omitted: {} is not taken here]", shown(&document.media_type)))
+            let name =
+                document.name.as_deref().map(|name| format!(" {}", sanitise_name(name))).unwrap_or_default();
+            Some(format!(
+                "[document{name} omitted: {} is not taken here]",
+                sanitise_name(&document.media_type)
+            ))
         }
         Block::Image(_)
         | Block::Text(_)
@@ -101,7 +105,7 @@ fn megabytes(encoded: usize) -> f64 {
 }
 
 /// Sanitises an untrusted name to one short line.
-fn shown(name: &str) -> String {
+fn sanitise_name(name: &str) -> String {
     let shown: String = name.chars().filter(|char| !char.is_control()).take(MAX_NAME_CHARS).collect();
     if shown.trim().is_empty() { "one of no type".to_owned() } else { shown }
 }

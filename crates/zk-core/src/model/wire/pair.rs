@@ -247,7 +247,12 @@ fn assign_ids(
 
 /// Makes a user message answer the calls in `open`: results first in the order of the calls, then the images
 /// and documents that results could not carry, then all other content.
-fn answer_calls(mut draft: Draft, mut open: Vec<Open>, rules: &WireRules, repairs: &mut Vec<Repair>) -> Draft {
+fn answer_calls(
+    mut draft: Draft,
+    mut open: Vec<Open>,
+    rules: &WireRules,
+    repairs: &mut Vec<Repair>,
+) -> Draft {
     if is_in_order(draft.blocks(), &open, rules) {
         return draft;
     }

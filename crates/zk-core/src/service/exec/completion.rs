@@ -70,7 +70,7 @@ impl Attended<'_> {
         stop: &CancellationToken,
     ) -> Result<Exit, ExecError> {
         loop {
-            let (stopped, late) = (pin!(stop.cancelled()), pin!(until(deadline)));
+            let (stopped, late) = (pin!(stop.cancelled()), pin!(sleep_until_deadline(deadline)));
             match select(select(stopped, late), pin!(self.ready_step())).await {
                 Either::Left((Either::Left(_), _)) => return Ok(Exit::Stopped),
                 Either::Left((Either::Right(_), _)) => return Ok(Exit::TimedOut),
@@ -157,7 +157,7 @@ impl Attended<'_> {
         let end = Instant::now() + time;
         while self.is_open() || self.exit.is_none() {
             let done = {
-                match select(pin!(until(Some(end))), pin!(self.step())).await {
+                match select(pin!(sleep_until_deadline(Some(end))), pin!(self.step())).await {
                     Either::Left(_) => return Ok(()),
                     Either::Right((done, _)) => done,
                 }
@@ -168,7 +168,7 @@ impl Attended<'_> {
     }
 }
 
-async fn until(deadline: Option<Instant>) {
+async fn sleep_until_deadline(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => sleep_until(deadline.into()).await,
         None => std::future::pending().await,

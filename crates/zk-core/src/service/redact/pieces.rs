@@ -64,7 +64,7 @@ impl RedactedPieces {
         self.text.push_str(&piece);
         let has_sign = self.has_sign();
         let found = if has_sign { self.find() } else { Vec::new() };
-        let hold = self.undecided(has_sign);
+        let hold = self.undecided_from(has_sign);
         if is_fresh && found.is_empty() && hold == self.text.len() {
             self.go_to(hold, hold);
             return piece;
@@ -103,7 +103,7 @@ impl RedactedPieces {
 
     /// Returns the position from which the text may turn out to be a key when more arrives; the length of the
     /// text if there is none.
-    fn undecided(&self, has_sign: bool) -> usize {
+    fn undecided_from(&self, has_sign: bool) -> usize {
         let end = self.text.len();
         let known = self.redactor.open_value(self.text.as_bytes(), self.from, has_sign);
         let shape = open_shape(&self.text, self.from, has_sign).filter(|at| end - at <= MAX_SHAPE_BYTES);

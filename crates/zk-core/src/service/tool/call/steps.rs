@@ -135,7 +135,7 @@ impl CallSteps {
     /// [`NotRun`] when the arguments do not fit (which still counts as a call) or cannot be prepared, or the
     /// run was stopped.
     pub async fn arguments(&self, tool: &dyn Tool, args: &Value) -> Result<Validated, NotRun> {
-        let valid = self.valid(tool, args).await?;
+        let valid = self.validate_args(tool, args).await?;
         if !self.cx.bus().has_handlers::<ToolPrepare>() {
             return Ok(valid);
         }
@@ -144,16 +144,16 @@ impl CallSteps {
             Ok(prepared) if prepared.rewritten_by.is_none() => Ok(valid),
             // A handler rewrote arguments that were already converted, so only conversions of the rewritten
             // ones are reported.
-            Ok(prepared) => self.valid(tool, &prepared.args).await,
+            Ok(prepared) => self.validate_args(tool, &prepared.args).await,
             Err(EmitError::Cancelled { .. }) => Err(NotRun::Stopped),
             Err(EmitError::Hook(error)) => {
                 let reason = format!("its arguments could not be prepared, so it was not run: {error}");
-                Err(self.blocked(&valid.args, reason, Some(&error.source)).await)
+                Err(self.announce_blocked(&valid.args, reason, Some(&error.source)).await)
             }
         }
     }
 
-    async fn valid(&self, tool: &dyn Tool, args: &Value) -> Result<Validated, NotRun> {
+    async fn validate_args(&self, tool: &dyn Tool, args: &Value) -> Result<Validated, NotRun> {
         match validate(args, &tool.spec().schema) {
             Ok(valid) => {
                 if !valid.coercions.is_empty() {
@@ -189,7 +189,9 @@ impl CallSteps {
                 self.count();
                 Ok(Gated::Substituted(output))
             }
-            Ok(GateDecision::Refused { reason, by }) => Err(self.blocked(args, reason, by.as_ref()).await),
+            Ok(GateDecision::Refused { reason, by }) => {
+                Err(self.announce_blocked(args, reason, by.as_ref()).await)
+            }
             Ok(GateDecision::Parked { reason, by }) => {
                 let parked = ToolParked {
                     call: self.call.clone(),
@@ -203,7 +205,7 @@ impl CallSteps {
             Err(EmitError::Cancelled { .. }) => Err(NotRun::Stopped),
             Err(EmitError::Hook(error)) => {
                 let reason = format!("a guard failed, so this call was not run: {error}");
-                Err(self.blocked(args, reason, None).await)
+                Err(self.announce_blocked(args, reason, None).await)
             }
         }
     }
@@ -215,7 +217,7 @@ impl CallSteps {
         }
     }
 
-    async fn blocked(&self, args: &Value, reason: String, by: Option<&Source>) -> NotRun {
+    async fn announce_blocked(&self, args: &Value, reason: String, by: Option<&Source>) -> NotRun {
         let by = by.map(ToString::to_string);
         let blocked = ToolBlocked { call: self.call.clone(), args: args.clone(), reason: reason.clone(), by };
         let _ = self.cx.emit(blocked).await;
@@ -253,10 +255,10 @@ impl CallSteps {
         };
         match self.cx.emit_with(begin).await {
             Ok(()) => {}
-            Err(EmitError::Cancelled { .. }) => return Err(self.skipped().await),
+            Err(EmitError::Cancelled { .. }) => return Err(self.announce_skipped().await),
             Err(EmitError::Hook(error)) => {
                 let reason = format!("it could not be recorded before it ran, so it was not run: {error}");
-                return Err(self.blocked(args, reason, Some(&error.source)).await);
+                return Err(self.announce_blocked(args, reason, Some(&error.source)).await);
             }
         }
         let note = describe_coercions(&coercions);
@@ -268,12 +270,12 @@ impl CallSteps {
             run_tool_counts: self.run_tool_counts.clone(),
         };
         if let Err(EmitError::Cancelled { .. }) = self.cx.emit(before).await {
-            return Err(self.skipped().await);
+            return Err(self.announce_skipped().await);
         }
         Ok(BegunCall { approved, read_only, summary, note, started: Instant::now() })
     }
 
-    async fn skipped(&self) -> NotRun {
+    async fn announce_skipped(&self) -> NotRun {
         let (call, reason) = (self.call.clone(), STOPPED_BEFORE_CALL.to_owned());
         let _ = self.cx.emit(ToolSkipped { call, reason }).await;
         NotRun::Stopped
@@ -319,7 +321,9 @@ impl CallSteps {
             };
             match select(work.as_mut(), select(std::pin::pin!(more), deadline.as_mut())).await {
                 Either::Left((ended, _)) => break Some(ended),
-                Either::Right((Either::Left((Some(text), _)), _)) => self.show(&mut pieces, text).await,
+                Either::Right((Either::Left((Some(text), _)), _)) => {
+                    self.announce_progress(&mut pieces, text).await
+                }
                 // Does not happen while the tool's context, which holds the sender, is alive.
                 Either::Right((Either::Left((None, _)), _)) => {}
                 Either::Right((Either::Right(_), _)) => break None,
@@ -327,10 +331,10 @@ impl CallSteps {
         };
         if let Some(shown) = &mut shown {
             while let Ok(text) = shown.try_recv() {
-                self.show(&mut pieces, text).await;
+                self.announce_progress(&mut pieces, text).await;
             }
             if let Some(mut pieces) = pieces {
-                self.show(&mut None, pieces.finish()).await;
+                self.announce_progress(&mut None, pieces.finish()).await;
             }
         }
         match ended {
@@ -344,7 +348,7 @@ impl CallSteps {
     }
 
     /// Announces more of a call's output, with secrets redacted even if they span several pieces.
-    async fn show(&self, pieces: &mut Option<RedactedPieces>, text: String) {
+    async fn announce_progress(&self, pieces: &mut Option<RedactedPieces>, text: String) {
         let text = match pieces {
             Some(pieces) => pieces.push(text),
             None => text,

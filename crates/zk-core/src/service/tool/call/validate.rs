@@ -54,9 +54,11 @@ pub fn validate(args: &Value, schema: &Value) -> Result<Validated, Vec<String>> 
                 fitting.insert(key.clone(), to.clone());
                 coercions.push(Coercion { key: key.clone(), from: value.clone(), to });
             }
-            None => {
-                issues.push(format!("`{key}` must be {}, not {}", describe_types(property, schema), describe_value(value)))
-            }
+            None => issues.push(format!(
+                "`{key}` must be {}, not {}",
+                describe_types(property, schema),
+                describe_value(value)
+            )),
         }
     }
     if issues.is_empty() { Ok(Validated { args: Value::Object(fitting), coercions }) } else { Err(issues) }

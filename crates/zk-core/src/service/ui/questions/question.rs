@@ -119,17 +119,19 @@ impl Approval {
     #[must_use]
     pub fn sections(&self) -> Vec<Section> {
         let mut sections = match &self.args {
-            Value::Object(args) => args.iter().map(|(name, value)| section(name, value)).collect::<Vec<_>>(),
-            other => vec![section("arguments", other)],
+            Value::Object(args) => {
+                args.iter().map(|(name, value)| argument_section(name, value)).collect::<Vec<_>>()
+            }
+            other => vec![argument_section("arguments", other)],
         };
         if let Some(preview) = &self.preview {
-            sections.push(drawn(preview));
+            sections.push(preview_section(preview));
         }
         sections
     }
 }
 
-fn section(name: &str, value: &Value) -> Section {
+fn argument_section(name: &str, value: &Value) -> Section {
     let heading = visible_line(name);
     match value {
         Value::String(text) => Section { heading, kind: SectionKind::Text, lines: visible_lines(text) },
@@ -137,7 +139,7 @@ fn section(name: &str, value: &Value) -> Section {
     }
 }
 
-fn drawn(preview: &Display) -> Section {
+fn preview_section(preview: &Display) -> Section {
     let (heading, lines) = match preview {
         Display::Line { text } => ("preview".to_owned(), visible_lines(text)),
         Display::Diff { path, diff } => (format!("diff of {path}"), visible_lines(diff)),
