@@ -18,7 +18,7 @@ pub struct Preset {
     pub tools: Option<ToolSet>,
     /// Names that the model sees, by canonical name.
     pub aliases: BTreeMap<String, String>,
-    /// The behaviour.
+    /// Limits and other behaviour of runs.
     pub behavior: Behavior,
     /// Reasoning request; `None` keeps that of the agent.
     pub thinking: Option<ThinkingRequest>,

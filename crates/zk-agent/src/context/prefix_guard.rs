@@ -247,8 +247,12 @@ impl Sent {
         if thinking_counts && self.thinking != next.thinking {
             return Some(Broken::new(thinking_part(&next.thinking), messages()));
         }
-        let same =
-            self.messages.iter().zip(&next.messages).take_while(|(one, other)| begins_with(one, other)).count();
+        let same = self
+            .messages
+            .iter()
+            .zip(&next.messages)
+            .take_while(|(one, other)| begins_with(one, other))
+            .count();
         let gone = self.messages.get(same..).filter(|gone| !gone.is_empty())?;
         let source = next.rewrites.changed_since(&self.rewrites);
         Some(Broken::new(PrefixPart::Messages { first: same, source }, context_size(gone)))

@@ -61,7 +61,8 @@ impl Handler<ToolGate> for LazyTools {
             return Ok(None);
         }
         let search = self.agent.upgrade().filter(|_| cx.item::<dyn Tool>(SEARCH_TOOL).is_some());
-        let with = search.map_or(String::new(), |agent| format!(" with `{}`", agent.aliases.wire(SEARCH_TOOL)));
+        let with =
+            search.map_or(String::new(), |agent| format!(" with `{}`", agent.aliases.wire(SEARCH_TOOL)));
         Ok(Some(Ruling::refuse(format!(
             "`{}` is not among the tools of this request; search for it first{with}, then call it with the \
              arguments it asks for",

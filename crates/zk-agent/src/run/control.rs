@@ -134,7 +134,12 @@ impl Control {
         CallPlace { cx: self.agent.bus.cx(), cwd: ".".into() }
     }
 
-    async fn send_side_call(&self, call: SideCall, cx: &Cx, turn_id: TurnId) -> Result<SideAnswer, AgentError> {
+    async fn send_side_call(
+        &self,
+        call: SideCall,
+        cx: &Cx,
+        turn_id: TurnId,
+    ) -> Result<SideAnswer, AgentError> {
         let SideCall { source, purpose, system, messages, model, max_tokens, limit } = call;
         if messages.is_empty() {
             return Err(AgentError::Usage(format!("the side call `{purpose}` has no message; give it one")));

@@ -318,7 +318,7 @@ impl Driver {
         let stop = self.state.last.as_ref().and_then(|message| message.stop.clone());
         if status == RunStatus::Aborted {
             let abort = AgentAbort { run_id: run_id.clone(), reason: abort_reason.clone() };
-            note(&mut result, self.state.cx.emit(abort).await);
+            keep_closing_error(&mut result, self.state.cx.emit(abort).await);
         }
         let error = result.as_ref().err().map(|error| match (error, &abort_reason) {
             (AgentError::Aborted, Some(reason)) => format!("{error}: {reason}"),
@@ -329,7 +329,7 @@ impl Driver {
         });
         let done =
             AgentDone { run_id: run_id.clone(), status, error, text: text.clone(), stats: stats.clone() };
-        note(&mut result, self.state.cx.emit(done).await);
+        keep_closing_error(&mut result, self.state.cx.emit(done).await);
         let entries = self.closing_entries(status).await;
         let to = self.state.agent.state().history.len();
         let end = SessionEnd {
@@ -340,7 +340,7 @@ impl Driver {
             to,
             entries,
         };
-        note(&mut result, self.state.cx.emit(end).await);
+        keep_closing_error(&mut result, self.state.cx.emit(end).await);
         let unsent = self.state.shared.queues().close();
         RunOutcome { run_id, result, text, stop, stats, unsent, abort_reason }
     }
@@ -370,7 +370,7 @@ impl Driver {
 }
 
 /// Makes the failure of a closing event the result of a successful run; an earlier error stays.
-fn note(result: &mut Result<(), AgentError>, closing: Result<(), zk_core::kernel::EmitError>) {
+fn keep_closing_error(result: &mut Result<(), AgentError>, closing: Result<(), zk_core::kernel::EmitError>) {
     if let (Ok(()), Err(error)) = (&result, closing) {
         *result = Err(error.into());
     }

@@ -222,8 +222,9 @@ impl Tool for SpawnTool {
         }
         let name =
             format!("{}.{}", parent.bus.origin().agent, parent.sub_agents.fetch_add(1, Ordering::AcqRel) + 1);
-        let child =
-            self.build_child(&parent, &name, agent, cx).map_err(|error| ToolError::failed(error.to_string()))?;
+        let child = self
+            .build_child(&parent, &name, agent, cx)
+            .map_err(|error| ToolError::failed(error.to_string()))?;
         let child = Closing { child, closed: false };
         let running = self.children.begin(&name, task);
         let cut = self.options.max_output_tokens.map(|most| limit_output(&child.child, most));

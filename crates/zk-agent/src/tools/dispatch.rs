@@ -210,11 +210,11 @@ impl<'a> InFlight<'a> {
                 Either::Right(_) => None,
             }
         };
-        self.take(joined);
+        self.store_joined(joined);
     }
 
     /// Stores the outcome of an ended call; drops all calls if the grace period is over.
-    fn take(&mut self, joined: Option<Joined>) {
+    fn store_joined(&mut self, joined: Option<Joined>) {
         let Some((index, settled)) = joined else {
             self.given_up = true;
             self.running.clear();
@@ -243,7 +243,7 @@ impl<'a> InFlight<'a> {
                     Either::Right((Either::Right(_), _)) => None,
                 }
             };
-            self.take(joined);
+            self.store_joined(joined);
         }
         None
     }

@@ -50,7 +50,7 @@ impl Calls<'_> {
     pub(super) async fn preflight(&self, call: &ToolCall, info: Arc<CallRef>) -> Preflight {
         if let Some(raw) = &call.malformed {
             self.context.shared.count(&call.name);
-            return Preflight::Settled(self.malformed(info, raw).await);
+            return Preflight::Settled(self.reject_malformed(info, raw).await);
         }
         let tool = self.context.toolbox.get(&info.name);
         let steps = self.steps(info.clone());
@@ -66,13 +66,15 @@ impl Calls<'_> {
             (Err(why), _) => not_run(&info, why),
             (Ok(Gated::Substituted(output)), _) => Preflight::Settled(steps.substitute(output).await.into()),
             (Ok(Gated::Approved(approved)), Some(tool)) => Preflight::Ready(Ready {
-                concurrency: self.concurrency_with_files(concurrency(&*tool, approved.args()), &approved).await,
+                concurrency: self
+                    .concurrency_with_files(concurrency(&*tool, approved.args()), &approved)
+                    .await,
                 dedup: call_key(self.context.behavior, &info.name, approved.args()),
                 approved,
                 tool,
                 coercions,
             }),
-            (Ok(Gated::Approved(_)), None) => Preflight::Settled(self.unknown(info, args).await),
+            (Ok(Gated::Approved(_)), None) => Preflight::Settled(self.handle_unknown(info, args).await),
         }
     }
 
@@ -105,7 +107,7 @@ impl Calls<'_> {
         Concurrency::Resources(names)
     }
 
-    async fn malformed(&self, call: Arc<CallRef>, raw: &str) -> CallOutcome {
+    async fn reject_malformed(&self, call: Arc<CallRef>, raw: &str) -> CallOutcome {
         let why = match serde_json::from_str::<Value>(raw) {
             Ok(_) => "they are not a JSON object".to_owned(),
             Err(error) => error.to_string(),
@@ -118,7 +120,7 @@ impl Calls<'_> {
         failed(&call, text)
     }
 
-    async fn unknown(&self, call: Arc<CallRef>, args: Value) -> CallOutcome {
+    async fn handle_unknown(&self, call: Arc<CallRef>, args: Value) -> CallOutcome {
         let asked = ToolUnknown { call: call.clone(), args, result: None, suppress_error: false };
         let (mut result, suppressed) = match self.cx.emit(asked).await {
             Ok(answer) => (answer.result, answer.suppress_error),

@@ -113,10 +113,10 @@ impl Toolbox {
         self.news.left_out.extend(left_out.iter().filter(|tool| !self.left_out.contains(tool)).cloned());
         (self.tools, self.left_out) = (tools, left_out);
         (memory.known, memory.specs) = (Some(known), specs.clone());
-        self.specify(specs);
+        self.rebuild_specs(specs);
     }
 
-    fn specify(&mut self, mut specs: Vec<Arc<ToolSpec>>) {
+    fn rebuild_specs(&mut self, mut specs: Vec<Arc<ToolSpec>>) {
         specs.extend(self.output.as_ref().map(|(_, spec)| spec.clone()));
         if *specs != *self.specs {
             self.specs = specs.into();
@@ -130,7 +130,7 @@ impl Toolbox {
         }
         let spec = self.aliases.spec(OUTPUT_TOOL, output.spec());
         self.output = Some((output, spec));
-        self.specify(self.specs.to_vec());
+        self.rebuild_specs(self.specs.to_vec());
     }
 
     /// Checks that none of the tools may do more than read.

@@ -25,7 +25,11 @@ impl RunState {
 
     /// Makes room after an answer that a full window cut, so that another turn can continue it; fails for any
     /// other error. If two turns in a row are cut, the window is too small for the answer.
-    pub(crate) async fn make_room_after(&mut self, turn: &Turn, error: AgentError) -> Result<bool, AgentError> {
+    pub(crate) async fn make_room_after(
+        &mut self,
+        turn: &Turn,
+        error: AgentError,
+    ) -> Result<bool, AgentError> {
         let AgentError::ContextExceeded(overflow) = &error else { return Err(error) };
         if self.cut_at.is_some_and(|cut| cut + 1 == turn.number) {
             return Err(error);

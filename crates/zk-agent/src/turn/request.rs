@@ -8,7 +8,7 @@ use zk_core::model::{AgentError, ErrorKind, Message, ModelRef, Phase, ProviderEr
 use zk_core::service::{CallPlace, ContextId, ContextWindow, Request, ToolChoice};
 
 use super::sequence::Turn;
-use super::thinking::{decayed, output_limit, default_output_limit};
+use super::thinking::{decayed, default_output_limit, output_limit};
 use crate::context::{Next, Rewrites};
 use crate::run::RunState;
 use crate::tools::{ToolNews, is_guarded};

@@ -103,7 +103,7 @@ pub(crate) async fn sample(
                     call.name = aliases.canonical(std::mem::take(&mut call.name));
                 }
                 let opaque = content.as_provider().map(|opaque| opaque.text.clone());
-                let repaired = draft.repaired(block, &content).map(|(call, text)| {
+                let repaired = draft.repaired_call(block, &content).map(|(call, text)| {
                     let (call_id, name, turn_id) = (call.id.clone(), call.name.clone(), turn_id.clone());
                     ToolArgsRepaired { turn_id, call_id, name, text }
                 });
@@ -218,7 +218,7 @@ impl Draft {
     }
 
     /// Returns a finished tool call and its raw arguments, if the arguments had to be repaired.
-    fn repaired<'a>(&self, block: u32, content: &'a Block) -> Option<(&'a ToolCall, String)> {
+    fn repaired_call<'a>(&self, block: u32, content: &'a Block) -> Option<(&'a ToolCall, String)> {
         let Block::ToolCall(call) = content else { return None };
         let Piece::Call { args, .. } = self.pieces.get(&block)? else { return None };
         let is_plain = args.trim().is_empty() || serde_json::from_str::<Map<String, Value>>(args).is_ok();

@@ -73,7 +73,9 @@ impl RunState {
                 let (message, failed) = self.finish_message(&turn, message).await;
                 self.handle_answer(turn, message, usage, spoilt.or(failed)).await
             }
-            Sampled::Broken { message, usage, error } => self.handle_broken_answer(turn, message, usage, error).await,
+            Sampled::Broken { message, usage, error } => {
+                self.handle_broken_answer(turn, message, usage, error).await
+            }
         }
     }
 

@@ -57,7 +57,10 @@ impl Behavior {
     /// Fills unset fields with the values of `base`.
     #[must_use]
     pub fn or(self, base: &Self) -> Self {
-        fn filled<V: Clone>(own: BTreeMap<String, V>, base: &BTreeMap<String, V>) -> BTreeMap<String, V> {
+        fn fill_missing<V: Clone>(
+            own: BTreeMap<String, V>,
+            base: &BTreeMap<String, V>,
+        ) -> BTreeMap<String, V> {
             if own.is_empty() { base.clone() } else { own }
         }
         Self {
@@ -67,8 +70,8 @@ impl Behavior {
             cache: self.cache.or(base.cache),
             max_concurrent_tools: self.max_concurrent_tools.or(base.max_concurrent_tools),
             tool_output_budget: self.tool_output_budget.or(base.tool_output_budget),
-            tool_budgets: filled(self.tool_budgets, &base.tool_budgets),
-            dedup_tools: filled(self.dedup_tools, &base.dedup_tools),
+            tool_budgets: fill_missing(self.tool_budgets, &base.tool_budgets),
+            dedup_tools: fill_missing(self.dedup_tools, &base.dedup_tools),
             allowed_tools: self.allowed_tools.or_else(|| base.allowed_tools.clone()),
             thinking_decay: self.thinking_decay.or_else(|| base.thinking_decay.clone()),
             schema: self.schema.or_else(|| base.schema.clone()),
