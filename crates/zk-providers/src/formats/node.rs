@@ -93,7 +93,7 @@ impl<'a> Node<'a> {
     pub(super) fn only(&self, known: &[&str]) -> Result<()> {
         let is_known = |name: &str| known.contains(&name) || IGNORED.contains(&name);
         let fields = self.object()?.iter();
-        let mut others = fields.filter(|(name, value)| !is_known(name) && says_something(value));
+        let mut others = fields.filter(|(name, value)| !is_known(name) && is_not_empty(value));
         match others.next() {
             Some((name, _)) => Err(FormatError::Unknown { path: self.at(name).path }),
             None => Ok(()),
@@ -110,7 +110,7 @@ impl<'a> Node<'a> {
     }
 }
 
-fn says_something(value: &Value) -> bool {
+fn is_not_empty(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,
         Value::Bool(true) | Value::Number(_) => true,

@@ -149,7 +149,7 @@ impl Endpoint {
         };
         let key_header = name.map(|name| (name, prefix.to_owned()));
         if let (Some((name, prefix)), Some(secret)) = (&key_header, auth.secret()) {
-            sensitive(prefix, secret).ok_or(SetupError::Key)?;
+            sensitive_value(prefix, secret).ok_or(SetupError::Key)?;
             headers.remove(name);
         }
         let base = parse_base(base, shape.strip)?;
@@ -251,7 +251,7 @@ impl Endpoint {
             return Ok(request);
         };
         let unusable = || WireError::new(ErrorKind::Auth, SetupError::Key.to_string());
-        Ok(request.header(name.clone(), sensitive(prefix, secret).ok_or_else(unusable)?))
+        Ok(request.header(name.clone(), sensitive_value(prefix, secret).ok_or_else(unusable)?))
     }
 
     /// Sends a request, with a token if the credential is a token source. A token that the server rejects is
@@ -275,8 +275,13 @@ impl Endpoint {
         request.send().await.map_err(|error| self.unreachable(&error))
     }
 
-    fn with_token(&self, token: &Secret, request: RequestBuilder, cx: &Cx) -> Result<RequestBuilder, WireError> {
-        let value = sensitive("Bearer ", token).ok_or_else(|| {
+    fn with_token(
+        &self,
+        token: &Secret,
+        request: RequestBuilder,
+        cx: &Cx,
+    ) -> Result<RequestBuilder, WireError> {
+        let value = sensitive_value("Bearer ", token).ok_or_else(|| {
             WireError::new(ErrorKind::Auth, "the stored token cannot be sent: sign in again")
         })?;
         self.redactor.learn_key(token.expose_secret());
@@ -403,7 +408,7 @@ impl Endpoint {
 }
 
 /// Returns the header value with a key, marked as sensitive.
-fn sensitive(prefix: &str, secret: &Secret) -> Option<HeaderValue> {
+fn sensitive_value(prefix: &str, secret: &Secret) -> Option<HeaderValue> {
     let text = Zeroizing::new(format!("{prefix}{}", secret.expose_secret().trim()));
     let mut value = HeaderValue::from_str(&text).ok()?;
     value.set_sensitive(true);
@@ -423,7 +428,7 @@ fn secrets_of(base: &Url) -> Vec<Secret> {
     let mut secrets = Vec::new();
     for text in password.into_iter().chain(user) {
         secrets.push(Secret::from(text));
-        secrets.push(Secret::from(decoded(text)));
+        secrets.push(Secret::from(percent_decode(text)));
     }
     let query = base.query_pairs().filter(|(name, _)| is_private(&name.to_lowercase()));
     secrets.extend(query.map(|(_, value)| Secret::from(value.into_owned())));
@@ -431,7 +436,7 @@ fn secrets_of(base: &Url) -> Vec<Secret> {
 }
 
 /// Decodes percent-encoded text of a URL.
-fn decoded(text: &str) -> String {
+fn percent_decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, after)) = rest.split_first() {

@@ -53,7 +53,8 @@ impl ApiHeaders {
         if let Some(field) = SAMPLING.iter().find(|field| connection.extra_body.contains_key(**field))
             && &*version >= FIRST_WITHOUT_SAMPLING
         {
-            let reason = format!("`{field}` in the extra body is an error from version {FIRST_WITHOUT_SAMPLING} on");
+            let reason =
+                format!("`{field}` in the extra body is an error from version {FIRST_WITHOUT_SAMPLING} on");
             return Err(SetupError::Options { name: connection.name.clone(), reason });
         }
         betas.extend(context::betas(options, &connection.name)?);

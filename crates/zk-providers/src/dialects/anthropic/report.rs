@@ -9,7 +9,7 @@ pub(super) struct Report(Map<String, Value>);
 impl Report {
     /// Records a field of an event.
     pub(super) fn note(&mut self, name: &str, value: Option<Value>) {
-        if let Some(value) = value.filter(says_something) {
+        if let Some(value) = value.filter(is_not_empty) {
             self.0.insert(name.to_owned(), value);
         }
     }
@@ -33,13 +33,13 @@ impl Report {
 }
 
 /// Whether a value contains anything but zeros, nulls and empty values.
-fn says_something(value: &Value) -> bool {
+fn is_not_empty(value: &Value) -> bool {
     match value {
         Value::Null => false,
         Value::Bool(flag) => *flag,
         Value::Number(number) => number.as_f64() != Some(0.0),
         Value::String(text) => !text.is_empty(),
-        Value::Array(items) => items.iter().any(says_something),
-        Value::Object(fields) => fields.values().any(says_something),
+        Value::Array(items) => items.iter().any(is_not_empty),
+        Value::Object(fields) => fields.values().any(is_not_empty),
     }
 }

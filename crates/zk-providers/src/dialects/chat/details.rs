@@ -18,7 +18,7 @@ impl Details {
         let fragments = serde_json::from_str::<Vec<Map<String, Value>>>(raw.get()).unwrap_or_default();
         let mut text = String::new();
         for fragment in fragments {
-            if let Some(more) = textual(&fragment).and_then(|field| fragment.get(field)?.as_str()) {
+            if let Some(more) = text_field(&fragment).and_then(|field| fragment.get(field)?.as_str()) {
                 text.push_str(more);
             }
             match self.items.last_mut() {
@@ -36,7 +36,7 @@ impl Details {
 
     /// Returns all text in the items.
     pub(crate) fn text(&self) -> String {
-        self.items.iter().filter_map(|item| item.get(textual(item)?)?.as_str()).collect()
+        self.items.iter().filter_map(|item| item.get(text_field(item)?)?.as_str()).collect()
     }
 
     /// Returns the last signature, which covers the text before it.
@@ -56,7 +56,7 @@ impl Details {
 }
 
 /// Returns the name of the item's text field, if its kind comes in fragments.
-fn textual(item: &Map<String, Value>) -> Option<&'static str> {
+fn text_field(item: &Map<String, Value>) -> Option<&'static str> {
     match item.get("type").and_then(Value::as_str)? {
         "reasoning.text" => Some("text"),
         "reasoning.summary" => Some("summary"),
@@ -65,11 +65,11 @@ fn textual(item: &Map<String, Value>) -> Option<&'static str> {
 }
 
 fn continues(last: &Map<String, Value>, next: &Map<String, Value>) -> bool {
-    let field = textual(next);
+    let field = text_field(next);
     // A signature ends a thought: further text of the same index is another thought.
     let is_sealed = is_set(last, "signature") && field.is_some_and(|field| is_set(next, field));
     field.is_some()
-        && field == textual(last)
+        && field == text_field(last)
         && last.get("index") == next.get("index")
         && !is_sealed
         && !differs(last, next, "id")
@@ -84,7 +84,7 @@ fn differs(last: &Map<String, Value>, next: &Map<String, Value>, field: &str) ->
 }
 
 fn join(last: &mut Map<String, Value>, fragment: Map<String, Value>) {
-    let field = textual(&fragment);
+    let field = text_field(&fragment);
     for (name, value) in fragment {
         match (last.get_mut(&name), value) {
             (Some(Value::String(whole)), Value::String(more)) if field == Some(name.as_str()) => {

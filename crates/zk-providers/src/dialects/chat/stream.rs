@@ -195,7 +195,7 @@ impl Decoder {
     }
 
     fn complete(&mut self, out: &mut Out) -> Result<(), WireError> {
-        let stop = self.stop()?;
+        let stop = self.stop_reason()?;
         let cut = stop == StopReason::MaxTokens || stop == StopReason::ContextExceeded;
         self.flush_tags(out);
         let details = std::mem::take(&mut self.details);
@@ -218,7 +218,7 @@ impl Decoder {
         Ok(())
     }
 
-    fn stop(&self) -> Result<StopReason, WireError> {
+    fn stop_reason(&self) -> Result<StopReason, WireError> {
         let calls = || if self.calls.is_empty() { StopReason::EndTurn } else { StopReason::ToolUse };
         let window = self.window.unwrap_or(u64::MAX);
         if self.silent_overflow && self.usage.context() > window {

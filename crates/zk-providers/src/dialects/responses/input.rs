@@ -138,7 +138,9 @@ fn assistant(message: &Message, reasoning: Reasoning) -> Vec<Value> {
                 Reasoning::Sealed | Reasoning::Plain => {}
             },
             Block::Text(text) => items.push(message_item(text, &echo, id(&echo, sent.as_deref(), reasoning))),
-            Block::ToolCall(call) => items.push(call_item(call, &echo, id(&echo, sent.as_deref(), reasoning))),
+            Block::ToolCall(call) => {
+                items.push(call_item(call, &echo, id(&echo, sent.as_deref(), reasoning)))
+            }
             Block::Compaction(compaction) => {
                 items.push(message_item(&Text { text: compaction.summary.clone(), wire: None }, &echo, None));
             }

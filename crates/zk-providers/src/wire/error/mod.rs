@@ -181,7 +181,13 @@ impl RequestContext {
             should_retry: error.should_retry,
             window: error.window,
             hint,
-            ..ProviderError::new(error.kind, &*self.provider, &*self.model, phase, body::sanitise(&error.message))
+            ..ProviderError::new(
+                error.kind,
+                &*self.provider,
+                &*self.model,
+                phase,
+                body::sanitise(&error.message),
+            )
         }
     }
 }

@@ -121,7 +121,7 @@ impl Exchange {
                 Some(event) => {
                     let is_last = matches!(self.step, Step::Flush);
                     decode_event(&mut *self.decoder, event, is_last, &mut self.meter, &mut self.ready)?;
-                    if self.ready.iter().any(says_something) {
+                    if self.ready.iter().any(has_content) {
                         self.watch.event();
                         // The next event may be in the same chunk, and fail.
                         self.context.phase = self.watch.phase();
@@ -156,7 +156,7 @@ impl Exchange {
                 break response;
             }
             let received = response.headers().clone();
-            let error = self.endpoint.failed(status, &received, &self.leftover(response).await?);
+            let error = self.endpoint.failed(status, &received, &self.read_leftover(response).await?);
             let named = headers.refused_betas(&error.message);
             // Beta features are removed only once; a second rejection is reported.
             if status != StatusCode::BAD_REQUEST || named.is_empty() || !refused.is_empty() {
@@ -209,7 +209,7 @@ impl Exchange {
             limits: endpoint.limits(headers),
             elapsed_ms: context.started.elapsed().as_millis() as u64,
         });
-        announced.await.map_err(refused)?;
+        announced.await.map_err(hook_error)?;
         Ok(response)
     }
 
@@ -227,7 +227,7 @@ impl Exchange {
             .cx
             .emit(ProviderPayload { model: model_of(&self.context), payload })
             .await
-            .map_err(refused)?;
+            .map_err(hook_error)?;
         match shown {
             Some(shown) if shown != sent.payload => {
                 serde_json::to_vec(&sent.payload).map(Bytes::from).map_err(unusable)
@@ -283,7 +283,7 @@ impl Exchange {
     }
 
     /// Reads a body for at most [`LEFTOVER_TIMEOUT`].
-    async fn leftover(&self, response: Response) -> Result<Received, WireError> {
+    async fn read_leftover(&self, response: Response) -> Result<Received, WireError> {
         let mut body = Received::default();
         tokio::select! {
             biased;
@@ -295,7 +295,7 @@ impl Exchange {
 
     /// Returns the error for a response of status 200 that is no stream: an error object, or something else.
     async fn not_a_stream(&self, response: Response) -> Result<WireError, WireError> {
-        let body = self.leftover(response).await?;
+        let body = self.read_leftover(response).await?;
         // Redacted before any quotation, which could end in the middle of a key.
         let redacted = self.endpoint.redacted(&String::from_utf8_lossy(&body.bytes));
         let body = ErrorBody::parse(redacted.as_bytes());
@@ -319,7 +319,7 @@ fn model_of(context: &RequestContext) -> ModelRef {
 }
 
 /// Whether an event has content. The start of a response and its usage so far do not count.
-fn says_something(event: &StreamEvent) -> bool {
+fn has_content(event: &StreamEvent) -> bool {
     match event {
         StreamEvent::Text { .. }
         | StreamEvent::Thinking { .. }
@@ -335,7 +335,7 @@ fn says_something(event: &StreamEvent) -> bool {
 }
 
 /// Converts a handler's fatal failure, or a stopped run, to an error that ends the request.
-fn refused(error: EmitError) -> WireError {
+fn hook_error(error: EmitError) -> WireError {
     match error {
         EmitError::Cancelled { .. } => WireError::aborted(),
         EmitError::Hook(error) => WireError::new(ErrorKind::Rejected, error.to_string()).never_retry(),

@@ -5,7 +5,7 @@ use tokio::time::sleep_until;
 use zk_core::events::StreamIdle;
 use zk_core::kernel::Cx;
 
-use super::{model_of, refused};
+use super::{hook_error, model_of};
 use crate::wire::error::{RequestContext, WireError};
 use crate::wire::response::timeouts::{Clock, Watchdog};
 
@@ -50,6 +50,6 @@ pub(super) async fn wait_for<T>(
             no_data_ms: ms(silence.no_data.0),
             no_data_limit_ms: silence.no_data.1.map(ms),
         });
-        announced.await.map_err(refused)?;
+        announced.await.map_err(hook_error)?;
     }
 }

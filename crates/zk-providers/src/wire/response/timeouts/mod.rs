@@ -179,7 +179,10 @@ impl Watchdog {
     pub(crate) fn next_notice(&self) -> Instant {
         let begun = self.last_event.unwrap_or(self.started);
         let announced = self.announced.map(|at| at.saturating_duration_since(begun));
-        begun + announced.map_or(FIRST_NOTICE_AFTER, |after| FIRST_NOTICE_AFTER.max(Duration::from_secs(after.as_secs() + 1)))
+        begun
+            + announced.map_or(FIRST_NOTICE_AFTER, |after| {
+                FIRST_NOTICE_AFTER.max(Duration::from_secs(after.as_secs() + 1))
+            })
     }
 
     /// Returns the idle times, for an announcement now.
