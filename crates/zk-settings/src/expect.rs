@@ -4,7 +4,7 @@ use crate::node::Key;
 use crate::suggest::either;
 
 /// Describes why a value is invalid for a key, to follow the key's name; `None` if it is valid.
-pub(crate) fn wrong(key: &Key, value: &toml::Value) -> Option<String> {
+pub(crate) fn describe_mismatch(key: &Key, value: &toml::Value) -> Option<String> {
     if fits(&key.schema, value) {
         return None;
     }

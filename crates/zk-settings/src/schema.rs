@@ -7,7 +7,7 @@ use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::expect::{expected, words, wrong};
+use crate::expect::{describe_mismatch, expected, words};
 use crate::layers::{Layer, dotted};
 use crate::node::{Key, Marks, Node, Table};
 use crate::suggest::{did_you_mean, either};
@@ -234,7 +234,7 @@ impl Schema {
             }
             Some(Node::Key(key)) => key,
         };
-        if key.marks.is_lenient && layer != Layer::CommandLine && wrong(key, value).is_some() {
+        if key.marks.is_lenient && layer != Layer::CommandLine && describe_mismatch(key, value).is_some() {
             return Check::Ignored(format!(
                 "`{name}` cannot be {value}: what it is without this line holds; use {}",
                 words(&key.schema).map_or_else(|| expected(key), |words| either(&words))
@@ -242,7 +242,7 @@ impl Schema {
         }
         // The section's own type gives a better message for a string than a pattern does.
         let is_owners = value.is_str() && key.schema.get("pattern").is_some();
-        if let Some(why) = wrong(key, value).filter(|_| !is_owners) {
+        if let Some(why) = describe_mismatch(key, value).filter(|_| !is_owners) {
             return Check::Invalid(format!("`{name}` {why}"));
         }
         self.probe(path, value).map_or(Check::Valid, |why| {
