@@ -6,7 +6,7 @@ use super::server_records::ServerRecords;
 use crate::{McpBootstrapStart, McpConnect, McpError, McpQuarantine, McpServers};
 
 impl ServerRecords {
-    /// Keeps what becomes of the servers on `bus`, if it has any.
+    /// Records state changes of the servers on `bus`, if it has any.
     pub fn keep_states(self, bus: &Bus) {
         if bus.service::<McpServers>().is_none() {
             return;
@@ -20,7 +20,7 @@ impl ServerRecords {
             of_connect.keep(&event.server, &format!("ready, {} tools", event.tools.len()));
         });
         scope.on_sync(move |event: &McpError, _: &Cx| {
-            // The server's name stands in the same line.
+            // The line names the server already.
             let prefix = format!("MCP server {} cannot be used: ", event.server);
             of_error.keep(&event.server, event.error.strip_prefix(&prefix).unwrap_or(&event.error));
         });
