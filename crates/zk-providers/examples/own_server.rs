@@ -1,5 +1,5 @@
-//! Describes a server with deviations from Chat Completions as data: `cargo run -p zk-providers --example
-//! own_server`.
+//! Describes a server that deviates from Chat Completions, as data:
+//! `cargo run -p zk-providers --example own_server`.
 
 use futures_util::StreamExt;
 use zk_core::kernel::Bus;
