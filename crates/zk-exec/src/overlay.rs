@@ -9,7 +9,7 @@ use zk_core::service::{
     WalkOptions, WalkReport, WriteReceipt,
 };
 
-/// Files that are somewhere else, but for one directory of this machine: where the results of a session are.
+/// Files of another machine, except for one local directory: the results of a session.
 #[derive(Clone)]
 pub struct OverlaidFiles {
     below: Arc<dyn Files>,
@@ -24,7 +24,7 @@ impl std::fmt::Debug for OverlaidFiles {
 }
 
 impl OverlaidFiles {
-    /// Reaches paths in `directory`, absolute and canonical, through `local`, all others through `below`.
+    /// Sends paths in `directory`, absolute and canonical, to `local` and all others to `below`.
     #[must_use]
     pub fn new(below: Arc<dyn Files>, local: Arc<dyn Files>, directory: impl Into<PathBuf>) -> Self {
         Self { below, local, directory: directory.into() }
@@ -44,7 +44,7 @@ impl Files for OverlaidFiles {
         let written = Path::new(path.trim_start_matches('@'));
         let resolved = self.at(written).resolve(cwd, path)?;
         if written.starts_with(&self.directory) && !resolved.path.starts_with(&self.directory) {
-            // The path would be somebody else's file of that name.
+            // The path would be a file of that name on the other machine.
             let roots = self.directory.display().to_string();
             return Err(PathError::Outside { path: path.to_owned(), roots });
         }

@@ -6,15 +6,16 @@ use std::path::PathBuf;
 
 use rustix::io::Errno;
 
-/// Names that no command may give to anything, each in one directory.
+/// Guarded names, which no command may create, each in one directory.
 #[derive(Debug, Default)]
 pub(super) struct Guard {
-    /// For a name, the directories it is guarded in, by device and number.
+    /// For each name, the directories in which it is guarded, by device and inode.
     names: HashMap<Vec<u8>, Vec<(u64, u64)>>,
 }
 
 impl Guard {
-    /// Guards these paths; of one whose directory is absent, the outermost absent directory.
+    /// Guards these paths. If the directory of a path is missing, its first missing parent is guarded
+    /// instead.
     pub(super) fn of(paths: &[PathBuf]) -> Self {
         let mut names: HashMap<Vec<u8>, Vec<(u64, u64)>> = HashMap::new();
         for path in paths {
@@ -31,7 +32,7 @@ impl Guard {
         Self { names }
     }
 
-    /// Whether a name is guarded in some directory.
+    /// Whether a name is guarded in any directory.
     pub(super) fn guards_name(&self, name: &[u8]) -> bool {
         self.names.contains_key(&alike(name))
     }
@@ -43,7 +44,7 @@ impl Guard {
     }
 }
 
-/// A name as it is compared: some file systems know names that begin with a dot in either case.
+/// Normalises a name for comparisons, since some file systems ignore the case of names.
 fn alike(name: &[u8]) -> Vec<u8> {
     if name.starts_with(b".") { name.to_ascii_lowercase() } else { name.to_owned() }
 }
