@@ -119,13 +119,13 @@ fn open(dir: impl AsFd, path: &Path, flags: OFlags) -> Result<OwnedFd, HostFileE
 
 /// Opens the file that a handle refers to, so that it cannot be swapped; by name where that is not possible.
 fn reopen(handle: &OwnedFd, path: &Path) -> Result<OwnedFd, HostFileError> {
-    match open(CWD, &link_to(handle), OFlags::RDONLY) {
+    match open(CWD, &proc_path(handle), OFlags::RDONLY) {
         Err(HostFileError::Missing) => open(CWD, path, OFlags::RDONLY),
         done => done,
     }
 }
 
-fn link_to(file: &OwnedFd) -> PathBuf {
+fn proc_path(file: &OwnedFd) -> PathBuf {
     use std::os::fd::AsRawFd;
     PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
@@ -133,7 +133,7 @@ fn link_to(file: &OwnedFd) -> PathBuf {
 /// Checks that an opened file lies in a directory, after all links of its path were followed.
 fn check_place(file: &OwnedFd, path: &Path, directory: &Path) -> Result<(), HostFileError> {
     let place =
-        std::fs::read_link(link_to(file)).or_else(|_| path.canonicalize()).map_err(HostFileError::Io)?;
+        std::fs::read_link(proc_path(file)).or_else(|_| path.canonicalize()).map_err(HostFileError::Io)?;
     let fence = directory.canonicalize().map_err(HostFileError::Io)?;
     if place.starts_with(&fence) { Ok(()) } else { Err(HostFileError::Outside { directory: fence }) }
 }

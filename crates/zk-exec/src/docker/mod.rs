@@ -204,7 +204,7 @@ impl DockerExec {
         if let Err(error) = self.engine.call("start the container", Method::POST, &start, None).await {
             let path = format!("/containers/{id}?force=true");
             let _ = self.engine.call("remove the container", Method::DELETE, &path, None).await;
-            return Err(named(error, image, "cat"));
+            return Err(explain_missing_program(error, image, "cat"));
         }
         Ok(Container { id, mounts, _life: life })
     }
@@ -217,14 +217,14 @@ impl DockerExec {
         let container = self.container().await?;
         let mark = format!("{}.{}", std::process::id(), SERIAL.fetch_add(1, Ordering::Relaxed));
         let place = Containered { engine: self.engine.clone(), container, mark };
-        let mut argv = vec![text(&request.program)?];
-        argv.extend(request.args.iter().map(|arg| text(arg)).collect::<io::Result<Vec<_>>>()?);
+        let mut argv = vec![to_utf8(&request.program)?];
+        argv.extend(request.args.iter().map(|arg| to_utf8(arg)).collect::<io::Result<Vec<_>>>()?);
         let mut env = vec![format!("{MARK}={}", place.mark)];
         if !request.env.contains_key(OsStr::new("HOME")) {
             // The user has no home directory in the image.
             env.push("HOME=/tmp".to_owned());
         }
-        env.extend(variables(&request.env)?);
+        env.extend(env_entries(&request.env)?);
         let is_terminal = request.terminal.is_some();
         let reads = is_terminal || request.input == Input::Piped;
         let body = json!({
@@ -238,9 +238,11 @@ impl DockerExec {
         });
         let program = argv.swap_remove(0);
         let image = &self.options.image;
-        let (id, stream) =
-            place.exec(&body, is_terminal).await.map_err(|error| named(error, image, &program))?;
-        let (missing, printed) = (lacks(image, &program), Printed::of(request));
+        let (id, stream) = place
+            .exec(&body, is_terminal)
+            .await
+            .map_err(|error| explain_missing_program(error, image, &program))?;
+        let (missing, printed) = (missing_program_message(image, &program), Printed::of(request));
         let process = DockerProcess::new(
             program,
             request.cwd.clone(),
@@ -259,16 +261,16 @@ impl DockerExec {
 }
 
 /// Replaces the engine's refusal by a plain message where the image lacks the program.
-fn named(error: EngineError, image: &str, program: &str) -> EngineError {
+fn explain_missing_program(error: EngineError, image: &str, program: &str) -> EngineError {
     match error {
         EngineError::Refused { message, .. } if says_missing(&message) => {
-            EngineError::Lacks(lacks(image, program))
+            EngineError::Lacks(missing_program_message(image, program))
         }
         other => other,
     }
 }
 
-fn lacks(image: &str, program: &str) -> String {
+fn missing_program_message(image: &str, program: &str) -> String {
     format!("the image {image} has no `{program}`; choose one that has it, or add it to this one")
 }
 
@@ -277,15 +279,15 @@ fn says_missing(message: &str) -> bool {
     message.contains("executable file") && message.contains("not found")
 }
 
-fn text(text: &OsStr) -> io::Result<String> {
+fn to_utf8(text: &OsStr) -> io::Result<String> {
     text.to_str().map(str::to_owned).ok_or_else(|| {
         let why = "it is no UTF-8, which the interface of containers needs";
         io::Error::new(io::ErrorKind::InvalidInput, why)
     })
 }
 
-fn variables(env: &BTreeMap<OsString, OsString>) -> io::Result<Vec<String>> {
-    env.iter().map(|(name, value)| Ok(format!("{}={}", text(name)?, text(value)?))).collect()
+fn env_entries(env: &BTreeMap<OsString, OsString>) -> io::Result<Vec<String>> {
+    env.iter().map(|(name, value)| Ok(format!("{}={}", to_utf8(name)?, to_utf8(value)?))).collect()
 }
 
 #[async_trait]

@@ -72,7 +72,7 @@ impl Door {
             done => return done,
         }
         let mut dir = openat(root, ".", STEP, Mode::empty())?;
-        for name in names(rest)? {
+        for name in components(rest)? {
             dir = match openat(&dir, name, STEP, Mode::empty()) {
                 Err(Errno::NOENT) => {
                     match mkdirat(&dir, name, Mode::from_raw_mode(0o777)) {
@@ -89,7 +89,7 @@ impl Door {
 }
 
 fn step_by_step(root: BorrowedFd<'_>, rest: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
-    let names = names(rest)?;
+    let names = components(rest)?;
     let Some((last, above)) = names.split_last() else {
         return openat(root, ".", flags | OFlags::NOFOLLOW, Mode::empty());
     };
@@ -109,7 +109,7 @@ fn link_or(errno: Errno, dir: &OwnedFd, name: &OsStr) -> Errno {
     if is_link { Errno::LOOP } else { errno }
 }
 
-fn names(rest: &Path) -> Result<Vec<&OsStr>, Errno> {
+fn components(rest: &Path) -> Result<Vec<&OsStr>, Errno> {
     rest.components()
         .filter(|part| !matches!(part, Component::CurDir))
         .map(|part| match part {

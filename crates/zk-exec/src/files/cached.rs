@@ -43,7 +43,7 @@ impl WorkspaceFiles {
     /// link and both its path and its content are cached. `None` in all other cases: the blocking read
     /// reports the reason.
     pub(super) fn cached(&self, cwd: &Path, path: &str, max_bytes: usize) -> Option<CachedFile> {
-        let path = resolve::plain(cwd, path)?;
+        let path = resolve::plain_target(cwd, path)?;
         let (root, rest) = self.root_of(&path)?;
         if !root.cached.0.load(Ordering::Relaxed) || rest.as_os_str().is_empty() {
             return None;

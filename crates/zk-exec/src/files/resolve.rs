@@ -99,7 +99,7 @@ pub(super) fn canonical(path: &Path, on_the_way: impl Fn(&Path) -> bool) -> Resu
 
 /// Absolute path of `written` if it needs no look at the file system: without `@`, `~` and `..`.
 #[cfg(target_os = "linux")]
-pub(super) fn plain(cwd: &Path, written: &str) -> Option<PathBuf> {
+pub(super) fn plain_target(cwd: &Path, written: &str) -> Option<PathBuf> {
     if written.is_empty() || written.starts_with(['@', '~']) || written.contains('\0') {
         return None;
     }

@@ -57,7 +57,7 @@ impl Group {
     /// Signals as [`Group::signal`] does, but blocks this thread while it scans all processes of the machine.
     pub(super) fn signal_now(&self, ask: Ask) {
         self.signal_group(ask);
-        ask.each(&self.members_now());
+        ask.signal_all(&self.members_now());
     }
 
     /// Signals the process group, with one system call.
@@ -92,7 +92,7 @@ impl Group {
 
 impl Ask {
     /// Signals these processes.
-    pub(super) fn each(self, pids: &[u32]) {
+    pub(super) fn signal_all(self, pids: &[u32]) {
         for pid in pids.iter().filter_map(|pid| Pid::from_raw(i32::try_from(*pid).ok()?)) {
             for signal in self.signals() {
                 let _ = kill_process(pid, *signal);

@@ -80,7 +80,7 @@ impl Spawner {
         let (jobs, queue) = mpsc::channel();
         let mark = self.mark.clone();
         let handle =
-            std::thread::Builder::new().name("zk-exec".into()).spawn(move || serve(&queue, &mark))?;
+            std::thread::Builder::new().name("zk-exec".into()).spawn(move || run_thread(&queue, &mark))?;
         *thread = Some(Thread { jobs: jobs.clone(), handle });
         Ok(jobs)
     }
@@ -123,7 +123,7 @@ impl Drop for Watched {
 }
 
 /// Body of the thread, until it is closed.
-fn serve(queue: &mpsc::Receiver<Job>, mark: &str) {
+fn run_thread(queue: &mpsc::Receiver<Job>, mark: &str) {
     let mut watchdog = None;
     let mut ending: Vec<Ending> = Vec::new();
     let mut next_look = Instant::now();
@@ -147,7 +147,7 @@ fn serve(queue: &mpsc::Receiver<Job>, mark: &str) {
                 ending.push(Ending::new(group));
             }
             Err(RecvTimeoutError::Timeout) => {
-                review(&mut ending);
+                check_ending(&mut ending);
                 next_look = Instant::now() + TICK;
             }
             Ok(Job::Close) | Err(RecvTimeoutError::Disconnected) => break,
@@ -177,17 +177,17 @@ impl Ending {
 }
 
 /// Scans all processes once for all ending groups.
-fn review(ending: &mut Vec<Ending>) {
+fn check_ending(ending: &mut Vec<Ending>) {
     let groups: Vec<&Group> = ending.iter().map(|one| &one.group).collect();
     let looks = process_table::look(&groups);
     let now = Instant::now();
     for (one, look) in ending.iter_mut().zip(looks) {
         if now >= one.kill_at {
             one.group.signal_group(Ask::Kill);
-            Ask::Kill.each(&look.members);
+            Ask::Kill.signal_all(&look.members);
         } else if !one.asked && !look.members.is_empty() {
             one.asked = true;
-            Ask::End.each(&look.members);
+            Ask::End.signal_all(&look.members);
         }
         one.nothing = if look.members.is_empty() && !look.unclear { one.nothing + 1 } else { 0 };
     }

@@ -119,7 +119,7 @@ fn answer(
             ask => {
                 let stream = stream.into_std()?;
                 stream.set_nonblocking(false)?;
-                let work = move || file_work(&*files, ask, &bytes, stream);
+                let work = move || answer_file_request(&*files, ask, &bytes, stream);
                 tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
             }
         }
@@ -127,7 +127,12 @@ fn answer(
 }
 
 /// Answers a request about files. Blocks.
-fn file_work(files: &dyn Files, ask: Ask, bytes: &[u8], mut stream: BlockingStream) -> io::Result<()> {
+fn answer_file_request(
+    files: &dyn Files,
+    ask: Ask,
+    bytes: &[u8],
+    mut stream: BlockingStream,
+) -> io::Result<()> {
     fn say<T: Serialize>(stream: &mut BlockingStream, answer: &Answer<T>) -> io::Result<()> {
         frame::send(stream, answer, &[])
     }

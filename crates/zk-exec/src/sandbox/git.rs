@@ -104,7 +104,7 @@ fn read(file: &Path) -> Option<String> {
 
 /// Whether git takes this `.git` for a repository. A directory without `HEAD` is the rest of a failed `git
 /// init`, which a second `git init` completes.
-pub(super) fn is_made(dot_git: &Path) -> bool {
+pub(super) fn is_initialised(dot_git: &Path) -> bool {
     let found = fs::symlink_metadata(dot_git);
     found.is_ok_and(|found| !found.is_dir() || fs::symlink_metadata(dot_git.join("HEAD")).is_ok())
 }

@@ -134,7 +134,7 @@ impl HostRules {
 
     /// Whether one of the hosts is this machine.
     #[cfg(feature = "sandbox")]
-    pub(in crate::sandbox) fn name_this_machine(&self) -> bool {
+    pub(in crate::sandbox) fn names_this_machine(&self) -> bool {
         self.0.iter().any(|rule| match &rule.host {
             Pattern::Name(name) => is_localhost(name),
             Pattern::Below(_) => false,
@@ -144,7 +144,7 @@ impl HostRules {
 
     /// Whether a rule names this address.
     #[cfg(feature = "sandbox")]
-    pub(in crate::sandbox) fn name_address(&self, address: IpAddr, port: u16) -> bool {
+    pub(in crate::sandbox) fn names_address(&self, address: IpAddr, port: u16) -> bool {
         self.0.iter().any(|rule| rule.is_at(port) && rule.host == Pattern::Address(address))
     }
 }

@@ -222,7 +222,7 @@ impl<'scope, 'env> Search<'scope, 'env> {
             let _ = catch_unwind(AssertUnwindSafe(|| {
                 for batch in work {
                     let mut found = Found { results: Results::new(0, room, bytes), ..Found::default() };
-                    part(task, &batch, &mut searcher, &mut found);
+                    search_batch(task, &batch, &mut searcher, &mut found);
                     if results.send(found).is_err() {
                         break;
                     }
@@ -234,7 +234,7 @@ impl<'scope, 'env> Search<'scope, 'env> {
 
     fn search_here(&mut self) {
         let batch = std::mem::take(&mut self.batch);
-        part(self.task, &batch, &mut searcher(self.task.query), &mut self.found);
+        search_batch(self.task, &batch, &mut searcher(self.task.query), &mut self.found);
     }
 
     fn next_worker(&self) -> Option<&Worker> {
@@ -282,7 +282,7 @@ fn searcher(query: &SearchQuery) -> Searcher {
         .build()
 }
 
-fn part(task: Task<'_>, batch: &[Resolved], searcher: &mut Searcher, found: &mut Found) {
+fn search_batch(task: Task<'_>, batch: &[Resolved], searcher: &mut Searcher, found: &mut Found) {
     let Task { files, from, query, matcher, stop } = task;
     let mut reading = Reading::new(&files.protection);
     for file in batch {
@@ -294,7 +294,7 @@ fn part(task: Task<'_>, batch: &[Resolved], searcher: &mut Searcher, found: &mut
         match opened {
             Ok(reader) => {
                 let reader = Stoppable { reader, stop };
-                if one(reader, file, (query, matcher), searcher, &mut found.results).is_err() {
+                if search_file(reader, file, (query, matcher), searcher, &mut found.results).is_err() {
                     found.unsearchable += 1;
                 }
             }
@@ -304,7 +304,7 @@ fn part(task: Task<'_>, batch: &[Resolved], searcher: &mut Searcher, found: &mut
     }
 }
 
-fn one(
+fn search_file(
     reader: impl Read,
     file: &Resolved,
     (query, matcher): (&SearchQuery, &RegexMatcher),

@@ -26,7 +26,10 @@ pub(super) fn variables() -> impl Iterator<Item = (&'static str, String)> {
 }
 
 /// Package directories that later builds use, and variables that name substitutes for missing ones.
-pub(super) fn of_packages(home: Option<&Path>, mut environment: Environment) -> (Vec<PathBuf>, Environment) {
+pub(super) fn package_directories(
+    home: Option<&Path>,
+    mut environment: Environment,
+) -> (Vec<PathBuf>, Environment) {
     let set = |name: &str| {
         let found = environment.vars().find(|(known, _)| *known == OsStr::new(name));
         found.map(|(_, value)| PathBuf::from(value))

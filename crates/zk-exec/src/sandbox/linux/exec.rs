@@ -145,7 +145,7 @@ impl SandboxExec {
             environment = for_reads(environment);
         }
         if plan.connects {
-            (plan.overlaid, environment) = caches::of_packages(policy.home.as_deref(), environment);
+            (plan.overlaid, environment) = caches::package_directories(policy.home.as_deref(), environment);
             // A directory inside of, or around, a writable one stays as it is.
             let touches =
                 |dir: &PathBuf| plan.writable.iter().any(|own| own.starts_with(dir) || dir.starts_with(own));

@@ -88,7 +88,7 @@ impl Plan {
     /// Protects start files in repositories that commands have made; the rest of these repositories stays
     /// writable. Returns whether there are any.
     pub(super) fn protect_new_repositories(&mut self) -> bool {
-        let is_made = |path: &&PathBuf| path.ends_with(".git") && git::is_made(path);
+        let is_made = |path: &&PathBuf| path.ends_with(".git") && git::is_initialised(path);
         let made: Vec<PathBuf> = self.guarded.iter().filter(is_made).cloned().collect();
         for dot_git in &made {
             let Some(tree) = dot_git.parent() else { continue };

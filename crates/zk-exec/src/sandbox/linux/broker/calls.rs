@@ -116,7 +116,7 @@ impl Caller<'_> {
                 Ok(_) if is_guarded && flags.contains(OFlags::EXCL) => return Err(Errno::EXIST),
                 Ok(file) => {
                     self.reports.made(&place);
-                    return as_asked(file, flags);
+                    return restore_blocking(file, flags);
                 }
                 Err(Errno::LOOP) if follows => {
                     place = place.followed(self.notice.thread)?.ok_or(Errno::LOOP)?;
@@ -139,10 +139,10 @@ impl Caller<'_> {
             FileType::Fifo if !flags.contains(OFlags::NONBLOCK) => {
                 let wanted = wanted - OFlags::CREATE;
                 let _waiting = (self.waiting)();
-                while self.listener.waits(self.notice.id) {
+                while self.listener.is_waiting(self.notice.id) {
                     match openat(&place.parent, &place.name, wanted, Mode::empty()) {
                         Err(Errno::NXIO) => std::thread::sleep(LOOK),
-                        Ok(file) => return as_asked(file, flags),
+                        Ok(file) => return restore_blocking(file, flags),
                         Err(error) => return Err(error),
                     }
                 }
@@ -196,7 +196,7 @@ impl Caller<'_> {
     }
 
     fn make_symlink(&self, target: u64, named: Named) -> Result<(), Errno> {
-        let target = self.text(target)?;
+        let target = self.read_path(target)?;
         let place = self.new_name(named)?;
         let target = CString::new(target).map_err(|_| Errno::INVAL)?;
         symlinkat(&target, &place.parent, &place.name)?;
@@ -258,11 +258,11 @@ impl Caller<'_> {
         };
         let path: Vec<u8> = path.iter().copied().take_while(|byte| *byte != 0).collect();
         if family != u16::try_from(libc::AF_UNIX).unwrap_or_default().to_ne_bytes() || path.is_empty() {
-            self.is_there()?;
+            self.check_waiting()?;
             return bind(&socket, bytes);
         }
         let base = self.directory(libc::AT_FDCWD)?;
-        self.is_there()?;
+        self.check_waiting()?;
         let place = Place::of(base.as_fd(), &path, self.notice.thread)?;
         if self.is_guarded(&place)? {
             let is_taken = statat(&place.parent, place.bare_name(), AtFlags::SYMLINK_NOFOLLOW).is_ok();
@@ -295,31 +295,31 @@ impl Caller<'_> {
     }
 
     fn is_guarded(&self, place: &Place) -> Result<bool, Errno> {
-        self.guard.covers(&place.parent, place.bare_name())
+        self.guard.guards_in(&place.parent, place.bare_name())
     }
 
     /// Resolves a path of the caller. The path is read from memory once, so that it cannot change between
     /// check and use.
     fn place(&self, named: Named) -> Result<Place, Errno> {
-        let path = self.text(named.path)?;
+        let path = self.read_path(named.path)?;
         if path.is_empty() {
             return Err(Errno::NOENT);
         }
         if path.starts_with(b"/") {
-            self.is_there()?;
+            self.check_waiting()?;
             return Place::of(CWD, &path, self.notice.thread);
         }
         let base = self.directory(named.directory)?;
-        self.is_there()?;
+        self.check_waiting()?;
         Place::of(base.as_fd(), &path, self.notice.thread)
     }
 
     /// Fails if the caller has ended, since its thread id may be reused then.
-    fn is_there(&self) -> Result<(), Errno> {
-        if self.listener.waits(self.notice.id) { Ok(()) } else { Err(Errno::SRCH) }
+    fn check_waiting(&self) -> Result<(), Errno> {
+        if self.listener.is_waiting(self.notice.id) { Ok(()) } else { Err(Errno::SRCH) }
     }
 
-    fn text(&self, address: u64) -> Result<Vec<u8>, Errno> {
+    fn read_path(&self, address: u64) -> Result<Vec<u8>, Errno> {
         let mut text = Vec::new();
         while text.len() < MAX_PATH_BYTES {
             let from = address.wrapping_add(text.len() as u64);
@@ -379,11 +379,11 @@ fn open_in_proc(place: &Place, flags: OFlags, plain: OFlags) -> Result<OwnedFd, 
     if FileType::from_raw_mode(fstat(&file)?.st_mode) == FileType::Directory {
         return Err(Errno::ISDIR);
     }
-    as_asked(file, flags)
+    restore_blocking(file, flags)
 }
 
 /// Clears `O_NONBLOCK`, which the broker added, unless the caller set it.
-fn as_asked(file: OwnedFd, flags: OFlags) -> Result<OwnedFd, Errno> {
+fn restore_blocking(file: OwnedFd, flags: OFlags) -> Result<OwnedFd, Errno> {
     if !flags.contains(OFlags::NONBLOCK) {
         fcntl_setfl(&file, flags)?;
     }

@@ -23,7 +23,7 @@ impl Guard {
                 Some((path.file_name()?, std::fs::metadata(above).ok().filter(std::fs::Metadata::is_dir)?))
             });
             let Some((name, above)) = found else { continue };
-            let directories = names.entry(alike(name.as_bytes())).or_default();
+            let directories = names.entry(fold_name(name.as_bytes())).or_default();
             let directory = (above.dev(), above.ino());
             if !directories.contains(&directory) {
                 directories.push(directory);
@@ -34,17 +34,17 @@ impl Guard {
 
     /// Whether a name is guarded in any directory.
     pub(super) fn guards_name(&self, name: &[u8]) -> bool {
-        self.names.contains_key(&alike(name))
+        self.names.contains_key(&fold_name(name))
     }
 
-    pub(super) fn covers(&self, directory: impl AsFd, name: &[u8]) -> Result<bool, Errno> {
-        let Some(directories) = self.names.get(&alike(name)) else { return Ok(false) };
+    pub(super) fn guards_in(&self, directory: impl AsFd, name: &[u8]) -> Result<bool, Errno> {
+        let Some(directories) = self.names.get(&fold_name(name)) else { return Ok(false) };
         let found = rustix::fs::fstat(directory)?;
         Ok(directories.contains(&(found.st_dev, found.st_ino)))
     }
 }
 
 /// Normalises a name for comparisons, since some file systems ignore the case of names.
-fn alike(name: &[u8]) -> Vec<u8> {
+fn fold_name(name: &[u8]) -> Vec<u8> {
     if name.starts_with(b".") { name.to_ascii_lowercase() } else { name.to_owned() }
 }

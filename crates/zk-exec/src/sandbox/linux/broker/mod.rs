@@ -64,7 +64,7 @@ impl Broker {
         let (listener, comes) = mpsc::channel();
         let (ready, is_ready) = mpsc::channel();
         spawn(move || {
-            let separated = separate();
+            let separated = unshare_fs();
             let failed = separated.is_err();
             let told = ready.send(separated);
             if failed || told.is_err() {
@@ -91,7 +91,7 @@ fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
 }
 
 /// Gives this thread its own working directory and umask, which it sets to those of a caller.
-fn separate() -> io::Result<()> {
+fn unshare_fs() -> io::Result<()> {
     unshare(UnshareFlags::FS)
 }
 
@@ -138,7 +138,7 @@ fn add_worker(shared: &Arc<Shared>) {
     shared.idle.fetch_add(1, Ordering::AcqRel);
     let worker = shared.clone();
     let added = spawn(move || {
-        if separate().is_ok() {
+        if unshare_fs().is_ok() {
             return serve(&worker);
         }
         worker.workers.fetch_sub(1, Ordering::AcqRel);

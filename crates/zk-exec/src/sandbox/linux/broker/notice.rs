@@ -77,7 +77,7 @@ impl Listener {
     }
 
     /// Whether a call is still waiting, so that its thread id has not been reused.
-    pub(super) fn waits(&self, id: u64) -> bool {
+    pub(super) fn is_waiting(&self, id: u64) -> bool {
         // SAFETY: the request reads a number that lives through the call.
         unsafe { libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ID_VALID, &raw const id) == 0 }
     }

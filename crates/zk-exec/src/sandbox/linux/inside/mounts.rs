@@ -44,17 +44,17 @@ pub(super) fn build(plan: &Plan) -> io::Result<()> {
         .step("detach the mounts")?;
     // Cloned before the whole tree becomes read-only, so that these stay writable.
     let writable = take_all(&plan.writable)?;
-    let kept: Vec<PathBuf> = KEPT.iter().map(PathBuf::from).chain(resolver(plan)).collect();
+    let kept: Vec<PathBuf> = KEPT.iter().map(PathBuf::from).chain(hidden_resolv_conf(plan)).collect();
     let readable = take_all(plan.readable.iter().chain(kept.iter().filter(|path| path.exists())))?;
     let devices = take_all(DEVICES.map(|name| Path::new("/dev").join(name)))?;
     set_mount_attributes(root, true, READ_ONLY | NO_SET_USER | NO_DEVICES, 0)
         .step("make the files read-only")?;
 
     for dir in RUNTIME {
-        fresh(dir, "mode=0755")?;
+        mount_empty(dir, "mode=0755")?;
     }
     for dir in FRESH {
-        fresh(dir, "mode=1777")?;
+        mount_empty(dir, "mode=1777")?;
     }
     put_devices(devices)?;
     fs::write(NOTHING, "").step("make an empty file")?;
@@ -230,7 +230,7 @@ fn bind(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// Mounts an empty in-memory directory. A missing directory, or a link, is skipped.
-fn fresh(dir: &str, options: &str) -> io::Result<()> {
+fn mount_empty(dir: &str, options: &str) -> io::Result<()> {
     if fs::symlink_metadata(dir).is_ok_and(|found| found.is_dir()) {
         mount_memory(dir, options)
     } else {
@@ -288,7 +288,7 @@ fn put_proc(plan: &Plan) -> io::Result<()> {
 }
 
 /// Target of `/etc/resolv.conf` that would be hidden, if commands have the machine's network and so need it.
-fn resolver(plan: &Plan) -> Option<PathBuf> {
+fn hidden_resolv_conf(plan: &Plan) -> Option<PathBuf> {
     let target = fs::canonicalize("/etc/resolv.conf").ok()?;
     let is_covered = RUNTIME.iter().any(|dir| target.starts_with(dir));
     (plan.network == super::policy::Network::All && is_covered).then_some(target)

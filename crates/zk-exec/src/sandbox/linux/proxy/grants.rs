@@ -53,7 +53,7 @@ impl Grants {
 
     pub(super) fn add(this: &Arc<Self>, connections: &Connections) -> io::Result<Granted> {
         let of_command = HostRules::of_command(&connections.hosts);
-        let names_this_machine = of_command.name_this_machine();
+        let names_this_machine = of_command.names_this_machine();
         let of_policy = this.of_policy.of_policy.clone();
         let reach = Reach { of_policy, of_command, any_public: connections.any_public, is_of_command: true };
         let mut all = this.lock();
@@ -100,10 +100,10 @@ impl Reach {
     }
 
     /// Whether a connection to this host at this resolved address is allowed.
-    pub(super) fn leads_to(&self, host: &Host, address: IpAddr, port: u16) -> bool {
+    pub(super) fn allows_address(&self, host: &Host, address: IpAddr, port: u16) -> bool {
         if is_public_address(address)
-            || self.of_policy.name_address(address, port)
-            || self.of_command.name_address(address, port)
+            || self.of_policy.names_address(address, port)
+            || self.of_command.names_address(address, port)
         {
             return true;
         }
@@ -160,7 +160,7 @@ mod tests {
         let reach = grants.of(granted.address.into());
         let leads = |host: &str, address: &str, port| {
             let host = Host::parse(host).unwrap();
-            reach.allows(&host, port) && reach.leads_to(&host, address.parse().unwrap(), port)
+            reach.allows(&host, port) && reach.allows_address(&host, address.parse().unwrap(), port)
         };
         for (host, address, port) in [
             ("git.corp", "10.1.2.3", 443),

@@ -96,7 +96,7 @@ impl Proxy {
     fn begin(&self, stream: TcpStream) {
         if self.open.fetch_add(1, Ordering::SeqCst) >= CONNECTIONS {
             self.open.fetch_sub(1, Ordering::SeqCst);
-            return turn_away(stream, "there are too many connections at a time");
+            return send_refusal(stream, "there are too many connections at a time");
         }
         let stream = Arc::new(stream);
         // Thread creation may fail for a moment on a busy machine.
@@ -117,7 +117,7 @@ impl Proxy {
         }
         self.open.fetch_sub(1, Ordering::SeqCst);
         if let Ok(stream) = stream.try_clone() {
-            turn_away(stream, "the machine has no thread to give");
+            send_refusal(stream, "the machine has no thread to give");
         }
     }
 
@@ -182,7 +182,7 @@ impl Proxy {
             return Err(Denied::Unknown(io::ErrorKind::NotFound.into()));
         }
         // One forbidden address refuses the host: mixed answers are typical of DNS rebinding.
-        match found.iter().find(|address| !reach.leads_to(&host, **address, port)) {
+        match found.iter().find(|address| !reach.allows_address(&host, **address, port)) {
             Some(address) => Err(refused(format!("it leads to {address}, which is not a public address"))),
             None => Ok(found),
         }
@@ -240,7 +240,7 @@ fn say(stream: &mut TcpStream, status: &str, why: &str) -> io::Result<()> {
 
 /// Sends the reason for a refusal, and reads the rest of the request: closing with unread data would reset
 /// the connection, and the client would not see the reason.
-fn turn_away(mut stream: TcpStream, why: &str) {
+fn send_refusal(mut stream: TcpStream, why: &str) {
     let _ = stream.set_read_timeout(Some(Duration::from_millis(50)));
     if say(&mut stream, "503 Service Unavailable", why).is_ok() && stream.shutdown(Shutdown::Write).is_ok() {
         let _ = stream.read(&mut [0; 4096]);
@@ -253,13 +253,13 @@ fn relay(command: TcpStream, host: TcpStream) -> io::Result<()> {
     let up = std::thread::Builder::new()
         .name("sandbox-proxy".into())
         .stack_size(128 << 10)
-        .spawn(move || pass(up_from, up_to))?;
-    pass(host, command);
+        .spawn(move || copy_until_end(up_from, up_to))?;
+    copy_until_end(host, command);
     let _ = up.join();
     Ok(())
 }
 
-fn pass(mut from: TcpStream, mut to: TcpStream) {
+fn copy_until_end(mut from: TcpStream, mut to: TcpStream) {
     let mut buffer = vec![0; 32 << 10];
     loop {
         match from.read(&mut buffer) {

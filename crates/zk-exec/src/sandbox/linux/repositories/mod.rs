@@ -110,7 +110,7 @@ impl Repositories {
                     is_over.extend((!commands.live_until(until)).then(|| path.clone()));
                     Stage::Closed { until }
                 }
-                Stage::Absent | Stage::Made if git::is_made(path) => Stage::Made,
+                Stage::Absent | Stage::Made if git::is_initialised(path) => Stage::Made,
                 Stage::Absent | Stage::Made => Stage::Absent,
             };
             made.extend((*stage != Stage::Absent).then(|| path.clone()));
