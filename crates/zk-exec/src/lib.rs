@@ -2,8 +2,7 @@
 //!
 //! | part | purpose |
 //! |---|---|
-//! | [`ProcessExec`] | the `dyn Exec` of this machine: cleared environment, own process group, no process
-//! left behind |
+//! | [`ProcessExec`] | the `dyn Exec` of this machine: cleared environment, own process group, no process left behind |
 //! | [`Supervision`] | the process that ends all commands when the program dies, however it dies |
 //! | [`SandboxExec`] | the `dyn Exec` of this machine inside namespaces, Landlock and seccomp |
 //! | [`ReadSandbox`] | the sandbox of read-only calls that run without approval |
@@ -16,10 +15,8 @@
 //! | [`Environment`] | variables that a child process gets |
 //! | [`git_read_variables`] | variables that keep a read-only git from starting programs of the repository |
 //! | [`WorkspaceFiles`] | the `dyn Files` of this machine: resolved, contained, safe against swapped links |
-//! | [`LocalStateFiles`] | the `dyn StateFiles` of this machine: zk's own state, private, written atomically,
-//! locked with a deadline |
-//! | [`LocalHostFiles`] | the `dyn HostFiles` of this machine: files that zk reads for itself, never
-//! blocking, size and owner checked |
+//! | [`LocalStateFiles`] | the `dyn StateFiles` of this machine: zk's own state, private, written atomically, locked with a deadline |
+//! | [`LocalHostFiles`] | the `dyn HostFiles` of this machine: files that zk reads for itself, never blocking, size and owner checked |
 //! | [`LocalPlugin`] | provides these services, and ends every command when it is closed |
 //!
 //! # Example

@@ -7,8 +7,8 @@ use crate::wire::{put_len, take_len};
 ///
 /// | limit | where it is enforced |
 /// |---|---|
-/// | memory, processes | by a cgroup v2 where this user may make one; otherwise the supervising process
-/// checks 20 times a second and kills the whole tree, and `RLIMIT_DATA` bounds each process to the memory |
+/// | memory, processes | by a cgroup v2 where this user may make one; otherwise the supervising process checks 20 times a second and kills the whole tree, and `RLIMIT_DATA` bounds each process to the memory |
+/// | output | by the reader of the output, which kills the command |
 ///
 /// Without a supervisor and a cgroup the memory of each single process is limited, and the number of processes is not.
 ///

@@ -81,6 +81,10 @@ impl DockerOptions {
 /// | | in the container |
 /// |---|---|
 /// | user | the user who runs this program, without capabilities and without ways to gain them |
+/// | workspace | mounted writable at its own path; the paths that the [sandbox](crate::SandboxExec) guards are guarded here, too |
+/// | files | those of the image |
+/// | network | none, or the engine's |
+/// | environment | the image's, and the variables that a command is granted |
 ///
 /// The container is stopped and removed when this program ends, however it ends: the container's first
 /// process waits for the end of a connection that only this program holds. When a guarded file is replaced on

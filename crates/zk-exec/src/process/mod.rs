@@ -46,16 +46,12 @@ const GRACE: Duration = Duration::from_millis(1_750);
 ///
 /// | when | what happens |
 /// |---|---|
-/// | the command exits | its output is read to the end, or for at most 1.5 s if a background process holds it
-/// open |
+/// | the command exits | its output is read to the end, or for at most 1.5 s if a background process holds it open |
 /// | the command times out | `TERM` to all its processes, `KILL` 1.75 s later, then the outcome |
-/// | the run is cancelled | the same signals, but the outcome comes at once: `survivors` lists the processes
-/// that are still ending |
+/// | the run is cancelled | the same signals, but the outcome comes at once: `survivors` lists the processes that are still ending |
 /// | the future is dropped | the same signals, in the background |
-/// | background processes remain | they run until [`ProcessExec::close`], the last drop, or this process's
-/// death |
-/// | this process dies, however | the supervisor kills everything; without a supervisor the kernel kills the
-/// command, and a watchdog shell kills the processes with its mark |
+/// | background processes remain | they run until [`ProcessExec::close`], the last drop, or this process's death |
+/// | this process dies, however | the supervisor kills everything; without a supervisor the kernel kills the command, and a watchdog shell kills the processes with its mark |
 ///
 /// ```
 /// # tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(async {

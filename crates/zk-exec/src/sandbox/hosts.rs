@@ -7,6 +7,11 @@ const USUAL_PORTS: [u16; 2] = [80, 443];
 /// Host rules: hosts that commands may reach through the proxy of a sandbox.
 ///
 /// | rule | hosts |
+/// |---|---|
+/// | `crates.io` | this host, at the ports 80 and 443 |
+/// | `*.npmjs.org` | all its subdomains at any depth, but not `npmjs.org` itself |
+/// | `example.org:8080` | this host at this port |
+/// | `10.0.0.7:3000`, `[fd00::7]:3000` | this address, also if a host name resolves to it |
 ///
 /// An address of this machine or of a private network is allowed only if a rule names the address.
 ///

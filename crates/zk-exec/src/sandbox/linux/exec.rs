@@ -36,6 +36,14 @@ use crate::{BoundedExec, Environment, Limits, ProcessExec, Supervision};
 /// of [`ProcessExec`] hold as well.
 ///
 /// | | inside the sandbox |
+/// |---|---|
+/// | workspace, `/tmp`, `/var/tmp`, `/dev/shm` | writable; the last three are private, in memory, and gone with the sandbox |
+/// | `.git/{config,hooks,info,commondir}`, `.zk` | read-only, even if they do not exist |
+/// | start files of shells and of git in a writable directory | read-only, even if they do not exist; in its subdirectories only existing ones |
+/// | credentials, zk's own files, `/run`, sockets of services | hidden |
+/// | everything else | read-only |
+/// | processes outside | invisible |
+/// | network | none, loopback, named hosts through a proxy, or all: [`Network`](crate::Network); and the hosts that a request names |
 ///
 /// On a machine that refuses namespaces, [`SandboxPolicy::landlock_only`] guarantees less, and says so in its
 /// report.
