@@ -35,7 +35,7 @@ pub struct MemoryStore {
 
 type Shelf = Arc<Mutex<HashMap<SessionId, Stored>>>;
 
-/// A session that has at least one entry.
+/// Stored session; it has at least one entry.
 struct Stored {
     parent: Option<SessionId>,
     cwd: PathBuf,
@@ -64,7 +64,7 @@ impl MemoryStore {
         Self { shelf: Shelf::default(), clock: Arc::new(SystemClock) }
     }
 
-    /// This store with another source of dates.
+    /// Sets the clock that dates entries.
     #[must_use]
     pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
         Self { clock, ..self }
@@ -155,8 +155,8 @@ struct MemorySession {
     cwd: PathBuf,
     shelf: Shelf,
     clock: Arc<dyn Clock>,
-    /// Whether this handle has the stored session open: always after `open`, from the first append on after
-    /// `create`.
+    /// Whether this handle holds the session's lock: after `open` always, after `create` from the first
+    /// append on.
     holds: AtomicBool,
     closed: AtomicBool,
 }
@@ -261,7 +261,7 @@ fn lock(shelf: &Shelf) -> MutexGuard<'_, HashMap<SessionId, Stored>> {
     shelf.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Two spellings of one directory are the same directory, as long as it exists.
+/// Whether two paths name the same directory, if it exists.
 fn same_dir(a: &Path, b: &Path) -> bool {
     a == b || matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }
