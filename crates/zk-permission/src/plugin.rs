@@ -15,7 +15,7 @@ use crate::mode::{Mode, ModeSwitch};
 use crate::repository::starts_nothing;
 use crate::rules::{Decision, Layer, Rule, Rules};
 
-/// Offers the judge to permission gates, as a [`CallJudge`].
+/// Plugin that provides the judge to permission gates, as a [`CallJudge`].
 ///
 /// ```
 /// use std::sync::Arc;
@@ -37,15 +37,16 @@ pub struct PermissionJudge {
 struct State {
     modes: ModeSwitch,
     holds_reads: AtomicBool,
-    /// Whether a sandbox of reads was ever said to stand or not: otherwise a person decided that nothing needs one.
+    /// Whether the host ever reported on the read-only sandbox. Without a report, read-only calls need no
+    /// sandbox.
     has_said_of_reads: AtomicBool,
-    /// The root of the project, canonical.
+    /// Canonical root of the project.
     project: PathBuf,
     classifier: Arc<dyn PathClassifier>,
     approvals: Option<Approvals>,
-    /// The rules of the settings and of the file of approvals.
+    /// Rules of the settings and of the approvals file.
     rules: RwLock<Rules>,
-    /// Rules of this session, and of no other.
+    /// Rules that hold for this session only.
     session: RwLock<Vec<Rule>>,
 }
 
@@ -60,7 +61,7 @@ impl std::fmt::Debug for PermissionJudge {
 }
 
 impl PermissionJudge {
-    /// A judge for a project, by its root, canonical.
+    /// Judge for the project with this canonical root.
     #[must_use]
     pub fn new(
         mode: impl Into<ModeSwitch>,
@@ -71,8 +72,7 @@ impl PermissionJudge {
         Self::with(mode.into(), rules, project.into(), classifier, None)
     }
 
-    /// Makes a judge as [`PermissionJudge::new`] does, with a file for what is allowed for good. Its rules
-    /// are not read from it here.
+    /// Judge with a file for lasting approvals; the rules in the file are not loaded here.
     #[must_use]
     pub fn with_approvals(
         mode: impl Into<ModeSwitch>,
@@ -84,20 +84,20 @@ impl PermissionJudge {
         Self::with(mode.into(), rules, project.into(), classifier, Some(approvals))
     }
 
-    /// Says that commands run in a sandbox that was proven to hold.
+    /// Declares that commands run in a sandbox whose self-test passed.
     #[must_use]
     pub fn contained(self) -> Self {
         self.state.modes.contain();
         self
     }
 
-    /// Lets only programs without configuration, plugins and processes of their own run as reads from now on: no sandbox
-    /// holds what others start.
+    /// Restricts read-only calls to programs without configuration files, plugins and child processes,
+    /// because no sandbox contains the processes of others.
     pub fn restrict_reads(&self) {
         self.set_holds_reads(false);
     }
 
-    /// Lets every program that only reads run as a read again: a sandbox holds what it starts.
+    /// Allows all read-only programs again, because a sandbox contains their processes.
     pub fn hold_reads(&self) {
         self.set_holds_reads(true);
     }
@@ -108,26 +108,26 @@ impl PermissionJudge {
         self.state.holds_reads.store(holds_reads, Ordering::Relaxed);
     }
 
-    /// Says whether the sandbox holds a rule of the settings from now on.
+    /// Records whether the sandbox enforces a rule of the settings, from the next call on.
     pub fn set_held(&self, rule: &Rule, is_held: bool) {
         let mut rules = self.state.rules.write().unwrap_or_else(PoisonError::into_inner);
         let same = rules.iter_mut().filter(|own| (own.layer, &own.text) == (rule.layer, &rule.text));
         same.for_each(|own| own.is_held = is_held);
     }
 
-    /// The mode of the next call.
+    /// Mode for the next call.
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.state.modes.now()
     }
 
-    /// The mode, for whoever shows it or chooses another.
+    /// Switch of the mode, for code that shows or changes it.
     #[must_use]
     pub fn modes(&self) -> &ModeSwitch {
         &self.state.modes
     }
 
-    /// Whether commands run in a sandbox that was proven to hold.
+    /// Whether commands run in a sandbox whose self-test passed.
     #[must_use]
     pub fn is_contained(&self) -> bool {
         self.state.modes.is_contained()
@@ -156,7 +156,7 @@ impl PermissionJudge {
         }
     }
 
-    /// The verdict about a call in a directory.
+    /// Judges a call in a directory.
     #[must_use]
     pub fn verdict(&self, tool: &str, effects: &Effects, cwd: &Path) -> Verdict {
         self.verdict_in(self.mode(), tool, effects, cwd)
@@ -166,7 +166,7 @@ impl PermissionJudge {
         self.verdict_where(self.state.holds_reads.load(Ordering::Relaxed), mode, tool, effects, cwd)
     }
 
-    /// The verdict of a mode where a sandbox holds what runs as a read, or none does.
+    /// Judges a call in a given mode, with or without a read-only sandbox.
     fn verdict_where(
         &self,
         holds_reads: bool,
@@ -209,11 +209,12 @@ impl Plugin for PermissionJudge {
 }
 
 impl PermissionJudge {
-    /// Whether a call is allowed for nothing but that it seems to only read.
+    /// Whether a call is allowed only because it seems to be read-only.
     fn is_read_where(&self, holds_reads: bool, tool: &str, effects: &Effects, cwd: &Path) -> bool {
         let mode = match self.mode() {
             Mode::All => return false,
-            // The sandbox bounds all that is allowed there; a read is whatever would be allowed without it.
+            // In mode `auto` the sandbox allows most calls; a read is a call that would be allowed without
+            // it.
             Mode::Auto if self.is_contained() => Mode::ReadOnly,
             mode => mode,
         };
@@ -222,7 +223,7 @@ impl PermissionJudge {
     }
 }
 
-/// Effects of a call without leaving the sandbox or container.
+/// Effects of a call, without the one of leaving the sandbox or container.
 fn without_leaving(effects: &Effects) -> Effects {
     match effects {
         Effects::Unknown => Effects::Unknown,
@@ -249,7 +250,7 @@ impl CallJudge for PermissionJudge {
             Some(CallOffer { kind: wider(&kind)?, describes: describe(&kind), key: key(&kind) })
         });
         let mode = self.mode();
-        // `--permission-mode all` alone selects the process context, where there is no sandbox to leave.
+        // `--permission-mode all` alone selects the process context, which has no sandbox to leave.
         let within = without_leaving(effects);
         let is_allowed = |mode: &&Mode| {
             let effects = if **mode == Mode::All { &within } else { effects };
@@ -263,7 +264,7 @@ impl CallJudge for PermissionJudge {
     }
 
     fn allows_as_read(&self, tool: &str, effects: &Effects, cwd: &Path) -> bool {
-        // Calls that are allowed in the sandbox of all commands run there where nothing else holds them.
+        // Calls that are allowed because of the commands' sandbox run there if there is no read-only sandbox.
         let is_held = self.mode() == Mode::Auto || self.state.holds_reads.load(Ordering::Relaxed);
         self.is_read_where(is_held, tool, effects, cwd)
     }
@@ -282,7 +283,7 @@ impl CallJudge for PermissionJudge {
     }
 
     fn allows_unheld_read(&self, tool: &str, effects: &Effects, cwd: &Path) -> bool {
-        // The sandbox of all commands holds it.
+        // The commands' sandbox contains it.
         let is_contained = self.mode() == Mode::Auto && self.is_contained();
         let is_left = !self.state.has_said_of_reads.load(Ordering::Relaxed);
         self.is_read_where(is_contained || is_left, tool, effects, cwd)
@@ -313,7 +314,7 @@ impl CallJudge for PermissionJudge {
     }
 }
 
-/// Whether a directory is in the repository at `project`, and no other repository begins on the way to it.
+/// Whether a directory belongs to the repository at `project`, with no nested repository in between.
 fn is_of_repository(cwd: &Path, project: &Path) -> bool {
     let is_absent = |path: PathBuf| std::fs::symlink_metadata(path).is_err();
     cwd.starts_with(project)
@@ -323,7 +324,7 @@ fn is_of_repository(cwd: &Path, project: &Path) -> bool {
             .all(|dir| is_absent(dir.join(".git")) && is_absent(dir.join("HEAD")))
 }
 
-/// Returns the kind of calls that an approval allows; nothing for exactly one.
+/// Broader kind of calls that an approval allows; `None` for an approval of one exact call.
 fn wider(kind: &ApprovalKind) -> Option<WiderKind> {
     match kind {
         ApprovalKind::Exact { .. } => None,
@@ -350,7 +351,7 @@ fn describe(kind: &ApprovalKind) -> String {
     }
 }
 
-/// One text for what is offered; the separator is in no word that is judged.
+/// Key of an offered approval, as one text; no judged word contains the separator.
 fn key(kind: &ApprovalKind) -> String {
     match kind {
         ApprovalKind::Exact { command } => format!("exact\0{command}"),
@@ -369,13 +370,13 @@ fn from_key(key: &str) -> Option<ApprovalKind> {
     })
 }
 
-/// The day by the clock of this machine, in UTC, as `2026-11-22`.
+/// Current day in UTC, as `2026-11-22`.
 fn today() -> String {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     date_of_day(seconds / 86_400)
 }
 
-/// The date of a day since 1970, as `2026-11-22`, by the calendar's 400-year cycle that begins in March.
+/// Date of a day since 1970, as `2026-11-22`, computed with 400-year cycles that begin in March.
 pub(crate) fn date_of_day(days: u64) -> String {
     let days = days + 719_468;
     let (cycle, day) = (days / 146_097, days % 146_097);

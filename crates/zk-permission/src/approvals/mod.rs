@@ -11,39 +11,39 @@ pub(crate) use offer::offered;
 
 use crate::rules::{Decision, Layer, Rule};
 
-/// The most a file of approvals may have, in bytes.
+/// Largest approvals file, in bytes.
 const MAX_APPROVALS_BYTES: usize = 1 << 20;
 
 const VERSION: i64 = 1;
 
-/// The key of the list.
+/// Key of the list in the file.
 const LIST: &str = "approval";
 
-/// Something a person allowed for good, in one project.
+/// Lasting approval of a person, in one project.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Approval {
     /// Calls that it allows.
     pub kind: ApprovalKind,
-    /// The project's root, canonical. It allows nothing elsewhere.
+    /// Canonical root of the project; the approval holds nowhere else.
     pub project: PathBuf,
-    /// The day, as `2026-11-22`.
+    /// Day of the approval, as `2026-11-22`.
     pub created: String,
 }
 
-/// Calls that an approval allows.
+/// Kind of calls that an approval allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApprovalKind {
-    /// The call with exactly this shell text.
+    /// Calls with exactly this shell text.
     Exact {
-        /// The text.
+        /// Shell text.
         command: String,
     },
-    /// Every command that begins with these words.
+    /// Commands that begin with these words.
     Prefix {
-        /// Program and first arguments, at least one word.
+        /// Program and first arguments; at least one word.
         words: Vec<String>,
     },
-    /// Writing files below this directory of the workspace, by file tools and redirections.
+    /// Writes below this directory of the workspace, by file tools and redirections.
     Directory {
         /// The directory, absolute.
         path: PathBuf,
@@ -51,7 +51,7 @@ pub enum ApprovalKind {
 }
 
 impl Approval {
-    /// The rule it comes to.
+    /// Rule that grants this approval.
     #[must_use]
     pub fn rule(&self) -> Rule {
         match &self.kind {
@@ -77,7 +77,7 @@ impl Approval {
                 }
             }
             "directory" => ApprovalKind::Directory { path: absolute(text("directory")?)? },
-            // A later version knows it.
+            // Kind of a later version.
             _ => return Ok(None),
         };
         Ok(Some(Self { kind, project: absolute(text("project")?)?, created: text("created")? }))
@@ -114,15 +114,15 @@ fn absolute(text: String) -> Result<PathBuf, String> {
 /// Failure to read or store approvals.
 #[derive(Debug, thiserror::Error)]
 pub enum ApprovalError {
-    /// The file is there and not usable, so it approves nothing and is not overwritten.
+    /// The file exists and is unusable: it approves nothing and is not overwritten.
     #[error("the approvals in {} are not usable ({why}); nothing in them counts until the file is repaired or removed", path.display())]
     Unusable {
         /// The file.
         path: PathBuf,
-        /// Cause that makes it unusable.
+        /// Reason why the file is unusable.
         why: String,
     },
-    /// The disk said no.
+    /// The file cannot be read or written.
     #[error("cannot write the approvals in {}: {source}", path.display())]
     Io {
         /// The file.
@@ -132,8 +132,8 @@ pub enum ApprovalError {
     },
 }
 
-/// The file `approvals.toml` of a configuration directory. Only its owner may be able to write it. What is in it and
-/// is not known here is kept.
+/// File `approvals.toml` of a configuration directory. Only its owner may have write access. Unknown entries
+/// are kept.
 #[derive(Clone)]
 pub struct Approvals {
     path: PathBuf,
@@ -147,28 +147,28 @@ impl std::fmt::Debug for Approvals {
 }
 
 impl Approvals {
-    /// The approvals in this file, which need not be there.
+    /// Approvals in the file at `path`, which need not exist.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>, files: Arc<dyn StateFiles>) -> Self {
         Self { path: path.into(), files }
     }
 
-    /// The file.
+    /// Path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// All approvals, of all projects, in the order in which they were given.
+    /// All approvals of all projects, oldest first.
     ///
     /// # Errors
-    /// [`ApprovalError::Unusable`] when the file is damaged, too large, or open to others.
+    /// [`ApprovalError::Unusable`] when the file is damaged, too large, or writable by others.
     pub fn list(&self) -> Result<Vec<Approval>, ApprovalError> {
         let file = self.load()?;
         approvals(&file).map(|all| all.into_iter().flatten().collect()).map_err(|why| self.unusable(why))
     }
 
-    /// The rules that hold in a project.
+    /// Rules from the approvals of a project.
     ///
     /// # Errors
     /// As [`Approvals::list`].
@@ -177,10 +177,10 @@ impl Approvals {
         Ok(all.iter().filter(|approval| approval.project == project).map(Approval::rule).collect())
     }
 
-    /// Adds an approval, unless it is there.
+    /// Adds an approval, unless the file contains it.
     ///
     /// # Errors
-    /// [`ApprovalError`] when the file is not usable or cannot be written.
+    /// [`ApprovalError`] when the file is unusable or cannot be written.
     pub fn add(&self, approval: &Approval) -> Result<(), ApprovalError> {
         self.change(|list, known| {
             let is_there = |old: &Option<Approval>| {
@@ -193,7 +193,7 @@ impl Approvals {
         })
     }
 
-    /// Takes an approval back; whether it was there.
+    /// Removes an approval; returns whether the file contained it.
     ///
     /// # Errors
     /// As [`Approvals::add`].
@@ -232,7 +232,7 @@ impl Approvals {
         }
     }
 
-    /// Changes the list as one process at a time.
+    /// Changes the list under the file's lock.
     fn change(
         &self,
         change: impl FnOnce(&mut Vec<Value>, Vec<Option<Approval>>) -> io::Result<()>,
@@ -250,7 +250,7 @@ impl Approvals {
     }
 }
 
-/// The approvals of a file, in its order; nothing for one that only a later version knows.
+/// Parses the approvals of a file, in order; `None` stands for a kind of a later version.
 fn approvals(table: &Table) -> Result<Vec<Option<Approval>>, String> {
     let Some(list) = table.get(LIST) else { return Ok(Vec::new()) };
     let Some(list) = list.as_array() else { return Err(format!("`{LIST}` is no list")) };

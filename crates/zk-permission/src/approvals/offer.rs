@@ -8,7 +8,7 @@ use crate::judge::Verdict;
 use crate::rules::Decision;
 use crate::shell::Script;
 
-/// Programs of which the words before the first flag say what is done, and how many of them.
+/// Programs whose first words are subcommands, with the number of words that identify the action.
 const SUBCOMMANDS: [(&str, usize); 20] = [
     ("bun", 2),
     ("cargo", 1),
@@ -32,9 +32,9 @@ const SUBCOMMANDS: [(&str, usize); 20] = [
     ("yarn", 2),
 ];
 
-/// Returns what a person can be offered to allow beyond a call that has to be asked about: the directory of
-/// the files that a tool changes, or the beginning of the one command that made the question. Nothing where
-/// that would allow more than it seems.
+/// Broader approval that a person can be offered together with a call: the directory of the files that a tool
+/// changes, or a prefix of the only command that needs the question. `None` if it would allow more than it
+/// seems.
 pub(crate) fn offered(
     verdict: &Verdict,
     effects: &Effects,
@@ -48,7 +48,7 @@ pub(crate) fn offered(
     }
 }
 
-/// The one directory in which all files are that a tool changes.
+/// Directory that contains all files that a tool changes.
 fn directory(effects: &[Effect], cwd: &Path, classifier: &dyn PathClassifier) -> Option<ApprovalKind> {
     let mut parents: Vec<PathBuf> = Vec::new();
     for effect in effects {
@@ -69,7 +69,7 @@ fn directory(effects: &[Effect], cwd: &Path, classifier: &dyn PathClassifier) ->
     (is_same && is_inside).then_some(ApprovalKind::Directory { path: crate::classifier::normalise(&first) })
 }
 
-/// The beginning of the one command that needs to be allowed.
+/// Prefix of the only command that needs approval.
 fn prefix(text: &str, verdict: &Verdict) -> Option<ApprovalKind> {
     let script = Script::parse(text).ok()?;
     let mut asked = verdict.reasons.iter().filter(|reason| reason.decision == Decision::Ask);
@@ -85,12 +85,12 @@ fn prefix(text: &str, verdict: &Verdict) -> Option<ApprovalKind> {
     let said: Vec<String> =
         command.words.get(1..)?.iter().take(*count).take_while(is_plain).cloned().collect();
     let is_enough = match name.as_str() {
-        // The second word says what these run: `npm run build`, `gh pr list`.
+        // The second word identifies the action: `npm run build`, `gh pr list`.
         "npm" | "pnpm" | "yarn" | "bun" | "gh" | "uv" => said.first().is_some_and(|word| {
             said.len() == 2
                 || !matches!(word.as_str(), "run" | "exec" | "x" | "api" | "pr" | "issue" | "repo" | "tool")
         }),
-        // Their first word alone would allow any host or code.
+        // The first word alone would allow any host or code.
         "docker" | "kubectl" => !said.first().is_none_or(|word| matches!(word.as_str(), "run" | "exec")),
         "git" => !said
             .first()

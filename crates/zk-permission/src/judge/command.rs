@@ -15,7 +15,7 @@ use crate::program::{
 use crate::rules::{Access, Decision, Likeness, Rule};
 use crate::shell::{Assignment, Command, Connector, Obstacle, Redirect, Script, quote_all};
 
-/// Variables that change how a program shows things, and nothing of what it does.
+/// Variables that change only the look of a program's output.
 const HARMLESS_VARIABLES: [&str; 15] = [
     "CI",
     "CLICOLOR",
@@ -35,7 +35,7 @@ const HARMLESS_VARIABLES: [&str; 15] = [
 ];
 
 impl Evaluation<'_> {
-    /// A shell text.
+    /// Judges a shell text.
     pub(super) fn command(&mut self, text: &str) {
         let before = self.reasons.len();
         let exact = self.exact_allowance(text);
@@ -53,7 +53,7 @@ impl Evaluation<'_> {
                 }
             }
         }
-        // A person approved these very bytes; that answers every question except those that rules ask.
+        // A person approved this exact text. That answers all questions except those of rules.
         if let Some(rule) = exact {
             let mine = self.reasons.get_mut(before..).unwrap_or_default();
             for reason in
@@ -66,7 +66,7 @@ impl Evaluation<'_> {
         }
     }
 
-    /// The commands of a text, one after the other.
+    /// Judges the commands of a text in turn.
     pub(super) fn commands(&mut self, script: &Script, has_patterns: bool) {
         let mut place = Whereabouts::start(self.here.cwd);
         let mut before: Option<&Command> = None;
@@ -92,7 +92,7 @@ impl Evaluation<'_> {
         }
     }
 
-    /// A program with its arguments, without a shell.
+    /// Judges a program with arguments, without a shell.
     pub(super) fn program(&mut self, argv: &[String]) {
         let place = Whereabouts::start(self.here.cwd);
         for leaf in inspect_program(argv) {
@@ -119,12 +119,12 @@ impl Evaluation<'_> {
         let subject = quote_all(outermost);
         let restricted =
             self.restricting_rules(leaf, &subject) | self.restricted_files(leaf, place, &subject);
-        // A command that a rule only asks about is denied all the same where nothing may change.
+        // In mode `read-only`, a command with effects is denied even if a rule only asks about it.
         if restricted && !(self.mode == Mode::ReadOnly && leaf.changes.is_some()) {
             return;
         }
         let doubt = self.doubt(leaf, place).or_else(|| self.configurable_program(leaf));
-        // A change is denied, and not asked about, where nothing may change.
+        // In mode `read-only`, a command with effects is denied without a question.
         let unseen = if self.mode == Mode::ReadOnly && leaf.changes.is_some() {
             Vec::new()
         } else {
@@ -154,7 +154,7 @@ impl Evaluation<'_> {
             return;
         }
         if leaf.changes.is_none() && self.mode == Mode::ReadOnly {
-            // The command only reads, and a person may want it to.
+            // The command only reads, so a person may allow it.
             self.say(Decision::Ask, &subject, why, None);
             return;
         }
@@ -183,7 +183,7 @@ impl Evaluation<'_> {
         self.otherwise(&subject, &why);
     }
 
-    /// Says which rules deny or ask about a command; whether any did.
+    /// Applies the rules that deny or ask about a command; returns whether any did.
     fn restricting_rules(&mut self, leaf: &Leaf, subject: &str) -> bool {
         let mut spoke = false;
         for decision in [Decision::Deny, Decision::Ask] {
@@ -205,8 +205,8 @@ impl Evaluation<'_> {
         spoke
     }
 
-    /// Says which rules deny or ask about the files that a command is known to read or write, or about the hosts that it
-    /// connects to; whether any did.
+    /// Applies the rules that deny or ask about the files that a command is known to read or write, or about
+    /// its hosts; returns whether any did.
     fn restricted_files(&mut self, leaf: &Leaf, place: &Whereabouts, subject: &str) -> bool {
         let mut spoke = false;
         for effect in &leaf.effects {
@@ -226,7 +226,7 @@ impl Evaluation<'_> {
         spoke | self.deep_files(leaf, place, subject)
     }
 
-    /// Reason why a command that only reads does not run unasked where no sandbox holds what it starts and reads.
+    /// Reason why a read-only command needs a question if no sandbox contains its child processes.
     fn configurable_program(&self, leaf: &Leaf) -> Option<String> {
         if self.here.holds_reads
             || self.mode == Mode::All
@@ -244,7 +244,7 @@ impl Evaluation<'_> {
         ))
     }
 
-    /// Returns the reason why a command does not run unasked; nothing if it only reads what it may.
+    /// Reason why a command needs a question; `None` if it only reads allowed files.
     fn doubt(&self, leaf: &Leaf, place: &Whereabouts) -> Option<String> {
         if let Some(why) = &leaf.changes {
             return Some(why.clone());
@@ -305,7 +305,7 @@ impl Evaluation<'_> {
         None
     }
 
-    /// Returns the reason why the names of the programs do not say what runs; nothing if they do.
+    /// Reason why the names of a command's programs do not identify them; `None` if they do.
     fn unsafe_programs(&self, leaf: &Leaf) -> Option<String> {
         leaf.forms.iter().find_map(|form| {
             let word = form.argv.first()?;
@@ -320,7 +320,7 @@ impl Evaluation<'_> {
         })
     }
 
-    /// The name of a program if it is the one that the path leads to, and nobody else can change that one.
+    /// Name of a program if its path leads to the trusted program of that name.
     fn plain_name<'w>(&self, word: &'w str) -> Option<&'w str> {
         let name = base_name(word);
         if name.is_empty() {
@@ -332,7 +332,7 @@ impl Evaluation<'_> {
         }
     }
 
-    /// The rule that allows a command.
+    /// Rule that allows a command.
     fn allowance(&self, leaf: &Leaf, place: &Whereabouts) -> Option<RuleRef> {
         let reads_secret = || {
             leaf.effects.iter().any(|effect| match effect {
@@ -351,7 +351,7 @@ impl Evaluation<'_> {
         if is_excluded {
             return None;
         }
-        // Only what is innermost runs; what stands around it has to be said literally.
+        // Only the innermost program matters; the programs around it have to appear literally in the rule.
         let mut names = Vec::new();
         for form in &leaf.forms {
             names.push(self.argv_for_rules(form, place)?);
@@ -371,7 +371,7 @@ impl Evaluation<'_> {
             .map(RuleRef::from)
     }
 
-    /// The arguments as rules that allow see them; nothing if the program is not what its name says.
+    /// Arguments as allow rules see them; `None` if the program's name does not identify it.
     fn argv_for_rules(&self, form: &Form, place: &Whereabouts) -> Option<Vec<String>> {
         let word = form.argv.first()?;
         let mut argv = form.argv.clone();
@@ -382,7 +382,8 @@ impl Evaluation<'_> {
             *argv.first_mut()? = name.to_owned();
             return Some(argv);
         }
-        // A program by its path: only a rule that names this path, and only where the path means what it says.
+        // A program given by path matches only a rule with the same path, and only if the path is
+        // unambiguous.
         (word.contains('/') && (word.starts_with('/') || place.is_only_start())).then_some(argv)
     }
 
@@ -433,7 +434,7 @@ impl Evaluation<'_> {
         if places.contains(&PathPlace::Private) {
             let why = private_use(path);
             match self.mode {
-                // The command only reads, and a person may want it to.
+                // The command only reads, so a person may allow it.
                 Mode::ReadOnly if access == Access::Read => self.say(Decision::Ask, &subject, why, None),
                 _ => self.otherwise(&subject, &why),
             }
@@ -458,7 +459,7 @@ pub(super) fn is_harmless(assignment: &Assignment) -> bool {
     HARMLESS_VARIABLES.contains(&assignment.name.as_str())
 }
 
-/// Whether a pattern says literally which programs the form at `at` starts.
+/// Whether a pattern names literally the programs that the form at `at` starts.
 fn names_inner(forms: &[Form], at: usize, pattern: &crate::rules::CommandPattern) -> bool {
     let mut index = 0;
     forms.get(at..).unwrap_or_default().iter().all(|form| match form.inner {
@@ -470,7 +471,7 @@ fn names_inner(forms: &[Form], at: usize, pattern: &crate::rules::CommandPattern
     })
 }
 
-/// Returns the likeness of a command to a rule that restricts, as any program on the way to it sees it.
+/// Match of a command with a deny or ask rule, in the form in which any of its nested programs sees it.
 fn likeness(leaf: &Leaf, rule: &Rule) -> Likeness {
     let Some(pattern) = rule.pattern() else { return Likeness::No };
     let of = |form: &Form| pattern.likeness(&form.argv, form.has_unknown_tail);
@@ -487,7 +488,7 @@ fn likeness(leaf: &Leaf, rule: &Rule) -> Likeness {
     if direct != Likeness::No || leaf.changes.is_none() {
         return direct;
     }
-    // A program that nobody knows may run what follows its name.
+    // An unknown program may execute the words after its name.
     let innermost = leaf.innermost();
     let is_argument = !pattern.is_any_program()
         && (1..innermost.len()).any(|at| {

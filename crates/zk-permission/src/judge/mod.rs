@@ -1,4 +1,4 @@
-//! The judge: from a call, a mode and rules to a verdict. It asks nobody.
+//! Judge: from a call, a mode and rules to a verdict, without a question.
 
 mod command;
 mod globs;
@@ -20,28 +20,29 @@ use crate::connections;
 use crate::mode::Mode;
 use crate::rules::{Access, Decision, Rules};
 
-/// A call that wants to run.
+/// Call to be judged.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
-    /// The tool's canonical name.
+    /// Canonical name of the tool.
     pub tool: &'a str,
-    /// Effects of the call, as its tool says.
+    /// Effects of the call, as declared by its tool.
     pub effects: &'a Effects,
 }
 
-/// Circumstances that a verdict depends on beside call, mode and rules.
+/// Facts besides call, mode and rules that affect a verdict.
 #[derive(Clone)]
 pub struct Circumstances<'a> {
-    /// Directory in which the call runs; absolute.
+    /// Absolute directory in which the call runs.
     pub cwd: &'a Path,
-    /// Places that names and paths lead to.
+    /// Classifier of program names and paths.
     pub classifier: &'a dyn PathClassifier,
-    /// Whether it runs in a sandbox that was proven to hold.
+    /// Whether the call runs in a sandbox whose self-test passed.
     pub is_contained: bool,
-    /// Whether a sandbox holds what runs as a read, or a person decided that nothing needs to. Otherwise only programs
-    /// without configuration, plugins and processes of their own run as one.
+    /// Whether read-only calls need no restriction, because a sandbox contains them or a person waived it.
+    /// Otherwise only programs without configuration files, plugins and child processes count as read-only.
     pub holds_reads: bool,
-    /// Whether nothing but the person configured the repository: git runs programs that its configuration names.
+    /// Whether only the person configured the repository, whose configuration can name programs that git
+    /// runs.
     pub trusts_repository: bool,
 }
 
@@ -56,9 +57,9 @@ impl fmt::Debug for Circumstances<'_> {
     }
 }
 
-/// Decides about a call: the strictest of what is said about its parts. Of each part a rule that denies decides
-/// first, then one that asks; then comes what only reads, what a rule allows, and what the mode allows. What is not
-/// understood is never allowed while a rule restricts commands.
+/// Judges a call: the strictest decision about any of its parts wins. For each part, a deny rule decides
+/// first, then an ask rule; then read-only parts are allowed, then parts that a rule or the mode allows. A
+/// part that cannot be parsed is never allowed while any rule restricts commands.
 ///
 /// ```
 /// use std::path::Path;
@@ -89,7 +90,7 @@ impl fmt::Debug for Circumstances<'_> {
 /// ```
 #[must_use]
 pub fn judge(call: &Call<'_>, mode: Mode, rules: &Rules, here: &Circumstances<'_>) -> Verdict {
-    // The sandbox does not bound what leaves it.
+    // The sandbox does not contain commands that leave it.
     let here =
         Circumstances { is_contained: here.is_contained && !call.effects.leaves_context(), ..here.clone() };
     let mut evaluation = Evaluation {
@@ -126,7 +127,7 @@ pub fn judge(call: &Call<'_>, mode: Mode, rules: &Rules, here: &Circumstances<'_
     let connections = if is_held { connections::of_effects(call.effects, near) } else { None };
     let asked = evaluation.reasons.iter_mut().find(|reason| reason.decision == Decision::Ask);
     if let (Some(connections), Some(reason)) = (&connections, asked.filter(|_| decision == Decision::Ask)) {
-        // The person agrees to these, and to nothing outside of the sandbox.
+        // The person approves these connections only, and nothing outside of the sandbox.
         reason.why.push_str(&format!("; it would run in the sandbox, connected to {connections}"));
     }
     Verdict {
@@ -139,7 +140,7 @@ pub fn judge(call: &Call<'_>, mode: Mode, rules: &Rules, here: &Circumstances<'_
     }
 }
 
-/// One judgement in the making.
+/// State of one judgement.
 struct Evaluation<'a> {
     mode: Mode,
     rules: &'a Rules,
@@ -156,7 +157,7 @@ impl<'a> Evaluation<'a> {
         self.reasons.push(Reason { decision, subject: subject.to_owned(), why: why.into(), rule });
     }
 
-    /// Decides about a part that nothing allows.
+    /// Decides about a part that no rule allows.
     fn otherwise(&mut self, subject: &str, why: &str) {
         match self.mode {
             Mode::ReadOnly => {
@@ -167,7 +168,7 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// Rules that deny or ask about the tool as such.
+    /// Applies the rules that deny or ask about the whole tool.
     fn tool_rules(&mut self) {
         let tool = self.tool;
         for decision in [Decision::Deny, Decision::Ask] {
@@ -177,7 +178,7 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// The rule that allows every call of the tool.
+    /// Rule that allows all calls of the tool.
     fn tool_allowance(&self) -> Option<RuleRef> {
         if self.mode == Mode::ReadOnly {
             return None;
@@ -214,7 +215,8 @@ impl<'a> Evaluation<'a> {
                 let tool = self.tool;
                 let why = "it runs outside of the sandbox";
                 match self.mode {
-                    // Leaving a sandbox or container is asked about in mode `all`, too: the person chose that execution context.
+                    // Leaving a sandbox or container needs a question in mode `all`, too: the person chose
+                    // that execution context.
                     Mode::All => self.say(Decision::Ask, tool, why, None),
                     Mode::ReadOnly | Mode::Ask | Mode::AcceptEdits | Mode::Auto => self.otherwise(tool, why),
                 }
@@ -226,7 +228,7 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// Hosts that a tool connects to.
+    /// Judges the hosts that a tool connects to.
     fn hosts(&mut self, hosts: &[String]) {
         let tool = self.tool;
         let subjects: Vec<&str> =
@@ -247,7 +249,8 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// Says what rules deny or ask about a host, or about any host where it is not said which; whether any did.
+    /// Applies the rules that deny or ask about a host, or about any host if it is unknown; returns whether
+    /// any did.
     fn host_rules(&mut self, host: Option<&str>, subject: &str) -> bool {
         let mut spoke = false;
         for decision in [Decision::Deny, Decision::Ask] {
@@ -275,11 +278,11 @@ impl<'a> Evaluation<'a> {
         self.rules.saying(Decision::Allow).find(|rule| rule.matches_host(host)).map(RuleRef::from)
     }
 
-    /// Files that a tool itself reads or writes, through the path service that bounds it.
+    /// Judges files that a tool reads or writes through the file service, which bounds it.
     fn files(&mut self, access: Access, paths: &[PathBuf]) {
         let tool = self.tool;
         if paths.is_empty() {
-            // A tool that cannot tell which files may mean one that a rule is about.
+            // A tool that cannot list its files may use a file that a rule restricts.
             let asked =
                 self.rules.iter().find(|rule| rule.decision != Decision::Allow && rule.is_about(access));
             match (asked, access, self.tool_allowance()) {
@@ -310,7 +313,7 @@ impl<'a> Evaluation<'a> {
     }
 
     fn file_read(&mut self, full: &Path, subject: &str) {
-        // The service of files refuses whatever no tool reads.
+        // The file service itself refuses secrets.
         if self.here.classifier.path(full) != PathPlace::Private {
             self.say(Decision::Allow, subject, "it only reads", None);
             return;
@@ -319,13 +322,13 @@ impl<'a> Evaluation<'a> {
         let why = private::private_use(Path::new(subject));
         match (rule, self.mode) {
             (Some(rule), _) => self.say(Decision::Allow, subject, "a rule about this file", Some(rule)),
-            // A person may want it to be read.
+            // A person may allow the read.
             (None, Mode::ReadOnly) => self.say(Decision::Ask, subject, why, None),
             (None, _) => self.otherwise(subject, &why),
         }
     }
 
-    /// The rule that allows reading a file.
+    /// Rule that allows reading a file.
     fn read_allowance(&self, full: &Path) -> Option<RuleRef> {
         let mut rules = self.rules.saying(Decision::Allow).filter(|_| self.mode != Mode::ReadOnly);
         rules.find(|rule| rule.matches_path(Access::Read, full)).map(RuleRef::from)
@@ -364,7 +367,7 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// The rule that allows writing a file; what programs are started from is no matter of patterns.
+    /// Rule that allows writing a file; patterns never allow writes of start files.
     fn write_allowance(&self, full: &Path) -> Option<RuleRef> {
         if self.mode == Mode::ReadOnly || self.here.classifier.path(full) != PathPlace::Inside {
             return None;
@@ -375,7 +378,7 @@ impl<'a> Evaluation<'a> {
             .map(RuleRef::from)
     }
 
-    /// Says what rules deny or ask about a file; whether any did.
+    /// Applies the rules that deny or ask about a file; returns whether any did.
     fn path_rules(&mut self, access: Access, full: &Path, subject: &str) -> bool {
         let mut spoke = false;
         for decision in [Decision::Deny, Decision::Ask] {

@@ -10,7 +10,7 @@ use crate::program::{Leaf, Unseen, hazard_in};
 use crate::rules::{Access, Decision, Rule};
 
 impl Evaluation<'_> {
-    /// Opaque part of a command: rules may be about programs that it starts unseen.
+    /// Judges an opaque part of a command, which may start programs to which rules apply.
     pub(super) fn not_known(&mut self, subject: &str, why: &str) {
         let contained = self.mode == Mode::Auto && self.here.is_contained;
         let unseen = if self.mode == Mode::ReadOnly { Vec::new() } else { self.rules_unseen(Unseen::ALL) };
@@ -20,7 +20,7 @@ impl Evaluation<'_> {
                 self.say(Decision::Ask, subject, why, Some(rule));
             }
         } else if contained {
-            // The words that a hazard begins with are seen in any text that does not hide them.
+            // The words of a hazard are visible in any text that does not hide them deliberately.
             let hazard = hazard_in(subject).map(|hazard| hazard.describe().to_owned());
             match hazard.or_else(|| self.private_word(subject)) {
                 Some(hazard) => self.say(Decision::Ask, subject, format!("{why}; {hazard}"), None),
@@ -33,8 +33,8 @@ impl Evaluation<'_> {
         }
     }
 
-    /// Rules that deny or ask about something that a command may do unseen. Files of a rule that the sandbox holds are out
-    /// of reach of whatever runs in it.
+    /// Rules that deny or ask about an action that a command may do unseen. A rule about files that the
+    /// sandbox enforces is left out.
     pub(super) fn rules_unseen(&self, unseen: Unseen) -> Vec<RuleRef> {
         let restricts = |rule: &&Rule| {
             let is_program = rule.pattern().is_some() || rule.host().is_some();
@@ -45,8 +45,8 @@ impl Evaluation<'_> {
         self.rules.iter().filter(restricts).map(RuleRef::from).collect()
     }
 
-    /// Says which rules deny or ask about files that a command shows from elsewhere than its file tree, or that may lie
-    /// below the directories that it goes through; whether any did.
+    /// Applies the rules that deny or ask about files which a command shows from another source than the file
+    /// tree, or about files below the directories that it walks; returns whether any did.
     pub(super) fn deep_files(&mut self, leaf: &Leaf, place: &Whereabouts, subject: &str) -> bool {
         let mut spoke = false;
         let trees = leaf.trees.iter().filter(|tree| tree.walk.reads_contents);
@@ -88,7 +88,8 @@ impl Evaluation<'_> {
     }
 }
 
-/// Things that a command may do unseen, with what its variables and a place that nobody knows add to it.
+/// Unseen actions of a command, including those through its variables and through an unknown working
+/// directory.
 pub(super) fn unseen(leaf: &Leaf, place: &Whereabouts) -> Unseen {
     let has_variables = leaf.changes.is_some() || !leaf.effects.is_empty() || leaf.reads_repository;
     if has_variables && !leaf.assignments.iter().all(is_harmless) {

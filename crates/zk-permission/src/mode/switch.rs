@@ -3,11 +3,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use super::Mode;
 
-/// Permission mode of a conversation, which may change while it goes on. Clones are the same.
+/// Permission mode of a conversation, which can change at any time. Clones share it.
 ///
-/// The judge and the gate of a conversation share one. A host that has others show the mode or choose another serves it on its
-/// bus; without that nobody can. A tighter mode holds from the next call on; a wider one from the next turn on, so that it lets
-/// nothing through that the model asked for before.
+/// The judge and the gate of a conversation share one switch. A host that lets other plugins show or change
+/// the mode provides it as a service. A stricter mode takes effect with the next call; a wider mode with the
+/// next turn, so that it does not apply to calls that the model has already made.
 ///
 /// ```
 /// use zk_permission::{Mode, ModeSwitch};
@@ -27,34 +27,34 @@ pub struct ModeSwitch {
 #[derive(Debug)]
 struct State {
     mode: RwLock<Switch>,
-    /// Mode in which the conversation began.
+    /// Mode at the start of the conversation.
     first: Mode,
-    /// Whether commands run in a sandbox that was proven to hold.
+    /// Whether commands run in a sandbox whose self-test passed.
     is_contained: AtomicBool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Switch {
     now: Mode,
-    /// Wider mode from the next turn on.
+    /// Wider mode, from the next turn on.
     next: Option<Mode>,
-    /// Mode that nobody can go beyond.
+    /// Widest mode that can be chosen.
     widest: Mode,
 }
 
 /// Refusal to change the mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ModeError {
-    /// Whoever administers the machine allows no mode that is as wide.
+    /// The administrator's settings forbid a mode this wide.
     #[error("the settings of this machine allow no mode beyond {0}")]
     TooWide(Mode),
-    /// No sandbox bounds what the mode would let run.
+    /// The mode needs a sandbox, and there is none.
     #[error("the mode auto needs the sandbox: start zk with --permission-mode auto")]
     NotContained,
 }
 
 impl ModeSwitch {
-    /// A mode, from which any other can be chosen.
+    /// Switch in this mode, from which any other mode can be chosen.
     #[must_use]
     pub fn new(mode: Mode) -> Self {
         let switch = Switch { now: mode, next: None, widest: Mode::All };
@@ -62,33 +62,33 @@ impl ModeSwitch {
         Self { state: Arc::new(state) }
     }
 
-    /// Lets no mode be chosen that is wider than `widest`. A limit that stands is only made tighter.
+    /// Forbids modes wider than `widest`. An existing limit can only become stricter.
     #[must_use]
     pub fn limited_to(self, widest: Mode) -> Self {
         self.change(|switch| switch.widest = switch.widest.min(widest));
         self
     }
 
-    /// The mode of the next call.
+    /// Mode of the next call.
     #[must_use]
     pub fn now(&self) -> Mode {
         self.switch().now
     }
 
-    /// The mode that was chosen last, which is that of the next turn.
+    /// Mode that was chosen last, in effect from the next turn on.
     #[must_use]
     pub fn chosen(&self) -> Mode {
         let switch = self.switch();
         switch.next.unwrap_or(switch.now)
     }
 
-    /// The mode that was chosen, if it is another than that in which the conversation began.
+    /// Chosen mode, if it differs from the mode at the start of the conversation.
     #[must_use]
     pub fn changed(&self) -> Option<Mode> {
         Some(self.chosen()).filter(|mode| *mode != self.state.first)
     }
 
-    /// Mode that nobody can go beyond.
+    /// Widest mode that can be chosen.
     #[must_use]
     pub fn widest(&self) -> Mode {
         self.switch().widest
@@ -97,7 +97,7 @@ impl ModeSwitch {
     /// Chooses a mode.
     ///
     /// # Errors
-    /// [`ModeError`], and the mode is as it was.
+    /// [`ModeError`]; the mode stays unchanged.
     pub fn choose(&self, mode: Mode) -> Result<(), ModeError> {
         let widest = self.widest();
         if mode > widest {
@@ -116,7 +116,8 @@ impl ModeSwitch {
         Ok(())
     }
 
-    /// Chooses the next mode, the tightest after the widest, and returns it. A mode that asks about nothing is never the next.
+    /// Chooses the next wider mode, or the strictest after the widest, and returns it. Skips a mode that
+    /// never asks.
     pub fn cycle(&self) -> Mode {
         let widest = self.widest();
         let can_follow = |mode: &Mode| match mode {
@@ -127,7 +128,7 @@ impl ModeSwitch {
         let chosen = self.chosen();
         let all = || Mode::ALL.into_iter().filter(can_follow);
         let next = all().find(|mode| *mode > chosen).or_else(|| all().next()).unwrap_or(chosen);
-        // Each of these can be chosen.
+        // Cannot fail, as only allowed modes are tried.
         let _ = self.choose(next);
         self.chosen()
     }
@@ -140,7 +141,7 @@ impl ModeSwitch {
         self.state.is_contained.store(true, Ordering::Relaxed);
     }
 
-    /// Lets a wider mode hold from here on. Both the judge and the gate call this: the second call changes nothing.
+    /// Puts a wider mode into effect. Called by both the judge and the gate; the second call has no effect.
     pub(crate) fn begin_turn(&self) {
         self.change(|switch| switch.now = switch.next.take().unwrap_or(switch.now));
     }

@@ -3,8 +3,8 @@ use super::{Hazard, Inner, Outcome, base_name, expressions};
 use crate::shell::Assignment;
 use crate::shell::parser::is_name;
 
-/// Returns what a program that starts others starts; nothing if it is none, an outcome if that cannot be
-/// told.
+/// Program that a wrapper starts; `None` for other programs, an outcome if the inner program cannot be
+/// determined.
 pub(super) fn inner(name: &str, argv: &[String], in_shell: bool) -> Option<Result<Inner, Outcome>> {
     let args = argv.get(1..).unwrap_or_default();
     // Index 0 of the arguments is index 1 of the command.
@@ -42,7 +42,7 @@ fn program(at: usize) -> Inner {
     Inner::Program { at, assignments: Vec::new(), has_unknown_tail: false, note: None, hazard: None }
 }
 
-/// Finds the program behind the flags and `skipped` operands: its index in the command line.
+/// Index of the program after the flags and `skipped` operands.
 fn behind<'a>(
     name: &str,
     args: &'a [String],
@@ -93,7 +93,7 @@ fn env(args: &[String]) -> Found {
     Ok(Inner::Program { at, assignments, has_unknown_tail: false, note: None, hazard: None })
 }
 
-/// `command -v NAME` asks where a program is; without it the rest is run.
+/// `command -v NAME` looks a program up; without `-v` it runs the rest.
 fn command(args: &[String]) -> Option<Found> {
     match args.first().map(String::as_str) {
         Some("-v" | "-V") => None,
@@ -118,8 +118,8 @@ fn privileged(name: &str, args: &[String], spec: &str) -> Found {
 const XARGS_FLAGS: &str = "0rtx nPsLdEI: --null --no-run-if-empty --verbose --exit --max-args= --max-procs= --max-chars= \
     --max-lines= --delimiter= --replace=";
 
-/// Whether `xargs` takes all up to a NUL for a name, and not a word; nothing if it ends names anywhere else, or if this
-/// is another program.
+/// Whether `xargs` separates names by NUL and not by white space; `None` for another separator or another
+/// program.
 pub(super) fn reads_names_until_nul(argv: &[String]) -> Option<bool> {
     let (word, args) = argv.split_first()?;
     let scanned = scan(XARGS_FLAGS, args, Until::Operand).ok().filter(|_| base_name(word) == "xargs")?;
@@ -141,7 +141,7 @@ fn xargs(args: &[String]) -> Found {
             hazard: None,
         });
     };
-    // In the place of the mark anything can be put, also the name of a program.
+    // Any text can replace the mark, also the name of a program.
     if inner.iter().any(|word| word.contains(mark)) {
         return Err(Outcome::opaque(note));
     }
@@ -154,7 +154,7 @@ fn xargs(args: &[String]) -> Found {
     })
 }
 
-/// `sh -c TEXT`. Whatever else a shell is given is not looked into.
+/// `sh -c TEXT`; other uses of a shell are not supported.
 fn shell(args: &[String]) -> Option<Found> {
     match args {
         [flag, _] if flag == "-c" => Some(Ok(Inner::Script { at: 2 })),
@@ -164,7 +164,7 @@ fn shell(args: &[String]) -> Option<Found> {
 
 fn applet(args: &[String]) -> Found {
     match args.first() {
-        // Applets know other flags than the programs of the same name.
+        // Applets have other flags than the programs of the same name.
         Some(word) if !word.starts_with('-') => Ok(Inner::Program {
             at: 1,
             assignments: Vec::new(),

@@ -2,30 +2,30 @@ use std::fmt;
 
 use super::{MAX_COMMANDS, MAX_SCRIPT_BYTES};
 
-/// Obstacle to judging a shell text, and where it stands.
+/// Reason why a shell text cannot be judged, with its position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("byte {at}: {what}")]
 pub struct NotUnderstood {
-    /// The offset in bytes, from 0.
+    /// Offset in bytes, from 0.
     pub at: usize,
-    /// Obstacle that is there.
+    /// Obstacle at this position.
     pub what: Obstacle,
 }
 
-/// Something outside the subset of the shell that is judged.
+/// Syntax outside the subset of the shell that is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
     /// More than 4 KB.
     TooLong,
     /// More than 50 commands.
     TooManyCommands,
-    /// No command at all.
+    /// No command.
     Empty,
     /// A NUL, a carriage return or another control character.
     Control(char),
-    /// A character that is not seen, that reorders others, or a blank that the shell does not take for one.
+    /// An invisible character, one that reorders text, or a blank that the shell does not treat as such.
     Invisible(char),
-    /// A letter outside of ASCII without quotes: locales disagree on it.
+    /// An unquoted non-ASCII letter: locales differ about it.
     NotAscii(char),
     /// A variable, a substitution or `$'…'`: `$` or a backtick.
     Expansion(char),
@@ -35,9 +35,9 @@ pub enum Obstacle {
     Brace(char),
     /// A home directory.
     Tilde,
-    /// A backslash at the end of a line or of the text, or before a character that locales disagree on.
+    /// A backslash at the end of a line or of the text, or before a character that locales treat differently.
     Backslash,
-    /// A quote that is not closed.
+    /// An unclosed quote.
     OpenQuote(char),
     /// A sub-shell, a function or a process substitution.
     Parenthesis(char),
@@ -51,9 +51,9 @@ pub enum Obstacle {
     Redirection,
     /// A file name that bash takes for a network connection.
     NetworkFile,
-    /// A word of the shell's own grammar, such as `if` or `!`.
+    /// A reserved word of the shell, such as `if` or `!`.
     Reserved,
-    /// An assignment without a command, which outlives it.
+    /// An assignment without a command, which would last.
     Assignment,
     /// A redirection without a command.
     NoCommand,
