@@ -11,16 +11,17 @@ use crate::text::short_results::{answer_before, clipped, without_results};
 use crate::window::plugin;
 use crate::window::view::is_pinned;
 
-/// Size below which no result of the newest turn is clipped, in bytes.
+/// Smallest result of the newest turn that is clipped, in bytes.
 const MIN_RESULT_BYTES: usize = 1024;
 
-/// Source of the note about what was left out.
+/// Source of the note about omitted messages.
 const NOTE: &str = "compaction";
 
-/// Makes a conversation fit again that does not fit its model's window: the last of the strategies.
+/// Last resort among the strategies: makes a conversation fit its model's window without a model.
 ///
-/// As long as everything fits, nothing is touched. Left out are, until the target is reached, the tool results before
-/// the newest turn, the oldest messages but the first one, and the middle of the newest results.
+/// A conversation that fits is not changed. Otherwise it leaves out, until the target is reached, the tool
+/// results before the newest turn, the oldest messages except the first, and the middle of the newest
+/// results.
 ///
 /// ```
 /// use zk_compaction::{Shorten, Window};
@@ -61,7 +62,7 @@ fn shortened(view: &WindowView<'_>) -> WindowPlan {
     let target = view.target;
     let mut messages = view.messages.to_vec();
     let answered = messages.iter().rposition(|message| message.role == Role::Assistant).unwrap_or(0);
-    // Pinned messages are attached again, whatever leaves.
+    // Pinned messages are attached again in any case.
     let mut size = size_of(&messages);
     let mut plan = WindowPlan::default();
     let mut replace = |at: usize, message: &mut Arc<Message>, (new, results): (Arc<Message>, usize)| {
@@ -103,9 +104,9 @@ fn shortened(view: &WindowView<'_>) -> WindowPlan {
     plan.cut(start..end, vec![Message::injected(note, NOTE).shared()])
 }
 
-/// The oldest messages, as few as it takes, and at most all before the newest turn.
+/// Range of the oldest messages to leave out: as few as needed, and none of the newest turn.
 fn oldest(messages: &[Arc<Message>], answered: usize, target: usize) -> Option<(usize, usize)> {
-    // The task, or a summary of all that was, is worth more than what was said of it, unless it is what fills the window.
+    // The task, or a summary of earlier work, is kept unless it fills the window itself.
     let is_summary = |message: &Arc<Message>| summary_of(message).is_some();
     let first = messages.first().filter(|first| is_prompt(first) || is_summary(first));
     let second = first.and_then(|_| messages.get(1)).filter(|second| is_summary(second));
@@ -120,7 +121,7 @@ fn oldest(messages: &[Arc<Message>], answered: usize, target: usize) -> Option<(
     let mut best = None;
     for (at, message) in messages.iter().enumerate().take(answered + 1).skip(start) {
         let leaves = messages.get(start..at).unwrap_or_default().iter().any(|message| !is_put_in(message));
-        // A result is nothing without its call.
+        // A result must not stay without its call.
         if leaves && message.results().next().is_none() {
             best = Some((start, at));
             if kept + rest <= target {
@@ -132,12 +133,12 @@ fn oldest(messages: &[Arc<Message>], answered: usize, target: usize) -> Option<(
     best
 }
 
-/// Returns the bytes of the messages that may leave.
+/// Bytes of the messages that may be left out.
 fn size_of(messages: &[Arc<Message>]) -> usize {
     messages.iter().filter(|message| !is_pinned(message)).map(|message| message.size()).sum()
 }
 
-/// Whether it was put in for what left.
+/// Whether a message stands for omitted ones.
 fn is_put_in(message: &Arc<Message>) -> bool {
     message.injected_by.as_deref() == Some(NOTE) || is_pinned(message)
 }
