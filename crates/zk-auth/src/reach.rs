@@ -1,4 +1,4 @@
-//! Which addresses a stranger can have zk connect to.
+//! Addresses to which untrusted servers may direct zk.
 
 use std::fmt;
 use std::io;
@@ -12,14 +12,14 @@ use zk_core::model::is_public_address;
 
 type Found = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
 
-/// Looks the addresses of a host up.
+/// Resolver of host names.
 type LookUp = Arc<dyn Fn(String) -> Found + Send + Sync>;
 
-/// Keeps the clients that talk to whom a server names away from the inside: what only this machine or its network
-/// reaches is only connected to where the server itself is there.
+/// Filter for addresses that a server provides, against requests to internal networks: local and private
+/// addresses are only allowed if the server itself has such an address.
 #[derive(Clone)]
 pub(crate) struct Reach {
-    /// The host of the server.
+    /// Host of the server.
     server: String,
     look_up: LookUp,
 }
@@ -30,7 +30,7 @@ impl fmt::Debug for Reach {
     }
 }
 
-/// The address of a host that is written as one.
+/// Address of a host that is written as an IP address.
 fn literal(host: &str) -> Option<IpAddr> {
     host.trim_start_matches('[').trim_end_matches(']').parse().ok()
 }
@@ -39,7 +39,7 @@ fn host(url: &Url) -> String {
     url.host_str().unwrap_or_default().to_owned()
 }
 
-/// The resolver of this machine.
+/// System's resolver.
 fn look_up_here(host: String) -> Found {
     Box::pin(async move {
         let found = tokio::net::lookup_host((host, 0)).await?;
@@ -48,13 +48,12 @@ fn look_up_here(host: String) -> Found {
 }
 
 impl Reach {
-    /// Returns the reach of requests on behalf of the server at `server`.
+    /// Filter for addresses that the server at `server` provides.
     pub(crate) fn of(server: &Url) -> Self {
         Self { server: host(server), look_up: Arc::new(look_up_here) }
     }
 
-    /// Returns the reason not to connect to the host of `url`, written as an address; a name is judged when
-    /// it is looked up.
+    /// Reason to refuse `url` if its host is an IP address; host names are checked when they are resolved.
     pub(crate) fn refuse_literal(&self, url: &Url) -> Option<String> {
         let address = literal(&host(url)).filter(|address| !is_public_address(*address))?;
         match literal(&self.server) {
@@ -65,7 +64,8 @@ impl Reach {
         }
     }
 
-    /// The addresses of a name, each of them judged: one that mixes those of the inside with others is made for that.
+    /// Resolves a name and checks all its addresses. A mix of public and private ones is refused, since it is
+    /// typical of DNS rebinding.
     async fn resolve_name(&self, name: String) -> io::Result<Vec<SocketAddr>> {
         let found = (self.look_up)(name.clone()).await?;
         if let Some(address) = found.iter().find(|address| !is_public_address(**address)) {
