@@ -51,7 +51,7 @@
 //!
 //! # What this crate must never know
 //!
-//! Where settings are, which of them are trusted, and terminals: the host passes all of that in.
+//! The location of settings, their trust, and terminals: the host passes all of that in.
 
 mod bridge;
 mod command;

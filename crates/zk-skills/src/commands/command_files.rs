@@ -1,4 +1,4 @@
-//! Slash commands as files: a prompt with places for arguments.
+//! Slash commands in files: prompts with placeholders for arguments.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -16,42 +16,43 @@ use crate::commands::prompt_command::PromptCommand;
 use crate::context::workplace::Workplace;
 use crate::skill::{Manifest, SkillSource, frontmatter, is_own};
 
-/// The kind that commands of a project are approved as; only then commands in their text run.
+/// Kind of a project's commands in the trust store; only approved ones may run commands in their text.
 pub const TRUST_COMMAND: &str = "command";
 
-/// The most a file may have, in bytes.
+/// Largest command file, in bytes.
 const MAX_BYTES: usize = 256 * 1024;
 
-/// The most files of one directory of commands.
+/// Most files of one directory of commands.
 const MAX_FILES: usize = 500;
 
-/// Deepest level of command files below a directory of commands.
+/// Most levels below a directory of commands.
 const MAX_DEPTH: usize = 4;
 
-/// Directories of a project that hold commands.
+/// Directories of a project that contain commands.
 const PROJECT_DIRS: [&str; 2] = [".zk/commands", ".claude/commands"];
 
-/// A slash command that is a file.
+/// Slash command in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandFile {
-    /// Name of the command: the file's, below its directories with colons between, without `.md`.
+    /// Name of the command: the file's path below the directory of commands, with colons between its parts,
+    /// without `.md`.
     pub name: String,
-    /// The file, canonical.
+    /// Canonical path of the file.
     pub path: PathBuf,
     /// Source of the file.
     pub source: SkillSource,
-    /// Description of the command, for a list.
+    /// Description for a list of commands.
     pub help: String,
-    /// Files of the same name that are not used for it.
+    /// Other files of the same name, which are not used.
     pub shadowed: Vec<PathBuf>,
 }
 
-/// The commands that are files were looked for, and are others than before.
+/// Command files were searched, and the result has changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CommandFilesFound {
     /// Names of the commands.
     pub commands: Vec<String>,
-    /// Files that are not used, because something else has their name.
+    /// Files that are not used because their name is taken.
     pub conflicts: Vec<String>,
 }
 
@@ -62,9 +63,9 @@ impl Event for CommandFilesFound {
     type Mode = Notify;
 }
 
-/// Finds the commands of the person in `user`, and those of the project `root` for work in `cwd`. The first of a name
-/// counts: the person's, so that no project takes their place, then those of the project from the working directory up. Calls
-/// block for as long as the file system does.
+/// Finds the person's commands in `user` and those of the project `root` for work in `cwd`. The first of a
+/// name is used: the person's, so that no project can replace it, then those of the project from the working
+/// directory upwards. Blocks on the file system.
 #[must_use]
 pub fn command_files(cwd: &Path, root: &Path, user: &[PathBuf], files: &dyn HostFiles) -> Vec<CommandFile> {
     let mut found = BTreeMap::new();
@@ -124,7 +125,7 @@ fn list(dir: &Path, depth: usize, paths: &mut Vec<PathBuf>) {
     }
 }
 
-/// `git/commit.md` is `git:commit`; nothing for a name that cannot be typed.
+/// Command name of a path: `git/commit.md` is `git:commit`. `None` for a name that cannot be typed.
 fn name_of(path: &Path, dir: &Path) -> Option<String> {
     let below = path.strip_prefix(dir).ok()?.with_extension("");
     let name = below.iter().map(|part| part.to_str()).collect::<Option<Vec<_>>>()?.join(":");
@@ -132,7 +133,7 @@ fn name_of(path: &Path, dir: &Path) -> Option<String> {
     (!name.is_empty() && name.chars().all(is_typed)).then_some(name)
 }
 
-/// The description of a command, or its first line.
+/// Description of a command; without one, its first line.
 fn help(text: &str) -> String {
     let (fields, body) = parts(text);
     let first = || {
@@ -143,7 +144,7 @@ fn help(text: &str) -> String {
     format!("{hint}{about}").split_whitespace().collect::<Vec<_>>().join(" ").chars().take(100).collect()
 }
 
-/// The fields of a command's frontmatter, if it has one, and its text.
+/// Frontmatter of a command, if any, and its text.
 fn parts(text: &str) -> (Manifest, &str) {
     match frontmatter::split(text) {
         Some(parts) => (Manifest::fields(parts.yaml), parts.body),
@@ -151,23 +152,23 @@ fn parts(text: &str) -> (Manifest, &str) {
     }
 }
 
-/// Source under which the commands of files are offered.
+/// Source name of file commands in a list.
 const SOURCE: &str = "command-files";
 
-/// Makes the files commands of the conversation: `/NAME arguments`, typed or given as a prompt.
+/// Plugin that makes files commands of the conversation: `/NAME arguments`, typed or in a prompt.
 #[derive(Clone, Debug)]
 pub struct CommandFilesPlugin {
     begun: Workplace,
     user: Vec<PathBuf>,
-    /// Names that are the program's.
+    /// Names of the program's own commands.
     reserved: Arc<[String]>,
-    /// The commands that a person is offered, with what takes them away.
+    /// Commands that are registered for the person, with the scope that removes them.
     offered: Arc<tokio::sync::Mutex<Option<Offered>>>,
 }
 
 type Offered = (Vec<CommandFile>, Scope);
 
-/// The files of all names, and where they were looked for.
+/// Files by name, with the searched directory.
 #[derive(Default)]
 struct Found {
     files: Vec<CommandFile>,
@@ -175,21 +176,21 @@ struct Found {
 }
 
 impl CommandFilesPlugin {
-    /// The commands for work in `cwd` of the project `root`, or where the conversation works by now, and those of the person in
-    /// `user`.
+    /// Plugin for the commands of the project `root` for work in `cwd` (or in the conversation's later
+    /// directory), and the person's in `user`.
     #[must_use]
     pub fn new(cwd: &Path, root: &Path, user: Vec<PathBuf>) -> Self {
         Self { begun: Workplace::new(cwd, root), user, reserved: Arc::default(), offered: Arc::default() }
     }
 
-    /// Leaves out files with these names, which are the program's.
+    /// Ignores files with these names, which are the program's own commands.
     #[must_use]
     pub fn reserving(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.reserved = names.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Looks for the files again, and offers the commands that they are now.
+    /// Searches again, and updates the registered commands.
     pub async fn refresh(&self, cx: &Cx) {
         let mut offered = self.offered.lock().await;
         let found = self.find(cx).await.files;
@@ -223,7 +224,7 @@ impl CommandFilesPlugin {
         let _ = cx.emit(CommandFilesFound { commands, conflicts }).await;
     }
 
-    /// Whether there may be any: a look at the directories alone.
+    /// Whether there may be commands, judged by the directories alone.
     fn may_have_some(&self, at: &Workplace) -> bool {
         let top = if at.cwd.starts_with(&at.project) { &at.project } else { &at.cwd };
         let dirs = at.cwd.ancestors().take_while(|dir| dir.starts_with(top));
@@ -248,14 +249,14 @@ impl CommandFilesPlugin {
         found.await.unwrap_or_default()
     }
 
-    /// The prompt that a line asks for, with the arguments in their places; nothing if it is no command of a file. The handler of
-    /// `input` does this with a prompt that begins a run; a host does it with one that steers a run.
+    /// Expands a line that calls a command of a file to its prompt; `None` for other lines. The handler of
+    /// `input` does this for prompts that begin a run; for prompts that steer a run, the host does.
     ///
     /// # Errors
-    /// In words, when the file cannot be read, or a command in its text cannot be run.
+    /// A text, when the file cannot be read, or a command in its text cannot run.
     pub async fn prompt_of(&self, text: &str, cx: &Cx) -> Result<Option<String>, BoxError> {
         let Some(rest) = text.strip_prefix('/') else { return Ok(None) };
-        // Read now: a file may have come since the last prompt.
+        // Searched again, since a file may be new.
         let found = self.find(cx).await;
         let named = |name: &str| {
             let command = found.files.iter().find(|command| command.name == name)?;
@@ -283,13 +284,13 @@ impl CommandFilesPlugin {
     }
 }
 
-/// Whether something else than a file has the command `name`.
+/// Whether `name` is a command from another source.
 fn is_taken(name: &str, cx: &Cx) -> bool {
     let has_name = |item: &Item<dyn Command>| &*item.name == name && item.source.as_str() != SOURCE;
     cx.items::<dyn Command>().iter().any(has_name)
 }
 
-/// Whether commands in a text may be run, through the gates: those of a project once it was approved.
+/// Whether commands in a text may run, through the gates; those of a project only after approval.
 fn may_run(command: &CommandFile, bytes: &[u8], project: &Path, cx: &Cx) -> bool {
     if command.source != SkillSource::Project {
         return true;
@@ -299,7 +300,7 @@ fn may_run(command: &CommandFile, bytes: &[u8], project: &Path, cx: &Cx) -> bool
     cx.service::<dyn Trust>().is_some_and(|trust| trust.is_trusted(&item))
 }
 
-/// Returns the name of a project's command in the trust store: its file below the project.
+/// Name of a project's command in the trust store: its path in the project.
 #[must_use]
 pub fn command_trust_name(command: &CommandFile, root: &Path) -> String {
     command.path.strip_prefix(root).unwrap_or(&command.path).to_string_lossy().into_owned()
@@ -313,7 +314,7 @@ impl Plugin for CommandFilesPlugin {
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
         let plugin = self.clone();
         let names = scope.clone();
-        // So that a person can complete their names.
+        // Searched in advance, so that a person can complete their names.
         scope.spawn(async move {
             if let Some(bus) = names.bus() {
                 plugin.refresh(&bus.cx()).await;

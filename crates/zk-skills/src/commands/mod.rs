@@ -1,4 +1,4 @@
-//! Slash commands that are files.
+//! Slash commands in files.
 
 pub(crate) mod arguments;
 pub(crate) mod command_files;

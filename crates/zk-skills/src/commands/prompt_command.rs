@@ -2,7 +2,7 @@ use async_trait::async_trait;
 use zk_core::kernel::{BoxError, Cx};
 use zk_core::service::{Command, CommandOutcome};
 
-/// A command that is sent as it is typed: what it stands for takes its place on the way to the model.
+/// Command that is sent to the agent as typed, and expanded on the way to the model.
 pub(crate) struct PromptCommand {
     pub(crate) name: String,
     pub(crate) help: String,
