@@ -20,8 +20,9 @@ use crate::{
     Recall, Shell, TodoRead, TodoWrite, Todos, ToolsOptions, WriteFile, todo,
 };
 
-/// Registers the built-in tools, which share one [`ReadState`], and cuts results of any tool that are above 1 MB, or
-/// above 4 MB with the others of their turn. Where the bus's [`Files`] cannot search, there is no `grep`.
+/// Plugin that registers the built-in tools, which share one [`ReadState`]. It also cuts results of any tool
+/// above 1 MB, or above 4 MB together with the others of their turn. If the bus's [`Files`] cannot search,
+/// `grep` is left out.
 ///
 /// ```
 /// use zk_core::kernel::Bus;
@@ -42,7 +43,7 @@ pub struct ToolsPlugin {
 }
 
 impl ToolsPlugin {
-    /// The tools, behaving as `options` say.
+    /// Plugin with these options.
     #[must_use]
     pub fn new(options: ToolsOptions) -> Self {
         Self { options, state: Arc::default(), jobs: Arc::default(), todos: Arc::default() }
@@ -85,7 +86,7 @@ impl Plugin for ToolsPlugin {
         let can_search = files.is_none_or(|files| files.can_search());
         let all = NAMES.map(str::to_owned);
         let names = self.options.only.as_deref().unwrap_or(&all).iter();
-        // Whoever names a tool wants it.
+        // A host that lists tools by name gets them in any case.
         let has_person = self.options.attended || self.options.only.is_some();
         let can_be_used = |name: &String| match name.as_str() {
             "grep" => can_search,
@@ -117,17 +118,18 @@ impl Plugin for ToolsPlugin {
 }
 
 impl ToolsPlugin {
-    /// "Unchanged since you read it" is only true while the model still has the earlier result before it.
+    /// Resets the read state when earlier results leave the conversation, since "unchanged since you read it"
+    /// refers to them.
     fn forget_with_the_conversation(&self, scope: &Scope) {
         let state = || self.state.clone();
         let reach = Reach::Descendants;
         let one = state();
         scope.on_sync_at(reach, move |_: &ContextReduced, _| one.forget_shown());
         let one = state();
-        // Of its own agent only: a sub-agent's conversation takes nobody's place.
+        // Own agent only: a sub-agent's conversation replaces no other.
         scope.on_sync_at(Reach::Own, move |_: &SessionLoaded, _| one.forget());
         self.forget_jobs(scope);
-        // A sub-agent has one run.
+        // A sub-agent has only one run.
         let one = state();
         scope.on_sync_at(reach, move |_: &AgentDone, cx: &Cx| {
             if cx.origin().depth > 0 {
@@ -147,8 +149,8 @@ impl ToolsPlugin {
         let one = state();
         scope.on_sync_at(reach, move |_: &SessionBeforeTree, _| one.forget_shown());
     }
-    /// Jobs end with the conversation that they were started in: when another one takes its place, or once a run says so.
-    /// Those that were started before the first run of a conversation belong to it.
+    /// Ends background jobs with their conversation: when another one replaces it, or when a run requests
+    /// that. Jobs from before a conversation's first run belong to it.
     fn forget_jobs(&self, scope: &Scope) {
         let has_run = Arc::new(AtomicBool::new(false));
         let begun = has_run.clone();

@@ -15,7 +15,7 @@ use crate::tool_names::ToolNames;
 use crate::tool_support::{blocking, files, go_on, path_error};
 use crate::{ToolsOptions, args};
 
-/// Finds files by name, newest first.
+/// Tool `glob`: finds files by name, newest first.
 ///
 /// ```
 /// use zk_core::service::Tool;
@@ -41,7 +41,7 @@ struct Args {
 }
 
 impl Glob {
-    /// The tool.
+    /// Tool with these options.
     #[must_use]
     pub fn new(options: &ToolsOptions) -> Self {
         let about = "Find files by name pattern, newest first.";
@@ -123,7 +123,7 @@ impl Tool for Glob {
     }
 }
 
-/// The newest files, without holding all others.
+/// Collector of the newest files, with bounded memory.
 struct Newest {
     most: usize,
     total: usize,

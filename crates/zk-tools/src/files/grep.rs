@@ -13,7 +13,7 @@ use crate::tool_names::ToolNames;
 use crate::tool_support::{blocking, files, go_on, path_error};
 use crate::{ToolsOptions, args, limits};
 
-/// Finds text in files, where the files are: locally with ripgrep's own libraries.
+/// Tool `grep`: finds text in files on the files' machine, locally with ripgrep's libraries.
 ///
 /// ```
 /// use zk_core::service::Tool;
@@ -59,7 +59,7 @@ pub(crate) enum Mode {
 }
 
 impl Grep {
-    /// The tool.
+    /// Tool with these options.
     #[must_use]
     pub fn new(options: &ToolsOptions) -> Self {
         let most = options.grep_results;
@@ -98,7 +98,7 @@ impl Tool for Grep {
                     dates: false,
                 },
                 skip: offset,
-                // One more, to know whether there is more.
+                // One more than the limit, to know whether there are further results.
                 wanted: if limit == 0 { usize::MAX } else { limit.saturating_add(1) },
                 max_bytes: limits::RESULT_BYTES,
                 line_bytes: limits::SHOWN_LINE_BYTES,

@@ -13,7 +13,8 @@ use crate::text::{count, listing, minute, size};
 use crate::tool_names::ToolNames;
 use crate::tool_support::{blocking, files, path_error};
 
-/// Lists a directory: directories end with `/`, links with `@`, files have their size and when they changed (UTC).
+/// Tool `list_files`: lists a directory. Directories end with `/`, links with `@`; files have their size and
+/// modification time (UTC).
 ///
 /// ```
 /// use zk_core::service::Tool;
@@ -39,7 +40,7 @@ impl Default for ListFiles {
 }
 
 impl ListFiles {
-    /// The tool.
+    /// New tool.
     #[must_use]
     pub fn new() -> Self {
         Self { spec: args::spec::<Args>("list_files", "List a directory with kinds, sizes and times (UTC).") }

@@ -9,19 +9,19 @@ use super::{InteractionTool, ask, interaction, parse};
 use crate::args;
 use crate::text::one_line;
 
-/// Limit of the choices of a question.
+/// Most choices of a question.
 const MAX_CHOICES: usize = 10;
 
-/// Size limit of a question, and of all its choices, in bytes.
+/// Most bytes of a question, and of all its choices.
 const MAX_QUESTION_BYTES: usize = 4_000;
 
-/// The choice beside those of the model.
+/// Choice that is added to those of the model.
 const OTHER: &str = "Something else";
 
-/// Advice to a model that nobody answers.
+/// Advice for a model without a person to answer.
 const NEXT: &str = "decide by yourself, and say in your answer what you assumed";
 
-/// Asks the person: one of several choices, or an answer in words.
+/// Tool `ask_user`: asks the person to pick a choice or to answer in words.
 ///
 /// ```
 /// use zk_core::service::Tool;
@@ -41,7 +41,7 @@ struct Args {
 }
 
 impl AskUser {
-    /// The tool.
+    /// New tool.
     #[must_use]
     pub fn new() -> Self {
         let spec = args::spec::<Args>("ask_user", "Ask the user, and wait for the answer.");

@@ -8,26 +8,27 @@ use super::{InteractionTool, ask, interaction, parse};
 use crate::args;
 use crate::text::one_line;
 
-/// Size limit of a plan, in bytes.
+/// Largest plan, in bytes.
 const MAX_PLAN_BYTES: usize = 32_000;
 
-/// Advice to a model whose plan nobody reads.
+/// Advice for a model without a person to read its plan.
 const NEXT: &str = "end your turn with the plan as your answer, and carry nothing of it out";
 
-/// Ways in which work goes on once a plan was approved, where the host has modes: `cx.service::<dyn
-/// PlanModes>()`. Asked anew for each plan.
+/// Ways in which work continues after a plan's approval, in a host with modes: the service `cx.service::<dyn
+/// PlanModes>()`. Asked again for each plan.
 pub trait PlanModes: Send + Sync {
-    /// The ways to approve a plan, each as a choice; the first is the plain one.
+    /// Choices for the approval of a plan; the first one changes no mode.
     fn ways(&self) -> Vec<String>;
 
-    /// Goes on in this way, by its place among [`ways`](Self::ways): what holds from then on, for the model.
+    /// Continues in the way with this index in [`ways`](Self::ways). Returns a note for the model about the
+    /// new mode, if any.
     ///
     /// # Errors
-    /// Why that is not possible; the plan counts as approved all the same.
+    /// The reason why that is not possible; the plan still counts as approved.
     fn choose(&self, way: usize) -> Result<Option<String>, String>;
 }
 
-/// Shows a plan to the person, who approves it, has it changed or rejects it.
+/// Tool `present_plan`: shows a plan to the person, who approves it, asks for changes or rejects it.
 ///
 /// ```
 /// use zk_core::service::Tool;
@@ -46,7 +47,7 @@ struct Args {
 }
 
 impl PresentPlan {
-    /// The tool.
+    /// New tool.
     #[must_use]
     pub fn new() -> Self {
         let about = "Show the user a plan of what you are about to do, and wait for approval.";
@@ -61,7 +62,7 @@ impl PresentPlan {
 
 interaction!(PresentPlan);
 
-/// Decision of the person on a plan.
+/// Person's decision about a plan.
 enum Verdict {
     Approved(usize),
     Change(Option<String>),
