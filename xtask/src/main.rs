@@ -1,7 +1,7 @@
 //! Checks, generated docs and scaffolding: `cargo xtask help`.
 //!
-//! The program knows no crate of zk: what it needs from the code it reads as text or asks a program of the
-//! workspace to print.
+//! The program depends on no crate of zk: it reads the code as text, or runs a program of the workspace that
+//! prints the needed data.
 
 #![expect(clippy::print_stdout, reason = "what it finds is for the person who runs it")]
 

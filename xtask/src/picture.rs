@@ -7,31 +7,31 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::run::{Run, exists};
 use crate::workspace::Workspace;
 
-/// File of the picture, relative to the root.
+/// Path of the picture, relative to the root.
 const FILE: &str = "docs/demo.svg";
 
-/// Columns and rows of the terminal that is drawn.
+/// Columns and rows of the terminal.
 const COLUMNS: usize = 96;
 const ROWS: usize = 44;
 
-/// Width and height of a character's cell, in pixels.
+/// Width and height of a character cell, in pixels.
 const CELL: (f64, f64) = (8.4, 19.0);
 
-/// Empty pixels around the text.
+/// Margin around the text.
 const MARGIN_PX: f64 = 18.0;
 
-/// Last words of the demo.
+/// Last words of the demo, at which the screen is captured.
 const END: &str = "checked again without the agent";
 
 const DEMO_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Colours of the sixteen names that a terminal has, eight and then the bright ones.
+/// Colours of a terminal's palette, by index.
 const PALETTE: [&str; 8] =
     ["#6e7681", "#ff7b72", "#7ee787", "#e3b341", "#79c0ff", "#d2a8ff", "#76e3ea", "#f0f6fc"];
 const FOREGROUND: &str = "#d0d7de";
 const BACKGROUND: &str = "#161b22";
 
-/// Draws the demo, as it is on a terminal, into docs/demo.svg.
+/// Runs the demo in a terminal and draws its screen into docs/demo.svg.
 pub(crate) fn draw(workspace: &Workspace) -> Result<()> {
     ensure!(exists_tmux(), "a picture of the terminal needs tmux");
     Run::cargo(&["build", "--quiet", "--locked", "--package", "zk-cli"], workspace.root()).wait()?;
@@ -67,17 +67,17 @@ fn exists_tmux() -> bool {
     exists("tmux") || Run::new("tmux", &["-V"], std::path::Path::new("/")).quiet().wait().is_ok()
 }
 
-/// Look of a piece of a row.
+/// Style of a piece of a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Look {
-    /// Number of its colour, where it has one.
+    /// Index of the colour, if it is set.
     colour: Option<usize>,
     is_bold: bool,
     is_dim: bool,
 }
 
 impl Look {
-    /// Takes the parameters of one SGR sequence.
+    /// Applies the parameters of one SGR sequence.
     fn take(&mut self, parameters: &str) {
         for parameter in parameters.split(';') {
             match parameter.parse().unwrap_or(0) {
@@ -107,7 +107,7 @@ impl Look {
     }
 }
 
-/// Rows with SGR sequences as a picture, each piece at its own column.
+/// Draws rows with SGR sequences as SVG, each piece at its own column.
 fn svg(captured: &str) -> String {
     let (width, height) = CELL;
     let rows = captured.lines().count().max(1);

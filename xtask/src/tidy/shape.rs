@@ -11,24 +11,24 @@ const MAX_CIRCLE_FILES: usize = 3;
 const MAX_FOLDER_MODULES: usize = 15;
 const MAX_STRUCT_FIELDS: usize = 20;
 
-/// Path of the exceptions.
+/// Path of the file with exceptions.
 const EXCEPTIONS: &str = "xtask/house.toml";
 
 /// Counts above the limits, which may only shrink.
 #[derive(Default, Deserialize)]
 struct Exceptions {
-    /// Files in a circle, by crate.
+    /// Number of files in each cycle, by crate.
     circles: BTreeMap<String, Vec<usize>>,
-    /// Modules, by folder.
+    /// Number of modules, by folder.
     folders: BTreeMap<String, usize>,
-    /// Fields, by file and struct.
+    /// Number of fields, by file and struct.
     structs: BTreeMap<String, usize>,
 }
 
-/// Holds the shape of the crates: circles of imports, modules of a folder, fields of a struct.
+/// Checks the shape of the crates: import cycles, modules of a folder, fields of a struct.
 ///
 /// # Errors
-/// When the exceptions do not parse.
+/// When the file with exceptions cannot be parsed.
 pub(super) fn check(packages: &[Package], texts: &[Text], findings: &mut Findings) -> Result<()> {
     let exceptions = match texts.iter().find(|text| text.path == EXCEPTIONS) {
         Some(file) => toml::from_str(&file.text).with_context(|| format!("{EXCEPTIONS} does not parse"))?,
@@ -75,7 +75,7 @@ pub(super) fn check(packages: &[Package], texts: &[Text], findings: &mut Finding
     Ok(())
 }
 
-/// Compares counts with their limit and with the exceptions to it.
+/// Compares counts with their limit and its exceptions.
 fn hold(
     counts: &BTreeMap<String, usize>,
     limit: usize,
