@@ -41,7 +41,7 @@ const IN_CHAT: [&str; 10] = [
 /// Checks that dependencies point downwards only: `zk-core` depends on `zk-kernel`, and other crates on
 /// `zk-core` and no sibling except those in [`BELOW`]; `zk-chat` may use those in [`IN_CHAT`]. `zk-cli` may
 /// use all crates except the facade `zk`, and `zk` all except `zk-cli`; no crate uses these two. Tests may use
-/// any other crate; tests of the kernel and core only these two crates themselves.
+/// any other crate, but those of the kernel, core and `xtask` use none.
 pub(super) fn check(packages: &[Package], findings: &mut Findings) {
     for package in packages {
         let name = package.name.as_str();
